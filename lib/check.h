@@ -1,0 +1,25 @@
+// Checks of options: each throws std::invalid_argument that names the field and its value.
+#pragma once
+
+#include "store/store.h"
+
+#include <delayqueue/options.h>
+#include <delayqueue/producer.h>
+
+#include <optional>
+#include <string>
+
+namespace delayqueue {
+
+void check(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
+void check(const ProducerOptions& options);
+void check(const ConsumerOptions& options);
+void check_at_least(const char* field, milliseconds value, milliseconds least);
+
+// The time of a send or reschedule, with its field's name in what is thrown.
+store::Due due_of(milliseconds delay, const std::optional<std::chrono::system_clock::time_point>& at);
+
+// The id in its usual form.
+std::string id_of(const char* field, std::string_view id);
+
+}  // namespace delayqueue

@@ -1,0 +1,552 @@
+#include <delayqueue/consumer.h>
+
+#include "channel.h"
+#include "check.h"
+#include "endpoint.h"
+#include "held.h"
+#include "housekeeping.h"
+#include "report.h"
+#include "run/loop.h"
+#include "run/worker_pool.h"
+#include "settling.h"
+#include "store/store.h"
+#include "store/views.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace delayqueue {
+namespace {
+
+using run::Loop;
+using Clock = std::chrono::steady_clock;
+using std::chrono::duration_cast;
+
+constexpr milliseconds kFirstPause{50};  // after a lost connection; doubled up to kLongestPause
+constexpr milliseconds kLongestPause{1000};
+constexpr std::size_t kRetryShare = 8;            // of so many places taken, one is for retry
+constexpr milliseconds kPrefetchSpan{10};         // as much is prefetched as was handled in so long
+constexpr std::size_t kBodyBytes = 256 * 1024;    // to ask for in one MGET, by the sizes seen lately
+thread_local const void* handling_for = nullptr;  // the consumer whose handler runs in this thread
+
+ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
+  check(options);
+  if (!handler) throw std::invalid_argument("handler: none; expected a function");
+  if (!options.backoff) options.backoff = exponential(milliseconds(1000), milliseconds(600'000));
+  return options;
+}
+
+std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
+  std::vector<std::string> ids;
+  ids.reserve(deliveries.size());
+  for (const DeliveryPtr& delivery : deliveries) ids.push_back(delivery->message.id);
+  return ids;
+}
+
+}  // namespace
+
+// A message's way through here: tick() takes it, brings its body, and puts it into a hand's line; handle() runs the
+// handler in that hand's thread; the next tick() settles it. Everything but handle() runs in the loop's thread.
+class Consumer::Impl {
+ public:
+  Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
+      : options_(checked(std::move(options), handler)),
+        handler_(std::move(handler)),
+        endpoint_(url, queue, options_.connection, options_.queue),
+        store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
+        report_(options_.logger, options_.on_event),
+        held_(options_.lease),
+        settling_(options_.backoff),
+        housekeeping_({options_.poll_interval, options_.dead_retention, options_.dead_limit}),
+        loop_([this] { return step(); }) {}
+
+  ~Impl() {
+    stop(std::chrono::seconds(30));
+    hands_.reset();  // while all that handlers use is still there
+  }
+
+  void start();
+  void run();
+  bool stop(milliseconds deadline);
+  ConsumerStats stats() const;
+
+ private:
+  using Hands = run::WorkerPool<DeliveryPtr>;
+
+  // ---- In the loop's thread ----
+  Loop::Rest step();
+  void connect();
+  Loop::Rest tick();
+  void collect_done();
+  void let_go_of_late();
+  std::size_t room() const;
+  store::Places places();
+  void add_publishes(redis::Pipeline& pipeline);
+  void read_settled();
+  void read_renewals();
+  void read_reclaimed(const store::Reclaimed& reclaimed);
+  void read_promoted(const store::Promoted& promoted);
+  void read_taken(const store::Taken& taken, const store::Places& asked, Clock::time_point at);
+  void read_bodies(std::vector<std::optional<std::string>> bodies);
+  std::vector<std::string> next_bodies() const;
+  void give_back_unstarted();
+  void adapt_prefetch(std::size_t done);
+  Loop::Rest rest() const;
+  Loop::Rest trouble(const std::exception& e);
+  void note_drained();
+  void replace_hand(Delivery& delivery);
+  void event(EventKind kind, const std::vector<std::string>& ids);
+  void event(EventKind kind, const std::vector<DeliveryPtr>& deliveries);
+
+  // ---- In a hand's thread ----
+  bool handle(DeliveryPtr& delivery);
+  Verdict ask_handler(const Message& message);
+
+  const ConsumerOptions options_;
+  const Handler handler_;
+  Endpoint endpoint_;
+  const store::Store store_;
+  Report report_;
+
+  // Of the loop's thread.
+  std::unique_ptr<redis::Connection> connection_;
+  Held held_;
+  Settling settling_;
+  Housekeeping housekeeping_;
+  std::vector<DeliveryPtr> fetching_;    // taken; their bodies are to be fetched
+  std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
+  std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
+  std::map<EventKind, std::size_t> to_publish_;
+  Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
+  milliseconds pause_{0};        // before the next attempt to connect
+  bool more_ready_ = false;      // the last take got all it asked for
+  bool retry_waits_ = false;     // it left some in retry
+  bool keeping_free_ = false;    // a hand is kept free for retry
+  std::size_t since_retry_ = 0;  // places taken since retry had its share
+  std::size_t prefetch_ = 0;
+  std::size_t done_lately_ = 0;
+  Clock::time_point counting_since_;
+  double body_size_ = 32 * 1024;  // running average
+
+  std::mutex done_mutex_;          // guards done_
+  std::vector<DeliveryPtr> done_;  // handled, to be settled
+
+  std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, connects_{0},
+      errors_{0};
+  std::atomic<bool> stopping_{false};
+
+  std::mutex life_;         // one start() or stop() at a time
+  std::mutex state_mutex_;  // guards drained_, asked_to_stop_, stopped_
+  std::condition_variable state_changed_;
+  bool drained_ = false;        // stopping, and nothing is left to settle
+  bool asked_to_stop_ = false;  // by a handler
+  bool stopped_ = false;
+  bool clean_ = true;     // what stop() answered
+  bool started_ = false;  // guarded by life_, as is hands_
+  std::unique_ptr<Hands> hands_;
+  Loop loop_;  // last: its thread uses all above
+};
+
+// ---- Start and stop ------------------------------------------------------------------------------------------------
+
+void Consumer::Impl::start() {
+  const std::lock_guard life(life_);
+  if (started_ || stopping_) throw std::logic_error("a consumer starts once");
+  try {
+    connect();
+    redis::Pipeline pipeline(*connection_);
+    const auto probe = store::counts(pipeline, store_.keys());  // finds keys of a wrong type
+    pipeline.run();
+    probe.get();
+  } catch (const ConnectionError& e) {
+    trouble(e);
+  }
+  hands_ = std::make_unique<Hands>(static_cast<std::size_t>(options_.concurrency),
+                                   [this](DeliveryPtr& delivery) { return handle(delivery); });
+  loop_.start();
+  started_ = true;
+}
+
+void Consumer::Impl::run() {
+  start();
+  {
+    std::unique_lock lock(state_mutex_);
+    state_changed_.wait(lock, [this] { return stopped_ || asked_to_stop_; });
+  }
+  stop(std::chrono::seconds(30));
+}
+
+bool Consumer::Impl::stop(milliseconds deadline) {
+  stopping_ = true;
+  if (handling_for == this) {
+    const std::lock_guard lock(state_mutex_);
+    asked_to_stop_ = true;
+    state_changed_.notify_all();
+    return false;
+  }
+  const std::lock_guard life(life_);
+  if (stopped_) return clean_;
+  if (started_) {
+    loop_.wake();
+    std::unique_lock lock(state_mutex_);
+    clean_ = state_changed_.wait_for(lock, deadline, [this] { return drained_; });
+    lock.unlock();
+    loop_.stop();
+  }
+  connection_.reset();
+  const std::lock_guard lock(state_mutex_);
+  stopped_ = true;
+  state_changed_.notify_all();
+  return clean_;
+}
+
+ConsumerStats Consumer::Impl::stats() const {
+  return {delivered_, acked_, nacked_, snoozed_, stale_, expired_, connects_, errors_};
+}
+
+// ---- The loop ------------------------------------------------------------------------------------------------------
+
+Loop::Rest Consumer::Impl::step() {
+  try {
+    if (connection_ == nullptr) connect();
+    return tick();
+  } catch (const std::exception& e) {
+    return trouble(e);
+  }
+}
+
+void Consumer::Impl::connect() {
+  connection_ = endpoint_.connect();
+  ++connects_;
+  if (!held_.empty()) {
+    // Renewed first, and alone: what comes after needs to know which receipts hold.
+    redis::Pipeline pipeline(*connection_);
+    held_.renew(pipeline, store_);
+    pipeline.run();
+    read_renewals();
+  }
+  if (pause_.count() > 0) report_.log(Severity::info, "connected again to " + endpoint_.where());
+  pause_ = milliseconds(0);
+  reclaim_from_ = Clock::now() + options_.reconnect_grace;
+  promote_due_ = reclaim_due_ = Clock::time_point();
+}
+
+// One write, one read: settle what is done, renew what is held, move what is due, take what there is room for, and
+// fetch the bodies of what the last tick took.
+Loop::Rest Consumer::Impl::tick() {
+  collect_done();
+  let_go_of_late();
+  const bool stopping = stopping_;
+  if (stopping) give_back_unstarted();
+
+  const Clock::time_point now = Clock::now();
+  redis::Pipeline pipeline(*connection_);
+  settling_.settle(pipeline, store_);
+  const bool renews = !held_.empty() && now >= held_.renewal_due();
+  if (renews) held_.renew(pipeline, store_);
+
+  std::optional<store::Answer<store::Reclaimed>> reclaimed;
+  std::optional<store::Answer<store::Promoted>> promoted;
+  std::optional<store::Answer<store::Taken>> taken;
+  std::optional<store::Answer<std::vector<std::optional<std::string>>>> bodies;
+  store::Places room;
+  if (!stopping) {
+    if (now >= std::max(reclaim_due_, reclaim_from_)) reclaimed = store_.unack2retry(pipeline);
+    if (now >= promote_due_) promoted = store_.pending2ready(pipeline, report_.wants_events());
+    room = places();
+    const bool may_find = more_ready_ || reclaimed || promoted || (retry_waits_ && room.hands > 0);
+    if (room.total > 0 && may_find) taken = store_.ready2unack(pipeline, room, options_.lease);
+    if (!fetching_.empty()) bodies = store_.bodies(pipeline, next_bodies());
+  }
+  const auto persisting = static_cast<std::ptrdiff_t>(std::min(to_persist_.size(), store::kBatch));
+  if (persisting > 0) store_.persist(pipeline, {to_persist_.begin(), to_persist_.begin() + persisting});
+  const bool keeps_house = !stopping && now >= housekeeping_.due();
+  if (keeps_house) housekeeping_.work(pipeline, store_);
+  add_publishes(pipeline);
+
+  pipeline.run();
+  to_persist_.erase(to_persist_.begin(), to_persist_.begin() + persisting);
+
+  // Each answer counts, whatever became of the others: what was taken must be in our hands.
+  std::exception_ptr refused;
+  const auto read = [&](bool there, const auto& answer) {
+    try {
+      if (there) answer();
+    } catch (const Error&) {
+      refused = std::current_exception();
+    }
+  };
+  read(true, [&] { read_settled(); });
+  read(renews, [&] { read_renewals(); });
+  read(reclaimed.has_value(), [&] { read_reclaimed(reclaimed->get()); });
+  read(promoted.has_value(), [&] { read_promoted(promoted->get()); });
+  read(bodies.has_value(), [&] { read_bodies(bodies->get()); });
+  read(taken.has_value(), [&] { read_taken(taken->get(), room, now); });
+  read(keeps_house, [&] {
+    const std::size_t trimmed = housekeeping_.read_answers();
+    if (trimmed > 0) report_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
+  });
+  if (refused != nullptr) std::rethrow_exception(refused);
+  pause_ = milliseconds(0);
+  return rest();
+}
+
+// What went wrong is told, and tried again after a pause. A link that broke is made anew.
+Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
+  ++errors_;
+  const bool first = pause_.count() == 0;
+  report_.log(first ? Severity::warning : Severity::debug, e.what());
+  settling_.forget_answers();
+  housekeeping_.forget_answers();
+  if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
+  if (dynamic_cast<const ConnectionError*>(&e) != nullptr) connection_.reset();
+  note_drained();
+  pause_ = first ? kFirstPause : std::min(2 * pause_, kLongestPause);
+  thread_local std::minstd_rand random{std::random_device{}()};
+  return pause_ - pause_ * std::uniform_int_distribution<int>(0, 50)(random) / 100;
+}
+
+Loop::Rest Consumer::Impl::rest() const {
+  const bool busy = !fetching_.empty() || !settling_.empty() || !to_persist_.empty() || !to_publish_.empty();
+  if (busy) return Loop::Rest::zero();
+  Clock::time_point next = Clock::now() + options_.poll_interval;
+  if (!held_.empty()) next = std::min(next, held_.renewal_due());
+  if (!held_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
+  if (!stopping_) {
+    if (more_ready_ && room() > 0) return Loop::Rest::zero();
+    next = std::min({next, promote_due_, std::max(reclaim_due_, reclaim_from_), housekeeping_.due()});
+  }
+  return std::max(Loop::Rest::zero(), duration_cast<Loop::Rest>(next - Clock::now()));
+}
+
+// ---- Settle and renew ----------------------------------------------------------------------------------------------
+
+void Consumer::Impl::collect_done() {
+  std::vector<DeliveryPtr> done;
+  {
+    const std::lock_guard lock(done_mutex_);
+    done.swap(done_);
+  }
+  with_hands_ -= done.size();
+  for (const DeliveryPtr& delivery : done) settling_.add(delivery);
+  adapt_prefetch(done.size());
+}
+
+void Consumer::Impl::read_settled() {
+  const Settling::Outcome outcome = settling_.read_answers([this](const std::exception& e) {
+    ++errors_;
+    report_.log(Severity::error, e.what());
+  });
+  for (const auto* group : {&outcome.acked, &outcome.expired, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
+    for (const DeliveryPtr& delivery : *group) held_.remove(delivery);
+  }
+  acked_ += outcome.acked.size();
+  expired_ += outcome.expired.size();
+  nacked_ += outcome.nacked.size();
+  snoozed_ += outcome.snoozed.size();
+  stale_ += outcome.stale.size();
+  event(EventKind::acked, outcome.acked);
+  event(EventKind::nacked, outcome.nacked);
+  event(EventKind::gave_up, outcome.gave_up);
+  if (!outcome.nacked.empty()) reclaim_due_ = std::min(reclaim_due_, Clock::now() + outcome.soonest);
+  if (!outcome.snoozed.empty()) promote_due_ = Clock::time_point();  // its answer tells when they are due
+  note_drained();
+}
+
+void Consumer::Impl::note_drained() {
+  if (!stopping_ || !held_.empty() || !settling_.empty() || with_hands_ > 0) return;
+  const std::lock_guard lock(state_mutex_);
+  drained_ = true;
+  state_changed_.notify_all();
+}
+
+void Consumer::Impl::read_renewals() {
+  for (const DeliveryPtr& delivery : held_.read_renewals()) {
+    report_.log(Severity::warning, "lost the lease of " + delivery->message.id + ": another consumer may have it");
+    replace_hand(*delivery);
+  }
+}
+
+void Consumer::Impl::let_go_of_late() {
+  for (const DeliveryPtr& delivery : held_.let_go_of_late(options_.processing_timeout)) {
+    report_.log(Severity::warning, "the handler of " + delivery->message.id + " runs longer than processing_timeout (" +
+                                       std::to_string(options_.processing_timeout.count()) + " ms): its lease may end");
+    replace_hand(*delivery);
+  }
+}
+
+// A handler that goes on without its lease keeps its thread busy; others must not have to wait for it.
+void Consumer::Impl::replace_hand(Delivery& delivery) {
+  if (delivery.replace_hand()) hands_->add_hand();
+}
+
+// ---- Move and take -------------------------------------------------------------------------------------------------
+
+void Consumer::Impl::read_reclaimed(const store::Reclaimed& reclaimed) {
+  const bool more = reclaimed.moved == store::kBatch;
+  const auto wait = more ? milliseconds(0) : options_.poll_interval;
+  reclaim_due_ = Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval));
+  to_persist_.insert(to_persist_.end(), reclaimed.given_up.begin(), reclaimed.given_up.end());
+  event(EventKind::retried, reclaimed.retried);
+  event(EventKind::gave_up, reclaimed.given_up);
+}
+
+void Consumer::Impl::read_promoted(const store::Promoted& promoted) {
+  promote_due_ =
+      Clock::now() + std::min<Clock::duration>(options_.poll_interval, promoted.next.value_or(options_.poll_interval));
+  event(EventKind::ready, promoted.ids);
+}
+
+// How many more messages may be held.
+std::size_t Consumer::Impl::room() const {
+  const auto load = hands_->load();
+  const auto all_hands = static_cast<std::size_t>(options_.concurrency);
+  const std::size_t busy = all_hands - std::min(load.idle, all_hands) + load.waiting + fetching_.size();
+  return all_hands + prefetch_ - std::min(busy, all_hands + prefetch_);
+}
+
+store::Places Consumer::Impl::places() {
+  const auto load = hands_->load();
+  store::Places places;
+  places.hands = load.idle - std::min(load.waiting + fetching_.size(), load.idle);
+  // Under load every hand that gets free goes on with the line: one must be kept back for retry to have its share.
+  const bool retry_is_due = retry_waits_ && since_retry_ + 1 >= kRetryShare;
+  if (retry_is_due && load.idle > 0 && fetching_.empty()) places.hands = std::max<std::size_t>(places.hands, 1);
+  if (retry_is_due != keeping_free_) hands_->keep_one_free(keeping_free_ = retry_is_due);
+  places.total = std::min(std::max(room(), places.hands), store::kBatch);
+  places.share = std::min((since_retry_ + places.total) / kRetryShare, places.hands);
+  return places;
+}
+
+void Consumer::Impl::read_taken(const store::Taken& taken, const store::Places& asked, Clock::time_point at) {
+  more_ready_ = taken.popped == asked.total;
+  retry_waits_ = taken.retry_left > 0;
+  if (!taken.messages.empty()) held_.saw_time(taken.now_us, at);
+  const std::size_t before = fetching_.size();
+  for (const auto& [id, attempt] : taken.messages) {
+    fetching_.push_back(std::make_shared<Delivery>(id, attempt, taken.lease_us, at + options_.lease));
+    held_.add(fetching_.back());
+  }
+  since_retry_ += taken.popped - taken.from_retry;
+  if (taken.from_retry > 0) since_retry_ -= std::min(since_retry_, (kRetryShare - 1) * taken.from_retry);
+  if (!retry_waits_) since_retry_ = std::min(since_retry_, kRetryShare - 1);
+  event(EventKind::delivered, std::vector(fetching_.begin() + static_cast<std::ptrdiff_t>(before), fetching_.end()));
+}
+
+// As many as will likely fit into kBodyBytes; the rest is for the next tick.
+std::vector<std::string> Consumer::Impl::next_bodies() const {
+  const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(kBodyBytes) / body_size_));
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < std::min({fit, fetching_.size(), store::kBatch}); ++i) {
+    ids.push_back(fetching_[i]->message.id);
+  }
+  return ids;
+}
+
+void Consumer::Impl::read_bodies(std::vector<std::optional<std::string>> bodies) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(bodies.size(), fetching_.size()));
+  std::vector<DeliveryPtr> line, urgent;
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    DeliveryPtr& delivery = fetching_[static_cast<std::size_t>(i)];
+    std::optional<std::string>& body = bodies[static_cast<std::size_t>(i)];
+    if (!body) {
+      delivery->expired = true;  // its TTL ended: removed by receipt
+      settling_.add(delivery);
+      continue;
+    }
+    body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(body->size(), 64));
+    delivery->message.payload = std::move(*body);
+    (delivery->message.attempt > 1 ? urgent : line).push_back(std::move(delivery));
+  }
+  fetching_.erase(fetching_.begin(), fetching_.begin() + count);
+  delivered_ += line.size() + urgent.size();
+  with_hands_ += line.size() + urgent.size();
+  hands_->submit_urgent(std::move(urgent));
+  hands_->submit(std::move(line));
+}
+
+// Stopping: what no handler has begun goes back as if it had never been taken.
+void Consumer::Impl::give_back_unstarted() {
+  std::vector<DeliveryPtr> unstarted = hands_->take_back();
+  with_hands_ -= unstarted.size();
+  unstarted.insert(unstarted.end(), fetching_.begin(), fetching_.end());
+  fetching_.clear();
+  for (const DeliveryPtr& delivery : unstarted) {
+    delivery->end(snooze(milliseconds(0)));
+    settling_.add(delivery);
+  }
+}
+
+// As many as are handled within kPrefetchSpan: quick handlers never wait for the network, slow ones leave the messages
+// to other consumers.
+void Consumer::Impl::adapt_prefetch(std::size_t done) {
+  done_lately_ += done;
+  const Clock::time_point now = Clock::now();
+  const Clock::duration span = now - counting_since_;
+  if (span < kPrefetchSpan / 2) return;
+  const double handled = static_cast<double>(done_lately_) * (Clock::duration(kPrefetchSpan) / 1.0) / (span / 1.0);
+  prefetch_ = std::min(static_cast<std::size_t>(handled), static_cast<std::size_t>(options_.prefetch));
+  done_lately_ = 0;
+  counting_since_ = now;
+}
+
+// ---- Events --------------------------------------------------------------------------------------------------------
+
+void Consumer::Impl::event(EventKind kind, const std::vector<std::string>& ids) {
+  if (options_.report_events && !ids.empty()) to_publish_[kind] += ids.size();
+  report_.event(kind, ids);
+}
+
+void Consumer::Impl::event(EventKind kind, const std::vector<DeliveryPtr>& deliveries) {
+  if (options_.report_events && !deliveries.empty()) to_publish_[kind] += deliveries.size();
+  if (report_.wants_events()) report_.event(kind, ids_of(deliveries));
+}
+
+void Consumer::Impl::add_publishes(redis::Pipeline& pipeline) {
+  for (const auto& [kind, count] : to_publish_) publish_event(pipeline, store_.keys().channel, kind, count);
+  to_publish_.clear();
+}
+
+// ---- In a hand's thread --------------------------------------------------------------------------------------------
+
+bool Consumer::Impl::handle(DeliveryPtr& delivery) {
+  // Redis may have been away for longer than the lease. If the message is still ours it goes back untouched.
+  Verdict verdict = snooze(milliseconds(0));
+  if (!delivery->message.lost()) {
+    delivery->begin();
+    verdict = ask_handler(delivery->message);
+  }
+  const bool stays = delivery->end(std::move(verdict));
+  {
+    const std::lock_guard lock(done_mutex_);
+    done_.push_back(std::move(delivery));
+  }
+  loop_.wake();
+  return stays;
+}
+
+Verdict Consumer::Impl::ask_handler(const Message& message) {
+  handling_for = this;
+  Verdict verdict = nack("the handler threw something that is no std::exception");
+  try {
+    verdict = handler_(message);
+  } catch (const std::exception& e) {
+    verdict = nack(std::string(e.what()));
+  } catch (...) {  // said above
+  }
+  handling_for = nullptr;
+  return verdict;
+}
+
+// ---- The public face -----------------------------------------------------------------------------------------------
+
+Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
+    : impl_(std::make_unique<Impl>(url, queue, std::move(handler), std::move(options))) {}
+Consumer::~Consumer() = default;
+void Consumer::start() { impl_->start(); }
+void Consumer::run() { impl_->run(); }
+bool Consumer::stop(milliseconds deadline) { return impl_->stop(deadline); }
+ConsumerStats Consumer::stats() const { return impl_->stats(); }
+
+}  // namespace delayqueue

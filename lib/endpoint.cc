@@ -1,0 +1,86 @@
+#include "endpoint.h"
+
+#include "check.h"
+#include "embedded.h"
+#include "redis/pipeline.h"
+
+#include <stdexcept>
+
+namespace delayqueue {
+namespace {
+
+using redis::Connection;
+using redis::Topology;
+using redis::Url;
+
+// The server that an embedded: URL stands for, started by whoever finds it missing.
+class EmbeddedServer : public Topology {
+ public:
+  EmbeddedServer(Url url, ConnectionOptions options) : url_(std::move(url)), options_(std::move(options)) {}
+
+  std::unique_ptr<Connection> connect() override {
+    redis::Address address;
+    address.path = embedded_socket(url_.folder);
+    return std::make_unique<Connection>(address, redis::login_of(url_, options_), options_);
+  }
+
+ private:
+  const Url url_;
+  const ConnectionOptions options_;
+};
+
+std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options) {
+  if (url.kind == Url::Kind::embedded) return std::make_unique<EmbeddedServer>(url, options);
+  return redis::single_server(url, options);
+}
+
+store::Keys keys_of(const std::string& queue, const QueueOptions& options, bool hash_tag) {
+  return store::make_keys(queue, {options.prefix, hash_tag, options.bodies_under_dp});
+}
+
+bool wants_hash_tag(const QueueOptions& options, const Topology& topology) {
+  return options.hash_tag == HashTag::on || (options.hash_tag == HashTag::automatic && topology.is_cluster());
+}
+
+// So that nothing is made of options that make no sense.
+Url checked(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
+            const QueueOptions& options) {
+  check(queue, connection, options);
+  return redis::parse_url(url);
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
+                   const QueueOptions& options)
+    : prefix_(options.prefix),
+      where_(checked(url, queue, connection, options).text()),
+      topology_(make_topology(redis::parse_url(url), connection)),
+      keys_(keys_of(queue, options, wants_hash_tag(options, *topology_))),
+      other_keys_(keys_of(queue, options, !wants_hash_tag(options, *topology_))) {}
+
+std::unique_ptr<Connection> Endpoint::connect() {
+  std::unique_ptr<Connection> connection = topology_->connect();
+  const std::lock_guard lock(mutex_);
+  if (!introduced_) introduce(*connection);
+  introduced_ = true;
+  return connection;
+}
+
+void Endpoint::introduce(Connection& connection) {
+  redis::Pipeline pipeline(connection);
+  const store::Keys& other = other_keys_;
+  for (const std::string* key : {&other.pending, &other.ready, &other.unack, &other.retry, &other.dead}) {
+    pipeline.command("EXISTS").key(*key);
+  }
+  const std::size_t questions = pipeline.size();
+  pipeline.command("SADD").key(keys_.queues).arg(keys_.base);  // its answer does not matter: see queues()
+  pipeline.run();
+  for (std::size_t i = 0; i < questions; ++i) {
+    if (pipeline.reply(i).integer() == 0) continue;
+    throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other.base +
+                                " exists at " + where_ + "; set hash_tag as those who use it do");
+  }
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,42 @@
+// One queue on one server: where it is, and how to get a connection that is fit to work on it.
+#pragma once
+
+#include "redis/topology.h"
+#include "store/keys.h"
+
+#include <delayqueue/options.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace delayqueue {
+
+// Any thread may use it.
+class Endpoint {
+ public:
+  // Connects to nothing yet. Throws std::invalid_argument.
+  Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
+           const QueueOptions& options);
+
+  const store::Keys& keys() const { return keys_; }
+  const std::string& prefix() const { return prefix_; }
+  const std::string& where() const { return where_; }  // the URL without its password
+
+  // A new connection. The first one also makes sure that the queue does not exist under its other name, with or
+  // without a hash tag (std::invalid_argument), and enters it in the set of known queues.
+  std::unique_ptr<redis::Connection> connect();
+
+ private:
+  void introduce(redis::Connection& connection);
+
+  const std::string prefix_;
+  const std::string where_;
+  const std::unique_ptr<redis::Topology> topology_;
+  const store::Keys keys_;
+  const store::Keys other_keys_;  // what the queue's keys would be under the other hash tag form
+  std::mutex mutex_;              // guards introduced_
+  bool introduced_ = false;
+};
+
+}  // namespace delayqueue

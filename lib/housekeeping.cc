@@ -1,0 +1,59 @@
+#include "housekeeping.h"
+
+namespace delayqueue {
+namespace {
+
+constexpr milliseconds kSweepInterval{10'000};
+
+}  // namespace
+
+void Housekeeping::work(redis::Pipeline& pipeline, const store::Store& store) {
+  answers_ = {};
+  const Clock::time_point now = Clock::now();
+  if (!garbage_.empty()) store.gc(pipeline, std::exchange(garbage_, {}));
+  if (now >= due_) look(pipeline, store);
+  if (now >= sweep_due_) sweep(pipeline, store);
+}
+
+void Housekeeping::look(redis::Pipeline& pipeline, const store::Store& store) {
+  due_ = Clock::now() + rules_.interval;
+  const std::string& dead = store.keys().dead;
+  answers_.trimmed.push_back(store.purge_zset(pipeline, dead, store::kBatch, rules_.dead_retention, 0));
+  if (rules_.dead_limit > 0) {
+    answers_.trimmed.push_back(store.purge_zset(pipeline, dead, store::kBatch, std::nullopt, rules_.dead_limit));
+  }
+  answers_.garbage = store.some_garbage(pipeline);
+}
+
+void Housekeeping::sweep(redis::Pipeline& pipeline, const store::Store& store) {
+  sweep_due_ = Clock::now() + kSweepInterval;
+  if (!notes_.empty()) store.sweep(pipeline, std::exchange(notes_, {}));
+  answers_.attempts = store.some_notes(pipeline, store.keys().attempts, attempts_cursor_);
+  answers_.reasons = store.some_notes(pipeline, store.keys().reason, reasons_cursor_);
+}
+
+std::size_t Housekeeping::read_answers() {
+  const Answers answers = std::exchange(answers_, {});
+  std::size_t trimmed = 0;
+  for (const auto& answer : answers.trimmed) {
+    const store::Purged purged = answer.get();
+    trimmed += purged.purged;
+    if (purged.passed == store::kBatch) due_ = Clock::time_point();  // there may be more
+  }
+  if (answers.garbage) {
+    garbage_ = answers.garbage->get();
+    if (garbage_.size() == store::kBatch) due_ = Clock::time_point();
+  }
+  for (const auto& [answer, cursor] :
+       {std::pair(&answers.attempts, &attempts_cursor_), std::pair(&answers.reasons, &reasons_cursor_)}) {
+    if (!*answer) continue;
+    auto [next, ids] = (*answer)->get();
+    *cursor = next;
+    // HSCAN of a small hash brings all of it, whatever COUNT says: up to 512 fields.
+    notes_.insert(notes_.end(), ids.begin(), ids.end());
+  }
+  if (notes_.size() > store::kBatch) notes_.resize(store::kBatch);
+  return trimmed;
+}
+
+}  // namespace delayqueue

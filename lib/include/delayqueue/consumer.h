@@ -1,0 +1,64 @@
+// Takes due messages out of one queue and hands them to a handler.
+#pragma once
+
+#include <delayqueue/error.h>
+#include <delayqueue/message.h>
+#include <delayqueue/options.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace delayqueue {
+
+// How a consumer fares since it was made. For metrics.
+struct ConsumerStats {
+  std::uint64_t delivered = 0;  // handed to the handler
+  std::uint64_t acked = 0;      // settled as done
+  std::uint64_t nacked = 0;     // settled as not done: nacks and rejects
+  std::uint64_t snoozed = 0;
+  std::uint64_t stale = 0;     // settled too late: another has it, or it is gone
+  std::uint64_t expired = 0;   // taken, but the body was gone
+  std::uint64_t connects = 0;  // connections made
+  std::uint64_t errors = 0;    // connections lost, or refused, and answers that were errors
+};
+
+// At least once: a message is delivered again whenever its delivery was not settled: the handler said nack or threw,
+// the process died, the lease ended. So a handler must bear being called twice with the same id.
+//
+// While the process lives, leases of all messages in hand are renewed. The handler runs in `concurrency` threads at a
+// time; everything else in one thread of the consumer's own. A Redis that goes away is reported to the logger and
+// waited for, with pauses of up to a second; handlers go on, and what they said is settled when Redis is back.
+class Consumer {
+ public:
+  // url as in producer.h. Nothing is sent before start() or run(). Throws std::invalid_argument.
+  Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options = {});
+
+  // Stops (see stop) with a deadline of 30 s, and then waits for handlers still running, however long: their code must
+  // not outlive the consumer. Call stop() first to have a say.
+  ~Consumer();
+  Consumer(const Consumer&) = delete;
+  Consumer& operator=(const Consumer&) = delete;
+
+  // Connects and begins to deliver; returns at once. A server that is not there yet is waited for. Throws ReplyError
+  // or std::invalid_argument if the server is there and refuses (password, version, keys of a wrong type). A consumer
+  // starts once.
+  void start();
+
+  // start(), and waits until stop() was called by another thread (or a handler) and has done its work.
+  void run();
+
+  // Takes nothing new, gives back at once what was not started, lets running handlers finish until the deadline,
+  // settles them, and returns. False if a handler did not end or Redis could not be told: those messages keep their
+  // lease until it runs out and are then delivered again. May be called from any thread and again; from a handler it
+  // only asks, and returns false. Not from a signal handler: wait for signals in a thread of your own.
+  bool stop(milliseconds deadline = std::chrono::seconds(30));
+
+  ConsumerStats stats() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace delayqueue

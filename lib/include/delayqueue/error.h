@@ -1,0 +1,41 @@
+// What can go wrong, sorted by what the caller does next.
+//
+// Three kinds reach a caller. A ConnectionError says "do the same again". A ReplyError says "Redis refused; look at
+// the text". A std::invalid_argument names the field that was wrong and its value; nothing was sent. Everything that
+// is part of a queue's life (empty, unknown id, too late) is a value, never an error. No text holds a password.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The server could not be reached, or the link broke: unknown whether the call ran. Every call of this library may be
+// repeated as it was. A send is repeated with the ids() given here in SendOptions::id or Draft::id: while the first
+// is alive no second message is made.
+class ConnectionError : public Error {
+ public:
+  explicit ConnectionError(const std::string& what, std::vector<std::string> ids = {})
+      : Error(what), ids_(std::move(ids)) {}
+
+  // The ids of the messages whose sending is in doubt, in the order they were given; empty for all other calls.
+  const std::vector<std::string>& ids() const { return ids_; }
+
+ private:
+  std::vector<std::string> ids_;
+};
+
+// Redis answered, and refused (or answered something that this library cannot read). The call did nothing.
+class ReplyError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace delayqueue

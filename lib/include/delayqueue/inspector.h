@@ -1,0 +1,133 @@
+// Looks into one queue, and mends it: for people on call, tools and metrics. Sees what workers of the Go library do,
+// too. Every call is bounded: none holds Redis for more than 2 ms, whatever the queue's length.
+#pragma once
+
+#include <delayqueue/error.h>
+#include <delayqueue/options.h>
+#include <delayqueue/producer.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace delayqueue {
+
+// Totals since the queue came into being. Sends and deliveries of Go workers are not in them.
+struct Totals {
+  std::uint64_t sent = 0, delivered = 0, acked = 0, nacked = 0, retried = 0, dead = 0, expired = 0, cancelled = 0,
+                redriven = 0, purged = 0;
+};
+
+// One moment of a queue. ready and retry are upper bounds: ids of cancelled or moved messages stay in those lists
+// until a consumer passes over them.
+struct Counts {
+  std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0, garbage = 0;
+  std::uint64_t due = 0;                                                // of pending: due, not yet moved to ready
+  std::uint64_t overdue = 0;                                            // of unack: lease ended, not yet taken back
+  std::optional<std::chrono::system_clock::time_point> oldest_due{};    // of the message at the head of pending
+  std::optional<std::chrono::system_clock::time_point> oldest_lease{};  // the earliest lease end in unack
+  std::chrono::system_clock::time_point now;                            // Redis' clock
+  bool paused = false;
+  Totals totals;
+};
+
+struct MessageInfo {
+  std::string id{};
+  State state = State::unknown;
+  // pending: when it is due. unack: when its lease or backoff ends. dead: when it was given up. Unset for the lists.
+  std::optional<std::chrono::system_clock::time_point> at{};
+  std::optional<std::chrono::system_clock::time_point> sent{};  // from the id, if it is a UUIDv7
+  bool held = false;                    // unack only: in a consumer's hand (false: waiting out a backoff)
+  int deliveries = 0;                   // so far; 0 or 1 cannot be told apart in the lists
+  std::optional<int> retries{};         // left; unset: none recorded (cancelled while held, or dead)
+  std::string reason{};                 // why the last delivery failed
+  std::optional<std::uint64_t> size{};  // bytes of the payload; unset: the body is missing
+  std::string payload{};                // its first ListOptions::payload bytes; all of them from find()
+};
+
+struct ListOptions {
+  std::size_t limit = 20;    // at most 1,000 at a time
+  std::string cursor{};      // MessagePage::next of the page before; empty: from the start
+  std::size_t payload = 64;  // bytes of each payload to bring
+};
+
+// A page, oldest first: of pending and unack by time, of the lists what is next in turn, of dead by when given up.
+struct MessagePage {
+  std::vector<MessageInfo> messages{};
+  std::string next{};  // empty: this was the last page
+
+  auto begin() const { return messages.begin(); }
+  auto end() const { return messages.end(); }
+  auto size() const { return messages.size(); }
+  bool empty() const { return messages.empty(); }
+};
+
+enum class Redriven {
+  redriven,  // it is ready again, as new, with its retries back
+  no_body,   // its body is gone: it cannot come back; removed
+  unknown,   // not among the dead
+};
+
+enum class Released {
+  released,  // first in line now
+  held,      // a consumer has it; only `force` frees it
+  unknown,   // neither waiting nor held: in a list already, dead (redrive it), or not there
+};
+
+struct PurgeOptions {
+  milliseconds older_than{0};  // pending: due that long ago; dead: given up that long ago. Must be 0 for the lists
+  std::uint64_t limit = 0;     // most messages to remove; 0: all that were there when the call began
+};
+
+struct RedriveOptions {
+  int retries = 3;
+};
+
+// Any number of threads may use one Inspector; calls share one connection. Errors as for Producer.
+class Inspector {
+ public:
+  Inspector(const std::string& url, const std::string& queue, InspectorOptions options = {});
+  ~Inspector();
+  Inspector(Inspector&&) noexcept;
+  Inspector& operator=(Inspector&&) noexcept;
+
+  Counts counts();
+
+  // One page of the messages in a state. While others work on the queue a walk over the pages may miss or repeat some.
+  MessagePage list(State state, const ListOptions& options = {});
+
+  // All there is to know of one message. Finding an id that lies in a list reads no list: it is told from the rest.
+  std::optional<MessageInfo> find(std::string_view id);
+
+  // A dead message lives again, ready at once.
+  Redriven redrive(std::string_view id, const RedriveOptions& options = {});
+
+  // Removes messages of a state (pending, ready, retry or dead) for good, in bounded steps; says how many.
+  std::uint64_t purge(State state, const PurgeOptions& options = {});
+
+  // Deliver now: what is pending, or waits out a backoff, goes first in line. With force also what a consumer holds
+  // (if it lives, the message is then handled twice).
+  Released release(std::string_view id, bool force = false);
+
+  // While paused, consumers of this library take nothing. 0: until resume().
+  void pause(milliseconds for_ = milliseconds{0}, const std::string& why = {});
+  void resume();
+
+  // Reads the Go library's event channel for up to `wait`. Nothing: no event came. Only events of processes that
+  // report them (report_events; EnableReport in Go) are seen, from the first call of this on. What arrives while the
+  // link is down is lost. Uses a connection of its own; throws what connecting throws.
+  std::optional<Event> next_event(milliseconds wait);
+
+  // The queues that were ever used on this server under this prefix, sorted.
+  std::vector<std::string> queues();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace delayqueue

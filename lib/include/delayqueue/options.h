@@ -1,0 +1,142 @@
+// Everything that can be set. Plain structs, a default for every member, std::chrono for every time.
+//
+// C++20:  Consumer c(url, "orders", handler, {.concurrency = 4, .lease = 30s});
+// C++17:  ConsumerOptions o;  o.concurrency = 4;  o.lease = 30s;  Consumer c(url, "orders", handler, o);
+//
+// What makes no sense (a negative delay, a lease of zero) is a std::invalid_argument that names the field and value.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+using std::chrono::milliseconds;
+
+// ---- What is reported ----------------------------------------------------------------------------------------------
+
+enum class Severity { debug, info, warning, error };
+
+// Called from the library's threads, one call at a time per Producer, Consumer or Inspector. What it throws is dropped.
+using Logger = std::function<void(Severity, const std::string& line)>;
+
+// What happened to messages. The numbers are the codes of the Go library's event channel.
+enum class EventKind { sent = 1, ready = 2, delivered = 3, acked = 4, nacked = 5, retried = 6, gave_up = 7 };
+
+struct Event {
+  EventKind kind{};
+  std::chrono::system_clock::time_point at{};  // this process' clock; from the channel: whole seconds of the sender's
+  std::size_t count = 0;
+  std::vector<std::string> ids{};  // count of them; empty when read from the channel, which carries no ids
+};
+
+// Called after the fact, from the thread that caused it (sends) or the consumer's own (all else). Events are for
+// watching: a crash can lose one, a repeated call can double one. What it throws is logged and dropped.
+using EventCallback = std::function<void(const Event&)>;
+
+// ---- Where the server and the queue are ----------------------------------------------------------------------------
+
+// For rediss:// URLs. The server's certificate must be valid for the host in the URL.
+struct TlsOptions {
+  std::string ca_file{};      // PEM; empty: the system's certificate authorities
+  std::string cert_file{};    // client certificate, PEM, with its chain; empty: none is shown
+  std::string key_file{};     // its key, PEM; must be set when cert_file is
+  std::string server_name{};  // the name to check and to ask for; empty: the URL's host
+};
+
+// Members that are set win over the same part of the URL.
+struct ConnectionOptions {
+  std::string user{};                  // ACL user; empty: the URL's, or the default user
+  std::string password{};              // empty: the URL's, or none
+  std::string client_name{};           // as CLIENT LIST shows it; empty: "delayqueue"
+  milliseconds connect_timeout{2000};  // for name, socket, TLS and login together
+  milliseconds command_timeout{3000};  // for each answer; 0 is not allowed: only a timeout finds a silent server
+  TlsOptions tls{};
+};
+
+enum class HashTag { automatic, on, off };  // automatic: on in a Cluster, off elsewhere
+
+// Which keys the queue has. All who share a queue must agree on these.
+struct QueueOptions {
+  std::string prefix = "dp";              // keys are <prefix>:<queue>:...
+  HashTag hash_tag = HashTag::automatic;  // on: {<prefix>:<queue>}:..., all in one Cluster slot
+
+  // For fleets with workers of the Go library HDT3213/delayqueue on the same queue.
+  bool bodies_under_dp = false;    // message bodies under dp: whatever the prefix, as the Go library has them
+  bool remove_from_lists = false;  // cancel and reschedule also search the lists (up to 5,000 long): a Go worker with
+                                   // a fetch limit loses a place for every id whose body is missing
+};
+
+// ---- Producer ------------------------------------------------------------------------------------------------------
+
+struct ProducerOptions {
+  int retries = 3;                        // for sends that do not say
+  std::size_t max_payload = 1024 * 1024;  // bytes; up to 512 MiB (Redis' limit)
+  Logger logger{};
+  EventCallback on_event{};
+  bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
+  ConnectionOptions connection{};
+  QueueOptions queue{};
+};
+
+// When a message is due: after `delay` by Redis' clock (default: at once), or `at` an absolute time (rounded up to the
+// ms). Only one of the two may be set.
+struct SendOptions {
+  milliseconds delay{0};
+  std::optional<std::chrono::system_clock::time_point> at{};
+  std::optional<int> retries{};       // deliveries after the first; unset: ProducerOptions::retries
+  std::optional<milliseconds> ttl{};  // how long after its due time the message is still wanted; unset: for ever
+  std::string id{};                   // a UUID of the caller's; empty: a new UUIDv7
+};
+
+struct RescheduleOptions {
+  milliseconds delay{0};
+  std::optional<std::chrono::system_clock::time_point> at{};
+};
+
+// ---- Consumer ------------------------------------------------------------------------------------------------------
+
+// The number of processor cores, at least 1.
+int cores();
+
+// How long to wait before delivery number attempt + 1, after delivery number `attempt` (from 1) failed.
+using Backoff = std::function<milliseconds(int attempt)>;
+
+Backoff fixed(milliseconds delay);
+
+// first, 2 x first, 4 x first ... at most `most`; each shortened by a random part of up to `jitter` (0 to 1) of it.
+Backoff exponential(milliseconds first, milliseconds most, double jitter = 0.2);
+
+struct ConsumerOptions {
+  int concurrency = cores();         // handlers at the same time, each in its own thread; at least 1
+  milliseconds lease{30'000};        // how long a message of a dead process stays away; a living one renews by itself
+  Backoff backoff{};                 // for nacks that do not say; unset: exponential(1s, 10min)
+  milliseconds poll_interval{1000};  // at most this late is noticed what nobody told us of (sends by Go workers)
+  milliseconds processing_timeout{30 * 60'000};       // a handler running longer loses its lease
+  milliseconds dead_retention{7 * 24 * 3'600'000LL};  // how long dead letters are kept; 0: not at all
+  std::int64_t dead_limit = 0;                        // most dead letters kept, the oldest go first; 0: no limit
+  milliseconds reconnect_grace{2000};  // after a connect no lease of others is taken back for so long: they, too,
+                                       // may just be reconnecting. Keep it above 1 s, the longest reconnect pause
+  int prefetch = 1000;                 // most messages held beyond those running; only as many are taken as
+                                       // will start within milliseconds, so slow handlers hold none
+  Logger logger{};
+  EventCallback on_event{};
+  bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
+  ConnectionOptions connection{};
+  QueueOptions queue{};
+};
+
+// ---- Inspector -----------------------------------------------------------------------------------------------------
+
+struct InspectorOptions {
+  Logger logger{};
+  ConnectionOptions connection{};
+  QueueOptions queue{};
+};
+
+}  // namespace delayqueue

@@ -1,0 +1,78 @@
+// Sends messages to one queue, and takes back or moves what was sent.
+#pragma once
+
+#include <delayqueue/error.h>
+#include <delayqueue/options.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace delayqueue {
+
+// Where a message is in its life. See the picture in the README.
+enum class State {
+  unknown,  // not in the queue: never sent, done, or cancelled
+  pending,  // waits for its due time
+  ready,    // due; waits for a consumer
+  unack,    // held by a consumer, or waiting out the backoff after a nack
+  retry,    // a delivery failed; waits for a consumer
+  dead,     // given up; kept to be looked at
+};
+
+// "pending", "ready" ...
+const char* to_string(State state);
+
+struct Sent {
+  std::string id{};
+  bool created = false;  // false: a message with this id is alive already and was left as it is
+};
+
+// One message of a batch whose members differ.
+struct Draft {
+  std::string payload{};
+  SendOptions options{};
+};
+
+enum class Moved {
+  moved,    // it now waits for the new time
+  refused,  // a consumer holds it, or it is dead (see Inspector::redrive)
+  unknown,  // no such message
+};
+
+// Any number of threads may use one Producer; calls share one connection. Nothing is sent before the first call, so a
+// Producer can be made while the server is away. A broken connection is made anew by the next call.
+class Producer {
+ public:
+  // url: redis://[user:password@]host[:port][/db], rediss:// (TLS), unix:///path/to/socket[?db=n],
+  // embedded: or embedded:/folder (see private_server.h). Throws std::invalid_argument.
+  Producer(const std::string& url, const std::string& queue, ProducerOptions options = {});
+  ~Producer();
+  Producer(Producer&&) noexcept;
+  Producer& operator=(Producer&&) noexcept;
+
+  // Stores the message. On return Redis has it, whole; it will be delivered at least once, not before its time.
+  // Throws std::invalid_argument, ReplyError (nothing was stored), or ConnectionError (unknown; ids() holds the id:
+  // send again with it).
+  Sent send(std::string_view payload, const SendOptions& options = {});
+
+  // The same for many, all with the same options (an id is refused here: every message needs its own). Sent in atomic
+  // steps of at most 200 messages or 256 KiB. Results stand in the order of the payloads. A ReplyError or
+  // ConnectionError in the middle leaves whole steps sent; the ids() of a ConnectionError are those of all messages.
+  std::vector<Sent> send_batch(const std::vector<std::string>& payloads, const SendOptions& options = {});
+  std::vector<Sent> send_batch(const std::vector<Draft>& messages);
+
+  // Takes the message back and says where it was. pending, ready, retry, dead: it is gone and will not be delivered.
+  // unack: a consumer has it in hand; if that delivery fails there will be no other. unknown: no such message.
+  State cancel(std::string_view id);
+
+  // Gives a message that is not held another due time. Its retries stay; a TTL moves with it.
+  Moved reschedule(std::string_view id, const RescheduleOptions& when);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace delayqueue

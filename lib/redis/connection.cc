@@ -1,0 +1,128 @@
+#include "redis/connection.h"
+
+#include <delayqueue/error.h>
+
+#include <hiredis/hiredis.h>
+
+#include <charconv>
+
+namespace delayqueue::redis {
+namespace {
+
+constexpr std::size_t kBuffer = 64 * 1024;
+
+// "7.0.15" -> 700; 6.2 is what ZMSCORE, SMISMEMBER and RPOP with a count ask for.
+int version_number(std::string_view text) {
+  int major = 0;
+  int minor = 0;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, major);
+  if (first.ec == std::errc() && first.ptr != end) std::from_chars(first.ptr + 1, end, minor);
+  return major * 100 + minor;
+}
+
+}  // namespace
+
+void append_command(std::string& out, std::initializer_list<std::string_view> words) {
+  out += '*' + std::to_string(words.size()) + "\r\n";
+  for (const std::string_view word : words) {
+    out += '$' + std::to_string(word.size()) + "\r\n";
+    out.append(word).append("\r\n");
+  }
+}
+
+void Connection::FreeReader::operator()(redisReader* reader) const { redisReaderFree(reader); }
+
+Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options)
+    : where_(address.text()),
+      command_timeout_(options.command_timeout),
+      transport_(open_transport(address, options.tls, Clock::now() + options.connect_timeout)),
+      reader_(redisReaderCreate()),
+      buffer_(new char[kBuffer]) {
+  log_in(login, Clock::now() + options.connect_timeout);
+}
+
+Connection::~Connection() = default;
+
+void Connection::write(std::string_view bytes) {
+  broken_ = true;  // unless we come through
+  transport_->write(bytes, Clock::now() + command_timeout_);
+  broken_ = false;
+}
+
+bool Connection::is_stale() { return broken_ || transport_->readable(Clock::now()); }
+
+void Connection::fail(const std::string& text) {
+  broken_ = true;
+  throw ConnectionError(text);
+}
+
+ReplyPtr Connection::read() {
+  const Deadline deadline = Clock::now() + command_timeout_;
+  for (;;) {
+    if (ReplyPtr reply = parse()) return reply;
+    fill(deadline);
+  }
+}
+
+ReplyPtr Connection::read_until(Deadline deadline) {
+  for (;;) {
+    if (ReplyPtr reply = parse()) return reply;
+    if (!transport_->readable(deadline)) return nullptr;
+    fill(Clock::now() + command_timeout_);
+  }
+}
+
+ReplyPtr Connection::parse() {
+  void* reply = nullptr;
+  if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) {
+    fail("the server at " + where_ + " does not speak Redis' protocol: " + reader_->errstr);
+  }
+  return ReplyPtr(static_cast<redisReply*>(reply));
+}
+
+void Connection::fill(Deadline deadline) {
+  broken_ = true;
+  const std::size_t size = transport_->read(buffer_.get(), kBuffer, deadline);
+  broken_ = false;
+  if (redisReaderFeed(reader_.get(), buffer_.get(), size) != REDIS_OK) {
+    fail("cannot read the answer of " + where_ + ": " + reader_->errstr);
+  }
+}
+
+ReplyPtr Connection::ask(std::string_view request, Deadline deadline) {
+  transport_->write(request, deadline);
+  for (;;) {
+    if (ReplyPtr reply = parse()) return reply;
+    fill(deadline);
+  }
+}
+
+void Connection::log_in(const Login& login, Deadline deadline) {
+  const std::string_view user = login.user.empty() ? "default" : std::string_view(login.user);
+  std::string hello;
+  if (login.password.empty() && login.user.empty()) {
+    append_command(hello, {"HELLO", "2", "SETNAME", login.client_name});
+  } else {
+    append_command(hello, {"HELLO", "2", "AUTH", user, login.password, "SETNAME", login.client_name});
+  }
+  const ReplyPtr answer = ask(hello, deadline);
+  const Reply facts(answer.get());
+  if (facts.is_error() && facts.text().find("unknown command") != std::string_view::npos) {
+    throw ReplyError("redis at " + where_ + " is too old: it does not know HELLO; 6.2 or later is needed");
+  }
+  throw_if_error(facts, where_);
+  for (std::size_t i = 0; i + 1 < facts.size(); i += 2) {
+    if (facts[i].text() == "version" && version_number(facts[i + 1].text()) < 602) {
+      throw ReplyError("redis at " + where_ + " is too old: " + std::string(facts[i + 1].text()) +
+                       "; 6.2 or later is needed");
+    }
+  }
+  if (login.db == 0) return;
+  std::string select;
+  append_command(select, {"SELECT", std::to_string(login.db)});
+  const ReplyPtr selected = ask(select, deadline);
+  throw_if_error(Reply(selected.get()), where_ + ", database " + std::to_string(login.db));
+}
+
+}  // namespace delayqueue::redis

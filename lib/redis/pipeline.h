@@ -1,0 +1,71 @@
+// Several requests, one write and one read.
+#pragma once
+
+#include "redis/connection.h"
+#include "redis/reply.h"
+#include "redis/script.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace delayqueue::redis {
+
+// Build requests one after the other, each by command() or script() followed by its words; run(); then look at the
+// replies. A script that the server does not know (NOSCRIPT: it was restarted, or promoted) is sent again whole, once;
+// the others of the pipeline have run by then, so requests of one pipeline must not depend on each other's order.
+class Pipeline {
+ public:
+  explicit Pipeline(Connection& connection) : connection_(connection) {}
+
+  Pipeline& command(std::string_view name);
+  Pipeline& script(const Script& script);  // all key()s, then all arg()s
+
+  Pipeline& key(std::string_view name) { return key(name, {}); }
+  Pipeline& key(std::string_view name, std::string_view suffix);  // the two joined
+  Pipeline& arg(std::string_view word);
+  Pipeline& arg(std::int64_t number);
+
+  std::size_t size() const { return requests_.size(); }
+
+  // Sends all and waits for all answers. Throws ConnectionError: then it is unknown which of them ran.
+  void run();
+
+  // The answer to request number i, from 0. Throws ReplyError or ConnectionError if it is an error.
+  Reply reply(std::size_t i) const;
+
+ private:
+  struct Request {
+    const Script* script;  // null for a command
+    std::size_t words = 0;
+    std::size_t keys = 0;
+    std::size_t begin;  // in words_
+  };
+
+  void word(std::string_view front, std::string_view back);
+  void append(std::string& out, std::size_t i, bool whole_script) const;
+  void resend_unknown_scripts();
+
+  Connection& connection_;
+  std::vector<Request> requests_;
+  std::string words_;  // of all requests, in RESP, without their heads
+  std::vector<ReplyPtr> replies_;
+};
+
+// What a request of a pipeline will have been answered, read as a T once the pipeline has run.
+template <class T>
+class Answer {
+ public:
+  Answer(const Pipeline& pipeline, T (*read)(Reply)) : pipeline_(&pipeline), at_(pipeline.size() - 1), read_(read) {}
+
+  T get() const { return read_(pipeline_->reply(at_)); }
+
+ private:
+  const Pipeline* pipeline_;
+  std::size_t at_;
+  T (*read_)(Reply);
+};
+
+}  // namespace delayqueue::redis

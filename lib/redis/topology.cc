@@ -1,0 +1,34 @@
+#include "redis/topology.h"
+
+namespace delayqueue::redis {
+namespace {
+
+class SingleServer : public Topology {
+ public:
+  SingleServer(const Url& url, const ConnectionOptions& options)
+      : address_(url.addresses.front()), login_(login_of(url, options)), options_(options) {}
+
+  std::unique_ptr<Connection> connect() override { return std::make_unique<Connection>(address_, login_, options_); }
+
+ private:
+  const Address address_;
+  const Login login_;
+  const ConnectionOptions options_;
+};
+
+}  // namespace
+
+Login login_of(const Url& url, const ConnectionOptions& options) {
+  Login login;
+  login.user = options.user.empty() ? url.user : options.user;
+  login.password = options.password.empty() ? url.password : options.password;
+  login.client_name = options.client_name.empty() ? "delayqueue" : options.client_name;
+  login.db = url.db;
+  return login;
+}
+
+std::unique_ptr<Topology> single_server(const Url& url, const ConnectionOptions& options) {
+  return std::make_unique<SingleServer>(url, options);
+}
+
+}  // namespace delayqueue::redis

@@ -1,0 +1,120 @@
+// Threads that each do one task at a time.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace delayqueue::run {
+
+// A fixed number of hands. Tasks wait in line for a free one; urgent tasks go before all others. One hand may be kept
+// free for urgent tasks, so that they need not wait behind the line. work() must not throw. It says whether its hand
+// stays: for a task that seemed never to end and was replaced by add_hand(), it says false when it does end.
+template <class Task>
+class WorkerPool {
+ public:
+  // How many hands do nothing, and how many tasks wait in line for one.
+  struct Load {
+    std::size_t idle = 0;
+    std::size_t waiting = 0;
+  };
+
+  WorkerPool(std::size_t hands, std::function<bool(Task&)> work) : work_(std::move(work)) {
+    for (std::size_t i = 0; i < hands; ++i) add_hand();
+  }
+
+  ~WorkerPool() { close(); }
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  void submit(std::vector<Task> tasks) { put(std::move(tasks), line_); }
+  void submit_urgent(std::vector<Task> tasks) { put(std::move(tasks), urgent_); }
+
+  // While on, the last idle hand takes urgent tasks only.
+  void keep_one_free(bool on) {
+    {
+      const std::lock_guard lock(mutex_);
+      keep_free_ = on;
+    }
+    ready_.notify_one();
+  }
+
+  Load load() const {
+    const std::lock_guard lock(mutex_);
+    return {idle_, urgent_.size() + line_.size()};
+  }
+
+  // The tasks that no hand has begun; they are the caller's now.
+  std::vector<Task> take_back() {
+    const std::lock_guard lock(mutex_);
+    std::vector<Task> tasks;
+    for (std::deque<Task>* line : {&urgent_, &line_}) {
+      for (Task& task : *line) tasks.push_back(std::move(task));
+      line->clear();
+    }
+    return tasks;
+  }
+
+  void add_hand() {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) threads_.emplace_back([this] { run(); });
+  }
+
+  // Waits for the tasks under way, however long; those not begun are dropped.
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    ready_.notify_all();
+    for (std::thread& thread : threads_) {  // no hand is added any more
+      if (thread.joinable()) thread.join();
+    }
+  }
+
+ private:
+  void put(std::vector<Task> tasks, std::deque<Task>& line) {
+    if (tasks.empty()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      for (Task& task : tasks) line.push_back(std::move(task));
+    }
+    tasks.size() == 1 ? ready_.notify_one() : ready_.notify_all();
+  }
+
+  bool may_begin() const { return !urgent_.empty() || (!line_.empty() && (!keep_free_ || idle_ > 1)); }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      ready_.wait(lock, [this] { return closed_ || may_begin(); });
+      --idle_;
+      if (closed_) return;
+      std::deque<Task>& line = urgent_.empty() ? line_ : urgent_;
+      Task task = std::move(line.front());
+      line.pop_front();
+      lock.unlock();
+      if (!work_(task)) return;
+      lock.lock();
+    }
+  }
+
+  const std::function<bool(Task&)> work_;
+  mutable std::mutex mutex_;  // guards all below but the joining of threads_
+  std::condition_variable ready_;
+  std::deque<Task> urgent_;
+  std::deque<Task> line_;
+  std::size_t idle_ = 0;
+  bool keep_free_ = false;
+  bool closed_ = false;
+  std::list<std::thread> threads_;
+};
+
+}  // namespace delayqueue::run

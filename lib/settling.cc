@@ -1,0 +1,151 @@
+#include "settling.h"
+
+#include <algorithm>
+#include <map>
+
+namespace delayqueue {
+namespace {
+
+constexpr std::size_t kLongestReason = 1024;
+constexpr char kRefused = '?';
+constexpr std::size_t kNacks = 64;  // a nack takes several commands: so many stay well under 2 ms
+
+store::Receipt receipt_of(const DeliveryPtr& delivery) { return {delivery->message.id, delivery->receipt_us}; }
+
+std::vector<store::Receipt> receipts_of(const std::vector<DeliveryPtr>& deliveries) {
+  std::vector<store::Receipt> receipts;
+  receipts.reserve(deliveries.size());
+  for (const DeliveryPtr& delivery : deliveries) receipts.push_back(receipt_of(delivery));
+  return receipts;
+}
+
+// Was it done by a settle before this one, whose answer never came? After an ack nothing is left; a nack or snooze
+// leaves the message somewhere else.
+bool was_settled_before(const Delivery& delivery, char outcome) {
+  if (!delivery.in_doubt) return false;
+  return outcome == 'G' || (outcome == 'T' && delivery.verdict.kind != Verdict::Kind::ack);
+}
+
+}  // namespace
+
+void Settling::settle(redis::Pipeline& pipeline, const store::Store& store) {
+  std::vector<DeliveryPtr> acks, expired, nacks, snoozes;
+  for (std::size_t i = 0; i < std::min(waiting_.size(), store::kBatch) && nacks.size() < kNacks; ++i) {
+    const DeliveryPtr& delivery = waiting_[i];
+    delivery->settling = true;
+    if (delivery->expired) {
+      expired.push_back(delivery);
+      continue;
+    }
+    switch (delivery->verdict.kind) {
+      case Verdict::Kind::ack:
+        acks.push_back(delivery);
+        break;
+      case Verdict::Kind::snooze:
+        snoozes.push_back(delivery);
+        break;
+      case Verdict::Kind::nack:
+      case Verdict::Kind::reject:
+        nacks.push_back(delivery);
+        break;
+    }
+  }
+  const std::size_t taken = acks.size() + expired.size() + nacks.size() + snoozes.size();
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
+  if (!acks.empty()) add_acks(pipeline, store, std::move(acks));
+  if (!expired.empty()) add_expired(pipeline, store, std::move(expired));
+  if (!nacks.empty()) add_nacks(pipeline, store, std::move(nacks));
+  if (!snoozes.empty()) add_snoozes(pipeline, store, std::move(snoozes));
+}
+
+void Settling::add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.ack(pipeline, receipts_of(members));
+  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+}
+
+void Settling::add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.expire(pipeline, receipts_of(members));
+  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+}
+
+void Settling::add_nacks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  std::vector<store::Nack> nacks;
+  std::vector<milliseconds> delays;
+  for (const DeliveryPtr& delivery : members) {
+    delays.push_back(delay_of(*delivery));
+    const std::string_view reason = std::string_view(delivery->verdict.reason).substr(0, kLongestReason);
+    const bool reject = delivery->verdict.kind == Verdict::Kind::reject;
+    nacks.push_back({receipt_of(delivery), reject ? std::nullopt : std::optional(delays.back()), reason});
+  }
+  const auto answer = store.nack(pipeline, nacks);
+  steps_.push_back({Verdict::Kind::nack, std::move(members), std::move(delays), answer});
+}
+
+void Settling::add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  std::map<milliseconds, std::vector<DeliveryPtr>> by_delay;
+  for (DeliveryPtr& delivery : members) by_delay[delay_of(*delivery)].push_back(std::move(delivery));
+  for (auto& [delay, some] : by_delay) {
+    const auto answer = store.release(pipeline, receipts_of(some), delay);
+    steps_.push_back({Verdict::Kind::snooze, std::move(some), {}, answer});
+  }
+}
+
+milliseconds Settling::delay_of(const Delivery& delivery) const {
+  if (delivery.verdict.after) return std::max(*delivery.verdict.after, milliseconds(0));
+  if (delivery.verdict.kind == Verdict::Kind::reject) return milliseconds::max();
+  try {
+    return std::max(backoff_(delivery.message.attempt), milliseconds(0));
+  } catch (...) {  // the user's function; the message must get another delivery all the same
+    return milliseconds(1000);
+  }
+}
+
+Settling::Outcome Settling::read_answers(const std::function<void(const std::exception&)>& report) {
+  Outcome outcome;
+  for (const Step& step : std::exchange(steps_, {})) {
+    store::Outcomes outcomes;
+    try {
+      outcomes = step.answer.get();
+    } catch (const Error& e) {
+      report(e);
+    }
+    outcomes.resize(step.members.size(), kRefused);
+    sort(step, outcomes, outcome);
+  }
+  return outcome;
+}
+
+void Settling::sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome) {
+  for (std::size_t i = 0; i < step.members.size(); ++i) {
+    const DeliveryPtr& delivery = step.members[i];
+    delivery->settling = false;
+    const bool settled = outcomes[i] == 'S' || outcomes[i] == 'D' || was_settled_before(*delivery, outcomes[i]);
+    if (outcomes[i] == kRefused) {
+      waiting_.push_back(delivery);
+    } else if (delivery->expired) {
+      outcome.expired.push_back(delivery);
+    } else if (!settled) {
+      outcome.stale.push_back(delivery);
+    } else if (step.kind == Verdict::Kind::ack) {
+      outcome.acked.push_back(delivery);
+    } else if (step.kind == Verdict::Kind::snooze) {
+      outcome.snoozed.push_back(delivery);
+    } else {
+      outcome.nacked.push_back(delivery);
+      if (outcomes[i] == 'D') outcome.gave_up.push_back(delivery);
+      outcome.soonest = std::min(outcome.soonest, step.delays[i]);
+    }
+  }
+}
+
+void Settling::forget_answers() {
+  for (Step& step : std::exchange(steps_, {})) {
+    for (DeliveryPtr& delivery : step.members) {
+      delivery->settling = false;
+      delivery->in_doubt = true;
+      waiting_.push_back(std::move(delivery));
+    }
+  }
+}
+
+}  // namespace delayqueue

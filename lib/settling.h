@@ -1,0 +1,61 @@
+// Tells Redis how deliveries went. Used by the consumer's thread only.
+#pragma once
+
+#include "delivery.h"
+#include "store/store.h"
+
+#include <delayqueue/options.h>
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+
+class Settling {
+ public:
+  // What became of the deliveries of one pipeline.
+  struct Outcome {
+    std::vector<DeliveryPtr> acked, expired, nacked, gave_up, snoozed, stale;  // gave_up: among the nacked, too
+    milliseconds soonest{milliseconds::max()};                                 // shortest backoff among the nacked
+  };
+
+  explicit Settling(Backoff backoff) : backoff_(std::move(backoff)) {}
+
+  bool empty() const { return waiting_.empty(); }
+
+  // Takes a delivery whose handler has spoken, or whose body is gone.
+  void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }
+
+  // Adds requests for the oldest of what waits, at most kBatch.
+  void settle(redis::Pipeline& pipeline, const store::Store& store);
+
+  // Reads the answers. What Redis refused to do waits on, and the refusal is passed to `report`.
+  Outcome read_answers(const std::function<void(const std::exception&)>& report);
+
+  // The answers will never come: all waits on, and is in doubt.
+  void forget_answers();
+
+ private:
+  struct Step {
+    Verdict::Kind kind;
+    std::vector<DeliveryPtr> members;
+    std::vector<milliseconds> delays;  // of nacks
+    store::Answer<store::Outcomes> answer;
+  };
+
+  void add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_nacks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
+  milliseconds delay_of(const Delivery& delivery) const;
+  void sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome);
+
+  const Backoff backoff_;
+  std::deque<DeliveryPtr> waiting_;
+  std::vector<Step> steps_;  // of the pipeline under way
+};
+
+}  // namespace delayqueue

@@ -1,0 +1,76 @@
+#include "store/record.h"
+
+#include <uuid/uuid.h>
+
+#include <array>
+#include <charconv>
+
+namespace delayqueue::store {
+namespace {
+
+constexpr std::size_t kIdLength = 36;
+
+using Bytes = std::array<unsigned char, 16>;
+
+std::string to_text(const Bytes& bytes) {
+  char text[kIdLength + 1];
+  uuid_unparse_lower(bytes.data(), text);
+  return {text, kIdLength};
+}
+
+void set_time(Bytes& bytes, WallClock::time_point now) {
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
+  const std::uint64_t ms = static_cast<std::uint64_t>(ns / 1'000'000);
+  const std::uint64_t fraction = static_cast<std::uint64_t>(ns % 1'000'000) * 4096 / 1'000'000;
+  for (std::size_t i = 0; i < 6; ++i) bytes[i] = static_cast<unsigned char>(ms >> (40 - 8 * i));
+  bytes[6] = static_cast<unsigned char>(0x70 | (fraction >> 8));
+  bytes[7] = static_cast<unsigned char>(fraction);
+}
+
+void increment(Bytes& bytes) {
+  for (std::size_t i = 15; i > 8 && ++bytes[i] == 0; --i) {
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> new_ids(std::size_t count) {
+  std::vector<std::string> ids;
+  ids.reserve(count);
+  Bytes bytes;
+  uuid_generate_random(bytes.data());  // from the kernel: two processes forked from one never share it
+  set_time(bytes, WallClock::now());
+  bytes[8] = static_cast<unsigned char>(0x80 | (bytes[8] & 0x3f));
+  bytes[9] &= 0x7f;  // room to count up in
+  for (std::size_t i = 0; i < count; ++i, increment(bytes)) ids.push_back(to_text(bytes));
+  return ids;
+}
+
+std::optional<std::string> canonical_id(std::string_view id) {
+  Bytes bytes;
+  if (id.size() != kIdLength || uuid_parse(std::string(id).c_str(), bytes.data()) != 0) return std::nullopt;
+  return to_text(bytes);
+}
+
+std::optional<WallClock::time_point> time_of_id(std::string_view id) {
+  Bytes bytes;
+  if (id.size() != kIdLength || uuid_parse(std::string(id).c_str(), bytes.data()) != 0) return std::nullopt;
+  if ((bytes[6] >> 4) != 7) return std::nullopt;
+  std::int64_t ms = 0;
+  for (std::size_t i = 0; i < 6; ++i) ms = ms << 8 | bytes[i];
+  return from_us(ms * 1000);
+}
+
+WallClock::time_point from_us(std::int64_t us) {
+  return WallClock::time_point(std::chrono::duration_cast<WallClock::duration>(std::chrono::microseconds(us)));
+}
+
+int deliveries_of(std::string_view attempts) {
+  int number = 0;
+  std::from_chars(attempts.data(), attempts.data() + attempts.size(), number);
+  return number;
+}
+
+bool is_lease(std::int64_t end_us) { return end_us % 1000 != 0 || end_us % 1'000'000 == 0; }
+
+}  // namespace delayqueue::store

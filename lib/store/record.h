@@ -1,0 +1,39 @@
+// What is stored of a message, and how it is read back: ids, times, deliveries.
+//
+// Times in Redis are unix seconds as doubles; here and in every script's arguments and answers they are integers of
+// microseconds or milliseconds. Only Lua divides them: no locale, no rounding of ours comes near a score.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace delayqueue::store {
+
+using WallClock = std::chrono::system_clock;
+
+// New ids: UUIDv7 (RFC 9562) of now, with the fraction of the millisecond in rand_a and the rest random; within one
+// call they ascend. So ids sort by when they were made, and equal due times are delivered in that order.
+std::vector<std::string> new_ids(std::size_t count);
+
+// The id in lower case if it is a UUID in its form of 36 characters.
+std::optional<std::string> canonical_id(std::string_view id);
+
+// When a UUIDv7 was made; nothing for other ids.
+std::optional<WallClock::time_point> time_of_id(std::string_view id);
+
+WallClock::time_point from_us(std::int64_t us);
+
+// The number of deliveries in a field of attempts: "<deliveries> <end of the last lease in us>"; 0 if it is no number.
+int deliveries_of(std::string_view attempts);
+
+// An end of lease in unack: whether a consumer holds the message, or it waits out a backoff. Ends of our leases are
+// never whole milliseconds, those of Go workers are whole seconds; ends of our backoffs are whole milliseconds and
+// never whole seconds.
+bool is_lease(std::int64_t end_us);
+
+}  // namespace delayqueue::store

@@ -1,0 +1,12 @@
+// The moves, as Redis runs them. Each is scripts/lua/<name>.lua, built in unchanged. The list is written by hand: a
+// missing file is a link error.
+#pragma once
+
+#include "redis/script.h"
+
+namespace delayqueue::store::scripts {
+
+extern const redis::Script send, pending2ready, ready2unack, ack, nack, renew, release, unack2retry, persist, gc, sweep,
+    cancel, reschedule, redrive, purge, counts, page, find;
+
+}  // namespace delayqueue::store::scripts

@@ -1,0 +1,259 @@
+#include "store/store.h"
+
+#include "store/scripts.h"
+
+namespace delayqueue::store {
+namespace {
+
+using redis::Reply;
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+std::size_t as_count(Reply reply) { return static_cast<std::size_t>(std::max(0LL, reply.integer())); }
+
+std::optional<microseconds> as_wait(Reply reply) {
+  const long long us = reply.integer();
+  return us < 0 ? std::nullopt : std::optional(microseconds(us));
+}
+
+std::string as_text(Reply reply) { return std::string(reply.text()); }
+
+// A number n stands for n times the same good outcome.
+template <char kAllWell>
+Outcomes as_outcomes(Reply reply) {
+  return reply.is_text() ? as_text(reply) : std::string(as_count(reply), kAllWell);
+}
+
+std::vector<std::string> as_texts(Reply reply) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < reply.size(); ++i) texts.push_back(as_text(reply[i]));
+  return texts;
+}
+
+std::vector<std::optional<std::string>> as_bodies(Reply reply) {
+  std::vector<std::optional<std::string>> bodies;
+  bodies.reserve(reply.size());
+  for (std::size_t i = 0; i < reply.size(); ++i) {
+    if (reply[i].is_nil()) {
+      bodies.emplace_back();
+    } else {
+      bodies.emplace_back(reply[i].text());
+    }
+  }
+  return bodies;
+}
+
+Promoted as_promoted(Reply reply) { return {as_count(reply[0]), as_wait(reply[1]), split(reply[2].text())}; }
+
+Taken as_taken(Reply reply) {
+  Taken taken;
+  taken.popped = as_count(reply[0]);
+  taken.lease_us = reply[1].integer();
+  taken.now_us = reply[2].integer();
+  for (std::string& id : split(reply[3].text())) taken.messages.emplace_back(std::move(id), 1);
+  std::vector<std::string> again = split(reply[4].text());
+  for (std::size_t i = 0; i + 1 < again.size(); i += 2) {
+    taken.messages.emplace_back(std::move(again[i]), deliveries_of(again[i + 1]));
+  }
+  taken.from_retry = as_count(reply[5]);
+  taken.retry_left = as_count(reply[6]);
+  return taken;
+}
+
+Renewed as_renewed(Reply reply) { return {reply[0].integer(), as_text(reply[1])}; }
+
+Reclaimed as_reclaimed(Reply reply) {
+  return {as_count(reply[0]), as_wait(reply[1]), split(reply[2].text()), split(reply[3].text())};
+}
+
+std::pair<std::string, std::vector<std::string>> as_scan(Reply reply) {
+  std::vector<std::string> fields;
+  for (std::size_t i = 0; i < reply[1].size(); i += 2) fields.push_back(as_text(reply[1][i]));
+  return {as_text(reply[0]), fields};
+}
+
+Purged as_purged(Reply reply) { return {as_count(reply[0]), as_count(reply[1]), split(reply[2].text())}; }
+
+}  // namespace
+
+void Store::add_due(Pipeline& pipeline, const Due& due) const {
+  if (due.delay) {
+    pipeline.arg(due.delay->count()).arg("");
+  } else {
+    pipeline.arg("").arg(due.at_ms);
+  }
+}
+
+Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
+                             const SendTerms& terms) const {
+  pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
+  pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats);
+  for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
+  pipeline.arg(terms.fresh ? "1" : "0");
+  add_due(pipeline, terms.due);
+  pipeline.arg(terms.retries).arg(terms.ttl.count());
+  for (const NewMessage& message : messages) pipeline.arg(message.payload);
+  return {pipeline, as_outcomes<'1'>};
+}
+
+Answer<Promoted> Store::pending2ready(Pipeline& pipeline, bool with_ids) const {
+  pipeline.script(scripts::pending2ready).key(keys_.pending).key(keys_.ready).arg(kBatch).arg(with_ids ? "1" : "0");
+  return {pipeline, as_promoted};
+}
+
+Answer<Taken> Store::ready2unack(Pipeline& pipeline, const Places& places, milliseconds lease) const {
+  pipeline.script(scripts::ready2unack).key(keys_.ready).key(keys_.retry).key(keys_.unack).key(keys_.pending);
+  pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
+  pipeline.arg(std::min(places.total, kBatch)).arg(places.share).arg(places.hands);
+  pipeline.arg(microseconds(lease).count());
+  return {pipeline, as_taken};
+}
+
+Answer<std::vector<std::optional<std::string>>> Store::bodies(Pipeline& pipeline,
+                                                              const std::vector<std::string>& ids) const {
+  pipeline.command("MGET");
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  return {pipeline, as_bodies};
+}
+
+Answer<Outcomes> Store::ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
+  return remove(pipeline, "acked", receipts);
+}
+
+Answer<Outcomes> Store::expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
+  return remove(pipeline, "expired", receipts);
+}
+
+Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
+                               const std::vector<Receipt>& receipts) const {
+  pipeline.script(scripts::ack).key(keys_.unack).key(keys_.count).key(keys_.attempts).key(keys_.reason);
+  pipeline.key(keys_.pending).key(keys_.dead).key(keys_.garbage).key(keys_.stats);
+  for (const Receipt& receipt : receipts) pipeline.key(keys_.bodies, receipt.id);
+  pipeline.arg(counted_as);
+  for (const Receipt& receipt : receipts) pipeline.arg(receipt.end_us);
+  return {pipeline, as_outcomes<'S'>};
+}
+
+Answer<Outcomes> Store::nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const {
+  pipeline.script(scripts::nack).key(keys_.unack).key(keys_.count).key(keys_.attempts).key(keys_.reason);
+  pipeline.key(keys_.dead).key(keys_.garbage).key(keys_.stats);
+  for (const Nack& nack : nacks) pipeline.key(keys_.bodies, nack.receipt.id);
+  pipeline.arg(options_.keep_dead ? "1" : "0");
+  for (const Nack& nack : nacks) {
+    pipeline.arg(nack.receipt.end_us);
+    nack.delay ? pipeline.arg(nack.delay->count()) : pipeline.arg("");
+    pipeline.arg(nack.reason);
+  }
+  return {pipeline, as_text};
+}
+
+Answer<Renewed> Store::renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const {
+  pipeline.script(scripts::renew).key(keys_.unack).arg(new_end_us);
+  for (const Receipt& receipt : receipts) pipeline.arg(receipt.id).arg(receipt.end_us);
+  return {pipeline, as_renewed};
+}
+
+Answer<Outcomes> Store::release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const {
+  pipeline.script(scripts::release).key(keys_.unack).key(keys_.ready).key(keys_.pending).key(keys_.count);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage);
+  for (const Receipt& receipt : receipts) pipeline.key(keys_.bodies, receipt.id);
+  pipeline.arg(delay.count());
+  for (const Receipt& receipt : receipts) pipeline.arg(receipt.end_us);
+  return {pipeline, as_text};
+}
+
+Answer<Outcomes> Store::release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const {
+  pipeline.script(scripts::release).key(keys_.unack).key(keys_.ready).key(keys_.pending).key(keys_.count);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage);
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  pipeline.arg("0");
+  for (std::size_t i = 0; i < ids.size(); ++i) pipeline.arg(force ? "*" : "-");
+  return {pipeline, as_text};
+}
+
+Answer<Reclaimed> Store::unack2retry(Pipeline& pipeline) const {
+  pipeline.script(scripts::unack2retry).key(keys_.unack).key(keys_.retry).key(keys_.count).key(keys_.dead);
+  pipeline.key(keys_.garbage).key(keys_.attempts).key(keys_.reason).key(keys_.stats);
+  pipeline.arg(kBatch).arg(options_.keep_dead ? "1" : "0");
+  return {pipeline, as_reclaimed};
+}
+
+Answer<std::size_t> Store::persist(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+  pipeline.script(scripts::persist).key(keys_.dead);
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  return {pipeline, as_count};
+}
+
+Answer<std::vector<std::string>> Store::some_garbage(Pipeline& pipeline) const {
+  pipeline.command("SRANDMEMBER").key(keys_.garbage).arg(kBatch);
+  return {pipeline, as_texts};
+}
+
+Answer<std::size_t> Store::gc(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+  pipeline.script(scripts::gc).key(keys_.garbage).key(keys_.unack).key(keys_.pending).key(keys_.dead);
+  pipeline.key(keys_.count).key(keys_.attempts).key(keys_.reason);
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  return {pipeline, as_count};
+}
+
+Answer<std::pair<std::string, std::vector<std::string>>> Store::some_notes(Pipeline& pipeline, const std::string& key,
+                                                                           const std::string& cursor) const {
+  pipeline.command("HSCAN").key(key).arg(cursor).arg("COUNT").arg(kBatch / 2);
+  return {pipeline, as_scan};
+}
+
+Answer<std::size_t> Store::sweep(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+  pipeline.script(scripts::sweep).key(keys_.count).key(keys_.dead).key(keys_.attempts).key(keys_.reason);
+  for (const std::string& id : ids) pipeline.arg(id);
+  return {pipeline, as_count};
+}
+
+Answer<std::string> Store::cancel(Pipeline& pipeline, std::string_view id) const {
+  pipeline.script(scripts::cancel).key(keys_.bodies, id).key(keys_.pending).key(keys_.unack).key(keys_.dead);
+  pipeline.key(keys_.count).key(keys_.attempts).key(keys_.reason).key(keys_.garbage);
+  pipeline.key(keys_.ready).key(keys_.retry).key(keys_.stats).arg(options_.search_lists);
+  return {pipeline, as_text};
+}
+
+Answer<std::string> Store::reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const {
+  pipeline.script(scripts::reschedule).key(keys_.bodies, id).key(keys_.pending).key(keys_.unack).key(keys_.dead);
+  pipeline.key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.ready).key(keys_.retry);
+  add_due(pipeline, due);
+  pipeline.arg(options_.search_lists);
+  return {pipeline, as_text};
+}
+
+Answer<Outcomes> Store::redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const {
+  pipeline.script(scripts::redrive).key(keys_.dead).key(keys_.ready).key(keys_.count).key(keys_.attempts);
+  pipeline.key(keys_.reason).key(keys_.garbage).key(keys_.stats);
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  pipeline.arg(retries);
+  return {pipeline, as_text};
+}
+
+Answer<Purged> Store::purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
+                                 std::optional<milliseconds> older_than, std::int64_t leave) const {
+  pipeline.script(scripts::purge).key(state).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.stats);
+  pipeline.arg("zset").arg(std::min(limit, kBatch));
+  older_than ? pipeline.arg(older_than->count()) : pipeline.arg("");
+  pipeline.arg(leave);
+  return {pipeline, as_purged};
+}
+
+Answer<Purged> Store::purge_list(Pipeline& pipeline, const std::string& state, std::size_t limit) const {
+  pipeline.script(scripts::purge).key(state).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.stats);
+  pipeline.arg("list").arg(std::min(limit, kBatch)).arg("0").arg("0");
+  return {pipeline, as_purged};
+}
+
+}  // namespace delayqueue::store

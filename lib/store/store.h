@@ -1,0 +1,153 @@
+// The moves of a message, in the order of its life. Each adds one request to a pipeline; its answer can be read when
+// the pipeline has run. One move is one script: atomic, bounded, and safe to repeat. Knows no threads and keeps no
+// state but the names of the keys.
+#pragma once
+
+#include "redis/pipeline.h"
+#include "store/keys.h"
+#include "store/record.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace delayqueue::store {
+
+using redis::Answer;
+using redis::Pipeline;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Most ids in one call of a script that loops: keeps each under 2 ms.
+inline constexpr std::size_t kBatch = 200;
+
+// When a message is due: a delay by Redis' clock, or a time in ms since 1970.
+struct Due {
+  std::optional<milliseconds> delay;
+  std::int64_t at_ms = 0;
+};
+
+struct NewMessage {
+  std::string_view id;
+  std::string_view payload;
+};
+
+// How messages of one send are to be treated, all alike.
+struct SendTerms {
+  Due due;
+  int retries = 3;
+  milliseconds ttl{0};  // 0: none
+  bool fresh = false;   // the ids were just made and never sent: no need to look whether they exist
+};
+
+struct Promoted {
+  std::size_t moved = 0;
+  std::optional<microseconds> next;  // until the next is due; nothing: none is pending
+  std::vector<std::string> ids;      // only if asked for
+};
+
+struct Places {
+  std::size_t total = 0;  // most messages to take
+  std::size_t share = 0;  // of these, kept for retry if it has so many
+  std::size_t hands = 0;  // most to take from retry
+};
+
+struct Taken {
+  std::size_t popped = 0;                             // ids passed; as many as asked for: there may be more
+  std::int64_t lease_us = 0;                          // the end of the lease, and the receipt of all in `messages`
+  std::int64_t now_us = 0;                            // Redis' time
+  std::vector<std::pair<std::string, int>> messages;  // id and number of the delivery
+  std::size_t from_retry = 0;                         // of popped
+  std::size_t retry_left = 0;
+};
+
+struct Receipt {
+  std::string_view id;
+  std::int64_t end_us = 0;
+};
+
+struct Nack {
+  Receipt receipt;
+  std::optional<milliseconds> delay;  // nothing: give it up
+  std::string_view reason;
+};
+
+struct Renewed {
+  std::int64_t now_us = 0;
+  std::string outcomes;  // see renew.lua
+};
+
+struct Reclaimed {
+  std::size_t moved = 0;
+  std::optional<microseconds> next;  // until the next lease ends
+  std::vector<std::string> retried;
+  std::vector<std::string> given_up;
+};
+
+struct Purged {
+  std::size_t passed = 0;
+  std::size_t purged = 0;
+  std::vector<std::string> garbage;
+};
+
+// What became of each message of a call, one character a message: see the script's header.
+using Outcomes = std::string;
+
+class Store {
+ public:
+  struct Options {
+    bool keep_dead = true;
+    std::size_t search_lists = 0;  // cancel and reschedule remove ids from lists up to this long
+  };
+
+  explicit Store(Keys keys) : Store(std::move(keys), Options()) {}
+  Store(Keys keys, Options options) : keys_(std::move(keys)), options_(options) {}
+
+  const Keys& keys() const { return keys_; }
+
+  // '1' created, '0' existed. At most kBatch messages.
+  Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
+
+  Answer<Promoted> pending2ready(Pipeline& pipeline, bool with_ids) const;
+  Answer<Taken> ready2unack(Pipeline& pipeline, const Places& places, milliseconds lease) const;
+  Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+
+  Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
+  Answer<Outcomes> expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
+  Answer<Outcomes> nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const;
+  Answer<Renewed> renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const;
+  Answer<Outcomes> release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const;
+  Answer<Outcomes> release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const;
+
+  Answer<Reclaimed> unack2retry(Pipeline& pipeline) const;
+  Answer<std::size_t> persist(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+
+  Answer<std::vector<std::string>> some_garbage(Pipeline& pipeline) const;
+  Answer<std::size_t> gc(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+  Answer<std::pair<std::string, std::vector<std::string>>> some_notes(Pipeline& pipeline, const std::string& key,
+                                                                      const std::string& cursor) const;
+  Answer<std::size_t> sweep(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+
+  Answer<std::string> cancel(Pipeline& pipeline, std::string_view id) const;
+  Answer<std::string> reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const;
+  Answer<Outcomes> redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const;
+
+  // state: keys().pending or keys().dead. Leaves the newest `leave`, and what is not so old.
+  Answer<Purged> purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
+                            std::optional<milliseconds> older_than, std::int64_t leave) const;
+  // state: keys().ready or keys().retry.
+  Answer<Purged> purge_list(Pipeline& pipeline, const std::string& state, std::size_t limit) const;
+
+ private:
+  Answer<Outcomes> remove(Pipeline& pipeline, std::string_view counted_as, const std::vector<Receipt>& receipts) const;
+  void add_due(Pipeline& pipeline, const Due& due) const;
+
+  const Keys keys_;
+  const Options options_;
+};
+
+}  // namespace delayqueue::store

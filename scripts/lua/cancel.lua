@@ -1,0 +1,65 @@
+-- cancel: take a message back.
+--
+-- KEYS[1] body of the message; the last 36 characters are its id
+-- KEYS[2] pending   zset
+-- KEYS[3] unack     zset  id -> end of lease
+-- KEYS[4] dead      zset
+-- KEYS[5] retry:cnt hash
+-- KEYS[6] attempts  hash
+-- KEYS[7] reason    hash
+-- KEYS[8] garbage   set
+-- KEYS[9] ready     list
+-- KEYS[10] retry    list
+-- KEYS[11] stats    hash
+-- ARGV[1] longest list to search and remove the id from; '0': leave it there, where takes pass over it
+--
+-- Returns where it was: 'pending', 'ready', 'retry', 'dead': it is gone; 'unack': it is held, and gone unless that
+-- delivery succeeds; 'unknown'. What waits out a backoff is 'retry'.
+local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local attempts, reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local id = string.sub(body, -36)
+
+local score = redis.call('ZSCORE', unack, id)
+local waits = redis.call('ZSCORE', pending, id)
+local given_up = redis.call('ZSCORE', dead, id)
+local retries = redis.call('HGET', count, id)
+local last = redis.call('HGET', attempts, id)
+local finished = redis.call('SISMEMBER', garbage, id) == 1 or redis.call('EXISTS', body) == 0
+local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
+redis.call('HLEN', reason)
+redis.call('HLEN', stats)
+if finished then return 'unknown' end
+
+local was
+if score then
+  local ends = math.floor(score * 1000000 + 0.5)
+  if ends % 1000 ~= 0 or ends % 1000000 == 0 then  -- a lease, of ours or of a Go worker: see nack
+    if not retries then return 'unknown' end
+    redis.call('HDEL', count, id)
+    redis.call('HINCRBY', stats, 'cancelled', 1)
+    return 'unack'
+  end
+  was = 'retry'
+elseif waits then
+  was = 'pending'
+elseif given_up then
+  was = 'dead'
+elseif not retries then
+  return 'unknown'
+else
+  was = last and string.find(last, ' ', 1, true) and 'retry' or 'ready'
+end
+
+if not (score or waits or given_up) and lists <= tonumber(ARGV[1]) then
+  redis.call('LREM', ready, 0, id)
+  redis.call('LREM', retry, 0, id)
+end
+redis.call('UNLINK', body)
+redis.call('HDEL', count, id)
+redis.call('HDEL', attempts, id)
+redis.call('HDEL', reason, id)
+redis.call('ZREM', pending, id)
+redis.call('ZREM', unack, id)
+redis.call('ZREM', dead, id)
+redis.call('HINCRBY', stats, 'cancelled', 1)
+return was

@@ -1,0 +1,45 @@
+-- gc: delete what is left of finished messages.
+--
+-- KEYS[1] garbage   set
+-- KEYS[2] unack     zset
+-- KEYS[3] pending   zset
+-- KEYS[4] dead      zset
+-- KEYS[5] retry:cnt hash
+-- KEYS[6] attempts  hash
+-- KEYS[7] reason    hash
+-- KEYS[8...]        body of each message; the last 36 characters are its id
+--
+-- Ids that are no longer in garbage live again and are left alone; ids that are in a zset, too, only leave garbage:
+-- their way out of there leads back.
+-- Returns the number of messages deleted.
+local garbage, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]
+
+local ids = {}
+for i = 8, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+local member = redis.call('SMISMEMBER', garbage, unpack(ids))
+local held = redis.call('ZMSCORE', unack, unpack(ids))
+local waits = redis.call('ZMSCORE', pending, unpack(ids))
+local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+redis.call('HLEN', count)
+redis.call('HLEN', attempts)
+redis.call('HLEN', reason)
+
+local leaves, deleted, bodies = {}, {}, {}
+for i, id in ipairs(ids) do
+  if member[i] == 1 then
+    leaves[#leaves + 1] = id
+    if not (held[i] or waits[i] or given_up[i]) then
+      deleted[#deleted + 1] = id
+      bodies[#bodies + 1] = KEYS[7 + i]
+    end
+  end
+end
+if #deleted > 0 then
+  redis.call('UNLINK', unpack(bodies))
+  redis.call('HDEL', count, unpack(deleted))
+  redis.call('HDEL', attempts, unpack(deleted))
+  redis.call('HDEL', reason, unpack(deleted))
+end
+if #leaves > 0 then redis.call('SREM', garbage, unpack(leaves)) end
+return #deleted

@@ -1,0 +1,86 @@
+-- nack: messages that failed: another delivery later, or given up.
+--
+-- KEYS[1] unack     zset  id -> end of lease
+-- KEYS[2] retry:cnt hash  id -> retries left
+-- KEYS[3] attempts  hash
+-- KEYS[4] reason    hash  id -> why the last delivery failed
+-- KEYS[5] dead      zset  id -> when it was given up
+-- KEYS[6] garbage   set
+-- KEYS[7] stats     hash
+-- KEYS[8...]        body of each message; the last 36 characters are its id
+-- ARGV[1] '1': dead letters are kept; '0': they go to garbage
+-- ARGV[2...] three a message: receipt (see ack), ms until the next delivery or '' to give it up, reason
+--
+-- The lease end becomes the end of the backoff, in whole milliseconds but no whole second: ends of our leases are never
+-- whole milliseconds, those of Go workers are whole seconds, so the three can be told apart. unack2retry does the rest.
+-- Returns one character a message: 'S' settled, 'D' settled and given up, 'T' stale, 'G' gone.
+local unack, count, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local dead, garbage, stats = KEYS[5], KEYS[6], KEYS[7]
+local messages = #KEYS - 7
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local ids = {}
+for i = 1, messages do ids[i] = string.sub(KEYS[7 + i], -36) end
+local scores = redis.call('ZMSCORE', unack, unpack(ids))
+local counts = redis.call('HMGET', count, unpack(ids))
+redis.call('HLEN', attempts)
+redis.call('HLEN', reason)
+redis.call('ZCARD', dead)
+redis.call('SCARD', garbage)
+redis.call('HLEN', stats)
+
+local function finish(id)
+  redis.call('SADD', garbage, id)
+  redis.call('HDEL', count, id)
+  redis.call('HDEL', attempts, id)
+  redis.call('HDEL', reason, id)
+  redis.call('ZREM', unack, id)
+end
+
+local function give_up(i)
+  local id = ids[i]
+  if ARGV[1] == '0' then return finish(id) end
+  redis.call('ZADD', dead, now / 1000000, id)
+  redis.call('PERSIST', KEYS[7 + i])
+  redis.call('HDEL', count, id)
+  redis.call('ZREM', unack, id)
+end
+
+local function back_off(id, delay)
+  local till = math.ceil(now / 1000 + delay)
+  if till % 1000 == 0 then till = till + 1 end
+  redis.call('ZADD', unack, 'XX', till / 1000, id)
+end
+
+redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+local answer, settled, given_up = {}, 0, 0
+for i, id in ipairs(ids) do
+  local receipt, delay, why = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]
+  if not scores[i] then
+    local finished = redis.call('EXISTS', KEYS[7 + i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1
+    answer[i] = finished and 'G' or 'T'
+  elseif math.floor(scores[i] * 1000000 + 0.5) ~= tonumber(receipt) then
+    answer[i] = 'T'
+  else
+    settled = settled + 1
+    answer[i] = 'S'
+    local retries = counts[i] and tonumber(string.match(counts[i], '^%d+$') or 0)
+    if not retries then
+      finish(id)  -- cancelled while it was held
+    else
+      redis.call('HSET', reason, id, why)
+      if delay == '' or retries < 1 then
+        answer[i] = 'D'
+        given_up = given_up + 1
+        give_up(i)
+      else
+        back_off(id, delay)
+      end
+    end
+  end
+end
+if settled > 0 then redis.call('HINCRBY', stats, 'nacked', settled) end
+if given_up > 0 then redis.call('HINCRBY', stats, 'dead', given_up) end
+return table.concat(answer)

@@ -1,0 +1,48 @@
+-- page: some messages of one state, with what is noted of them. Writes nothing.
+--
+-- KEYS[1] the state: pending, unack or dead (zset), ready or retry (list)
+-- KEYS[2] pending   zset
+-- KEYS[3] unack     zset
+-- KEYS[4] dead      zset
+-- KEYS[5] retry:cnt hash
+-- KEYS[6] attempts  hash
+-- KEYS[7] reason    hash
+-- ARGV[1] 'zset' or 'list'
+-- ARGV[2] ids to pass over
+-- ARGV[3] most ids to look at
+--
+-- Ids in a list count as in ready2unack; the others are left out.
+-- Returns {ids looked at, {id, score in us or '', retries or '', attempts or '', reason or ''}, ...}, next in turn first.
+local state, pending, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]
+local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local ids, times, hint = {}, {}, {}
+if ARGV[1] == 'zset' then
+  local found = redis.call('ZRANGE', state, from, from + most - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    ids[#ids + 1] = found[i]
+    times[#times + 1] = string.format('%.0f', found[i + 1] * 1000000)
+  end
+else
+  local found = redis.call('LRANGE', state, -from - most, -from - 1)
+  for i = #found, 1, -1 do ids[#ids + 1] = found[i] end
+end
+if #ids == 0 then return {0} end
+local counts = redis.call('HMGET', count, unpack(ids))
+local before = redis.call('HMGET', attempts, unpack(ids))
+local reasons = redis.call('HMGET', reason, unpack(ids))
+if ARGV[1] == 'list' then
+  local waits = redis.call('ZMSCORE', pending, unpack(ids))
+  local held = redis.call('ZMSCORE', unack, unpack(ids))
+  local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+  for i = 1, #ids do hint[i] = waits[i] or held[i] or given_up[i] or not counts[i] end
+end
+
+local answer = {#ids}
+for i, id in ipairs(ids) do
+  if not hint[i] then
+    answer[#answer + 1] = {id, times[i] or '', counts[i] or '', before[i] or '', reasons[i] or ''}
+  end
+end
+return answer

@@ -1,0 +1,67 @@
+-- purge: messages of one state become garbage, oldest first.
+--
+-- KEYS[1] the state: pending or dead (zset), ready or retry (list)
+-- KEYS[2] pending   zset
+-- KEYS[3] unack     zset
+-- KEYS[4] dead      zset
+-- KEYS[5] retry:cnt hash
+-- KEYS[6] attempts  hash
+-- KEYS[7] reason    hash
+-- KEYS[8] garbage   set
+-- KEYS[9] stats     hash
+-- ARGV[1] 'zset' or 'list'
+-- ARGV[2] limit     most ids to remove
+-- ARGV[3] zset: least age of the score in ms, or '' for any
+-- ARGV[4] zset: how many, the newest, to leave
+--
+-- Ids taken off a list count as in ready2unack.
+-- Returns {number of ids passed, number of messages purged, ids that are garbage now joined by ' '}.
+local state, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local attempts, reason, garbage, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local limit = tonumber(ARGV[2])
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local ids, gone, purged = {}, {}, 0
+if ARGV[1] == 'zset' then
+  local newest = ARGV[3] == '' and '+inf' or (now - ARGV[3] * 1000) / 1000000
+  limit = math.max(0, math.min(limit, redis.call('ZCARD', state) - ARGV[4]))
+  ids = redis.call('ZRANGEBYSCORE', state, '-inf', newest, 'LIMIT', 0, limit)
+  gone, purged = ids, #ids
+else
+  ids = redis.call('LRANGE', state, -limit, -1)
+  if #ids > 0 then
+    local counts = redis.call('HMGET', count, unpack(ids))
+    local held = redis.call('ZMSCORE', unack, unpack(ids))
+    local waits = redis.call('ZMSCORE', pending, unpack(ids))
+    local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+    for i, id in ipairs(ids) do
+      if not (held[i] or waits[i] or given_up[i]) then
+        gone[#gone + 1] = id
+        if counts[i] then purged = purged + 1 end
+      end
+    end
+  end
+end
+if #ids == 0 then return {0, 0, ''} end
+redis.call('HLEN', count)
+redis.call('HLEN', attempts)
+redis.call('HLEN', reason)
+redis.call('SCARD', garbage)
+redis.call('HLEN', stats)
+
+redis.call('ZREM', pending, '')  -- lets the rest pass when Redis is out of memory
+if #gone > 0 then
+  redis.call('SADD', garbage, unpack(gone))
+  redis.call('HDEL', count, unpack(gone))
+  redis.call('HDEL', attempts, unpack(gone))
+  redis.call('HDEL', reason, unpack(gone))
+  redis.call('HINCRBY', stats, 'purged', purged)
+end
+if ARGV[1] == 'zset' then
+  redis.call('ZREM', state, unpack(ids))
+else
+  redis.call('LTRIM', state, 0, -#ids - 1)
+end
+return {#ids, purged, table.concat(gone, ' ')}

@@ -1,0 +1,80 @@
+-- release: give messages back as if they had not been delivered, or bring waiting ones to the head of the line.
+--
+-- KEYS[1] unack     zset  id -> end of lease
+-- KEYS[2] ready     list  the right end is next
+-- KEYS[3] pending   zset  id -> due time
+-- KEYS[4] retry:cnt hash
+-- KEYS[5] attempts  hash  id -> deliveries
+-- KEYS[6] reason    hash
+-- KEYS[7] garbage   set
+-- KEYS[8...]        body of each message; the last 36 characters are its id
+-- ARGV[1] ms until they are due again; '0': at once
+-- ARGV[2...] of each message its receipt; or '-': whoever asks holds nothing and wants what waits, in pending or for
+--            the end of its backoff; or '*': as '-', and what a consumer holds, too
+--
+-- Spends no retry. The delivery of a holder that gives back by receipt is not counted; others stay counted.
+-- Returns one character a message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*') pending.
+local unack, ready, pending, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local attempts, reason, garbage = KEYS[5], KEYS[6], KEYS[7]
+local messages, delay = #KEYS - 7, tonumber(ARGV[1])
+
+local time = redis.call('TIME')
+local due = math.ceil(time[1] * 1000 + time[2] / 1000 + delay)
+
+local ids = {}
+for i = 1, messages do ids[i] = string.sub(KEYS[7 + i], -36) end
+local scores = redis.call('ZMSCORE', unack, unpack(ids))
+local waits = redis.call('ZMSCORE', pending, unpack(ids))
+local counts = redis.call('HMGET', count, unpack(ids))
+local before = redis.call('HMGET', attempts, unpack(ids))
+redis.call('LLEN', ready)
+redis.call('HLEN', reason)
+redis.call('SCARD', garbage)
+
+local function place(i)
+  local id = ids[i]
+  if delay == 0 then
+    redis.call('RPUSH', ready, id)
+    redis.call('ZREM', pending, id)
+    return
+  end
+  local life = redis.call('PTTL', KEYS[7 + i])
+  if life > 0 then redis.call('PEXPIRE', KEYS[7 + i], life + delay) end
+  redis.call('ZADD', pending, due / 1000, id)
+end
+
+local function from_unack(i, by_receipt)
+  local id = ids[i]
+  if not counts[i] then  -- cancelled while it was held
+    redis.call('SADD', garbage, id)
+    redis.call('HDEL', attempts, id)
+    redis.call('HDEL', reason, id)
+  else
+    local deliveries = tonumber(before[i] and string.match(before[i], '^%d+') or 1)
+    if by_receipt then deliveries = deliveries - 1 end
+    if deliveries > 0 then redis.call('HSET', attempts, id, deliveries) end
+    place(i)
+  end
+  redis.call('ZREM', unack, id)
+  return 'S'
+end
+
+local function one(i)
+  local receipt, ends = ARGV[1 + i], scores[i] and math.floor(scores[i] * 1000000 + 0.5)
+  if receipt == '-' or receipt == '*' then
+    if ends then
+      local backoff = ends % 1000 == 0 and ends % 1000000 ~= 0  -- see nack
+      return (backoff or receipt == '*') and from_unack(i, false) or 'H'
+    end
+    if not waits[i] then return 'G' end
+    place(i)
+    return 'S'
+  end
+  if not ends then return 'G' end
+  return ends == tonumber(receipt) and from_unack(i, true) or 'T'
+end
+
+redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+local answer = {}
+for i = messages, 1, -1 do answer[i] = one(i) end  -- backwards: the first will be the next
+return table.concat(answer)

@@ -1,0 +1,63 @@
+-- reschedule: give a message that is not held another due time.
+--
+-- KEYS[1] body of the message; the last 36 characters are its id
+-- KEYS[2] pending   zset  id -> due time
+-- KEYS[3] unack     zset  id -> end of lease
+-- KEYS[4] dead      zset
+-- KEYS[5] retry:cnt hash
+-- KEYS[6] attempts  hash  id -> '<deliveries> <end of the last lease in us>'
+-- KEYS[7] garbage   set
+-- KEYS[8] ready     list
+-- KEYS[9] retry     list
+-- ARGV[1] delay in ms, or ''
+-- ARGV[2] due time in ms since 1970, used when there is no delay
+-- ARGV[3] longest list to search and remove the id from; '0': leave it there, where takes pass over it
+--
+-- A TTL moves with the due time. The last lease is forgotten: its late ack is stale.
+-- Returns 'moved', 'refused' (held, or dead), or 'unknown'.
+local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local attempts, garbage, ready, retry = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local id = string.sub(body, -36)
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local due = ARGV[1] ~= '' and math.ceil(now + ARGV[1]) or tonumber(ARGV[2])
+local later = ARGV[1] ~= '' and tonumber(ARGV[1]) > 0 or ARGV[1] == '' and due > now
+
+local score = redis.call('ZSCORE', unack, id)
+local waits = redis.call('ZSCORE', pending, id)
+local given_up = redis.call('ZSCORE', dead, id)
+local retries = redis.call('HGET', count, id)
+local last = redis.call('HGET', attempts, id)
+local finished = redis.call('SISMEMBER', garbage, id) == 1 or redis.call('EXISTS', body) == 0
+local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
+if finished or not (retries or given_up or waits) then return 'unknown' end
+if given_up then return 'refused' end
+if score then
+  local ends = math.floor(score * 1000000 + 0.5)
+  if ends % 1000 ~= 0 or ends % 1000000 == 0 then return 'refused' end  -- held: see nack
+end
+
+local life = redis.call('PTTL', body)
+redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+if life > 0 then
+  local from = waits and math.floor(waits * 1000 + 0.5) or now
+  redis.call('PEXPIRE', body, math.max(1, math.ceil(life + due - from)))
+end
+if last then
+  redis.call('HSET', attempts, id, (string.match(last, '^%d+')))
+elseif score then
+  redis.call('HSET', attempts, id, 1)  -- it waited out the backoff of its first delivery
+end
+if not (score or waits) and lists <= tonumber(ARGV[3]) then
+  redis.call('LREM', ready, 0, id)
+  redis.call('LREM', retry, 0, id)
+end
+if later then
+  redis.call('ZADD', pending, due / 1000, id)
+else
+  redis.call('LPUSH', ready, id)
+  redis.call('ZREM', pending, id)
+end
+redis.call('ZREM', unack, id)
+return 'moved'

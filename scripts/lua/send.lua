@@ -1,0 +1,96 @@
+-- send: store new messages, all with the same due time, retries and TTL.
+--
+-- KEYS[1] pending   zset  id -> due time
+-- KEYS[2] ready     list  due ids; pushed left, taken right
+-- KEYS[3] retry:cnt hash  id -> retries left
+-- KEYS[4] garbage   set
+-- KEYS[5] unack     zset
+-- KEYS[6] dead      zset
+-- KEYS[7] attempts  hash
+-- KEYS[8] reason    hash
+-- KEYS[9] stats     hash
+-- KEYS[10...]       body of each message; the last 36 characters are its id
+-- ARGV[1] '1': the ids were just made and never sent, so none can exist; '0': look first
+-- ARGV[2] delay in ms, or ''
+-- ARGV[3] due time in ms since 1970, used when there is no delay
+-- ARGV[4] retries
+-- ARGV[5] TTL in ms after the due time, '0' for none
+-- ARGV[6...] payload of each message
+--
+-- Returns the number of messages if all are new, else a string of '1' (created) and '0' (existed), one a message.
+local pending, ready, count, garbage, unack = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, attempts, reason, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local messages, ttl = #KEYS - 9, tonumber(ARGV[5])
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local due = ARGV[2] ~= '' and math.ceil(now + ARGV[2]) or tonumber(ARGV[3])
+local later = ARGV[2] ~= '' and tonumber(ARGV[2]) > 0 or ARGV[2] == '' and due > now
+
+-- A key of a wrong type must stop us here, not half-way.
+redis.call('ZCARD', pending)
+redis.call('LLEN', ready)
+redis.call('HLEN', count)
+redis.call('HLEN', stats)
+
+local ids = {}
+for i = 1, messages do ids[i] = string.sub(KEYS[9 + i], -36) end
+
+local alive, created = {}, messages
+if ARGV[1] ~= '1' then
+  local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
+  local new, seen = {}, {}
+  for i, id in ipairs(ids) do
+    if seen[id] or (finished[i] == 0 and redis.call('EXISTS', KEYS[9 + i]) == 1) then
+      alive[i] = true
+    else
+      seen[id] = true
+      new[#new + 1] = id
+    end
+  end
+  created = #new
+  if created == 0 then return string.rep('0', messages) end
+  redis.call('ZCARD', unack)
+  redis.call('ZCARD', dead)
+  redis.call('HLEN', attempts)
+  redis.call('HLEN', reason)
+  ids = new
+end
+
+local bodies, counts, scores = {}, {}, {}
+for i = 1, messages do
+  if not alive[i] then
+    bodies[#bodies + 1] = KEYS[9 + i]
+    bodies[#bodies + 1] = ARGV[5 + i]
+  end
+end
+redis.call('MSET', unpack(bodies))  -- first, and refused whole when Redis is out of memory
+if ARGV[1] ~= '1' then
+  -- What an earlier life of these ids may have left behind, whose body is gone or waits to be deleted.
+  redis.call('SREM', garbage, unpack(ids))
+  redis.call('ZREM', pending, unpack(ids))
+  redis.call('ZREM', unack, unpack(ids))
+  redis.call('ZREM', dead, unpack(ids))
+  redis.call('HDEL', attempts, unpack(ids))
+  redis.call('HDEL', reason, unpack(ids))
+end
+if ttl > 0 then
+  local life = math.max(1, math.ceil(due - now) + ttl)
+  for i = 1, #bodies, 2 do redis.call('PEXPIRE', bodies[i], life) end
+end
+for i, id in ipairs(ids) do
+  counts[2 * i - 1], counts[2 * i] = id, ARGV[4]
+  scores[2 * i - 1], scores[2 * i] = due / 1000, id
+end
+redis.call('HSET', count, unpack(counts))
+if later then
+  redis.call('ZADD', pending, unpack(scores))
+else
+  redis.call('LPUSH', ready, unpack(ids))
+end
+redis.call('HINCRBY', stats, 'sent', created)
+
+if created == messages then return created end
+local answer = {}
+for i = 1, messages do answer[i] = alive[i] and '0' or '1' end
+return table.concat(answer)

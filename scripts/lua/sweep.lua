@@ -1,0 +1,25 @@
+-- sweep: drop notes on messages that exist no more. Workers of the Go library finish messages without clearing them.
+--
+-- KEYS[1] retry:cnt hash
+-- KEYS[2] dead      zset
+-- KEYS[3] attempts  hash
+-- KEYS[4] reason    hash
+-- ARGV[1...] ids
+--
+-- Returns the number of ids that have neither retries recorded nor a place among the dead.
+local count, dead, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
+local counts = redis.call('HMGET', count, unpack(ARGV))
+local given_up = redis.call('ZMSCORE', dead, unpack(ARGV))
+redis.call('HLEN', attempts)
+redis.call('HLEN', reason)
+
+local gone = {}
+for i, id in ipairs(ARGV) do
+  if not counts[i] and not given_up[i] then gone[#gone + 1] = id end
+end
+if #gone > 0 then
+  redis.call('HDEL', attempts, unpack(gone))
+  redis.call('HDEL', reason, unpack(gone))
+end
+return #gone
