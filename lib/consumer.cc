@@ -5,6 +5,7 @@
 #include "endpoint.h"
 #include "held.h"
 #include "housekeeping.h"
+#include "intake.h"
 #include "report.h"
 #include "run/loop.h"
 #include "run/worker_pool.h"
@@ -25,9 +26,6 @@ using std::chrono::duration_cast;
 
 constexpr milliseconds kFirstPause{50};  // after a lost connection; doubled up to kLongestPause
 constexpr milliseconds kLongestPause{1000};
-constexpr std::size_t kRetryShare = 8;            // of so many places taken, one is for retry
-constexpr milliseconds kPrefetchSpan{10};         // as much is prefetched as was handled in so long
-constexpr std::size_t kBodyBytes = 256 * 1024;    // to ask for in one MGET, by the sizes seen lately
 thread_local const void* handling_for = nullptr;  // the consumer whose handler runs in this thread
 
 ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
@@ -58,6 +56,7 @@ class Consumer::Impl {
         report_(options_.logger, options_.on_event),
         held_(options_.lease),
         settling_(options_.backoff),
+        intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch)),
         housekeeping_({options_.poll_interval, options_.dead_retention, options_.dead_limit}),
         loop_([this] { return step(); }) {}
 
@@ -80,18 +79,15 @@ class Consumer::Impl {
   Loop::Rest tick();
   void collect_done();
   void let_go_of_late();
-  std::size_t room() const;
-  store::Places places();
+  Intake::Load hands_load() const;
   void add_publishes(redis::Pipeline& pipeline);
   void read_settled();
   void read_renewals();
   void read_reclaimed(const store::Reclaimed& reclaimed);
   void read_promoted(const store::Promoted& promoted);
-  void read_taken(const store::Taken& taken, const store::Places& asked, Clock::time_point at);
-  void read_bodies(std::vector<std::optional<std::string>> bodies);
-  std::vector<std::string> next_bodies() const;
+  void read_taken();
+  void read_fetched();
   void give_back_unstarted();
-  void adapt_prefetch(std::size_t done);
   Loop::Rest rest() const;
   Loop::Rest trouble(const std::exception& e);
   void note_drained();
@@ -113,21 +109,14 @@ class Consumer::Impl {
   std::unique_ptr<redis::Connection> connection_;
   Held held_;
   Settling settling_;
+  Intake intake_;
   Housekeeping housekeeping_;
-  std::vector<DeliveryPtr> fetching_;    // taken; their bodies are to be fetched
   std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
   std::map<EventKind, std::size_t> to_publish_;
   Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
-  milliseconds pause_{0};        // before the next attempt to connect
-  bool more_ready_ = false;      // the last take got all it asked for
-  bool retry_waits_ = false;     // it left some in retry
-  bool keeping_free_ = false;    // a hand is kept free for retry
-  std::size_t since_retry_ = 0;  // places taken since retry had its share
-  std::size_t prefetch_ = 0;
-  std::size_t done_lately_ = 0;
-  Clock::time_point counting_since_;
-  double body_size_ = 32 * 1024;  // running average
+  milliseconds pause_{0};      // before the next attempt to connect
+  bool keeping_free_ = false;  // a hand is kept free for retry
 
   std::mutex done_mutex_;          // guards done_
   std::vector<DeliveryPtr> done_;  // handled, to be settled
@@ -248,16 +237,12 @@ Loop::Rest Consumer::Impl::tick() {
 
   std::optional<store::Answer<store::Reclaimed>> reclaimed;
   std::optional<store::Answer<store::Promoted>> promoted;
-  std::optional<store::Answer<store::Taken>> taken;
-  std::optional<store::Answer<std::vector<std::optional<std::string>>>> bodies;
-  store::Places room;
   if (!stopping) {
     if (now >= std::max(reclaim_due_, reclaim_from_)) reclaimed = store_.unack2retry(pipeline);
     if (now >= promote_due_) promoted = store_.pending2ready(pipeline, report_.wants_events());
-    room = places();
-    const bool may_find = more_ready_ || reclaimed || promoted || (retry_waits_ && room.hands > 0);
-    if (room.total > 0 && may_find) taken = store_.ready2unack(pipeline, room, options_.lease);
-    if (!fetching_.empty()) bodies = store_.bodies(pipeline, next_bodies());
+    const Intake::Load load = hands_load();
+    if (reclaimed || promoted || intake_.may_find(load)) intake_.take(pipeline, store_, load, options_.lease);
+    intake_.fetch(pipeline, store_);
   }
   const auto persisting = static_cast<std::ptrdiff_t>(std::min(to_persist_.size(), store::kBatch));
   if (persisting > 0) store_.persist(pipeline, {to_persist_.begin(), to_persist_.begin() + persisting});
@@ -281,8 +266,8 @@ Loop::Rest Consumer::Impl::tick() {
   read(renews, [&] { read_renewals(); });
   read(reclaimed.has_value(), [&] { read_reclaimed(reclaimed->get()); });
   read(promoted.has_value(), [&] { read_promoted(promoted->get()); });
-  read(bodies.has_value(), [&] { read_bodies(bodies->get()); });
-  read(taken.has_value(), [&] { read_taken(taken->get(), room, now); });
+  read(true, [&] { read_fetched(); });
+  read(true, [&] { read_taken(); });
   read(keeps_house, [&] {
     const std::size_t trimmed = housekeeping_.read_answers();
     if (trimmed > 0) report_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
@@ -298,6 +283,7 @@ Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
   const bool first = pause_.count() == 0;
   report_.log(first ? Severity::warning : Severity::debug, e.what());
   settling_.forget_answers();
+  intake_.forget_answers();
   housekeeping_.forget_answers();
   if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
   if (dynamic_cast<const ConnectionError*>(&e) != nullptr) connection_.reset();
@@ -308,13 +294,13 @@ Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
 }
 
 Loop::Rest Consumer::Impl::rest() const {
-  const bool busy = !fetching_.empty() || !settling_.empty() || !to_persist_.empty() || !to_publish_.empty();
+  const bool busy = intake_.is_fetching() || !settling_.empty() || !to_persist_.empty() || !to_publish_.empty();
   if (busy) return Loop::Rest::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
   if (!held_.empty()) next = std::min(next, held_.renewal_due());
   if (!held_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
   if (!stopping_) {
-    if (more_ready_ && room() > 0) return Loop::Rest::zero();
+    if (intake_.more_ready() && intake_.room(hands_load()) > 0) return Loop::Rest::zero();
     next = std::min({next, promote_due_, std::max(reclaim_due_, reclaim_from_), housekeeping_.due()});
   }
   return std::max(Loop::Rest::zero(), duration_cast<Loop::Rest>(next - Clock::now()));
@@ -330,7 +316,7 @@ void Consumer::Impl::collect_done() {
   }
   with_hands_ -= done.size();
   for (const DeliveryPtr& delivery : done) settling_.add(delivery);
-  adapt_prefetch(done.size());
+  intake_.handled(done.size());
 }
 
 void Consumer::Impl::read_settled() {
@@ -398,97 +384,38 @@ void Consumer::Impl::read_promoted(const store::Promoted& promoted) {
   event(EventKind::ready, promoted.ids);
 }
 
-// How many more messages may be held.
-std::size_t Consumer::Impl::room() const {
-  const auto load = hands_->load();
-  const auto all_hands = static_cast<std::size_t>(options_.concurrency);
-  const std::size_t busy = all_hands - std::min(load.idle, all_hands) + load.waiting + fetching_.size();
-  return all_hands + prefetch_ - std::min(busy, all_hands + prefetch_);
+Intake::Load Consumer::Impl::hands_load() const {
+  const Hands::Load load = hands_->load();
+  return {load.idle, load.waiting};
 }
 
-store::Places Consumer::Impl::places() {
-  const auto load = hands_->load();
-  store::Places places;
-  places.hands = load.idle - std::min(load.waiting + fetching_.size(), load.idle);
-  // Under load every hand that gets free goes on with the line: one must be kept back for retry to have its share.
-  const bool retry_is_due = retry_waits_ && since_retry_ + 1 >= kRetryShare;
-  if (retry_is_due && load.idle > 0 && fetching_.empty()) places.hands = std::max<std::size_t>(places.hands, 1);
-  if (retry_is_due != keeping_free_) hands_->keep_one_free(keeping_free_ = retry_is_due);
-  places.total = std::min(std::max(room(), places.hands), store::kBatch);
-  places.share = std::min((since_retry_ + places.total) / kRetryShare, places.hands);
-  return places;
+void Consumer::Impl::read_taken() {
+  const auto taken = intake_.read_taken();
+  if (!taken) return;
+  if (!taken->deliveries.empty()) held_.saw_time(taken->now_us, taken->asked);
+  for (const DeliveryPtr& delivery : taken->deliveries) held_.add(delivery);
+  event(EventKind::delivered, taken->deliveries);
+  if (intake_.retry_is_due() != keeping_free_) hands_->keep_one_free(keeping_free_ = !keeping_free_);
 }
 
-void Consumer::Impl::read_taken(const store::Taken& taken, const store::Places& asked, Clock::time_point at) {
-  more_ready_ = taken.popped == asked.total;
-  retry_waits_ = taken.retry_left > 0;
-  if (!taken.messages.empty()) held_.saw_time(taken.now_us, at);
-  const std::size_t before = fetching_.size();
-  for (const auto& [id, attempt] : taken.messages) {
-    fetching_.push_back(std::make_shared<Delivery>(id, attempt, taken.lease_us, at + options_.lease));
-    held_.add(fetching_.back());
-  }
-  since_retry_ += taken.popped - taken.from_retry;
-  if (taken.from_retry > 0) since_retry_ -= std::min(since_retry_, (kRetryShare - 1) * taken.from_retry);
-  if (!retry_waits_) since_retry_ = std::min(since_retry_, kRetryShare - 1);
-  event(EventKind::delivered, std::vector(fetching_.begin() + static_cast<std::ptrdiff_t>(before), fetching_.end()));
-}
-
-// As many as will likely fit into kBodyBytes; the rest is for the next tick.
-std::vector<std::string> Consumer::Impl::next_bodies() const {
-  const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(kBodyBytes) / body_size_));
-  std::vector<std::string> ids;
-  for (std::size_t i = 0; i < std::min({fit, fetching_.size(), store::kBatch}); ++i) {
-    ids.push_back(fetching_[i]->message.id);
-  }
-  return ids;
-}
-
-void Consumer::Impl::read_bodies(std::vector<std::optional<std::string>> bodies) {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(bodies.size(), fetching_.size()));
-  std::vector<DeliveryPtr> line, urgent;
-  for (std::ptrdiff_t i = 0; i < count; ++i) {
-    DeliveryPtr& delivery = fetching_[static_cast<std::size_t>(i)];
-    std::optional<std::string>& body = bodies[static_cast<std::size_t>(i)];
-    if (!body) {
-      delivery->expired = true;  // its TTL ended: removed by receipt
-      settling_.add(delivery);
-      continue;
-    }
-    body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(body->size(), 64));
-    delivery->message.payload = std::move(*body);
-    (delivery->message.attempt > 1 ? urgent : line).push_back(std::move(delivery));
-  }
-  fetching_.erase(fetching_.begin(), fetching_.begin() + count);
-  delivered_ += line.size() + urgent.size();
-  with_hands_ += line.size() + urgent.size();
-  hands_->submit_urgent(std::move(urgent));
-  hands_->submit(std::move(line));
+void Consumer::Impl::read_fetched() {
+  Intake::Fetched fetched = intake_.read_fetched();
+  for (const DeliveryPtr& delivery : fetched.expired) settling_.add(delivery);  // removed by receipt
+  delivered_ += fetched.line.size() + fetched.urgent.size();
+  with_hands_ += fetched.line.size() + fetched.urgent.size();
+  hands_->submit_urgent(std::move(fetched.urgent));
+  hands_->submit(std::move(fetched.line));
 }
 
 // Stopping: what no handler has begun goes back as if it had never been taken.
 void Consumer::Impl::give_back_unstarted() {
   std::vector<DeliveryPtr> unstarted = hands_->take_back();
   with_hands_ -= unstarted.size();
-  unstarted.insert(unstarted.end(), fetching_.begin(), fetching_.end());
-  fetching_.clear();
+  for (DeliveryPtr& delivery : intake_.give_up_fetching()) unstarted.push_back(std::move(delivery));
   for (const DeliveryPtr& delivery : unstarted) {
     delivery->end(snooze(milliseconds(0)));
     settling_.add(delivery);
   }
-}
-
-// As many as are handled within kPrefetchSpan: quick handlers never wait for the network, slow ones leave the messages
-// to other consumers.
-void Consumer::Impl::adapt_prefetch(std::size_t done) {
-  done_lately_ += done;
-  const Clock::time_point now = Clock::now();
-  const Clock::duration span = now - counting_since_;
-  if (span < kPrefetchSpan / 2) return;
-  const double handled = static_cast<double>(done_lately_) * (Clock::duration(kPrefetchSpan) / 1.0) / (span / 1.0);
-  prefetch_ = std::min(static_cast<std::size_t>(handled), static_cast<std::size_t>(options_.prefetch));
-  done_lately_ = 0;
-  counting_since_ = now;
 }
 
 // ---- Events --------------------------------------------------------------------------------------------------------

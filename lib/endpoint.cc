@@ -4,6 +4,7 @@
 #include "embedded.h"
 #include "redis/pipeline.h"
 
+#include <filesystem>
 #include <stdexcept>
 
 namespace delayqueue {
@@ -16,17 +17,21 @@ using redis::Url;
 // The server that an embedded: URL stands for, started by whoever finds it missing.
 class EmbeddedServer : public Topology {
  public:
-  EmbeddedServer(Url url, ConnectionOptions options) : url_(std::move(url)), options_(std::move(options)) {}
+  EmbeddedServer(Url url, ConnectionOptions options) : url_(std::move(url)), options_(std::move(options)) {
+    // Once and for all: the program may change its directory.
+    if (!url_.folder.empty()) folder_ = std::filesystem::absolute(url_.folder).string();
+  }
 
   std::unique_ptr<Connection> connect() override {
     redis::Address address;
-    address.path = embedded_socket(url_.folder);
+    address.path = embedded_socket(folder_);
     return std::make_unique<Connection>(address, redis::login_of(url_, options_), options_);
   }
 
  private:
   const Url url_;
   const ConnectionOptions options_;
+  std::string folder_;
 };
 
 std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options) {
@@ -46,7 +51,13 @@ bool wants_hash_tag(const QueueOptions& options, const Topology& topology) {
 Url checked(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
             const QueueOptions& options) {
   check(queue, connection, options);
-  return redis::parse_url(url);
+  const Url parsed = redis::parse_url(url);
+  const bool tls = !parsed.addresses.empty() && parsed.addresses.front().tls;
+  const TlsOptions& asked = connection.tls;
+  if (!tls && !(asked.ca_file + asked.cert_file + asked.key_file + asked.server_name).empty()) {
+    throw std::invalid_argument("connection.tls: set, but " + parsed.text() + " is not encrypted; expected rediss://");
+  }
+  return parsed;
 }
 
 }  // namespace

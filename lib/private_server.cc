@@ -1,5 +1,7 @@
 #include <delayqueue/private_server.h>
 
+#include "server_process.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,28 +9,19 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#endif
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
-
-extern char** environ;
 
 namespace delayqueue {
 namespace {
@@ -40,223 +33,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kStopLimit{5'000};  // after SIGTERM, until SIGKILL
 constexpr char kTemporaryName[] = "delayqueue-";
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 [[noreturn]] void fail(const std::string& text) { throw std::runtime_error("private server: " + text); }
-
-int milliseconds_until(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<long long>(left, 0, 1'000'000));
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-// ---- the child, before it is a redis-server: only async-signal-safe calls, all memory was made before the fork ----
-
-struct Launch {
-  std::vector<std::string> words;
-  std::vector<char*> argv;  // into words
-  std::string lock;
-  std::string log;
-  pid_t parent = -1;
-};
-
-// What the child tells its parent before it is a redis-server, and once more if it could not become one.
-struct Report {
-  enum Stage { none, locked, no_lock, no_log, no_exec };
-  Stage stage = none;
-  int error = 0;
-};
-
-void tell(int pipe, Report::Stage stage, int error) {
-  const Report report{stage, error};
-  [[maybe_unused]] const auto written = ::write(pipe, &report, sizeof report);
-}
-
-void take_default_signals() {
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &action, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
-// The host program's files must not stay open for as long as the server lives.
-void close_all_at_exec() {
-#if defined(__linux__) && defined(SYS_close_range)
-  constexpr unsigned kCloseAtExec = 4;  // CLOSE_RANGE_CLOEXEC, which old headers lack
-  if (::syscall(SYS_close_range, 3U, ~0U, kCloseAtExec) == 0) return;
-#endif
-  for (int fd = 3; fd < 1024; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-}
-
-// Elsewhere than on Linux the server outlives a process that is killed.
-void die_with(pid_t parent) {
-#ifdef __linux__
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-  if (::getppid() != parent) ::_exit(0);
-}
-
-[[noreturn]] void become_server(const Launch& launch, int report) {
-  die_with(launch.parent);
-  ::setpgid(0, 0);  // Ctrl-C is for the program, which may still need its server to end well
-  take_default_signals();
-  const int null = ::open("/dev/null", O_RDWR);
-  for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
-  close_all_at_exec();
-  // Opened here and inherited by the server alone: the folder is locked exactly as long as the server lives.
-  const int lock = ::open(launch.lock.c_str(), O_RDWR | O_CREAT, 0600);
-  if (lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    tell(report, Report::no_lock, errno);
-    ::_exit(127);
-  }
-  const int log = ::open(launch.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-  if (log < 0) {
-    tell(report, Report::no_log, errno);
-    ::_exit(127);
-  }
-  ::dup2(log, 1);
-  ::dup2(log, 2);
-  tell(report, Report::locked, 0);
-  ::execve(launch.argv[0], launch.argv.data(), environ);
-  tell(report, Report::no_exec, errno);
-  ::_exit(127);
-}
-
-// ---- the parent's side ----
-
-// One run of the server. Forked by a thread that stays until the server has ended, because the server would be
-// killed with the thread that forked it.
-class Process {
- public:
-  explicit Process(const Launch& launch);
-  ~Process();
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  int pid() const;  // -1 once it has ended
-  void signal(int number);
-  bool ended_by(Clock::time_point deadline);
-  Report report(Clock::time_point deadline);  // stage none: it ended or was silent
-  std::string fate() const;
-
- private:
-  void run(const Launch& launch);
-  void reap(pid_t pid);
-
-  Descriptor reading_, writing_;
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  bool started_ = false;
-  int pid_ = -1;
-  int status_ = 0;
-  int error_ = 0;  // of fork
-  std::thread thread_;
-};
-
-Descriptor above_standard(int fd) {  // a host that closed its standard streams has pipes numbered 0 to 2
-  Descriptor low(fd);
-  return Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-}
-
-Process::Process(const Launch& launch) {
-  int ends[2];
-  if (::pipe(ends) != 0) fail("pipe: " + reason(errno));
-  reading_ = above_standard(ends[0]);
-  writing_ = above_standard(ends[1]);
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's handlers do not expect to run in this thread
-  try {
-    thread_ = std::thread([this, &launch] { run(launch); });
-  } catch (...) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return started_; });
-  writing_ = Descriptor();
-}
-
-Process::~Process() {
-  signal(SIGKILL);
-  thread_.join();
-}
-
-void Process::run(const Launch& launch) {
-  const pid_t pid = ::fork();
-  if (pid == 0) become_server(launch, writing_.get());
-  if (pid > 0) ::setpgid(pid, pid);  // here too: a signal to the group may come before the child has made it
-  {
-    const std::lock_guard lock(mutex_);
-    error_ = pid < 0 ? errno : 0;
-    pid_ = pid;
-    started_ = true;
-    changed_.notify_all();  // before the lock is let go: this object may be gone after that
-  }
-  if (pid > 0) reap(pid);
-}
-
-void Process::reap(pid_t pid) {
-  siginfo_t info;
-  while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
-  }
-  const std::lock_guard lock(mutex_);  // nobody may signal a pid that is free for others
-  ::waitpid(pid, &status_, WNOHANG);
-  pid_ = -1;
-  changed_.notify_all();
-}
-
-int Process::pid() const {
-  const std::lock_guard lock(mutex_);
-  return pid_;
-}
-
-void Process::signal(int number) {
-  const std::lock_guard lock(mutex_);
-  if (pid_ > 0) ::kill(-pid_, number);
-}
-
-bool Process::ended_by(Clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, deadline, [this] { return pid_ < 0; });
-}
-
-Report Process::report(Clock::time_point deadline) {
-  Report report;
-  pollfd waiting{reading_.get(), POLLIN, 0};
-  while (::poll(&waiting, 1, milliseconds_until(deadline)) < 0 && errno == EINTR) {
-  }
-  if ((waiting.revents & POLLIN) == 0) return report;
-  if (::read(reading_.get(), &report, sizeof report) != static_cast<ssize_t>(sizeof report)) return {};
-  return report;
-}
-
-std::string Process::fate() const {
-  const std::lock_guard lock(mutex_);
-  if (error_ != 0) return "could not be forked: " + reason(error_);
-  if (pid_ > 0) return "did not answer in time";
-  if (WIFSIGNALED(status_)) return "was killed by signal " + std::to_string(WTERMSIG(status_));
-  return "ended with exit status " + std::to_string(WEXITSTATUS(status_));
-}
 
 enum class Answer { none, loading, pong };
 
@@ -479,10 +256,10 @@ void PrivateServer::Impl::take_folder(Clock::time_point deadline) {
     const auto made = launch();
     process_ = std::make_unique<Process>(made);
     const auto report = process_->report(deadline);
-    if (report.stage == Report::locked) return;
-    if (report.stage == Report::none) process_->ended_by(deadline);
-    if (report.stage == Report::none) give_up(process_->fate());
-    const bool busy = report.stage == Report::no_lock && report.error == EWOULDBLOCK;
+    if (report.stage == LaunchReport::locked) return;
+    if (report.stage == LaunchReport::none) process_->ended_by(deadline);
+    if (report.stage == LaunchReport::none) give_up(process_->fate());
+    const bool busy = report.stage == LaunchReport::no_lock && report.error == EWOULDBLOCK;
     if (!busy) give_up("cannot write in " + folder() + ": " + reason(report.error));
     if (connected(socket()).get() >= 0 || Clock::now() >= deadline) {
       process_.reset();
@@ -502,8 +279,8 @@ void PrivateServer::Impl::await_answer(Clock::time_point deadline) {
     pause = std::min<std::chrono::microseconds>(pause * 2, milliseconds(20));
   }
   const bool ended = process_->ended_by(Clock::now());
-  const auto report = ended ? process_->report(Clock::now()) : Report{};
-  if (report.stage == Report::no_exec) give_up("cannot be run: " + reason(report.error));
+  const auto report = ended ? process_->report(Clock::now()) : LaunchReport{};
+  if (report.stage == LaunchReport::no_exec) give_up("cannot be run: " + reason(report.error));
   give_up(process_->fate() + last_lines(folder_ / "log"));
 }
 
@@ -524,7 +301,16 @@ PrivateServer::~PrivateServer() = default;
 PrivateServer::PrivateServer(PrivateServer&&) noexcept = default;
 PrivateServer& PrivateServer::operator=(PrivateServer&&) noexcept = default;
 
-std::string PrivateServer::url() const { return "unix://" + impl_->socket(); }
+std::string PrivateServer::url() const {
+  std::string url = "unix://";
+  for (const char c : impl_->socket()) {
+    constexpr char kHex[] = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain_char = byte > ' ' && byte < 0x7f && std::strchr("%?#@", c) == nullptr;
+    url += plain_char ? std::string(1, c) : std::string{'%', kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return url;
+}
 std::string PrivateServer::socket() const { return impl_->socket(); }
 std::string PrivateServer::folder() const { return impl_->folder(); }
 int PrivateServer::pid() const { return impl_->pid(); }

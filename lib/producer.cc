@@ -52,7 +52,8 @@ class Producer::Impl {
  private:
   std::size_t step_end(const std::vector<Outgoing>& messages, std::size_t begin, std::size_t& bytes) const;
   std::size_t send_some(redis::Connection& connection, const std::vector<Outgoing>& messages, std::vector<Sent>& sent);
-  void tell(redis::Connection& connection, const std::vector<Sent>& sent);
+  void tell(const std::vector<Sent>& sent);
+  void publish(std::size_t created);
 
   Session session_;
   const ProducerOptions options_;
@@ -84,16 +85,11 @@ std::vector<Sent> Producer::Impl::send(const std::vector<Outgoing>& messages) {
   try {
     session_.with_connection([&](redis::Connection& connection) {
       while (sent.size() < messages.size()) send_some(connection, messages, sent);
-      tell(connection, sent);
     });
   } catch (const ConnectionError& e) {
     throw ConnectionError(e.what(), ids_of(messages));
   }
-  std::vector<std::string> created;
-  for (const Sent& one : sent) {
-    if (report_.wants_events() && one.created) created.push_back(one.id);
-  }
-  report_.event(EventKind::sent, std::move(created));
+  tell(sent);
   return sent;
 }
 
@@ -132,16 +128,25 @@ std::size_t Producer::Impl::send_some(redis::Connection& connection, const std::
   return next;
 }
 
-void Producer::Impl::tell(redis::Connection& connection, const std::vector<Sent>& sent) {
-  if (!options_.report_events) return;
-  std::size_t created = 0;
-  for (const Sent& one : sent) created += one.created ? 1 : 0;
-  if (created == 0) return;
-  redis::Pipeline pipeline(connection);
-  publish_event(pipeline, session_.store().keys().channel, EventKind::sent, created);
+void Producer::Impl::tell(const std::vector<Sent>& sent) {
+  if (!options_.report_events && !report_.wants_events()) return;
+  std::vector<std::string> created;
+  for (const Sent& one : sent) {
+    if (one.created) created.push_back(one.id);
+  }
+  if (created.empty()) return;
+  if (options_.report_events) publish(created.size());
+  report_.event(EventKind::sent, std::move(created));
+}
+
+void Producer::Impl::publish(std::size_t created) {
   try {
-    pipeline.run();
-    pipeline.reply(0);
+    session_.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      publish_event(pipeline, session_.store().keys().channel, EventKind::sent, created);
+      pipeline.run();
+      pipeline.reply(0);
+    });
   } catch (const Error& e) {  // the messages are sent; this changes nothing
     report_.log(Severity::warning, std::string("cannot publish an event: ") + e.what());
   }

@@ -1,9 +1,8 @@
-// Tells the user what happened: the logger and the event callback, one call at a time, and nothing they throw gets out.
+// Tells the user what happened, by the logger and the event callback. Nothing that they throw gets out.
 #pragma once
 
 #include <delayqueue/options.h>
 
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,16 +16,15 @@ class Report {
 
   bool wants_events() const { return static_cast<bool>(on_event_); }
 
-  void log(Severity severity, const std::string& line) {
+  void log(Severity severity, const std::string& line) const {
     if (!logger_) return;
-    const std::lock_guard lock(mutex_);
     try {
       logger_(severity, line);
     } catch (...) {  // there is nobody left to tell
     }
   }
 
-  void event(EventKind kind, std::vector<std::string> ids) {
+  void event(EventKind kind, std::vector<std::string> ids) const {
     if (!on_event_ || ids.empty()) return;
     const std::size_t count = ids.size();
     try {
@@ -41,7 +39,6 @@ class Report {
  private:
   const Logger logger_;
   const EventCallback on_event_;
-  std::mutex mutex_;  // one call of the logger at a time
 };
 
 }  // namespace delayqueue

@@ -82,8 +82,8 @@ std::string without_secrets(std::string_view rest) {
   if (!login && parts.host.substr(0, 1) == "[" && !is_v6(parts.host)) return slashes + "[***";
   if (!login && parts.port && !port_number(*parts.port)) return slashes + std::string(parts.host) + ":***";
   std::string shown = slashes + (login ? "***" + std::string(rest.substr(parts.login->size())) : std::string(rest));
-  const auto query = shown.find('?');
-  return query == shown.npos ? shown : shown.substr(0, query) + "?***";
+  const auto mark = shown.find_first_of("?#");
+  return mark == shown.npos ? shown : shown.substr(0, mark + 1) + "***";
 }
 
 std::string harmless(std::string_view url) {

@@ -22,7 +22,8 @@ using std::chrono::milliseconds;
 
 enum class Severity { debug, info, warning, error };
 
-// Called from the library's threads, one call at a time per Producer, Consumer or Inspector. What it throws is dropped.
+// Called from the thread that has something to tell: the caller's, or a consumer's own; never with a lock held. What it
+// throws is dropped.
 using Logger = std::function<void(Severity, const std::string& line)>;
 
 // What happened to messages. The numbers are the codes of the Go library's event channel.

@@ -1,0 +1,114 @@
+#include "intake.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+constexpr std::size_t kRetryShare = 8;     // of so many places taken, one is for retry
+constexpr milliseconds kPrefetchSpan{10};  // as much is prefetched as was handled in so long
+constexpr double kBodyBytes = 256 * 1024;  // to ask for in one MGET, by the sizes seen lately
+
+std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
+
+}  // namespace
+
+std::size_t Intake::free_hands(const Load& load) const {
+  const std::size_t free = minus(load.idle, load.waiting + fetching_.size());
+  // The hand that was kept back does not take from the line.
+  return retry_is_due() && load.idle > 0 && fetching_.empty() ? std::max<std::size_t>(free, 1) : free;
+}
+
+std::size_t Intake::room(const Load& load) const {
+  const std::size_t held = minus(hands_, load.idle) + load.waiting + fetching_.size();
+  return minus(hands_ + prefetch_, held);
+}
+
+bool Intake::retry_is_due() const { return retry_waits_ && since_retry_ + 1 >= kRetryShare; }
+
+store::Places Intake::places(const Load& load) const {
+  store::Places places;
+  places.hands = free_hands(load);
+  places.total = std::min(std::max(room(load), places.hands), store::kBatch);
+  places.share = std::min((since_retry_ + places.total) / kRetryShare, places.hands);
+  return places;
+}
+
+void Intake::take(redis::Pipeline& pipeline, const store::Store& store, const Load& load, milliseconds lease) {
+  asked_ = places(load);
+  if (asked_.total == 0) return;
+  lease_ = lease;
+  asked_at_ = Clock::now();
+  taken_ = store.ready2unack(pipeline, asked_, lease);
+}
+
+std::optional<Intake::TakenNow> Intake::read_taken() {
+  if (!taken_) return std::nullopt;
+  const store::Taken taken = std::exchange(taken_, std::nullopt)->get();
+  more_ready_ = taken.popped == asked_.total;
+  retry_waits_ = taken.retry_left > 0;
+  count_share(taken);
+  TakenNow now{{}, taken.now_us, asked_at_};
+  for (const auto& [id, attempt] : taken.messages) {
+    now.deliveries.push_back(std::make_shared<Delivery>(id, attempt, taken.lease_us, asked_at_ + lease_));
+  }
+  fetching_.insert(fetching_.end(), now.deliveries.begin(), now.deliveries.end());
+  return now;
+}
+
+void Intake::count_share(const store::Taken& taken) {
+  since_retry_ += taken.popped - taken.from_retry;
+  since_retry_ = minus(since_retry_, (kRetryShare - 1) * taken.from_retry);
+  if (!retry_waits_) since_retry_ = std::min(since_retry_, kRetryShare - 1);
+}
+
+void Intake::fetch(redis::Pipeline& pipeline, const store::Store& store) {
+  if (fetching_.empty()) return;
+  const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(kBodyBytes / body_size_));
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < std::min({fit, fetching_.size(), store::kBatch}); ++i) {
+    ids.push_back(fetching_[i]->message.id);
+  }
+  bodies_ = store.bodies(pipeline, ids);
+}
+
+Intake::Fetched Intake::read_fetched() {
+  Fetched fetched;
+  if (!bodies_) return fetched;
+  std::vector<std::optional<std::string>> bodies = std::exchange(bodies_, std::nullopt)->get();
+  const auto count = static_cast<std::ptrdiff_t>(std::min(bodies.size(), fetching_.size()));
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    DeliveryPtr& delivery = fetching_[static_cast<std::size_t>(i)];
+    std::optional<std::string>& body = bodies[static_cast<std::size_t>(i)];
+    if (!body) {
+      delivery->expired = true;
+      fetched.expired.push_back(std::move(delivery));
+      continue;
+    }
+    body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(body->size(), 64));
+    delivery->message.payload = std::move(*body);
+    (delivery->message.attempt > 1 ? fetched.urgent : fetched.line).push_back(std::move(delivery));
+  }
+  fetching_.erase(fetching_.begin(), fetching_.begin() + count);
+  return fetched;
+}
+
+void Intake::forget_answers() {
+  taken_.reset();
+  bodies_.reset();
+}
+
+// Quick handlers never wait for the network; slow ones leave the messages to other consumers.
+void Intake::handled(std::size_t count) {
+  handled_lately_ += count;
+  const Clock::time_point now = Clock::now();
+  const std::chrono::duration<double> span = now - counting_since_;
+  if (span < kPrefetchSpan / 2) return;
+  const double in_span = static_cast<double>(handled_lately_) * (std::chrono::duration<double>(kPrefetchSpan) / span);
+  prefetch_ = static_cast<std::size_t>(std::min(in_span, static_cast<double>(most_prefetched_)));
+  handled_lately_ = 0;
+  counting_since_ = now;
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,93 @@
+// How many messages a consumer takes, from which list, and when their bodies are fetched. Used by its thread only.
+#pragma once
+
+#include "delivery.h"
+#include "store/store.h"
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+class Intake {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // What the hands are doing: how many are idle, how many messages wait in line for one.
+  struct Load {
+    std::size_t idle = 0;
+    std::size_t waiting = 0;
+  };
+
+  // Messages whose bodies have come. First deliveries may wait in line; redelivered ones were taken for a free hand
+  // and go to it at once, so that one that kills its process takes no neighbours' retries with it.
+  struct Fetched {
+    std::vector<DeliveryPtr> line, urgent, expired;
+  };
+
+  Intake(std::size_t hands, std::size_t prefetch) : hands_(hands), most_prefetched_(prefetch) {}
+
+  // How many more messages may be held.
+  std::size_t room(const Load& load) const;
+
+  // Whether there is surely something to take: the last take got all it asked for, or left some in retry for which
+  // there is a hand now.
+  bool may_find(const Load& load) const { return more_ready_ || (retry_waits_ && free_hands(load) > 0); }
+  bool more_ready() const { return more_ready_; }
+
+  // Whether one hand must be kept back for retry. Under load every hand that gets free goes on with the line; without
+  // this retry would never have its share.
+  bool retry_is_due() const;
+
+  // Adds a take of as much as there is room for, if any.
+  void take(redis::Pipeline& pipeline, const store::Store& store, const Load& load, milliseconds lease);
+
+  // Adds the fetching of bodies of what was taken before, if any.
+  void fetch(redis::Pipeline& pipeline, const store::Store& store);
+
+  struct TakenNow {
+    std::vector<DeliveryPtr> deliveries;
+    std::int64_t now_us = 0;  // Redis' time
+    Clock::time_point asked;
+  };
+  std::optional<TakenNow> read_taken();
+  Fetched read_fetched();
+  void forget_answers();
+
+  bool is_fetching() const { return !fetching_.empty(); }
+  std::vector<DeliveryPtr> give_up_fetching() { return std::exchange(fetching_, {}); }
+
+  // Tells how many messages were handled since the last call.
+  void handled(std::size_t count);
+
+ private:
+  std::size_t free_hands(const Load& load) const;
+  store::Places places(const Load& load) const;
+  void count_share(const store::Taken& taken);
+
+  const std::size_t hands_;
+  const std::size_t most_prefetched_;
+
+  bool more_ready_ = false;
+  bool retry_waits_ = false;
+  std::size_t since_retry_ = 0;  // places taken since retry had its share
+
+  std::size_t prefetch_ = 0;
+  std::size_t handled_lately_ = 0;
+  Clock::time_point counting_since_;
+
+  std::vector<DeliveryPtr> fetching_;  // taken; their bodies are to come
+  double body_size_ = 32 * 1024;       // running average, begun high: the first fetches are careful
+
+  // Of the pipeline under way.
+  store::Places asked_;
+  milliseconds lease_{0};
+  Clock::time_point asked_at_;
+  std::optional<store::Answer<store::Taken>> taken_;
+  std::optional<store::Answer<std::vector<std::optional<std::string>>>> bodies_;
+};
+
+}  // namespace delayqueue

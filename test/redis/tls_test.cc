@@ -1,0 +1,271 @@
+#include "redis/tls.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "support/raw_server.h"
+#include "support/tls_files.h"
+
+namespace delayqueue::redis {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Certificate;
+using test::Listener;
+using test::RedisChild;
+using test::TlsFiles;
+
+const TlsFiles& files() { return TlsFiles::shared(); }
+
+std::vector<std::string> serving(const Certificate& own, const std::string& ask_client = "no") {
+  return {"--tls-cert-file",    own.cert,   "--tls-key-file",     own.key,
+          "--tls-ca-cert-file", files().ca, "--tls-auth-clients", ask_client};
+}
+
+TlsOptions trusting(const std::string& ca, const Certificate& client = {}) {
+  TlsOptions options;
+  options.ca_file = ca;
+  options.cert_file = client.cert;
+  options.key_file = client.key;
+  return options;
+}
+
+Deadline in(std::chrono::milliseconds time) { return Clock::now() + time; }
+
+std::string ask(Transport& link, const std::string& question) {
+  link.write(question, in(5s));
+  std::string answer;
+  while (answer.size() < 2 || answer.substr(answer.size() - 2) != "\r\n") {
+    char bytes[7];
+    answer.append(bytes, link.read(bytes, sizeof bytes, in(5s)));
+  }
+  return answer;
+}
+
+// "+PONG\r\n", or the error on the way there.
+std::string ping(const Address& address, const TlsOptions& options) {
+  try {
+    return ask(*open_transport(address, options, in(5s)), "PING\r\n");
+  } catch (const ConnectionError& e) {
+    return e.what();
+  }
+}
+
+std::string misuse(const Address& address, const TlsOptions& options) {
+  try {
+    return "no error, but " + ping(address, options);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+}
+
+void check_has(const std::string& text, const std::string& part) {
+  CHECK_MESSAGE(text.find(part) != std::string::npos, text << "\n  lacks: " << part);
+}
+
+TEST_CASE("tls: a certificate is good for the host name and the IP address it holds") {
+  const RedisChild server(serving(files().server));
+  auto options = trusting(files().ca);
+  CHECK(ping(server.tls("127.0.0.1"), options) == "+PONG\r\n");
+  CHECK(ping(server.tls("localhost"), options) == "+PONG\r\n");
+  options.server_name = "localhost.";
+  CHECK(ping(server.tls(), options) == "+PONG\r\n");
+}
+
+TEST_CASE("tls: tls.server_name is checked in place of the host") {
+  const RedisChild server(serving(files().named));
+  auto options = trusting(files().ca);
+  const auto at = server.tls().text();
+  CHECK(ping(server.tls("127.0.0.1"), options) ==
+        "the certificate of " + at + " is not valid for 127.0.0.1: IP address mismatch; set tls.server_name if the " +
+            "name in the certificate differs");
+  check_has(ping(server.tls("localhost"), options), "is not valid for localhost: ");
+  options.server_name = "queue.example";
+  CHECK(ping(server.tls(), options) == "+PONG\r\n");
+  options.server_name = "other.example";
+  check_has(ping(server.tls(), options), "is not valid for other.example: ");
+  options.server_name = "127.0.0.1";
+  check_has(ping(server.tls(), options), "is not valid for 127.0.0.1: ");
+}
+
+TEST_CASE("tls: an unknown authority, also the system's lack of it, is refused") {
+  const RedisChild server(serving(files().server));
+  const auto text = ping(server.tls(), trusting(files().other_ca));
+  check_has(text, "the certificate of " + server.tls().text() + " is not signed by a trusted authority: ");
+  check_has(text, "its authority is not in tls.ca_file '" + files().other_ca + "'");
+  check_has(ping(server.tls(), {}), "set tls.ca_file to the authority's certificate");
+}
+
+TEST_CASE("tls: an expired certificate is refused") {
+  const RedisChild server(serving(files().expired));
+  const auto text = ping(server.tls(), trusting(files().ca));
+  check_has(text, "the certificate of " + server.tls().text() + " is not valid today: certificate has expired");
+}
+
+TEST_CASE("tls: a client certificate is shown, and a missing or foreign one is told as such") {
+  for (const std::string protocol : {"TLSv1.2", "TLSv1.3"}) {
+    CAPTURE(protocol);
+    auto arguments = serving(files().server, "yes");
+    arguments.insert(arguments.end(), {"--tls-protocols", protocol});
+    const RedisChild server(arguments);
+    CHECK(ping(server.tls(), trusting(files().ca, files().client)) == "+PONG\r\n");
+    for (int i = 0; i < 30; ++i) {  // the alert and the broken link race each other
+      const auto missing = ping(server.tls(), trusting(files().ca));
+      check_has(missing, "the server at " + server.tls().text());
+      check_has(missing, "client certificate");
+      check_has(missing, "set tls.cert_file and tls.key_file");
+    }
+    const auto foreign = ping(server.tls(), trusting(files().ca, files().foreign_client));
+    check_has(foreign, "refuses the client certificate '" + files().foreign_client.cert + "': ");
+  }
+}
+
+TEST_CASE("tls: files that cannot be used are named before anything is sent") {
+  Address nowhere;
+  nowhere.host = "localhost";
+  nowhere.port = 1;
+  nowhere.tls = true;
+  const auto& ca = files().ca;
+  const auto& client = files().client;
+  const auto empty = files().file("empty.pem");
+  const std::ofstream made(empty);
+  check_has(misuse(nowhere, trusting("/no/ca.pem")), "tls.ca_file: cannot use '/no/ca.pem': No such file or directory");
+  check_has(misuse(nowhere, trusting(empty)), "tls.ca_file: cannot use '" + empty + "': ");
+  check_has(misuse(nowhere, trusting(ca, {"/no/c.pem", client.key})), "tls.cert_file: cannot use '/no/c.pem': No such");
+  check_has(misuse(nowhere, trusting(ca, {client.cert, "/no/k.pem"})), "tls.key_file: cannot use '/no/k.pem': No such");
+  check_has(misuse(nowhere, trusting(ca, {client.cert, ""})), "tls.key_file: empty");
+  check_has(misuse(nowhere, trusting(ca, {"", client.key})), "tls.cert_file: empty");
+  check_has(misuse(nowhere, trusting(ca, {client.cert, files().server.key})), "tls.key_file: cannot use");
+  check_has(misuse(nowhere, trusting(ca, {client.cert, files().locked_key})), "' is locked by a password");
+}
+
+TEST_CASE("tls: a name that would switch the check off is refused") {
+  Address address;
+  address.host = "localhost";
+  address.port = 1;
+  address.tls = true;
+  TlsOptions options;
+  for (const std::string name : {".example", ".", " ", "a b", "a\n"}) {
+    options.server_name = name;
+    check_has(misuse(address, options), "tls.server_name: '");
+  }
+  address.host.clear();
+  check_has(misuse(address, {}), "tls.server_name: ''");
+}
+
+TEST_CASE("tls: a plain port is told as such, by its answer or at the deadline") {
+  const RedisChild server;
+  auto address = server.plain();
+  address.tls = true;
+  const auto start = Clock::now();
+  std::string text;
+  try {
+    open_transport(address, trusting(files().ca), in(200ms));
+  } catch (const ConnectionError& e) {
+    text = e.what();
+  }
+  CHECK(Clock::now() - start < 2s);
+  check_has(text, "no answer from " + address.text());
+  check_has(text, "if this port is without TLS, use a redis:// URL");
+
+  const Listener web([](int fd) {
+    CHECK(::write(fd, "HTTP/1.1 400 no\r\n\r\n", 19) == 19);
+    test::swallow(fd);
+  });
+  address = web.address();
+  address.tls = true;
+  check_has(ping(address, trusting(files().ca)), "the server at " + address.text() + " does not answer in TLS");
+}
+
+TEST_CASE("tls: a server that hangs up in the handshake is told as such") {
+  const Listener server([](int fd) {
+    char bytes[4096];
+    CHECK(::read(fd, bytes, sizeof bytes) > 0);
+  });
+  auto address = server.address();
+  address.tls = true;
+  check_has(ping(address, {}), "closed the connection (during the TLS handshake");
+}
+
+TEST_CASE("tls: a plain client at a TLS port is told to use TLS") {
+  const RedisChild server(serving(files().server));
+  auto address = server.tls();
+  address.tls = false;
+  for (int i = 0; i < 20; ++i) check_has(ping(address, {}), "TLS");
+}
+
+TEST_CASE("tls: megabytes pass both ways, and what OpenSSL holds counts as readable") {
+  const RedisChild server(serving(files().server));
+  const auto link = open_transport(server.tls(), trusting(files().ca), in(5s));
+  const std::string body(3'000'000, 'x');
+  link->write("*2\r\n$4\r\nECHO\r\n$3000000\r\n" + body + "\r\n", in(5s));
+  std::string answer;
+  std::vector<char> bytes(100'000);
+  while (answer.size() < body.size() + 12) answer.append(bytes.data(), link->read(bytes.data(), 100'000, in(5s)));
+  CHECK(answer == "$3000000\r\n" + body + "\r\n");
+
+  CHECK_FALSE(link->readable(in(20ms)));  // session tickets are no answers
+  link->write("PING\r\n", in(5s));
+  REQUIRE(link->readable(in(5s)));
+  for (int i = 0; i < 7; ++i) {
+    CHECK(link->readable(Deadline::min()));
+    CHECK(link->read(bytes.data(), 1, Deadline::min()) == 1);
+  }
+  CHECK_FALSE(link->readable(Deadline::min()));
+  CHECK((::fcntl(link->fd(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+std::atomic<int> pipes_seen{0};
+
+TEST_CASE("tls: a killed server is an error for readers and writers, and no SIGPIPE") {
+  struct sigaction count {
+  }, before{};
+  count.sa_handler = [](int) { ++pipes_seen; };
+  ::sigaction(SIGPIPE, &count, &before);
+  const RedisChild server(serving(files().server));
+  const auto reader = open_transport(server.tls(), trusting(files().ca), in(5s));
+  const auto writer = open_transport(server.tls(), trusting(files().ca), in(5s));
+  server.send(SIGKILL);
+  char byte = 0;
+  const auto told = "the server at " + server.tls().text() + " closed the connection";
+  CHECK_THROWS_AS(reader->read(&byte, 1, in(5s)), ConnectionError);
+  std::string text;
+  try {
+    for (int i = 0; i < 1000; ++i) writer->write("PING\r\n", in(1s)), std::this_thread::sleep_for(1ms);
+  } catch (const ConnectionError& e) {
+    text = e.what();
+  }
+  ::sigaction(SIGPIPE, &before, nullptr);
+  check_has(text, told);
+  CHECK(pipes_seen == 0);
+}
+
+TEST_CASE("tls: sessions in several threads do not see each other's errors") {
+  const RedisChild server(serving(files().server));
+  std::atomic<int> good{0}, bad{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, trusts = i % 2 == 0] {
+      for (int n = 0; n < 10; ++n) {
+        const auto text = ping(server.tls(), trusting(trusts ? files().ca : files().other_ca));
+        if (trusts && text == "+PONG\r\n") ++good;
+        if (!trusts && text.find("not signed by a trusted authority") != std::string::npos) ++bad;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(good == 20);
+  CHECK(bad == 20);
+}
+
+}  // namespace
+}  // namespace delayqueue::redis

@@ -1,0 +1,60 @@
+#include "support/tls_files.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace test {
+namespace {
+
+constexpr const char* kNewKey = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+constexpr const char* kLocal = "DNS:localhost,IP:127.0.0.1";
+
+}  // namespace
+
+const TlsFiles& TlsFiles::shared() {
+  static const TlsFiles files;
+  return files;
+}
+
+TlsFiles::TlsFiles() {
+  ca = authority("ca");
+  other_ca = authority("other");
+  server = certificate("server", "ca", kLocal, "2");
+  named = certificate("named", "ca", "DNS:queue.example", "2");
+  expired = certificate("expired", "ca", kLocal, "-1");
+  client = certificate("client", "ca", "DNS:client.example", "2");
+  foreign_client = certificate("foreign", "other", "DNS:client.example", "2");
+  locked_key = file("locked.key");
+  openssl("pkcs8 -topk8 -passout pass:secret -in " + client.key + " -out " + locked_key);
+}
+
+std::string TlsFiles::authority(const std::string& name) {
+  const auto base = file(name);
+  openssl(std::string("req -x509 ") + kNewKey + " -days 2 -subj '/CN=" + name + " authority' -keyout " + base +
+          ".key -out " + base + ".pem");
+  return base + ".pem";
+}
+
+Certificate TlsFiles::certificate(const std::string& name, const std::string& signer, const std::string& names,
+                                  const std::string& days) {
+  const auto base = file(name);
+  const auto by = file(signer);
+  std::ofstream(base + ".ext") << "subjectAltName=" << names << "\n";
+  openssl(std::string("req -new ") + kNewKey + " -subj /CN=" + name + " -keyout " + base + ".key -out " + base +
+          ".csr");
+  openssl("x509 -req -set_serial 2 -days " + days + " -extfile " + base + ".ext -CA " + by + ".pem -CAkey " + by +
+          ".key -in " + base + ".csr -out " + base + ".pem");
+  return {base + ".pem", base + ".key"};
+}
+
+void TlsFiles::openssl(const std::string& arguments) {
+  const auto log = file("log");
+  if (std::system(("openssl " + arguments + " >" + log + " 2>&1").c_str()) == 0) return;
+  std::ostringstream text;
+  text << std::ifstream(log).rdbuf();
+  throw std::runtime_error("openssl " + arguments + ": " + text.str());
+}
+
+}  // namespace test

@@ -1,0 +1,42 @@
+// Certificates for TLS tests, made by the openssl command.
+#pragma once
+
+#include <string>
+
+#include "support/raw_server.h"
+
+namespace test {
+
+struct Certificate {
+  std::string cert;
+  std::string key;
+};
+
+class TlsFiles {
+ public:
+  // Made once and kept until the process ends.
+  static const TlsFiles& shared();
+
+  TlsFiles();
+
+  std::string file(const std::string& name) const { return dir_.file(name); }
+
+  std::string ca;
+  std::string other_ca;
+  Certificate server;   // localhost and 127.0.0.1
+  Certificate named;    // queue.example only
+  Certificate expired;  // localhost and 127.0.0.1
+  Certificate client;
+  Certificate foreign_client;  // signed by the other CA
+  std::string locked_key;      // the client's, encrypted
+
+ private:
+  std::string authority(const std::string& name);
+  Certificate certificate(const std::string& name, const std::string& signer, const std::string& names,
+                          const std::string& days);
+  void openssl(const std::string& arguments);
+
+  TempDir dir_;
+};
+
+}  // namespace test
