@@ -57,7 +57,7 @@ class Consumer::Impl {
         held_(options_.lease),
         settling_(options_.backoff),
         intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch)),
-        housekeeping_({options_.poll_interval, options_.dead_retention, options_.dead_limit}),
+        housekeeping_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit}),
         loop_([this] { return step(); }) {}
 
   ~Impl() {

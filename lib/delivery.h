@@ -26,31 +26,31 @@ struct Delivery {
 
   // The handler begins. The payload is set by then.
   void begin() {
-    started.store(Lease::Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-    stage.store(Stage::running, std::memory_order_release);
+    started_.store(Lease::Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    stage_.store(Stage::running, std::memory_order_release);
   }
 
   // The handler ended, or need not begin. False if its hand was replaced meanwhile and is one too many now.
   bool end(Verdict said) {
     verdict = std::move(said);
-    return stage.exchange(Stage::done, std::memory_order_acq_rel) != Stage::replaced;
+    return stage_.exchange(Stage::done, std::memory_order_acq_rel) != Stage::replaced;
   }
 
   // Another hand takes the place of this one's. False if the handler does not run (any more).
   bool replace_hand() {
     Stage from = Stage::running;
-    return stage.compare_exchange_strong(from, Stage::replaced, std::memory_order_acq_rel);
+    return stage_.compare_exchange_strong(from, Stage::replaced, std::memory_order_acq_rel);
   }
 
   bool runs_longer_than(std::chrono::milliseconds most) const {
-    if (stage.load(std::memory_order_acquire) != Stage::running) return false;
-    const Lease::Clock::duration began(started.load(std::memory_order_relaxed));
+    if (stage_.load(std::memory_order_acquire) != Stage::running) return false;
+    const Lease::Clock::duration began(started_.load(std::memory_order_relaxed));
     return Lease::Clock::now().time_since_epoch() - began >= most;
   }
 
   Message message;
   const std::shared_ptr<Lease> lease;
-  Verdict verdict{true};  // the handler's; read after stage is done
+  Verdict verdict{true};  // the handler's; read when it came back
 
   // Of the consumer's thread only.
   std::int64_t receipt_us;  // the lease end as confirmed by Redis
@@ -59,8 +59,8 @@ struct Delivery {
   bool in_doubt = false;    // a settle was sent whose answer never came
 
  private:
-  std::atomic<Stage> stage{Stage::waiting};
-  std::atomic<Lease::Clock::rep> started{0};
+  std::atomic<Stage> stage_{Stage::waiting};
+  std::atomic<Lease::Clock::rep> started_{0};
 };
 
 using DeliveryPtr = std::shared_ptr<Delivery>;

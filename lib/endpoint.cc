@@ -51,7 +51,7 @@ bool wants_hash_tag(const QueueOptions& options, const Topology& topology) {
 Url checked(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
             const QueueOptions& options) {
   check(queue, connection, options);
-  const Url parsed = redis::parse_url(url);
+  Url parsed = redis::parse_url(url);
   const bool tls = !parsed.addresses.empty() && parsed.addresses.front().tls;
   const TlsOptions& asked = connection.tls;
   if (!tls && !(asked.ca_file + asked.cert_file + asked.key_file + asked.server_name).empty()) {

@@ -3,7 +3,7 @@
 namespace delayqueue {
 namespace {
 
-constexpr milliseconds kSweepInterval{10'000};
+constexpr milliseconds kSeldom{10'000};
 
 }  // namespace
 
@@ -11,22 +11,27 @@ void Housekeeping::work(redis::Pipeline& pipeline, const store::Store& store) {
   answers_ = {};
   const Clock::time_point now = Clock::now();
   if (!garbage_.empty()) store.gc(pipeline, std::exchange(garbage_, {}));
-  if (now >= due_) look(pipeline, store);
-  if (now >= sweep_due_) sweep(pipeline, store);
+  if (now >= garbage_due_) {
+    garbage_due_ = now + rules_.interval;
+    answers_.garbage = store.some_garbage(pipeline);
+    if (rules_.dead_limit > 0) trim(pipeline, store, std::nullopt, rules_.dead_limit);
+  }
+  if (now >= trim_due_) {
+    trim_due_ = now + kSeldom;
+    trim(pipeline, store, rules_.dead_retention, 0);
+  }
+  if (now >= sweep_due_) {
+    sweep_due_ = now + kSeldom;
+    sweep(pipeline, store);
+  }
 }
 
-void Housekeeping::look(redis::Pipeline& pipeline, const store::Store& store) {
-  due_ = Clock::now() + rules_.interval;
-  const std::string& dead = store.keys().dead;
-  answers_.trimmed.push_back(store.purge_zset(pipeline, dead, store::kBatch, rules_.dead_retention, 0));
-  if (rules_.dead_limit > 0) {
-    answers_.trimmed.push_back(store.purge_zset(pipeline, dead, store::kBatch, std::nullopt, rules_.dead_limit));
-  }
-  answers_.garbage = store.some_garbage(pipeline);
+void Housekeeping::trim(redis::Pipeline& pipeline, const store::Store& store, std::optional<milliseconds> older_than,
+                        std::int64_t leave) {
+  answers_.trimmed.push_back(store.purge_zset(pipeline, store.keys().dead, store::kBatch, older_than, leave));
 }
 
 void Housekeeping::sweep(redis::Pipeline& pipeline, const store::Store& store) {
-  sweep_due_ = Clock::now() + kSweepInterval;
   if (!notes_.empty()) store.sweep(pipeline, std::exchange(notes_, {}));
   answers_.attempts = store.some_notes(pipeline, store.keys().attempts, attempts_cursor_);
   answers_.reasons = store.some_notes(pipeline, store.keys().reason, reasons_cursor_);
@@ -38,11 +43,11 @@ std::size_t Housekeeping::read_answers() {
   for (const auto& answer : answers.trimmed) {
     const store::Purged purged = answer.get();
     trimmed += purged.purged;
-    if (purged.passed == store::kBatch) due_ = Clock::time_point();  // there may be more
+    if (purged.passed == store::kBatch) garbage_due_ = trim_due_ = Clock::time_point();  // there may be more
   }
   if (answers.garbage) {
     garbage_ = answers.garbage->get();
-    if (garbage_.size() == store::kBatch) due_ = Clock::time_point();
+    if (garbage_.size() == store::kBatch) garbage_due_ = Clock::time_point();
   }
   for (const auto& [answer, cursor] :
        {std::pair(&answers.attempts, &attempts_cursor_), std::pair(&answers.reasons, &reasons_cursor_)}) {

@@ -4,6 +4,7 @@
 
 #include "store/store.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -18,14 +19,16 @@ class Housekeeping {
   using Clock = std::chrono::steady_clock;
 
   struct Rules {
-    milliseconds interval{1000};  // between looks for garbage
+    milliseconds interval{2000};  // between looks for garbage and at the number of dead letters
     milliseconds dead_retention{0};
     std::int64_t dead_limit = 0;  // 0: none
   };
 
   explicit Housekeeping(const Rules& rules) : rules_(rules) {}
 
-  Clock::time_point due() const { return garbage_.empty() ? due_ : Clock::time_point(); }
+  Clock::time_point due() const {
+    return garbage_.empty() ? std::min({garbage_due_, trim_due_, sweep_due_}) : Clock::time_point();
+  }
 
   void work(redis::Pipeline& pipeline, const store::Store& store);
 
@@ -41,12 +44,12 @@ class Housekeeping {
     std::optional<store::Answer<std::pair<std::string, std::vector<std::string>>>> attempts, reasons;
   };
 
-  void look(redis::Pipeline& pipeline, const store::Store& store);
+  void trim(redis::Pipeline& pipeline, const store::Store& store, std::optional<milliseconds> older_than,
+            std::int64_t leave);
   void sweep(redis::Pipeline& pipeline, const store::Store& store);
 
   const Rules rules_;
-  Clock::time_point due_;
-  Clock::time_point sweep_due_;
+  Clock::time_point garbage_due_, trim_due_, sweep_due_;
   std::vector<std::string> garbage_;  // to be deleted
   std::vector<std::string> notes_;    // to be swept if their messages are gone
   std::string attempts_cursor_ = "0";

@@ -76,8 +76,8 @@ std::size_t position_of(const std::string& cursor) {
 
 class Inspector::Impl {
  public:
-  Impl(const std::string& url, const std::string& queue, InspectorOptions options)
-      : session_(url, queue, options.connection, options.queue), options_(std::move(options)) {}
+  Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
+      : session_(url, queue, options.connection, options.queue) {}
 
   const Keys& keys() const { return session_.store().keys(); }
   const store::Store& store() const { return session_.store(); }
@@ -85,13 +85,14 @@ class Inspector::Impl {
 
   void add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes);
   void collect(const std::vector<std::string>& garbage);
-  redis::Connection& channel();
-  std::mutex channel_mutex;  // guards channel_
-  std::unique_ptr<redis::Connection> channel_;
+  std::optional<Event> next_event(redis::Deadline deadline);
 
  private:
+  redis::Connection& channel();
+
   Session session_;
-  const InspectorOptions options_;
+  std::mutex channel_mutex_;  // guards channel_
+  std::unique_ptr<redis::Connection> channel_;
 };
 
 // Sizes and first bytes, each command no longer than its own body.
@@ -130,8 +131,23 @@ redis::Connection& Inspector::Impl::channel() {
   return *channel_;
 }
 
-Inspector::Inspector(const std::string& url, const std::string& queue, InspectorOptions options)
-    : impl_(std::make_unique<Impl>(url, queue, std::move(options))) {}
+std::optional<Event> Inspector::Impl::next_event(redis::Deadline deadline) {
+  const std::lock_guard lock(channel_mutex_);
+  try {
+    while (const redis::ReplyPtr reply = channel().read_until(deadline)) {
+      const redis::Reply push(reply.get());
+      if (push.size() < 3 || push[0].text() != "message") continue;
+      if (auto event = decode_event(push[2].text())) return event;
+    }
+  } catch (const Error&) {
+    channel_.reset();
+    throw;
+  }
+  return std::nullopt;
+}
+
+Inspector::Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options)
+    : impl_(std::make_unique<Impl>(url, queue, options)) {}
 Inspector::~Inspector() = default;
 Inspector::Inspector(Inspector&&) noexcept = default;
 Inspector& Inspector::operator=(Inspector&&) noexcept = default;
@@ -261,22 +277,7 @@ void Inspector::resume() {
   });
 }
 
-std::optional<Event> Inspector::next_event(milliseconds wait) {
-  const std::lock_guard lock(impl_->channel_mutex);
-  const redis::Deadline deadline = redis::Clock::now() + wait;
-  try {
-    redis::Connection& channel = impl_->channel();
-    while (const redis::ReplyPtr reply = channel.read_until(deadline)) {
-      const redis::Reply push(reply.get());
-      if (push.size() < 3 || push[0].text() != "message") continue;
-      if (auto event = decode_event(push[2].text())) return event;
-    }
-  } catch (const Error&) {
-    impl_->channel_.reset();
-    throw;
-  }
-  return std::nullopt;
-}
+std::optional<Event> Inspector::next_event(milliseconds wait) { return impl_->next_event(redis::Clock::now() + wait); }
 
 std::vector<std::string> Inspector::queues() {
   std::vector<std::string> names = impl_->session().with_connection([&](redis::Connection& connection) {

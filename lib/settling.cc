@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kLongestReason = 1024;
 constexpr char kRefused = '?';
-constexpr std::size_t kNacks = 64;  // a nack takes several commands: so many stay well under 2 ms
+constexpr std::size_t kSlow = 64;  // a nack or snooze takes several commands: so many stay well under 2 ms
 
 store::Receipt receipt_of(const DeliveryPtr& delivery) { return {delivery->message.id, delivery->receipt_us}; }
 
@@ -30,7 +30,8 @@ bool was_settled_before(const Delivery& delivery, char outcome) {
 
 void Settling::settle(redis::Pipeline& pipeline, const store::Store& store) {
   std::vector<DeliveryPtr> acks, expired, nacks, snoozes;
-  for (std::size_t i = 0; i < std::min(waiting_.size(), store::kBatch) && nacks.size() < kNacks; ++i) {
+  for (std::size_t i = 0; i < std::min(waiting_.size(), store::kBatch); ++i) {
+    if (nacks.size() + snoozes.size() == kSlow) break;
     const DeliveryPtr& delivery = waiting_[i];
     delivery->settling = true;
     if (delivery->expired) {

@@ -90,7 +90,7 @@ struct RedriveOptions {
 // Any number of threads may use one Inspector; calls share one connection. Errors as for Producer.
 class Inspector {
  public:
-  Inspector(const std::string& url, const std::string& queue, InspectorOptions options = {});
+  Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
   ~Inspector();
   Inspector(Inspector&&) noexcept;
   Inspector& operator=(Inspector&&) noexcept;

@@ -135,7 +135,6 @@ struct ConsumerOptions {
 // ---- Inspector -----------------------------------------------------------------------------------------------------
 
 struct InspectorOptions {
-  Logger logger{};
   ConnectionOptions connection{};
   QueueOptions queue{};
 };
