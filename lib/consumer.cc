@@ -2,20 +2,12 @@
 
 #include "channel.h"
 #include "check.h"
-#include "endpoint.h"
-#include "held.h"
-#include "housekeeping.h"
-#include "intake.h"
-#include "report.h"
-#include "run/loop.h"
-#include "run/worker_pool.h"
-#include "settling.h"
-#include "store/store.h"
+#include "consumer_impl.h"
 #include "store/views.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
+#include <stdexcept>
 
 namespace delayqueue {
 namespace {
@@ -44,100 +36,24 @@ std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
 
 }  // namespace
 
-// A message's way through here: tick() takes it, brings its body, and puts it into a hand's line; handle() runs the
-// handler in that hand's thread; the next tick() settles it. Everything but handle() runs in the loop's thread.
-class Consumer::Impl {
- public:
-  Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
-      : options_(checked(std::move(options), handler)),
-        handler_(std::move(handler)),
-        endpoint_(url, queue, options_.connection, options_.queue),
-        store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
-        report_(options_.logger, options_.on_event),
-        held_(options_.lease),
-        settling_(options_.backoff),
-        intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch)),
-        housekeeping_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit}),
-        loop_([this] { return step(); }) {}
-
-  ~Impl() {
-    stop(std::chrono::seconds(30));
-    hands_.reset();  // while all that handlers use is still there
-  }
-
-  void start();
-  void run();
-  bool stop(milliseconds deadline);
-  ConsumerStats stats() const;
-
- private:
-  using Hands = run::WorkerPool<DeliveryPtr>;
-
-  // ---- In the loop's thread ----
-  Loop::Rest step();
-  void connect();
-  Loop::Rest tick();
-  void collect_done();
-  void let_go_of_late();
-  Intake::Load hands_load() const;
-  void add_publishes(redis::Pipeline& pipeline);
-  void read_settled();
-  void read_renewals();
-  void read_reclaimed(const store::Reclaimed& reclaimed);
-  void read_promoted(const store::Promoted& promoted);
-  void read_taken();
-  void read_fetched();
-  void give_back_unstarted();
-  Loop::Rest rest() const;
-  Loop::Rest trouble(const std::exception& e);
-  void note_drained();
-  void replace_hand(Delivery& delivery);
-  void event(EventKind kind, const std::vector<std::string>& ids);
-  void event(EventKind kind, const std::vector<DeliveryPtr>& deliveries);
-
-  // ---- In a hand's thread ----
-  bool handle(DeliveryPtr& delivery);
-  Verdict ask_handler(const Message& message);
-
-  const ConsumerOptions options_;
-  const Handler handler_;
-  Endpoint endpoint_;
-  const store::Store store_;
-  Report report_;
-
-  // Of the loop's thread.
-  std::unique_ptr<redis::Connection> connection_;
-  Held held_;
-  Settling settling_;
-  Intake intake_;
-  Housekeeping housekeeping_;
-  std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
-  std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
-  std::map<EventKind, std::size_t> to_publish_;
-  Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
-  milliseconds pause_{0};      // before the next attempt to connect
-  bool keeping_free_ = false;  // a hand is kept free for retry
-
-  std::mutex done_mutex_;          // guards done_
-  std::vector<DeliveryPtr> done_;  // handled, to be settled
-
-  std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, connects_{0},
-      errors_{0};
-  std::atomic<bool> stopping_{false};
-
-  std::mutex life_;         // one start() or stop() at a time
-  std::mutex state_mutex_;  // guards drained_, asked_to_stop_, stopped_
-  std::condition_variable state_changed_;
-  bool drained_ = false;        // stopping, and nothing is left to settle
-  bool asked_to_stop_ = false;  // by a handler
-  bool stopped_ = false;
-  bool clean_ = true;     // what stop() answered
-  bool started_ = false;  // guarded by life_, as is hands_
-  std::unique_ptr<Hands> hands_;
-  Loop loop_;  // last: its thread uses all above
-};
-
 // ---- Start and stop ------------------------------------------------------------------------------------------------
+
+Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
+    : options_(checked(std::move(options), handler)),
+      handler_(std::move(handler)),
+      endpoint_(url, queue, options_.connection, options_.queue),
+      store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
+      report_(options_.logger, options_.on_event),
+      held_(options_.lease),
+      settling_(options_.backoff),
+      intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch)),
+      housekeeping_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit}),
+      loop_([this] { return step(); }) {}
+
+Consumer::Impl::~Impl() {
+  stop(std::chrono::seconds(30));
+  hands_.reset();  // while all that handlers use is still there
+}
 
 void Consumer::Impl::start() {
   const std::lock_guard life(life_);
@@ -151,8 +67,9 @@ void Consumer::Impl::start() {
   } catch (const ConnectionError& e) {
     trouble(e);
   }
-  hands_ = std::make_unique<Hands>(static_cast<std::size_t>(options_.concurrency),
-                                   [this](DeliveryPtr& delivery) { return handle(delivery); });
+  hands_ = std::make_unique<Hands>(
+      static_cast<std::size_t>(options_.concurrency), [this](DeliveryPtr& delivery) { return handle(*delivery); },
+      [this](DeliveryPtr& delivery) { hand_back(delivery); });
   loop_.start();
   started_ = true;
 }
@@ -335,7 +252,8 @@ void Consumer::Impl::read_settled() {
   event(EventKind::acked, outcome.acked);
   event(EventKind::nacked, outcome.nacked);
   event(EventKind::gave_up, outcome.gave_up);
-  if (!outcome.nacked.empty()) reclaim_due_ = std::min(reclaim_due_, Clock::now() + outcome.soonest);
+  if (!outcome.nacked.empty())
+    reclaim_due_ = std::min(reclaim_due_, Clock::now() + std::min(outcome.soonest, options_.poll_interval));
   if (!outcome.snoozed.empty()) promote_due_ = Clock::time_point();  // its answer tells when they are due
   note_drained();
 }
@@ -437,20 +355,19 @@ void Consumer::Impl::add_publishes(redis::Pipeline& pipeline) {
 
 // ---- In a hand's thread --------------------------------------------------------------------------------------------
 
-bool Consumer::Impl::handle(DeliveryPtr& delivery) {
+bool Consumer::Impl::handle(Delivery& delivery) {
   // Redis may have been away for longer than the lease. If the message is still ours it goes back untouched.
-  Verdict verdict = snooze(milliseconds(0));
-  if (!delivery->message.lost()) {
-    delivery->begin();
-    verdict = ask_handler(delivery->message);
-  }
-  const bool stays = delivery->end(std::move(verdict));
+  if (delivery.message.lost()) return delivery.end(snooze(milliseconds(0)));
+  delivery.begin();
+  return delivery.end(ask_handler(delivery.message));
+}
+
+void Consumer::Impl::hand_back(DeliveryPtr& delivery) {
   {
     const std::lock_guard lock(done_mutex_);
     done_.push_back(std::move(delivery));
   }
   loop_.wake();
-  return stays;
 }
 
 Verdict Consumer::Impl::ask_handler(const Message& message) {

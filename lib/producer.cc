@@ -179,6 +179,10 @@ std::vector<Sent> Producer::send_batch(const std::vector<std::string>& payloads,
   return impl_->send(messages);
 }
 
+std::vector<Sent> Producer::send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options) {
+  return send_batch(std::vector<std::string>(payloads.begin(), payloads.end()), options);
+}
+
 std::vector<Sent> Producer::send_batch(const std::vector<Draft>& drafts) {
   std::vector<std::string> ids = store::new_ids(drafts.size());
   std::vector<Outgoing> messages;

@@ -92,10 +92,11 @@ void Settling::add_snoozes(redis::Pipeline& pipeline, const store::Store& store,
 }
 
 milliseconds Settling::delay_of(const Delivery& delivery) const {
-  if (delivery.verdict.after) return std::max(*delivery.verdict.after, milliseconds(0));
-  if (delivery.verdict.kind == Verdict::Kind::reject) return milliseconds::max();
+  constexpr milliseconds kLongest{1000LL * 365 * 24 * 3'600'000};  // a thousand years: more would not fit a score
+  if (delivery.verdict.after) return std::clamp(*delivery.verdict.after, milliseconds(0), kLongest);
+  if (delivery.verdict.kind == Verdict::Kind::reject) return kLongest;
   try {
-    return std::max(backoff_(delivery.message.attempt), milliseconds(0));
+    return std::clamp(backoff_(delivery.message.attempt), milliseconds(0), kLongest);
   } catch (...) {  // the user's function; the message must get another delivery all the same
     return milliseconds(1000);
   }

@@ -14,8 +14,10 @@
 namespace delayqueue::run {
 
 // A fixed number of hands. Tasks wait in line for a free one; urgent tasks go before all others. One hand may be kept
-// free for urgent tasks, so that they need not wait behind the line. work() must not throw. It says whether its hand
-// stays: for a task that seemed never to end and was replaced by add_hand(), it says false when it does end.
+// free for urgent tasks, so that they need not wait behind the line.
+//
+// A hand calls work(task) and then, idle again for all to see, done(task). Neither may throw. work() says whether its
+// hand stays: for a task that seemed never to end and was replaced by add_hand(), it says false when it does end.
 template <class Task>
 class WorkerPool {
  public:
@@ -25,7 +27,8 @@ class WorkerPool {
     std::size_t waiting = 0;
   };
 
-  WorkerPool(std::size_t hands, std::function<bool(Task&)> work) : work_(std::move(work)) {
+  WorkerPool(std::size_t hands, std::function<bool(Task&)> work, std::function<void(Task&)> done)
+      : work_(std::move(work)), done_(std::move(done)) {
     for (std::size_t i = 0; i < hands; ++i) add_hand();
   }
 
@@ -47,7 +50,7 @@ class WorkerPool {
 
   Load load() const {
     const std::lock_guard lock(mutex_);
-    return {idle_, urgent_.size() + line_.size()};
+    return {hands_ - busy_, urgent_.size() + line_.size()};
   }
 
   // The tasks that no hand has begun; they are the caller's now.
@@ -63,7 +66,9 @@ class WorkerPool {
 
   void add_hand() {
     const std::lock_guard lock(mutex_);
-    if (!closed_) threads_.emplace_back([this] { run(); });
+    if (closed_) return;
+    threads_.emplace_back([this] { run(); });
+    ++hands_;
   }
 
   // Waits for the tasks under way, however long; those not begun are dropped.
@@ -88,30 +93,35 @@ class WorkerPool {
     tasks.size() == 1 ? ready_.notify_one() : ready_.notify_all();
   }
 
-  bool may_begin() const { return !urgent_.empty() || (!line_.empty() && (!keep_free_ || idle_ > 1)); }
+  bool may_begin() const { return !urgent_.empty() || (!line_.empty() && (!keep_free_ || hands_ - busy_ > 1)); }
 
   void run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      ++idle_;
+    for (bool stays = true; stays;) {
+      std::unique_lock lock(mutex_);
       ready_.wait(lock, [this] { return closed_ || may_begin(); });
-      --idle_;
       if (closed_) return;
       std::deque<Task>& line = urgent_.empty() ? line_ : urgent_;
       Task task = std::move(line.front());
       line.pop_front();
+      ++busy_;
       lock.unlock();
-      if (!work_(task)) return;
+      stays = work_(task);
       lock.lock();
+      --busy_;
+      if (!stays) --hands_;
+      lock.unlock();
+      done_(task);
     }
   }
 
   const std::function<bool(Task&)> work_;
+  const std::function<void(Task&)> done_;
   mutable std::mutex mutex_;  // guards all below but the joining of threads_
   std::condition_variable ready_;
   std::deque<Task> urgent_;
   std::deque<Task> line_;
-  std::size_t idle_ = 0;
+  std::size_t hands_ = 0;
+  std::size_t busy_ = 0;
   bool keep_free_ = false;
   bool closed_ = false;
   std::list<std::thread> threads_;

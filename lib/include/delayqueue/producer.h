@@ -4,6 +4,7 @@
 #include <delayqueue/error.h>
 #include <delayqueue/options.h>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -61,6 +62,7 @@ class Producer {
   // steps of at most 200 messages or 256 KiB. Results stand in the order of the payloads. A ReplyError or
   // ConnectionError in the middle leaves whole steps sent; the ids() of a ConnectionError are those of all messages.
   std::vector<Sent> send_batch(const std::vector<std::string>& payloads, const SendOptions& options = {});
+  std::vector<Sent> send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options = {});
   std::vector<Sent> send_batch(const std::vector<Draft>& messages);
 
   // Takes the message back and says where it was. pending, ready, retry, dead: it is gone and will not be delivered.

@@ -1,0 +1,108 @@
+// The parts of a consumer, and which thread does what.
+#pragma once
+
+#include "endpoint.h"
+#include "held.h"
+#include "housekeeping.h"
+#include "intake.h"
+#include "report.h"
+#include "run/loop.h"
+#include "run/worker_pool.h"
+#include "settling.h"
+#include "store/store.h"
+
+#include <delayqueue/consumer.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+// A message's way through here: tick() takes it, brings its body, and puts it into a hand's line; handle() runs the
+// handler in that hand's thread; the next tick() settles it. Everything but handle() runs in the loop's thread.
+class Consumer::Impl {
+ public:
+  Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options);
+  ~Impl();
+
+  void start();
+  void run();
+  bool stop(milliseconds deadline);
+  ConsumerStats stats() const;
+
+ private:
+  using Hands = run::WorkerPool<DeliveryPtr>;
+
+  // ---- In the loop's thread ----
+  run::Loop::Rest step();
+  void connect();
+  run::Loop::Rest tick();
+  void collect_done();
+  void let_go_of_late();
+  Intake::Load hands_load() const;
+  void add_publishes(redis::Pipeline& pipeline);
+  void read_settled();
+  void read_renewals();
+  void read_reclaimed(const store::Reclaimed& reclaimed);
+  void read_promoted(const store::Promoted& promoted);
+  void read_taken();
+  void read_fetched();
+  void give_back_unstarted();
+  run::Loop::Rest rest() const;
+  run::Loop::Rest trouble(const std::exception& e);
+  void note_drained();
+  void replace_hand(Delivery& delivery);
+  void event(EventKind kind, const std::vector<std::string>& ids);
+  void event(EventKind kind, const std::vector<DeliveryPtr>& deliveries);
+
+  // ---- In a hand's thread ----
+  bool handle(Delivery& delivery);
+  void hand_back(DeliveryPtr& delivery);
+  Verdict ask_handler(const Message& message);
+
+  const ConsumerOptions options_;
+  const Handler handler_;
+  Endpoint endpoint_;
+  const store::Store store_;
+  Report report_;
+
+  // Of the loop's thread.
+  std::unique_ptr<redis::Connection> connection_;
+  Held held_;
+  Settling settling_;
+  Intake intake_;
+  Housekeeping housekeeping_;
+  std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
+  std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
+  std::map<EventKind, std::size_t> to_publish_;
+  Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
+  milliseconds pause_{0};      // before the next attempt to connect
+  bool keeping_free_ = false;  // a hand is kept free for retry
+
+  std::mutex done_mutex_;          // guards done_
+  std::vector<DeliveryPtr> done_;  // handled, to be settled
+
+  std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, connects_{0},
+      errors_{0};
+  std::atomic<bool> stopping_{false};
+
+  std::mutex life_;         // one start() or stop() at a time
+  std::mutex state_mutex_;  // guards drained_, asked_to_stop_, stopped_
+  std::condition_variable state_changed_;
+  bool drained_ = false;        // stopping, and nothing is left to settle
+  bool asked_to_stop_ = false;  // by a handler
+  bool stopped_ = false;
+  bool clean_ = true;     // what stop() answered
+  bool started_ = false;  // guarded by life_, as is hands_
+  std::unique_ptr<Hands> hands_;
+  run::Loop loop_;  // last: its thread uses all above
+};
+
+}  // namespace delayqueue
