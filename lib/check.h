@@ -11,6 +11,9 @@
 
 namespace delayqueue {
 
+// A hundred years: more is a slip, and a steady clock's nanoseconds would overflow.
+inline constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};
+
 void check(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
 void check(const ProducerOptions& options);
 void check(const ConsumerOptions& options);

@@ -96,7 +96,7 @@ bool Consumer::Impl::stop(milliseconds deadline) {
   if (started_) {
     loop_.wake();
     std::unique_lock lock(state_mutex_);
-    clean_ = state_changed_.wait_for(lock, deadline, [this] { return drained_; });
+    clean_ = state_changed_.wait_for(lock, std::min(deadline, kLongest), [this] { return drained_; });
     lock.unlock();
     loop_.stop();
   }

@@ -277,7 +277,7 @@ void Inspector::resume() {
   });
 }
 
-std::optional<Event> Inspector::next_event(milliseconds wait) { return impl_->next_event(redis::Clock::now() + wait); }
+std::optional<Event> Inspector::next_event(milliseconds wait) { return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest)); }
 
 std::vector<std::string> Inspector::queues() {
   std::vector<std::string> names = impl_->session().with_connection([&](redis::Connection& connection) {

@@ -14,8 +14,6 @@ namespace {
 
 using std::chrono::system_clock;
 
-// A thousand years: more is a slip, and would not fit a score's precision.
-constexpr milliseconds kLongest{1000LL * 365 * 24 * 3'600'000};
 constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
 
 [[noreturn]] void wrong(const std::string& field, const std::string& value, const std::string& wanted) {
@@ -61,7 +59,7 @@ Backoff exponential(milliseconds first, milliseconds most, double jitter) {
 
 void check_at_least(const char* field, milliseconds value, milliseconds least) {
   if (value < least) wrong(field, text(value), "at least " + text(least));
-  if (value > kLongest) wrong(field, text(value), "at most a thousand years");
+  if (value > kLongest) wrong(field, text(value), "at most a hundred years");
 }
 
 void check(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options) {

@@ -1,5 +1,7 @@
 #include "settling.h"
 
+#include "check.h"
+
 #include <algorithm>
 #include <map>
 
@@ -92,7 +94,6 @@ void Settling::add_snoozes(redis::Pipeline& pipeline, const store::Store& store,
 }
 
 milliseconds Settling::delay_of(const Delivery& delivery) const {
-  constexpr milliseconds kLongest{1000LL * 365 * 24 * 3'600'000};  // a thousand years: more would not fit a score
   if (delivery.verdict.after) return std::clamp(*delivery.verdict.after, milliseconds(0), kLongest);
   if (delivery.verdict.kind == Verdict::Kind::reject) return kLongest;
   try {
