@@ -201,6 +201,7 @@ Answer<std::size_t> Store::gc(Pipeline& pipeline, const std::vector<std::string>
   pipeline.script(scripts::gc).key(keys_.garbage).key(keys_.unack).key(keys_.pending).key(keys_.dead);
   pipeline.key(keys_.count).key(keys_.attempts).key(keys_.reason);
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  pipeline.arg(keys_.bodies.size());
   return {pipeline, as_count};
 }
 

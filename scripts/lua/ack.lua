@@ -48,7 +48,9 @@ if #done == 0 then return table.concat(answer) end
 
 local others = redis.call('HLEN', attempts) > 0
 local reasons = redis.call('HLEN', reason) > 0
+redis.call('HLEN', count)  -- a key of a wrong type must stop us here
 redis.call('HLEN', stats)
+redis.call('ZCARD', dead)
 redis.call('UNLINK', unpack(bodies))
 redis.call('HDEL', count, unpack(done))
 if others then redis.call('HDEL', attempts, unpack(done)) end

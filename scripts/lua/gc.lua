@@ -7,7 +7,8 @@
 -- KEYS[5] retry:cnt hash
 -- KEYS[6] attempts  hash
 -- KEYS[7] reason    hash
--- KEYS[8...]        body of each message; the last 36 characters are its id
+-- KEYS[8...]        body of each message; ends in its id
+-- ARGV[1] length of a body's key without the id, which may be any: strangers in the lists end here, too
 --
 -- Ids that are no longer in garbage live again and are left alone; ids that are in a zset, too, only leave garbage:
 -- their way out of there leads back.
@@ -16,7 +17,7 @@ local garbage, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]
 
 local ids = {}
-for i = 8, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+for i = 8, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], ARGV[1] + 1) end
 local member = redis.call('SMISMEMBER', garbage, unpack(ids))
 local held = redis.call('ZMSCORE', unack, unpack(ids))
 local waits = redis.call('ZMSCORE', pending, unpack(ids))

@@ -18,6 +18,7 @@ local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]
 local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local ids, times, hint = {}, {}, {}
+if most == 0 then return {0} end
 if ARGV[1] == 'zset' then
   local found = redis.call('ZRANGE', state, from, from + most - 1, 'WITHSCORES')
   for i = 1, #found, 2 do

@@ -30,14 +30,16 @@ if ARGV[1] == 'zset' then
   ids = redis.call('ZRANGEBYSCORE', state, '-inf', newest, 'LIMIT', 0, limit)
   gone, purged = ids, #ids
 else
-  ids = redis.call('LRANGE', state, -limit, -1)
+  ids = limit > 0 and redis.call('LRANGE', state, -limit, -1) or {}
   if #ids > 0 then
     local counts = redis.call('HMGET', count, unpack(ids))
     local held = redis.call('ZMSCORE', unack, unpack(ids))
     local waits = redis.call('ZMSCORE', pending, unpack(ids))
     local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+    local seen = {}
     for i, id in ipairs(ids) do
-      if not (held[i] or waits[i] or given_up[i]) then
+      if not (held[i] or waits[i] or given_up[i] or seen[id]) then
+        seen[id] = true
         gone[#gone + 1] = id
         if counts[i] then purged = purged + 1 end
       end
@@ -57,11 +59,11 @@ if #gone > 0 then
   redis.call('HDEL', count, unpack(gone))
   redis.call('HDEL', attempts, unpack(gone))
   redis.call('HDEL', reason, unpack(gone))
-  redis.call('HINCRBY', stats, 'purged', purged)
 end
 if ARGV[1] == 'zset' then
   redis.call('ZREM', state, unpack(ids))
 else
   redis.call('LTRIM', state, 0, -#ids - 1)
 end
+redis.call('HINCRBY', stats, 'purged', purged)
 return {#ids, purged, table.concat(gone, ' ')}

@@ -55,7 +55,8 @@ end
 local counts = redis.call('HMGET', count, unpack(ids))
 local held, waits, given_up = scores(unack), scores(pending), scores(dead)
 local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(ids)) or {}
-redis.call('SCARD', garbage)
+redis.call('SCARD', garbage)  -- a key of a wrong type must stop us here
+redis.call('HLEN', stats)
 
 local first, again, leases, deliveries, finished, seen = {}, {}, {}, {}, {}, {}
 for i, id in ipairs(ids) do
@@ -80,13 +81,11 @@ for i, id in ipairs(ids) do
 end
 
 redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
-if #leases > 0 then
-  redis.call('ZADD', unack, unpack(leases))
-  redis.call('HINCRBY', stats, 'delivered', #leases / 2)
-end
+if #leases > 0 then redis.call('ZADD', unack, unpack(leases)) end
 if #deliveries > 0 then redis.call('HSET', attempts, unpack(deliveries)) end
 if #finished > 0 then redis.call('SADD', garbage, unpack(finished)) end
 if new > 0 then redis.call('LTRIM', ready, 0, -new - 1) end
 if old > 0 then redis.call('LTRIM', retry, 0, -old - 1) end
+if #leases > 0 then redis.call('HINCRBY', stats, 'delivered', #leases / 2) end
 return {popped, string.format('%.0f', lease), string.format('%.0f', now),
   table.concat(first, ' '), table.concat(again, ' '), old, waiting - old}

@@ -45,7 +45,7 @@ if life > 0 then
   redis.call('PEXPIRE', body, math.max(1, math.ceil(life + due - from)))
 end
 if last then
-  redis.call('HSET', attempts, id, (string.match(last, '^%d+')))
+  redis.call('HSET', attempts, id, string.match(last, '^%d+') or 1)
 elseif score then
   redis.call('HSET', attempts, id, 1)  -- it waited out the backoff of its first delivery
 end

@@ -64,7 +64,11 @@ for i = 1, messages do
     bodies[#bodies + 1] = ARGV[5 + i]
   end
 end
-redis.call('MSET', unpack(bodies))  -- first, and refused whole when Redis is out of memory
+for i, id in ipairs(ids) do
+  counts[2 * i - 1], counts[2 * i] = id, ARGV[4]
+  scores[2 * i - 1], scores[2 * i] = due / 1000, id
+end
+redis.call('HSET', count, unpack(counts))  -- first: refused whole when Redis is out of memory
 if ARGV[1] ~= '1' then
   -- What an earlier life of these ids may have left behind, whose body is gone or waits to be deleted.
   redis.call('SREM', garbage, unpack(ids))
@@ -74,19 +78,15 @@ if ARGV[1] ~= '1' then
   redis.call('HDEL', attempts, unpack(ids))
   redis.call('HDEL', reason, unpack(ids))
 end
-if ttl > 0 then
-  local life = math.max(1, math.ceil(due - now) + ttl)
-  for i = 1, #bodies, 2 do redis.call('PEXPIRE', bodies[i], life) end
-end
-for i, id in ipairs(ids) do
-  counts[2 * i - 1], counts[2 * i] = id, ARGV[4]
-  scores[2 * i - 1], scores[2 * i] = due / 1000, id
-end
-redis.call('HSET', count, unpack(counts))
 if later then
   redis.call('ZADD', pending, unpack(scores))
 else
   redis.call('LPUSH', ready, unpack(ids))
+end
+redis.call('MSET', unpack(bodies))  -- last: with its body a message exists, and to send it again changes nothing
+if ttl > 0 then
+  local life = math.max(1, math.ceil(due - now) + ttl)
+  for i = 1, #bodies, 2 do redis.call('PEXPIRE', bodies[i], life) end
 end
 redis.call('HINCRBY', stats, 'sent', created)
 

@@ -75,7 +75,6 @@ if #reasons > 0 then redis.call('HSET', reason, unpack(reasons)) end
 if #again > 0 then
   redis.call('LPUSH', retry, unpack(again))
   redis.call('HSET', count, unpack(counted))
-  redis.call('HINCRBY', stats, 'retried', #again)
 end
 if #lost > 0 then
   if ARGV[2] == '1' then
@@ -84,7 +83,6 @@ if #lost > 0 then
     for _, id in ipairs(lost) do finished[#finished + 1] = id end
   end
   redis.call('HDEL', count, unpack(lost))
-  redis.call('HINCRBY', stats, 'dead', #lost)
 end
 if #finished > 0 then
   redis.call('SADD', garbage, unpack(finished))
@@ -92,4 +90,6 @@ if #finished > 0 then
   redis.call('HDEL', reason, unpack(finished))
 end
 redis.call('ZREM', unack, unpack(ids))
+if #again > 0 then redis.call('HINCRBY', stats, 'retried', #again) end
+if #lost > 0 then redis.call('HINCRBY', stats, 'dead', #lost) end
 return {#ids, wait(), table.concat(again, ' '), table.concat(lost, ' ')}

@@ -1,0 +1,112 @@
+#!/bin/sh
+# Installs what building and testing need and this machine lacks. Does nothing when all is there.
+# --check: also what scripts/check.sh needs.
+set -eu
+
+case "${1-}" in
+  '') check=no ;;
+  --check) check=yes ;;
+  *) echo "usage: $0 [--check]" >&2; exit 2 ;;
+esac
+
+# what to look for           apt               dnf                  apk                 brew
+table='
+c++                          g++               gcc-c++              g++                 -
+cmake                        cmake             cmake                cmake               cmake
+ninja                        ninja-build       ninja-build          ninja-build         ninja
+pkg-config                   pkg-config        pkgconf-pkg-config   pkgconf             pkgconf
+openssl                      openssl           openssl              openssl             openssl@3
+redis-server|valkey-server   redis-server      valkey               redis               redis
+<hiredis/hiredis.h>          libhiredis-dev    hiredis-devel        hiredis-dev         hiredis
+<openssl/ssl.h>              libssl-dev        openssl-devel        openssl-dev         openssl@3
+<uuid/uuid.h>                uuid-dev          libuuid-devel        util-linux-dev      -
+<nlohmann/json.hpp>          nlohmann-json3-dev json-devel          nlohmann-json       nlohmann-json
+<doctest/doctest.h>          doctest-dev       doctest-devel        doctest-dev         doctest
+<CLI/CLI.hpp>                libcli11-dev      cli11-devel          cli11-dev           cli11
+'
+tools='
+bash                         bash              bash                 bash                bash
+clang++                      clang             clang                clang               llvm
+clang-tidy                   clang-tidy        clang-tools-extra    clang-extra-tools   llvm
+clang-format                 clang-format      clang-tools-extra    clang-extra-tools   clang-format
+'
+[ $check = no ] || table="$table$tools"
+
+if [ "$(uname)" = Darwin ] && command -v brew >/dev/null; then
+  manager=brew
+  prefix=$(brew --prefix)
+  CPATH="$prefix/include:$prefix/opt/openssl@3/include"
+  PATH="$PATH:$prefix/opt/llvm/bin"
+  export CPATH PATH
+else
+  for manager in apt-get dnf apk none; do
+    ! command -v $manager >/dev/null || break
+  done
+fi
+
+there() {
+  case $1 in
+    '<'*) printf '#if !__has_include(%s)\n#error\n#endif\n' "$1" | c++ -std=c++17 -E -x c++ - >/dev/null 2>&1 ;;
+    *'|'*) command -v "${1%|*}" >/dev/null || command -v "${1#*|}" >/dev/null ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+look() {
+  missing=
+  packages=
+  while read -r what apt dnf apk brew; do
+    if [ -z "$what" ] || there "$what"; then continue; fi
+    case $manager in
+      apt-get) package=$apt ;;
+      dnf) package=$dnf ;;
+      apk) package=$apk ;;
+      *) package=$brew ;;
+    esac
+    missing="$missing $what"
+    [ "$package" = - ] || packages="$packages $package"
+  done <<END
+$table
+END
+}
+
+look
+if [ -z "$missing" ]; then
+  echo "setup: everything is there"
+  exit 0
+fi
+
+sudo=
+if [ $manager != brew ] && [ "$(id -u)" != 0 ]; then sudo=sudo; fi
+echo "setup: missing:$missing"
+echo "setup: installing with $manager${sudo:+ (sudo)}:$packages"
+if [ -n "$sudo" ] && ! command -v sudo >/dev/null; then
+  echo "setup: there is no sudo: please run this once as root" >&2
+  exit 1
+fi
+# shellcheck disable=SC2086  # lists of words
+case $manager in
+  apt-get)
+    $sudo apt-get update -q
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages
+    ;;
+  dnf) $sudo dnf install -y $packages ;;
+  apk) $sudo apk add $packages ;;
+  brew) brew install $packages ;;
+  none)
+    echo "setup: this machine has no apt-get, dnf, apk or brew: please install these by hand" >&2
+    exit 1
+    ;;
+esac
+case "$packages" in
+  *redis-server*)
+    # Debian starts the service at once. Nothing here uses it.
+    [ ! -d /run/systemd/system ] || echo "setup: 'systemctl disable --now redis-server' stops the service that came along"
+    ;;
+esac
+
+look
+if [ -n "$missing" ]; then
+  echo "setup: still missing:$missing" >&2
+  exit 1
+fi

@@ -1,0 +1,7 @@
+#include <delayqueue/error.h>
+#include <delayqueue/producer.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <uuid/uuid.h>
+#include "redis/reply.h"
+#include "store/keys.h"

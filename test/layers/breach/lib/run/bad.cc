@@ -1,0 +1,4 @@
+#include <delayqueue/options.h>
+#include <thread>
+#include "redis/reply.h"
+#include "run/loop.h"

@@ -1,0 +1,6 @@
+#include <hiredis/hiredis.h>
+#include <time.h>
+#include <uuid/uuid.h>
+#include "redis/reply.h"
+#include "run/loop.h"
+#include "store/keys.h"
