@@ -299,7 +299,8 @@ void Consumer::Impl::read_reclaimed(const store::Reclaimed& reclaimed) {
 void Consumer::Impl::read_promoted(const store::Promoted& promoted) {
   promote_due_ =
       Clock::now() + std::min<Clock::duration>(options_.poll_interval, promoted.next.value_or(options_.poll_interval));
-  event(EventKind::ready, promoted.ids);
+  if (options_.report_events && promoted.moved > 0) to_publish_[EventKind::ready] += promoted.moved;
+  report_.event(EventKind::ready, promoted.ids);
 }
 
 Intake::Load Consumer::Impl::hands_load() const {

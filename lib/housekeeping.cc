@@ -32,9 +32,15 @@ void Housekeeping::trim(redis::Pipeline& pipeline, const store::Store& store, st
 }
 
 void Housekeeping::sweep(redis::Pipeline& pipeline, const store::Store& store) {
-  if (!notes_.empty()) store.sweep(pipeline, std::exchange(notes_, {}));
-  answers_.attempts = store.some_notes(pipeline, store.keys().attempts, attempts_cursor_);
-  answers_.reasons = store.some_notes(pipeline, store.keys().reason, reasons_cursor_);
+  if (notes_.empty()) {
+    answers_.attempts = store.some_notes(pipeline, store.keys().attempts, attempts_cursor_);
+    answers_.reasons = store.some_notes(pipeline, store.keys().reason, reasons_cursor_);
+    return;
+  }
+  const auto some = static_cast<std::ptrdiff_t>(std::min(notes_.size(), store::kBatch));
+  store.sweep(pipeline, {notes_.begin(), notes_.begin() + some});
+  notes_.erase(notes_.begin(), notes_.begin() + some);
+  if (!notes_.empty()) sweep_due_ = Clock::time_point();
 }
 
 std::size_t Housekeeping::read_answers() {
@@ -54,10 +60,10 @@ std::size_t Housekeeping::read_answers() {
     if (!*answer) continue;
     auto [next, ids] = (*answer)->get();
     *cursor = next;
-    // HSCAN of a small hash brings all of it, whatever COUNT says: up to 512 fields.
+    // HSCAN of a small hash brings all of it, whatever COUNT says.
     notes_.insert(notes_.end(), ids.begin(), ids.end());
   }
-  if (notes_.size() > store::kBatch) notes_.resize(store::kBatch);
+  if (!notes_.empty()) sweep_due_ = Clock::time_point();
   return trimmed;
 }
 

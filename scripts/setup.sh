@@ -29,6 +29,7 @@ bash                         bash              bash                 bash        
 clang++                      clang             clang                clang               llvm
 clang-tidy                   clang-tidy        clang-tools-extra    clang-extra-tools   llvm
 clang-format                 clang-format      clang-tools-extra    clang-extra-tools   clang-format
+go                           golang-go         golang               go                  go
 '
 [ $check = no ] || table="$table$tools"
 

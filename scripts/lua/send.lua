@@ -39,9 +39,15 @@ for i = 1, messages do ids[i] = string.sub(KEYS[9 + i], -36) end
 local alive, created = {}, messages
 if ARGV[1] ~= '1' then
   local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
+  local counts = redis.call('HMGET', count, unpack(ids))
+  local function has_place(id)
+    return redis.call('ZSCORE', unack, id) or redis.call('ZSCORE', pending, id) or redis.call('ZSCORE', dead, id)
+  end
   local new, seen = {}, {}
   for i, id in ipairs(ids) do
-    if seen[id] or (finished[i] == 0 and redis.call('EXISTS', KEYS[9 + i]) == 1) then
+    -- A body alone is what a Go worker left behind: nobody would ever deliver it.
+    local body = finished[i] == 0 and redis.call('EXISTS', KEYS[9 + i]) == 1
+    if seen[id] or (body and (counts[i] or has_place(id))) then
       alive[i] = true
     else
       seen[id] = true
