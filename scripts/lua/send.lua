@@ -4,11 +4,8 @@
 -- KEYS[2] ready     list  due ids; pushed left, taken right
 -- KEYS[3] retry:cnt hash  id -> retries left
 -- KEYS[4] garbage   set
--- KEYS[5] unack     zset
--- KEYS[6] dead      zset
--- KEYS[7] attempts  hash
--- KEYS[8] reason    hash
--- KEYS[9] stats     hash
+-- KEYS[5] unack     zset   KEYS[6] dead   zset
+-- KEYS[7] attempts  hash   KEYS[8] reason hash   KEYS[9] stats hash
 -- KEYS[10...]       body of each message; the last 36 characters are its id
 -- ARGV[1] '1': the ids were just made and never sent, so none can exist; '0': look first
 -- ARGV[2] delay in ms, or ''
