@@ -14,7 +14,6 @@ namespace {
 
 using run::Loop;
 using Clock = std::chrono::steady_clock;
-using std::chrono::duration_cast;
 
 constexpr milliseconds kFirstPause{50};  // after a lost connection; doubled up to kLongestPause
 constexpr milliseconds kLongestPause{1000};
@@ -44,6 +43,7 @@ Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler h
       endpoint_(url, queue, options_.connection, options_.queue),
       store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
       report_(options_.logger, options_.on_event),
+      watch_(endpoint_, options_.connection.command_timeout),
       held_(options_.lease),
       settling_(options_.backoff),
       intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch)),
@@ -101,6 +101,7 @@ bool Consumer::Impl::stop(milliseconds deadline) {
     loop_.stop();
   }
   connection_.reset();
+  watch_.end();
   const std::lock_guard lock(state_mutex_);
   stopped_ = true;
   state_changed_.notify_all();
@@ -144,7 +145,9 @@ Loop::Rest Consumer::Impl::tick() {
   collect_done();
   let_go_of_late();
   const bool stopping = stopping_;
-  if (stopping) give_back_unstarted();
+  const bool gives_back = stopping && give_back_unstarted();
+  const bool found = watch_.found();
+  if (found) promote_due_ = Clock::time_point();
 
   const Clock::time_point now = Clock::now();
   redis::Pipeline pipeline(*connection_);
@@ -161,6 +164,7 @@ Loop::Rest Consumer::Impl::tick() {
     if (reclaimed || promoted || intake_.may_find(load)) intake_.take(pipeline, store_, load, options_.lease);
     intake_.fetch(pipeline, store_);
   }
+  if (gives_back || is_too_much(found)) store_.wake(pipeline);
   const auto persisting = static_cast<std::ptrdiff_t>(std::min(to_persist_.size(), store::kBatch));
   if (persisting > 0) store_.persist(pipeline, {to_persist_.begin(), to_persist_.begin() + persisting});
   const bool keeps_house = !stopping && now >= housekeeping_.due();
@@ -189,6 +193,7 @@ Loop::Rest Consumer::Impl::tick() {
     const std::size_t trimmed = housekeeping_.read_answers();
     if (trimmed > 0) report_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
   });
+  if (pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
   if (refused != nullptr) std::rethrow_exception(refused);
   pause_ = milliseconds(0);
   return rest();
@@ -210,17 +215,19 @@ Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
   return pause_ - pause_ * std::uniform_int_distribution<int>(0, 50)(random) / 100;
 }
 
-Loop::Rest Consumer::Impl::rest() const {
+Loop::Rest Consumer::Impl::rest() {
   const bool busy = intake_.is_fetching() || !settling_.empty() || !to_persist_.empty() || !to_publish_.empty();
   if (busy) return Loop::Rest::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
   if (!held_.empty()) next = std::min(next, held_.renewal_due());
   if (!held_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
   if (!stopping_) {
-    if (intake_.more_ready() && intake_.room(hands_load()) > 0) return Loop::Rest::zero();
+    const bool room = intake_.room(hands_load()) > 0;
+    if (intake_.more_ready() && room) return Loop::Rest::zero();
     next = std::min({next, promote_due_, std::max(reclaim_due_, reclaim_from_), housekeeping_.due()});
+    if (room && next > Clock::now()) watch_.begin();
   }
-  return std::max(Loop::Rest::zero(), duration_cast<Loop::Rest>(next - Clock::now()));
+  return {next - Clock::now(), watch_.fd()};
 }
 
 // ---- Settle and renew ----------------------------------------------------------------------------------------------
@@ -308,6 +315,13 @@ Intake::Load Consumer::Impl::hands_load() const {
   return {load.idle, load.waiting};
 }
 
+// Whether another consumer should be woken, since more waits than we can take. Once, until there is room again.
+bool Consumer::Impl::is_too_much(bool found) {
+  const bool full = !stopping_ && intake_.room(hands_load()) == 0;
+  const bool told = std::exchange(told_, full);
+  return (full && intake_.more_ready() && !told) || (found && (full || stopping_));
+}
+
 void Consumer::Impl::read_taken() {
   const auto taken = intake_.read_taken();
   if (!taken) return;
@@ -327,14 +341,16 @@ void Consumer::Impl::read_fetched() {
 }
 
 // Stopping: what no handler has begun goes back as if it had never been taken.
-void Consumer::Impl::give_back_unstarted() {
+bool Consumer::Impl::give_back_unstarted() {
   std::vector<DeliveryPtr> unstarted = hands_->take_back();
   with_hands_ -= unstarted.size();
   for (DeliveryPtr& delivery : intake_.give_up_fetching()) unstarted.push_back(std::move(delivery));
+  std::reverse(unstarted.begin(), unstarted.end());  // each goes before those given back earlier
   for (const DeliveryPtr& delivery : unstarted) {
     delivery->end(snooze(milliseconds(0)));
     settling_.add(delivery);
   }
+  return !unstarted.empty();
 }
 
 // ---- Events --------------------------------------------------------------------------------------------------------

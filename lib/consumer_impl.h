@@ -10,6 +10,7 @@
 #include "run/worker_pool.h"
 #include "settling.h"
 #include "store/store.h"
+#include "watch.h"
 
 #include <delayqueue/consumer.h>
 
@@ -54,8 +55,9 @@ class Consumer::Impl {
   void read_promoted(const store::Promoted& promoted);
   void read_taken();
   void read_fetched();
-  void give_back_unstarted();
-  run::Loop::Rest rest() const;
+  bool give_back_unstarted();
+  bool is_too_much(bool found);
+  run::Loop::Rest rest();
   run::Loop::Rest trouble(const std::exception& e);
   void note_drained();
   void replace_hand(Delivery& delivery);
@@ -75,6 +77,7 @@ class Consumer::Impl {
 
   // Of the loop's thread.
   std::unique_ptr<redis::Connection> connection_;
+  Watch watch_;
   Held held_;
   Settling settling_;
   Intake intake_;
@@ -84,6 +87,7 @@ class Consumer::Impl {
   std::map<EventKind, std::size_t> to_publish_;
   Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
   milliseconds pause_{0};      // before the next attempt to connect
+  bool told_ = false;          // others know that there is too much for us
   bool keeping_free_ = false;  // a hand is kept free for retry
 
   std::mutex done_mutex_;          // guards done_

@@ -212,8 +212,11 @@ Redriven Inspector::redrive(std::string_view id, const RedriveOptions& options) 
   if (options.retries < 0) {
     throw std::invalid_argument("retries: " + std::to_string(options.retries) + "; expected 0 or more");
   }
-  const store::Outcomes outcome = impl_->session().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->store().redrive(pipeline, ids, options.retries); });
+  const store::Outcomes outcome = impl_->session().ask([&](redis::Pipeline& pipeline) {
+    const auto answer = impl_->store().redrive(pipeline, ids, options.retries);
+    impl_->store().wake(pipeline);
+    return answer;
+  });
   if (outcome == "S") return Redriven::redriven;
   return outcome == "B" ? Redriven::no_body : Redriven::unknown;
 }
@@ -251,8 +254,11 @@ std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
 
 Released Inspector::release(std::string_view id, bool force) {
   const std::vector<std::string> ids = {id_of("id", id)};
-  const store::Outcomes outcome = impl_->session().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->store().release_waiting(pipeline, ids, force); });
+  const store::Outcomes outcome = impl_->session().ask([&](redis::Pipeline& pipeline) {
+    const auto answer = impl_->store().release_waiting(pipeline, ids, force);
+    impl_->store().wake(pipeline);
+    return answer;
+  });
   if (outcome == "S") return Released::released;
   return outcome == "H" ? Released::held : Released::unknown;
 }
@@ -272,12 +278,15 @@ void Inspector::resume() {
   impl_->session().with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     pipeline.command("DEL").key(impl_->keys().paused);
+    impl_->store().wake(pipeline);
     pipeline.run();
     pipeline.reply(0);
   });
 }
 
-std::optional<Event> Inspector::next_event(milliseconds wait) { return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest)); }
+std::optional<Event> Inspector::next_event(milliseconds wait) {
+  return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
+}
 
 std::vector<std::string> Inspector::queues() {
   std::vector<std::string> names = impl_->session().with_connection([&](redis::Connection& connection) {

@@ -16,8 +16,10 @@ std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
 std::size_t Intake::free_hands(const Load& load) const {
   const std::size_t free = minus(load.idle, load.waiting + fetching_.size());
-  // The hand that was kept back does not take from the line.
-  return retry_is_due() && load.idle > 0 && fetching_.empty() ? std::max<std::size_t>(free, 1) : free;
+  if (free > 0 || load.idle == 0 || !retry_is_due()) return free;
+  // The hand that was kept back: it does not take from the line, so it is free for one from retry.
+  const auto redelivered = [](const DeliveryPtr& delivery) { return delivery->message.attempt > 1; };
+  return std::any_of(fetching_.begin(), fetching_.end(), redelivered) ? 0 : 1;
 }
 
 std::size_t Intake::room(const Load& load) const {

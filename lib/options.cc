@@ -98,6 +98,12 @@ store::Due due_of(milliseconds delay, const std::optional<system_clock::time_poi
   return {std::nullopt, ms.count()};
 }
 
+bool is_soon(const store::Due& due) {
+  constexpr milliseconds kSoon{1000};  // the default poll_interval
+  if (due.delay) return *due.delay < kSoon;
+  return milliseconds(due.at_ms) - system_clock::now().time_since_epoch() < kSoon;
+}
+
 std::string id_of(const char* field, std::string_view id) {
   const auto canonical = store::canonical_id(id);
   if (!canonical) {

@@ -112,14 +112,17 @@ std::size_t Producer::Impl::send_some(redis::Connection& connection, const std::
   redis::Pipeline pipeline(connection);
   std::vector<redis::Answer<store::Outcomes>> answers;
   std::size_t next = sent.size();
+  bool soon = false;
   for (std::size_t bytes = 0; next < messages.size() && bytes < kPipelineBytes && answers.size() < 16;) {
     const std::size_t end = step_end(messages, next, bytes);
     std::vector<store::NewMessage> step;
     step.reserve(end - next);
     for (std::size_t i = next; i < end; ++i) step.push_back({messages[i].id, messages[i].payload});
     answers.push_back(session_.store().send(pipeline, step, messages[next].terms));
+    soon = soon || is_soon(messages[next].terms.due);
     next = end;
   }
+  if (soon) session_.store().wake(pipeline);
   pipeline.run();
   for (const auto& answer : answers) {
     for (const char outcome : answer.get()) sent.push_back({messages.at(sent.size()).id, outcome == '1'});
@@ -205,8 +208,11 @@ State Producer::cancel(std::string_view id) {
 Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
   const std::string canonical = id_of("id", id);
   const store::Due due = due_of(when.delay, when.at);
-  const std::string outcome = impl_->session().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->session().store().reschedule(pipeline, canonical, due); });
+  const std::string outcome = impl_->session().ask([&](redis::Pipeline& pipeline) {
+    const auto answer = impl_->session().store().reschedule(pipeline, canonical, due);
+    if (is_soon(due)) impl_->session().store().wake(pipeline);
+    return answer;
+  });
   if (outcome == "moved") return Moved::moved;
   return outcome == "refused" ? Moved::refused : Moved::unknown;
 }

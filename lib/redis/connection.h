@@ -43,6 +43,8 @@ class Connection {
   // said something nobody asked for.
   bool is_stale();
 
+  int fd() const { return transport_->fd(); }  // to poll for the arrival of bytes
+
   const std::string& where() const { return where_; }  // the address, for messages
 
  private:

@@ -81,18 +81,28 @@ void Pipeline::run() {
   resend_unknown_scripts();
 }
 
+Pipeline& Pipeline::repeatable() {
+  requests_.back().repeatable = true;
+  return *this;
+}
+
+bool Pipeline::is_unknown_script(std::size_t i) const {
+  const Reply reply(replies_[i].get());
+  return requests_[i].script != nullptr && reply.is_error() && reply.text().substr(0, 8) == "NOSCRIPT";
+}
+
 void Pipeline::resend_unknown_scripts() {
-  std::vector<std::size_t> unknown;
+  std::vector<std::size_t> again;
   std::string out;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    const Reply reply(replies_[i].get());
-    if (requests_[i].script == nullptr || !reply.is_error() || reply.text().substr(0, 8) != "NOSCRIPT") continue;
-    unknown.push_back(i);
+    if (!is_unknown_script(i) && (again.empty() || !requests_[i].repeatable)) continue;
+    again.push_back(i);
     append(out, i, true);
   }
-  if (unknown.empty()) return;
+  resent_ = !again.empty();
+  if (!resent_) return;
   connection_.write(out);
-  for (const std::size_t i : unknown) replies_[i] = connection_.read();
+  for (const std::size_t i : again) replies_[i] = connection_.read();
 }
 
 Reply Pipeline::reply(std::size_t i) const {

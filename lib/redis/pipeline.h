@@ -14,8 +14,9 @@
 namespace delayqueue::redis {
 
 // Build requests one after the other, each by command() or script() followed by its words; run(); then look at the
-// replies. A script that the server does not know (NOSCRIPT: it was restarted, or promoted) is sent again whole, once;
-// the others of the pipeline have run by then, so requests of one pipeline must not depend on each other's order.
+// replies. A script that the server does not know (NOSCRIPT: it was restarted, or promoted) is sent again whole, once,
+// and with it the repeatable() requests behind it; the others have run by then, so they must not depend on its having
+// gone first.
 class Pipeline {
  public:
   explicit Pipeline(Connection& connection) : connection_(connection) {}
@@ -28,10 +29,15 @@ class Pipeline {
   Pipeline& arg(std::string_view word);
   Pipeline& arg(std::int64_t number);
 
+  Pipeline& repeatable();  // the request just built
+
   std::size_t size() const { return requests_.size(); }
 
   // Sends all and waits for all answers. Throws ConnectionError: then it is unknown which of them ran.
   void run();
+
+  // Whether scripts had to be sent again: they ran after the rest.
+  bool resent() const { return resent_; }
 
   // The answer to request number i, from 0. Throws ReplyError or ConnectionError if it is an error.
   Reply reply(std::size_t i) const;
@@ -42,16 +48,19 @@ class Pipeline {
     std::size_t words = 0;
     std::size_t keys = 0;
     std::size_t begin;  // in words_
+    bool repeatable = false;
   };
 
   void word(std::string_view front, std::string_view back);
   void append(std::string& out, std::size_t i, bool whole_script) const;
+  bool is_unknown_script(std::size_t i) const;
   void resend_unknown_scripts();
 
   Connection& connection_;
   std::vector<Request> requests_;
   std::string words_;  // of all requests, in RESP, without their heads
   std::vector<ReplyPtr> replies_;
+  bool resent_ = false;
 };
 
 // What a request of a pipeline will have been answered, read as a T once the pipeline has run.

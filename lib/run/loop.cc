@@ -1,6 +1,44 @@
 #include "run/loop.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
 namespace delayqueue::run {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+void wait(pollfd* fds, nfds_t count, nanoseconds time) {
+  const auto whole = std::chrono::duration_cast<seconds>(time);
+#ifdef __linux__
+  const timespec limit{whole.count(), (time - whole).count()};
+  ::ppoll(fds, count, &limit, nullptr);  // to the microsecond, where poll() knows milliseconds only
+#else
+  const auto limit = std::chrono::ceil<std::chrono::milliseconds>(std::min<nanoseconds>(time, seconds(3600)));
+  ::poll(fds, count, static_cast<int>(limit.count()));
+#endif
+}
+
+}  // namespace
+
+Loop::Loop(std::function<Rest()> step) : step_(std::move(step)) {
+  if (::pipe(pipe_) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  for (const int end : pipe_) {
+    ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    ::fcntl(end, F_SETFL, O_NONBLOCK);
+  }
+}
+
+Loop::~Loop() {
+  stop();
+  for (const int end : pipe_) ::close(end);
+}
 
 void Loop::start() {
   const std::lock_guard lock(joining_);
@@ -8,35 +46,32 @@ void Loop::start() {
 }
 
 void Loop::wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (woken_) return;
-    woken_ = true;
-  }
-  changed_.notify_one();
+  if (woken_.exchange(true)) return;
+  [[maybe_unused]] const auto written = ::write(pipe_[1], "", 1);
 }
 
 void Loop::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  changed_.notify_one();
+  stopped_ = true;
+  wake();
   const std::lock_guard lock(joining_);
   if (thread_.joinable()) thread_.join();
 }
 
 void Loop::run() {
-  for (;;) {
-    const Rest rest = step_();
-    std::unique_lock lock(mutex_);
-    if (rest > Rest::zero()) {
-      // wait_until on the steady clock: a wall clock that is set must not stretch a rest.
-      changed_.wait_until(lock, std::chrono::steady_clock::now() + rest, [this] { return woken_ || stopped_; });
+  while (!stopped_) {
+    const Rest pause = step_();
+    if (pause.time > nanoseconds::zero()) rest(pause);
+    if (!woken_.exchange(false)) continue;
+    char bytes[16];
+    while (::read(pipe_[0], bytes, sizeof bytes) > 0) {
     }
-    if (stopped_) return;
-    woken_ = false;
   }
+}
+
+void Loop::rest(const Rest& rest) {
+  if (woken_) return;
+  pollfd fds[] = {{pipe_[0], POLLIN, 0}, {rest.fd, POLLIN, 0}};
+  wait(fds, rest.fd < 0 ? 1 : 2, rest.time);
 }
 
 }  // namespace delayqueue::run

@@ -1,8 +1,8 @@
 // A thread that does one thing again and again.
 #pragma once
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -10,14 +10,25 @@
 
 namespace delayqueue::run {
 
-// From start() on calls step() until it is stopped. step() says how long to rest before the next call; wake() cuts the rest short, also
-// one that is about to begin: a wake during a step makes the next one follow at once. step() must not throw.
+// From start() on calls step() until it is stopped. step() says how long to rest before the next call; wake() cuts the
+// rest short, also one that is about to begin: a wake during a step makes the next one follow at once. step() must not
+// throw.
 class Loop {
  public:
-  using Rest = std::chrono::microseconds;
+  struct Rest {
+    template <class Rep, class Period>
+    Rest(std::chrono::duration<Rep, Period> rest, int ends_with = -1)  // NOLINT(google-explicit-constructor)
+        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(rest)), fd(ends_with) {}
 
-  explicit Loop(std::function<Rest()> step) : step_(std::move(step)) {}
-  ~Loop() { stop(); }
+    static Rest zero() { return std::chrono::nanoseconds(0); }
+
+    std::chrono::nanoseconds time;
+    int fd;  // the rest ends when this has something to read; -1: none
+  };
+
+  // Throws std::system_error when there is no pipe to be had.
+  explicit Loop(std::function<Rest()> step);
+  ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
@@ -29,12 +40,12 @@ class Loop {
 
  private:
   void run();
+  void rest(const Rest& rest);
 
   const std::function<Rest()> step_;
-  std::mutex mutex_;  // guards woken_ and stopped_
-  std::condition_variable changed_;
-  bool woken_ = false;
-  bool stopped_ = false;
+  int pipe_[2];  // its reading end becomes readable with a wake
+  std::atomic<bool> woken_{false};
+  std::atomic<bool> stopped_{false};
   std::mutex joining_;  // guards thread_
   std::thread thread_;
 };

@@ -1,6 +1,7 @@
 // Threads that each do one task at a time.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -21,7 +22,7 @@ namespace delayqueue::run {
 template <class Task>
 class WorkerPool {
  public:
-  // How many hands do nothing, and how many tasks wait in line for one.
+  // How many hands do nothing and are not about to take an urgent task, and how many tasks wait in line for one.
   struct Load {
     std::size_t idle = 0;
     std::size_t waiting = 0;
@@ -50,7 +51,8 @@ class WorkerPool {
 
   Load load() const {
     const std::lock_guard lock(mutex_);
-    return {hands_ - busy_, urgent_.size() + line_.size()};
+    const std::size_t spoken_for = busy_ + urgent_.size();
+    return {hands_ - std::min(hands_, spoken_for), line_.size()};
   }
 
   // The tasks that no hand has begun; they are the caller's now.

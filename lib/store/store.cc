@@ -104,6 +104,8 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   return {pipeline, as_outcomes<'1'>};
 }
 
+void Store::wake(Pipeline& pipeline) const { pipeline.command("ZADD").key(keys_.wake).arg("0").arg("w").repeatable(); }
+
 Answer<Promoted> Store::pending2ready(Pipeline& pipeline, bool with_ids) const {
   pipeline.script(scripts::pending2ready).key(keys_.pending).key(keys_.ready).arg(kBatch).arg(with_ids ? "1" : "0");
   return {pipeline, as_promoted};

@@ -112,6 +112,9 @@ class Store {
   // '1' created, '0' existed. At most kBatch messages.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
 
+  // Leaves the marker that wakes one consumer with free hands. No move: beside one, and lost without harm.
+  void wake(Pipeline& pipeline) const;
+
   Answer<Promoted> pending2ready(Pipeline& pipeline, bool with_ids) const;
   Answer<Taken> ready2unack(Pipeline& pipeline, const Places& places, milliseconds lease) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;

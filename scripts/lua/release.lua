@@ -13,6 +13,7 @@
 --            the end of its backoff; or '*': as '-', and what a consumer holds, too
 --
 -- Spends no retry. The delivery of a holder that gives back by receipt is not counted; others stay counted.
+-- The last one given will be the next.
 -- Returns one character a message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*') pending.
 local unack, ready, pending, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local attempts, reason, garbage = KEYS[5], KEYS[6], KEYS[7]
@@ -76,5 +77,5 @@ end
 
 redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
 local answer = {}
-for i = messages, 1, -1 do answer[i] = one(i) end  -- backwards: the first will be the next
+for i = 1, messages do answer[i] = one(i) end
 return table.concat(answer)

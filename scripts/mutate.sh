@@ -1,0 +1,71 @@
+#!/bin/bash
+# Shows that the tests notice when a check is taken out of a script. Developers' tool; takes some minutes.
+#
+#   scripts/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
+#
+# Builds a copy of the tree in a temporary folder. Then, for each line of test/store/mutations.txt, changes one script
+# there, builds the tests anew and runs the model test, and if that is content the other tests of test/store. Prints
+#   KILLED    by which test
+#   SURVIVED  no test noticed: the check is needless, or a test is missing
+#   ERROR     the mutation changes nothing, or what it makes is no Lua
+# and fails unless all are killed. DELAYQUEUE_SEEDS is handed on to the model test.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+pattern=${1:-.}
+work=$(mktemp -d "${TMPDIR:-/tmp}/delayqueue-mutate-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+tree=$work/tree
+lua=$tree/scripts/lua
+
+mkdir "$tree"
+tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree"
+cp -R "$lua" "$work/lua"
+
+echo "== building"
+cmake -S "$tree" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O1 \
+  -DDELAYQUEUE_BUILD_EXAMPLES=OFF >"$work/log"
+build() { cmake --build "$work/build" --target delayqueue_test >"$work/log" 2>&1; }
+build || { cat "$work/log"; exit 1; }
+
+run() { timeout 300 "$work/build/bin/delayqueue_test" --abort-after=1 "$@" >"$work/log" 2>&1; }
+model() { run --source-file='*/test/store/model_test.cc'; }
+others() { run --source-file='*/test/store/*' --source-file-exclude='*/test/store/model_test.cc'; }
+model && others || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
+
+# The verdict on the script as it stands changed.
+verdict() {
+  build || { cat "$work/log"; exit 1; }
+  local by=model
+  if model; then by=others; fi
+  if [ "$by" = others ] && others; then
+    echo SURVIVED
+  elif grep -q 'Error compiling script' "$work/log"; then
+    echo 'ERROR (no Lua)'
+  else
+    echo "KILLED by $by"
+  fi
+}
+
+killed=0 all=0
+while IFS= read -r line; do
+  [[ $line =~ ^# || -z $line ]] && continue
+  grep -qE -- "$pattern" <<<"$line" || continue
+  script=${line%% | *} rest=${line#* | }
+  expression=${rest%% | *} what=${rest#* | }
+  cp "$work/lua/$script.lua" "$lua/$script.lua"
+  sed -i.before "$expression" "$lua/$script.lua"
+  rm "$lua/$script.lua.before"
+  if cmp -s "$work/lua/$script.lua" "$lua/$script.lua"; then
+    result='ERROR (changes nothing)'
+  else
+    result=$(verdict)
+  fi
+  cp "$work/lua/$script.lua" "$lua/$script.lua"
+  all=$((all + 1))
+  if [[ $result == KILLED* ]]; then killed=$((killed + 1)); fi
+  printf '%-24s %s: %s\n' "$result" "$script" "$what"
+done <test/store/mutations.txt
+
+echo "== $killed of $all mutations killed"
+[ "$killed" = "$all" ]
