@@ -74,7 +74,6 @@ end
 redis.call('HSET', count, unpack(counts))  -- first: refused whole when Redis is out of memory
 if ARGV[1] ~= '1' then
   -- What an earlier life of these ids may have left behind, whose body is gone or waits to be deleted.
-  redis.call('SREM', garbage, unpack(ids))
   redis.call('ZREM', pending, unpack(ids))
   redis.call('ZREM', unack, unpack(ids))
   redis.call('ZREM', dead, unpack(ids))
@@ -87,6 +86,7 @@ else
   redis.call('LPUSH', ready, unpack(ids))
 end
 redis.call('MSET', unpack(bodies))  -- last: with its body a message exists, and to send it again changes nothing
+if ARGV[1] ~= '1' then redis.call('SREM', garbage, unpack(ids)) end  -- until now to send it again began anew
 if ttl > 0 then
   local life = math.max(1, math.ceil(due - now) + ttl)
   for i = 1, #bodies, 2 do redis.call('PEXPIRE', bodies[i], life) end

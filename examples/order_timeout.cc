@@ -1,0 +1,346 @@
+// The story of the unpaid order: "expire the order if it is not paid in time".   order_timeout [URL] [orders.jsonl]
+//
+// A shop sends a message with every order, due when its pay window ends, and cancels it when the order is paid. A
+// worker in the same process expires the orders whose messages come due. Some of its handlers fail once, some always,
+// one hangs. A minute of the shop takes 0.1 s. At the end every order must be accounted for: cancelled, handled or
+// dead, and only one of these.
+
+#include "orders.h"
+#include "terminal.h"
+
+#include <delayqueue/delayqueue.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace delayqueue;
+using Clock = std::chrono::system_clock;  // the embedded server has the same
+
+constexpr int kRetries = 3;
+
+// ---- The shop, and the ledger of what became of each order ---------------------------------------------------------
+
+struct Entry {
+  Order order{};
+  std::string message{};           // its id
+  Clock::time_point not_before{};  // due then, or as much later as the call of send took
+  int deliveries = 0;
+  double late_ms = 0;          // the first delivery
+  int handled = 0;             // the attempt that expired the order; 0: none did
+  std::optional<State> was{};  // where the message was when the order was paid
+  bool dead = false;
+
+  // From here on no delivery may come.
+  bool cancelled() const { return was && *was != State::unknown && *was != State::unack; }
+};
+
+class Shop {
+ public:
+  Shop(const std::string& url, std::vector<Order> orders);
+  bool run();  // false: not every order is accounted for
+
+ private:
+  struct Happening {
+    Minutes at;
+    Entry* entry;
+    bool paid;  // else: ordered
+  };
+
+  void open();
+  void place(const std::vector<Entry*>& entries);
+  void pay(Entry& entry);
+  Verdict expire(const Message& message);
+  Verdict hang(const Message& message, const Entry& entry);
+  Entry& delivered(const Message& message);
+  void count(const Event& event);
+  bool report();
+  void find_dead();
+  bool account(const ConsumerStats& worker);
+  void check(Entry& entry);
+
+  Minutes now() const { return opens_ + (std::chrono::steady_clock::now() - began_); }
+  std::string moment() const;
+  void note(const char* colour, const Entry& entry, const std::string& what);
+
+  const std::string url_;
+  const std::string queue_ = "order_timeout-" + std::to_string(getpid());  // nobody else's
+  Producer producer_{url_, queue_, {.retries = kRetries}};
+  Inspector inspector_{url_, queue_};
+  Minutes opens_{};
+  std::chrono::steady_clock::time_point began_;
+  std::vector<Happening> happenings_;  // in their order
+
+  std::mutex mutex_;  // guards all below
+  std::map<std::string, Entry> ledger_;
+  std::vector<std::string> wrong_;
+  std::map<std::string, int> reasons_;                     // of the dead
+  int ordered_ = 0, paid_ = 0, handled_ = 0, failed_ = 0;  // since the last report
+};
+
+Shop::Shop(const std::string& url, std::vector<Order> orders) : url_(url) {
+  for (Order& order : orders) {
+    const std::string id = order.id;
+    if (!ledger_.try_emplace(id, Entry{std::move(order)}).second)
+      throw std::runtime_error("order " + id + " comes twice");
+  }
+  for (auto& [id, entry] : ledger_) {
+    happenings_.push_back({entry.order.created, &entry, false});
+    if (entry.order.paid) happenings_.push_back({*entry.order.paid, &entry, true});
+  }
+  std::sort(happenings_.begin(), happenings_.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
+  opens_ = Minutes(std::floor(happenings_.front().at.count()));
+}
+
+bool Shop::run() {
+  inspector_.counts();  // throws when there is no Redis
+  ConsumerOptions options;
+  options.concurrency = 8;
+  options.lease = 2s;
+  options.processing_timeout = 3s;
+  options.backoff = exponential(500ms, 2s);
+  options.on_event = [this](const Event& event) { count(event); };
+  Consumer worker(
+      url_, queue_, [this](const Message& message) { return expire(message); }, options);
+  worker.start();
+  open();
+  const auto deadline = std::chrono::steady_clock::now() + 2min;
+  while (report() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1s);
+  const bool stopped = worker.stop();
+  find_dead();
+  const bool good = account(worker.stats());
+  if (!stopped) print(kRed, "the worker did not stop in time");
+  return good && stopped;
+}
+
+// From the first order to the last payment.
+void Shop::open() {
+  print(kBold, format("%zu orders; one minute of the shop takes 0.1 s", ledger_.size()));
+  print(kBold, "  time   shop   ordered   paid  expired  failed   waiting");
+  began_ = std::chrono::steady_clock::now();
+  Minutes next_report = opens_ + 1s;
+  for (std::size_t next = 0; next < happenings_.size();) {
+    std::this_thread::sleep_for(std::min(happenings_[next].at, next_report) - now());
+    std::vector<Entry*> ordered, paid;
+    for (; next < happenings_.size() && happenings_[next].at <= now(); ++next) {
+      (happenings_[next].paid ? paid : ordered).push_back(happenings_[next].entry);
+    }
+    if (!ordered.empty()) place(ordered);
+    for (Entry* entry : paid) pay(*entry);
+    if (now() < next_report) continue;
+    report();
+    next_report = now() + 1s;
+  }
+}
+
+// ---- The producer's side -------------------------------------------------------------------------------------------
+
+void Shop::place(const std::vector<Entry*>& entries) {
+  std::vector<Draft> drafts;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Entry* entry : entries) {
+      const auto delay = std::chrono::ceil<milliseconds>(entry->order.window);
+      drafts.push_back({entry->order.line, {.delay = delay}});
+      entry->not_before = Clock::now() + delay;
+    }
+    ordered_ += static_cast<int>(entries.size());
+  }
+  for (int tries_left = 5;; --tries_left) {
+    try {
+      const std::vector<Sent> sent = producer_.send_batch(drafts);
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 0; i < sent.size(); ++i) entries[i]->message = sent[i].id;
+      return;
+    } catch (const ConnectionError& e) {
+      // Unknown whether they were stored. With the same ids it is safe to send them again.
+      if (tries_left == 0) throw;
+      for (std::size_t i = 0; i < drafts.size(); ++i) drafts[i].options.id = e.ids()[i];
+      std::this_thread::sleep_for(500ms);
+    }
+  }
+}
+
+void Shop::pay(Entry& entry) {
+  const State was = producer_.cancel(entry.message);
+  {
+    const std::lock_guard lock(mutex_);
+    entry.was = was;
+    ++paid_;
+  }
+  if (was == State::retry) note(kYellow, entry, "paid after one handler failed: no other will try");
+  if (was == State::unack) note(kYellow, entry, "paid too late: its handler is running; to be refunded");
+  if (was == State::unknown) note(kYellow, entry, "paid too late: expired already; to be refunded");
+}
+
+// ---- The worker's side ---------------------------------------------------------------------------------------------
+
+Verdict Shop::expire(const Message& message) {
+  Entry& entry = delivered(message);
+  const Order& order = entry.order;
+  if (order.handler == "hangs once" && message.attempt == 1) return hang(message, entry);
+  std::this_thread::sleep_for(order.takes);
+  if (order.handler == "fails once" && message.attempt == 1) throw std::runtime_error(order.reason);
+  if (order.handler == "always fails") return nack(order.reason);
+  if (order.handler == "is refused") return reject(order.reason);
+  if (message.lost()) return nack("too slow");  // another delivery will do it, or has
+  const std::lock_guard lock(mutex_);
+  if (entry.handled == 0) entry.handled = message.attempt;  // once, however often it is delivered
+  return ack();
+}
+
+// It waits for an answer that never comes. When processing_timeout is over the lease is let go, and another delivery
+// does the work. What this one says in the end counts for nothing.
+Verdict Shop::hang(const Message& message, const Entry& entry) {
+  note(kYellow, entry, "its handler hangs");
+  while (!message.lost()) std::this_thread::sleep_for(20ms);
+  note(kYellow, entry, "processing_timeout is over: its lease may run out");
+  const auto handled = [&] {
+    const std::lock_guard lock(mutex_);
+    return entry.handled > 0;
+  };
+  for (int i = 0; i < 1500 && !handled(); ++i) std::this_thread::sleep_for(10ms);
+  if (handled()) note(kYellow, entry, "was delivered again and handled");
+  std::this_thread::sleep_for(500ms);
+  note(kYellow, entry, "the first handler comes back, too late to matter");
+  return ack();
+}
+
+Entry& Shop::delivered(const Message& message) {
+  const Clock::time_point at = Clock::now();
+  const std::string id = nlohmann::json::parse(message.payload).at("order");
+  const std::lock_guard lock(mutex_);
+  Entry& entry = ledger_.at(id);
+  if (++entry.deliveries == 1) entry.late_ms = std::chrono::duration<double, std::milli>(at - entry.not_before).count();
+  if (at < entry.not_before) wrong_.push_back(id + ": delivered early");
+  if (entry.cancelled()) wrong_.push_back(id + ": delivered after it was cancelled");
+  return entry;
+}
+
+void Shop::count(const Event& event) {
+  std::vector<const Entry*> given_up;
+  {
+    const std::lock_guard lock(mutex_);
+    if (event.kind == EventKind::acked) handled_ += static_cast<int>(event.count);
+    if (event.kind == EventKind::nacked) failed_ += static_cast<int>(event.count);
+    if (event.kind != EventKind::gave_up) return;
+    for (const auto& [id, entry] : ledger_) {
+      if (std::find(event.ids.begin(), event.ids.end(), entry.message) != event.ids.end()) given_up.push_back(&entry);
+    }
+  }
+  for (const Entry* entry : given_up) note(kRed, *entry, "given up: " + entry->order.reason);
+}
+
+// ---- What is shown -------------------------------------------------------------------------------------------------
+
+std::string Shop::moment() const {
+  const int minute = static_cast<int>(now().count());
+  return format("%4.1f s  %02d:%02d", Minutes(now() - opens_).count() / 10, minute / 60 % 24, minute % 60);
+}
+
+void Shop::note(const char* colour, const Entry& entry, const std::string& what) {
+  print(colour, moment() + "  " + entry.order.id + " " + what);
+}
+
+// One line; false when nothing is left to wait for.
+bool Shop::report() {
+  const Counts counts = inspector_.counts();
+  const std::uint64_t waiting = counts.pending + counts.ready, working = counts.unack + counts.retry;
+  const std::lock_guard lock(mutex_);
+  std::string line = moment();
+  for (const auto& [n, width] : {std::pair(ordered_, 9), {paid_, 7}, {handled_, 9}, {failed_, 8}}) {
+    line += n == 0 ? format("%*s", width, "-") : format("%+*d", width, n);
+  }
+  line += format("%10d", static_cast<int>(waiting));
+  if (waiting > 0) line += ' ' + std::string(std::min<std::uint64_t>((waiting + 4) / 5, 24), '#');
+  print(kPlain, line);
+  ordered_ = paid_ = handled_ = failed_ = 0;
+  return waiting + working > 0;
+}
+
+// ---- The reckoning -------------------------------------------------------------------------------------------------
+
+void Shop::find_dead() {
+  ListOptions page{.limit = 1000};
+  do {
+    const MessagePage dead = inspector_.list(State::dead, page);
+    const std::lock_guard lock(mutex_);
+    for (const MessageInfo& info : dead) {
+      ++reasons_[format("%d %s: ", info.deliveries, info.deliveries == 1 ? "delivery" : "deliveries") + info.reason];
+      for (auto& [id, entry] : ledger_) entry.dead = entry.dead || entry.message == info.id;
+    }
+    page.cursor = dead.next;
+  } while (!page.cursor.empty());
+  inspector_.purge(State::dead);
+}
+
+void Shop::check(Entry& entry) {
+  const bool in_hand = entry.was == State::unack && entry.handled == 0;  // cancelled while a delivery ran that failed
+  const int fates = (entry.cancelled() || in_hand ? 1 : 0) + (entry.handled > 0 ? 1 : 0) + (entry.dead ? 1 : 0);
+  if (fates != 1) wrong_.push_back(entry.order.id + (fates == 0 ? ": lost" : ": has more than one fate"));
+  if (entry.deliveries > kRetries + 1) wrong_.push_back(entry.order.id + ": delivered too often");
+}
+
+bool Shop::account(const ConsumerStats& worker) {
+  const std::lock_guard lock(mutex_);
+  int waiting = 0, failed_before = 0, first = 0, again = 0, dead = 0, refunds = 0;
+  std::vector<double> late;
+  for (auto& [id, entry] : ledger_) {
+    check(entry);
+    if (entry.deliveries > 0) late.push_back(entry.late_ms);
+    if (entry.dead) ++dead;
+    if (entry.handled == 1) ++first;
+    if (entry.handled > 1) ++again;
+    if (entry.was && entry.handled > 0) ++refunds;
+    if (entry.was && entry.handled == 0) ++(entry.deliveries == 0 ? waiting : failed_before);
+  }
+  const auto row = [](const char* name, int n) { print(kPlain, format("  %-58s %6d", name, n)); };
+  print(kBold, "\nwhat became of the orders");
+  row("sent", static_cast<int>(ledger_.size()));
+  row("cancelled: paid while the message was waiting", waiting);
+  row("cancelled: paid after a delivery that failed", failed_before);
+  row("handled at the first delivery", first);
+  row("handled after retries", again);
+  row("dead", dead);
+  for (const auto& [reason, n] : reasons_) print(kPlain, format("    %dx ", n) + reason);
+  row("paid too late: handled, to be refunded", refunds);
+  row("verdicts that came too late and changed nothing", static_cast<int>(worker.stale));
+  if (!late.empty()) {
+    std::sort(late.begin(), late.end());
+    print(kPlain, format("  first delivery after the due time, ms: min %.1f, median %.1f, max %.1f", late.front(),
+                         late[late.size() / 2], late.back()));
+  }
+  for (const std::string& line : wrong_) print(kRed, "  wrong: " + line);
+  if (wrong_.empty()) print(kGreen, "every order is accounted for");
+  return wrong_.empty();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  std::string url = "embedded:";
+  if (!words.empty() && (words[0].find("://") != std::string::npos || words[0].rfind("embedded:", 0) == 0)) {
+    url = words[0];
+    words.erase(words.begin());
+  }
+  if (words.size() > 1 || (!words.empty() && words[0].rfind("-", 0) == 0)) {
+    std::fputs("usage: order_timeout [URL] [orders.jsonl]\n  URL: as for send; default: embedded:\n", stderr);
+    return 2;
+  }
+  const auto beside_this = std::filesystem::path(__FILE__).replace_filename("orders.jsonl").string();
+  try {
+    return Shop(url, read_orders(words.empty() ? beside_this : words[0])).run() ? 0 : 1;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "order_timeout: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,81 @@
+// What every interop test needs of the C++ side.
+#pragma once
+
+#include <delayqueue/delayqueue.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "interop/go_program.h"
+#include "support/server.h"
+
+namespace test {
+
+// What a C++ handler was given; for any number of threads.
+class Deliveries {
+ public:
+  void add(const delayqueue::Message& message) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(message);
+  }
+  std::vector<delayqueue::Message> all() const {
+    const std::lock_guard lock(mutex_);
+    return all_;
+  }
+  std::size_t size() const { return all().size(); }
+
+ private:
+  mutable std::mutex mutex_;  // guards all_
+  std::vector<delayqueue::Message> all_;
+};
+
+// A handler that notes what it gets and says `verdict`.
+inline delayqueue::Handler note(Deliveries& to, delayqueue::Verdict verdict = delayqueue::ack()) {
+  return [&to, verdict = std::move(verdict)](const delayqueue::Message& message) {
+    to.add(message);
+    return verdict;
+  };
+}
+
+// A consumer that polls often, so that what Go does is seen soon.
+inline delayqueue::ConsumerOptions quick(delayqueue::QueueOptions queue = {}) {
+  delayqueue::ConsumerOptions options;
+  options.concurrency = 2;
+  options.poll_interval = std::chrono::milliseconds(50);
+  options.reconnect_grace = std::chrono::milliseconds(100);
+  options.queue = std::move(queue);
+  return options;
+}
+
+// All keys of a queue but those that outlive its messages.
+inline Snapshot leftovers(const std::string& base) {
+  auto keys = snapshot(base);
+  keys.erase("stats");
+  keys.erase("wake");
+  return keys;
+}
+
+inline bool nothing_left(const std::string& base, std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+  return eventually([&] { return leftovers(base).empty(); }, limit);
+}
+
+inline std::vector<std::string> sorted(std::vector<std::string> words) {
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+inline std::string hex(const std::string& bytes) {
+  std::string digits;
+  for (const char c : bytes) {
+    digits += "0123456789abcdef"[static_cast<unsigned char>(c) >> 4];
+    digits += "0123456789abcdef"[static_cast<unsigned char>(c) & 15];
+  }
+  return digits;
+}
+
+}  // namespace test

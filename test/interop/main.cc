@@ -1,0 +1,18 @@
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <iostream>
+
+#include "interop/go_program.h"
+
+// The exit code that CMakeLists.txt tells ctest to count as skipped.
+constexpr int kSkipped = 77;
+
+int main(int argc, char** argv) {
+  doctest::Context tests(argc, argv);
+  if (const auto why = test::no_go()) {
+    std::cerr << (why->failure ? "[failed] " : "[skipped] ") << why->reason << '\n';
+    return why->failure ? 1 : kSkipped;
+  }
+  return tests.run();
+}
