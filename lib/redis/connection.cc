@@ -33,13 +33,13 @@ void append_command(std::string& out, std::initializer_list<std::string_view> wo
 
 void Connection::FreeReader::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
-Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options)
+Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Deadline deadline)
     : where_(address.text()),
       command_timeout_(options.command_timeout),
-      transport_(open_transport(address, options.tls, Clock::now() + options.connect_timeout)),
+      transport_(open_transport(address, options.tls, deadline)),
       reader_(redisReaderCreate()),
       buffer_(new char[kBuffer]) {
-  log_in(login, Clock::now() + options.connect_timeout);
+  log_in(login, deadline);
 }
 
 Connection::~Connection() = default;

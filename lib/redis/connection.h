@@ -26,7 +26,8 @@ class Connection {
  public:
   // Connects, says HELLO 2, checks that this is a Redis of 6.2 or later, and selects the database, all within the
   // connect timeout. Throws ConnectionError (try again) or ReplyError (refused: password, database, version).
-  Connection(const Address& address, const Login& login, const ConnectionOptions& options);
+  Connection(const Address& address, const Login& login, const ConnectionOptions& options)
+      : Connection(address, login, options, Clock::now() + options.connect_timeout) {}
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -51,6 +52,8 @@ class Connection {
   struct FreeReader {
     void operator()(redisReader* reader) const;
   };
+
+  Connection(const Address& address, const Login& login, const ConnectionOptions& options, Deadline deadline);
 
   ReplyPtr parse();  // null: not enough bytes yet
   void fill(Deadline deadline);
