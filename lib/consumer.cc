@@ -222,10 +222,10 @@ Loop::Rest Consumer::Impl::rest() {
   if (!held_.empty()) next = std::min(next, held_.renewal_due());
   if (!held_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
   if (!stopping_) {
-    const bool room = intake_.room(hands_load()) > 0;
-    if (intake_.more_ready() && room) return Loop::Rest::zero();
+    const Intake::Load load = hands_load();
+    if (intake_.should_go_on(load)) return Loop::Rest::zero();
     next = std::min({next, promote_due_, std::max(reclaim_due_, reclaim_from_), housekeeping_.due()});
-    if (room && next > Clock::now()) watch_.begin();
+    if (intake_.room(load) > 0 && next > Clock::now()) watch_.begin();
   }
   return {next - Clock::now(), watch_.fd()};
 }

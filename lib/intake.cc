@@ -34,6 +34,9 @@ store::Places Intake::places(const Load& load) const {
   places.hands = free_hands(load);
   places.total = std::min(std::max(room(load), places.hands), store::kBatch);
   places.share = std::min((since_retry_ + places.total) / kRetryShare, places.hands);
+  // While retry waits, new ones are taken only as its share allows, however many there is room for.
+  const std::size_t most_new = minus((kRetryShare - 1) * (places.share + 1), since_retry_);
+  if (retry_waits_) places.total = std::min(places.total, most_new + places.share);
   return places;
 }
 

@@ -36,6 +36,8 @@ class Intake {
   // Whether there is surely something to take: the last take got all it asked for, or left some in retry for which
   // there is a hand now.
   bool may_find(const Load& load) const { return more_ready_ || (retry_waits_ && free_hands(load) > 0); }
+  // Whether to look again at once: the last take got all it asked for, and another may ask for something.
+  bool should_go_on(const Load& load) const { return more_ready_ && places(load).total > 0; }
   bool more_ready() const { return more_ready_; }
 
   // Whether one hand must be kept back for retry. Under load every hand that gets free goes on with the line; without

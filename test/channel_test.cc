@@ -1,0 +1,190 @@
+// The Go library's event channel: what we write to it, and what we read from it.
+#include "channel.h"
+
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::system_clock;
+using test::eventually;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+using test::redis;
+
+std::string channel_of(const Queue& queue) { return "dq:" + queue.name + ":reportEvents"; }
+
+// Events until so many messages are counted of one kind.
+std::array<std::size_t, 8> listen(Inspector& inspector, EventKind until, std::size_t count) {
+  std::array<std::size_t, 8> seen{};
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (seen[static_cast<std::size_t>(until)] < count && std::chrono::steady_clock::now() < end) {
+    if (const auto event = inspector.next_event(100ms)) seen[static_cast<std::size_t>(event->kind)] += event->count;
+  }
+  return seen;
+}
+
+TEST_CASE("channel: an event is \"<code> <unix seconds> <count>\"") {
+  const system_clock::time_point at(1'700'000'000s + 999ms);
+  CHECK(encode_event(EventKind::sent, at, 1) == "1 1700000000 1");
+  CHECK(encode_event(EventKind::ready, at, 200) == "2 1700000000 200");
+  CHECK(encode_event(EventKind::delivered, at, 3) == "3 1700000000 3");
+  CHECK(encode_event(EventKind::acked, at, 4) == "4 1700000000 4");
+  CHECK(encode_event(EventKind::nacked, at, 5) == "5 1700000000 5");
+  CHECK(encode_event(EventKind::retried, at, 6) == "6 1700000000 6");
+  CHECK(encode_event(EventKind::gave_up, at, 7) == "7 1700000000 7");
+}
+
+TEST_CASE("channel: what was written is read back, without ids") {
+  for (int code = 1; code <= 7; ++code) {
+    const auto event = decode_event(std::to_string(code) + " 1700000000 42");
+    REQUIRE(event);
+    CHECK(static_cast<int>(event->kind) == code);
+    CHECK(event->at == system_clock::time_point(1'700'000'000s));
+    CHECK(event->count == 42);
+    CHECK(event->ids.empty());
+  }
+}
+
+TEST_CASE("channel: what is no event is passed over") {
+  const char* rows[] = {"",
+                        "1",
+                        "1 2",
+                        "1 2 ",
+                        "1 2 3 ",
+                        "1 2 3 4",
+                        " 1 2 3",
+                        "0 2 3",
+                        "8 2 3",
+                        "x 2 3",
+                        "1 x 3",
+                        "1 2 x",
+                        "-1 2 3",
+                        "1 -2 3",
+                        "1 2 -3",
+                        "1.5 2 3",
+                        "1 2.5 3",
+                        "1  2 3",
+                        "1\t2\t3",
+                        "+1 2 3",
+                        "99999999999999999999 2 3",
+                        "1 99999999999999999999 3",
+                        "1 9223372036854775807 3",
+                        "{\"code\":1}"};
+  for (const char* row : rows) {
+    CAPTURE(row);
+    CHECK(!decode_event(row));
+  }
+  CHECK(!decode_event(std::string("1 2 3\0", 6)));
+}
+
+TEST_CASE("next_event: what a Producer and a Consumer report is counted, each kind") {
+  Queue queue;
+  CHECK(!queue.inspector.next_event(0ms));  // from the first call on
+  ProducerOptions producing;
+  producing.report_events = true;
+  Producer producer(queue.url, queue.name, producing);
+  SendOptions sending;
+  sending.delay = 10ms;
+  sending.retries = 1;
+  producer.send_batch(std::vector<std::string>(250, "works"), sending);
+  producer.send_batch(std::vector<std::string>(30, "fails"), sending);
+  ConsumerOptions consuming = quick(2);
+  consuming.report_events = true;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message& m) { return m.payload == "works"; }), consuming);
+  consumer->start();
+  std::array<std::size_t, 8> seen = listen(queue.inspector, EventKind::gave_up, 30);
+  CHECK(seen[7] == 30);
+  REQUIRE(consumer->stop());
+  for (std::size_t kind = 1; kind <= 7; ++kind) {
+    while (const auto event = queue.inspector.next_event(20ms))
+      seen[static_cast<std::size_t>(event->kind)] += event->count;
+  }
+  CHECK(seen[1] == 280);
+  CHECK(seen[2] == 280);
+  CHECK(seen[3] == 310);
+  CHECK(seen[4] == 250);
+  CHECK(seen[5] == 60);
+  CHECK(seen[6] == 30);
+}
+
+TEST_CASE("next_event: what existed already is not reported as sent; without report_events nothing is") {
+  Queue queue;
+  CHECK(!queue.inspector.next_event(0ms));
+  ProducerOptions producing;
+  producing.report_events = true;
+  Producer loud(queue.url, queue.name, producing);
+  SendOptions mine;
+  mine.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  loud.send("x", mine);
+  loud.send("x", mine);
+  queue.send("quiet");
+  redis().cmd({"PUBLISH", channel_of(queue), "7 1700000000 1"});  // the last
+  std::vector<EventKind> kinds;
+  while (kinds.empty() || kinds.back() != EventKind::gave_up) {
+    const auto event = queue.inspector.next_event(kPatience);
+    REQUIRE(event);
+    kinds.push_back(event->kind);
+  }
+  CHECK((kinds == std::vector<EventKind>{EventKind::sent, EventKind::gave_up}));
+}
+
+TEST_CASE("next_event: others' events are read, nonsense is passed over, and it waits no longer than asked") {
+  Queue queue;
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(!queue.inspector.next_event(50ms));
+  CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
+  redis().cmd({"PUBLISH", channel_of(queue), "nonsense"});
+  redis().cmd({"PUBLISH", channel_of(queue), "4 1700000001 17"});
+  const auto event = queue.inspector.next_event(kPatience);
+  REQUIRE(event);
+  CHECK(event->kind == EventKind::acked);
+  CHECK(event->count == 17);
+  CHECK(event->at == system_clock::time_point(1'700'000'001s));
+  CHECK(!queue.inspector.next_event(0ms));
+}
+
+TEST_CASE("next_event: other calls of the same Inspector go on meanwhile") {
+  Queue queue;
+  CHECK(!queue.inspector.next_event(0ms));
+  std::thread listener([&] { queue.inspector.next_event(kPatience); });
+  for (int i = 0; i < 20; ++i) CHECK(queue.inspector.counts().pending == 0);
+  // The subscriber gets it whenever it comes round to reading.
+  CHECK(redis().cmd({"PUBLISH", channel_of(queue), "1 1700000000 1"}) == 1);
+  listener.join();
+}
+
+TEST_CASE("next_event: after its connection was cut it listens again") {
+  Queue queue;
+  InspectorOptions options;
+  options.connection.client_name = "e-" + queue.name;
+  Inspector inspector(queue.url, queue.name, options);
+  CHECK(!inspector.next_event(0ms));
+  REQUIRE(test::cut_connections("e-" + queue.name) == 1);
+  CHECK(eventually(
+      [&] {
+        try {
+          inspector.next_event(0ms);
+        } catch (const ConnectionError&) {  // said once
+        }
+        return redis().cmd({"PUBLISH", channel_of(queue), "4 1700000000 1"}) == 1;
+      },
+      kPatience));
+  CHECK(inspector.next_event(kPatience));
+}
+
+}  // namespace
+}  // namespace delayqueue

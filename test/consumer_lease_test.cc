@@ -1,0 +1,251 @@
+// Who holds a message, for how long, and what becomes of handlers that take too long.
+#include <delayqueue/consumer.h>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::ConsumerPtr;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+
+TEST_CASE("lease: a handler much longer than the lease keeps its message, and all behind it keep theirs") {
+  Queue queue;
+  queue.producer.send_batch({"a", "b", "c"}, SendOptions());
+  Ledger ledger;
+  ConsumerOptions options = quick(2);
+  options.lease = 200ms;
+  const auto consumer = queue.consumer(ledger.watch([](const Message&) {
+    std::this_thread::sleep_for(1s);  // five leases
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  REQUIRE(ledger.settles(3));
+  CHECK(consumer->stop());
+  CHECK(ledger.size() == 3);
+  CHECK(consumer->stats().acked == 3);
+  CHECK(consumer->stats().stale == 0);
+  CHECK(queue.empty());
+  CHECK(queue.inspector.counts().totals.retried == 0);
+}
+
+TEST_CASE("lease: message.lost() is false while it is renewed") {
+  Queue queue;
+  queue.send("x");
+  std::atomic<int> lost{0};
+  Ledger ledger;
+  ConsumerOptions options = quick();
+  options.lease = 4s;
+  options.poll_interval = 1h;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    for (int i = 0; i < 27; ++i) {  // longer than the lease
+      if (message.lost()) ++lost;
+      std::this_thread::sleep_for(200ms);
+    }
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  CHECK(ledger.settles(1));
+  CHECK(lost == 0);
+  CHECK(consumer->stop());
+  CHECK(queue.empty());
+}
+
+TEST_CASE("processing_timeout: a hung handler is lost, its place refilled, its message delivered again") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick();
+  options.lease = 200ms;
+  options.processing_timeout = 100ms;
+  std::atomic<bool> saw_loss{false};
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload != "hangs" || message.attempt > 1) return ack();
+    gate.pass();
+    saw_loss = message.lost();
+    return nack("late");
+  }),
+                                       options);
+  const std::string id = queue.send("hangs");
+  consumer->start();
+  REQUIRE(ledger.reaches(1));
+  CHECK(eventually([&] { return ledger.entries()[0].message.lost(); }, kPatience));
+  queue.send("meanwhile");  // concurrency is 1
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(ledger.attempts("meanwhile") == std::vector<int>{1});
+  CHECK(ledger.attempts("hangs") == std::vector<int>{1, 2});
+  CHECK(ledger.running() == 1);
+  gate.open();
+  CHECK(eventually([&] { return consumer->stats().stale == 1; }, kPatience));
+  CHECK(saw_loss);
+  CHECK(queue.empty());
+  for (int i = 0; i < 5; ++i) queue.send("afterwards");
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(ledger.overlaps() == 0);
+  CHECK(consumer->stop());
+  CHECK(consumer->stats().acked == 7);
+  CHECK(queue.inspector.counts().totals.retried == 1);
+}
+
+TEST_CASE("processing_timeout: many hung handlers, one after the other, never stop the queue") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick(2);
+  options.lease = 100ms;
+  options.processing_timeout = 50ms;
+  SendOptions once;
+  once.retries = 0;
+  queue.producer.send_batch(std::vector<std::string>(8, "hangs"), once);
+  queue.producer.send_batch(std::vector<std::string>(20, "works"));
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload == "hangs") gate.pass();
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  CHECK(eventually([&] { return ledger.attempts("works").size() >= 20; }, kPatience));
+  CHECK(eventually([&] { return queue.inspector.counts().dead == 8; }, kPatience));
+  for (const MessageInfo& dead : queue.inspector.list(State::dead)) CHECK(dead.reason == "lease ended 1 time");
+  gate.open();
+  CHECK(ledger.settles(28));
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("processing_timeout: a late ack still settles while nobody else has got the message") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick();
+  options.lease = 1h;
+  options.processing_timeout = 30ms;
+  queue.send("slow");
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  REQUIRE(ledger.reaches(1));
+  CHECK(eventually([&] { return ledger.entries()[0].message.lost(); }, kPatience));
+  gate.open();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(consumer->stats().acked == 1);
+  CHECK(consumer->stats().stale == 0);
+}
+
+TEST_CASE("lease: taken by force, the handler sees it lost and its verdict is stale") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick(2);
+  options.lease = 300ms;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    if (ledger.size() == 1) gate.pass();
+    return true;
+  }),
+                                       options);
+  const std::string id = queue.send("x");
+  consumer->start();
+  REQUIRE(ledger.reaches(1));
+  CHECK(queue.inspector.release(id) == Released::held);
+  CHECK(queue.inspector.release(id, true) == Released::released);
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(eventually([&] { return ledger.entries()[0].message.lost(); }, kPatience));
+  gate.open();
+  CHECK(eventually([&] { return consumer->stats().stale == 1; }, kPatience));
+  CHECK(ledger.size() == 2);
+  CHECK(consumer->stats().acked == 1);
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("lease: a dead process' message comes back when it ends, with a reason and one retry less") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  // As a process leaves it that took the message and died.
+  test::redis().cmd({"RPOP", queue.base + ":ready"});
+  const double ends = static_cast<double>(test::redis_time_us()) / 1e6 + 3600.0001234;
+  test::redis().cmd({"ZADD", queue.base + ":unack", std::to_string(ends), id});
+  Ledger ledger;
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message& message) { return nack(1h, message.attempt == 2 ? "" : "?"); }));
+  consumer->start();
+  queue.send("other");
+  CHECK(ledger.settles(1));
+  CHECK(ledger.attempts("x").empty());
+  test::rewind(queue.base, 2h);
+  CHECK(eventually([&] { return ledger.attempts("x") == std::vector<int>{2}; }, kPatience));
+  CHECK(eventually([&] { return queue.inspector.find(id)->retries == 2; }, kPatience));
+}
+
+TEST_CASE("reconnect_grace: a consumer that just connected leaves overdue leases of others for a while") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  test::redis().cmd({"RPOP", queue.base + ":ready"});
+  test::redis().cmd({"ZADD", queue.base + ":unack", "1000000000.123456", id});
+  ConsumerOptions options = quick();
+  options.reconnect_grace = 1s;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  const auto begin = std::chrono::steady_clock::now();
+  consumer->start();
+  queue.send("new");
+  CHECK(ledger.reaches(2));
+  CHECK(std::chrono::steady_clock::now() - begin >= 900ms);
+  CHECK(ledger.payloads() == std::vector<std::string>{"new", "x"});
+}
+
+TEST_CASE("holders: never two at a time, with several consumers, short leases, and handlers of all kinds") {
+  for (const unsigned seed : {1U, 2U, 3U}) {
+    CAPTURE(seed);
+    Queue queue;
+    SendOptions sending;
+    sending.retries = 1000;
+    queue.producer.send_batch(std::vector<std::string>(120, "x"), sending);
+    Ledger ledger;
+    std::vector<ConsumerPtr> consumers;
+    for (unsigned i = 0; i < 3; ++i) {
+      ConsumerOptions options = quick(3);
+      options.lease = 60ms;
+      options.processing_timeout = 90ms;
+      options.poll_interval = 5ms;
+      const auto handler = [seed, i](const Message& message) -> Verdict {
+        thread_local std::minstd_rand random(seed * 1000 + i);
+        const auto dice = message.attempt > 8 ? 9 : random() % 10;
+        std::this_thread::sleep_for(milliseconds(dice == 0 ? 200 : random() % 8));
+        if (dice == 1) throw std::runtime_error("bad luck");
+        if (dice == 2) return snooze(milliseconds(random() % 20));
+        if (dice <= 4) return nack(milliseconds(random() % 20));
+        return ack();
+      };
+      consumers.push_back(queue.consumer(ledger.watch(handler), options));
+      consumers.back()->start();
+    }
+    CHECK(eventually([&] { return queue.empty(); }, kPatience));
+    CHECK(ledger.different() == 120);
+    CHECK(ledger.overlaps() == 0);
+    for (const ConsumerPtr& consumer : consumers) CHECK(consumer->stop());
+    CHECK(queue.empty());
+    CHECK(queue.inspector.counts().totals.acked == 120);
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue

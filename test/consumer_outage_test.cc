@@ -1,0 +1,299 @@
+// Redis goes away, comes back, or refuses, while a consumer runs.
+#include <delayqueue/consumer.h>
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+using test::Redis;
+using test::thrown;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("outage: handlers go on, and what they said is settled when Redis is back") {
+  for (const bool killed : {false, true}) {
+    CAPTURE(killed);
+    PrivateServer own;
+    Queue queue(own.url());
+    Redis client(own.socket());
+    queue.producer.send_batch({"ack", "ack", "nack", "reject", "snooze", "left", "left"}, SendOptions());
+    Gate gate;
+    Ledger ledger;
+    ConsumerOptions options = quick(5);
+    options.prefetch = 0;
+    options.reconnect_grace = 2s;
+    const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+      gate.pass();
+      if (message.payload == "nack") return nack(1h, "why");
+      if (message.payload == "reject") return reject("why");
+      return message.payload == "snooze" ? snooze(1h) : ack();
+    }),
+                                         options);
+    consumer->start();
+    REQUIRE(eventually([&] { return ledger.running() == 5; }, kPatience));
+    killed ? own.kill() : own.stop();
+    gate.open();
+    CHECK(ledger.settles(5));
+    CHECK(eventually([&] { return consumer->stats().errors > 0; }, kPatience));
+    own.restart();
+    CHECK(ledger.settles(7));
+    CHECK(eventually([&] { return consumer->stats().acked == 4; }, kPatience));
+    CHECK(eventually([&] { return queue.inspector.counts().unack == 1; }, kPatience));
+    CHECK(consumer->stop(kPatience));
+    const Counts counts = queue.inspector.counts();
+    CHECK(counts.pending == 1);
+    CHECK(counts.dead == 1);
+    CHECK(counts.ready == 0);
+    CHECK(counts.totals.retried == 0);
+    CHECK(ledger.size() == 7);
+    CHECK(consumer->stats().stale == 0);
+    CHECK(consumer->stats().connects >= 2);
+  }
+}
+
+TEST_CASE("outage: one longer than the lease spends no retry of what is still running, with two consumers") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis client(own.socket());
+  SendOptions once;
+  once.retries = 0;
+  queue.producer.send_batch(std::vector<std::string>(6, "x"), once);
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick(3);
+  options.lease = 300ms;
+  options.reconnect_grace = ConsumerOptions().reconnect_grace;
+  const auto handler = ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  });
+  const auto one = queue.consumer(handler, options);
+  const auto two = queue.consumer(handler, options);
+  one->start();
+  two->start();
+  REQUIRE(eventually([&] { return ledger.running() == 6; }, kPatience));
+  own.stop();
+  std::this_thread::sleep_for(1s);  // no consumer may be idle: time itself must pass for both
+  for (const auto& entry : ledger.entries()) CHECK(entry.message.lost());
+  own.restart();
+  CHECK(eventually([&] { return one->stats().connects == 2 && two->stats().connects == 2; }, kPatience));
+  CHECK(eventually(
+      [&] {
+        const auto entries = ledger.entries();
+        return std::none_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.lost(); });
+      },
+      kPatience));
+  gate.open();
+  CHECK(eventually([&] { return queue.empty(client); }, kPatience));
+  CHECK(ledger.size() == 6);
+  CHECK(ledger.overlaps() == 0);
+  const Totals totals = queue.inspector.counts().totals;
+  CHECK(totals.acked == 6);
+  CHECK(totals.retried == 0);
+  CHECK(totals.dead == 0);
+  CHECK(one->stop());
+  CHECK(two->stop());
+}
+
+TEST_CASE("outage: what was buffered is not lost, nor handled without a lease") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis client(own.socket());
+  queue.producer.send_batch(std::vector<std::string>(3000, "x"));
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick(2);
+  options.lease = 400ms;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    if (ledger.size() > 1000) gate.pass();
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  REQUIRE(ledger.reaches(1002));
+  own.kill();
+  std::this_thread::sleep_for(1s);  // their leases must end
+  gate.open();
+  own.restart();
+  CHECK(eventually([&] { return queue.empty(client); }, kPatience));
+  CHECK(ledger.different() == 3000);
+  CHECK(ledger.overlaps() == 0);
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("outage: a server that is not there yet is waited for, without a hurry") {
+  PrivateServer own;
+  Queue queue(own.url());
+  queue.send("x");
+  own.stop();
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  ConsumerOptions options = quick();
+  options.logger = [&](Severity severity, const std::string& line) {
+    const std::lock_guard lock(mutex);
+    if (severity != Severity::debug) lines.push_back(line);
+  };
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  const auto usage = [] {
+    rusage now{};
+    ::getrusage(RUSAGE_SELF, &now);
+    return static_cast<double>(now.ru_utime.tv_sec + now.ru_stime.tv_sec) +
+           static_cast<double>(now.ru_utime.tv_usec + now.ru_stime.tv_usec) / 1e6;
+  };
+  const double before = usage();
+  consumer->start();
+  std::this_thread::sleep_for(2s);  // being away is what is measured
+  CHECK(usage() - before < 1.0);
+  CHECK(consumer->stats().errors >= 2);
+  CHECK(consumer->stats().errors <= 30);
+  CHECK(consumer->stats().connects == 0);
+  own.restart();
+  CHECK(ledger.settles(1));
+  CHECK(consumer->stop());
+  const std::lock_guard lock(mutex);
+  CHECK(lines.size() >= 2);   // that it is away, and that it is back
+  CHECK(lines.size() <= 10);  // and not at every attempt
+  CHECK(std::any_of(lines.begin(), lines.end(), [&](const auto& line) { return has(line, own.socket()); }));
+}
+
+TEST_CASE("outage: stop while Redis is away says false at its deadline, or true when nothing is held") {
+  PrivateServer own;
+  Queue queue(own.url());
+  queue.send("x");
+  Gate gate;
+  Ledger ledger;
+  const auto busy = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }));
+  const auto idle = queue.consumer([](const Message&) { return true; });
+  busy->start();
+  REQUIRE(ledger.reaches(1));
+  idle->start();
+  own.stop();
+  gate.open();
+  REQUIRE(ledger.settles(1));
+  CHECK(!busy->stop(300ms));  // Redis could not be told
+  CHECK(idle->stop(kPatience));
+  own.restart();
+  CHECK(queue.inspector.counts().unack == 1);
+}
+
+TEST_CASE("cut connections: a busy consumer loses nothing") {
+  Queue queue;
+  ConsumerOptions options = quick(4);
+  options.connection.client_name = "c-" + queue.name;
+  options.lease = 1s;  // what a take brought whose answer was lost comes back so soon, one retry less
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 3000; ++i) payloads.push_back(std::to_string(i));
+  SendOptions patient;
+  patient.retries = 20;
+  queue.producer.send_batch(payloads, patient);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message&) {
+    std::this_thread::sleep_for(1ms);
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  std::size_t cut = 0;
+  for (std::size_t goal = 300; goal < 3000; goal += 300) {
+    REQUIRE(ledger.reaches(goal));
+    cut += test::cut_connections("c-" + queue.name);
+  }
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(cut >= 5);
+  CHECK(ledger.different() == 3000);
+  CHECK(ledger.overlaps() == 0);
+  const Totals totals = queue.inspector.counts().totals;
+  CHECK(totals.acked == 3000);
+  CHECK(totals.dead == 0);
+  CHECK(consumer->stats().connects >= 2);
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("start: keys of a wrong type in the way are a ReplyError") {
+  for (const char* key : {"pending", "ready", "unack", "retry", "dead", "stats"}) {
+    CAPTURE(key);
+    Queue queue;
+    test::redis().cmd({"SET", queue.base + ":" + key, "in the way"});
+    const auto consumer = queue.consumer([](const Message&) { return true; });
+    const std::string error = thrown([&] { consumer->start(); });
+    CAPTURE(error);
+    CHECK(has(error, "ReplyError: "));
+    CHECK(has(error, "WRONGTYPE"));
+    test::redis().cmd({"DEL", queue.base + ":" + key});
+  }
+}
+
+TEST_CASE("refused while it runs: reported, waited for, and on it goes when allowed again") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis client(own.socket());
+  std::mutex mutex;
+  std::size_t told = 0;
+  ConsumerOptions options = quick(2);
+  options.logger = [&](Severity, const std::string& line) {
+    const std::lock_guard lock(mutex);
+    if (has(line, "NOPERM") || has(line, "permission")) ++told;
+  };
+  Ledger ledger;
+  Gate gate;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  queue.producer.send_batch(std::vector<std::string>(50, "x"));
+  REQUIRE(eventually([&] { return ledger.running() == 2; }, kPatience));
+  REQUIRE(client.cmd({"ACL", "SETUSER", "default", "-evalsha"}) == "OK");
+  gate.open();
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return told;
+  };
+  CHECK(eventually([&] { return count() >= 2; }, kPatience));
+  CHECK(consumer->stats().errors <= 100);
+  REQUIRE(client.cmd({"ACL", "SETUSER", "default", "+evalsha"}) == "OK");
+  CHECK(eventually([&] { return queue.empty(client); }, kPatience));
+  CHECK(ledger.size() == 50);
+  CHECK(consumer->stats().acked == 50);
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("scripts flushed, or a server without them: nobody notices") {
+  Queue queue;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message& message) { return message.attempt == 2; }));
+  consumer->start();
+  for (std::size_t round = 1; round <= 5; ++round) {
+    test::redis().cmd({"SCRIPT", "FLUSH"});
+    queue.send("x");
+    CHECK(eventually([&] { return queue.empty(); }, kPatience));
+    CHECK(ledger.size() == 2 * round);
+  }
+  CHECK(consumer->stats().errors == 0);
+  CHECK(consumer->stop());
+}
+
+}  // namespace
+}  // namespace delayqueue

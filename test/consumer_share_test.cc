@@ -1,0 +1,158 @@
+// Who gets his turn: new messages, redelivered ones, and the neighbours of bad ones.
+#include <delayqueue/consumer.h>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+
+// So many messages whose first delivery failed, now in retry.
+void fill_retry(Queue& queue, std::size_t count, const std::string& payload) {
+  queue.producer.send_batch(std::vector<std::string>(count, payload));
+  Ledger ledger;
+  const auto failing = queue.consumer(ledger.watch([](const Message&) { return nack(1h, "first"); }), quick(4));
+  failing->start();
+  REQUIRE(ledger.settles(count));
+  REQUIRE(failing->stop());
+  queue.inspector.pause();
+  test::rewind(queue.base, 2h);
+  const auto moving = queue.consumer(ledger.watch());
+  moving->start();
+  REQUIRE(eventually([&] { return queue.inspector.counts().retry == count; }, kPatience));
+  REQUIRE(moving->stop());
+  queue.inspector.resume();
+}
+
+TEST_CASE("share: under a flood of new messages retry has at least one place in eight") {
+  struct Row {
+    int concurrency, prefetch;
+    std::size_t flood;
+    std::size_t most;  // new messages before redelivery k: most + 8 k
+  };
+  const Row rows[] = {{1, 0, 600, 8}, {4, 0, 600, 16}, {1, 1000, 12'000, 8}, {4, 1000, 12'000, 16}};
+  for (const Row& row : rows) {
+    CAPTURE(row.concurrency);
+    CAPTURE(row.prefetch);
+    Queue queue;
+    fill_retry(queue, 24, "again");
+    queue.producer.send_batch(std::vector<std::string>(row.flood, "new"));
+    Ledger ledger;
+    ConsumerOptions options = quick(row.concurrency);
+    options.prefetch = row.prefetch;
+    const auto consumer = queue.consumer(ledger.watch(), options);
+    consumer->start();
+    REQUIRE(ledger.settles(row.flood + 24));
+    std::size_t again = 0, seen = 0;
+    bool fair = true;
+    for (const std::string& payload : ledger.payloads()) {
+      ++seen;
+      if (payload == "again") ++again;
+      if (again < 24 && seen > row.most + 8 * (again + 1)) fair = false;
+    }
+    CHECK(again == 24);
+    CHECK(fair);
+  }
+}
+
+TEST_CASE("share: while retry is full, new messages have most of the places") {
+  Queue queue;
+  fill_retry(queue, 200, "again");
+  queue.producer.send_batch(std::vector<std::string>(60, "new"));
+  Ledger ledger;
+  ConsumerOptions options = quick();
+  options.prefetch = 0;
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  consumer->start();
+  REQUIRE(ledger.settles(260));
+  const auto order = ledger.payloads();
+  std::size_t again = 0;
+  for (std::size_t i = 0; i < 70; ++i) again += order[i] == "again" ? 1 : 0;
+  CHECK(again <= 15);
+}
+
+TEST_CASE("redelivered messages are taken for free hands only, never held behind a slow handler") {
+  Queue queue;
+  fill_retry(queue, 12, "again");
+  Gate gate;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }),
+                                       quick(3));
+  consumer->start();
+  REQUIRE(eventually([&] { return ledger.running() == 3; }, kPatience));
+  // New ones come and go into the line, but nothing of retry does.
+  queue.producer.send_batch(std::vector<std::string>(30, "new"));
+  for (int look = 0; look < 50; ++look) {
+    const Counts counts = queue.inspector.counts();
+    CHECK(counts.retry == 9);
+    CHECK(counts.unack == 3);
+  }
+  gate.open();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("a message whose handler hangs does not stop its neighbours") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  queue.send("hangs");
+  queue.producer.send_batch(std::vector<std::string>(500, "works"));
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload == "hangs") gate.pass();
+    return true;
+  }),
+                                       quick(2));
+  consumer->start();
+  CHECK(eventually([&] { return ledger.attempts("works").size() == 500; }, kPatience));
+  CHECK(eventually([&] { return queue.inspector.counts().unack == 1; }, kPatience));
+}
+
+TEST_CASE("a message that always fails does not stop its neighbours, nor take their retries") {
+  Queue queue;
+  SendOptions stubborn;
+  stubborn.retries = 50;
+  const std::string poison = queue.send("poison", stubborn);
+  queue.producer.send_batch(std::vector<std::string>(300, "works"));
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message& message) { return message.payload == "works"; }));
+  consumer->start();
+  CHECK(eventually([&] { return queue.inspector.counts().dead == 1; }, kPatience));
+  CHECK(eventually([&] { return ledger.attempts("works").size() >= 300; }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(ledger.attempts("poison").size() == 51);
+  CHECK(ledger.attempts("works") == std::vector<int>(300, 1));
+  CHECK(queue.inspector.counts().totals.retried == 50);
+}
+
+TEST_CASE("a backlog far larger than any batch is worked off, due and overdue alike") {
+  Queue queue;
+  SendOptions later;
+  later.delay = 1h;
+  queue.producer.send_batch(std::vector<std::string>(3000, "pending"), later);
+  fill_retry(queue, 1, "again");  // rewinds, too: all are due
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(4));
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(ledger.size() == 3001);
+  CHECK(ledger.different() == 3001);
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,272 @@
+// Start, run and stop: nothing lost, nothing spent.
+#include <delayqueue/consumer.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::ConsumerPtr;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+
+std::vector<std::string> numbers(int count) {
+  std::vector<std::string> payloads;
+  for (int i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
+  return payloads;
+}
+
+TEST_CASE("stop: what runs is finished and settled; what was not begun is back at once, in order, nothing spent") {
+  Queue queue;
+  const std::vector<std::string> payloads = numbers(4000);
+  queue.producer.send_batch(payloads);
+  Gate gate;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload == "1500") gate.pass();  // quick ones until here: many are held by now
+    return true;
+  }));
+  consumer->start();
+  REQUIRE(ledger.reaches(1501));
+  std::thread opener([&] {
+    // When nothing but the running one is held, the rest is back, though its handler goes on.
+    eventually([&] { return Inspector(queue.url, queue.name).counts().unack == 1; }, kPatience);
+    gate.open();
+  });
+  CHECK(consumer->stop(kPatience));
+  opener.join();
+  CHECK(ledger.size() == 1501);
+  CHECK(consumer->stats().acked == 1501);
+  const Counts counts = queue.inspector.counts();
+  CHECK(counts.ready == 4000 - 1501);
+  CHECK(counts.unack == 0);
+  CHECK(counts.retry == 0);
+  CHECK(counts.totals.retried == 0);
+  CHECK(queue.kept().count("attempts") == 0);
+
+  Ledger after;
+  const auto next = queue.consumer(after.watch());
+  next->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  const auto order = after.payloads();
+  CHECK((order == std::vector<std::string>(payloads.begin() + 1501, payloads.end())));
+  const auto entries = after.entries();
+  CHECK(std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.attempt == 1; }));
+}
+
+TEST_CASE("stop: nothing new is taken once it was called") {
+  Queue queue;
+  queue.producer.send_batch(numbers(2000));
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(4));
+  consumer->start();
+  REQUIRE(ledger.reaches(200));
+  CHECK(consumer->stop(kPatience));
+  const std::size_t handled = ledger.size();
+  CHECK(queue.inspector.counts().ready == 2000 - handled);
+  CHECK(consumer->stats().acked == handled);
+  queue.send("afterwards");
+  CHECK(queue.inspector.counts().unack == 0);
+  CHECK(ledger.size() == handled);
+}
+
+TEST_CASE("stop: past its deadline it says false; that message keeps its lease, all others are settled") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  const std::string id = queue.send("hangs");
+  queue.producer.send_batch(numbers(20));
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload == "hangs") gate.pass();
+    return true;
+  }),
+                                       quick(3));
+  consumer->start();
+  REQUIRE(ledger.reaches(1));
+  CHECK(!consumer->stop(1500ms));
+  const MessageInfo info = *queue.inspector.find(id);
+  CHECK(info.state == State::unack);
+  CHECK(info.held);
+  CHECK(queue.inspector.counts().unack == 1);
+  CHECK(!consumer->stop(1ms));  // it stays so
+  test::rewind(queue.base, 1h);
+  Ledger after;
+  const auto next = queue.consumer(after.watch());
+  next->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(after.attempts("hangs") == std::vector<int>{2});
+}
+
+TEST_CASE("stop: may be called again, from several threads at once, and before start") {
+  Queue queue;
+  queue.producer.send_batch(numbers(50));
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(2));
+  consumer->start();
+  REQUIRE(ledger.reaches(10));
+  std::atomic<int> clean{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      if (consumer->stop(kPatience)) ++clean;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(clean == 4);
+  CHECK(consumer->stop());
+
+  const auto never = queue.consumer(ledger.watch());
+  CHECK(never->stop());
+  CHECK_THROWS_AS(never->start(), std::logic_error);
+}
+
+TEST_CASE("stop: a deadline of nothing is enough when nothing runs") {
+  Queue queue;
+  const auto consumer = queue.consumer([](const Message&) { return true; });
+  consumer->start();
+  queue.send("x");
+  REQUIRE(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop(kPatience));
+}
+
+TEST_CASE("start: once only; a second one is a logic_error, and changes nothing") {
+  Queue queue;
+  const auto consumer = queue.consumer([](const Message&) { return true; });
+  consumer->start();
+  CHECK_THROWS_AS(consumer->start(), std::logic_error);
+  CHECK_THROWS_AS(consumer->run(), std::logic_error);
+  queue.send("x");
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  CHECK_THROWS_AS(consumer->start(), std::logic_error);
+}
+
+TEST_CASE("a consumer that was never started goes without a word, and nothing was sent") {
+  PrivateServer own;
+  own.stop();
+  Consumer consumer(own.url(), "orders", [](const Message&) { return true; });
+  CHECK(consumer.stats().connects == 0);
+}
+
+TEST_CASE("run: goes on until another thread says stop, and returns when all is settled") {
+  Queue queue;
+  queue.producer.send_batch(numbers(300));
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(2));
+  std::thread other([&] {
+    ledger.reaches(100);
+    consumer->stop(kPatience);
+  });
+  consumer->run();
+  const std::size_t handled = ledger.size();
+  CHECK(ledger.running() == 0);
+  CHECK(consumer->stats().acked == handled);
+  CHECK(queue.inspector.counts().ready == 300 - handled);
+  other.join();
+  CHECK(ledger.size() == handled);
+}
+
+TEST_CASE("run: a handler's stop ends it, after that handler") {
+  Queue queue;
+  queue.producer.send_batch(numbers(300));
+  Ledger ledger;
+  std::atomic<Consumer*> self{nullptr};
+  std::atomic<bool> answer{true};
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload == "100") answer = self.load()->stop();
+    return true;
+  }));
+  self = consumer.get();
+  consumer->run();
+  CHECK(!answer);
+  CHECK(consumer->stats().acked == ledger.size());
+  CHECK(ledger.size() >= 101);
+  CHECK(queue.inspector.counts().ready == 300 - ledger.size());
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("stop: a handler may stop another consumer, and that one waits") {
+  Queue queue;
+  Queue others;
+  Ledger ledger;
+  const auto other = others.consumer(ledger.watch([](const Message&) {
+    std::this_thread::sleep_for(100ms);
+    return true;
+  }));
+  others.send("x");
+  other->start();
+  REQUIRE(ledger.reaches(1));
+  std::atomic<bool> clean{false};
+  const auto consumer = queue.consumer([&](const Message&) {
+    clean = other->stop(kPatience);
+    return true;
+  });
+  consumer->start();
+  queue.send("x");
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(clean);
+  CHECK(others.empty());
+}
+
+TEST_CASE("the destructor waits for handlers, settles them, and gives the rest back") {
+  Queue queue;
+  queue.producer.send_batch(numbers(50));
+  Ledger ledger;
+  {
+    Consumer consumer(queue.url, queue.name, ledger.watch([](const Message&) {
+      std::this_thread::sleep_for(100ms);
+      return true;
+    }),
+                      quick(2));
+    consumer.start();
+    REQUIRE(ledger.reaches(2));
+  }
+  CHECK(ledger.running() == 0);
+  CHECK(queue.inspector.counts().unack == 0);
+  CHECK(queue.inspector.counts().ready == 50 - ledger.size());
+  CHECK(queue.inspector.counts().totals.acked == ledger.size());
+}
+
+TEST_CASE("stop: failed, rejected and snoozed ones are settled, too") {
+  Queue queue;
+  queue.producer.send_batch({"nack", "reject", "snooze"}, SendOptions());
+  Gate gate;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    gate.pass();
+    if (message.payload == "nack") return nack(1h, "why");
+    return message.payload == "reject" ? reject("why") : snooze(1h);
+  }),
+                                       quick(3));
+  consumer->start();
+  REQUIRE(eventually([&] { return ledger.running() == 3; }, kPatience));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(50ms);
+    gate.open();
+  });
+  CHECK(consumer->stop(kPatience));
+  opener.join();
+  const Counts counts = queue.inspector.counts();
+  CHECK(counts.unack == 1);
+  CHECK(counts.dead == 1);
+  CHECK(counts.pending == 1);
+  CHECK(consumer->stats().nacked == 2);
+  CHECK(consumer->stats().snoozed == 1);
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,325 @@
+// Deliver: on time, in order, and nobody has to hurry for it.
+#include <delayqueue/consumer.h>
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::system_clock;
+using test::eventually;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+
+std::size_t evalshas() {
+  const std::string line = test::info("commandstats", "cmdstat_evalsha");
+  return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
+}
+
+std::chrono::microseconds cpu_time() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto of = [](const timeval& time) {
+    return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
+  };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+TEST_CASE("deliver: a message is there with its id, its payload and its attempt; an ack removes every trace") {
+  Queue queue;
+  std::string payload;
+  for (int byte = 0; byte < 256; ++byte) payload += static_cast<char>(byte);
+  const std::string id = queue.send(payload);
+  const std::string empty = queue.send("");
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  const auto entries = ledger.entries();
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].message.id == id);
+  CHECK(entries[0].message.payload == payload);
+  CHECK(entries[0].message.attempt == 1);
+  CHECK(entries[1].message.id == empty);
+  CHECK(entries[1].message.payload.empty());
+  const ConsumerStats stats = consumer->stats();
+  CHECK(stats.delivered == 2);
+  CHECK(stats.acked == 2);
+  CHECK(stats.nacked + stats.snoozed + stats.stale + stats.expired + stats.errors == 0);
+  CHECK(stats.connects == 1);
+  const Totals totals = queue.inspector.counts().totals;
+  CHECK(totals.sent == 2);
+  CHECK(totals.delivered == 2);
+  CHECK(totals.acked == 2);
+}
+
+TEST_CASE("deliver: large bodies come whole, mixed with small ones") {
+  Queue queue;
+  ProducerOptions options;
+  options.max_payload = 8 * 1024 * 1024;
+  Producer producer(queue.url, queue.name, options);
+  std::vector<std::string> sent;
+  for (std::size_t i = 0; i < 60; ++i) {
+    const std::size_t size = i == 30 ? options.max_payload : i % 10 == 0 ? 1024 * 1024 : i;
+    sent.push_back(std::string(size, static_cast<char>('a' + i % 26)));
+  }
+  producer.send_batch(sent);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  REQUIRE(ledger.settles(sent.size()));
+  CHECK((ledger.payloads() == sent));
+}
+
+TEST_CASE("deliver: never early by Redis' clock") {
+  Queue queue;
+  const auto now = std::chrono::time_point_cast<milliseconds>(system_clock::now());
+  std::mutex mutex;
+  std::vector<long long> margins;  // how long after its due time a handler began, in microseconds
+  const auto consumer = queue.consumer(
+      [&](const Message& message) {
+        const long long began = test::redis_time_us();
+        const std::lock_guard lock(mutex);
+        margins.push_back(began - std::stoll(message.payload));
+        return true;
+      },
+      quick(4));
+  consumer->start();
+  for (int i = 0; i < 100; ++i) {
+    SendOptions options;
+    options.at = now + milliseconds(100 + 7 * i);
+    const auto due = std::chrono::duration_cast<std::chrono::microseconds>(options.at->time_since_epoch());
+    queue.send(std::to_string(due.count()), options);
+  }
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  REQUIRE(margins.size() == 100);
+  for (const long long margin : margins) CHECK(margin >= 0);
+}
+
+TEST_CASE("deliver: a consumer sleeps until the next due time, however long it rests between looks") {
+  Queue queue;
+  for (const auto delay : {300ms, 600ms, 900ms}) {
+    SendOptions options;
+    options.delay = delay;
+    queue.send(std::to_string(delay.count()), options);
+  }
+  Ledger ledger;
+  ConsumerOptions options = quick();
+  options.poll_interval = 10min;
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  consumer->start();
+  CHECK(ledger.reaches(3));
+  CHECK(ledger.payloads() == std::vector<std::string>{"300", "600", "900"});
+}
+
+TEST_CASE("deliver: in the order in which messages became ready") {
+  Queue queue;
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 1500; ++i) payloads.push_back(std::to_string(i));
+  queue.producer.send_batch(payloads);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  REQUIRE(ledger.reaches(payloads.size()));
+  CHECK((ledger.payloads() == payloads));
+}
+
+TEST_CASE("deliver: what was pending comes in the order of due times, equal ones in that of sending") {
+  Queue queue;
+  std::vector<Draft> drafts;
+  for (int i = 0; i < 400; ++i) {
+    Draft draft{std::to_string(i), {}};
+    draft.options.at = system_clock::time_point(std::chrono::hours(24) * (100'000 - i / 4));
+    drafts.push_back(draft);
+  }
+  queue.producer.send_batch(drafts);
+  test::redis().cmd({"EVAL",
+                     "local k = KEYS[1] for i, v in ipairs(redis.call('ZRANGE', k, 0, -1, 'WITHSCORES')) do "
+                     "if i % 2 == 1 then redis.call('ZINCRBY', k, -7500000000, v) end end",
+                     "1", queue.base + ":pending"});
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  REQUIRE(ledger.reaches(drafts.size()));
+  std::vector<std::string> expected;
+  for (int day = 99; day >= 0; --day) {
+    for (int i = 0; i < 4; ++i) expected.push_back(std::to_string(day * 4 + i));
+  }
+  CHECK((ledger.payloads() == expected));
+}
+
+TEST_CASE("deliver: as many handlers at a time as concurrency says, and no more") {
+  Queue queue;
+  queue.producer.send_batch(std::vector<std::string>(30, "x"));
+  test::Gate gate;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }),
+                                       quick(5));
+  consumer->start();
+  CHECK(eventually([&] { return ledger.running() == 5; }, kPatience));
+  gate.open();
+  CHECK(ledger.settles(30));
+  CHECK(ledger.most_running() == 5);
+}
+
+TEST_CASE("deliver: slow handlers hold none but their own, so that others can have them") {
+  Queue queue;
+  queue.producer.send_batch(std::vector<std::string>(100, "x"));
+  test::Gate gate;
+  Ledger slow;
+  const auto first = queue.consumer(slow.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }),
+                                    quick(2));
+  first->start();
+  REQUIRE(eventually([&] { return slow.running() == 2; }, kPatience));
+  Ledger others;
+  const auto second = queue.consumer(others.watch());
+  second->start();
+  CHECK(others.settles(98));
+  CHECK(slow.size() == 2);
+}
+
+TEST_CASE("deliver: while a queue is paused nothing is taken") {
+  Queue queue;
+  queue.inspector.pause(0ms, "stock-taking");
+  queue.send("x");
+  SendOptions later;
+  later.delay = 1h;
+  queue.send("later", later);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  test::rewind(queue.base, 2h);
+  const std::size_t looked = evalshas();
+  CHECK(eventually([&] { return evalshas() > looked + 60; }, kPatience));
+  CHECK(ledger.size() == 0);
+  CHECK(queue.inspector.counts().ready == 2);
+  queue.inspector.resume();
+  CHECK(ledger.settles(2));
+  queue.inspector.pause(200ms);
+  queue.send("by itself");
+  CHECK(ledger.settles(3));
+}
+
+TEST_CASE("deliver: an idle consumer asks at most five times a second, and does not spin") {
+  Queue queue;
+  SendOptions later;
+  later.delay = 1h;
+  queue.send("later", later);
+  ConsumerOptions options;
+  options.concurrency = 4;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  consumer->start();
+  REQUIRE(eventually([] { return evalshas() > 0; }, kPatience));
+  const auto begin = std::chrono::steady_clock::now();
+  const std::size_t before = evalshas();
+  const auto cpu = cpu_time();
+  std::this_thread::sleep_for(3s);  // doing nothing is what is measured
+  const std::size_t calls = evalshas() - before;
+  const auto took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  CHECK(static_cast<double>(calls) <= 5 * took + 5);
+  CHECK(cpu_time() - cpu < 1s);
+  CHECK(ledger.size() == 0);
+}
+
+TEST_CASE("deliver: several consumers share a queue, each message goes to one") {
+  Queue queue;
+  queue.producer.send_batch(std::vector<std::string>(2000, "x"));
+  Ledger ledger;
+  std::vector<test::ConsumerPtr> consumers;
+  for (int i = 0; i < 4; ++i) {
+    consumers.push_back(queue.consumer(ledger.watch(), quick(2)));
+    consumers.back()->start();
+  }
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(ledger.size() == 2000);
+  CHECK(ledger.different() == 2000);
+  for (const auto& consumer : consumers) CHECK(consumer->stop());
+}
+
+TEST_CASE("deliver: two queues on one server have nothing to do with each other, nor have two prefixes") {
+  Queue one, two;
+  ProducerOptions options;
+  options.queue.prefix = "mine";
+  Producer other(one.url, one.name, options);
+  one.send("one");
+  two.send("two");
+  other.send("other");
+  Ledger ledger;
+  const auto consumer = one.consumer(ledger.watch());
+  consumer->start();
+  CHECK(eventually([&] { return one.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(ledger.payloads() == std::vector<std::string>{"one"});
+  CHECK(two.inspector.counts().ready == 1);
+  ConsumerOptions mine = quick();
+  mine.queue.prefix = "mine";
+  Ledger others;
+  const auto its = one.consumer(others.watch(), mine);
+  its->start();
+  CHECK(others.settles(1));
+  CHECK(others.payloads() == std::vector<std::string>{"other"});
+}
+
+TEST_CASE("events: a message's life is told in order, with its id") {
+  Queue queue;
+  std::mutex mutex;
+  std::vector<Event> events;
+  ConsumerOptions options = quick();
+  options.on_event = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    events.push_back(event);
+    throw std::runtime_error("callbacks may throw");
+  };
+  std::atomic<int> errors{0};
+  options.logger = [&](Severity severity, const std::string&) {
+    if (severity == Severity::error) ++errors;
+    throw 42;
+  };
+  SendOptions sending;
+  sending.delay = 10ms;
+  sending.retries = 1;
+  const std::string id = queue.send("x", sending);
+  const auto consumer = queue.consumer([](const Message&) { return nack("no"); }, options);
+  consumer->start();
+  REQUIRE(eventually([&] { return queue.inspector.counts().dead == 1; }, kPatience));
+  REQUIRE(queue.inspector.redrive(id, {0}) == Redriven::redriven);
+  const auto told = [&] {
+    const std::lock_guard lock(mutex);
+    std::vector<EventKind> kinds;
+    for (const Event& event : events) kinds.push_back(event.kind);
+    return kinds;
+  };
+  using K = EventKind;
+  const std::vector<K> expected = {K::ready,  K::delivered, K::nacked,    K::retried, K::delivered,
+                                   K::nacked, K::gave_up,   K::delivered, K::nacked,  K::gave_up};
+  CHECK(eventually([&] { return told().size() >= expected.size(); }, kPatience));
+  CHECK(consumer->stop());
+  CHECK((told() == expected));
+  for (const Event& event : events) CHECK(event.ids == std::vector<std::string>{id});
+  CHECK(errors >= static_cast<int>(expected.size()));
+}
+
+}  // namespace
+}  // namespace delayqueue

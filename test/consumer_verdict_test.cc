@@ -1,0 +1,338 @@
+// What handlers may say, and what becomes of the message.
+#include <delayqueue/consumer.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+
+SendOptions retrying(int retries) {
+  SendOptions options;
+  options.retries = retries;
+  return options;
+}
+
+// Runs a consumer until its handler has been called so often and what it said is settled; then stops it.
+ConsumerStats run_until(Queue& queue, const Handler& handler, std::size_t deliveries,
+                        const ConsumerOptions& options = quick()) {
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(handler), options);
+  consumer->start();
+  REQUIRE(ledger.settles(deliveries));
+  REQUIRE(consumer->stop());
+  CHECK(ledger.size() == deliveries);
+  return consumer->stats();
+}
+
+MessageInfo found(Queue& queue, const std::string& id) {
+  auto info = queue.inspector.find(id);
+  REQUIRE(info);
+  return *info;
+}
+
+TEST_CASE("retry: n retries are n + 1 deliveries with their numbers, then it is dead with the last reason") {
+  for (const int retries : {0, 1, 3}) {
+    CAPTURE(retries);
+    Queue queue;
+    const std::string id = queue.send("x", retrying(retries));
+    Ledger ledger;
+    const auto consumer = queue.consumer(
+        ledger.watch([](const Message& message) { return nack("failed " + std::to_string(message.attempt)); }));
+    consumer->start();
+    CHECK(eventually([&] { return queue.inspector.counts().dead == 1; }, kPatience));
+    CHECK(consumer->stop());
+    std::vector<int> expected;
+    for (int attempt = 1; attempt <= retries + 1; ++attempt) expected.push_back(attempt);
+    CHECK(ledger.attempts("x") == expected);
+    const MessageInfo dead = found(queue, id);
+    CHECK(dead.state == State::dead);
+    CHECK(dead.reason == "failed " + std::to_string(retries + 1));
+    CHECK(dead.payload == "x");
+    const Totals totals = queue.inspector.counts().totals;
+    CHECK(totals.retried == static_cast<std::uint64_t>(retries));
+    CHECK(totals.dead == 1);
+    CHECK(totals.nacked == static_cast<std::uint64_t>(retries) + 1);
+  }
+}
+
+TEST_CASE("nack: waits as long as it says; then another delivery, one retry less") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  run_until(
+      queue, [](const Message&) { return nack(1h, "gateway timed out"); }, 1);
+  const MessageInfo waits = found(queue, id);
+  CHECK(waits.state == State::unack);
+  CHECK(!waits.held);
+  CHECK(waits.reason == "gateway timed out");
+  CHECK(waits.retries == 3);
+  CHECK(*waits.at <= queue.inspector.counts().now + 1h);
+  CHECK(*waits.at > queue.inspector.counts().now + 30min);
+  test::rewind(queue.base, 2h);
+  run_until(
+      queue, [](const Message& message) { return message.attempt == 2 ? nack(1h) : nack(2h); }, 1);
+  CHECK(found(queue, id).retries == 2);
+  test::rewind(queue.base, 2h);
+  CHECK(run_until(
+            queue, [](const Message& message) { return message.attempt == 3; }, 1)
+            .acked == 1);
+  CHECK(queue.empty());
+}
+
+TEST_CASE("backoff: the consumer's function gets the attempt, and its wait is kept") {
+  Queue queue;
+  const std::string id = queue.send("x", retrying(3));
+  std::mutex mutex;
+  std::vector<int> asked;
+  ConsumerOptions options = quick();
+  options.backoff = [&](int attempt) {
+    const std::lock_guard lock(mutex);
+    asked.push_back(attempt);
+    return std::chrono::hours(attempt);
+  };
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    run_until(
+        queue, [](const Message&) { return nack("no"); }, 1, options);
+    const auto wait = *found(queue, id).at - queue.inspector.counts().now;
+    CHECK(wait <= std::chrono::hours(attempt));
+    CHECK(wait > std::chrono::hours(attempt) - 30min);
+    test::rewind(queue.base, std::chrono::hours(attempt) + 1min);
+  }
+  CHECK(asked == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("backoff: one that throws, or answers nonsense, costs no message") {
+  const Backoff bad[] = {
+      [](int) -> milliseconds { throw std::runtime_error("no idea"); },
+      [](int) -> milliseconds { throw 42; },
+      [](int) { return milliseconds(-5); },
+      [](int) { return milliseconds::min(); },
+  };
+  for (const Backoff& backoff : bad) {
+    Queue queue;
+    queue.send("x");
+    ConsumerOptions options = quick();
+    options.backoff = backoff;
+    Ledger ledger;
+    const auto consumer =
+        queue.consumer(ledger.watch([](const Message& message) { return message.attempt == 2; }), options);
+    consumer->start();
+    CHECK(eventually([&] { return queue.empty(); }, kPatience));
+    CHECK(consumer->stop());
+    CHECK(ledger.attempts("x") == std::vector<int>{1, 2});
+  }
+}
+
+TEST_CASE("backoff: the longest there is keeps the message") {
+  Queue queue;
+  const std::string by_function = queue.send("function");
+  const std::string by_verdict = queue.send("verdict");
+  SendOptions mortal;
+  mortal.ttl = 1h;
+  const std::string snoozed = queue.send("snoozed", mortal);
+  ConsumerOptions options = quick();
+  options.backoff = [](int) { return milliseconds::max(); };
+  run_until(
+      queue,
+      [](const Message& message) {
+        if (message.payload == "snoozed") return snooze(milliseconds::max());
+        return message.payload == "verdict" ? nack(milliseconds::max(), "no") : nack("no");
+      },
+      3, options);
+  CHECK(found(queue, by_function).state == State::unack);
+  CHECK(found(queue, by_verdict).state == State::unack);
+  CHECK(found(queue, snoozed).state == State::pending);
+}
+
+TEST_CASE("reject: dead at once, with its reason, whatever retries are left") {
+  Queue queue;
+  const std::string id = queue.send("x", retrying(5));
+  const ConsumerStats stats = run_until(
+      queue, [](const Message&) { return reject("no such order"); }, 1);
+  CHECK(stats.nacked == 1);
+  const MessageInfo dead = found(queue, id);
+  CHECK(dead.state == State::dead);
+  CHECK(dead.reason == "no such order");
+  CHECK(dead.deliveries == 1);
+  CHECK(!dead.retries);
+}
+
+TEST_CASE("snooze: later again, as if it had not been delivered") {
+  Queue queue;
+  const std::string id = queue.send("x", retrying(2));
+  const ConsumerStats stats = run_until(
+      queue, [](const Message&) { return snooze(3h); }, 1);
+  CHECK(stats.snoozed == 1);
+  for (int round = 0; round < 3; ++round) {
+    const MessageInfo later = found(queue, id);
+    CHECK(later.state == State::pending);
+    CHECK(later.retries == 2);
+    CHECK(*later.at > queue.inspector.counts().now + 2h);
+    test::rewind(queue.base, 4h);
+    run_until(
+        queue, [](const Message& message) { return message.attempt == 1 ? snooze(3h) : reject("counted"); }, 1);
+  }
+  test::rewind(queue.base, 4h);
+  CHECK(run_until(
+            queue, [](const Message& message) { return message.attempt == 1; }, 1)
+            .acked == 1);
+  CHECK(queue.empty());
+}
+
+TEST_CASE("snooze: for no time at all comes at once; after a failure its count stays") {
+  Queue queue;
+  const std::string id = queue.send("x", retrying(1));
+  int calls = 0;
+  run_until(
+      queue,
+      [&](const Message& message) {
+        ++calls;  // one hand: no lock
+        if (message.attempt == 1) return nack(0ms, "first");
+        return calls < 5 ? snooze(0ms) : reject("attempt " + std::to_string(message.attempt));
+      },
+      5);
+  CHECK(found(queue, id).reason == "attempt 2");
+}
+
+TEST_CASE("a handler that throws is a nack with its text; one that throws something else, too") {
+  struct Row {
+    Handler handler;
+    std::string reason;
+  };
+  const std::string long_text(3000, 'r');
+  const Row rows[] = {
+      {[](const Message&) -> Verdict { throw std::runtime_error("card refused"); }, "card refused"},
+      {[&](const Message&) -> Verdict { throw std::logic_error(long_text); }, std::string(1024, 'r')},
+      {[](const Message&) -> Verdict { throw std::string("a string"); }, "std::exception"},
+      {[](const Message&) -> Verdict { throw 42; }, "std::exception"},
+      {[](const Message&) -> Verdict { return false; }, ""},
+      {[&](const Message&) { return reject(long_text); }, std::string(1024, 'r')},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.reason);
+    Queue queue;
+    const std::string id = queue.send("x", retrying(0));
+    CHECK(run_until(queue, row.handler, 1).nacked == 1);
+    const MessageInfo dead = found(queue, id);
+    CHECK(dead.state == State::dead);
+    CHECK(dead.reason.find(row.reason) != std::string::npos);
+    CHECK(dead.reason.size() <= 1024);
+  }
+}
+
+TEST_CASE("a reason keeps bytes of every value") {
+  Queue queue;
+  std::string reason;
+  for (int byte = 0; byte < 256; ++byte) reason += static_cast<char>(byte);
+  const std::string id = queue.send("x");
+  run_until(
+      queue, [&](const Message&) { return reject(reason); }, 1);
+  CHECK(found(queue, id).reason == reason);
+}
+
+TEST_CASE("dead letters: with no retention there are none, and nothing stays") {
+  Queue queue;
+  queue.send("rejected");
+  queue.send("out of retries", retrying(0));
+  ConsumerOptions options = quick();
+  options.dead_retention = 0ms;
+  Ledger ledger;
+  const auto consumer = queue.consumer(
+      ledger.watch([](const Message& message) { return message.payload == "rejected" ? reject() : nack(); }), options);
+  consumer->start();
+  CHECK(ledger.settles(2));
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(queue.inspector.counts().totals.dead == 2);
+}
+
+TEST_CASE("dead letters: are kept for dead_retention, also after a TTL's end, and then no trace of them") {
+  Queue queue;
+  SendOptions mortal;
+  mortal.ttl = 1h;
+  const std::string id = queue.send("rejected", mortal);
+  const std::string other = queue.send("nacked", [&] {
+    SendOptions options = mortal;
+    options.retries = 0;
+    return options;
+  }());
+  const auto handler = [](const Message& message) { return message.payload == "rejected" ? reject("no") : nack("no"); };
+  run_until(queue, handler, 2);
+  for (const std::string& one : {id, other}) {
+    CHECK(test::redis().cmd({"PTTL", queue.base + ":msg:" + one}) == -1);
+  }
+  test::rewind(queue.base, 6 * 24h);
+  queue.send("next");
+  run_until(
+      queue, [](const Message&) { return true; }, 1);
+  CHECK(queue.inspector.counts().dead == 2);
+  test::rewind(queue.base, 2 * 24h);
+  const auto consumer = queue.consumer(handler);
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+}
+
+TEST_CASE("dead letters: no more than dead_limit stay, the newest, and the trim is logged") {
+  Queue queue;
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 450; ++i) payloads.push_back(std::to_string(i));
+  queue.producer.send_batch(payloads);
+  run_until(
+      queue, [](const Message&) { return reject("no"); }, payloads.size());
+  CHECK(queue.inspector.counts().dead == 450);
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  ConsumerOptions options = quick();
+  options.dead_limit = 3;
+  options.logger = [&](Severity, const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+  };
+  const auto consumer = queue.consumer([](const Message&) { return true; }, options);
+  consumer->start();
+  CHECK(eventually([&] { return queue.inspector.counts().dead == 3 && queue.inspector.counts().garbage == 0; },
+                   kPatience));
+  CHECK(consumer->stop());
+  std::vector<std::string> left;
+  for (const MessageInfo& one : queue.inspector.list(State::dead)) left.push_back(one.payload);
+  CHECK(left == std::vector<std::string>{"447", "448", "449"});
+  CHECK(std::any_of(lines.begin(), lines.end(),
+                    [](const auto& line) { return line.find("trimmed") != std::string::npos; }));
+}
+
+TEST_CASE("a TTL that ended: not delivered, counted as expired, and no trace of it") {
+  Queue queue;
+  SendOptions mortal;
+  mortal.ttl = 1ms;
+  const std::string id = queue.send("too late", mortal);
+  mortal.delay = 1h;
+  queue.send("pending", mortal);
+  queue.send("in time");
+  test::redis().cmd({"DEL", queue.base + ":msg:" + queue.inspector.list(State::pending).messages.at(0).id});
+  REQUIRE(eventually([&] { return test::redis().cmd({"EXISTS", queue.base + ":msg:" + id}) == 0; }, kPatience));
+  test::rewind(queue.base, 2h);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(ledger.payloads() == std::vector<std::string>{"in time"});
+  CHECK(consumer->stats().expired == 2);
+  CHECK(queue.inspector.counts().totals.expired == 2);
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,283 @@
+// Promises that need more than one of Producer, Consumer and Inspector to be seen.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+using test::redis;
+
+constexpr char kId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+
+SendOptions named(const std::string& id, milliseconds delay = 0ms) {
+  SendOptions options;
+  options.id = id;
+  options.delay = delay;
+  return options;
+}
+
+// A message whose handler hung until its lease had ended, and which is now in retry or dead; nobody else takes it.
+struct Late {
+  explicit Late(int retries, Verdict verdict = ack()) {
+    ConsumerOptions options = quick();
+    options.lease = 100ms;
+    options.processing_timeout = 30ms;
+    SendOptions sending;
+    sending.retries = retries;
+    id = queue.send("x", sending);
+    consumer = queue.consumer(ledger.watch([this, verdict](const Message&) {
+      gate.pass();
+      return verdict;
+    }),
+                              options);
+    consumer->start();
+    REQUIRE(ledger.reaches(1));
+    queue.inspector.pause();
+    const State expected = retries == 0 ? State::dead : State::retry;
+    REQUIRE(eventually([&] { return queue.state(id) == expected; }, kPatience));
+  }
+
+  // The handler ends after all; waits until it is told how that went.
+  ConsumerStats end() {
+    gate.open();
+    REQUIRE(eventually([&] { return consumer->stats().acked + consumer->stats().stale == 1; }, kPatience));
+    queue.inspector.resume();
+    return consumer->stats();
+  }
+
+  Queue queue;
+  Ledger ledger;
+  Gate gate;
+  std::string id;
+  test::ConsumerPtr consumer;
+};
+
+TEST_CASE("late ack: settles a message in retry or dead, for the work was done") {
+  for (const int retries : {3, 0}) {
+    CAPTURE(retries);
+    Late late(retries);
+    CHECK(late.end().acked == 1);
+    CHECK(eventually([&] { return late.queue.empty(); }, kPatience));
+    CHECK(late.ledger.size() == 1);
+  }
+}
+
+TEST_CASE("late nack: changes nothing") {
+  Late late(0, nack("too late"));
+  CHECK(late.end().stale == 1);
+  CHECK(late.queue.inspector.find(late.id)->reason == "lease ended 1 time");
+}
+
+TEST_CASE("late ack: of a message that was rescheduled, redriven, cancelled or sent anew since is stale") {
+  {
+    Late late(3);
+    RescheduleOptions when;
+    when.delay = 1h;
+    REQUIRE(late.queue.producer.reschedule(late.id, when) == Moved::moved);
+    CHECK(late.end().stale == 1);
+    CHECK(late.queue.state(late.id) == State::pending);
+  }
+  {
+    Late late(0);
+    REQUIRE(late.queue.inspector.redrive(late.id) == Redriven::redriven);
+    late.gate.open();
+    CHECK(eventually([&] { return late.consumer->stats().stale == 1; }, kPatience));
+    CHECK(late.queue.state(late.id) == State::ready);
+  }
+  {
+    Late late(3);
+    REQUIRE(late.queue.producer.cancel(late.id) == State::retry);
+    REQUIRE(late.queue.producer.send("next life", named(late.id, 1h)).created);
+    CHECK(late.end().stale == 1);
+    CHECK(late.queue.inspector.find(late.id)->payload == "next life");
+  }
+}
+
+TEST_CASE("lists are hints: a message cancelled and sent again, over and over, is delivered once") {
+  Queue queue;
+  for (int life = 0; life < 20; ++life) {
+    REQUIRE(queue.producer.send("life " + std::to_string(life), named(kId)).created);
+    if (life < 19) REQUIRE(queue.producer.cancel(kId) == State::ready);
+  }
+  CHECK(queue.inspector.counts().ready == 20);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(4));
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(ledger.payloads() == std::vector<std::string>{"life 19"});
+}
+
+TEST_CASE("lists are hints: what was rescheduled out of ready is not delivered before its new time") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  RescheduleOptions when;
+  when.delay = 1h;
+  REQUIRE(queue.producer.reschedule(id, when) == Moved::moved);
+  queue.send("after it in the list");
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  CHECK(eventually([&] { return queue.inspector.counts().totals.acked == 1; }, kPatience));
+  CHECK(queue.inspector.counts().ready == 0);
+  CHECK(queue.state(id) == State::pending);
+  test::rewind(queue.base, 2h);
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(ledger.size() == 2);
+}
+
+TEST_CASE("redrive: a dead message has its retries again, and is dead again after them") {
+  Queue queue;
+  SendOptions once;
+  once.retries = 0;
+  const std::string id = queue.send("x", once);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack("no"); }));
+  consumer->start();
+  REQUIRE(eventually([&] { return queue.state(id) == State::dead; }, kPatience));
+  REQUIRE(queue.inspector.redrive(id, {2}) == Redriven::redriven);
+  CHECK(eventually([&] { return ledger.size() == 4 && queue.state(id) == State::dead; }, kPatience));
+  CHECK(ledger.attempts("x") == std::vector<int>{1, 1, 2, 3});
+}
+
+TEST_CASE("send again after an ack: a new life") {
+  Queue queue;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  for (std::size_t life = 1; life <= 3; ++life) {
+    CHECK(queue.producer.send("x", named(kId)).created);
+    CHECK(eventually([&] { return queue.empty(); }, kPatience));
+    CHECK(ledger.size() == life);
+  }
+}
+
+TEST_CASE("a TTL: a snooze moves it along") {
+  Queue queue;
+  SendOptions mortal;
+  mortal.ttl = 10min;
+  const std::string id = queue.send("x", mortal);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message&) { return snooze(2h); }));
+  consumer->start();
+  REQUIRE(ledger.settles(1));
+  REQUIRE(consumer->stop());
+  const long long left = redis().cmd({"PTTL", queue.base + ":msg:" + id}).integer;
+  CHECK(left > 125 * 60'000);
+  CHECK(left <= 130 * 60'000);
+}
+
+TEST_CASE("idle consumers are woken: what is due now is handled long before the next look") {
+  Queue queue;
+  queue.producer.send("later", named(kId, 1h));
+  ConsumerOptions options = quick(2);
+  options.poll_interval = 10min;
+  Ledger ledger;
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message& m) { return m.payload == "bad" ? reject() : ack(); }), options);
+  consumer->start();
+  const auto handled = [&](std::size_t count) { return ledger.settles(count) && queue.inspector.counts().unack == 0; };
+  queue.send("now");
+  CHECK(handled(1));
+  const std::string bad = queue.send("bad");
+  CHECK(handled(2));
+  REQUIRE(eventually([&] { return queue.state(bad) == State::dead; }, kPatience));
+  CHECK(queue.inspector.redrive(bad) == Redriven::redriven);
+  CHECK(handled(3));
+  CHECK(queue.inspector.release(kId) == Released::released);
+  CHECK(handled(4));
+  queue.producer.send("later", named(kId, 1h));
+  CHECK(queue.producer.reschedule(kId, {}) == Moved::moved);
+  CHECK(handled(5));
+  queue.inspector.pause();
+  queue.send("paused");
+  queue.inspector.resume();
+  CHECK(handled(6));
+}
+
+TEST_CASE("idle consumers: a wake-up that got lost costs no more than poll_interval") {
+  Queue queue;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  for (std::size_t round = 1; round <= 5; ++round) {
+    // As a Go worker sends it: no wake-up at all.
+    const std::string id = "0197f3a4-5b6c-4d8e-9f01-23456789000" + std::to_string(round);
+    redis().cmd({"SET", queue.base + ":msg:" + id, "x"});
+    redis().cmd({"HSET", queue.base + ":retry:cnt", id, "3"});
+    redis().cmd({"ZADD", queue.base + ":pending", "1000000000", id});
+    CHECK(ledger.settles(round));
+  }
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+}
+
+TEST_CASE("QueueOptions: bodies_under_dp puts bodies, and only them, where the Go library has them") {
+  const std::string name = test::fresh_queue();
+  ProducerOptions producing;
+  producing.queue.prefix = "mine";
+  producing.queue.bodies_under_dp = true;
+  ConsumerOptions consuming = quick();
+  consuming.queue = producing.queue;
+  Producer producer(test::server().url(), name, producing);
+  const std::string id = producer.send("x").id;
+  CHECK(redis().cmd({"GET", "dp:" + name + ":msg:" + id}) == "x");
+  CHECK(test::snapshot("dp:" + name).size() == 1);
+  CHECK(test::snapshot("mine:" + name).count("ready") == 1);
+  Ledger ledger;
+  Consumer consumer(test::server().url(), name, ledger.watch(), consuming);
+  consumer.start();
+  CHECK(eventually([&] { return test::snapshot("dp:" + name).empty(); }, kPatience));
+  CHECK(ledger.payloads() == std::vector<std::string>{"x"});
+}
+
+TEST_CASE("QueueOptions: remove_from_lists takes what is cancelled or rescheduled out of the list") {
+  Queue queue;
+  ProducerOptions options;
+  options.queue.remove_from_lists = true;
+  Producer producer(queue.url, queue.name, options);
+  const std::vector<Sent> sent = producer.send_batch(std::vector<std::string>(3, "x"));
+  CHECK(producer.cancel(sent[0].id) == State::ready);
+  RescheduleOptions when;
+  when.delay = 1h;
+  CHECK(producer.reschedule(sent[1].id, when) == Moved::moved);
+  CHECK(redis().cmd({"LRANGE", queue.base + ":ready", "0", "-1"}) == std::vector<std::string>{sent[2].id});
+}
+
+TEST_CASE("ConnectionOptions: the client's name and the database are those asked for") {
+  Queue queue;
+  queue.send("x");
+  CHECK(redis().cmd({"CLIENT", "LIST"}).text.find(" name=delayqueue ") != std::string::npos);
+  Producer elsewhere(queue.url + "?db=5", queue.name);
+  const std::string id = elsewhere.send("five").id;
+  CHECK(queue.inspector.counts().ready == 1);
+  test::Redis client;
+  REQUIRE(client.cmd({"SELECT", "5"}) == "OK");
+  CHECK(client.cmd({"GET", queue.base + ":msg:" + id}) == "five");
+}
+
+TEST_CASE("embedded: a queue with no set-up at all") {
+  const std::string name = test::fresh_queue();
+  Producer producer("embedded:", name);
+  Inspector inspector("embedded:", name);
+  Ledger ledger;
+  Consumer consumer("embedded:", name, ledger.watch(), quick());
+  consumer.start();
+  producer.send("hello");
+  CHECK(eventually([&] { return inspector.counts().totals.acked == 1; }, kPatience));
+  CHECK(ledger.payloads() == std::vector<std::string>{"hello"});
+}
+
+}  // namespace
+}  // namespace delayqueue

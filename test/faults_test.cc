@@ -1,0 +1,290 @@
+// Processes that die: workers, and Redis under them.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+using test::Redis;
+
+// A worker_program, and what it has said so far.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> words) {
+    int output[2];
+    REQUIRE(::pipe2(output, O_CLOEXEC) == 0);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
+    words.insert(words.begin(), std::string(DELAYQUEUE_BIN_DIR) + "/worker_program");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const int failed = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(output[1]);
+    output_ = output[0];
+    REQUIRE_MESSAGE(failed == 0, words[0]);
+    reader_ = std::thread([this] { read(); });
+  }
+
+  ~Process() {
+    kill(SIGKILL);
+    wait();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void kill(int signal) {
+    if (pid_ > 0) ::kill(pid_, signal);
+  }
+
+  // Until it has ended and all it said is here: its exit code, or minus the signal that ended it.
+  int wait() {
+    if (pid_ > 0) {
+      int status = 0;
+      ::waitpid(pid_, &status, 0);
+      pid_ = -1;
+      reader_.join();
+      ::close(output_);
+      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    }
+    return code_;
+  }
+
+  // The lines that begin with a word: what follows it.
+  std::vector<std::string> said(const std::string& word) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> result;
+    std::istringstream lines(text_.substr(0, text_.rfind('\n') + 1));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind(word + " ", 0) == 0) result.push_back(line.substr(word.size() + 1));
+      if (line == word) result.emplace_back();
+    }
+    return result;
+  }
+
+ private:
+  void read() {
+    char bytes[4096];
+    for (ssize_t size = 0; (size = ::read(output_, bytes, sizeof bytes)) > 0;) {
+      const std::lock_guard lock(mutex_);
+      text_.append(bytes, static_cast<std::size_t>(size));
+    }
+  }
+
+  pid_t pid_ = -1;
+  int output_ = -1;
+  int code_ = 0;
+  mutable std::mutex mutex_;  // guards text_
+  std::string text_;
+  std::thread reader_;
+};
+
+std::vector<std::string> worker(const Queue& queue, int concurrency, const std::string& lease_ms = "30000") {
+  return {"consume", queue.url, queue.name, std::to_string(concurrency), lease_ms};
+}
+
+// The ids of "begin" lines.
+std::set<std::string> begun(const Process& process) {
+  std::set<std::string> ids;
+  for (const std::string& line : process.said("begin")) ids.insert(line.substr(0, 36));
+  return ids;
+}
+
+std::vector<std::string> words(std::size_t count, const std::string& word) {
+  return std::vector<std::string>(count, word);
+}
+
+TEST_CASE("kill -9 of a worker: what it had in hand and in its buffer is delivered again after the lease") {
+  Queue queue;
+  std::set<std::string> all;
+  const auto send = [&](const std::vector<std::string>& payloads) {
+    for (const Sent& sent : queue.producer.send_batch(payloads)) all.insert(sent.id);
+  };
+  send(words(3000, "quick"));  // teaches it to hold many
+  send(words(2, "hang"));
+  send(words(3000, "behind"));
+  Process process(worker(queue, 2));
+  REQUIRE(eventually([&] { return process.said("begin").size() - process.said("end").size() == 2; }, kPatience));
+  REQUIRE(
+      eventually([&] { return queue.inspector.counts().totals.acked + 2 == process.said("begin").size(); }, kPatience));
+  const std::uint64_t held = queue.inspector.counts().unack;
+  CHECK(held > 2);
+  process.kill(SIGKILL);
+  CHECK(process.wait() == -SIGKILL);
+
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(4));
+  consumer->start();
+  const std::uint64_t left = queue.inspector.counts().totals.acked;
+  REQUIRE(ledger.reaches(6002 - static_cast<std::size_t>(left) - static_cast<std::size_t>(held)));
+  CHECK(queue.inspector.counts().unack >= held);  // their leases have not ended
+  CHECK(consumer->stop(kPatience));
+  test::rewind(queue.base, 1h);
+  const auto next = queue.consumer(ledger.watch(), quick(4));
+  next->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(next->stop());
+
+  std::set<std::string> seen = begun(process);
+  for (const Ledger::Entry& entry : ledger.entries()) seen.insert(entry.message.id);
+  CHECK((seen == all));
+  const Totals totals = queue.inspector.counts().totals;
+  CHECK(totals.acked == 6002);
+  CHECK(totals.retried == held);
+  CHECK(totals.dead == 0);
+}
+
+TEST_CASE("SIGTERM: what runs is finished, what does not is back at once") {
+  Queue queue;
+  queue.producer.send_batch(words(2000, "quick"));
+  queue.producer.send_batch(words(3, "slow"));
+  queue.producer.send_batch(words(2000, "slow"));
+  Process process(worker(queue, 3));
+  REQUIRE(eventually([&] { return process.said("begin").size() - process.said("end").size() == 3; }, kPatience));
+  process.kill(SIGTERM);
+  CHECK(process.wait() == 0);
+  CHECK(process.said("stopped") == std::vector<std::string>{"1"});
+  CHECK(process.said("begin").size() == process.said("end").size());
+  const Counts counts = queue.inspector.counts();
+  CHECK(counts.unack == 0);
+  CHECK(counts.retry == 0);
+  CHECK(counts.totals.retried == 0);
+  CHECK(counts.totals.acked == process.said("end").size());
+  CHECK(counts.ready == 4003 - counts.totals.acked);
+}
+
+TEST_CASE("a message that kills its worker each time ends in dead with its reason; its neighbours live on") {
+  for (const int concurrency : {1, 3}) {
+    CAPTURE(concurrency);
+    Queue queue;
+    std::size_t neighbours = 0;
+    const auto send = [&](std::size_t count) {
+      queue.producer.send_batch(words(count, "neighbour"));
+      neighbours += count;
+    };
+    send(50);
+    const std::string poison = queue.send("die");
+    int deaths = 0;
+    for (int round = 0; round < 20 && queue.state(poison) != State::dead; ++round) {
+      send(50);
+      Process process(worker(queue, concurrency));
+      const auto settled = [&] {
+        const State state = queue.state(poison);
+        return state == State::dead || begun(process).count(poison) == 1;
+      };
+      REQUIRE(eventually(settled, kPatience));
+      if (queue.state(poison) == State::dead) break;
+      CHECK(process.wait() == -SIGKILL);
+      ++deaths;
+      test::rewind(queue.base, 1h);
+    }
+    CHECK(deaths == 4);  // once, and 3 retries
+    const auto dead = queue.inspector.find(poison);
+    REQUIRE(dead);
+    CHECK(dead->state == State::dead);
+    CHECK(dead->reason == "lease ended 4 times");
+    CHECK(dead->deliveries == 4);
+    CHECK(dead->payload == "die");
+    test::rewind(queue.base, 1h);
+    Ledger ledger;
+    const auto consumer = queue.consumer(ledger.watch());
+    consumer->start();
+    const auto buried = queue.inspector.counts().dead - 1;
+    CHECK(eventually([&] { return queue.inspector.counts().totals.acked == neighbours - buried; }, kPatience));
+    // What ran in the other hands of the same process each time shares its fate; what waited in line never does.
+    CHECK(buried <= static_cast<std::uint64_t>(concurrency) - 1);
+    CHECK(queue.inspector.counts().dead == buried + 1);
+    CHECK(consumer->stop());
+  }
+}
+
+TEST_CASE("kill -9 again and again: every message is handled at least once, none is lost") {
+  Queue queue;
+  SendOptions patient;
+  patient.retries = 1000;
+  std::set<std::string> all;
+  for (const Sent& sent : queue.producer.send_batch(words(4000, "quick"), patient)) all.insert(sent.id);
+  std::set<std::string> seen;
+  for (int round = 0; round < 6; ++round) {
+    Process one(worker(queue, 2)), two(worker(queue, 2));
+    const std::size_t goal = 50 * static_cast<std::size_t>(round + 1);
+    const auto far_enough = [&] {
+      const bool all_done = queue.inspector.counts().totals.acked == 4000;
+      return all_done || one.said("begin").size() + two.said("begin").size() > goal;
+    };
+    CHECK(eventually(far_enough, kPatience));
+    one.kill(SIGKILL);
+    two.kill(SIGKILL);
+    one.wait();
+    two.wait();
+    for (const Process* process : {&one, &two}) seen.merge(begun(*process));
+    test::rewind(queue.base, 1h);
+  }
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(4));
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  for (const Ledger::Entry& entry : ledger.entries()) seen.insert(entry.message.id);
+  CHECK((seen == all));
+  const Totals totals = queue.inspector.counts().totals;
+  CHECK(totals.acked == 4000);
+  CHECK(totals.dead == 0);
+}
+
+TEST_CASE("Redis killed and restarted under a producer and two workers: all carry on, no acknowledged send is lost") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis client(own.socket());
+  Process one(worker(queue, 2, "2000")), two(worker(queue, 2, "2000"));
+  Process producer({"produce", queue.url, queue.name, "2000"});
+  for (const std::size_t goal : {300U, 800U, 1300U}) {
+    REQUIRE(eventually([&] { return producer.said("sent").size() > goal; }, kPatience));
+    goal == 800 ? own.stop() : own.kill();
+    const std::size_t before = producer.said("sent").size();
+    own.restart();
+    CHECK(eventually([&] { return producer.said("sent").size() > before + 5; }, kPatience));
+  }
+  CHECK(producer.wait() == 0);
+  CHECK(producer.said("done").size() == 1);
+  CHECK(eventually([&] { return queue.empty(client); }, kPatience));
+  for (Process* process : {&one, &two}) {
+    process->kill(SIGTERM);
+    CHECK(process->wait() == 0);
+  }
+  std::set<std::string> handled = begun(one);
+  handled.merge(begun(two));
+  const std::vector<std::string> sent = producer.said("sent");
+  CHECK(sent.size() == 2000);
+  CHECK(std::all_of(sent.begin(), sent.end(), [&](const std::string& id) { return handled.count(id) == 1; }));
+  CHECK(handled.size() == 2000);  // a send that was repeated made no second message
+  CHECK(queue.inspector.counts().totals.dead == 0);
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,167 @@
+// Listing: pages, their order, and walks over thousands.
+#include <delayqueue/inspector.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+
+std::vector<std::string> numbers(std::size_t count) {
+  std::vector<std::string> payloads;
+  for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
+  return payloads;
+}
+
+struct Walk {
+  std::vector<std::string> payloads;
+  std::vector<std::size_t> sizes;
+};
+
+Walk walk(Queue& queue, State state, std::size_t limit) {
+  Walk result;
+  ListOptions options;
+  options.limit = limit;
+  for (int pages = 0; pages < 10'000; ++pages) {
+    const MessagePage page = queue.inspector.list(state, options);
+    for (const MessageInfo& one : page) result.payloads.push_back(one.payload);
+    result.sizes.push_back(page.size());
+    if (page.next.empty()) return result;
+    options.cursor = page.next;
+  }
+  FAIL("the walk never ends");
+  return result;
+}
+
+TEST_CASE("list: an empty state is one empty page") {
+  Queue queue;
+  for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
+    const MessagePage page = queue.inspector.list(state);
+    CHECK(page.empty());
+    CHECK(page.next.empty());
+  }
+}
+
+TEST_CASE("list: 2,500 dead letters, each once, the oldest first, whatever the size of a page") {
+  Queue queue;
+  const std::vector<std::string> payloads = numbers(2500);
+  queue.producer.send_batch(payloads);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message&) { return reject("no"); }));
+  consumer->start();
+  REQUIRE(ledger.settles(2500));
+  REQUIRE(consumer->stop());
+  for (const std::size_t limit : {1000U, 999U, 250U, 201U, 200U, 199U, 64U}) {
+    CAPTURE(limit);
+    const Walk seen = walk(queue, State::dead, limit);
+    CHECK(seen.payloads.size() == 2500);
+    const std::set<std::string> different(seen.payloads.begin(), seen.payloads.end());
+    CHECK(different.size() == 2500);
+    CHECK(std::all_of(seen.sizes.begin(), seen.sizes.end() - 1, [&](std::size_t size) { return size == limit; }));
+  }
+  const MessagePage first = queue.inspector.list(State::dead);
+  CHECK(first.size() == 20);
+  CHECK(std::is_sorted(first.begin(), first.end(), [](const auto& a, const auto& b) { return a.at < b.at; }));
+}
+
+TEST_CASE("list: 2,500 ready ones in the order of their turn, without hints that do not count") {
+  Queue queue;
+  const std::vector<Sent> sent = queue.producer.send_batch(numbers(2500));
+  std::vector<std::string> expected;
+  RescheduleOptions when;
+  when.delay = 1h;
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    if (i >= 600 && i < 1300) {  // several pages of nothing but hints
+      CHECK(queue.producer.reschedule(sent[i].id, when) == Moved::moved);
+    } else if (i % 3 == 0) {
+      CHECK(queue.producer.cancel(sent[i].id) == State::ready);
+    } else {
+      expected.push_back(std::to_string(i));
+    }
+  }
+  CHECK(queue.inspector.counts().ready == 2500);  // an upper bound
+  for (const std::size_t limit : {1000U, 200U, 37U}) {
+    CAPTURE(limit);
+    const Walk seen = walk(queue, State::ready, limit);
+    CHECK((seen.payloads == expected));
+  }
+  CHECK(walk(queue, State::pending, 1000).payloads.size() == 700);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  REQUIRE(ledger.settles(expected.size()));
+  CHECK((ledger.payloads() == expected));
+}
+
+TEST_CASE("list: pending by due time, unack by the end of lease or backoff") {
+  Queue queue;
+  for (const int hours : {3, 1, 2}) {
+    SendOptions options;
+    options.delay = std::chrono::hours(hours);
+    queue.send(std::to_string(hours), options);
+  }
+  CHECK(walk(queue, State::pending, 2).payloads == std::vector<std::string>{"1", "2", "3"});
+  Queue other;
+  other.producer.send_batch(numbers(5));
+  Ledger ledger;
+  const auto consumer = other.consumer(ledger.watch(
+      [](const Message& message) { return nack(std::chrono::hours(9 - std::stoi(message.payload)), "r"); }));
+  consumer->start();
+  REQUIRE(ledger.settles(5));
+  REQUIRE(consumer->stop());
+  CHECK(walk(other, State::unack, 2).payloads == std::vector<std::string>{"4", "3", "2", "1", "0"});
+  for (const MessageInfo& one : other.inspector.list(State::unack)) {
+    CHECK(!one.held);
+    CHECK(one.reason == "r");
+    CHECK(one.deliveries == 1);
+  }
+}
+
+TEST_CASE("list: brings as much of each payload as asked for, and its whole size") {
+  Queue queue;
+  queue.send(std::string(100'000, 'x'));
+  ListOptions options;
+  for (const std::size_t bytes : {0U, 1U, 64U, 100'000U, 200'000U}) {
+    options.payload = bytes;
+    const MessagePage page = queue.inspector.list(State::ready, options);
+    REQUIRE(page.size() == 1);
+    CHECK(page.messages[0].payload.size() == std::min<std::size_t>(bytes, 100'000));
+    CHECK(page.messages[0].size == 100'000);
+  }
+  CHECK(queue.inspector.list(State::ready).messages[0].payload.size() == 64);
+}
+
+TEST_CASE("list: a body that is gone is shown without size") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  queue.send("");
+  test::redis().cmd({"DEL", queue.base + ":msg:" + id});
+  const MessagePage page = queue.inspector.list(State::ready);
+  REQUIRE(page.size() == 2);
+  CHECK(!page.messages[0].size);
+  CHECK(page.messages[1].size == 0);
+}
+
+TEST_CASE("list: a cursor past the end is an empty last page") {
+  Queue queue;
+  queue.send("x");
+  ListOptions options;
+  options.cursor = "1000";
+  const MessagePage page = queue.inspector.list(State::ready, options);
+  CHECK(page.empty());
+  CHECK(page.next.empty());
+}
+
+}  // namespace
+}  // namespace delayqueue

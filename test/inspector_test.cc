@@ -1,0 +1,351 @@
+#include <delayqueue/inspector.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::system_clock;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+using test::redis;
+using test::thrown;
+
+constexpr char kId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+SendOptions delayed(milliseconds delay) {
+  SendOptions options;
+  options.delay = delay;
+  return options;
+}
+
+// So many dead letters; payloads "0", "1" ... in the order of their deaths.
+std::vector<std::string> bury(Queue& queue, std::size_t count) {
+  std::vector<std::string> payloads, ids;
+  for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
+  for (const Sent& sent : queue.producer.send_batch(payloads)) ids.push_back(sent.id);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message&) { return reject("no such order"); }));
+  consumer->start();
+  REQUIRE(ledger.settles(count));
+  REQUIRE(consumer->stop());
+  return ids;
+}
+
+TEST_CASE("Inspector: what makes no sense is refused by field and value") {
+  Queue queue;
+  Inspector& look = queue.inspector;
+  const auto listing = [&](std::size_t limit, const std::string& cursor) {
+    ListOptions options;
+    options.limit = limit;
+    options.cursor = cursor;
+    look.list(State::dead, options);
+  };
+  PurgeOptions old;
+  old.older_than = 1h;
+  PurgeOptions negative;
+  negative.older_than = -1ms;
+  const std::pair<std::function<void()>, std::string> rows[] = {
+      {[&] { listing(0, ""); }, "limit: 0"},
+      {[&] { listing(1001, ""); }, "limit: 1001"},
+      {[&] { listing(20, "x"); }, "cursor: \"x\""},
+      {[&] { listing(20, "-5"); }, "cursor: \"-5\""},
+      {[&] { listing(20, "12 "); }, "cursor: \"12 \""},
+      {[&] { listing(20, "99999999999999999999"); }, "cursor: \"99999999999999999999\""},
+      {[&] { look.list(State::unknown); }, "state: unknown"},
+      {[&] { look.find("x"); }, "id: \"x\""},
+      {[&] { look.find(""); }, "id: \"\""},
+      {[&] { look.redrive("x"); }, "id: \"x\""},
+      {[&] { look.redrive(kId, {-1}); }, "retries: -1"},
+      {[&] { look.release("x"); }, "id: \"x\""},
+      {[&] { look.purge(State::unack); }, "state: unack"},
+      {[&] { look.purge(State::unknown); }, "state: unknown"},
+      {[&] { look.purge(State::ready, old); }, "older_than: "},
+      {[&] { look.purge(State::retry, old); }, "older_than: "},
+      {[&] { look.purge(State::dead, negative); }, "older_than: -1 ms"},
+      {[&] { look.pause(-1ms); }, "for: -1 ms"},
+  };
+  for (const auto& [call, expected] : rows) {
+    const std::string error = thrown(call);
+    CAPTURE(error);
+    CHECK(has(error, "invalid_argument: " + expected));
+  }
+  CHECK(queue.kept().empty());
+}
+
+TEST_CASE("counts: an empty queue is all zero, and is not made by looking") {
+  Queue queue;
+  const Counts counts = queue.inspector.counts();
+  CHECK(counts.pending + counts.ready + counts.unack + counts.retry + counts.dead + counts.garbage == 0);
+  CHECK(counts.due + counts.overdue == 0);
+  CHECK(!counts.oldest_due);
+  CHECK(!counts.oldest_lease);
+  CHECK(!counts.paused);
+  CHECK(counts.totals.sent == 0);
+  CHECK(counts.now > system_clock::time_point());
+  CHECK(queue.kept().empty());
+}
+
+TEST_CASE("counts: every state, what is due and overdue, and the oldest of each") {
+  Queue queue;
+  bury(queue, 2);
+  queue.send("late", delayed(1h));
+  test::rewind(queue.base, 2h);
+  queue.send("pending", delayed(1h));
+  for (int i = 0; i < 3; ++i) queue.send("ready");
+  Counts counts = queue.inspector.counts();
+  CHECK(counts.pending == 2);
+  CHECK(counts.due == 1);
+  CHECK(counts.ready == 3);
+  CHECK(counts.unack == 0);
+  CHECK(counts.dead == 2);
+  REQUIRE(counts.oldest_due);
+  CHECK(*counts.oldest_due < counts.now - 50min);
+  CHECK(*counts.oldest_due > counts.now - 70min);
+
+  queue.producer.cancel(queue.inspector.list(State::pending).messages.at(0).id);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack(1h, "later"); }));
+  consumer->start();
+  REQUIRE(ledger.settles(3));
+  REQUIRE(consumer->stop());
+  counts = queue.inspector.counts();
+  CHECK(counts.unack == 3);
+  CHECK(counts.overdue == 0);
+  REQUIRE(counts.oldest_lease);
+  CHECK(*counts.oldest_lease > counts.now);
+  test::rewind(queue.base, 3h);
+  counts = queue.inspector.counts();
+  CHECK(counts.overdue == 3);
+  CHECK(*counts.oldest_lease < counts.now);
+  const Totals totals = counts.totals;
+  CHECK(totals.sent == 7);
+  CHECK(totals.delivered == 5);
+  CHECK(totals.nacked == 5);
+  CHECK(totals.dead == 2);
+  CHECK(totals.cancelled == 1);
+  CHECK(totals.acked + totals.retried + totals.expired + totals.redriven + totals.purged == 0);
+}
+
+TEST_CASE("find: all there is to know, in each state") {
+  Queue queue;
+  CHECK(!queue.inspector.find(kId));
+
+  const auto before = system_clock::now();
+  const std::string pending = queue.send("later", delayed(1h));
+  const MessageInfo waits = *queue.inspector.find(pending);
+  CHECK(waits.id == pending);
+  CHECK(waits.state == State::pending);
+  CHECK(*waits.sent >= before - 1ms);
+  CHECK(*waits.sent <= system_clock::now());
+  CHECK(waits.retries == 3);
+  CHECK(waits.deliveries == 0);
+  CHECK(waits.size == 5);
+  CHECK(waits.payload == "later");
+  CHECK(!waits.held);
+
+  Gate gate;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return nack(1h, "why");
+  }));
+  consumer->start();
+  const std::string id = queue.send("x");
+  REQUIRE(ledger.reaches(1));
+  const MessageInfo held = *queue.inspector.find(id);
+  CHECK(held.state == State::unack);
+  CHECK(held.held);
+  CHECK(held.deliveries == 1);
+  CHECK(*held.at > queue.inspector.counts().now);
+  gate.open();
+  CHECK(consumer->stop());
+  const MessageInfo backoff = *queue.inspector.find(id);
+  CHECK(backoff.state == State::unack);
+  CHECK(!backoff.held);
+  CHECK(backoff.reason == "why");
+
+  const std::string dead = bury(queue, 1).front();
+  const MessageInfo buried = *queue.inspector.find(dead);
+  CHECK(buried.state == State::dead);
+  CHECK(*buried.at <= queue.inspector.counts().now);
+  CHECK(buried.reason == "no such order");
+  CHECK(!buried.retries);
+
+  const std::string upper = [&] {
+    std::string text = dead;
+    std::transform(text.begin(), text.end(), text.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
+    return text;
+  }();
+  CHECK(queue.inspector.find(upper)->id == dead);
+
+  SendOptions mine;
+  mine.id = "12345678-abcd-4ef0-8123-456789abcdef";  // no UUIDv7: it does not tell when it was made
+  queue.send("x", mine);
+  CHECK(!queue.inspector.find(mine.id)->sent);
+}
+
+TEST_CASE("find: a body that is gone has no size") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  redis().cmd({"DEL", queue.base + ":msg:" + id});
+  const auto found = queue.inspector.find(id);
+  REQUIRE(found);
+  CHECK(!found->size);
+  CHECK(found->payload.empty());
+}
+
+TEST_CASE("redrive: a dead message lives again as new; one without body says so; others are unknown") {
+  Queue queue;
+  const std::vector<std::string> ids = bury(queue, 3);
+  CHECK(queue.inspector.redrive(ids[0]) == Redriven::redriven);
+  CHECK(queue.inspector.redrive(ids[0]) == Redriven::unknown);
+  CHECK(queue.inspector.redrive(ids[1], {0}) == Redriven::redriven);
+  redis().cmd({"DEL", queue.base + ":msg:" + ids[2]});
+  CHECK(queue.inspector.redrive(ids[2]) == Redriven::no_body);
+  CHECK(queue.inspector.redrive(ids[2]) == Redriven::unknown);
+  CHECK(queue.inspector.redrive(kId) == Redriven::unknown);
+  CHECK(queue.inspector.find(ids[0])->retries == 3);
+  CHECK(queue.inspector.find(ids[1])->retries == 0);
+  CHECK(queue.inspector.find(ids[0])->reason.empty());
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  const auto entries = ledger.entries();
+  CHECK(entries.size() == 2);
+  CHECK(std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.attempt == 1; }));
+}
+
+TEST_CASE("release: what is pending or backs off goes first in line") {
+  Queue queue;
+  for (int i = 0; i < 3; ++i) queue.send("ready");
+  const std::string pending = queue.send("released", delayed(1h));
+  CHECK(queue.inspector.release(pending) == Released::released);
+  CHECK(queue.inspector.release(pending) == Released::unknown);
+  CHECK(queue.inspector.release(kId) == Released::unknown);
+  CHECK(queue.inspector.list(State::ready).messages.front().id == pending);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  REQUIRE(ledger.settles(4));
+  CHECK(ledger.payloads().front() == "released");
+}
+
+TEST_CASE("pause and resume: counted, for a time or until resumed") {
+  Queue queue;
+  queue.inspector.pause();
+  CHECK(queue.inspector.counts().paused);
+  CHECK(redis().cmd({"PTTL", queue.base + ":paused"}) == -1);
+  queue.inspector.pause(1h, "stock-taking");
+  CHECK(redis().cmd({"GET", queue.base + ":paused"}) == "stock-taking");
+  CHECK(redis().cmd({"PTTL", queue.base + ":paused"}).integer > 50 * 60'000);
+  queue.inspector.resume();
+  CHECK(!queue.inspector.counts().paused);
+  queue.inspector.resume();
+  queue.inspector.pause(5ms);
+  CHECK(eventually([&] { return !queue.inspector.counts().paused; }, kPatience));
+}
+
+TEST_CASE("queues: every queue ever used under the prefix, sorted, by its name") {
+  const std::string prefix = test::fresh_queue();
+  const auto use = [&](const std::string& name, HashTag tag) {
+    ProducerOptions options;
+    options.queue.prefix = prefix;
+    options.queue.hash_tag = tag;
+    Producer(test::server().url(), name, options).send("x");
+  };
+  use("b", HashTag::off);
+  use("a:1", HashTag::off);
+  use("c", HashTag::on);
+  use("b", HashTag::off);
+  InspectorOptions options;
+  options.queue.prefix = prefix;
+  Inspector look(test::server().url(), "b", options);
+  CHECK(look.queues() == std::vector<std::string>{"a:1", "b", "c"});
+}
+
+TEST_CASE("purge: all of a state, by age, and up to a limit; no trace is left") {
+  Queue queue;
+  bury(queue, 450);
+  PurgeOptions old;
+  old.older_than = 1h;
+  CHECK(queue.inspector.purge(State::dead, old) == 0);
+  PurgeOptions few;
+  few.limit = 7;
+  CHECK(queue.inspector.purge(State::dead, few) == 7);
+  CHECK(queue.inspector.list(State::dead).messages.front().payload == "7");  // the oldest went
+  test::rewind(queue.base, 2h);
+  const std::vector<std::string> young = bury(queue, 5);
+  CHECK(queue.inspector.purge(State::dead, old) == 443);
+  CHECK(queue.inspector.counts().dead == 5);
+  CHECK(queue.inspector.find(young[0])->state == State::dead);
+  CHECK(queue.inspector.purge(State::dead) == 5);
+  CHECK(queue.inspector.counts().totals.purged == 455);
+  CHECK(queue.inspector.purge(State::dead) == 0);
+
+  queue.producer.send_batch(std::vector<std::string>(401, "ready"));
+  queue.producer.send_batch(std::vector<std::string>(201, "pending"), delayed(1h));
+  few.limit = 201;
+  CHECK(queue.inspector.purge(State::ready, few) == 201);
+  CHECK(queue.inspector.purge(State::ready) == 200);
+  CHECK(queue.inspector.purge(State::retry) == 0);
+  CHECK(queue.inspector.purge(State::pending, old) == 0);
+  CHECK(queue.inspector.purge(State::pending) == 201);
+  CHECK(queue.empty());
+}
+
+TEST_CASE("purge: hints in a list are no messages, and what they point to stays") {
+  Queue queue;
+  const std::string moved = queue.send("moved");
+  const std::string cancelled = queue.send("cancelled");
+  queue.send("ready");
+  RescheduleOptions when;
+  when.delay = 1h;
+  CHECK(queue.producer.reschedule(moved, when) == Moved::moved);
+  CHECK(queue.producer.cancel(cancelled) == State::ready);
+  CHECK(queue.inspector.counts().ready == 3);
+  CHECK(queue.inspector.purge(State::ready) == 1);
+  CHECK(queue.inspector.counts().ready == 0);
+  CHECK(queue.state(moved) == State::pending);
+  CHECK(queue.inspector.find(moved)->payload == "moved");
+}
+
+TEST_CASE("Inspector: can be moved, and used by several threads") {
+  Queue queue;
+  queue.send("x");
+  Inspector first(queue.url, queue.name);
+  CHECK(first.counts().ready == 1);
+  Inspector second(std::move(first));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        if (second.counts().ready != 1 || second.list(State::ready).size() != 1) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,219 @@
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::thrown;
+
+constexpr char kUrl[] = "redis://127.0.0.1:1";  // never reached: what is wrong is found before anything is sent
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+template <class Options>
+struct Bad {
+  std::string field;
+  std::string value;
+  std::function<void(Options&)> set;
+};
+
+const std::vector<Bad<ConnectionOptions>> kBadConnections = {
+    {"connection.connect_timeout", "0 ms", [](auto& o) { o.connect_timeout = 0ms; }},
+    {"connection.connect_timeout", "-5 ms", [](auto& o) { o.connect_timeout = -5ms; }},
+    {"connection.command_timeout", "0 ms", [](auto& o) { o.command_timeout = 0ms; }},
+    {"connection.command_timeout", "-1 ms", [](auto& o) { o.command_timeout = -1ms; }},
+    {"connection.client_name", "two words", [](auto& o) { o.client_name = "two words"; }},
+    {"connection.client_name", "line\nfeed", [](auto& o) { o.client_name = "line\nfeed"; }},
+};
+
+template <class Options, class Make>
+void check_refused(const std::vector<Bad<Options>>& rows, Make make) {
+  for (const auto& row : rows) {
+    CAPTURE(row.field);
+    CAPTURE(row.value);
+    Options options;
+    row.set(options);
+    const std::string error = thrown([&] { make(options); });
+    CAPTURE(error);
+    CHECK(has(error, "invalid_argument: " + row.field));
+    CHECK(has(error, row.value));
+  }
+}
+
+TEST_CASE("options: a Consumer's nonsense is refused by field and value") {
+  using O = ConsumerOptions;
+  const std::vector<Bad<O>> rows = {
+      {"concurrency", "0", [](O& o) { o.concurrency = 0; }},
+      {"concurrency", "-3", [](O& o) { o.concurrency = -3; }},
+      {"lease", "0 ms", [](O& o) { o.lease = 0ms; }},
+      {"lease", "3 ms", [](O& o) { o.lease = 3ms; }},
+      {"lease", "-1000 ms", [](O& o) { o.lease = -1s; }},
+      {"poll_interval", "0 ms", [](O& o) { o.poll_interval = 0ms; }},
+      {"poll_interval", "-1 ms", [](O& o) { o.poll_interval = -1ms; }},
+      {"processing_timeout", "0 ms", [](O& o) { o.processing_timeout = 0ms; }},
+      {"dead_retention", "-1 ms", [](O& o) { o.dead_retention = -1ms; }},
+      {"dead_limit", "-1", [](O& o) { o.dead_limit = -1; }},
+      {"reconnect_grace", "-1 ms", [](O& o) { o.reconnect_grace = -1ms; }},
+      {"prefetch", "-1", [](O& o) { o.prefetch = -1; }},
+      {"lease", "ms", [](O& o) { o.lease = milliseconds::max(); }},
+      {"queue.prefix", "empty", [](O& o) { o.queue.prefix.clear(); }},
+  };
+  const auto make = [](const O& options) {
+    Consumer(
+        kUrl, "q", [](const Message&) { return true; }, options);
+  };
+  check_refused(rows, make);
+  check_refused(kBadConnections, [&](const ConnectionOptions& connection) {
+    O options;
+    options.connection = connection;
+    make(options);
+  });
+  CHECK(has(thrown([] { Consumer(kUrl, "q", nullptr); }), "invalid_argument: handler"));
+  CHECK(has(thrown([] { Consumer(kUrl, "", [](const Message&) { return true; }); }), "invalid_argument: queue"));
+}
+
+TEST_CASE("options: a Producer's nonsense is refused by field and value") {
+  using O = ProducerOptions;
+  const std::vector<Bad<O>> rows = {
+      {"retries", "-1", [](O& o) { o.retries = -1; }},
+      {"max_payload", "536870913", [](O& o) { o.max_payload = 512ULL * 1024 * 1024 + 1; }},
+      {"queue.prefix", "empty", [](O& o) { o.queue.prefix.clear(); }},
+      {"queue.prefix", "a}b",
+       [](O& o) {
+         o.queue.prefix = "a}b";
+         o.queue.hash_tag = HashTag::on;
+       }},
+  };
+  const auto make = [](const O& options) { Producer(kUrl, "q", options); };
+  check_refused(rows, make);
+  check_refused(kBadConnections, [&](const ConnectionOptions& connection) {
+    O options;
+    options.connection = connection;
+    make(options);
+  });
+  CHECK(has(thrown([] { Producer(kUrl, ""); }), "invalid_argument: queue"));
+}
+
+TEST_CASE("options: an Inspector's nonsense is refused by field and value") {
+  check_refused(kBadConnections, [&](const ConnectionOptions& connection) {
+    InspectorOptions options;
+    options.connection = connection;
+    Inspector(kUrl, "q", options);
+  });
+  CHECK(has(thrown([] { Inspector(kUrl, ""); }), "invalid_argument: queue"));
+}
+
+TEST_CASE("options: a malformed URL is refused by each, and its password is not told") {
+  const std::string urls[] = {"",
+                              "nonsense",
+                              "http://h",
+                              "redis://h:0",
+                              "redis://h:99999",
+                              "redis://h/x",
+                              "redis://:hunter2@h:port",
+                              "unix://",
+                              "redis://user:hunter2@h/-1"};
+  for (const std::string& url : urls) {
+    CAPTURE(url);
+    const std::string errors[] = {
+        thrown([&] { Producer(url, "q"); }),
+        thrown([&] { Consumer(url, "q", [](const Message&) { return true; }); }),
+        thrown([&] { Inspector(url, "q"); }),
+    };
+    for (const std::string& error : errors) {
+      CAPTURE(error);
+      CHECK(has(error, "invalid_argument: "));
+      CHECK(!has(error, "hunter2"));
+    }
+  }
+}
+
+TEST_CASE("options: half a client certificate is refused by the first call, before anything is sent") {
+  ConnectionOptions connection;
+  connection.tls.cert_file = "/some/cert.pem";
+  ProducerOptions producing;
+  ConsumerOptions consuming;
+  producing.connection = consuming.connection = connection;
+  Producer producer("rediss://127.0.0.1:1", "q", producing);
+  CHECK(has(thrown([&] { producer.send("x"); }), "invalid_argument: tls.key_file"));
+  Consumer consumer(
+      "rediss://127.0.0.1:1", "q", [](const Message&) { return true; }, consuming);
+  CHECK(has(thrown([&] { consumer.start(); }), "invalid_argument: tls.key_file"));
+}
+
+TEST_CASE("options: defaults are those that are promised") {
+  const ConsumerOptions consumer;
+  CHECK(consumer.concurrency == cores());
+  CHECK(cores() >= 1);
+  CHECK(consumer.lease == 30s);
+  CHECK(consumer.poll_interval == 1s);
+  CHECK(consumer.processing_timeout == 30min);
+  CHECK(consumer.dead_retention == 7 * 24h);
+  CHECK(consumer.dead_limit == 0);
+  CHECK(!consumer.report_events);
+  const ProducerOptions producer;
+  CHECK(producer.retries == 3);
+  CHECK(producer.max_payload == 1024 * 1024);
+  CHECK(producer.queue.prefix == "dp");
+  CHECK(producer.connection.connect_timeout == 2s);
+  CHECK(producer.connection.command_timeout == 3s);
+  const SendOptions send;
+  CHECK(send.delay == 0ms);
+  CHECK(!send.at);
+  CHECK(!send.ttl);
+  CHECK(ListOptions().limit == 20);
+  CHECK(RedriveOptions().retries == 3);
+}
+
+TEST_CASE("backoff: fixed waits the same each time") {
+  const Backoff backoff = fixed(250ms);
+  for (const int attempt : {1, 2, 7, 1000}) CHECK(backoff(attempt) == 250ms);
+  CHECK(fixed(0ms)(1) == 0ms);
+  CHECK(has(thrown([] { fixed(-1ms); }), "invalid_argument: fixed: delay: -1 ms"));
+}
+
+TEST_CASE("backoff: exponential doubles up to its limit") {
+  const Backoff backoff = exponential(100ms, 1s, 0);
+  const milliseconds expected[] = {100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms};
+  for (int attempt = 1; attempt <= 6; ++attempt) CHECK(backoff(attempt) == expected[attempt - 1]);
+  for (const int attempt : {63, 64, 65, 1000, std::numeric_limits<int>::max()}) CHECK(backoff(attempt) == 1000ms);
+  for (const int attempt : {0, -1}) CHECK(backoff(attempt) == 100ms);
+  CHECK(exponential(5ms, 5ms, 0)(9) == 5ms);
+}
+
+TEST_CASE("backoff: jitter shortens by up to its part, and differently each time") {
+  const Backoff backoff = exponential(1000ms, 10min, 0.5);
+  std::set<milliseconds> seen;
+  for (int i = 0; i < 200; ++i) {
+    const milliseconds wait = backoff(2);
+    CHECK(wait >= 1000ms);
+    CHECK(wait <= 2000ms);
+    seen.insert(wait);
+  }
+  CHECK(seen.size() > 20);
+  const Backoff whole = exponential(1000ms, 10min, 1);
+  for (int i = 0; i < 200; ++i) CHECK(whole(1) >= 0ms);
+}
+
+TEST_CASE("backoff: nonsense is refused by field and value") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(has(thrown([] { exponential(0ms, 1s); }), "invalid_argument: exponential: first: 0 ms"));
+  CHECK(has(thrown([] { exponential(-1ms, 1s); }), "invalid_argument: exponential: first: -1 ms"));
+  CHECK(has(thrown([] { exponential(2s, 1s); }), "invalid_argument: exponential: most: 1000 ms"));
+  CHECK(has(thrown([] { exponential(1s, 2s, -0.1); }), "invalid_argument: exponential: jitter: -0.1"));
+  CHECK(has(thrown([] { exponential(1s, 2s, 1.5); }), "invalid_argument: exponential: jitter: 1.5"));
+  CHECK(has(thrown([nan] { exponential(1s, 2s, nan); }), "invalid_argument: exponential: jitter: "));
+}
+
+}  // namespace
+}  // namespace delayqueue

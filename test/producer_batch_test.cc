@@ -1,0 +1,164 @@
+#include <delayqueue/producer.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Queue;
+using test::redis;
+
+std::vector<std::string> numbers(std::size_t count) {
+  std::vector<std::string> payloads;
+  for (std::size_t i = 0; i < count; ++i) payloads.push_back("payload " + std::to_string(i));
+  return payloads;
+}
+
+std::string body(const Queue& queue, const Sent& sent) {
+  return redis().cmd({"GET", queue.base + ":msg:" + sent.id}).text;
+}
+
+std::size_t calls_of_evalsha() {
+  const std::string line = test::info("commandstats", "cmdstat_evalsha");
+  return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
+}
+
+TEST_CASE("send_batch: none, one, and around the size of a step; results stand in the order of the payloads") {
+  for (const std::size_t count : {0U, 1U, 2U, 199U, 200U, 201U, 400U, 401U}) {
+    CAPTURE(count);
+    Queue queue;
+    const std::vector<std::string> payloads = numbers(count);
+    const std::vector<Sent> sent = queue.producer.send_batch(payloads);
+    REQUIRE(sent.size() == count);
+    for (std::size_t i = 0; i < count; ++i) {
+      CHECK(sent[i].created);
+      CHECK(body(queue, sent[i]) == payloads[i]);
+      if (i > 0) CHECK(sent[i - 1].id < sent[i].id);
+    }
+    CHECK(queue.inspector.counts().ready == count);
+    const auto first = queue.inspector.list(State::ready);
+    if (count > 0) CHECK(first.messages.front().id == sent.front().id);
+    if (count == 0) CHECK(queue.kept().empty());
+  }
+}
+
+TEST_CASE("send_batch: no step holds more than 200 messages or 256 KiB, but for a larger single body") {
+  struct Row {
+    std::vector<std::string> payloads;
+    std::size_t steps;
+  };
+  const std::string quarter(256 * 1024, 'q');
+  const std::string half(128 * 1024, 'h');
+  const std::string large(1024 * 1024, 'l');
+  const Row rows[] = {
+      {numbers(200), 1},          {numbers(201), 2},
+      {{half, half}, 1},          {{half, half, "x"}, 2},
+      {{half, quarter, half}, 3}, {{quarter, quarter, quarter}, 3},
+      {{large, "x", large}, 3},   {std::vector<std::string>(40, half), 20},
+  };
+  Queue warm;
+  warm.producer.send("x");  // the script is loaded, and the connection made
+  for (const Row& row : rows) {
+    CAPTURE(&row - rows);
+    Queue queue(warm.url);
+    queue.producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd");
+    const std::size_t before = calls_of_evalsha();
+    const std::vector<Sent> sent = queue.producer.send_batch(row.payloads);
+    CHECK(calls_of_evalsha() - before == row.steps);
+    REQUIRE(sent.size() == row.payloads.size());
+    for (std::size_t i = 0; i < sent.size(); ++i) CHECK((body(queue, sent[i]) == row.payloads[i]));
+  }
+}
+
+TEST_CASE("send_batch: 5,000 drafts with mixed options and sizes each get what they ask for") {
+  Queue queue;
+  std::vector<Draft> drafts;
+  for (std::size_t i = 0; i < 5000; ++i) {
+    Draft draft;
+    draft.payload = std::to_string(i) + std::string(i % 97 == 0 ? 20'000 : i % 13, 'x');
+    if (i % 3 == 0) draft.options.delay = 1h;
+    if (i % 5 == 0) draft.options.retries = static_cast<int>(i % 11);
+    if (i % 7 == 0) draft.options.ttl = 2h;
+    drafts.push_back(draft);
+  }
+  const std::vector<Sent> sent = queue.producer.send_batch(drafts);
+  REQUIRE(sent.size() == drafts.size());
+  std::set<std::string> different;
+  for (const Sent& one : sent) different.insert(one.id);
+  CHECK(different.size() == drafts.size());
+  const Counts counts = queue.inspector.counts();
+  CHECK(counts.pending == 1667);
+  CHECK(counts.ready == 3333);
+  CHECK(counts.totals.sent == 5000);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < sent.size(); i += 7) {
+    const auto found = queue.inspector.find(sent[i].id);
+    const bool as_asked = found && found->payload == drafts[i].payload &&
+                          found->state == (i % 3 == 0 ? State::pending : State::ready) &&
+                          found->retries == drafts[i].options.retries.value_or(3);
+    const bool expires = redis().cmd({"PTTL", queue.base + ":msg:" + sent[i].id}).integer > 0;
+    wrong += as_asked && expires ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("send_batch: equal due times keep the order of the payloads") {
+  Queue queue;
+  SendOptions options;
+  options.at = std::chrono::system_clock::now() + 1h;
+  const std::vector<Sent> sent = queue.producer.send_batch(numbers(600), options);
+  std::vector<std::string> expected, found;
+  for (const Sent& one : sent) expected.push_back(one.id);
+  ListOptions page;
+  page.limit = 1000;
+  for (const MessageInfo& one : queue.inspector.list(State::pending, page)) found.push_back(one.id);
+  CHECK(found == expected);
+}
+
+TEST_CASE("send_batch: drafts with ids of their own; repeated, each says whether it existed") {
+  Queue queue;
+  std::vector<Draft> drafts;
+  for (int i = 0; i < 250; ++i) {
+    Draft draft{std::to_string(i), {}};
+    draft.options.delay = 1h;
+    if (i % 2 == 0) {
+      char id[40];
+      std::snprintf(id, sizeof id, "0197f3a4-5b6c-7d8e-9f01-%012d", i);
+      draft.options.id = id;
+    }
+    drafts.push_back(draft);
+  }
+  for (const Sent& one : queue.producer.send_batch(drafts)) CHECK(one.created);
+  const std::vector<Sent> again = queue.producer.send_batch(drafts);
+  REQUIRE(again.size() == drafts.size());
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    CHECK(again[i].created == (i % 2 == 1));
+    if (i % 2 == 0) CHECK(again[i].id == drafts[i].options.id);
+  }
+  CHECK(queue.inspector.counts().pending == 375);
+}
+
+TEST_CASE("send_batch: one id twice in a batch is one message") {
+  Queue queue;
+  SendOptions mine;
+  mine.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  const std::vector<Sent> sent =
+      queue.producer.send_batch({Draft{"first", mine}, Draft{"x", {}}, Draft{"second", mine}});
+  REQUIRE(sent.size() == 3);
+  CHECK(sent[0].created);
+  CHECK(sent[1].created);
+  CHECK(!sent[2].created);
+  CHECK(queue.inspector.counts().ready == 2);
+  CHECK(queue.inspector.find(mine.id)->payload == "first");
+}
+
+}  // namespace
+}  // namespace delayqueue

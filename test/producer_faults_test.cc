@@ -1,0 +1,357 @@
+// What a caller sees when the server is away, refuses, or is not what it should be.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/ledger.h"
+#include "support/raw_server.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Ledger;
+using test::Queue;
+using test::Redis;
+using test::thrown;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+PrivateServer server_with(std::vector<std::string> arguments) {
+  PrivateServerOptions options;
+  options.arguments = std::move(arguments);
+  return PrivateServer(options);
+}
+
+TEST_CASE("send: while Redis is away a ConnectionError carries the id; repeated with it, there is one message") {
+  PrivateServer own;
+  Queue queue(own.url());
+  queue.send("before");
+  own.stop();
+  std::string id;
+  try {
+    queue.producer.send("42");
+  } catch (const ConnectionError& e) {
+    REQUIRE(e.ids().size() == 1);
+    id = e.ids().front();
+    CHECK(has(e.what(), own.socket()));
+  }
+  REQUIRE(!id.empty());
+  SendOptions again;
+  again.id = id;
+  CHECK(has(thrown([&] { queue.producer.send("42", again); }), "ConnectionError: "));
+  own.restart();
+  CHECK(queue.producer.send("42", again).created);
+  CHECK(!queue.producer.send("42", again).created);
+  CHECK(queue.inspector.counts().ready == 2);
+
+  Redis client(own.socket());
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  CHECK(test::eventually([&] { return queue.empty(client); }, test::kPatience));
+  CHECK(consumer->stop());
+  CHECK(ledger.payloads() == std::vector<std::string>{"before", "42"});
+}
+
+TEST_CASE("send_batch: while Redis is away the ConnectionError carries the ids of all, in order") {
+  PrivateServer own;
+  Queue queue(own.url());
+  queue.send("before");
+  own.kill();
+  std::vector<Draft> drafts(450, Draft{"x", {}});
+  drafts[7].options.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  std::vector<std::string> ids;
+  try {
+    queue.producer.send_batch(drafts);
+  } catch (const ConnectionError& e) {
+    ids = e.ids();
+  }
+  REQUIRE(ids.size() == drafts.size());
+  CHECK(ids[7] == drafts[7].options.id);
+  own.restart();
+  for (std::size_t i = 0; i < ids.size(); ++i) drafts[i].options.id = ids[i];
+  for (const bool created : {true, false}) {
+    const std::vector<Sent> sent = queue.producer.send_batch(drafts);
+    REQUIRE(sent.size() == ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      CHECK(sent[i].created == created);
+      CHECK(sent[i].id == ids[i]);
+    }
+  }
+}
+
+TEST_CASE("send: an answer that got lost leaves one message, however often it is repeated") {
+  PrivateServer own;
+  Queue queue(own.url());
+  queue.send("warm");
+  ProducerOptions options;
+  options.connection.command_timeout = 100ms;
+  Producer hasty(own.url(), queue.name, options);
+  hasty.send("warm, too");
+  ::kill(own.pid(), SIGSTOP);  // the send waits in the socket, and is done later
+  std::vector<std::string> ids;
+  try {
+    hasty.send("once");
+  } catch (const ConnectionError& e) {
+    ids = e.ids();
+  }
+  ::kill(own.pid(), SIGCONT);
+  REQUIRE(ids.size() == 1);
+  SendOptions again;
+  again.id = ids.front();
+  for (int i = 0; i < 3; ++i) queue.producer.send("once", again);
+  const Counts counts = queue.inspector.counts();
+  CHECK(counts.ready == 3);
+  CHECK(counts.totals.sent == 3);
+}
+
+TEST_CASE("calls but sends: a ConnectionError without ids, and the same call succeeds when Redis is back") {
+  PrivateServer own;
+  Queue queue(own.url());
+  const std::string id = queue.send("x");
+  own.stop();
+  CHECK(has(thrown([&] { queue.producer.cancel(id); }), "ConnectionError: "));
+  CHECK(has(thrown([&] { queue.producer.reschedule(id, {}); }), "ConnectionError: "));
+  CHECK(has(thrown([&] { queue.inspector.counts(); }), "ConnectionError: "));
+  CHECK(has(thrown([&] { queue.inspector.list(State::ready); }), "ConnectionError: "));
+  CHECK(has(thrown([&] { queue.inspector.pause(); }), "ConnectionError: "));
+  CHECK(has(thrown([&] { queue.inspector.next_event(1ms); }), "ConnectionError: "));
+  own.restart();
+  CHECK(queue.inspector.counts().ready == 1);
+  CHECK(!queue.inspector.next_event(1ms));
+  CHECK(queue.producer.cancel(id) == State::ready);
+}
+
+TEST_CASE("Producer and Inspector: a connection that was cut between calls is not noticed") {
+  Queue queue;
+  ProducerOptions producing;
+  producing.connection.client_name = "p-" + queue.name;
+  InspectorOptions inspecting;
+  inspecting.connection.client_name = "i-" + queue.name;
+  Producer producer(queue.url, queue.name, producing);
+  Inspector inspector(queue.url, queue.name, inspecting);
+  for (std::uint64_t round = 1; round <= 5; ++round) {
+    CHECK(producer.send("x").created);
+    CHECK(inspector.counts().ready == round);
+    CHECK(test::cut_connections("p-" + queue.name) == 1);
+    CHECK(test::cut_connections("i-" + queue.name) == 1);
+  }
+}
+
+TEST_CASE("Producer: can be made while the server is away") {
+  PrivateServer own;
+  own.stop();
+  Queue queue(own.url());
+  CHECK(has(thrown([&] { queue.producer.send("x"); }), "ConnectionError: "));
+  own.restart();
+  CHECK(queue.producer.send("x").created);
+}
+
+TEST_CASE("a key of a wrong type in the way: a ReplyError that says so, and nothing is stored") {
+  for (const char* key : {"pending", "ready", "retry:cnt", "stats"}) {
+    CAPTURE(key);
+    Queue queue;
+    test::redis().cmd({"SET", queue.base + ":" + key, "in the way"});
+    const auto before = queue.kept();
+    SendOptions later;
+    later.delay = 1h;
+    for (const SendOptions& options : {SendOptions(), later}) {
+      const std::string error = thrown([&] { queue.producer.send("x", options); });
+      CAPTURE(error);
+      CHECK(has(error, "ReplyError: "));
+      CHECK(has(error, "WRONGTYPE"));
+      CHECK(has(error, test::server().socket()));
+    }
+    CHECK(queue.kept() == before);
+  }
+}
+
+TEST_CASE("a wrong password, user or database: an error that says what and where, never the password") {
+  PrivateServer own = server_with({"--user", "ann", "on", ">correct-horse", "~*", "&*", "+@all"});
+  const auto attempt = [&](const std::string& user, const std::string& password, const std::string& query = {}) {
+    ProducerOptions options;
+    options.connection.user = user;
+    options.connection.password = password;
+    Producer producer(own.url() + query, "orders", options);
+    return thrown([&] { producer.send("x"); });
+  };
+  CHECK(attempt("ann", "correct-horse") == "nothing");
+  for (const auto& [user, password] : {std::pair("ann", "wrong-pony"), std::pair("bob", "correct-horse")}) {
+    const std::string error = attempt(user, password);
+    CAPTURE(error);
+    CHECK(has(error, "ReplyError: "));
+    CHECK(has(error, "WRONGPASS"));
+    CHECK(has(error, own.socket()));
+    CHECK(!has(error, password));
+  }
+  const std::string database = attempt("ann", "correct-horse", "?db=4711");
+  CAPTURE(database);
+  CHECK(has(database, "ReplyError: "));
+  CHECK(has(database, "4711"));
+  CHECK(!has(database, "correct-horse"));
+  CHECK(attempt("ann", "correct-horse", "?db=3") == "nothing");
+
+  Consumer consumer(
+      own.url(), "orders", [](const Message&) { return true; },
+      [] {
+        ConsumerOptions options;
+        options.connection.user = "ann";
+        options.connection.password = "wrong-pony";
+        return options;
+      }());
+  const std::string refused = thrown([&] { consumer.start(); });
+  CAPTURE(refused);
+  CHECK(has(refused, "ReplyError: "));
+  CHECK(!has(refused, "wrong-pony"));
+}
+
+TEST_CASE("a user whose rights do not suffice gets a ReplyError, and nothing is stored") {
+  PrivateServer own = server_with({"--user", "ann", "on", ">pw", "~*", "&*", "+@all", "-lpush", "-mset"});
+  ProducerOptions options;
+  options.connection.user = "ann";
+  options.connection.password = "pw";
+  Producer producer(own.url(), "orders", options);
+  const std::string error = thrown([&] { producer.send("x"); });
+  CAPTURE(error);
+  CHECK(has(error, "ReplyError: "));
+  Redis client(own.socket());
+  CHECK(test::snapshot("dp:orders", client).count("ready") == 0);
+  CHECK(client.cmd({"KEYS", "dp:orders:msg:*"}).array.empty());
+}
+
+TEST_CASE("out of memory: a send is a ReplyError and stores nothing; what was stored can be worked off") {
+  PrivateServer own = server_with({"--maxmemory-policy", "noeviction"});
+  Redis client(own.socket());
+  Queue queue(own.url());
+  for (int i = 0; i < 5; ++i) queue.send("x");
+  REQUIRE(client.cmd({"CONFIG", "SET", "maxmemory", "1"}) == "OK");
+  const auto before = queue.kept(client);
+  const std::string error = thrown([&] { queue.producer.send("y"); });
+  CAPTURE(error);
+  CHECK(has(error, "ReplyError: "));
+  CHECK(has(error, "OOM"));
+  CHECK(queue.kept(client) == before);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message& message) { return message.attempt > 1; }));
+  consumer->start();
+  CHECK(test::eventually([&] { return queue.empty(client); }, test::kPatience));
+  CHECK(ledger.size() == 10);
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("a queue under the other hash-tag form: the first call says so") {
+  Queue queue;
+  queue.send("x");
+  ProducerOptions options;
+  options.queue.hash_tag = HashTag::on;
+  Producer tagged(queue.url, queue.name, options);
+  for (int i = 0; i < 2; ++i) {
+    const std::string error = thrown([&] { tagged.send("y"); });
+    CAPTURE(error);
+    CHECK(has(error, "invalid_argument: queue.hash_tag"));
+    CHECK(has(error, "{" + queue.base + "}"));
+  }
+  InspectorOptions inspecting;
+  inspecting.queue.hash_tag = HashTag::on;
+  CHECK(
+      has(thrown([&] { Inspector(queue.url, queue.name, inspecting).counts(); }), "invalid_argument: queue.hash_tag"));
+  ConsumerOptions consuming = test::quick();
+  consuming.queue.hash_tag = HashTag::on;
+  const auto consumer = queue.consumer([](const Message&) { return true; }, consuming);
+  CHECK(has(thrown([&] { consumer->start(); }), "invalid_argument: queue.hash_tag"));
+  CHECK(test::snapshot("{" + queue.base + "}").empty());
+
+  const std::string other = test::fresh_queue();
+  Producer first(queue.url, other, options);
+  CHECK(first.send("x").created);
+  CHECK(test::snapshot("{dp:" + other + "}").count("ready") == 1);
+}
+
+TEST_CASE("a server that is not Redis: an error that says where") {
+  test::Listener web([](int fd) {
+    const std::string answer = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    [[maybe_unused]] const auto sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+    test::swallow(fd);
+  });
+  const std::string where = web.address().text();
+  Producer producer("redis://" + where, "orders");
+  const std::string error = thrown([&] { producer.send("x"); });
+  CAPTURE(error);
+  CHECK(has(error, "Error: "));
+  CHECK(has(error, where));
+}
+
+TEST_CASE("a server that does not answer: a ConnectionError after the timeout, with the id") {
+  test::Listener silent([](int fd) { test::swallow(fd); });
+  ProducerOptions options;
+  options.connection.connect_timeout = 50ms;
+  Producer producer("redis://" + silent.address().text(), "orders", options);
+  std::size_t ids = 0;
+  try {
+    producer.send("x");
+  } catch (const ConnectionError& e) {
+    ids = e.ids().size();
+  }
+  CHECK(ids == 1);
+}
+
+TEST_CASE("a Redis that is too old: a ReplyError with its version") {
+  test::Listener old([](int fd) {
+    const std::string answer = "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n6.0.16\r\n";
+    [[maybe_unused]] const auto sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+    test::swallow(fd);
+  });
+  Producer producer("redis://" + old.address().text(), "orders");
+  const std::string error = thrown([&] { producer.send("x"); });
+  CAPTURE(error);
+  CHECK(has(error, "ReplyError: "));
+  CHECK(has(error, "6.0.16"));
+  CHECK(has(error, "6.2"));
+}
+
+TEST_CASE("events: a Producer reports the ids it created, and what callbacks throw is dropped") {
+  Queue queue;
+  std::mutex mutex;
+  std::vector<Event> events;
+  std::vector<std::string> lines;
+  ProducerOptions options;
+  options.on_event = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    events.push_back(event);
+    if (events.size() == 2) throw std::runtime_error("from the callback");
+    if (events.size() == 3) throw 42;
+  };
+  options.logger = [&](Severity severity, const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+    if (severity == Severity::error) throw std::runtime_error("from the logger");
+  };
+  Producer producer(queue.url, queue.name, options);
+  const Sent one = producer.send("a");
+  const std::vector<Sent> two = producer.send_batch(std::vector<std::string>{"b", "c"});
+  SendOptions again;
+  again.id = one.id;
+  CHECK(!producer.send("a", again).created);
+  CHECK(producer.send("d").created);
+  REQUIRE(events.size() == 3);
+  for (const Event& event : events) CHECK(event.kind == EventKind::sent);
+  CHECK(events[0].ids == std::vector<std::string>{one.id});
+  CHECK(events[1].ids == std::vector<std::string>{two[0].id, two[1].id});
+  CHECK(events[1].count == 2);
+  CHECK(std::chrono::system_clock::now() - events[0].at < 1h);
+  CHECK(std::any_of(lines.begin(), lines.end(), [](const auto& line) { return has(line, "from the callback"); }));
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,216 @@
+// Cancel and reschedule, and the table of operations against states, as callers see it.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Gate;
+using test::Ledger;
+using test::Queue;
+
+// A message brought into a state, the way messages get there. While it is held its handler waits at the gate.
+class Placed {
+ public:
+  enum class In { pending, ready, held, backoff, retry, dead, garbage, none };
+
+  explicit Placed(In place) {
+    if (place == In::none) return;
+    SendOptions options;
+    options.id = id;
+    if (place == In::pending) options.delay = 1h;
+    queue.producer.send("first life", options);
+    if (place == In::pending || place == In::ready) return;
+    Handler handler = [this](const Message&) {
+      gate.pass();
+      return ack();
+    };
+    if (place == In::backoff || place == In::retry) handler = [](const Message&) { return nack(1h, "later"); };
+    if (place == In::dead || place == In::garbage) handler = [](const Message&) { return reject("no such order"); };
+    ConsumerOptions consuming = test::quick();
+    if (place == In::garbage) {
+      consuming.dead_retention = 0ms;
+      consuming.poll_interval = 1h;  // nobody tidies up
+    }
+    consumer = queue.consumer(ledger.watch(handler), consuming);
+    consumer->start();
+    REQUIRE(ledger.reaches(1));
+    if (place == In::held) return;
+    REQUIRE(consumer->stop());
+    if (place != In::retry) return;
+    test::rewind(queue.base, 2h);
+    Inspector(queue.url, queue.name).pause();
+    consumer = queue.consumer(ledger.watch());
+    consumer->start();
+    REQUIRE(test::eventually([&] { return queue.inspector.counts().retry == 1; }, test::kPatience));
+    REQUIRE(consumer->stop());
+  }
+
+  const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  Queue queue;
+  Ledger ledger;
+  Gate gate;
+  test::ConsumerPtr consumer;
+};
+
+using In = Placed::In;
+constexpr In kAll[] = {In::pending, In::ready, In::held, In::backoff, In::retry, In::dead, In::garbage, In::none};
+
+TEST_CASE("operations against states: send again") {
+  const bool created[] = {false, false, false, false, false, false, true, true};
+  for (const In in : kAll) {
+    CAPTURE(static_cast<int>(in));
+    Placed placed(in);
+    SendOptions options;
+    options.id = placed.id;
+    options.delay = 1h;
+    const bool expected = created[static_cast<int>(in)];
+    CHECK(placed.queue.producer.send("second life", options).created == expected);
+    CHECK(placed.queue.inspector.find(placed.id)->payload == (expected ? "second life" : "first life"));
+    if (expected) CHECK(placed.queue.state(placed.id) == State::pending);
+  }
+}
+
+TEST_CASE("operations against states: cancel says where it was") {
+  const State expected[] = {State::pending, State::ready, State::unack,   State::retry,
+                            State::retry,   State::dead,  State::unknown, State::unknown};
+  for (const In in : kAll) {
+    CAPTURE(static_cast<int>(in));
+    Placed placed(in);
+    CHECK(placed.queue.producer.cancel(placed.id) == expected[static_cast<int>(in)]);
+    CHECK(placed.queue.producer.cancel(placed.id) == State::unknown);
+    if (in == In::held) continue;
+    CHECK(placed.queue.state(placed.id) == State::unknown);
+    if (in == In::garbage || in == In::none) continue;
+    SendOptions options;
+    options.id = placed.id;
+    CHECK(placed.queue.producer.send("second life", options).created);
+  }
+}
+
+TEST_CASE("operations against states: reschedule") {
+  const Moved expected[] = {Moved::moved, Moved::moved,   Moved::refused, Moved::moved,
+                            Moved::moved, Moved::refused, Moved::unknown, Moved::unknown};
+  for (const In in : kAll) {
+    CAPTURE(static_cast<int>(in));
+    Placed placed(in);
+    RescheduleOptions when;
+    when.delay = 2h;
+    CHECK(placed.queue.producer.reschedule(placed.id, when) == expected[static_cast<int>(in)]);
+    if (expected[static_cast<int>(in)] != Moved::moved) continue;
+    const auto found = placed.queue.inspector.find(placed.id);
+    REQUIRE(found);
+    CHECK(found->state == State::pending);
+    CHECK(found->retries == (in == In::retry ? 2 : 3));
+    CHECK(*found->at > placed.queue.inspector.counts().now + 1h);
+  }
+}
+
+TEST_CASE("operations against states: release, with and without force") {
+  const Released plain[] = {Released::released, Released::unknown, Released::held,    Released::released,
+                            Released::unknown,  Released::unknown, Released::unknown, Released::unknown};
+  for (const In in : kAll) {
+    for (const bool force : {false, true}) {
+      CAPTURE(static_cast<int>(in));
+      CAPTURE(force);
+      Placed placed(in);
+      if (in == In::held) placed.queue.inspector.pause();
+      const Released expected = in == In::held && force ? Released::released : plain[static_cast<int>(in)];
+      CHECK(placed.queue.inspector.release(placed.id, force) == expected);
+      if (expected == Released::released) CHECK(placed.queue.state(placed.id) == State::ready);
+    }
+  }
+}
+
+TEST_CASE("operations against states: redrive") {
+  for (const In in : kAll) {
+    CAPTURE(static_cast<int>(in));
+    Placed placed(in);
+    const Redriven expected = in == In::dead ? Redriven::redriven : Redriven::unknown;
+    CHECK(placed.queue.inspector.redrive(placed.id) == expected);
+    if (in == In::dead) CHECK(placed.queue.state(placed.id) == State::ready);
+  }
+}
+
+TEST_CASE("cancel: what is pending, ready or retry is not delivered any more") {
+  for (const In in : {In::pending, In::ready, In::backoff, In::retry, In::dead}) {
+    CAPTURE(static_cast<int>(in));
+    Placed placed(in);
+    placed.queue.inspector.resume();
+    placed.queue.producer.cancel(placed.id);
+    const std::string other = placed.queue.send("other");
+    Ledger after;
+    const auto consumer = placed.queue.consumer(after.watch());
+    consumer->start();
+    CHECK(after.reaches(1));
+    CHECK(test::eventually([&] { return placed.queue.empty(); }, test::kPatience));
+    CHECK(after.payloads() == std::vector<std::string>{"other"});
+    CHECK(consumer->stop());
+  }
+}
+
+TEST_CASE("cancel: what is held may succeed; if that delivery fails there is no other") {
+  for (const bool succeeds : {true, false}) {
+    CAPTURE(succeeds);
+    Queue queue;
+    Ledger ledger;
+    Gate gate;
+    const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+      if (message.payload == "cancelled") gate.pass();
+      return succeeds || message.payload != "cancelled";
+    }));
+    consumer->start();
+    const std::string id = queue.send("cancelled");
+    REQUIRE(ledger.reaches(1));
+    CHECK(queue.producer.cancel(id) == State::unack);
+    gate.open();
+    CHECK(test::eventually([&] { return queue.empty(); }, test::kPatience));
+    CHECK(consumer->stop());
+    CHECK(ledger.size() == 1);
+    CHECK(consumer->stats().stale == 0);
+    CHECK(queue.inspector.counts().totals.cancelled == 1);
+  }
+}
+
+TEST_CASE("reschedule: earlier, later and now, relative and absolute") {
+  Queue queue;
+  SendOptions sending;
+  sending.delay = 1h;
+  const std::string id = queue.send("x", sending);
+  const auto due = [&] { return *queue.inspector.find(id)->at - queue.inspector.counts().now; };
+  RescheduleOptions when;
+  when.delay = 2h;
+  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(due() > 119min);
+  CHECK(due() <= 2h + 1ms);
+  when.delay = 5min;
+  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(due() <= 5min + 1ms);
+  CHECK(due() > 4min);
+  when.delay = 0ms;
+  const auto at = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now() + 26h);
+  when.at = at + 1us;
+  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(queue.inspector.find(id)->at == at + 1ms);
+  CHECK(queue.producer.reschedule(id, {}) == Moved::moved);
+  CHECK(queue.state(id) == State::ready);
+  when.at = std::chrono::system_clock::now() - 1h;
+  CHECK(queue.producer.reschedule(id, when) == Moved::moved);
+  CHECK(queue.state(id) == State::ready);
+
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  CHECK(test::eventually([&] { return queue.empty(); }, test::kPatience));
+  CHECK(ledger.size() == 1);
+}
+
+}  // namespace
+}  // namespace delayqueue

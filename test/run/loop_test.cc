@@ -1,0 +1,179 @@
+#include "run/loop.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "support/server.h"
+
+namespace delayqueue::run {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+
+constexpr auto kPatience = 60s;
+
+TEST_CASE("loop: steps again and again from start to stop, and not before or after") {
+  std::atomic<int> steps{0};
+  Loop loop([&] {
+    ++steps;
+    return Loop::Rest::zero();
+  });
+  CHECK(steps == 0);
+  loop.start();
+  CHECK(eventually([&] { return steps > 1000; }, kPatience));
+  loop.stop();
+  const int then = steps;
+  loop.wake();
+  CHECK(steps == then);
+}
+
+TEST_CASE("loop: rests as long as the step said") {
+  std::atomic<int> steps{0};
+  Loop loop([&]() -> Loop::Rest {
+    ++steps;
+    return 20ms;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  loop.start();
+  CHECK(eventually([&] { return steps >= 6; }, kPatience));
+  CHECK(std::chrono::steady_clock::now() - begin >= 100ms);
+}
+
+TEST_CASE("loop: a wake cuts a rest short, however long it is") {
+  std::atomic<int> steps{0};
+  Loop loop([&]() -> Loop::Rest {
+    ++steps;
+    return 1h;
+  });
+  loop.start();
+  for (int step = 1; step <= 200; ++step) {
+    REQUIRE(eventually([&] { return steps >= step; }, kPatience));
+    loop.wake();
+  }
+  CHECK(eventually([&] { return steps >= 201; }, kPatience));
+}
+
+TEST_CASE("loop: the longest rest there is can be cut short, too, and a negative one is none") {
+  std::atomic<int> steps{0};
+  Loop loop([&]() -> Loop::Rest {
+    ++steps;
+    if (steps < 5) return std::chrono::nanoseconds(-1);
+    return std::chrono::nanoseconds::max();
+  });
+  loop.start();
+  CHECK(eventually([&] { return steps >= 5; }, kPatience));
+  loop.wake();
+  CHECK(eventually([&] { return steps >= 6; }, kPatience));
+}
+
+TEST_CASE("loop: a wake during a step makes the next one follow at once") {
+  std::atomic<int> steps{0};
+  std::unique_ptr<Loop> loop;
+  loop = std::make_unique<Loop>([&]() -> Loop::Rest {
+    if (++steps < 100) loop->wake();
+    return 1h;
+  });
+  loop->start();
+  CHECK(eventually([&] { return steps >= 100; }, kPatience));
+}
+
+TEST_CASE("loop: many wakes before a step are one") {
+  std::atomic<int> steps{0};
+  Loop loop([&]() -> Loop::Rest {
+    ++steps;
+    return 1h;
+  });
+  for (int i = 0; i < 100'000; ++i) loop.wake();  // more than a pipe holds
+  loop.start();
+  CHECK(eventually([&] { return steps >= 1; }, kPatience));
+  std::this_thread::sleep_for(50ms);  // nothing may happen now
+  CHECK(steps <= 2);
+}
+
+TEST_CASE("loop: wakes from many threads; none is lost") {
+  std::atomic<int> wanted{0}, done{0};
+  Loop loop([&]() -> Loop::Rest {
+    done = wanted.load();
+    return 1h;
+  });
+  loop.start();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 5000; ++round) {
+        ++wanted;
+        loop.wake();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(eventually([&] { return done == 20'000; }, kPatience));
+}
+
+TEST_CASE("loop: a rest ends when there is something to read") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  std::atomic<int> steps{0};
+  Loop loop([&]() -> Loop::Rest {
+    ++steps;
+    return {1h, ends[0]};
+  });
+  loop.start();
+  CHECK(eventually([&] { return steps == 1; }, kPatience));
+  CHECK(::write(ends[1], "x", 1) == 1);
+  CHECK(eventually([&] { return steps >= 2; }, kPatience));
+  loop.stop();
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_CASE("loop: stop waits for the step under way; it may be called again, by several threads, and before start") {
+  std::atomic<bool> inside{false}, ended{false};
+  Loop loop([&]() -> Loop::Rest {
+    inside = true;
+    std::this_thread::sleep_for(100ms);
+    ended = true;
+    return 1h;
+  });
+  loop.start();
+  REQUIRE(eventually([&] { return inside.load(); }, kPatience));
+  std::vector<std::thread> threads;
+  std::atomic<int> early{0};
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      loop.stop();
+      if (!ended) ++early;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(early == 0);
+  loop.stop();
+
+  Loop never([]() -> Loop::Rest { return 1h; });
+  never.stop();
+}
+
+TEST_CASE("loop: the destructor stops it") {
+  std::atomic<int> steps{0};
+  {
+    Loop loop([&] {
+      ++steps;
+      return Loop::Rest::zero();
+    });
+    loop.start();
+    CHECK(eventually([&] { return steps > 10; }, kPatience));
+  }
+  const int then = steps;
+  std::this_thread::sleep_for(10ms);  // nothing may happen now
+  CHECK(steps == then);
+}
+
+}  // namespace
+}  // namespace delayqueue::run

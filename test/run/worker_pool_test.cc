@@ -1,0 +1,230 @@
+#include "run/worker_pool.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/server.h"
+
+namespace delayqueue::run {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+
+constexpr auto kPatience = 60s;
+
+// A pool whose tasks are numbers. Those below 100 are done at once; others wait until they are let go.
+class Hands {
+ public:
+  explicit Hands(std::size_t hands)
+      : pool(
+            hands, [this](int& task) { return work(task); }, [this](int& task) { finish(task); }) {}
+  ~Hands() { let_go(); }
+
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    free_ = true;
+    changed_.notify_all();
+  }
+
+  std::vector<int> begun() const {
+    const std::lock_guard lock(mutex_);
+    return begun_;
+  }
+  std::vector<int> done() const {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
+
+  std::atomic<bool> stays{true};  // what work() says
+  std::atomic<bool> idle_when_done{true};
+
+ private:
+  bool work(int task) {
+    std::unique_lock lock(mutex_);
+    begun_.push_back(task);
+    if (task >= 100) changed_.wait(lock, [this] { return free_; });
+    return stays;
+  }
+
+  void finish(int task) {
+    if (pool.load().idle == 0) idle_when_done = false;
+    const std::lock_guard lock(mutex_);
+    done_.push_back(task);
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool free_ = false;
+  std::vector<int> begun_, done_;
+
+ public:
+  WorkerPool<int> pool;  // last: its threads use all above
+};
+
+std::vector<int> range(int from, int to) {
+  std::vector<int> numbers;
+  for (int i = from; i < to; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+TEST_CASE("worker_pool: one hand works off the line in order") {
+  Hands hands(1);
+  hands.pool.submit(range(0, 40));
+  hands.pool.submit({});
+  hands.pool.submit(range(40, 100));
+  CHECK(eventually([&] { return hands.done().size() == 100; }, kPatience));
+  CHECK(hands.done() == range(0, 100));
+  CHECK(hands.idle_when_done);
+}
+
+TEST_CASE("worker_pool: so many tasks at a time as there are hands; the others wait in line") {
+  Hands hands(3);
+  CHECK(hands.pool.load().idle == 3);
+  hands.pool.submit(range(100, 110));
+  CHECK(eventually([&] { return hands.begun().size() == 3; }, kPatience));
+  CHECK(eventually([&] { return hands.pool.load().waiting == 7; }, kPatience));
+  CHECK(hands.pool.load().idle == 0);
+  hands.let_go();
+  CHECK(eventually([&] { return hands.done().size() == 10; }, kPatience));
+  CHECK(hands.pool.load().idle == 3);
+  CHECK(hands.pool.load().waiting == 0);
+}
+
+TEST_CASE("worker_pool: urgent tasks go before all others") {
+  Hands hands(1);
+  hands.pool.submit({100});
+  REQUIRE(eventually([&] { return hands.begun().size() == 1; }, kPatience));
+  hands.pool.submit({1, 2, 3});
+  hands.pool.submit_urgent({4, 5});
+  hands.pool.submit({6});
+  hands.pool.submit_urgent({7});
+  hands.let_go();
+  CHECK(eventually([&] { return hands.done().size() == 8; }, kPatience));
+  CHECK(hands.begun() == std::vector<int>{100, 4, 5, 7, 1, 2, 3, 6});
+}
+
+TEST_CASE("worker_pool: what nobody has begun can be taken back, urgent ones first, each in order") {
+  Hands hands(1);
+  hands.pool.submit({100});
+  REQUIRE(eventually([&] { return hands.begun().size() == 1; }, kPatience));
+  hands.pool.submit({1, 2, 3});
+  hands.pool.submit_urgent({4, 5});
+  CHECK(hands.pool.take_back() == std::vector<int>{4, 5, 1, 2, 3});
+  CHECK(hands.pool.take_back().empty());
+  CHECK(hands.pool.load().waiting == 0);
+  hands.let_go();
+  CHECK(eventually([&] { return hands.done() == std::vector<int>{100}; }, kPatience));
+}
+
+TEST_CASE("worker_pool: a hand kept free takes urgent tasks only") {
+  for (const std::size_t count : {1U, 2U, 4U}) {
+    CAPTURE(count);
+    Hands hands(count);
+    hands.pool.keep_one_free(true);
+    hands.pool.submit(range(100, 110));
+    CHECK(eventually([&] { return hands.begun().size() == count - 1; }, kPatience));
+    hands.pool.submit_urgent({1});
+    CHECK(eventually([&] { return hands.done().size() == 1; }, kPatience));
+    const auto begun = hands.begun();
+    CHECK(begun.size() == count);
+    CHECK(std::count(begun.begin(), begun.end(), 1) == 1);
+    hands.pool.keep_one_free(false);
+    CHECK(eventually([&] { return hands.begun().size() == count + 1; }, kPatience));
+    hands.let_go();
+    CHECK(eventually([&] { return hands.done().size() == 11; }, kPatience));
+  }
+}
+
+TEST_CASE("worker_pool: switching the free hand off and on again strands no task") {
+  Hands hands(3);
+  std::atomic<bool> over{false};
+  std::thread switching([&] {
+    for (bool on = true; !over; on = !on) hands.pool.keep_one_free(on);
+    hands.pool.keep_one_free(false);
+  });
+  for (int i = 0; i < 500; ++i) {
+    hands.pool.submit({1, 2});
+    hands.pool.submit_urgent({3});
+  }
+  CHECK(eventually([&] { return hands.done().size() >= 500; }, kPatience));
+  over = true;
+  switching.join();
+  CHECK(eventually([&] { return hands.done().size() == 1500; }, kPatience));
+}
+
+TEST_CASE("worker_pool: a hand that seemed lost is replaced, and leaves when its task ends after all") {
+  Hands hands(1);
+  hands.pool.submit({100});
+  REQUIRE(eventually([&] { return hands.begun().size() == 1; }, kPatience));
+  hands.pool.add_hand();
+  hands.pool.submit({1, 2});
+  CHECK(eventually([&] { return hands.done() == std::vector<int>{1, 2}; }, kPatience));
+  CHECK(eventually([&] { return hands.pool.load().idle == 1; }, kPatience));
+  hands.stays = false;
+  hands.let_go();
+  CHECK(eventually([&] { return hands.done() == std::vector<int>{1, 2, 100}; }, kPatience));
+  hands.stays = true;
+  hands.pool.submit({3});
+  CHECK(eventually([&] { return hands.done().size() == 4; }, kPatience));
+  CHECK(eventually([&] { return hands.pool.load().idle == 1; }, kPatience));
+}
+
+TEST_CASE("worker_pool: tasks may come from many threads") {
+  Hands hands(4);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 250; ++round) round % 5 == 0 ? hands.pool.submit_urgent({1}) : hands.pool.submit({2});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(eventually([&] { return hands.done().size() == 1000; }, kPatience));
+  CHECK(hands.pool.load().idle == 4);
+}
+
+TEST_CASE("worker_pool: close waits for what is under way, and drops what was not begun") {
+  Hands hands(2);
+  hands.pool.submit(range(100, 110));
+  REQUIRE(eventually([&] { return hands.begun().size() == 2; }, kPatience));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(50ms);
+    hands.let_go();
+  });
+  hands.pool.close();
+  CHECK(hands.done().size() == hands.begun().size());
+  hands.pool.close();
+  opener.join();
+}
+
+TEST_CASE("worker_pool: tasks are moved, never copied") {
+  std::mutex mutex;
+  std::vector<std::string> seen;
+  WorkerPool<std::unique_ptr<std::string>> pool(
+      2, [](std::unique_ptr<std::string>&) { return true; },
+      [&](std::unique_ptr<std::string>& task) {
+        const std::lock_guard lock(mutex);
+        seen.push_back(*task);
+      });
+  std::vector<std::unique_ptr<std::string>> tasks;
+  for (const char* text : {"a", "b", "c"}) tasks.push_back(std::make_unique<std::string>(text));
+  pool.submit(std::move(tasks));
+  CHECK(eventually(
+      [&] {
+        const std::lock_guard lock(mutex);
+        return seen.size() == 3;
+      },
+      kPatience));
+}
+
+}  // namespace
+}  // namespace delayqueue::run

@@ -1,0 +1,255 @@
+#include "support/all_moves.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+// Redis does not roll back: what is left of a queue when a move is refused, before it wrote or in the middle.
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::AnyMove;
+using test::At;
+using test::Scene;
+
+const AnyMove& move(const std::string& name) {
+  for (const auto& one : test::all_moves()) {
+    if (one.name == name) return one;
+  }
+  throw std::logic_error("no move " + name);
+}
+
+// What the move takes out of the queue when it succeeds: no loss.
+std::set<std::string> settled_by(const std::string& name) {
+  static const std::map<std::string, std::set<std::string>> settled = {{"ack", {"held", "last", "retry"}},
+                                                                       {"ack late", {"retry", "dead"}},
+                                                                       {"expire", {"held"}},
+                                                                       {"cancel pending", {"later"}},
+                                                                       {"cancel ready", {"ready"}},
+                                                                       {"cancel backing off", {"back"}},
+                                                                       {"cancel held", {"held"}},
+                                                                       {"cancel dead", {"dead"}},
+                                                                       {"purge pending", {"due"}},
+                                                                       {"purge dead", {"dead"}},
+                                                                       {"purge ready", {".r1", ".r2", "ready"}},
+                                                                       {"purge retry", {".t1", ".t2", "retry"}}};
+  const auto found = settled.find(name);
+  return found == settled.end() ? std::set<std::string>() : found->second;
+}
+
+// Names lost beyond those the move is there to remove.
+std::string lost_by(Scene& scene, const std::string& name) {
+  const auto allowed = settled_by(name);
+  std::string rest;
+  std::string word;
+  for (const char c : scene.lost() + " ") {
+    if (c != ' ') {
+      word += c;
+    } else {
+      if (!word.empty() && allowed.count(word) == 0) rest += (rest.empty() ? "" : " ") + word;
+      word.clear();
+    }
+  }
+  return rest;
+}
+
+std::string script_of(const std::string& move_name) {
+  static const std::map<std::string, std::string> others = {{"expire", "ack"}, {"snooze", "release"}};
+  const auto found = others.find(move_name);
+  return found != others.end() ? found->second : move_name.substr(0, move_name.find(' '));
+}
+
+std::string source_of(const std::string& script) {
+  std::ifstream file(std::string(DELAYQUEUE_SOURCE_DIR) + "/scripts/lua/" + script + ".lua");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Commands that the script calls, each once.
+std::vector<std::string> commands_of(const std::string& script) {
+  const std::string source = source_of(script);
+  static const std::regex call("redis\\.call\\('([A-Z]+)'");
+  std::set<std::string> found;
+  for (std::sregex_iterator it(source.begin(), source.end(), call), end; it != end; ++it) found.insert((*it)[1]);
+  return {found.begin(), found.end()};
+}
+
+std::string run(Scene& scene, const AnyMove& one) {
+  return test::refusal([&] { one.run(scene); });
+}
+
+TEST_CASE("wrong type: a key of another type in any place is refused with nothing half-written, or is not touched") {
+  const auto keys = [](Scene& scene) {
+    const Keys& k = scene.keys();
+    return std::vector<std::string>{k.pending, k.ready,    k.unack,  k.retry, k.count,
+                                    k.garbage, k.attempts, k.reason, k.dead,  k.stats};
+  };
+  for (const AnyMove& one : test::all_moves()) {
+    int refused = 0;
+    for (std::size_t i = 0; i < 10; ++i) {
+      Scene scene;
+      test::everything(scene);
+      const std::string key = keys(scene)[i];
+      scene.cmd({"DEL", key});
+      scene.cmd({"SET", key, "something else"});
+      CAPTURE(one.name);
+      CAPTURE(key);
+      const auto before = scene.state();
+      const std::string text = run(scene, one);
+      CHECK(scene.cmd({"GET", key}) == "something else");
+      if (text.empty()) continue;
+      ++refused;
+      CHECK(text.find("WRONGTYPE") != std::string::npos);
+      CHECK(text.find("something else uses a key of this queue") != std::string::npos);
+      CHECK((scene.state() == before));
+    }
+    CHECK(refused > 0);
+  }
+}
+
+TEST_CASE("wrong type: a strange body stops nobody") {
+  for (const AnyMove& one : test::all_moves()) {
+    Scene scene;
+    test::everything(scene);
+    for (const char* name : {"due", "later", "ready", "retry", "held", "last", "over", "back", "dead", "garb"}) {
+      scene.cmd({"DEL", scene.keys().bodies + scene.id(name)});
+      scene.cmd({"LPUSH", scene.keys().bodies + scene.id(name), "x"});
+    }
+    CAPTURE(one.name);
+    CHECK(run(scene, one) == "");
+    CHECK(lost_by(scene, one.name) == "");
+  }
+}
+
+// Every command that the script calls is taken from the user in turn: whatever the move got done, each message can
+// still be found in a list or zset, with its body and its count.
+TEST_CASE("refused midway: with any one command forbidden, a move may duplicate but loses nothing") {
+  for (const AnyMove& one : test::all_moves()) {
+    int refused = 0;
+    for (const std::string& command : commands_of(script_of(one.name))) {
+      CAPTURE(one.name);
+      CAPTURE(command);
+      Scene::Setup setup;
+      setup.login.user = "limited";
+      setup.login.password = "secret";
+      test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+      Scene scene(setup);
+      test::everything(scene);
+      const std::string text = run(scene, one);
+      CHECK(lost_by(scene, one.name) == "");
+      if (!text.empty()) ++refused;
+      // What was sent is the caller's until the send succeeds: repeated, it must.
+      if (one.name.substr(0, 4) != "send" || text.empty()) continue;
+      test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
+      CHECK(scene.run(&Store::send, {{scene.id("none"), "new"}, {scene.id("garb"), "new"}}, {{5min, 0}}).size() == 2);
+      scene.put(At::nowhere, "none");
+      for (const char* name : {"none", "garb"}) {
+        if (one.name == "send fresh" && std::string(name) == "garb") continue;
+        CAPTURE(std::string(name));
+        const bool counted = scene.cmd({"HEXISTS", scene.keys().count, scene.id(name)}) == 1;
+        const bool ready = !scene.cmd({"LPOS", scene.keys().ready, scene.id(name)}).nil();
+        CHECK((counted && (ready || scene.score_us(scene.keys().pending, name) != 0)));
+      }
+    }
+    test::redis().cmd({"ACL", "DELUSER", "limited"});
+    CHECK(refused > 0);
+  }
+}
+
+TEST_CASE("refused midway: what a failed unack2retry left behind is delivered, and not to two") {
+  for (const std::string command : {"HSET", "LPUSH", "HINCRBY", "HDEL", "ZADD", "SADD"}) {
+    CAPTURE(command);
+    Scene::Setup setup;
+    setup.lists = false;
+    setup.login.user = "limited";
+    setup.login.password = "secret";
+    test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+    Scene scene(setup);
+    scene.put(At::held, "a", {-1min}).put(At::held, "b", {-1min, "0"}).put(At::cancelled, "c", {-1min});
+    CHECK(run(scene, move("unack2retry")) != "");
+    test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
+    CHECK(run(scene, move("unack2retry")) == "");
+    CHECK(scene.lost().empty());
+    const Taken taken = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);
+    REQUIRE(taken.messages.size() == 1);
+    CHECK(taken.messages[0].first == scene.id("a"));
+    CHECK(scene.score_us(scene.keys().dead, "b") != 0);
+    CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, scene.id("c")}) == 1);
+    test::redis().cmd({"ACL", "DELUSER", "limited"});
+  }
+}
+
+TEST_CASE("refused midway: a total that is no number spends no retry but the one of the move, and strands nobody") {
+  Scene::Setup quiet;
+  quiet.lists = false;
+  Scene scene(quiet);
+  scene.cmd({"HSET", scene.keys().stats, "retried", "abc", "delivered", "abc", "sent", "abc"});
+  scene.put(At::held, "a", {-1min, "5"});
+  for (int i = 0; i < 3; ++i) run(scene, move("unack2retry"));
+  CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("a")}) == "4");
+  CHECK(scene.score_us(scene.keys().unack, "a") == 0);
+  CHECK(scene.cmd({"LLEN", scene.keys().retry}) == 1);
+}
+
+class FullRedis {
+ public:
+  FullRedis() { setup_.socket = server_.socket(); }
+  const Scene::Setup& setup() const { return setup_; }
+  static void fill(Scene& scene) { CHECK(scene.cmd({"CONFIG", "SET", "maxmemory", "1"}) == "OK"); }
+  static void empty(Scene& scene) { CHECK(scene.cmd({"CONFIG", "SET", "maxmemory", "0"}) == "OK"); }
+
+ private:
+  PrivateServer server_;
+  Scene::Setup setup_;
+};
+
+TEST_CASE("out of memory: every move but send and redrive does all that it does with memory") {
+  const FullRedis redis;
+  for (const AnyMove& one : test::all_moves()) {
+    if (one.name.substr(0, 4) == "send" || one.name == "redrive") continue;
+    CAPTURE(one.name);
+    std::string changes[2];
+    for (const bool full : {false, true}) {
+      Scene scene(redis.setup());
+      test::everything(scene);
+      if (full) FullRedis::fill(scene);
+      CHECK(run(scene, one) == "");
+      FullRedis::empty(scene);
+      changes[full ? 1 : 0] = scene.changes();
+      CHECK(lost_by(scene, one.name) == "");
+    }
+    // Ends of leases differ by when the move ran.
+    static const std::regex number("[0-9]{16}");
+    for (auto& text : changes) text = std::regex_replace(text, number, "time");
+    CHECK(changes[0] == changes[1]);
+    CHECK_FALSE(changes[0].empty());
+  }
+}
+
+TEST_CASE("out of memory: send and redrive are refused whole, with advice, and succeed when there is memory again") {
+  const FullRedis redis;
+  for (const char* name : {"send", "send now", "send fresh", "redrive"}) {
+    CAPTURE(std::string(name));
+    Scene scene(redis.setup());
+    test::everything(scene);
+    const auto before = scene.state();
+    FullRedis::fill(scene);
+    const std::string text = run(scene, move(name));
+    CHECK(text.find("OOM") != std::string::npos);
+    CHECK(text.find("raise maxmemory") != std::string::npos);
+    FullRedis::empty(scene);
+    CHECK((scene.state() == before));
+    CHECK(run(scene, move(name)) == "");
+    CHECK(scene.changes().find("stats ") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue::store

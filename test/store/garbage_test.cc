@@ -1,0 +1,138 @@
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+TEST_CASE("gc: deletes what is left of finished messages: body, count and notes") {
+  Scene scene;
+  scene.put(At::garbage, "a", {0ms, "", "3 1700000000123457", "note", 1h}).put(At::garbage, "b");
+  scene.cmd({"HSET", scene.keys().count, scene.id("a"), "3"});
+  CHECK(scene.run(&Store::gc, scene.ids({"a", "b"})) == 2);
+  CHECK(scene.changes() == "msg -a -b; attempts -a; garbage -a -b; reason -a; retry:cnt -a; ");
+}
+
+TEST_CASE("gc: an id that is in garbage no more lives again, and is left alone") {
+  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
+                      At::dead, At::nowhere}) {
+    CAPTURE(to_string(at));
+    Scene scene;
+    scene.put(at, "a");
+    CHECK(scene.run(&Store::gc, scene.ids({"a"})) == 0);
+    CHECK(scene.changes().empty());
+  }
+}
+
+TEST_CASE("gc: an id that was sent again after the garbage was listed keeps its new life") {
+  Scene scene;
+  scene.put(At::garbage, "a");
+  const auto listed = scene.run(&Store::some_garbage);
+  CHECK(listed.size() == 3);
+  CHECK(scene.run(&Store::send, {{scene.id("a"), "again"}}, {{5min, 0}}) == "1");
+  CHECK(scene.run(&Store::gc, listed) == 2);
+  CHECK(scene.changes() == "msg -.x1 -.x2; garbage -.x1 -.x2; ");
+  CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("a")}) == "again");
+}
+
+TEST_CASE("gc: an id that is in a zset, too, only leaves garbage, and can be delivered") {
+  for (const At at : {At::pending, At::held, At::held_by_go, At::backing_off, At::cancelled, At::dead}) {
+    CAPTURE(to_string(at));
+    Scene scene;
+    scene.put(at, "a", {10min, "3", "2", "note"});
+    scene.cmd({"SADD", scene.keys().garbage, scene.id("a")});
+    CHECK(scene.run(&Store::gc, scene.ids({"a", ".x1"})) == 1);
+    CHECK(scene.changes() == "msg -.x1; garbage -.x1 -a; ");
+    CHECK(scene.lost().empty());
+  }
+}
+
+TEST_CASE("gc: takes 1, 199 or 200 ids") {
+  for (const std::size_t count : {1U, 199U, 200U}) {
+    Scene scene;
+    scene.put_many(At::garbage, "m", static_cast<int>(count));
+    CHECK(scene.run(&Store::gc, scene.many("m", static_cast<int>(count))) == count);
+    CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 2);
+    CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id("m000")}) == 0);
+  }
+}
+
+TEST_CASE("some_garbage: lists all while there are no more than 200, and never more") {
+  for (const int count : {0, 198, 199}) {
+    Scene scene;
+    scene.put_many(At::garbage, "m", count);
+    CHECK(scene.run(&Store::some_garbage).size() == std::min<std::size_t>(200, 2 + static_cast<std::size_t>(count)));
+    CHECK(scene.changes().empty());
+  }
+  Scene scene;
+  scene.cmd({"DEL", scene.keys().garbage});
+  CHECK(scene.run(&Store::some_garbage).empty());
+}
+
+TEST_CASE("garbage: what strangers put into a list is collected to the last, whatever it looks like") {
+  Scene scene;
+  const std::vector<std::string> strangers = {"",
+                                              "hello",
+                                              "two words",
+                                              std::string("\0\xff\r\n", 4),
+                                              std::string(1000, 'x'),
+                                              "00000000-0000-0000-0000-00000000000"};
+  for (const auto& one : strangers) scene.cmd({"RPUSH", scene.keys().ready, one});
+  scene.run(&Store::ready2unack, {6, 0, 0}, 5min);
+  CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 2 + strangers.size());
+  scene.run(&Store::gc, scene.run(&Store::some_garbage));
+  CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 0);
+  CHECK(scene.lost().empty());
+}
+
+TEST_CASE("sweep: drops the notes of messages that have neither a count nor a place among the dead") {
+  Scene scene;
+  for (const At at : {At::pending, At::retry, At::held, At::backing_off, At::dead, At::cancelled, At::garbage}) {
+    scene.put(at, std::string("s") + std::to_string(static_cast<int>(at)), {10min, "3", "2", "note"});
+  }
+  scene.cmd({"HSET", scene.keys().attempts, scene.id("gone"), "2"});
+  scene.cmd({"HSET", scene.keys().reason, scene.id("gone2"), "why"});
+  CHECK(scene.run(&Store::sweep, scene.ids({"s0", "s2", "s3", "s5", "s7", "gone", "gone2"})) == 2);
+  CHECK(scene.changes() == "attempts -gone; reason -gone2; ");
+  CHECK(scene.run(&Store::sweep, scene.ids({"s6", "s8"})) == 2);
+  CHECK(scene.changes() == "attempts -s6 -s8; reason -s6 -s8; ");
+}
+
+TEST_CASE("sweep: takes 1, 199 or 200 ids, and leaves everything else") {
+  for (const std::size_t count : {1U, 199U, 200U}) {
+    Scene scene;
+    const auto ids = scene.many("m", static_cast<int>(count));
+    for (const auto& id : ids) scene.cmd({"HSET", scene.keys().reason, id, "why"});
+    CHECK(scene.run(&Store::sweep, ids) == count);
+    CHECK(scene.cmd({"HLEN", scene.keys().reason}) == 0);
+  }
+}
+
+TEST_CASE("some_notes: walks over all fields of a hash in steps") {
+  Scene scene;
+  for (int i = 0; i < 1000; ++i) scene.cmd({"HSET", scene.keys().attempts, scene.id("n" + std::to_string(i)), "2"});
+  std::string cursor = "0";
+  std::vector<std::string> seen;
+  int steps = 0;
+  do {
+    const auto [next, ids] = scene.run(&Store::some_notes, scene.keys().attempts, cursor);
+    CHECK(scene.changes().empty());
+    cursor = next;
+    seen.insert(seen.end(), ids.begin(), ids.end());
+  } while (cursor != "0" && ++steps < 100);
+  std::sort(seen.begin(), seen.end());
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  CHECK(seen.size() == 1000 + 4);  // and those of the bystanders
+  CHECK(steps > 1);
+}
+
+}  // namespace
+}  // namespace delayqueue::store

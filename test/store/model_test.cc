@@ -1,0 +1,72 @@
+// Random sequences of moves on a real Redis agree with a model, after every step.
+//
+// DELAYQUEUE_SEEDS=n plays n of them; DELAYQUEUE_SEED=n plays that one alone.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "support/model_mixed.h"
+#include "support/model_moves.h"
+
+namespace {
+
+using namespace test::model;
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// What led there: of one seed all, of many the last moves.
+std::string story(const std::vector<std::string>& log) {
+  const std::size_t most = setting("DELAYQUEUE_SEED", 0) != 0 ? log.size() : 30;
+  std::string out;
+  for (std::size_t i = log.size() > most ? log.size() - most : 0; i < log.size(); ++i) {
+    out += std::to_string(i) + "  " + log[i] + '\n';
+  }
+  return out;
+}
+
+// Prints how a sequence went wrong.
+template <class Game>
+void play(Game game, std::uint64_t seed) {
+  try {
+    for (int i = 0; i < 200; ++i) game.step();
+    game.drain();
+  } catch (const Undecided&) {
+    MESSAGE("seed " << seed << ": given up, the machine stood still");
+  } catch (const std::exception& error) {
+    FAIL_CHECK("seed " << seed << ": " << std::string(error.what()) << "\n" << story(game.log()));
+  }
+}
+
+// Calls `one` with every seed that was asked for.
+template <class One>
+void for_seeds(One one) {
+  const std::uint64_t alone = setting("DELAYQUEUE_SEED", 0);
+  const std::uint64_t first = alone != 0 ? alone : 1;
+  const std::uint64_t last = alone != 0 ? alone : setting("DELAYQUEUE_SEEDS", 300);
+  MESSAGE("seeds " << first << " to " << last << ", 200 moves each");
+  load_scripts();
+  auto connection = connect();
+  for (std::uint64_t seed = first; seed <= last; ++seed) one(seed, connection);
+}
+
+}  // namespace
+
+TEST_CASE("any sequence of moves: never early, one holder, at most retries + 1, nothing lost, nothing left over") {
+  for_seeds([](std::uint64_t seed, delayqueue::redis::Connection& connection) {
+    Play::Options options;
+    options.keep_dead = seed % 4 != 0;
+    options.strangers = seed % 2 == 0;
+    play(Play(seed, connection, options), seed);
+  });
+}
+
+TEST_CASE("any sequence of moves of ours and of the Go library: nothing lost that Go did not give up") {
+  for_seeds([](std::uint64_t seed, delayqueue::redis::Connection& connection) {
+    play(Mixed(seed, connection, seed % 2 == 0 ? 5000 : 0), seed);
+  });
+}

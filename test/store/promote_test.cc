@@ -1,0 +1,139 @@
+#include "store/scripts.h"
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+TEST_CASE("pending2ready: what is due moves to ready, in the order of the due times, behind what is there") {
+  Scene scene;
+  scene.put(At::pending, "a", {-1min}).put(At::pending, "b", {-3min}).put(At::pending, "c", {-2min});
+  scene.put(At::pending, "later", {1min});
+  const Promoted promoted = scene.run(&Store::pending2ready, false);
+  CHECK(promoted.moved == 3);
+  CHECK(promoted.ids.empty());
+  CHECK(scene.changes() == "pending -a -b -c; ready [a c b .r2 .r1]; ");
+}
+
+TEST_CASE("pending2ready: equal due times are delivered in the order of the ids, which is that of their making") {
+  Scene scene;
+  const std::int64_t due = scene.start_ms() - 1;
+  for (const char* name : {"b", "d", "a", "c"}) {
+    scene.put(At::pending, name);
+    scene.cmd({"ZADD", scene.keys().pending, "XX", std::to_string(due / 1000), scene.id(name)});
+  }
+  const Promoted promoted = scene.run(&Store::pending2ready, true);
+  CHECK(promoted.ids == scene.ids({"a", "b", "c", "d"}));
+  CHECK(scene.changes() == "pending -a -b -c -d; ready [d c b a .r2 .r1]; ");
+}
+
+TEST_CASE("pending2ready: says how long until the next is due, and nothing when none is pending") {
+  Scene scene;
+  const std::int64_t first = scene.score_us(scene.keys().pending, ".p1");
+  Promoted promoted = scene.run(&Store::pending2ready, false);
+  CHECK(promoted.moved == 0);
+  REQUIRE(promoted.next);
+  CHECK(promoted.next->count() <= first - scene.before_us());
+  CHECK(promoted.next->count() >= first - scene.after_us());
+  CHECK(scene.changes().empty());
+  scene.cmd({"DEL", scene.keys().pending});
+  promoted = scene.run(&Store::pending2ready, true);
+  CHECK(promoted.moved == 0);
+  CHECK_FALSE(promoted.next);
+  CHECK(scene.changes().empty());
+}
+
+TEST_CASE("pending2ready: never early: due exactly now moves, a microsecond or a millisecond later stays") {
+  const std::int64_t now = 1'800'000'000'123'000;
+  Scene scene;
+  const auto put = [&](const char* name, std::int64_t us) {
+    std::string score = std::to_string(us);
+    score.insert(score.size() - 6, ".");
+    scene.put(At::pending, name);
+    scene.cmd({"ZADD", scene.keys().pending, "XX", score, scene.id(name)});
+  };
+  for (const char* name : {".p1", ".p2"}) scene.cmd({"ZREM", scene.keys().pending, scene.id(name)});
+  put("ms", now + 1000);
+  put("us", now + 1);
+  put("now", now);
+  put("was", now - 1);
+  const auto answer =
+      scene.run_at(now, scripts::pending2ready, {scene.keys().pending, scene.keys().ready}, {"200", "1"});
+  CHECK(answer == std::vector<std::string>{"2", "1", scene.id("was") + " " + scene.id("now")});
+  CHECK(scene.changes() == "pending -now -was; ready [now was .r2 .r1]; ");
+}
+
+TEST_CASE("one clock: set back, what is pending and what is held wait, and what is ready goes on") {
+  Scene scene;
+  const Keys& keys = scene.keys();
+  scene.put(At::pending, "a", {-1min}).put(At::held, "b", {-1min});
+  const std::int64_t yesterday = (scene.start_ms() - 24 * 3'600'000) * 1000 + 7;
+  CHECK(scene.run_at(yesterday, scripts::pending2ready, {keys.pending, keys.ready}, {"200", "0"}).strings().at(0) ==
+        "0");
+  CHECK(scene.changes().empty());
+  CHECK(
+      scene
+          .run_at(yesterday, scripts::unack2retry,
+                  {keys.unack, keys.retry, keys.count, keys.dead, keys.garbage, keys.attempts, keys.reason, keys.stats},
+                  {"200", "1"})
+          .strings()
+          .at(0) == "0");
+  CHECK(scene.changes().empty());
+  CHECK(scene
+            .run_at(yesterday, scripts::ready2unack,
+                    {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
+                     keys.garbage, keys.paused, keys.stats},
+                    {"1", "0", "0", "60000000"})
+            .strings()
+            .at(0) == "1");
+  CHECK(scene.changes() == "ready [.r2]; stats delivered+1; unack +.r1@lease+1m; ");
+}
+
+TEST_CASE("pending2ready: one call moves at most 200: of 0, 1, 199, 200 and 201 due, the earliest") {
+  for (const std::size_t due : {0U, 1U, 199U, 200U, 201U}) {
+    CAPTURE(due);
+    Scene scene;
+    scene.put_many(At::pending, "m", static_cast<int>(due), {-5min});
+    const Promoted promoted = scene.run(&Store::pending2ready, true);
+    const std::size_t expected = std::min<std::size_t>(due, 200);
+    CHECK(promoted.moved == expected);
+    CHECK(promoted.ids == scene.many("m", static_cast<int>(expected)));
+    REQUIRE(promoted.next);
+    CHECK((promoted.next->count() == 0) == (due == 201));
+    CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == 2 + due - expected);
+    CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 2 + expected);
+    if (due == 201) CHECK(scene.score_us(scene.keys().pending, "m200") != 0);
+  }
+}
+
+TEST_CASE("pending2ready: an id that lies in ready already is healthy there twice") {
+  Scene scene;
+  scene.put(At::pending, "a", {-1min});
+  scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
+  CHECK(scene.run(&Store::pending2ready, false).moved == 1);
+  CHECK(scene.changes() == "pending -a; ready [a a .r2 .r1]; ");
+  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  CHECK(taken.popped == 4);
+  CHECK(taken.messages.size() == 3);
+}
+
+TEST_CASE("pending2ready: nothing that the queue was not told to hold is delivered: no count, to garbage") {
+  Scene scene;
+  scene.cmd({"ZADD", scene.keys().pending, "1", "a stranger"});
+  CHECK(scene.run(&Store::pending2ready, false).moved == 1);
+  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  CHECK(taken.popped == 3);
+  CHECK(taken.messages.size() == 2);
+  CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, "a stranger"}) == 1);
+}
+
+}  // namespace
+}  // namespace delayqueue::store

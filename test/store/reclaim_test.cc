@@ -1,0 +1,239 @@
+#include "store/scripts.h"
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+Scene::Setup no_dead_letters() {
+  Scene::Setup setup;
+  setup.store.keep_dead = false;
+  return setup;
+}
+
+TEST_CASE("unack2retry: an ended lease spends a retry and goes to retry, with its end, number and reason noted") {
+  Scene scene;
+  scene.put(At::held, "a", {-1min, "3"}).put(At::held, "b", {-2min, "1", "4"}).put(At::held, "c");
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  CHECK(reclaimed.moved == 2);
+  CHECK(reclaimed.retried == scene.ids({"b", "a"}));
+  CHECK(reclaimed.given_up.empty());
+  CHECK(scene.changes() ==
+        "attempts +a=1,end b=4,end; reason +a=lease ended 1 time +b=lease ended 1 time; retry [a b .t2 .t1]; "
+        "retry:cnt a=2 b=0; stats retried+2; unack -a -b; ");
+}
+
+TEST_CASE("unack2retry: with no retries left a message is given up: to dead, its reason kept") {
+  Scene scene;
+  scene.put(At::held, "a", {-1min, "0"}).put(At::backing_off, "b", {-1min, "0", "3", "too bad"});
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  CHECK(reclaimed.moved == 2);
+  CHECK(reclaimed.retried.empty());
+  CHECK(reclaimed.given_up == scene.ids({"a", "b"}));
+  CHECK(scene.changes() ==
+        "attempts +a=1,end b=3,end; dead +a@now +b@now; reason +a=lease ended 1 time; retry:cnt -a -b; "
+        "stats dead+2; unack -a -b; ");
+}
+
+TEST_CASE("unack2retry: when dead letters are not kept, what is given up goes straight to garbage") {
+  Scene scene(no_dead_letters());
+  scene.put(At::held, "a", {-1min, "0", "2", "note"}).put(At::held, "b", {-1min, "1"});
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  CHECK(reclaimed.given_up == scene.ids({"a"}));
+  CHECK(scene.changes() ==
+        "attempts -a +b=1,end; garbage +a; reason -a +b=lease ended 1 time; retry [b .t2 .t1]; retry:cnt -a b=0; "
+        "stats dead+1 retried+1; unack -a -b; ");
+}
+
+TEST_CASE("unack2retry: a backoff that ended keeps the handler's reason; a Go worker's lease has none to add") {
+  Scene scene;
+  scene.put(At::backing_off, "a", {-1min, "3", "", "no gateway"}).put(At::held_by_go, "b", {-1min});
+  CHECK(scene.run(&Store::unack2retry).moved == 2);
+  CHECK(scene.changes() ==
+        "attempts +a=1,end +b=1,end; retry [a b .t2 .t1]; retry:cnt a=2 b=2; stats retried+2; unack -a -b; ");
+}
+
+TEST_CASE("unack2retry: leases that end again and again are counted; one that ends after a nack says so") {
+  Scene scene;
+  scene.put(At::held, "a", {-1min, "3", "2", "lease ended 1 time"});
+  scene.put(At::held, "b", {-1min, "3", "9", "lease ended 8 times"})
+      .put(At::held, "c", {-1min, "3", "2", "no gateway"});
+  CHECK(scene.run(&Store::unack2retry).moved == 3);
+  CHECK(scene.cmd({"HMGET", scene.keys().reason, scene.id("a"), scene.id("b"), scene.id("c")}) ==
+        std::vector<std::string>{"lease ended 2 times", "lease ended 9 times", "lease ended 1 time"});
+}
+
+TEST_CASE("unack2retry: what was cancelled while held goes to garbage, whoever held it") {
+  Scene scene;
+  scene.put(At::cancelled, "a", {-1min, "", "2", "note"}).put(At::held_by_go, "b", {-1min});
+  scene.put(At::backing_off, "c", {-1min});
+  scene.cmd({"HDEL", scene.keys().count, scene.id("b"), scene.id("c")});
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  CHECK(reclaimed.moved == 3);
+  CHECK(reclaimed.retried.empty());
+  CHECK(reclaimed.given_up.empty());
+  CHECK(scene.changes() == "attempts -a; garbage +a +b +c; reason -a; unack -a -b -c; ");
+}
+
+TEST_CASE("unack2retry: what a late nack of a Go worker brought back from the dead just leaves") {
+  Scene scene;
+  scene.put(At::dead, "a", {-1h, "", "", "too bad"});
+  scene.cmd({"ZADD", scene.keys().unack, "1700000000", scene.id("a")});
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  CHECK(reclaimed.moved == 1);
+  CHECK(reclaimed.retried.empty());
+  CHECK(reclaimed.given_up.empty());
+  CHECK(scene.changes() == "unack -a; ");
+}
+
+TEST_CASE("unack2retry: what a late nack of a Go worker brought back from nowhere goes to garbage") {
+  Scene scene;
+  scene.cmd({"ZADD", scene.keys().unack, "1700000000", scene.id("a")});
+  CHECK(scene.run(&Store::unack2retry).moved == 1);
+  CHECK(scene.changes() == "garbage +a; unack -a; ");
+}
+
+TEST_CASE("unack2retry: a lease that ends exactly now has ended, one that ends a microsecond later runs") {
+  const std::int64_t now = 1'800'000'000'123'457;
+  Scene scene;
+  scene.cmd({"DEL", scene.keys().unack});
+  scene.put(At::held, "now").put(At::held, "next").put(At::held, "was");
+  scene.cmd({"ZADD", scene.keys().unack, "1800000000.123457", scene.id("now"), "1800000000.123458", scene.id("next"),
+             "1800000000.123456", scene.id("was")});
+  const Keys& keys = scene.keys();
+  const auto answer = scene.run_at(
+      now, scripts::unack2retry,
+      {keys.unack, keys.retry, keys.count, keys.dead, keys.garbage, keys.attempts, keys.reason, keys.stats},
+      {"200", "1"});
+  CHECK(answer == std::vector<std::string>{"2", "1", scene.id("was") + " " + scene.id("now"), ""});
+  CHECK(scene.changes() ==
+        "attempts +now=1,end +was=1,end; reason +now=lease ended 1 time +was=lease ended 1 time; "
+        "retry [now was .t2 .t1]; retry:cnt now=2 was=2; stats retried+2; unack -now -was; ");
+}
+
+TEST_CASE("unack2retry: says how long until the next lease ends, and nothing when there is none") {
+  Scene scene;
+  const auto head = scene.cmd({"ZRANGE", scene.keys().unack, "0", "0", "WITHSCORES"}).strings();
+  const auto first = static_cast<std::int64_t>(std::stod(head.at(1)) * 1e6);
+  Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  CHECK(reclaimed.moved == 0);
+  REQUIRE(reclaimed.next);
+  CHECK(reclaimed.next->count() <= first - scene.before_us() + 1);
+  CHECK(reclaimed.next->count() >= first - scene.after_us() - 1);
+  CHECK(scene.changes().empty());
+  scene.cmd({"DEL", scene.keys().unack});
+  reclaimed = scene.run(&Store::unack2retry);
+  CHECK(reclaimed.moved == 0);
+  CHECK_FALSE(reclaimed.next);
+  scene.put(At::held, "a", {-1min});
+  reclaimed = scene.run(&Store::unack2retry);
+  CHECK(reclaimed.moved == 1);
+  CHECK_FALSE(reclaimed.next);
+}
+
+TEST_CASE("unack2retry: one call moves at most 200: of 0, 1, 199, 200 and 201 ended, those that ended first") {
+  for (const std::size_t ended : {0U, 1U, 199U, 200U, 201U}) {
+    CAPTURE(ended);
+    Scene scene;
+    scene.put_many(At::held, "m", static_cast<int>(ended), {-5min});
+    const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+    const std::size_t expected = std::min<std::size_t>(ended, 200);
+    CHECK(reclaimed.moved == expected);
+    CHECK(reclaimed.retried == scene.many("m", static_cast<int>(expected)));
+    REQUIRE(reclaimed.next);
+    CHECK((reclaimed.next->count() == 0) == (ended == 201));
+    CHECK(scene.cmd({"LLEN", scene.keys().retry}) == 2 + expected);
+    if (ended == 201) CHECK(scene.score_us(scene.keys().unack, "m200") != 0);
+  }
+}
+
+TEST_CASE("unack2retry: what is no whole number of retries counts as none, and strands nobody") {
+  for (const std::string retries : {"2.5", "", "abc", "-1", "1e3", " 3", "0x5", "nan"}) {
+    CAPTURE(retries);
+    Scene scene;
+    scene.put(At::held, "a", {-1min, retries}).put(At::held, "b", {-2min, "3"});
+    const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+    CHECK(reclaimed.retried == scene.ids({"b"}));
+    CHECK(reclaimed.given_up == scene.ids({"a"}));
+    CHECK(scene.score_us(scene.keys().dead, "a") != 0);
+    CHECK(scene.score_us(scene.keys().unack, "a") == 0);
+    CHECK(scene.lost().empty());
+  }
+}
+
+TEST_CASE("unack2retry: more retries than a computer counts are still retries") {
+  Scene scene;
+  scene.put(At::held, "a", {-1min, "99999999999999999999999999"});
+  CHECK(scene.run(&Store::unack2retry).retried == scene.ids({"a"}));
+  CHECK(scene.run(&Store::ready2unack, {200, 200, 200}, 5min).messages.size() == 5);
+  test::rewind(scene.keys().base, 1h);
+  CHECK(scene.run(&Store::unack2retry).retried.size() >= 1);
+  CHECK(scene.lost().empty());
+}
+
+TEST_CASE("unack2retry: notes of attempts that nobody can read count as one delivery") {
+  for (const std::string note : {"", "abc", "-1", " 5"}) {
+    Scene scene;
+    scene.put(At::held, "a", {-1min});
+    scene.cmd({"HSET", scene.keys().attempts, scene.id("a"), note});
+    CHECK(scene.run(&Store::unack2retry).retried == scene.ids({"a"}));
+    CHECK(scene.changes().find("attempts a=1,end; ") == 0);
+  }
+}
+
+TEST_CASE("retry: n retries are n + 1 deliveries, whether a message fails by nack or by silence") {
+  for (const int retries : {0, 1, 3}) {
+    for (const bool by_nack : {true, false}) {
+      CAPTURE(retries);
+      CAPTURE(by_nack);
+      Scene::Setup quiet;
+      quiet.lists = false;
+      Scene scene(quiet);
+      scene.cmd({"DEL", scene.keys().unack});  // rewinding would end these, too
+      const auto id = scene.id("a");
+      CHECK(scene.run(&Store::send, {{id, "x"}}, {{0ms, 0}, retries}) == "1");
+      int deliveries = 0;
+      while (scene.score_us(scene.keys().dead, "a") == 0 && deliveries < 10) {
+        const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 1min);
+        REQUIRE(taken.messages.size() == 1);
+        CHECK(taken.messages[0].second == ++deliveries);
+        if (by_nack) scene.run(&Store::nack, {{{id, taken.lease_us}, 1min, "again"}});
+        test::rewind(scene.keys().base, 2min);
+        scene.run(&Store::unack2retry);
+      }
+      CHECK(deliveries == retries + 1);
+      CHECK(scene.cmd({"LLEN", scene.keys().retry}) == 0);
+      CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 0);
+      CHECK(scene.cmd({"HGET", scene.keys().stats, "delivered"}) == std::to_string(100 + retries + 1));
+    }
+  }
+}
+
+TEST_CASE("persist: the bodies of dead letters lose their TTL; those of others keep it") {
+  Scene scene;
+  const test::Put with_ttl = {10min, "3", "", "", 1h};
+  scene.put(At::dead, "a", with_ttl).put(At::dead, "b").put(At::pending, "c", with_ttl);
+  scene.put(At::dead, "d", with_ttl).put(At::garbage, "e", with_ttl);
+  CHECK(scene.run(&Store::persist, scene.ids({"a", "b", "c", "none", "e"})) == 1);
+  CHECK(scene.changes() == "msg a=payload; ");
+}
+
+TEST_CASE("persist: takes 1, 199 or 200 ids") {
+  for (const std::size_t count : {1U, 199U, 200U}) {
+    Scene scene;
+    scene.put_many(At::dead, "m", static_cast<int>(count), {-1min, "", "", "", 1h});
+    CHECK(scene.run(&Store::persist, scene.many("m", static_cast<int>(count))) == count);
+    CHECK(scene.ttl_ms("m000") == -1);
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue::store

@@ -1,0 +1,125 @@
+#include "store/record.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("ids: are UUIDs of version 7 in lower case") {
+  for (const auto& id : new_ids(1000)) {
+    REQUIRE(id.size() == 36);
+    for (std::size_t i = 0; i < id.size(); ++i) {
+      const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+      CHECK((dash ? id[i] == '-' : std::string("0123456789abcdef").find(id[i]) != std::string::npos));
+    }
+    CHECK(id[14] == '7');
+    CHECK(std::string("89ab").find(id[19]) != std::string::npos);
+    CHECK(canonical_id(id) == id);
+  }
+  CHECK(new_ids(0).empty());
+}
+
+TEST_CASE("ids: say when they were made, to the millisecond") {
+  const auto before = std::chrono::floor<std::chrono::milliseconds>(WallClock::now());
+  const auto ids = new_ids(100);
+  const auto after = WallClock::now();
+  for (const auto& id : ids) {
+    REQUIRE(time_of_id(id));
+    CHECK(*time_of_id(id) >= before);
+    CHECK(*time_of_id(id) <= after);
+  }
+}
+
+TEST_CASE("ids: ascend within one call, even over many, and from one call to a later one") {
+  std::vector<std::string> all;
+  for (const std::size_t count : {70'000U, 1U, 300U}) {
+    const auto ids = new_ids(count);
+    all.insert(all.end(), ids.begin(), ids.end());
+    std::this_thread::sleep_for(1ms);
+  }
+  CHECK(std::is_sorted(all.begin(), all.end()));
+  CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+}
+
+TEST_CASE("ids: made by many threads at once are all different") {
+  std::vector<std::vector<std::string>> made(4);
+  std::vector<std::thread> threads;
+  for (auto& mine : made) {
+    threads.emplace_back([&mine] {
+      for (int i = 0; i < 500; ++i) {
+        const auto ids = new_ids(20);
+        mine.insert(mine.end(), ids.begin(), ids.end());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  std::vector<std::string> all;
+  for (const auto& mine : made) all.insert(all.end(), mine.begin(), mine.end());
+  std::sort(all.begin(), all.end());
+  CHECK(all.size() == 40'000);
+  CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+}
+
+TEST_CASE("ids: of a caller are taken in any case, and stored in lower case") {
+  CHECK(canonical_id("0190A2B3-C4D5-7E6F-8A9B-0C1D2E3F4A5B") == "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5b");
+  CHECK(canonical_id("00000000-0000-0000-0000-000000000000") == "00000000-0000-0000-0000-000000000000");
+}
+
+TEST_CASE("ids: what is no UUID in its form of 36 characters is none") {
+  const std::vector<std::string> wrong = {"",
+                                          "hello",
+                                          "0190a2b3c4d57e6f8a9b0c1d2e3f4a5b",
+                                          "{0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5b}",
+                                          "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5b ",
+                                          "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5",
+                                          "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5g",
+                                          "0190a2b3-c4d57-e6f-8a9b-0c1d2e3f4a5b",
+                                          " 190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5b",
+                                          "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f+a5b",
+                                          std::string(36, '-'),
+                                          std::string(36, '\0'),
+                                          "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5" + std::string(1, '\0'),
+                                          std::string(1'000'000, 'a')};
+  for (const auto& id : wrong) {
+    CAPTURE(id.substr(0, 50));
+    CHECK_FALSE(canonical_id(id));
+    CHECK_FALSE(time_of_id(id));
+  }
+}
+
+TEST_CASE("ids: only version 7 tells a time") {
+  CHECK_FALSE(time_of_id("0190a2b3-c4d5-4e6f-8a9b-0c1d2e3f4a5b"));
+  CHECK_FALSE(time_of_id("0190a2b3-c4d5-1e6f-8a9b-0c1d2e3f4a5b"));
+  REQUIRE(time_of_id("018bcfe5-687b-7000-8000-000000000000"));
+  CHECK(*time_of_id("018BCFE5-687B-7000-8000-000000000000") == from_us(1'700'000'000'123'000));
+}
+
+TEST_CASE("times: microseconds since 1970") {
+  CHECK(from_us(0) == WallClock::time_point());
+  CHECK(from_us(1'700'000'000'123'456) - from_us(1'700'000'000'000'000) == 123'456us);
+}
+
+TEST_CASE("attempts: the number of deliveries stands first; what is no number is none") {
+  CHECK(deliveries_of("3 1700000000123457") == 3);
+  CHECK(deliveries_of("12") == 12);
+  for (const char* text : {"", " ", "abc", " 3", "+3", "99999999999999999999"}) CHECK(deliveries_of(text) == 0);
+}
+
+TEST_CASE("lease ends: ours are no whole milliseconds, Go workers' are whole seconds, backoffs are neither") {
+  CHECK(is_lease(1'700'000'000'123'457));
+  CHECK(is_lease(1'700'000'000'000'001));
+  CHECK(is_lease(1'700'000'000'000'000));
+  CHECK_FALSE(is_lease(1'700'000'000'001'000));
+  CHECK_FALSE(is_lease(1'700'000'000'999'000));
+}
+
+}  // namespace
+}  // namespace delayqueue::store

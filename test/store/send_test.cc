@@ -1,0 +1,220 @@
+#include "store/scripts.h"
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+SendTerms in(milliseconds delay, int retries = 3, milliseconds ttl = 0ms) { return {{delay, 0}, retries, ttl}; }
+SendTerms at(std::int64_t ms) { return {{std::nullopt, ms}}; }
+
+SendTerms fresh(SendTerms terms) {
+  terms.fresh = true;
+  return terms;
+}
+
+std::vector<NewMessage> messages(const std::vector<std::string>& ids) {
+  std::vector<NewMessage> out;
+  for (const auto& id : ids) out.push_back({id, "new"});
+  return out;
+}
+
+// With Redis' clock at `now_us`.
+test::Reply send_at(Scene& scene, std::int64_t now_us, const std::string& delay_ms, const std::string& due_ms) {
+  const Keys& keys = scene.keys();
+  return scene.run_at(now_us, scripts::send,
+                      {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
+                       keys.reason, keys.stats, keys.bodies + scene.id("a")},
+                      {"0", delay_ms, due_ms, "3", "0", "new"});
+}
+
+TEST_CASE("send: what has a delay goes to pending, due that long after Redis' time, whole, and nothing else changes") {
+  for (const bool is_fresh : {false, true}) {
+    Scene scene;
+    auto terms = in(5min, 7);
+    terms.fresh = is_fresh;
+    CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "world"}}, terms) == "11");
+    CHECK(scene.changes() == "msg +a=hello +b=world; pending +a@now+5m +b@now+5m; retry:cnt +a=7 +b=7; stats sent+2; ");
+  }
+}
+
+TEST_CASE("send: what is due now goes straight to ready, behind what is there, in the order given") {
+  for (const bool is_fresh : {false, true}) {
+    Scene scene;
+    auto terms = in(0ms, 0);
+    terms.fresh = is_fresh;
+    CHECK(scene.run(&Store::send, {{scene.id("b"), "1"}, {scene.id("a"), "2"}}, terms) == "11");
+    CHECK(scene.changes() == "msg +a=2 +b=1; ready [a b .r2 .r1]; retry:cnt +a=0 +b=0; stats sent+2; ");
+  }
+}
+
+TEST_CASE("send: an absolute time is the due time to the millisecond; one that has passed is due now") {
+  Scene scene;
+  CHECK(scene.run(&Store::send, messages({scene.id("a")}), at(scene.start_ms() + 300'000)) == "1");
+  CHECK(scene.changes() == "msg +a=new; pending +a@start+5m; retry:cnt +a=3; stats sent+1; ");
+  CHECK(scene.run(&Store::send, messages({scene.id("b")}), at(scene.start_ms() - 1)) == "1");
+  CHECK(scene.changes() == "msg +b=new; ready [b .r2 .r1]; retry:cnt +b=3; stats sent+1; ");
+  CHECK(scene.run(&Store::send, messages({scene.id("c")}), at(0)) == "1");
+  CHECK(scene.changes() == "msg +c=new; ready [c b .r2 .r1]; retry:cnt +c=3; stats sent+1; ");
+}
+
+TEST_CASE("send: due exactly now is ready, a millisecond later is pending") {
+  const std::int64_t now = 1'800'000'000'123'000;
+  struct {
+    const char* delay;
+    const char* due;
+    std::int64_t pending_us;  // 0: ready
+  } const cases[] = {{"", "1800000000123", 0},
+                     {"", "1800000000122", 0},
+                     {"", "1800000000124", now + 1000},
+                     {"0", "", 0},
+                     {"1", "", now + 1000}};
+  for (const auto& one : cases) {
+    CAPTURE(std::string(one.delay));
+    CAPTURE(std::string(one.due));
+    Scene scene;
+    CHECK(send_at(scene, now, one.delay, one.due) == 1);
+    CHECK(scene.score_us(scene.keys().pending, "a") == one.pending_us);
+  }
+}
+
+TEST_CASE("send: a delay within a millisecond is rounded up, so that nothing is early") {
+  Scene scene;
+  CHECK(send_at(scene, 1'800'000'000'123'001, "5", "") == 1);
+  CHECK(scene.score_us(scene.keys().pending, "a") == 1'800'000'000'129'000);
+}
+
+TEST_CASE("send: the TTL counts from the due time") {
+  struct {
+    SendTerms terms;
+    milliseconds life;
+  } const cases[] = {{in(5min, 3, 10min), 15min}, {in(0ms, 3, 10min), 10min}, {fresh(in(5min, 3, 1ms)), 5min + 1ms}};
+  for (const auto& one : cases) {
+    Scene scene;
+    CHECK(scene.run(&Store::send, messages({scene.id("a"), scene.id("b")}), one.terms) == "11");
+    for (const char* name : {"a", "b"}) {
+      CHECK(scene.ttl_ms(name) <= one.life.count() + 1);
+      CHECK(scene.ttl_ms(name) >= one.life.count() - 60'000);
+    }
+    CHECK(scene.changes().find("msg +a=new (expires) +b=new (expires); ") == 0);
+  }
+}
+
+TEST_CASE("send: the TTL of an absolute time that has passed counts from then; without a TTL a body never expires") {
+  Scene scene;
+  SendTerms terms = at(scene.start_ms() - 300'000);
+  terms.ttl = 10min;
+  CHECK(scene.run(&Store::send, messages({scene.id("a")}), terms) == "1");
+  CHECK(scene.ttl_ms("a") <= 300'000);
+  CHECK(scene.ttl_ms("a") > 240'000);
+  CHECK(scene.run(&Store::send, messages({scene.id("b")}), in(5min)) == "1");
+  CHECK(scene.ttl_ms("b") == -1);
+}
+
+TEST_CASE("send: one script stores 1, 199 or 200 messages, looking whether they exist or not") {
+  for (const bool is_fresh : {false, true}) {
+    for (const std::size_t count : {1U, 199U, 200U}) {
+      CAPTURE(count);
+      Scene scene;
+      const auto ids = scene.many("m", static_cast<int>(count));
+      SendTerms terms = in(5min);
+      terms.fresh = is_fresh;
+      CHECK(scene.run(&Store::send, messages(ids), terms) == std::string(count, '1'));
+      CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == count + 2);
+      for (const auto& id : ids) CHECK(scene.cmd({"GET", scene.keys().bodies + id}) == "new");
+      CHECK(scene.run(&Store::send, messages(ids), in(5min)) == std::string(count, '0'));
+      CHECK(scene.changes().empty());
+    }
+  }
+}
+
+TEST_CASE("send: of several ids those alive are left as they are, wherever they are, and the others created") {
+  Scene scene;
+  scene.put(At::pending, "o1").put(At::ready, "o2").put(At::retry, "o3").put(At::held, "o4").put(At::dead, "o5");
+  scene.put(At::garbage, "g");
+  CHECK(scene.run(&Store::send, messages(scene.ids({"o1", "a", "o2", "o3", "g", "o4", "o5", "b"})), in(5min)) ==
+        "01001001");
+  CHECK(scene.changes() ==
+        "msg +a=new +b=new g=new; garbage -g; pending +a@now+5m +b@now+5m +g@now+5m; "
+        "retry:cnt +a=3 +b=3 +g=3; stats sent+3; ");
+}
+
+TEST_CASE("send: an id twice in one send makes one message, the first") {
+  Scene scene;
+  const auto a = scene.id("a");
+  CHECK(scene.run(&Store::send, {{a, "first"}, {a, "second"}, {scene.id("b"), "third"}, {a, "fourth"}}, in(0ms)) ==
+        "1010");
+  CHECK(scene.changes() == "msg +a=first +b=third; ready [b a .r2 .r1]; retry:cnt +a=3 +b=3; stats sent+2; ");
+}
+
+TEST_CASE("send: an id in garbage comes out and starts a new life, of which the old one's notes say nothing") {
+  Scene scene;
+  scene.put(At::garbage, "a", {0ms, "", "3 1700000000123457", "too bad", 1h});
+  CHECK(scene.run(&Store::send, messages({scene.id("a")}), in(5min)) == "1");
+  CHECK(scene.changes() ==
+        "msg a=new; attempts -a; garbage -a; pending +a@now+5m; reason -a; retry:cnt +a=3; stats sent+1; ");
+}
+
+TEST_CASE("send: what an earlier life left behind when its body expired is removed first") {
+  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
+                      At::dead, At::garbage}) {
+    CAPTURE(to_string(at));
+    Scene scene;
+    scene.put(at, "a", {10min, "3", "2 1700000000123457", "too bad"});
+    scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
+    CHECK(scene.run(&Store::send, messages({scene.id("a")}), in(5min, 9)) == "1");
+    const bool counted = at != At::cancelled && at != At::dead && at != At::garbage;
+    const bool held = at == At::held || at == At::held_by_go || at == At::backing_off || at == At::cancelled;
+    CHECK(scene.changes() == std::string("msg +a=new; attempts -a; ") + (at == At::dead ? "dead -a; " : "") +
+                                 (at == At::garbage ? "garbage -a; " : "") +
+                                 (at == At::pending ? "pending a@now+5m; " : "pending +a@now+5m; ") +
+                                 "reason -a; retry:cnt " + (counted ? "a=9" : "+a=9") + "; stats sent+1; " +
+                                 (held ? "unack -a; " : ""));
+  }
+}
+
+TEST_CASE("send: payloads come back byte for byte: every value, none at all, a megabyte") {
+  std::string every;
+  for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
+  const std::vector<std::string> payloads = {every, "", std::string(3, '\0'), "\r\n$5\r\n",
+                                             std::string(1 << 20, '\xff')};
+  Scene scene;
+  std::vector<NewMessage> all;
+  const auto ids = scene.many("m", static_cast<int>(payloads.size()));
+  for (std::size_t i = 0; i < ids.size(); ++i) all.push_back({ids[i], payloads[i]});
+  CHECK(scene.run(&Store::send, all, in(5min)) == "11111");
+  auto wanted = ids;
+  wanted.push_back(scene.id("none"));
+  const auto bodies = scene.run(&Store::bodies, wanted);
+  REQUIRE(bodies.size() == 6);
+  for (std::size_t i = 0; i < ids.size(); ++i) CHECK((bodies[i] == payloads[i]));
+  CHECK_FALSE(bodies[5]);
+  CHECK(scene.changes().empty());
+}
+
+TEST_CASE("send: bodies and keys follow the prefix, the hash tag and the option for mixed fleets") {
+  Scene scene;
+  const KeyOptions options[] = {{"my", false, false}, {"my", true, false}, {"my", true, true}};
+  const char* const bodies[] = {"my:q-keys:msg:", "{my:q-keys}:msg:", "{dp:q-keys}:msg:"};
+  for (int i = 0; i < 3; ++i) {
+    const Store store(make_keys("q-keys", options[i]));
+    redis::Pipeline pipeline(scene.connection());
+    const auto sent = store.send(pipeline, messages({scene.id("a")}), in(5min));
+    pipeline.run();
+    CHECK(sent.get() == "1");
+    CHECK(scene.cmd({"GET", bodies[i] + scene.id("a")}) == "new");
+    CHECK(scene.cmd({"ZCARD", store.keys().pending}) == 1);
+    scene.cmd({"DEL", bodies[i] + scene.id("a"), store.keys().pending, store.keys().count, store.keys().stats});
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue::store

@@ -1,0 +1,246 @@
+#include "store/scripts.h"
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Put;
+using test::Scene;
+
+const Put kNoted = {10min, "3", "2", "no gateway", 1h};
+
+Receipt off_by(Receipt receipt, std::int64_t us) {
+  receipt.end_us += us;
+  return receipt;
+}
+
+TEST_CASE("ack: removes every trace of a message, and counts it") {
+  Scene scene;
+  scene.put(At::held, "a").put(At::held, "b", kNoted).put(At::held, "c");
+  CHECK(scene.run(&Store::ack, {scene.receipt("a"), scene.receipt("b")}) == "SS");
+  CHECK(scene.changes() == "msg -a -b; attempts -b; reason -b; retry:cnt -a -b; stats acked+2; unack -a -b; ");
+}
+
+TEST_CASE("ack: the receipt is compared to the microsecond") {
+  Scene scene;
+  scene.put(At::held, "a");
+  for (const std::int64_t us : {-1, 1, -1000, 1000, 1'000'000}) {
+    CHECK(scene.run(&Store::ack, {off_by(scene.receipt("a"), us)}) == "T");
+    CHECK(scene.changes().empty());
+    CHECK(scene.run(&Store::nack, {{off_by(scene.receipt("a"), us), 1min, ""}}) == "T");
+    CHECK(scene.changes().empty());
+    CHECK(scene.run(&Store::release, {off_by(scene.receipt("a"), us)}, 0ms) == "T");
+    CHECK(scene.changes().empty());
+  }
+  CHECK(scene.run(&Store::ack, {scene.receipt("a")}) == "S");
+}
+
+TEST_CASE("ack: a lease that has ended still settles while nobody took the message back") {
+  Scene scene;
+  scene.put(At::held, "a", {-5min});
+  CHECK(scene.run(&Store::ack, {scene.receipt("a")}) == "S");
+  CHECK(scene.changes() == "msg -a; retry:cnt -a; stats acked+1; unack -a; ");
+}
+
+TEST_CASE("ack: a second ack is gone, and changes nothing") {
+  Scene scene;
+  scene.put(At::held, "a");
+  const Receipt receipt = scene.receipt("a");
+  CHECK(scene.run(&Store::ack, {receipt}) == "S");
+  CHECK(scene.run(&Store::ack, {receipt}) == "G");
+  CHECK(scene.changes().empty());
+  CHECK(scene.run(&Store::nack, {{receipt, 1min, ""}}) == "G");
+  CHECK(scene.changes().empty());
+}
+
+TEST_CASE("ack: of several each has its own outcome, in their order") {
+  Scene scene;
+  scene.put(At::held, "a").put(At::held, "b").put(At::pending, "c").put(At::retry, "d").put(At::dead, "e");
+  CHECK(scene.run(&Store::ack, {scene.receipt("a"),
+                                off_by(scene.receipt("b"), 1),
+                                {scene.id("none"), 5},
+                                scene.last_receipt("d"),
+                                {scene.id("c"), 7},
+                                scene.last_receipt("e")}) == "STGSTS");
+  CHECK(scene.changes() == "msg -a -d -e; attempts -d -e; dead -e; retry:cnt -a -d; stats acked+3; unack -a; ");
+}
+
+TEST_CASE("ack: a late ack leaves the id in retry, where takes pass over it") {
+  Scene scene;
+  scene.put(At::retry, "a");
+  CHECK(scene.run(&Store::ack, {scene.last_receipt("a")}) == "S");
+  CHECK(scene.changes() == "msg -a; attempts -a; retry:cnt -a; stats acked+1; ");
+  const Taken taken = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);
+  CHECK(taken.popped == 5);
+  for (const auto& [id, number] : taken.messages) CHECK(id != scene.id("a"));
+}
+
+TEST_CASE("ack: once a message was taken again, or rescheduled, or redriven, a late ack of the old lease is stale") {
+  Scene scene;
+  scene.put(At::retry, "a").put(At::retry, "b").put(At::dead, "c");
+  const std::vector<Receipt> old = {scene.last_receipt("a"), scene.last_receipt("b"), scene.last_receipt("c")};
+  CHECK(scene.run(&Store::reschedule, scene.id("b"), {0ms, 0}) == "moved");
+  CHECK(scene.run(&Store::redrive, {scene.id("c")}, 3) == "S");
+  CHECK(scene.run(&Store::ack, old) == "STT");
+  scene.put(At::retry, "d");
+  const Receipt other = scene.last_receipt("d");
+  scene.run(&Store::ready2unack, {200, 200, 200}, 5min);
+  CHECK(scene.run(&Store::ack, {other}) == "T");
+  CHECK(scene.run(&Store::ack, {scene.receipt("d")}) == "S");
+}
+
+TEST_CASE("ack: settles what was cancelled while held, and what has no body any more") {
+  Scene scene;
+  scene.put(At::cancelled, "a").put(At::held, "b");
+  scene.cmd({"DEL", scene.keys().bodies + scene.id("b")});
+  CHECK(scene.run(&Store::ack, {scene.receipt("a"), scene.receipt("b")}) == "SS");
+  CHECK(scene.changes() == "msg -a; retry:cnt -b; stats acked+2; unack -a -b; ");
+}
+
+TEST_CASE("expire: a message without a body leaves no trace, by receipt, and counts as expired") {
+  Scene scene;
+  scene.put(At::held, "a", kNoted).put(At::held, "b");
+  scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
+  CHECK(scene.run(&Store::expire, {scene.receipt("a"), off_by(scene.receipt("b"), 1)}) == "ST");
+  CHECK(scene.changes() == "attempts -a; reason -a; retry:cnt -a; stats expired+1; unack -a; ");
+}
+
+TEST_CASE("ack, expire, nack, renew, release: take 1, 199 or 200 messages at once") {
+  for (const std::size_t count : {1U, 199U, 200U}) {
+    CAPTURE(count);
+    const std::string all(count, 'S');
+    Scene scene;
+    const int n = static_cast<int>(count);
+    for (const char* letter : {"a", "e", "n", "d", "r", "s"}) scene.put_many(At::held, letter, n);
+    CHECK(scene.run(&Store::ack, scene.receipts(scene.many("a", n))) == all);
+    CHECK(scene.run(&Store::expire, scene.receipts(scene.many("e", n))) == all);
+    std::vector<Nack> nacks;
+    for (const auto& receipt : scene.receipts(scene.many("n", n))) nacks.push_back({receipt, 5min, "why"});
+    CHECK(scene.run(&Store::nack, nacks) == all);
+    nacks.clear();
+    for (const auto& receipt : scene.receipts(scene.many("d", n))) nacks.push_back({receipt, std::nullopt, "why"});
+    CHECK(scene.run(&Store::nack, nacks) == std::string(count, 'D'));
+    CHECK(scene.run(&Store::renew, scene.receipts(scene.many("r", n)), scene.start_ms() * 1000 + 3'600'000'001)
+              .outcomes == std::string(count, 'N'));
+    CHECK(scene.run(&Store::release, scene.receipts(scene.many("r", n)), 0ms) == all);
+    CHECK(scene.run(&Store::release, scene.receipts(scene.many("s", n)), 5min) == all);
+    CHECK(scene.cmd({"ZCARD", scene.keys().unack}) == 8 + count);
+    CHECK(scene.cmd({"ZCARD", scene.keys().dead}) == 2 + count);
+    CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 2 + count);
+    CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == 2 + count);
+  }
+}
+
+TEST_CASE("nack: the lease becomes a backoff that long after Redis' time, the reason is kept, no retry is spent yet") {
+  Scene scene;
+  scene.put(At::held, "a").put(At::held, "b", kNoted);
+  CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, "first"}, {scene.receipt("b"), 0ms, "again"}}) == "SS");
+  CHECK(scene.changes() == "reason +a=first b=again; stats nacked+2; unack a@backoff+5m b@backoff+0m; ");
+}
+
+TEST_CASE("nack: a backoff ends at a whole millisecond that is no whole second, and never early") {
+  struct {
+    std::int64_t now_us;
+    const char* delay;
+    std::int64_t end_us;
+  } const cases[] = {{1'800'000'000'123'000, "5", 1'800'000'000'128'000},
+                     {1'800'000'000'123'001, "5", 1'800'000'000'129'000},
+                     {1'800'000'000'995'000, "5", 1'800'000'001'001'000},
+                     {1'800'000'000'994'001, "5", 1'800'000'001'001'000},
+                     {1'800'000'000'000'000, "0", 1'800'000'000'001'000}};
+  for (const auto& one : cases) {
+    Scene scene;
+    scene.put(At::held, "a");
+    const Keys& keys = scene.keys();
+    CHECK(scene.run_at(one.now_us, scripts::nack,
+                       {keys.unack, keys.count, keys.attempts, keys.reason, keys.dead, keys.garbage, keys.stats,
+                        keys.bodies + scene.id("a")},
+                       {"1", std::to_string(scene.receipt("a").end_us), one.delay, ""}) == "S");
+    CHECK(scene.score_us(keys.unack, "a") == one.end_us);
+    CHECK_FALSE(is_lease(one.end_us));
+  }
+}
+
+TEST_CASE("nack: with no retries left, or told so, gives up: to dead with its reason, and the body stays for ever") {
+  Scene scene;
+  scene.put(At::held, "a", {10min, "0", "", "", 1h}).put(At::held, "b", {10min, "3", "2", "x", 1h});
+  CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, "bad"}, {scene.receipt("b"), std::nullopt, "worse"}}) ==
+        "DD");
+  CHECK(scene.changes() ==
+        "msg a=payload b=payload; dead +a@now +b@now; reason +a=bad b=worse; retry:cnt -a -b; "
+        "stats dead+2 nacked+2; unack -a -b; ");
+}
+
+TEST_CASE("nack: when dead letters are not kept, what is given up goes straight to garbage") {
+  Scene::Setup setup;
+  setup.store.keep_dead = false;
+  Scene scene(setup);
+  scene.put(At::held, "a", {10min, "0", "2", "note"}).put(At::held, "b");
+  CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, "bad"}, {scene.receipt("b"), 5min, "bad"}}) == "DS");
+  CHECK(scene.changes() ==
+        "attempts -a; garbage +a; reason -a +b=bad; retry:cnt -a; stats dead+1 nacked+2; unack -a b@backoff+5m; ");
+}
+
+TEST_CASE("nack: what was cancelled while held goes to garbage, whatever the verdict") {
+  Scene scene;
+  scene.put(At::cancelled, "a", {10min, "", "2", "note"}).put(At::cancelled, "b");
+  CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, "bad"}, {scene.receipt("b"), std::nullopt, ""}}) == "SS");
+  CHECK(scene.changes() == "attempts -a; garbage +a +b; reason -a; stats nacked+2; unack -a -b; ");
+}
+
+TEST_CASE("nack: of several each has its own outcome, in their order") {
+  Scene scene;
+  scene.put(At::held, "a").put(At::held, "b", {10min, "0"}).put(At::held, "c").put(At::retry, "d");
+  scene.put(At::garbage, "e");
+  CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 1min, "1"},
+                                 {{scene.id("e"), 5}, 1min, "2"},
+                                 {scene.receipt("b"), 1min, "3"},
+                                 {off_by(scene.receipt("c"), 1), 1min, "4"},
+                                 {scene.last_receipt("d"), 1min, "5"},
+                                 {{scene.id("none"), 5}, 1min, "6"}}) == "SGDTTG");
+  CHECK(scene.changes() ==
+        "dead +b@now; reason +a=1 +b=3; retry:cnt -b; stats dead+1 nacked+2; unack -b a@backoff+1m; ");
+}
+
+TEST_CASE("nack: what is no whole number of retries counts as none, and strands nobody") {
+  for (const std::string retries : {"2.5", "", "abc", "-1", "1e3", " 3"}) {
+    CAPTURE(retries);
+    Scene scene;
+    scene.put(At::held, "a", {10min, retries}).put(At::held, "b");
+    CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, ""}, {scene.receipt("b"), 5min, ""}}) == "DS");
+    CHECK(scene.changes() ==
+          "dead +a@now; reason +a= +b=; retry:cnt -a; stats dead+1 nacked+2; unack -a b@backoff+5m; ");
+  }
+}
+
+TEST_CASE("nack: a late nack does not bring back a finished message") {
+  Scene scene;
+  scene.put(At::held, "a");
+  const Receipt receipt = scene.receipt("a");
+  scene.run(&Store::ack, {receipt});
+  CHECK(scene.run(&Store::nack, {{receipt, 0ms, ""}}) == "G");
+  CHECK(scene.score_us(scene.keys().unack, "a") == 0);
+  scene.run(&Store::send, {{scene.id("a"), "another life"}}, {{5min, 0}});
+  CHECK(scene.run(&Store::nack, {{receipt, 0ms, ""}}) == "T");
+  CHECK(scene.run(&Store::ack, {receipt}) == "T");
+  CHECK(scene.changes().empty());
+}
+
+TEST_CASE("nack: a reason may hold any bytes") {
+  std::string every;
+  for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
+  Scene scene;
+  scene.put(At::held, "a");
+  CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, every}}) == "S");
+  CHECK(scene.cmd({"HGET", scene.keys().reason, scene.id("a")}) == every);
+}
+
+}  // namespace
+}  // namespace delayqueue::store

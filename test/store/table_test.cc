@@ -1,0 +1,213 @@
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+// The contract's table: what each operation does to a message in each state. Every cell is tried on a queue with
+// messages in every state; its outcome and all that it changed are compared.
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+struct Cell {
+  At at;
+  const char* outcome;
+  const char* changes;
+};
+
+// A receipt of an earlier lease, which nothing remembers.
+Receipt earlier(Scene& scene) {
+  Receipt receipt = scene.receipt("x");
+  receipt.end_us = scene.start_ms() * 1000 - 61'000'543;
+  return receipt;
+}
+
+template <class Operation>
+void check(const std::vector<Cell>& column, Operation operation, const test::Put& put = {}) {
+  for (const Cell& cell : column) {
+    CAPTURE(to_string(cell.at));
+    Scene scene;
+    scene.put(cell.at, "x", put);
+    CHECK(std::string(operation(scene)) == cell.outcome);
+    CHECK(scene.changes() == cell.changes);
+  }
+}
+
+TEST_CASE("table: send again finds what is alive and leaves it; what is finished or unknown is created") {
+  check({{At::pending, "0", ""},
+         {At::ready, "0", ""},
+         {At::retry, "0", ""},
+         {At::held, "0", ""},
+         {At::held_by_go, "0", ""},
+         {At::backing_off, "0", ""},
+         {At::cancelled, "0", ""},
+         {At::dead, "0", ""},
+         {At::garbage, "1", "msg x=new; garbage -x; pending +x@now+5m; retry:cnt +x=3; stats sent+1; "},
+         {At::nowhere, "1", "msg +x=new; pending +x@now+5m; retry:cnt +x=3; stats sent+1; "}},
+        [](Scene& s) {
+          return s.run(&Store::send, {{s.id("x"), "new"}}, {{5min, 0}});
+        });
+}
+
+TEST_CASE("table: cancel removes what is not held, leaves ids in lists, and takes the retries of what is held") {
+  check({{At::pending, "pending", "msg -x; pending -x; retry:cnt -x; stats cancelled+1; "},
+         {At::ready, "ready", "msg -x; retry:cnt -x; stats cancelled+1; "},
+         {At::retry, "retry", "msg -x; attempts -x; retry:cnt -x; stats cancelled+1; "},
+         {At::held, "unack", "retry:cnt -x; stats cancelled+1; "},
+         {At::held_by_go, "unack", "retry:cnt -x; stats cancelled+1; "},
+         {At::backing_off, "retry", "msg -x; retry:cnt -x; stats cancelled+1; unack -x; "},
+         {At::cancelled, "unknown", ""},
+         {At::dead, "dead", "msg -x; attempts -x; dead -x; stats cancelled+1; "},
+         {At::garbage, "unknown", ""},
+         {At::nowhere, "unknown", ""}},
+        [](Scene& s) { return s.run(&Store::cancel, s.id("x")); });
+}
+
+TEST_CASE("table: cancel removes what is noted of a message, too") {
+  check({{At::pending, "pending", "msg -x; attempts -x; pending -x; reason -x; retry:cnt -x; stats cancelled+1; "},
+         {At::ready, "ready", "msg -x; attempts -x; reason -x; retry:cnt -x; stats cancelled+1; "},
+         {At::retry, "ready", "msg -x; attempts -x; reason -x; retry:cnt -x; stats cancelled+1; "},
+         {At::backing_off, "retry", "msg -x; attempts -x; reason -x; retry:cnt -x; stats cancelled+1; unack -x; "},
+         {At::dead, "dead", "msg -x; attempts -x; dead -x; reason -x; stats cancelled+1; "}},
+        [](Scene& s) { return s.run(&Store::cancel, s.id("x")); }, {10min, "3", "2", "too bad", 1h});
+}
+
+TEST_CASE("table: reschedule moves what is not held or dead, leaves ids in lists, and forgets the last lease") {
+  check({{At::pending, "moved", "pending x@now+20m; "},
+         {At::ready, "moved", "pending +x@now+20m; "},
+         {At::retry, "moved", "attempts x=1; pending +x@now+20m; "},
+         {At::held, "refused", ""},
+         {At::held_by_go, "refused", ""},
+         {At::backing_off, "moved", "attempts +x=1; pending +x@now+20m; unack -x; "},
+         {At::cancelled, "unknown", ""},
+         {At::dead, "refused", ""},
+         {At::garbage, "unknown", ""},
+         {At::nowhere, "unknown", ""}},
+        [](Scene& s) {
+          return s.run(&Store::reschedule, s.id("x"), {20min, 0});
+        });
+}
+
+TEST_CASE("table: reschedule to now puts it behind what is ready") {
+  check({{At::pending, "moved", "pending -x; ready [x .r2 .r1]; "},
+         {At::ready, "moved", "ready [x x .r2 .r1]; "},
+         {At::retry, "moved", "attempts x=1; ready [x .r2 .r1]; "},
+         {At::held, "refused", ""},
+         {At::held_by_go, "refused", ""},
+         {At::backing_off, "moved", "attempts +x=1; ready [x .r2 .r1]; unack -x; "},
+         {At::cancelled, "unknown", ""},
+         {At::dead, "refused", ""},
+         {At::garbage, "unknown", ""},
+         {At::nowhere, "unknown", ""}},
+        [](Scene& s) {
+          return s.run(&Store::reschedule, s.id("x"), {0ms, 0});
+        });
+}
+
+TEST_CASE("table: release without a receipt brings what waits to the head of the line, and leaves what is held") {
+  check({{At::pending, "S", "pending -x; ready [.r2 .r1 x]; "},
+         {At::ready, "G", ""},
+         {At::retry, "G", ""},
+         {At::held, "H", ""},
+         {At::held_by_go, "H", ""},
+         {At::backing_off, "S", "attempts +x=1; ready [.r2 .r1 x]; unack -x; "},
+         {At::cancelled, "H", ""},
+         {At::dead, "G", ""},
+         {At::garbage, "G", ""},
+         {At::nowhere, "G", ""}},
+        [](Scene& s) { return s.run(&Store::release_waiting, s.ids({"x"}), false); });
+}
+
+TEST_CASE("table: release by force frees what is held, too; its delivery stays counted") {
+  check({{At::pending, "S", "pending -x; ready [.r2 .r1 x]; "},
+         {At::ready, "G", ""},
+         {At::retry, "G", ""},
+         {At::held, "S", "attempts +x=1; ready [.r2 .r1 x]; unack -x; "},
+         {At::held_by_go, "S", "attempts +x=1; ready [.r2 .r1 x]; unack -x; "},
+         {At::backing_off, "S", "attempts +x=1; ready [.r2 .r1 x]; unack -x; "},
+         {At::cancelled, "S", "garbage +x; unack -x; "},
+         {At::dead, "G", ""},
+         {At::garbage, "G", ""},
+         {At::nowhere, "G", ""}},
+        [](Scene& s) { return s.run(&Store::release_waiting, s.ids({"x"}), true); });
+}
+
+TEST_CASE("table: release by receipt needs the receipt of the lease that runs; its delivery is not counted") {
+  check({{At::held, "S", "ready [.r2 .r1 x]; unack -x; "}, {At::cancelled, "S", "garbage +x; unack -x; "}},
+        [](Scene& s) { return s.run(&Store::release, {s.receipt("x")}, 0ms); });
+  check({{At::pending, "G", ""},
+         {At::ready, "G", ""},
+         {At::retry, "G", ""},
+         {At::held, "T", ""},
+         {At::held_by_go, "T", ""},
+         {At::backing_off, "T", ""},
+         {At::cancelled, "T", ""},
+         {At::dead, "G", ""},
+         {At::garbage, "G", ""},
+         {At::nowhere, "G", ""}},
+        [](Scene& s) { return s.run(&Store::release, {earlier(s)}, 0ms); });
+}
+
+TEST_CASE("table: a late ack settles what lies in a list or is dead if its last lease was this one") {
+  const auto late_ack = [](Scene& s) { return s.run(&Store::ack, {s.last_receipt("x")}); };
+  check({{At::retry, "S", "msg -x; attempts -x; retry:cnt -x; stats acked+1; "},
+         {At::dead, "S", "msg -x; attempts -x; dead -x; stats acked+1; "}},
+        late_ack);
+  check({{At::pending, "T", ""},
+         {At::ready, "S", "msg -x; attempts -x; reason -x; retry:cnt -x; stats acked+1; "},
+         {At::retry, "S", "msg -x; attempts -x; reason -x; retry:cnt -x; stats acked+1; "},
+         {At::held, "T", ""},
+         {At::held_by_go, "T", ""},
+         {At::backing_off, "T", ""},
+         {At::cancelled, "T", ""},
+         {At::dead, "S", "msg -x; attempts -x; dead -x; reason -x; stats acked+1; "},
+         {At::garbage, "G", ""},
+         {At::nowhere, "G", ""}},
+        late_ack, {10min, "3", "2 1700000000123457", "too bad"});
+}
+
+TEST_CASE("table: an ack or nack of any other lease than the last is stale, or gone, and changes nothing") {
+  const std::vector<Cell> column = {{At::pending, "T", ""},   {At::ready, "T", ""},      {At::retry, "T", ""},
+                                    {At::held, "T", ""},      {At::held_by_go, "T", ""}, {At::backing_off, "T", ""},
+                                    {At::cancelled, "T", ""}, {At::dead, "T", ""},       {At::garbage, "G", ""},
+                                    {At::nowhere, "G", ""}};
+  check(column, [](Scene& s) { return s.run(&Store::ack, {earlier(s)}); });
+  check(column, [](Scene& s) { return s.run(&Store::expire, {earlier(s)}); });
+  check(column, [](Scene& s) { return s.run(&Store::nack, {{earlier(s), 5min, "late"}}); });
+  check(column, [](Scene& s) { return s.run(&Store::nack, {{earlier(s), std::nullopt, "late"}}); });
+}
+
+TEST_CASE("table: a late nack is stale even if its lease was the last: the door for it was unack2retry") {
+  check({{At::pending, "T", ""},
+         {At::ready, "T", ""},
+         {At::retry, "T", ""},
+         {At::dead, "T", ""},
+         {At::garbage, "G", ""},
+         {At::nowhere, "G", ""}},
+        [](Scene& s) {
+          return s.run(&Store::nack, {{s.last_receipt("x"), 5min, "late"}});
+        },
+        {10min, "3", "2 1700000000123457", "too bad"});
+}
+
+TEST_CASE("table: a late renew changes nothing: stale for another lease, gone for what has left unack") {
+  check({{At::pending, "G", ""},
+         {At::ready, "G", ""},
+         {At::retry, "G", ""},
+         {At::held, "T", ""},
+         {At::held_by_go, "T", ""},
+         {At::backing_off, "T", ""},
+         {At::cancelled, "T", ""},
+         {At::dead, "G", ""},
+         {At::garbage, "G", ""},
+         {At::nowhere, "G", ""}},
+        [](Scene& s) { return s.run(&Store::renew, {earlier(s)}, s.start_ms() * 1000 + 1'200'000'001).outcomes; });
+}
+
+}  // namespace
+}  // namespace delayqueue::store

@@ -1,0 +1,294 @@
+#include "store/scripts.h"
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+using Deliveries = std::vector<std::pair<std::string, int>>;
+
+// Without bystanders in the lists.
+Scene::Setup quiet() {
+  Scene::Setup setup;
+  setup.lists = false;
+  return setup;
+}
+
+// Names and numbers of what was taken, in order.
+std::string told(Scene& scene, const Taken& taken, const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& [id, number] : taken.messages) {
+    std::string name = id;
+    for (const auto& one : names) {
+      if (scene.id(one) == id) name = one;
+    }
+    text += (text.empty() ? "" : " ") + name + ":" + std::to_string(number);
+  }
+  return text;
+}
+
+test::Reply take_at(Scene& scene, std::int64_t now_us, std::int64_t lease_us) {
+  const Keys& keys = scene.keys();
+  return scene.run_at(now_us, scripts::ready2unack,
+                      {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
+                       keys.garbage, keys.paused, keys.stats},
+                      {"200", "25", "200", std::to_string(lease_us)});
+}
+
+TEST_CASE("ready2unack: what is taken is leased, delivered in the order in which it became ready, and counted") {
+  Scene scene;
+  scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
+  const Taken taken = scene.run(&Store::ready2unack, {4, 0, 0}, 5min);
+  CHECK(told(scene, taken, {"a", "b", "c", ".r1", ".r2"}) == ".r1:1 .r2:1 a:1 b:1");
+  CHECK(taken.popped == 4);
+  CHECK(taken.from_retry == 0);
+  CHECK(taken.retry_left == 2);
+  CHECK(scene.changes() == "ready [c]; stats delivered+4; unack +.r1@lease+5m +.r2@lease+5m +a@lease+5m +b@lease+5m; ");
+}
+
+TEST_CASE("ready2unack: the lease end is the same in the answer and in unack, and counts from Redis' time") {
+  Scene scene;
+  const Taken taken = scene.run(&Store::ready2unack, {2, 0, 0}, 5min);
+  CHECK(scene.score_us(scene.keys().unack, ".r1") == taken.lease_us);
+  CHECK(scene.score_us(scene.keys().unack, ".r2") == taken.lease_us);
+  CHECK(taken.now_us >= scene.before_us());
+  CHECK(taken.now_us <= scene.after_us());
+  CHECK(taken.lease_us - taken.now_us >= 300'000'000);
+  CHECK(taken.lease_us - taken.now_us <= 300'000'001);
+  CHECK(is_lease(taken.lease_us));
+}
+
+TEST_CASE("ready2unack: a lease never ends at a whole millisecond, which would be a backoff") {
+  for (const std::int64_t now : {1'800'000'000'123'000, 1'800'000'000'000'000, 1'800'000'000'123'001}) {
+    Scene scene;
+    const auto answer = take_at(scene, now, 30'000'000).strings();
+    const std::int64_t end = now + 30'000'000 + (now % 1000 == 0 ? 1 : 0);
+    CHECK(answer.at(1) == std::to_string(end));
+    CHECK(answer.at(2) == std::to_string(now));
+    CHECK(scene.score_us(scene.keys().unack, ".r1") == end);
+  }
+}
+
+TEST_CASE("ready2unack: nothing to take changes nothing, and says how many wait for free hands") {
+  Scene scene(quiet());
+  Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+  CHECK(taken.popped == 0);
+  CHECK(taken.messages.empty());
+  CHECK(taken.retry_left == 0);
+  CHECK(scene.changes().empty());
+  scene.put(At::retry, "a").put(At::retry, "b");
+  taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
+  CHECK(taken.popped == 0);
+  CHECK(taken.retry_left == 2);
+  CHECK(scene.changes().empty());
+}
+
+TEST_CASE("ready2unack: takes as many as there are places, of 0, 1, 199, 200, and never more than 200") {
+  for (const std::size_t places : {0U, 1U, 199U, 200U, 201U}) {
+    CAPTURE(places);
+    Scene scene(quiet());
+    scene.put_many(At::ready, "m", 201);
+    const Taken taken = scene.run(&Store::ready2unack, {places, 25, 0}, 5min);
+    const std::size_t expected = std::min<std::size_t>(places, 200);
+    CHECK(taken.popped == expected);
+    REQUIRE(taken.messages.size() == expected);
+    const auto ids = scene.many("m", 201);
+    for (std::size_t i = 0; i < expected; ++i) CHECK(taken.messages[i].first == ids[i]);
+    CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 201 - expected);
+  }
+}
+
+TEST_CASE("ready2unack: a redelivery is numbered after what attempts remembers, and that lease is forgotten") {
+  Scene scene(quiet());
+  scene.put(At::retry, "a").put(At::retry, "b", {10min, "3", "7 1700000000123457"}).put(At::retry, "c");
+  scene.cmd({"HDEL", scene.keys().attempts, scene.id("c")});  // a Go worker put it there
+  const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+  CHECK(told(scene, taken, {"a", "b", "c"}) == "a:2 b:8 c:2");
+  CHECK(taken.from_retry == 3);
+  CHECK(taken.retry_left == 0);
+  CHECK(scene.changes() ==
+        "attempts a=2 b=8 +c=2; retry []; stats delivered+3; unack +a@lease+5m +b@lease+5m +c@lease+5m; ");
+}
+
+TEST_CASE("ready2unack: what was delivered before and lies in ready is a redelivery, too, after the new ones") {
+  Scene scene(quiet());
+  scene.put(At::ready, "old", {10min, "3", "2"}).put(At::ready, "new");
+  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  CHECK(told(scene, taken, {"old", "new"}) == "new:1 old:3");
+  CHECK(scene.changes() == "attempts old=3; ready []; stats delivered+2; unack +new@lease+5m +old@lease+5m; ");
+}
+
+TEST_CASE("ready2unack: new ones first, but retry gets its share; places that one side leaves go to the other") {
+  struct {
+    std::size_t total, share, hands;
+    int ready, retry;
+    std::size_t from_ready, from_retry;
+  } const cases[] = {{8, 1, 8, 20, 20, 7, 1}, {8, 0, 8, 20, 20, 8, 0},     {8, 8, 8, 20, 20, 0, 8},
+                     {1, 1, 1, 20, 20, 0, 1}, {1, 0, 1, 20, 20, 1, 0},     {8, 1, 8, 3, 20, 3, 5},
+                     {8, 1, 8, 0, 20, 0, 8},  {8, 1, 2, 0, 20, 0, 2},      {8, 4, 2, 20, 20, 6, 2},
+                     {8, 4, 0, 20, 20, 8, 0}, {8, 4, 8, 20, 1, 7, 1},      {8, 4, 8, 20, 0, 8, 0},
+                     {8, 1, 0, 3, 20, 3, 0},  {30, 3, 30, 20, 20, 20, 10}, {200, 25, 200, 20, 20, 20, 20}};
+  for (const auto& one : cases) {
+    CAPTURE(one.total);
+    CAPTURE(one.share);
+    CAPTURE(one.hands);
+    CAPTURE(one.ready);
+    CAPTURE(one.retry);
+    Scene scene(quiet());
+    scene.put_many(At::ready, "n", one.ready).put_many(At::retry, "o", one.retry);
+    const Taken taken = scene.run(&Store::ready2unack, {one.total, one.share, one.hands}, 5min);
+    CHECK(taken.popped == one.from_ready + one.from_retry);
+    CHECK(taken.from_retry == one.from_retry);
+    CHECK(taken.retry_left == static_cast<std::size_t>(one.retry) - one.from_retry);
+    CHECK(scene.cmd({"LLEN", scene.keys().ready}) == static_cast<std::size_t>(one.ready) - one.from_ready);
+    CHECK(scene.cmd({"LLEN", scene.keys().retry}) == static_cast<std::size_t>(one.retry) - one.from_retry);
+    const auto expected = scene.many("n", static_cast<int>(one.from_ready));
+    const auto again = scene.many("o", static_cast<int>(one.from_retry));
+    Deliveries deliveries;
+    for (const auto& id : expected) deliveries.emplace_back(id, 1);
+    for (const auto& id : again) deliveries.emplace_back(id, 2);
+    CHECK((taken.messages == deliveries));
+  }
+}
+
+TEST_CASE("ready2unack: nothing is taken while paused, however much waits") {
+  Scene scene;
+  scene.cmd({"SET", scene.keys().paused, ""});
+  const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+  CHECK(taken.popped == 0);
+  CHECK(taken.messages.empty());
+  CHECK(taken.retry_left == 2);
+  CHECK(scene.changes().empty());
+}
+
+TEST_CASE("lists are hints: an id that is in a zset, too, is dropped from the list and stays where it is") {
+  for (const At list : {At::ready, At::retry}) {
+    for (const At at : {At::pending, At::held, At::held_by_go, At::backing_off, At::cancelled, At::dead}) {
+      CAPTURE(to_string(list));
+      CAPTURE(to_string(at));
+      Scene scene(quiet());
+      scene.put(at, "x").put(list, "y");
+      const auto& key = list == At::ready ? scene.keys().ready : scene.keys().retry;
+      scene.cmd({"RPUSH", key, scene.id("x")});
+      const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+      CHECK(taken.popped == 2);
+      CHECK(told(scene, taken, {"x", "y"}) == (list == At::ready ? "y:1" : "y:2"));
+      CHECK(scene.changes() == std::string(list == At::ready ? "ready []; " : "attempts y=2; retry []; ") +
+                                   "stats delivered+1; unack +y@lease+5m; ");
+      CHECK(scene.lost().empty());
+    }
+  }
+}
+
+TEST_CASE("lists are hints: an id in no zset and without count goes to garbage") {
+  for (const At list : {At::ready, At::retry}) {
+    Scene scene(quiet());
+    scene.put(list, "x", {10min, "3", "2", "note"});
+    scene.cmd({"HDEL", scene.keys().count, scene.id("x")});
+    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    CHECK(taken.popped == 1);
+    CHECK(taken.messages.empty());
+    CHECK(scene.changes() == std::string("garbage +x; ") + (list == At::ready ? "ready []; " : "retry []; "));
+  }
+}
+
+TEST_CASE("lists are hints: an id twice in a list, or in both, is delivered once") {
+  Scene scene(quiet());
+  scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c");
+  scene.cmd({"LPUSH", scene.keys().ready, scene.id("a"), scene.id("a"), scene.id("c")});
+  Taken taken = scene.run(&Store::ready2unack, {4, 1, 4}, 5min);
+  CHECK(taken.popped == 4);
+  CHECK(told(scene, taken, {"a", "b", "c"}) == "a:1 b:1 c:2");
+  CHECK(scene.changes() ==
+        "attempts c=2; ready [c a]; retry []; stats delivered+3; unack +a@lease+5m +b@lease+5m +c@lease+5m; ");
+  taken = scene.run(&Store::ready2unack, {4, 1, 4}, 5min);
+  CHECK(taken.popped == 2);
+  CHECK(taken.messages.empty());
+  CHECK(scene.changes() == "ready []; ");
+  CHECK(scene.lost().empty());
+}
+
+TEST_CASE("lists are hints: a full pop of hints says so, so that another follows at once") {
+  Scene scene(quiet());
+  for (const auto& id : scene.many("h", 200)) scene.cmd({"LPUSH", scene.keys().ready, id});
+  scene.put(At::ready, "x");
+  Taken taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
+  CHECK(taken.popped == 200);
+  CHECK(taken.messages.empty());
+  CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 202);
+  taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
+  CHECK(told(scene, taken, {"x"}) == "x:1");
+}
+
+TEST_CASE("lists are hints: what is no id at all disturbs nobody") {
+  const std::vector<std::string> strangers = {"",
+                                              "hello",
+                                              "two words",
+                                              std::string("\0\xff\r\n", 4),
+                                              std::string(10'000, 'x'),
+                                              "00000000-0000-0000-0000-00000000000"};
+  for (const At list : {At::ready, At::retry}) {
+    Scene scene(quiet());
+    for (const auto& one : strangers) {
+      scene.cmd({"LPUSH", list == At::ready ? scene.keys().ready : scene.keys().retry, one});
+    }
+    scene.put(list, "x");
+    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    CHECK(taken.popped == 7);
+    CHECK(told(scene, taken, {"x"}) == (list == At::ready ? "x:1" : "x:2"));
+    for (const auto& one : strangers) CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, one}) == 1);
+    CHECK(scene.cmd({"LLEN", list == At::ready ? scene.keys().ready : scene.keys().retry}) == 0);
+  }
+}
+
+TEST_CASE("ready2unack: notes of attempts that nobody can read do not strand a message") {
+  for (const std::string note : {"", "abc", "-1", " 5", "1e3 17", "2.5 9"}) {
+    CAPTURE(note);
+    Scene scene(quiet());
+    scene.put(At::ready, "x").put(At::retry, "y");
+    for (const char* name : {"x", "y"}) scene.cmd({"HSET", scene.keys().attempts, scene.id(name), note});
+    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    CHECK(taken.popped == 2);
+    REQUIRE(taken.messages.size() == 2);
+    for (const auto& [id, number] : taken.messages) CHECK(number >= 1);
+    CHECK(scene.score_us(scene.keys().unack, "x") == taken.lease_us);
+    CHECK(scene.score_us(scene.keys().unack, "y") == taken.lease_us);
+  }
+}
+
+TEST_CASE("ready2unack: after cancel and reschedule the ids left in the lists deliver nothing, and nothing early") {
+  Scene scene(quiet());
+  scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c").put(At::retry, "d").put(At::ready, "e");
+  CHECK(scene.run(&Store::cancel, scene.id("a")) == "ready");
+  CHECK(scene.run(&Store::reschedule, scene.id("b"), {5min, 0}) == "moved");
+  CHECK(scene.run(&Store::cancel, scene.id("c")) == "retry");
+  CHECK(scene.run(&Store::reschedule, scene.id("d"), {5min, 0}) == "moved");
+  const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+  CHECK(taken.popped == 5);
+  CHECK(told(scene, taken, {"a", "b", "c", "d", "e"}) == "e:1");
+  CHECK(scene.changes() == "garbage +a +c; ready []; retry []; stats delivered+1; unack +e@lease+5m; ");
+}
+
+TEST_CASE("bodies: come in the order asked for; what is missing is nothing, not empty") {
+  Scene scene;
+  scene.put(At::held, "a", {10min, "3", "", "", 0ms, "one"}).put(At::held, "b", {10min, "3", "", "", 0ms, ""});
+  const auto bodies = scene.run(&Store::bodies, scene.ids({"b", "none", "a", "b"}));
+  REQUIRE(bodies.size() == 4);
+  CHECK((bodies[0] == ""));
+  CHECK_FALSE(bodies[1]);
+  CHECK((bodies[2] == "one"));
+  CHECK((bodies[3] == ""));
+  CHECK(scene.changes().empty());
+}
+
+}  // namespace
+}  // namespace delayqueue::store

@@ -1,0 +1,119 @@
+#include "support/all_moves.h"
+
+#include <optional>
+
+namespace test {
+
+using namespace std::chrono_literals;
+using delayqueue::store::Store;
+
+void everything(Scene& scene) {
+  scene.put(At::pending, "due", {-5min}).put(At::pending, "later");
+  scene.put(At::ready, "ready").put(At::ready, "ready2", {-1min, "3", "2", "once failed"});
+  scene.put(At::retry, "retry").put(At::held, "held").put(At::held, "last", {10min, "0"});
+  scene.put(At::held, "over", {-5min}).put(At::held, "overl", {-4min, "0", "", "", 1h});
+  scene.put(At::held_by_go, "go").put(At::backing_off, "back").put(At::cancelled, "cancel");
+  scene.put(At::cancelled, "cancov", {-5min}).put(At::dead, "dead", {-1h, "0", "", "too bad", 1h});
+  scene.put(At::garbage, "garb", {0ms, "", "2", "note"}).put(At::nowhere, "none");
+}
+
+const std::vector<AnyMove>& all_moves() {
+  static const std::string body = "new";
+  static const std::vector<AnyMove> moves = {
+      {"send",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{5min, 0}});
+       }},
+      {"send now",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), body}, {s.id("garb"), body}}, {{0ms, 0}, 3, 1h});
+       }},
+      {"send fresh",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), body}}, {{5min, 0}, 3, 0ms, true});
+       }},
+      {"pending2ready", [](Scene& s) { s.run(&Store::pending2ready, true); }},
+      {"ready2unack",
+       [](Scene& s) {
+         s.run(&Store::ready2unack, {200, 25, 200}, 1min);
+       }},
+      {"ack",
+       [](Scene& s) {
+         s.run(&Store::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
+       }},
+      {"ack late",
+       [](Scene& s) {
+         s.run(&Store::ack, {s.last_receipt("retry"), s.last_receipt("dead")});
+       }},
+      {"expire",
+       [](Scene& s) {
+         s.run(&Store::expire, {s.receipt("held"), s.receipt("cancel")});
+       }},
+      {"nack",
+       [](Scene& s) {
+         s.run(&Store::nack,
+               {{s.receipt("held"), 1min, "a"}, {s.receipt("last"), 1min, "b"}, {s.receipt("cancel"), {}, ""}});
+       }},
+      {"renew",
+       [](Scene& s) {
+         s.run(&Store::renew, {s.receipt("held"), s.receipt("over")}, s.now_us() / 1000 * 1000 + 600'000'001);
+       }},
+      {"release",
+       [](Scene& s) {
+         s.run(&Store::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 0ms);
+       }},
+      {"snooze",
+       [](Scene& s) {
+         s.run(&Store::release, {s.receipt("held"), s.receipt("last"), s.receipt("cancel")}, 5min);
+       }},
+      {"release waiting",
+       [](Scene& s) {
+         s.run(&Store::release_waiting, s.ids({"later", "back", "held", "dead"}), true);
+       }},
+      {"unack2retry", [](Scene& s) { s.run(&Store::unack2retry); }},
+      {"persist",
+       [](Scene& s) {
+         s.run(&Store::persist, s.ids({"dead", "retry"}));
+       }},
+      {"gc",
+       [](Scene& s) {
+         s.run(&Store::gc, s.ids({"garb", "ready"}));
+       }},
+      {"sweep",
+       [](Scene& s) {
+         s.run(&Store::sweep, s.ids({"garb", "ready2", "dead", "none"}));
+       }},
+      {"cancel pending", [](Scene& s) { s.run(&Store::cancel, s.id("later")); }},
+      {"cancel ready", [](Scene& s) { s.run(&Store::cancel, s.id("ready")); }},
+      {"cancel backing off", [](Scene& s) { s.run(&Store::cancel, s.id("back")); }},
+      {"cancel held", [](Scene& s) { s.run(&Store::cancel, s.id("held")); }},
+      {"cancel dead", [](Scene& s) { s.run(&Store::cancel, s.id("dead")); }},
+      {"reschedule pending",
+       [](Scene& s) {
+         s.run(&Store::reschedule, s.id("later"), {20min, 0});
+       }},
+      {"reschedule to now",
+       [](Scene& s) {
+         s.run(&Store::reschedule, s.id("later"), {0ms, 0});
+       }},
+      {"reschedule retry",
+       [](Scene& s) {
+         s.run(&Store::reschedule, s.id("retry"), {20min, 0});
+       }},
+      {"reschedule backing off",
+       [](Scene& s) {
+         s.run(&Store::reschedule, s.id("back"), {0ms, 0});
+       }},
+      {"redrive",
+       [](Scene& s) {
+         s.run(&Store::redrive, s.ids({"dead", "none"}), 3);
+       }},
+      {"purge pending", [](Scene& s) { s.run(&Store::purge_zset, s.keys().pending, 1, std::nullopt, 0); }},
+      {"purge dead", [](Scene& s) { s.run(&Store::purge_zset, s.keys().dead, 200, 1min, 0); }},
+      {"purge ready", [](Scene& s) { s.run(&Store::purge_list, s.keys().ready, 3); }},
+      {"purge retry", [](Scene& s) { s.run(&Store::purge_list, s.keys().retry, 3); }},
+  };
+  return moves;
+}
+
+}  // namespace test

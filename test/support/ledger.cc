@@ -1,0 +1,221 @@
+#include "support/ledger.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <utility>
+
+namespace test {
+
+using delayqueue::Message;
+
+namespace {
+
+std::mutex gates_mutex;  // guards gates
+std::set<Gate*> gates;   // those alive
+
+}  // namespace
+
+// From a handler's begin to its end, however it ends.
+class Ledger::Running {
+ public:
+  Running(Ledger& ledger, const Message& message, const std::string& by) : ledger_(ledger) {
+    const std::lock_guard lock(ledger_.mutex_);
+    Entry entry{message, by};
+    for (const Entry& other : ledger_.entries_) {
+      if (other.running && other.message.id == message.id && !other.message.lost()) entry.overlapped = true;
+    }
+    at_ = ledger_.entries_.size();
+    ledger_.entries_.push_back(std::move(entry));
+    ledger_.most_running_ = std::max(ledger_.most_running_, ++ledger_.running_);
+  }
+  ~Running() {
+    const std::lock_guard lock(ledger_.mutex_);
+    ledger_.entries_[at_].running = false;
+    --ledger_.running_;
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Ledger& ledger_;
+  std::size_t at_ = 0;
+};
+
+delayqueue::Handler Ledger::watch(delayqueue::Handler inner, const std::string& by) {
+  return [this, by, inner = std::move(inner)](const Message& message) {
+    const Running running(*this, message, by);
+    return inner(message);
+  };
+}
+
+std::vector<Ledger::Entry> Ledger::entries() const {
+  const std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+std::vector<std::string> Ledger::payloads() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> result;
+  for (const Entry& entry : entries_) result.push_back(entry.message.payload);
+  return result;
+}
+
+std::vector<int> Ledger::attempts(const std::string& payload) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> result;
+  for (const Entry& entry : entries_) {
+    if (entry.message.payload == payload) result.push_back(entry.message.attempt);
+  }
+  return result;
+}
+
+std::size_t Ledger::size() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+std::size_t Ledger::running() const {
+  const std::lock_guard lock(mutex_);
+  return running_;
+}
+
+std::size_t Ledger::most_running() const {
+  const std::lock_guard lock(mutex_);
+  return most_running_;
+}
+
+std::size_t Ledger::different() const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> ids;
+  for (const Entry& entry : entries_) ids.insert(entry.message.id);
+  return ids.size();
+}
+
+std::size_t Ledger::overlaps() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.overlapped; }));
+}
+
+bool Ledger::reaches(std::size_t deliveries) const {
+  return eventually([&] { return size() >= deliveries; }, kPatience);
+}
+
+bool Ledger::settles(std::size_t deliveries) const {
+  return eventually(
+      [&] {
+        const std::lock_guard lock(mutex_);
+        return entries_.size() - running_ >= deliveries;
+      },
+      kPatience);
+}
+
+Gate::Gate() {
+  const std::lock_guard lock(gates_mutex);
+  gates.insert(this);
+}
+
+Gate::~Gate() {
+  const std::lock_guard lock(gates_mutex);
+  gates.erase(this);
+}
+
+void Gate::pass() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return open_; });
+}
+
+void Gate::open() {
+  const std::lock_guard lock(mutex_);
+  open_ = true;
+  changed_.notify_all();
+}
+
+void Gate::open_all() {
+  const std::lock_guard lock(gates_mutex);
+  for (Gate* gate : gates) gate->open();
+}
+
+void EndConsumer::operator()(delayqueue::Consumer* consumer) const {
+  Gate::open_all();
+  delete consumer;
+}
+
+long long redis_time_us(Redis& on) {
+  const auto time = on.cmd({"TIME"}).strings();
+  return std::stoll(time.at(0)) * 1'000'000 + std::stoll(time.at(1));
+}
+
+delayqueue::ConsumerOptions quick(int concurrency) {
+  delayqueue::ConsumerOptions options;
+  options.concurrency = concurrency;
+  options.poll_interval = std::chrono::milliseconds(20);
+  options.reconnect_grace = std::chrono::milliseconds(0);
+  options.backoff = delayqueue::fixed(std::chrono::milliseconds(0));
+  return options;
+}
+
+Queue::Queue(const std::string& url_) : url(url_), producer(url, name), inspector(url, name) {}
+
+ConsumerPtr Queue::consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options) const {
+  return ConsumerPtr(new delayqueue::Consumer(url, name, std::move(handler), std::move(options)));
+}
+
+delayqueue::State Queue::state(const std::string& id) {
+  const auto found = inspector.find(id);
+  return found ? found->state : delayqueue::State::unknown;
+}
+
+std::string Queue::send(const std::string& payload, const delayqueue::SendOptions& options) {
+  return producer.send(payload, options).id;
+}
+
+Snapshot Queue::kept(Redis& on) const {
+  Snapshot all = snapshot(base, on);
+  all.erase("wake");
+  return all;
+}
+
+bool Queue::empty(Redis& on) const {
+  Snapshot all = kept(on);
+  all.erase("stats");
+  return all.empty();
+}
+
+std::size_t cut_connections(const std::string& name, Redis& on) {
+  std::istringstream clients(on.cmd({"CLIENT", "LIST"}).text);
+  std::size_t cut = 0;
+  for (std::string line; std::getline(clients, line);) {
+    if (line.find(" name=" + name + " ") == std::string::npos) continue;
+    const std::string id = line.substr(3, line.find(' ') - 3);
+    if (on.cmd({"CLIENT", "KILL", "ID", id}) == 1) ++cut;
+  }
+  return cut;
+}
+
+std::string info(const std::string& section, const std::string& field, Redis& on) {
+  std::istringstream lines(on.cmd({"INFO", section}).text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.rfind(field + ":", 0) == 0) return line.substr(field.size() + 1);
+  }
+  return {};
+}
+
+std::string thrown(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const delayqueue::ConnectionError& e) {
+    return std::string("ConnectionError: ") + e.what();
+  } catch (const delayqueue::ReplyError& e) {
+    return std::string("ReplyError: ") + e.what();
+  } catch (const std::invalid_argument& e) {
+    return std::string("invalid_argument: ") + e.what();
+  } catch (const std::exception& e) {
+    return std::string("another exception: ") + e.what();
+  }
+  return "nothing";
+}
+
+}  // namespace test

@@ -1,0 +1,337 @@
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
+#include "support/model_moves.h"
+#include "support/server.h"
+
+// How the moves of model_moves.cc are drawn. All times are multiples of 10 s, so that the few ms a sequence takes never
+// decide anything.
+namespace test::model {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kSecond = 1000;
+constexpr std::size_t kMostIds = 40;
+constexpr std::size_t kConsumers = 3;
+
+}  // namespace
+
+std::string Random::uuid() {
+  char text[40];
+  const auto part = [this](std::uint64_t mask) { return static_cast<unsigned long long>(engine_() & mask); };
+  std::snprintf(text, sizeof text, "%08llx-%04llx-7%03llx-8%03llx-%012llx", part(0xffffffff), part(0xffff), part(0xfff),
+                part(0xfff), part(0xffffffffffff));
+  return text;
+}
+
+delayqueue::redis::Connection connect() {
+  delayqueue::redis::Address address;
+  address.path = test::server().socket();
+  return {address, {}, {}};
+}
+
+Play::Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const Options& options)
+    : queue_(test::fresh_queue()),
+      random_(seed),
+      options_(options),
+      connection_(connection),
+      store_(delayqueue::store::make_keys(queue_, {}), {options.keep_dead, 0}),
+      searching_(store_.keys(), {options.keep_dead, kSearchLists}),
+      model_(options.keep_dead),
+      consumers_(kConsumers) {
+  look("queue " + queue_);
+}
+
+void Play::step() {
+  struct Kind {
+    std::size_t weight;
+    void (Play::*move)();
+  };
+  static constexpr Kind kKinds[] = {
+      {14, &Play::draw_send},
+      {8, &Play::pending2ready},
+      {16, &Play::draw_take},
+      {8, &Play::draw_ack},
+      {12, &Play::draw_nack},
+      {7, &Play::draw_release},
+      {6, &Play::draw_renew},
+      {10, &Play::unack2retry},
+      {3, &Play::draw_persist},
+      {5, &Play::draw_gc},
+      {3, &Play::draw_sweep},
+      {6, &Play::draw_cancel},
+      {6, &Play::draw_reschedule},
+      {4, &Play::draw_redrive},
+      {3, &Play::draw_purge},
+      {4, &Play::draw_release_waiting},
+      {14, &Play::draw_rewind},
+      {2, &Play::draw_stranger},
+      {2, &Play::lose_a_body},
+      {1, &Play::pause_or_go_on},
+      {1, &Play::die},
+      {6, &Play::repeat},
+  };
+  std::size_t all = 0;
+  for (const Kind& kind : kKinds) all += kind.weight;
+  std::size_t drawn = random_.below(all);
+  const Kind* kind = kKinds;
+  for (; drawn >= kind->weight; ++kind) drawn -= kind->weight;
+  consumer_ = random_.below(consumers_.size());
+  (this->*kind->move)();
+}
+
+void Play::perform(std::function<void()> move) {
+  move();
+  again_ = std::move(move);
+}
+
+// The answer got lost, or so the caller believes.
+void Play::repeat() {
+  if (again_) again_();
+}
+
+void Play::remember(const Hold& hold) {
+  Holds& holds = consumers_[consumer_];
+  holds.push_back(hold);
+  if (holds.size() > 60) holds.erase(holds.begin());
+}
+
+Play::Due Play::draw_due() {
+  const std::int64_t ms = random_.of({0, 0, 10, 10, 20, 60, 300, 3600}) * kSecond;
+  if (!random_.one_in(4)) return {milliseconds(ms), 0};
+  const std::int64_t now_ms = now_.to / 1000;
+  return {std::nullopt, random_.one_in(6) ? now_ms - 20 * kSecond : now_ms + ms};
+}
+
+Play::Ids Play::draw_ids(std::size_t most) {
+  Ids ids;
+  for (std::size_t n = ids_.empty() ? 0 : 1 + random_.below(most); n > 0; --n) {
+    const std::string& id = ids_[random_.below(ids_.size())];
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+void Play::draw_send() {
+  std::vector<std::pair<std::string, std::string>> messages;
+  delayqueue::store::SendTerms terms;
+  terms.fresh = random_.one_in(4);
+  terms.due = draw_due();
+  terms.retries = static_cast<int>(random_.of({0, 0, 1, 2, 3}));
+  terms.ttl = milliseconds(random_.of({0, 0, 2, 24}) * 3600 * kSecond);
+  for (std::size_t n = 1 + random_.below(4); n > 0; --n) {
+    const bool known = !terms.fresh && !ids_.empty() && (ids_.size() >= kMostIds || random_.one_in(2));
+    if (!known && ids_.size() < 2 * kMostIds) ids_.push_back(random_.uuid());
+    const std::string& id =
+        known || terms.fresh ? ids_[known ? random_.below(ids_.size()) : ids_.size() - 1] : ids_.back();
+    messages.emplace_back(id, random_.one_in(10) ? "" : id.substr(0, 8) + " of move " + std::to_string(log_.size()));
+  }
+  if (terms.fresh && ids_.size() >= 2 * kMostIds) terms.fresh = false;
+  if (!terms.fresh && random_.one_in(3)) messages.push_back(messages.front());
+  if (terms.fresh) {
+    send(messages, terms);
+    terms.fresh = false;  // that was the promise of the first call only
+    again_ = [=] { send(messages, terms); };
+  } else {
+    perform([=] { send(messages, terms); });
+  }
+}
+
+void Play::draw_take() {
+  delayqueue::store::Places places;
+  places.total = 1 + random_.below(6);
+  places.hands = random_.below(places.total + 1);
+  places.share = random_.below(3);
+  const milliseconds lease(random_.of({10, 20, 60, 600}) * kSecond);
+  take(places, lease, random_.one_in(10));
+}
+
+const Hold* Play::draw_hold() {
+  const Holds& mine = consumers_[random_.one_in(8) ? random_.below(consumers_.size()) : consumer_];
+  if (mine.empty()) return nullptr;
+  const Hold* hold = nullptr;
+  for (int tries = random_.one_in(3) ? 1 : 8; tries > 0; --tries) {
+    hold = &mine[random_.below(mine.size())];
+    const auto& lease = model_[hold->id].lease;
+    if (lease && lease->from == hold->end) break;
+  }
+  return hold;
+}
+
+Play::Holds Play::draw_holds() {
+  Holds holds;
+  for (std::size_t n = 1 + random_.below(4); n > 0; --n) {
+    const Hold* drawn = draw_hold();
+    if (drawn == nullptr) continue;
+    const Hold hold = *drawn;
+    const auto same = [&hold](const Hold& other) { return other.id == hold.id; };
+    if (std::none_of(holds.begin(), holds.end(), same)) holds.push_back(hold);
+  }
+  if (holds.size() > 1 && random_.one_in(12)) holds[0].end = holds[1].end;  // a receipt for something else
+  return holds;
+}
+
+void Play::draw_ack() {
+  const Holds holds = draw_holds();
+  const bool expired = random_.one_in(4);
+  if (!holds.empty()) perform([=] { remove(holds, expired); });
+}
+
+void Play::draw_nack() {
+  const Holds holds = draw_holds();
+  if (holds.empty()) return;
+  std::optional<std::int64_t> delay = random_.of({0, 10, 10, 20, 60, 300}) * kSecond;
+  // Aimed at a whole second, where no backoff may end; 5 s off all other times.
+  if (random_.one_in(3)) *delay += 15 * kSecond - 1 - now_.to / 1000 % kSecond;
+  if (random_.one_in(6)) delay.reset();
+  const std::string why = random_.one_in(3) ? "" : "no luck in move " + std::to_string(log_.size());
+  perform([=] { nack(holds, delay, why); });
+}
+
+void Play::draw_release() {
+  const Holds holds = draw_holds();
+  const std::int64_t delay = random_.of({0, 0, 10, 60}) * kSecond;
+  if (!holds.empty()) perform([=] { release(holds, delay); });
+}
+
+void Play::draw_renew() {
+  const Holds holds = draw_holds();
+  if (holds.empty()) return;
+  std::int64_t end = now_.to + random_.of({10, 20, 60, 600, -10}) * 1'000'000;
+  if (end % 1000 == 0) ++end;
+  const bool lost = random_.one_in(4);
+  perform([=] { renew(holds, end, lost); });
+}
+
+void Play::draw_release_waiting() {
+  const Ids ids = draw_ids(4);
+  const bool force = random_.one_in(2);
+  if (!ids.empty()) perform([=] { release_waiting(ids, force); });
+}
+
+void Play::draw_persist() {
+  const Ids ids = draw_ids(20);
+  if (!ids.empty()) perform([=] { persist(ids); });
+}
+
+void Play::draw_gc() {
+  const Ids ids = draw_ids(10);
+  if (!ids.empty()) perform([=] { gc(ids); });
+}
+
+void Play::draw_sweep() {
+  const Ids ids = draw_ids(20);
+  if (!ids.empty()) perform([=] { sweep(ids); });
+}
+
+void Play::draw_cancel() {
+  const bool search = random_.one_in(2);
+  for (const std::string& id : draw_ids(1)) perform([=] { cancel(id, search); });
+}
+
+void Play::draw_reschedule() {
+  const bool search = random_.one_in(2);
+  const Due due = draw_due();
+  for (const std::string& id : draw_ids(1)) perform([=] { reschedule(id, due, search); });
+}
+
+void Play::draw_redrive() {
+  const Ids ids = draw_ids(8);
+  const int retries = static_cast<int>(random_.below(3));
+  if (!ids.empty()) perform([=] { redrive(ids, retries); });
+}
+
+void Play::draw_purge() {
+  const std::size_t limit = random_.below(4);
+  const std::int64_t leave = random_.of({0, 0, 1, 2});
+  const std::int64_t age = random_.of({-1, 0, 10, 60}) * kSecond;
+  const bool first = random_.one_in(2);
+  if (random_.one_in(2)) {
+    purge_zset(first, limit, age < 0 ? std::nullopt : std::optional(age), leave);
+  } else {
+    purge_list(first, limit);
+  }
+}
+
+void Play::draw_rewind() { rewind(random_.of({10, 10, 10, 20, 20, 60, 300, 3600}) * kSecond); }
+
+// What a Go worker does to a message that is no longer its own: see the README on mixed fleets.
+void Play::draw_stranger() {
+  const Ids ids = draw_ids(1);
+  if (!options_.strangers || ids.empty()) return;
+  const Record& record = model_[ids[0]];
+  if (random_.one_in(2)) {
+    if (record.due) return;
+    const std::int64_t end = (now_.to / 1'000'000 + 15) * 1'000'000;
+    test::redis().cmd({"ZADD", store_.keys().unack, std::to_string(end / 1'000'000), ids[0]});
+    model_.late_go_nack(ids[0], end);
+    lives_.taken_by_stranger(ids[0]);
+    look("late nack of a Go worker: " + ids[0].substr(0, 8));
+  } else {
+    if (!record.placed()) return;
+    test::redis().cmd({"SADD", store_.keys().garbage, ids[0]});
+    model_.make_garbage(ids[0]);
+    const bool stays = record.dead && random_.one_in(2);
+    if (stays) lives_.finished_by_stranger(ids[0]);
+    look("garbage, and in a zset: " + ids[0].substr(0, 8));
+    if (!stays) gc(ids);
+  }
+}
+
+void Play::lose_a_body() {
+  for (const std::string& id : draw_ids(1)) {
+    if (!model_[id].expires_us || model_[id].dead) continue;
+    test::redis().cmd({"DEL", store_.keys().bodies + id});
+    model_.lose_body(id);
+    lives_.lost_body(id);
+    look("TTL ends: " + id.substr(0, 8));
+  }
+}
+
+void Play::pause_or_go_on() { pause(dump_.others.count("paused") == 0 && random_.one_in(2)); }
+
+void Play::die() {
+  consumers_[consumer_].clear();
+  again_ = nullptr;
+  log_.push_back("consumer " + std::to_string(consumer_) + " dies");
+}
+
+void Play::finish_round() {
+  rewind(24 * 3600 * kSecond);
+  unack2retry();
+  pending2ready();
+  consumers_.assign(kConsumers, {});
+  take({200, 25, 200}, milliseconds(10 * kSecond), false);
+  const Holds holds = consumers_[consumer_];
+  for (const bool expired : {true, false}) {
+    Holds some;
+    std::copy_if(holds.begin(), holds.end(), std::back_inserter(some),
+                 [&](const Hold& hold) { return !model_[hold.id].body == expired; });
+    if (!some.empty()) remove(some, expired);
+  }
+  if (!dump_.garbage.empty()) gc({dump_.garbage.begin(), dump_.garbage.end()});
+  Ids noted;
+  for (const auto* notes : {&dump_.attempts, &dump_.reason}) {
+    for (const auto& [id, text] : *notes) noted.push_back(id);
+  }
+  if (!noted.empty()) sweep(noted);
+}
+
+void Play::drain() {
+  pause(false);
+  const Dump before = dump_;
+  Ids dead;
+  for (const auto& [id, since] : before.dead) dead.push_back(id);
+  if (!dead.empty() && random_.one_in(2)) redrive(dead, 1);
+  for (int round = 0; round < 20 && !dump_.only_stats(); ++round) {
+    finish_round();
+    if (round > 5) purge_zset(false, 200, std::nullopt, 0);
+  }
+  if (!dump_.only_stats()) throw Mismatch("left over at the end: " + dump_.left_over());
+  lives_.check_all_over();
+  test::redis().cmd({"DEL", store_.keys().stats});
+}
+
+}  // namespace test::model

@@ -1,0 +1,163 @@
+#include "support/model_lives.h"
+
+#include <algorithm>
+
+namespace test::model {
+namespace {
+
+void demand(bool promise, const std::string& id, const std::string& breach) {
+  if (!promise) throw Mismatch(id + ": " + breach);
+}
+
+bool is_in(const std::vector<std::string>& list, const std::string& id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+void check_alive(const Dump& dump, const std::string& id, const Life& life) {
+  const std::size_t zsets = dump.pending.count(id) + dump.unack.count(id) + dump.dead.count(id);
+  const bool listed = is_in(dump.ready, id) || is_in(dump.retry, id);
+  demand(dump.count.count(id) > 0, id, "lost: alive, and without retries recorded");
+  demand(zsets > 0 || listed, id, "lost: alive, and nowhere");
+  demand(zsets < 2, id, "in several places");
+  demand(dump.dead.count(id) == 0, id, "dead, and nobody gave it up");
+  demand(!life.has_body || dump.bodies.count(id) > 0, id, "lost: its body is gone");
+}
+
+}  // namespace
+
+void Lives::end(Life& life, const std::string& how) {
+  life.fate = Life::Fate::over;
+  life.end = how;
+  life.lease.reset();
+}
+
+void Lives::created(const std::string& id, std::int64_t not_before, int retries) {
+  const auto known = lives_.find(id);
+  const bool free = known == lives_.end() || known->second.fate == Life::Fate::over || !known->second.has_body ||
+                    known->second.doubtful;
+  demand(free, id, "made a second time while the first was alive");
+  Life life;
+  life.not_before = not_before;
+  life.allowed = retries + 1;
+  lives_[id] = life;
+}
+
+void Lives::existed(const std::string& id) const {
+  const auto known = lives_.find(id);
+  demand(known != lives_.end() && known->second.fate != Life::Fate::over, id, "'existed', and it does not");
+}
+
+void Lives::delivered(const std::string& id, std::int64_t lease, Span now) {
+  Life& life = lives_[id];
+  demand(life.fate == Life::Fate::alive, id, "delivered, and it is over: " + life.end);
+  demand(life.not_before <= now.to, id, "delivered early");
+  demand(!life.lease || *life.lease <= now.to, id, "two holders");
+  demand(++life.delivered <= life.allowed, id, "delivered more often than retries + 1");
+  demand(lease % 1000 != 0, id, "a lease end that looks like a backoff's");
+  life.lease = life.receipt = lease;
+}
+
+// Who settles must be the last who was given this life: the lease may be over, if nobody else has got it.
+Life& Lives::held_by(const std::string& id, std::int64_t receipt, const std::string& what) {
+  Life& life = lives_[id];
+  demand(life.fate != Life::Fate::over, id, what + " of what is over: " + life.end);
+  demand(life.receipt == receipt, id, what + " by one who does not hold it, or holds another life");
+  return life;
+}
+
+void Lives::renewed(const std::string& id, std::int64_t old_end, std::int64_t new_end) {
+  const bool repeated = lives_[id].receipt == new_end;
+  Life& life = held_by(id, repeated ? new_end : old_end, "renewed");
+  life.lease = life.receipt = new_end;
+}
+
+void Lives::done(const std::string& id, std::int64_t receipt, const std::string& how) {
+  end(held_by(id, receipt, how), how);
+}
+
+void Lives::nacked(const std::string& id, std::int64_t receipt, std::int64_t not_before) {
+  Life& life = held_by(id, receipt, "nacked");
+  life.lease.reset();
+  life.receipt.reset();
+  life.not_before = not_before;
+  if (life.fate == Life::Fate::cancelled) end(life, "cancelled");
+}
+
+void Lives::released(const std::string& id, std::int64_t receipt, std::int64_t not_before) {
+  nacked(id, receipt, not_before);
+  --lives_[id].delivered;
+}
+
+void Lives::reclaimed(const std::string& id, Span now) {
+  Life& life = lives_[id];
+  demand(!life.lease || *life.lease <= now.to, id, "taken from its holder");
+  demand(life.not_before <= now.to, id, "back before its time");
+  life.lease.reset();
+}
+
+void Lives::given_up(const std::string& id, bool kept) {
+  Life& life = lives_[id];
+  demand(life.fate == Life::Fate::alive, id, "given up, and it was not alive");
+  life.fate = Life::Fate::dead;
+  life.lease.reset();
+  if (!kept) end(life, "given up");
+}
+
+void Lives::moved_by_hand(const std::string& id, std::int64_t not_before, bool from_unack) {
+  Life& life = lives_[id];
+  if (from_unack) ++life.allowed;  // that delivery has spent no retry
+  life.lease.reset();
+  life.receipt.reset();
+  life.not_before = not_before;
+  if (life.fate == Life::Fate::cancelled) end(life, "cancelled");
+}
+
+void Lives::cancelled(const std::string& id, const std::string& was) {
+  Life& life = lives_[id];
+  demand(life.fate == Life::Fate::alive || life.fate == Life::Fate::dead, id, "cancelled, and it was not alive");
+  demand((was == "dead") == (life.fate == Life::Fate::dead), id, "cancelled as " + was);
+  demand(was == "unack" || !life.lease, id, "taken from its holder by cancel");
+  if (was != "unack") return end(life, "cancelled");
+  life.fate = Life::Fate::cancelled;
+}
+
+void Lives::redriven(const std::string& id, std::int64_t not_before, int retries) {
+  Life& life = lives_[id];
+  demand(life.fate == Life::Fate::dead, id, "redriven, and it was not dead");
+  life.fate = Life::Fate::alive;
+  life.doubtful = false;
+  life.not_before = not_before;
+  life.allowed = life.delivered + retries + 1;
+  life.receipt.reset();
+}
+
+void Lives::rewind(std::int64_t us) {
+  for (auto& [id, life] : lives_) {
+    life.not_before -= us;
+    if (life.lease) *life.lease -= us;
+    if (life.receipt) *life.receipt -= us;
+  }
+}
+
+void Lives::check(const Dump& dump) {
+  for (auto& [id, life] : lives_) {
+    if (life.fate == Life::Fate::alive) check_alive(dump, id, life);
+    if (life.fate == Life::Fate::cancelled && dump.unack.count(id) == 0) {
+      demand(dump.garbage.count(id) > 0, id, "cancelled while held, and left somewhere on its way out");
+      end(life, "cancelled");
+    }
+    if (life.fate == Life::Fate::dead) {
+      demand(dump.dead.count(id) > 0, id, "lost: given up, and not among the dead");
+      demand(!life.has_body || dump.bodies.count(id) > 0, id, "lost: dead, and its body is gone");
+    }
+  }
+}
+
+void Lives::check_all_over() const {
+  for (const auto& [id, life] : lives_) {
+    const bool over = life.fate == Life::Fate::over || life.fate == Life::Fate::cancelled;
+    demand(over, id, "lost: neither done nor cancelled, purged, expired or given up");
+  }
+}
+
+}  // namespace test::model

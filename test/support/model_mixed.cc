@@ -1,0 +1,355 @@
+#include "support/model_mixed.h"
+
+#include <algorithm>
+
+#include "support/server.h"
+
+namespace test::model {
+namespace {
+
+using delayqueue::store::Pipeline;
+using delayqueue::store::Receipt;
+using std::chrono::milliseconds;
+
+std::vector<Receipt> receipts(const std::vector<Hold>& holds) {
+  std::vector<Receipt> out;
+  for (const Hold& hold : holds) out.push_back({hold.id, hold.end});
+  return out;
+}
+
+template <class T>
+std::vector<std::string> names(const std::map<std::string, T>& map) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : map) out.push_back(name);
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& ids) {
+  std::string out;
+  for (const std::string& id : ids) out += ' ' + id.substr(0, 8);
+  return out;
+}
+
+bool has(const std::vector<std::string>& list, const std::string& id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+}  // namespace
+
+Mixed::Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std::size_t search_lists)
+    : queue_(test::fresh_queue()),
+      random_(seed),
+      connection_(connection),
+      store_(delayqueue::store::make_keys(queue_, {}), {true, search_lists}),
+      go_(store_.keys()) {
+  look();
+}
+
+void Mixed::step() {
+  struct Kind {
+    std::size_t weight;
+    void (Mixed::*move)();
+  };
+  static constexpr Kind kKinds[] = {
+      {10, &Mixed::we_send},
+      {12, &Mixed::we_take},
+      {14, &Mixed::we_settle},
+      {8, &Mixed::we_reclaim},
+      {8, &Mixed::we_tidy},
+      {14, &Mixed::we_manage},
+      {4, &Mixed::go_send},
+      {12, &Mixed::go_take},
+      {12, &Mixed::go_settle},
+      {6, &Mixed::go_reclaim},
+      {6, &Mixed::go_collects_garbage},
+      {2, &Mixed::go_intercepts},
+      {10, &Mixed::pending2ready},
+      {14, &Mixed::rewind},
+  };
+  std::size_t all = 0;
+  for (const Kind& kind : kKinds) all += kind.weight;
+  std::size_t drawn = random_.below(all);
+  const Kind* kind = kKinds;
+  for (; drawn >= kind->weight; ++kind) drawn -= kind->weight;
+  (this->*kind->move)();
+  look();
+}
+
+template <class Add>
+auto Mixed::ask(Add add) {
+  Pipeline pipeline(connection_);
+  const auto answer = add(pipeline);
+  pipeline.run();
+  return answer.get();
+}
+
+void Mixed::look() {
+  Pipeline pipeline(connection_);
+  add_dump(pipeline, store_.keys().base);
+  pipeline.run();
+  dump_ = read_dump(pipeline.reply(0));
+  for (const auto& [id, message] : messages_) {
+    if (message.alive) check(id, message);
+  }
+}
+
+void Mixed::check(const std::string& id, const Message& message) const {
+  const auto body = dump_.bodies.find(id);
+  const bool dead = dump_.dead.count(id) > 0;
+  const bool listed = has(dump_.ready, id) || has(dump_.retry, id);
+  const bool placed = dump_.pending.count(id) + dump_.unack.count(id) > 0;
+  if (body == dump_.bodies.end()) throw Mismatch(id + ": lost, its body is gone");
+  if (body->second.payload != message.payload) throw Mismatch(id + ": has another payload");
+  if (!dead && !listed && !placed) throw Mismatch(id + ": lost, it is nowhere");
+  if (!dead && dump_.count.count(id) == 0) throw Mismatch(id + ": lost, it has no retries recorded");
+}
+
+void Mixed::over(const std::string& id, const std::string& how) {
+  messages_[id].alive = false;
+  messages_[id].end = how;
+}
+
+std::string Mixed::any_id() { return ids_[random_.below(ids_.size())]; }
+
+void Mixed::we_send() {
+  const bool again = ids_.size() > 8 && random_.one_in(2);
+  if (!again) ids_.push_back(random_.uuid());
+  const std::string id = again ? any_id() : ids_.back();
+  const std::string payload = id.substr(0, 8) + " of move " + std::to_string(log_.size());
+  delayqueue::store::SendTerms terms;
+  terms.due.delay = milliseconds(random_.of({0, 10, 20, 60}) * 1000);
+  terms.retries = static_cast<int>(random_.below(4));
+  const std::string answer = ask([&](Pipeline& pipeline) { return store_.send(pipeline, {{id, payload}}, terms); });
+  log_.push_back("send " + id.substr(0, 8) + " in " + std::to_string(terms.due.delay->count()) + " -> " + answer);
+  if (answer == "1" && messages_[id].alive) throw Mismatch(id + ": made twice");
+  if (answer == "1") messages_[id] = {true, "", payload};
+  look();
+  const bool placed = dump_.pending.count(id) + dump_.unack.count(id) + dump_.dead.count(id) > 0;
+  if (answer == "0" && !placed && dump_.count.count(id) == 0) throw Mismatch(id + ": 'existed', and it does not");
+}
+
+void Mixed::go_send() {
+  const std::string id = random_.uuid();
+  ids_.push_back(id);
+  go_.send(id, "of Go", random_.of({0, 10, 60}), static_cast<int>(random_.below(4)));
+  messages_[id] = {true, "", "of Go"};
+  log_.push_back("Go: send " + id.substr(0, 8));
+}
+
+void Mixed::pending2ready() {
+  const bool go = random_.one_in(2);
+  go ? go_.pending2ready() : void(ask([&](Pipeline& pipeline) { return store_.pending2ready(pipeline, false); }));
+  log_.push_back(go ? "Go: pending2ready" : "pending2ready");
+}
+
+void Mixed::take(std::size_t places) {
+  const auto taken = ask([&](Pipeline& pipeline) {
+    return store_.ready2unack(pipeline, {places, 1, places}, milliseconds(random_.of({10, 60}) * 1000));
+  });
+  Ids ids;
+  for (const auto& [id, attempt] : taken.messages) {
+    ids.push_back(id);
+    holds_.push_back({id, taken.lease_us});
+  }
+  log_.push_back("take ->" + joined(ids));
+}
+
+void Mixed::we_take() { take(1 + random_.below(5)); }
+
+void Mixed::go_take() {
+  const bool from_retry = random_.one_in(3);
+  const auto id = go_.take(from_retry, random_.of({10, 60}));
+  if (id) go_holds_.push_back(*id);
+  log_.push_back((from_retry ? "Go: take from retry -> " : "Go: take -> ") + id.value_or("nothing").substr(0, 8));
+}
+
+void Mixed::remove(const std::vector<Hold>& holds) {
+  const std::string answer = ask([&](Pipeline& pipeline) { return store_.ack(pipeline, receipts(holds)); });
+  for (std::size_t i = 0; i < holds.size(); ++i) {
+    log_.push_back("ack " + holds[i].id.substr(0, 8) + " -> " + answer[i]);
+    if (answer[i] == 'S') over(holds[i].id, "done");
+  }
+}
+
+void Mixed::we_settle() {
+  if (holds_.empty()) return;
+  const Hold hold = holds_[random_.below(holds_.size())];
+  const Receipt receipt{hold.id, hold.end};
+  const auto delay = milliseconds(random_.of({0, 10, 60}) * 1000);
+  switch (random_.below(6)) {
+    case 0:
+      ask([&](Pipeline& pipeline) { return store_.nack(pipeline, {{receipt, delay, "no luck"}}); });
+      return log_.push_back("nack " + hold.id.substr(0, 8));
+    case 1:
+      ask([&](Pipeline& pipeline) { return store_.nack(pipeline, {{receipt, std::nullopt, "no use"}}); });
+      return log_.push_back("reject " + hold.id.substr(0, 8));
+    case 2:
+      ask([&](Pipeline& pipeline) { return store_.release(pipeline, {receipt}, delay); });
+      return log_.push_back("release " + hold.id.substr(0, 8));
+    case 3: {
+      const std::int64_t end = (dump_.now_us + 30'000'000) / 1000 * 1000 + 1;
+      const auto renewed = ask([&](Pipeline& pipeline) { return store_.renew(pipeline, {receipt}, end); });
+      if (renewed.outcomes == "N") holds_.push_back({hold.id, end});
+      return log_.push_back("renew " + hold.id.substr(0, 8) + " -> " + renewed.outcomes);
+    }
+    default:
+      remove({hold});
+  }
+}
+
+// Of whatever it once took, in time or late.
+void Mixed::go_settle() {
+  if (go_holds_.empty()) return;
+  const std::size_t i = random_.below(go_holds_.size());
+  const std::string id = go_holds_[i];
+  go_holds_.erase(go_holds_.begin() + static_cast<std::ptrdiff_t>(i));
+  if (!go_.body(id)) return log_.push_back("Go: no body of " + id.substr(0, 8));
+  const bool done = random_.one_in(2);
+  if (done) {
+    go_.ack(id);
+    over(id, "done by Go");
+  } else {
+    go_.nack(id, random_.of({0, 10}));
+    if (random_.one_in(4)) go_holds_.push_back(id);  // and once more, later
+  }
+  log_.push_back((done ? "Go: ack " : "Go: nack ") + id.substr(0, 8));
+}
+
+void Mixed::we_reclaim() {
+  const auto reclaimed = ask([&](Pipeline& pipeline) { return store_.unack2retry(pipeline); });
+  log_.push_back("unack2retry -> retry" + joined(reclaimed.retried) + ", given up" + joined(reclaimed.given_up));
+  if (reclaimed.given_up.empty()) return;
+  ask([&](Pipeline& pipeline) { return store_.persist(pipeline, reclaimed.given_up); });
+}
+
+void Mixed::go_reclaim() {
+  const auto [retried, given_up] = go_.unack2retry();
+  for (const std::string& id : given_up) over(id, "given up by Go");
+  log_.push_back("Go: unack2retry -> retry" + joined(retried) + ", given up" + joined(given_up));
+}
+
+void Mixed::gc(const Ids& ids) {
+  if (ids.empty()) return;
+  const std::size_t deleted = ask([&](Pipeline& pipeline) { return store_.gc(pipeline, ids); });
+  log_.push_back("gc" + joined(ids) + " -> " + std::to_string(deleted));
+}
+
+void Mixed::sweep() {
+  Ids ids = names(dump_.attempts);
+  const Ids more = names(dump_.reason);
+  ids.insert(ids.end(), more.begin(), more.end());
+  if (!ids.empty()) ask([&](Pipeline& pipeline) { return store_.sweep(pipeline, ids); });
+}
+
+void Mixed::we_tidy() {
+  gc({dump_.garbage.begin(), dump_.garbage.end()});
+  if (random_.one_in(2)) sweep();
+}
+
+void Mixed::go_collects_garbage() {
+  if (go_garbage_.empty()) {
+    go_garbage_ = go_.read_garbage();
+    return log_.push_back("Go: garbage is" + joined(go_garbage_));
+  }
+  for (const std::string& id : go_garbage_) over(id, "deleted by Go");
+  go_.delete_garbage(go_garbage_);
+  log_.push_back("Go: deletes" + joined(go_garbage_));
+  go_garbage_.clear();
+}
+
+void Mixed::go_intercepts() {
+  if (ids_.empty()) return;
+  const std::string id = any_id();
+  go_.intercept(id);
+  if (dump_.dead.count(id) == 0) over(id, "intercepted by Go");
+  log_.push_back("Go: intercepts " + id.substr(0, 8));
+}
+
+void Mixed::cancel(const std::string& id) {
+  const std::string was = ask([&](Pipeline& pipeline) { return store_.cancel(pipeline, id); });
+  const bool placed = dump_.pending.count(id) + dump_.unack.count(id) + dump_.dead.count(id) > 0;
+  if (was != "unknown" && !placed && dump_.count.count(id) == 0) throw Mismatch(id + ": cancelled, and it was nowhere");
+  if (was != "unknown") over(id, "cancelled");
+  log_.push_back("cancel " + id.substr(0, 8) + " -> " + was);
+}
+
+void Mixed::purge(bool list, bool first) {
+  const auto& keys = store_.keys();
+  const std::string& state = list ? (first ? keys.ready : keys.retry) : first ? keys.pending : keys.dead;
+  const auto purged = ask([&](Pipeline& pipeline) {
+    return list ? store_.purge_list(pipeline, state, 1) : store_.purge_zset(pipeline, state, 1, std::nullopt, 0);
+  });
+  for (const std::string& id : purged.garbage) over(id, "purged");
+  log_.push_back("purge " + state + " ->" + joined(purged.garbage));
+}
+
+void Mixed::we_manage() {
+  if (ids_.empty()) return;
+  const std::string id = any_id();
+  const auto delay = milliseconds(random_.of({0, 10, 60}) * 1000);
+  switch (random_.below(6)) {
+    case 0:
+      return cancel(id);
+    case 1:
+      ask([&](Pipeline& pipeline) { return store_.reschedule(pipeline, id, {delay, 0}); });
+      return log_.push_back("reschedule " + id.substr(0, 8) + " in " + std::to_string(delay.count()));
+    case 2: {
+      if (dump_.dead.empty()) return;
+      const std::string dead = names(dump_.dead)[random_.below(dump_.dead.size())];
+      const std::string answer = ask([&](Pipeline& pipeline) { return store_.redrive(pipeline, {dead}, 1); });
+      if (answer == "S") messages_[dead].alive = true;
+      return log_.push_back("redrive " + dead.substr(0, 8) + " -> " + answer);
+    }
+    case 3:
+      if (random_.one_in(2)) purge(random_.one_in(2), random_.one_in(2));
+      return;
+    default:
+      ask([&](Pipeline& pipeline) { return store_.release_waiting(pipeline, {id}, delay.count() > 0); });
+      return log_.push_back("release " + id.substr(0, 8));
+  }
+}
+
+void Mixed::rewind() {
+  const milliseconds by(random_.of({10, 10, 20, 60}) * 1000);
+  test::rewind(store_.keys().base, by);
+  for (Hold& hold : holds_) hold.end -= by.count() * 1000;
+  log_.push_back("rewind " + std::to_string(by.count()));
+}
+
+// Go forgets the body of what it intercepts in retry. An id without a count in a list leads to garbage.
+void Mixed::place_orphans() {
+  for (const auto& [id, body] : dump_.bodies) {
+    if (messages_[id].end == "intercepted by Go") test::redis().cmd({"LPUSH", store_.keys().ready, id});
+  }
+}
+
+void Mixed::finish_round() {
+  test::rewind(store_.keys().base, milliseconds(3'600'000));
+  holds_.clear();
+  we_reclaim();
+  ask([&](Pipeline& pipeline) { return store_.pending2ready(pipeline, false); });
+  take(200);
+  if (!holds_.empty()) remove(holds_);
+  look();
+  gc({dump_.garbage.begin(), dump_.garbage.end()});
+  sweep();
+  look();
+}
+
+void Mixed::drain() {
+  for (const std::string& id : names(dump_.dead)) {
+    ask([&](Pipeline& pipeline) { return store_.redrive(pipeline, {id}, 0); });
+  }
+  for (int round = 0; round < 20 && !dump_.only_stats(); ++round) {
+    if (round == 5) place_orphans();
+    finish_round();
+    if (round > 5) purge(false, false);
+  }
+  if (!dump_.only_stats()) throw Mismatch("left over at the end: " + dump_.left_over());
+  for (const auto& [id, message] : messages_) {
+    if (message.alive) throw Mismatch(id + ": lost, neither done nor cancelled, purged or given up");
+  }
+  test::redis().cmd({"DEL", store_.keys().stats});
+}
+
+}  // namespace test::model

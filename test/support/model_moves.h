@@ -1,0 +1,133 @@
+// Random moves on a real queue, each compared with the model and the promises.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "redis/connection.h"
+#include "store/store.h"
+#include "support/model.h"
+#include "support/model_lives.h"
+
+namespace test::model {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
+  bool one_in(std::size_t n) { return below(n) == 0; }
+  std::int64_t of(std::initializer_list<std::int64_t> list) { return list.begin()[below(list.size())]; }
+  std::string uuid();
+
+ private:
+  std::mt19937_64 engine_;  // the same numbers everywhere
+};
+
+// A connection of the library to test::server().
+delayqueue::redis::Connection connect();
+
+class Play {
+ public:
+  static constexpr std::size_t kSearchLists = 4;
+
+  // Strangers: now and then a Go worker's late nack arrives.
+  struct Options {
+    bool keep_dead = true;
+    bool strangers = false;
+  };
+
+  Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const Options& options);
+
+  // One random move, or everything to its end. Throws Mismatch, Undecided.
+  void step();
+  void drain();
+
+  const std::vector<std::string>& log() const { return log_; }
+
+ private:
+  using Holds = std::vector<Hold>;
+  using Ids = std::vector<std::string>;
+  using Due = delayqueue::store::Due;
+
+  // The moves, whose arguments are drawn, ...
+  void draw_send();
+  void draw_take();
+  void draw_ack();
+  void draw_nack();
+  void draw_release();
+  void draw_renew();
+  void draw_persist();
+  void draw_gc();
+  void draw_sweep();
+  void draw_cancel();
+  void draw_reschedule();
+  void draw_redrive();
+  void draw_purge();
+  void draw_release_waiting();
+  void draw_rewind();
+  void draw_stranger();
+  void lose_a_body();
+  void pause_or_go_on();
+  void die();
+  void repeat();
+
+  // ... and as they are made and checked.
+  void send(const std::vector<std::pair<std::string, std::string>>& messages,
+            const delayqueue::store::SendTerms& terms);
+  void pending2ready();
+  void take(const delayqueue::store::Places& places, std::chrono::milliseconds lease, bool answer_is_lost);
+  void check_bodies(const Ids& ids);
+  void remove(const Holds& holds, bool expired);
+  void nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const std::string& why);
+  void renew(const Holds& holds, std::int64_t new_end, bool answer_is_lost);
+  void release(const Holds& holds, std::int64_t delay_ms);
+  void release_waiting(const Ids& ids, bool force);
+  void unack2retry();
+  void persist(const Ids& ids);
+  void gc(const Ids& ids);
+  void sweep(const Ids& ids);
+  void cancel(const std::string& id, bool search);
+  void reschedule(const std::string& id, const Due& due, bool search);
+  void redrive(const Ids& ids, int retries);
+  void purge_zset(bool pending, std::size_t limit, std::optional<std::int64_t> age_ms, std::int64_t leave);
+  void purge_list(bool ready, std::size_t limit);
+  void rewind(std::int64_t ms);
+  void pause(bool on);
+
+  template <class Add>
+  auto ask(const std::string& move, Add add);
+  void look(const std::string& event);
+  void agree(const std::string& answer, const std::string& expected);
+  void perform(std::function<void()> move);
+
+  Due draw_due();
+  Ids draw_ids(std::size_t most);
+  Holds draw_holds();
+  const Hold* draw_hold();
+  void remember(const Hold& hold);
+  void finish_round();
+
+  const std::string queue_;
+  Random random_;
+  const Options options_;
+  delayqueue::redis::Connection& connection_;
+  const delayqueue::store::Store store_;
+  const delayqueue::store::Store searching_;  // takes ids out of short lists
+  Model model_;
+  Lives lives_;
+  Ids ids_;                       // ever sent
+  std::vector<Holds> consumers_;  // what each believes to hold, or held
+  std::size_t consumer_ = 0;      // whose turn it is
+  Span now_;                      // of the last move
+  Dump dump_;
+  std::function<void()> again_;  // the last move
+  std::vector<std::string> log_;
+};
+
+}  // namespace test::model
