@@ -193,6 +193,7 @@ Loop::Rest Consumer::Impl::tick() {
     const std::size_t trimmed = housekeeping_.read_answers();
     if (trimmed > 0) report_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
   });
+  note_drained();  // not sooner: this tick may have taken some, just before we were told to stop
   if (pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
   if (refused != nullptr) std::rethrow_exception(refused);
   pause_ = milliseconds(0);
@@ -262,7 +263,6 @@ void Consumer::Impl::read_settled() {
   if (!outcome.nacked.empty())
     reclaim_due_ = std::min(reclaim_due_, Clock::now() + std::min(outcome.soonest, options_.poll_interval));
   if (!outcome.snoozed.empty()) promote_due_ = Clock::time_point();  // its answer tells when they are due
-  note_drained();
 }
 
 void Consumer::Impl::note_drained() {
