@@ -21,14 +21,9 @@ using test::eventually;
 using test::Gate;
 using test::kPatience;
 using test::Ledger;
+using test::numbers;
 using test::Queue;
 using test::quick;
-
-std::vector<std::string> numbers(int count) {
-  std::vector<std::string> payloads;
-  for (int i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
-  return payloads;
-}
 
 TEST_CASE("stop: what runs is finished and settled; what was not begun is back at once, in order, nothing spent") {
   Queue queue;
@@ -120,6 +115,7 @@ TEST_CASE("stop: may be called again, from several threads at once, and before s
   REQUIRE(ledger.reaches(10));
   std::atomic<int> clean{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       if (consumer->stop(kPatience)) ++clean;

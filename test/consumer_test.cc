@@ -129,8 +129,7 @@ TEST_CASE("deliver: a consumer sleeps until the next due time, however long it r
 
 TEST_CASE("deliver: in the order in which messages became ready") {
   Queue queue;
-  std::vector<std::string> payloads;
-  for (int i = 0; i < 1500; ++i) payloads.push_back(std::to_string(i));
+  const std::vector<std::string> payloads = test::numbers(1500);
   queue.producer.send_batch(payloads);
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
@@ -308,6 +307,7 @@ TEST_CASE("events: a message's life is told in order, with its id") {
   const auto told = [&] {
     const std::lock_guard lock(mutex);
     std::vector<EventKind> kinds;
+    kinds.reserve(events.size());
     for (const Event& event : events) kinds.push_back(event.kind);
     return kinds;
   };

@@ -31,7 +31,7 @@ SendOptions named(const std::string& id, milliseconds delay = 0ms) {
 
 // A message whose handler hung until its lease had ended, and which is now in retry or dead; nobody else takes it.
 struct Late {
-  explicit Late(int retries, Verdict verdict = ack()) {
+  explicit Late(int retries, const Verdict& verdict = ack()) {
     ConsumerOptions options = quick();
     options.lease = 100ms;
     options.processing_timeout = 30ms;
@@ -188,7 +188,9 @@ TEST_CASE("idle consumers are woken: what is due now is handled long before the 
   const auto consumer =
       queue.consumer(ledger.watch([](const Message& m) { return m.payload == "bad" ? reject() : ack(); }), options);
   consumer->start();
-  const auto handled = [&](std::size_t count) { return ledger.settles(count) && queue.inspector.counts().unack == 0; };
+  const auto handled = [&](std::size_t count) {
+    return ledger.settles(count) && eventually([&] { return queue.inspector.counts().unack == 0; }, kPatience);
+  };
   queue.send("now");
   CHECK(handled(1));
   const std::string bad = queue.send("bad");

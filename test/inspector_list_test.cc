@@ -15,14 +15,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::Ledger;
+using test::numbers;
 using test::Queue;
 using test::quick;
-
-std::vector<std::string> numbers(std::size_t count) {
-  std::vector<std::string> payloads;
-  for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
-  return payloads;
-}
 
 struct Walk {
   std::vector<std::string> payloads;

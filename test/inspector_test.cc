@@ -335,6 +335,7 @@ TEST_CASE("Inspector: can be moved, and used by several threads") {
   CHECK(first.counts().ready == 1);
   Inspector second(std::move(first));
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::atomic<int> wrong{0};
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {

@@ -50,11 +50,11 @@ double mean_us(Redis& client, const std::string& command) {
 
 // Ten thousand of pending, from a rank on, were due long ago.
 void make_due(Redis& client, const std::string& pending, std::size_t from) {
-  const auto reply = client.cmd({"EVAL",
-                                 "local flat = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + 9999, 'WITHSCORES') "
-                                 "for i = 1, #flat, 2 do redis.call('ZADD', KEYS[1], flat[i + 1] - 1e9, flat[i]) end "
-                                 "return 'OK'",
-                                 "1", pending, std::to_string(from)});
+  static const std::string script = R"lua(
+    local flat = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + 9999, 'WITHSCORES')
+    for i = 1, #flat, 2 do redis.call('ZADD', KEYS[1], flat[i + 1] - 1e9, flat[i]) end
+    return 'OK')lua";
+  const auto reply = client.cmd({"EVAL", script, "1", pending, std::to_string(from)});
   REQUIRE(reply == "OK");
 }
 

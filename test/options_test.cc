@@ -27,7 +27,7 @@ struct Bad {
   std::function<void(Options&)> set;
 };
 
-const std::vector<Bad<ConnectionOptions>> kBadConnections = {
+const std::vector<Bad<ConnectionOptions>> bad_connections = {
     {"connection.connect_timeout", "0 ms", [](auto& o) { o.connect_timeout = 0ms; }},
     {"connection.connect_timeout", "-5 ms", [](auto& o) { o.connect_timeout = -5ms; }},
     {"connection.command_timeout", "0 ms", [](auto& o) { o.command_timeout = 0ms; }},
@@ -73,7 +73,7 @@ TEST_CASE("options: a Consumer's nonsense is refused by field and value") {
         kUrl, "q", [](const Message&) { return true; }, options);
   };
   check_refused(rows, make);
-  check_refused(kBadConnections, [&](const ConnectionOptions& connection) {
+  check_refused(bad_connections, [&](const ConnectionOptions& connection) {
     O options;
     options.connection = connection;
     make(options);
@@ -96,7 +96,7 @@ TEST_CASE("options: a Producer's nonsense is refused by field and value") {
   };
   const auto make = [](const O& options) { Producer(kUrl, "q", options); };
   check_refused(rows, make);
-  check_refused(kBadConnections, [&](const ConnectionOptions& connection) {
+  check_refused(bad_connections, [&](const ConnectionOptions& connection) {
     O options;
     options.connection = connection;
     make(options);
@@ -105,7 +105,7 @@ TEST_CASE("options: a Producer's nonsense is refused by field and value") {
 }
 
 TEST_CASE("options: an Inspector's nonsense is refused by field and value") {
-  check_refused(kBadConnections, [&](const ConnectionOptions& connection) {
+  check_refused(bad_connections, [&](const ConnectionOptions& connection) {
     InspectorOptions options;
     options.connection = connection;
     Inspector(kUrl, "q", options);

@@ -13,14 +13,9 @@ namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using test::numbers;
 using test::Queue;
 using test::redis;
-
-std::vector<std::string> numbers(std::size_t count) {
-  std::vector<std::string> payloads;
-  for (std::size_t i = 0; i < count; ++i) payloads.push_back("payload " + std::to_string(i));
-  return payloads;
-}
 
 std::string body(const Queue& queue, const Sent& sent) {
   return redis().cmd({"GET", queue.base + ":msg:" + sent.id}).text;

@@ -186,8 +186,9 @@ TEST_CASE("send: an absolute time is rounded up to the millisecond; one that is 
   const auto base = std::chrono::time_point_cast<std::chrono::seconds>(system_clock::now() + 24h);
   const std::pair<std::chrono::microseconds, milliseconds> rows[] = {{0us, 0ms},    {1us, 1ms},    {999us, 1ms},
                                                                      {1000us, 1ms}, {1001us, 2ms}, {999'001us, 1000ms}};
-  for (const auto& [offset, expected] : rows) {
-    CAPTURE(offset.count());
+  for (const auto& row : rows) {
+    const auto [offset, expected] = row;
+    CAPTURE(row.first.count());
     SendOptions options;
     options.at = base + offset;
     const auto found = queue.inspector.find(queue.send("x", options));
@@ -240,6 +241,7 @@ TEST_CASE("Producer: eight threads share one") {
   std::vector<std::vector<std::string>> ids(8);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (std::vector<std::string>& mine : ids) {
     threads.emplace_back([&] {
       for (int i = 0; i < 40; ++i) {

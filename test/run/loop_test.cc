@@ -105,6 +105,7 @@ TEST_CASE("loop: wakes from many threads; none is lost") {
   });
   loop.start();
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 5000; ++round) {
@@ -145,6 +146,7 @@ TEST_CASE("loop: stop waits for the step under way; it may be called again, by s
   loop.start();
   REQUIRE(eventually([&] { return inside.load(); }, kPatience));
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::atomic<int> early{0};
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {

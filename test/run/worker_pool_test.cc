@@ -182,6 +182,7 @@ TEST_CASE("worker_pool: a hand that seemed lost is replaced, and leaves when its
 TEST_CASE("worker_pool: tasks may come from many threads") {
   Hands hands(4);
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 250; ++round) round % 5 == 0 ? hands.pool.submit_urgent({1}) : hands.pool.submit({2});

@@ -38,7 +38,7 @@ void play(Game game, std::uint64_t seed) {
   } catch (const Undecided&) {
     MESSAGE("seed " << seed << ": given up, the machine stood still");
   } catch (const std::exception& error) {
-    FAIL_CHECK("seed " << seed << ": " << std::string(error.what()) << "\n" << story(game.log()));
+    FAIL("seed " << seed << ": " << std::string(error.what()) << "\n" << story(game.log()));
   }
 }
 

@@ -142,6 +142,13 @@ void EndConsumer::operator()(delayqueue::Consumer* consumer) const {
   delete consumer;
 }
 
+std::vector<std::string> numbers(std::size_t count) {
+  std::vector<std::string> texts;
+  texts.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) texts.push_back(std::to_string(i));
+  return texts;
+}
+
 long long redis_time_us(Redis& on) {
   const auto time = on.cmd({"TIME"}).strings();
   return std::stoll(time.at(0)) * 1'000'000 + std::stoll(time.at(1));

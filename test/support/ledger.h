@@ -82,6 +82,9 @@ struct EndConsumer {
 };
 using ConsumerPtr = std::unique_ptr<delayqueue::Consumer, EndConsumer>;
 
+// "0", "1" ... for payloads.
+std::vector<std::string> numbers(std::size_t count);
+
 // Redis' clock, in microseconds.
 long long redis_time_us(Redis& on = redis());
 

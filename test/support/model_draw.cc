@@ -67,7 +67,7 @@ void Play::step() {
       {3, &Play::draw_purge},
       {4, &Play::draw_release_waiting},
       {14, &Play::draw_rewind},
-      {2, &Play::draw_stranger},
+      {4, &Play::draw_stranger},
       {2, &Play::lose_a_body},
       {1, &Play::pause_or_go_on},
       {1, &Play::die},
@@ -259,8 +259,9 @@ void Play::draw_rewind() { rewind(random_.of({10, 10, 10, 20, 20, 60, 300, 3600}
 
 // What a Go worker does to a message that is no longer its own: see the README on mixed fleets.
 void Play::draw_stranger() {
-  const Ids ids = draw_ids(1);
+  Ids ids = draw_ids(1);
   if (!options_.strangers || ids.empty()) return;
+  if (!dump_.dead.empty() && random_.one_in(2)) ids = {dump_.dead.begin()->first};
   const Record& record = model_[ids[0]];
   if (random_.one_in(2)) {
     if (record.due) return;
@@ -276,7 +277,9 @@ void Play::draw_stranger() {
     const bool stays = record.dead && random_.one_in(2);
     if (stays) lives_.finished_by_stranger(ids[0]);
     look("garbage, and in a zset: " + ids[0].substr(0, 8));
-    if (!stays) gc(ids);
+    if (!stays) return gc(ids);
+    if (random_.one_in(3)) return cancel(ids[0], false);
+    if (random_.one_in(2)) return reschedule(ids[0], draw_due(), false);
   }
 }
 
