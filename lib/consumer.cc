@@ -1,6 +1,5 @@
 #include <delayqueue/consumer.h>
 
-#include "channel.h"
 #include "check.h"
 #include "consumer_impl.h"
 #include "store/views.h"
@@ -42,7 +41,7 @@ Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler h
       handler_(std::move(handler)),
       endpoint_(url, queue, options_.connection, options_.queue),
       store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
-      report_(options_.logger, options_.on_event),
+      report_(options_.logger, options_.on_event, options_.report_events),
       watch_(endpoint_, options_.connection.command_timeout),
       held_(options_.lease),
       settling_(options_.backoff),
@@ -144,60 +143,68 @@ void Consumer::Impl::connect() {
 Loop::Rest Consumer::Impl::tick() {
   collect_done();
   let_go_of_late();
+  redis::Pipeline pipeline(*connection_);
+  const Asked asked = ask(pipeline);
+  pipeline.run();
+  read(asked);
+  if (pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
+  pause_ = milliseconds(0);
+  return rest();
+}
+
+Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
+  Asked asked;
   const bool stopping = stopping_;
   const bool gives_back = stopping && give_back_unstarted();
   const bool found = watch_.found();
   if (found) promote_due_ = Clock::time_point();
-
   const Clock::time_point now = Clock::now();
-  redis::Pipeline pipeline(*connection_);
-  settling_.settle(pipeline, store_);
-  const bool renews = !held_.empty() && now >= held_.renewal_due();
-  if (renews) held_.renew(pipeline, store_);
 
-  std::optional<store::Answer<store::Reclaimed>> reclaimed;
-  std::optional<store::Answer<store::Promoted>> promoted;
+  settling_.settle(pipeline, store_);
+  asked.renews = !held_.empty() && now >= held_.renewal_due();
+  if (asked.renews) held_.renew(pipeline, store_);
   if (!stopping) {
-    if (now >= std::max(reclaim_due_, reclaim_from_)) reclaimed = store_.unack2retry(pipeline);
-    if (now >= promote_due_) promoted = store_.pending2ready(pipeline, report_.wants_events());
+    if (now >= std::max(reclaim_due_, reclaim_from_)) asked.reclaimed = store_.unack2retry(pipeline);
+    if (now >= promote_due_) asked.promoted = store_.pending2ready(pipeline, report_.wants_events());
     const Intake::Load load = hands_load();
-    if (reclaimed || promoted || intake_.may_find(load)) intake_.take(pipeline, store_, load, options_.lease);
+    const bool may_find = asked.reclaimed || asked.promoted || intake_.may_find(load);
+    if (may_find) intake_.take(pipeline, store_, load, options_.lease);
     intake_.fetch(pipeline, store_);
   }
   if (gives_back || is_too_much(found)) store_.wake(pipeline);
-  const auto persisting = static_cast<std::ptrdiff_t>(std::min(to_persist_.size(), store::kBatch));
-  if (persisting > 0) store_.persist(pipeline, {to_persist_.begin(), to_persist_.begin() + persisting});
-  const bool keeps_house = !stopping && now >= housekeeping_.due();
-  if (keeps_house) housekeeping_.work(pipeline, store_);
-  add_publishes(pipeline);
+  asked.persisting = std::min(to_persist_.size(), store::kBatch);
+  if (asked.persisting > 0)
+    store_.persist(pipeline,
+                   {to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(asked.persisting)});
+  asked.keeps_house = !stopping && now >= housekeeping_.due();
+  if (asked.keeps_house) housekeeping_.work(pipeline, store_);
+  report_.publish(pipeline, store_.keys().channel);
+  return asked;
+}
 
-  pipeline.run();
-  to_persist_.erase(to_persist_.begin(), to_persist_.begin() + persisting);
-
-  // Each answer counts, whatever became of the others: what was taken must be in our hands.
+// Each answer counts, whatever became of the others: what was taken must be in our hands.
+void Consumer::Impl::read(const Asked& asked) {
+  to_persist_.erase(to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(asked.persisting));
   std::exception_ptr refused;
-  const auto read = [&](bool there, const auto& answer) {
+  const auto part = [&](bool there, const auto& answer) {
     try {
       if (there) answer();
     } catch (const Error&) {
       refused = std::current_exception();
     }
   };
-  read(true, [&] { read_settled(); });
-  read(renews, [&] { read_renewals(); });
-  read(reclaimed.has_value(), [&] { read_reclaimed(reclaimed->get()); });
-  read(promoted.has_value(), [&] { read_promoted(promoted->get()); });
-  read(true, [&] { read_fetched(); });
-  read(true, [&] { read_taken(); });
-  read(keeps_house, [&] {
+  part(true, [&] { read_settled(); });
+  part(asked.renews, [&] { read_renewals(); });
+  part(asked.reclaimed.has_value(), [&] { read_reclaimed(asked.reclaimed->get()); });
+  part(asked.promoted.has_value(), [&] { read_promoted(asked.promoted->get()); });
+  part(true, [&] { read_fetched(); });
+  part(true, [&] { read_taken(); });
+  part(asked.keeps_house, [&] {
     const std::size_t trimmed = housekeeping_.read_answers();
     if (trimmed > 0) report_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
   });
   note_drained();  // not sooner: this tick may have taken some, just before we were told to stop
-  if (pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
   if (refused != nullptr) std::rethrow_exception(refused);
-  pause_ = milliseconds(0);
-  return rest();
 }
 
 // What went wrong is told, and tried again after a pause. A link that broke is made anew.
@@ -217,7 +224,7 @@ Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
 }
 
 Loop::Rest Consumer::Impl::rest() {
-  const bool busy = intake_.is_fetching() || !settling_.empty() || !to_persist_.empty() || !to_publish_.empty();
+  const bool busy = intake_.is_fetching() || !settling_.empty() || !to_persist_.empty() || report_.has_counts();
   if (busy) return Loop::Rest::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
   if (!held_.empty()) next = std::min(next, held_.renewal_due());
@@ -245,10 +252,7 @@ void Consumer::Impl::collect_done() {
 }
 
 void Consumer::Impl::read_settled() {
-  const Settling::Outcome outcome = settling_.read_answers([this](const std::exception& e) {
-    ++errors_;
-    report_.log(Severity::error, e.what());
-  });
+  const Settling::Outcome outcome = settling_.read_answers();
   for (const auto* group : {&outcome.acked, &outcome.expired, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
     for (const DeliveryPtr& delivery : *group) held_.remove(delivery);
   }
@@ -263,6 +267,7 @@ void Consumer::Impl::read_settled() {
   if (!outcome.nacked.empty())
     reclaim_due_ = std::min(reclaim_due_, Clock::now() + std::min(outcome.soonest, options_.poll_interval));
   if (!outcome.snoozed.empty()) promote_due_ = Clock::time_point();  // its answer tells when they are due
+  if (outcome.refused != nullptr) std::rethrow_exception(outcome.refused);
 }
 
 void Consumer::Impl::note_drained() {
@@ -306,7 +311,7 @@ void Consumer::Impl::read_reclaimed(const store::Reclaimed& reclaimed) {
 void Consumer::Impl::read_promoted(const store::Promoted& promoted) {
   promote_due_ =
       Clock::now() + std::min<Clock::duration>(options_.poll_interval, promoted.next.value_or(options_.poll_interval));
-  if (options_.report_events && promoted.moved > 0) to_publish_[EventKind::ready] += promoted.moved;
+  report_.count(EventKind::ready, promoted.moved);
   report_.event(EventKind::ready, promoted.ids);
 }
 
@@ -355,19 +360,14 @@ bool Consumer::Impl::give_back_unstarted() {
 
 // ---- Events --------------------------------------------------------------------------------------------------------
 
-void Consumer::Impl::event(EventKind kind, const std::vector<std::string>& ids) {
-  if (options_.report_events && !ids.empty()) to_publish_[kind] += ids.size();
-  report_.event(kind, ids);
-}
-
 void Consumer::Impl::event(EventKind kind, const std::vector<DeliveryPtr>& deliveries) {
-  if (options_.report_events && !deliveries.empty()) to_publish_[kind] += deliveries.size();
+  report_.count(kind, deliveries.size());
   if (report_.wants_events()) report_.event(kind, ids_of(deliveries));
 }
 
-void Consumer::Impl::add_publishes(redis::Pipeline& pipeline) {
-  for (const auto& [kind, count] : to_publish_) publish_event(pipeline, store_.keys().channel, kind, count);
-  to_publish_.clear();
+void Consumer::Impl::event(EventKind kind, const std::vector<std::string>& ids) {
+  report_.count(kind, ids.size());
+  report_.event(kind, ids);
 }
 
 // ---- In a hand's thread --------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,14 +41,24 @@ class Consumer::Impl {
  private:
   using Hands = run::WorkerPool<DeliveryPtr>;
 
+  // What one tick asked for; the rest is remembered by settling_, held_, intake_ and housekeeping_.
+  struct Asked {
+    std::optional<store::Answer<store::Reclaimed>> reclaimed;
+    std::optional<store::Answer<store::Promoted>> promoted;
+    std::size_t persisting = 0;
+    bool renews = false;
+    bool keeps_house = false;
+  };
+
   // ---- In the loop's thread ----
   run::Loop::Rest step();
   void connect();
   run::Loop::Rest tick();
+  Asked ask(redis::Pipeline& pipeline);
+  void read(const Asked& asked);
   void collect_done();
   void let_go_of_late();
   Intake::Load hands_load() const;
-  void add_publishes(redis::Pipeline& pipeline);
   void read_settled();
   void read_renewals();
   void read_reclaimed(const store::Reclaimed& reclaimed);
@@ -84,7 +94,6 @@ class Consumer::Impl {
   Housekeeping housekeeping_;
   std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
-  std::map<EventKind, std::size_t> to_publish_;
   Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
   milliseconds pause_{0};      // before the next attempt to connect
   bool told_ = false;          // others know that there is too much for us

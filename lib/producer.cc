@@ -40,7 +40,7 @@ class Producer::Impl {
   Impl(const std::string& url, const std::string& queue, ProducerOptions options)
       : session_(url, queue, options.connection, options.queue),
         options_(std::move(options)),
-        report_(options_.logger, options_.on_event) {
+        report_(options_.logger, options_.on_event, false) {
     check(options_);
   }
 

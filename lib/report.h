@@ -1,8 +1,14 @@
-// Tells the user what happened, by the logger and the event callback. Nothing that they throw gets out.
+// Tells the user what happened: by the logger, the event callback, and the Go library's event channel. Nothing that the
+// callbacks throw gets out.
 #pragma once
+
+#include "channel.h"
+#include "redis/pipeline.h"
 
 #include <delayqueue/options.h>
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +17,8 @@ namespace delayqueue {
 
 class Report {
  public:
-  explicit Report(Logger logger, EventCallback on_event = {})
-      : logger_(std::move(logger)), on_event_(std::move(on_event)) {}
+  Report(Logger logger, EventCallback on_event, bool publishes)
+      : logger_(std::move(logger)), on_event_(std::move(on_event)), publishes_(publishes) {}
 
   bool wants_events() const { return static_cast<bool>(on_event_); }
 
@@ -36,9 +42,21 @@ class Report {
     }
   }
 
+  // For the channel: counted now, published with the next pipeline. Of one thread.
+  void count(EventKind kind, std::size_t messages) {
+    if (publishes_ && messages > 0) counts_[kind] += messages;
+  }
+  bool has_counts() const { return !counts_.empty(); }
+  void publish(redis::Pipeline& pipeline, const std::string& channel) {
+    for (const auto& [kind, messages] : counts_) publish_event(pipeline, channel, kind, messages);
+    counts_.clear();
+  }
+
  private:
   const Logger logger_;
   const EventCallback on_event_;
+  const bool publishes_;
+  std::map<EventKind, std::size_t> counts_;
 };
 
 }  // namespace delayqueue

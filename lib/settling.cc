@@ -103,14 +103,14 @@ milliseconds Settling::delay_of(const Delivery& delivery) const {
   }
 }
 
-Settling::Outcome Settling::read_answers(const std::function<void(const std::exception&)>& report) {
+Settling::Outcome Settling::read_answers() {
   Outcome outcome;
   for (const Step& step : std::exchange(steps_, {})) {
     store::Outcomes outcomes;
     try {
       outcomes = step.answer.get();
-    } catch (const Error& e) {
-      report(e);
+    } catch (const Error&) {
+      outcome.refused = std::current_exception();
     }
     outcomes.resize(step.members.size(), kRefused);
     sort(step, outcomes, outcome);

@@ -7,7 +7,7 @@
 #include <delayqueue/options.h>
 
 #include <deque>
-#include <functional>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +20,7 @@ class Settling {
   struct Outcome {
     std::vector<DeliveryPtr> acked, expired, nacked, gave_up, snoozed, stale;  // gave_up: among the nacked, too
     milliseconds soonest{milliseconds::max()};                                 // shortest backoff among the nacked
+    std::exception_ptr refused;                                                // Redis refused some: they wait on
   };
 
   explicit Settling(Backoff backoff) : backoff_(std::move(backoff)) {}
@@ -32,8 +33,7 @@ class Settling {
   // Adds requests for the oldest of what waits, at most kBatch.
   void settle(redis::Pipeline& pipeline, const store::Store& store);
 
-  // Reads the answers. What Redis refused to do waits on, and the refusal is passed to `report`.
-  Outcome read_answers(const std::function<void(const std::exception&)>& report);
+  Outcome read_answers();
 
   // The answers will never come: all waits on, and is in doubt.
   void forget_answers();

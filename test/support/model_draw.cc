@@ -64,7 +64,7 @@ void Play::step() {
       {6, &Play::draw_cancel},
       {6, &Play::draw_reschedule},
       {4, &Play::draw_redrive},
-      {3, &Play::draw_purge},
+      {6, &Play::draw_purge},
       {4, &Play::draw_release_waiting},
       {14, &Play::draw_rewind},
       {4, &Play::draw_stranger},
@@ -244,7 +244,7 @@ void Play::draw_redrive() {
 }
 
 void Play::draw_purge() {
-  const std::size_t limit = random_.below(4);
+  const std::size_t limit = random_.one_in(3) ? 200 : random_.below(6);
   const std::int64_t leave = random_.of({0, 0, 1, 2});
   const std::int64_t age = random_.of({-1, 0, 10, 60}) * kSecond;
   const bool first = random_.one_in(2);

@@ -105,7 +105,8 @@ void Lives::given_up(const std::string& id, bool kept) {
 
 void Lives::moved_by_hand(const std::string& id, std::int64_t not_before, bool from_unack) {
   Life& life = lives_[id];
-  if (from_unack) ++life.allowed;  // that delivery has spent no retry
+  if (life.fate == Life::Fate::dead) life.doubtful = true;  // a stranger had brought it into unack
+  if (from_unack) ++life.allowed;                           // that delivery has spent no retry
   life.lease.reset();
   life.receipt.reset();
   life.not_before = not_before;
