@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
 namespace delayqueue {
 namespace {
@@ -16,7 +17,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{50};  // after a lost connection; doubled up to kLongestPause
 constexpr milliseconds kLongestPause{1000};
-thread_local const void* handling_for = nullptr;  // the consumer whose handler runs in this thread
+thread_local const void* inside = nullptr;  // the consumer whose handler or callback runs in this thread
+
+class Inside {
+ public:
+  explicit Inside(const void* consumer) : before_(std::exchange(inside, consumer)) {}
+  ~Inside() { inside = before_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  const void* const before_;
+};
 
 ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
   check(options);
@@ -56,6 +68,7 @@ Consumer::Impl::~Impl() {
 
 void Consumer::Impl::start() {
   const std::lock_guard life(life_);
+  const Inside callbacks(this);
   if (started_ || stopping_) throw std::logic_error("a consumer starts once");
   try {
     connect();
@@ -84,7 +97,7 @@ void Consumer::Impl::run() {
 
 bool Consumer::Impl::stop(milliseconds deadline) {
   stopping_ = true;
-  if (handling_for == this) {
+  if (inside == this) {
     const std::lock_guard lock(state_mutex_);
     asked_to_stop_ = true;
     state_changed_.notify_all();
@@ -114,6 +127,7 @@ ConsumerStats Consumer::Impl::stats() const {
 // ---- The loop ------------------------------------------------------------------------------------------------------
 
 Loop::Rest Consumer::Impl::step() {
+  const Inside callbacks(this);
   try {
     if (connection_ == nullptr) connect();
     return tick();
@@ -123,19 +137,18 @@ Loop::Rest Consumer::Impl::step() {
 }
 
 void Consumer::Impl::connect() {
-  connection_ = endpoint_.connect();
+  auto connection = endpoint_.connect();
   ++connects_;
+  reclaim_from_ = Clock::now() + options_.reconnect_grace;
+  promote_due_ = reclaim_due_ = Clock::time_point();
   if (!held_.empty()) {
     // Renewed first, and alone: what comes after needs to know which receipts hold.
-    redis::Pipeline pipeline(*connection_);
+    redis::Pipeline pipeline(*connection);
     held_.renew(pipeline, store_);
     pipeline.run();
     read_renewals();
   }
-  if (pause_.count() > 0) report_.log(Severity::info, "connected again to " + endpoint_.where());
-  pause_ = milliseconds(0);
-  reclaim_from_ = Clock::now() + options_.reconnect_grace;
-  promote_due_ = reclaim_due_ = Clock::time_point();
+  connection_ = std::move(connection);
 }
 
 // One write, one read: settle what is done, renew what is held, move what is due, take what there is room for, and
@@ -148,6 +161,7 @@ Loop::Rest Consumer::Impl::tick() {
   pipeline.run();
   read(asked);
   if (pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
+  if (pause_.count() > 0) report_.log(Severity::info, "Redis answers again at " + endpoint_.where());
   pause_ = milliseconds(0);
   return rest();
 }
@@ -168,14 +182,15 @@ Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
     if (now >= promote_due_) asked.promoted = store_.pending2ready(pipeline, report_.wants_events());
     const Intake::Load load = hands_load();
     const bool may_find = asked.reclaimed || asked.promoted || intake_.may_find(load);
-    if (may_find) intake_.take(pipeline, store_, load, options_.lease);
+    // What cannot be settled must not pile up in our hands.
+    const bool backlog = settling_.size() > store::kBatch;
+    if (may_find && backlog) intake_.look_later();
+    if (may_find && !backlog) intake_.take(pipeline, store_, load, options_.lease);
     intake_.fetch(pipeline, store_);
   }
   if (gives_back || is_too_much(found)) store_.wake(pipeline);
-  asked.persisting = std::min(to_persist_.size(), store::kBatch);
-  if (asked.persisting > 0)
-    store_.persist(pipeline,
-                   {to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(asked.persisting)});
+  const auto some = static_cast<std::ptrdiff_t>(std::min(to_persist_.size(), store::kBatch));
+  if (some > 0) asked.persisted = store_.persist(pipeline, {to_persist_.begin(), to_persist_.begin() + some});
   asked.keeps_house = !stopping && now >= housekeeping_.due();
   if (asked.keeps_house) housekeeping_.work(pipeline, store_);
   report_.publish(pipeline, store_.keys().channel);
@@ -184,7 +199,6 @@ Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
 
 // Each answer counts, whatever became of the others: what was taken must be in our hands.
 void Consumer::Impl::read(const Asked& asked) {
-  to_persist_.erase(to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(asked.persisting));
   std::exception_ptr refused;
   const auto part = [&](bool there, const auto& answer) {
     try {
@@ -193,6 +207,11 @@ void Consumer::Impl::read(const Asked& asked) {
       refused = std::current_exception();
     }
   };
+  part(asked.persisted.has_value(), [&] {
+    asked.persisted->get();
+    const auto done = static_cast<std::ptrdiff_t>(std::min(to_persist_.size(), store::kBatch));
+    to_persist_.erase(to_persist_.begin(), to_persist_.begin() + done);
+  });
   part(true, [&] { read_settled(); });
   part(asked.renews, [&] { read_renewals(); });
   part(asked.reclaimed.has_value(), [&] { read_reclaimed(asked.reclaimed->get()); });
@@ -215,8 +234,8 @@ Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
   settling_.forget_answers();
   intake_.forget_answers();
   housekeeping_.forget_answers();
-  if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
-  if (dynamic_cast<const ConnectionError*>(&e) != nullptr) connection_.reset();
+  const bool broken = dynamic_cast<const ConnectionError*>(&e) != nullptr;
+  if (connection_ != nullptr && (broken || connection_->is_stale())) connection_.reset();
   note_drained();
   pause_ = first ? kFirstPause : std::min(2 * pause_, kLongestPause);
   thread_local std::minstd_rand random{std::random_device{}()};
@@ -271,7 +290,7 @@ void Consumer::Impl::read_settled() {
 }
 
 void Consumer::Impl::note_drained() {
-  if (!stopping_ || !held_.empty() || !settling_.empty() || with_hands_ > 0) return;
+  if (!stopping_ || !held_.empty() || !settling_.empty() || !to_persist_.empty() || with_hands_ > 0) return;
   const std::lock_guard lock(state_mutex_);
   drained_ = true;
   state_changed_.notify_all();
@@ -388,7 +407,7 @@ void Consumer::Impl::hand_back(DeliveryPtr& delivery) {
 }
 
 Verdict Consumer::Impl::ask_handler(const Message& message) {
-  handling_for = this;
+  const Inside handler(this);
   Verdict verdict = nack("the handler threw something that is no std::exception");
   try {
     verdict = handler_(message);
@@ -396,7 +415,6 @@ Verdict Consumer::Impl::ask_handler(const Message& message) {
     verdict = nack(std::string(e.what()));
   } catch (...) {  // said above
   }
-  handling_for = nullptr;
   return verdict;
 }
 

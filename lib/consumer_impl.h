@@ -45,7 +45,7 @@ class Consumer::Impl {
   struct Asked {
     std::optional<store::Answer<store::Reclaimed>> reclaimed;
     std::optional<store::Answer<store::Promoted>> promoted;
-    std::size_t persisting = 0;
+    std::optional<store::Answer<std::size_t>> persisted;
     bool renews = false;
     bool keeps_house = false;
   };

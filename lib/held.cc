@@ -42,6 +42,7 @@ void Held::renew(redis::Pipeline& pipeline, const store::Store& store) {
   std::vector<DeliveryPtr>& members = renewal_.members;
   members.erase(std::remove_if(members.begin(), members.end(), [&](const auto& one) { return !holds(one); }),
                 members.end());
+  renewal_.repeats = !members.empty();
   if (members.empty()) begin_renewal();
   renewal_.asked = Clock::now();
   renewal_due_ = renewal_.asked + lease_ / 3;
@@ -59,7 +60,7 @@ void Held::apply(const Renewal& renewal, const store::Renewed& renewed, std::siz
                  std::vector<DeliveryPtr>& lost) {
   saw_time(renewed.now_us, renewal.asked);
   const bool in_time = renewal.new_end_us > renewed.now_us;
-  if (!in_time) renew_soon();
+  if (!in_time || renewal.repeats) renew_soon();
   for (std::size_t i = 0; i < renewed.outcomes.size() && first + i < renewal.members.size(); ++i) {
     const DeliveryPtr& delivery = renewal.members[first + i];
     const char outcome = renewed.outcomes[i];
@@ -72,6 +73,15 @@ void Held::apply(const Renewal& renewal, const store::Renewed& renewed, std::siz
   }
 }
 
+// To be asked for again as it was: whether it ran, or an earlier one that it repeats, is not known.
+void Held::keep_unconfirmed(const Renewal& renewal, std::size_t first) {
+  const std::size_t end = std::min(first + store::kBatch, renewal.members.size());
+  for (std::size_t i = first; i < end; ++i) renewal_.members.push_back(renewal.members[i]);
+  renewal_.new_end_us = renewal.new_end_us;
+  renewal_.trusted = renewal.trusted;
+  renew_soon();
+}
+
 std::vector<DeliveryPtr> Held::read_renewals() {
   const Renewal renewal = std::exchange(renewal_, {});
   std::vector<DeliveryPtr> lost;
@@ -81,6 +91,7 @@ std::vector<DeliveryPtr> Held::read_renewals() {
       apply(renewal, renewal.answers[i].get(), i * store::kBatch, lost);
     } catch (const Error&) {
       refused = std::current_exception();
+      keep_unconfirmed(renewal, i * store::kBatch);
     }
   }
   if (refused != nullptr && lost.empty()) std::rethrow_exception(refused);

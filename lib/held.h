@@ -38,7 +38,7 @@ class Held {
   bool is_unconfirmed() const { return !renewal_.members.empty(); }
 
   // Reads the answers. What turned out to be another's, or gone, is not held any more, and returned. Throws if Redis
-  // refused (part of) it: there the old ends still hold.
+  // refused (part of) it: that part stays unconfirmed.
   std::vector<DeliveryPtr> read_renewals();
 
   // Those whose handler has been running for longer than `most`. Not held any more: their leases run out.
@@ -50,11 +50,13 @@ class Held {
     std::int64_t new_end_us = 0;
     Clock::time_point trusted;  // by our clock surely not after new_end_us
     Clock::time_point asked;
+    bool repeats = false;  // it confirms an end that was chosen earlier: the next one must follow soon
     std::vector<store::Answer<store::Renewed>> answers;
   };
 
   void begin_renewal();
   bool holds(const DeliveryPtr& delivery) const;
+  void keep_unconfirmed(const Renewal& renewal, std::size_t first);
   void apply(const Renewal& renewal, const store::Renewed& renewed, std::size_t first, std::vector<DeliveryPtr>& lost);
 
   const milliseconds lease_;

@@ -100,6 +100,7 @@ Intake::Fetched Intake::read_fetched() {
 }
 
 void Intake::forget_answers() {
+  if (bodies_) body_size_ = kBodyBytes;  // it may have been more than comes through in time: one by one next
   taken_.reset();
   bodies_.reset();
 }

@@ -40,6 +40,9 @@ class Intake {
   bool should_go_on(const Load& load) const { return more_ready_ && places(load).total > 0; }
   bool more_ready() const { return more_ready_; }
 
+  // There may be something to take, but now is not the time.
+  void look_later() { more_ready_ = true; }
+
   // Whether one hand must be kept back for retry. Under load every hand that gets free goes on with the line; without
   // this retry would never have its share.
   bool retry_is_due() const;

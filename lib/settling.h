@@ -26,6 +26,7 @@ class Settling {
   explicit Settling(Backoff backoff) : backoff_(std::move(backoff)) {}
 
   bool empty() const { return waiting_.empty(); }
+  std::size_t size() const { return waiting_.size(); }
 
   // Takes a delivery whose handler has spoken, or whose body is gone.
   void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }

@@ -50,7 +50,13 @@ void Connection::write(std::string_view bytes) {
   broken_ = false;
 }
 
-bool Connection::is_stale() { return broken_ || transport_->readable(Clock::now()); }
+bool Connection::is_stale() {
+  try {
+    return broken_ || transport_->readable(Clock::now());
+  } catch (const ConnectionError&) {
+    return broken_ = true;
+  }
+}
 
 void Connection::fail(const std::string& text) {
   broken_ = true;

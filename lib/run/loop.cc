@@ -60,9 +60,10 @@ void Loop::stop() {
 void Loop::run() {
   while (!stopped_) {
     const Rest pause = step_();
-    if (pause.time > nanoseconds::zero()) rest(pause);
-    if (!woken_.exchange(false)) continue;
-    char bytes[16];
+    if (pause.time <= nanoseconds::zero()) continue;
+    rest(pause);
+    woken_ = false;
+    char bytes[16];  // also those that come late: the flag of their wake may be gone already
     while (::read(pipe_[0], bytes, sizeof bytes) > 0) {
     }
   }

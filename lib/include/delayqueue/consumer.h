@@ -50,8 +50,8 @@ class Consumer {
 
   // Takes nothing new, gives back at once what was not started, lets running handlers finish until the deadline,
   // settles them, and returns. False if a handler did not end or Redis could not be told: those messages keep their
-  // lease until it runs out and are then delivered again. May be called from any thread and again; from a handler it
-  // only asks, and returns false. Not from a signal handler: wait for signals in a thread of your own.
+  // lease until it runs out and are then delivered again. May be called from any thread and again; from a handler or
+  // a callback it only asks, and returns false. Not from a signal handler: wait for signals in a thread of your own.
   bool stop(milliseconds deadline = std::chrono::seconds(30));
 
   ConsumerStats stats() const;
