@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/ledger.h"
 
@@ -34,6 +37,41 @@ TEST_CASE("refused: an ack that Redis refuses is said again at leisure, and coun
   REQUIRE(client.cmd({"ACL", "SETUSER", "default", "+unlink"}) == "OK");
   CHECK(test::eventually([&] { return consumer->stats().acked == 1 && queue.empty(); }, test::kPatience));
   CHECK(ledger.size() == 1);
+}
+
+TEST_CASE("refused: handlers that fail at once do not pull the whole queue into memory") {
+  test::Queue queue;
+  queue.producer.send_batch(std::vector<std::string>(20'000, "x"));
+  test::Ledger ledger;
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message&) { return nack(std::chrono::hours(1)); }), test::quick(4));
+  consumer->start();
+  std::uint64_t most = 0;  // handled, and not yet said to Redis
+  REQUIRE(test::eventually(
+      [&] {
+        const auto handled = static_cast<std::uint64_t>(ledger.size());
+        const std::uint64_t settled = consumer->stats().nacked;
+        most = std::max(most, handled - std::min(handled, settled));
+        return settled == 20'000;
+      },
+      test::kPatience));
+  CHECK(most < 3'000);
+}
+
+TEST_CASE("stop: from an event callback it only asks, and run() returns when all is settled") {
+  test::Queue queue;
+  queue.producer.send_batch(std::vector<std::string>(300, "x"));
+  test::Ledger ledger;
+  Consumer* self = nullptr;
+  ConsumerOptions options = test::quick();
+  options.on_event = [&](const Event& event) {
+    if (event.kind == EventKind::acked) CHECK_FALSE(self->stop(test::kPatience));
+  };
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  self = consumer.get();
+  consumer->run();
+  CHECK(consumer->stats().acked == ledger.size());
+  CHECK(queue.inspector.counts().ready == 300 - ledger.size());
 }
 
 }  // namespace

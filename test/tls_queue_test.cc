@@ -1,0 +1,76 @@
+// A queue over TLS, while the server closes links and goes away.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "support/ledger.h"
+#include "support/raw_server.h"
+#include "support/tls_files.h"
+
+namespace delayqueue {
+namespace {
+
+int free_port() {
+  const int fd = test::listen_on_loopback();
+  const int port = test::port_of(fd);
+  ::close(fd);
+  return port;
+}
+
+// A private server that also listens with TLS on a port of its own.
+struct TlsServer {
+  TlsServer() {
+    const test::TlsFiles& files = test::TlsFiles::shared();
+    PrivateServerOptions options;
+    options.arguments = {"--tls-port",     std::to_string(port), "--bind",
+                         "127.0.0.1",      "--tls-cert-file",    files.server.cert,
+                         "--tls-key-file", files.server.key,     "--tls-ca-cert-file",
+                         files.ca,         "--tls-auth-clients", "no"};
+    server = std::make_unique<PrivateServer>(options);
+    connection.tls.ca_file = files.ca;
+  }
+
+  std::string url() const { return "rediss://127.0.0.1:" + std::to_string(port); }
+
+  const int port = free_port();
+  std::unique_ptr<PrivateServer> server;
+  ConnectionOptions connection;
+};
+
+TEST_CASE("tls: a producer whose link was closed makes a new one, and its caller does not notice") {
+  TlsServer tls;
+  ProducerOptions options;
+  options.connection = tls.connection;
+  Producer producer(tls.url(), "orders", options);
+  CHECK(producer.send("before").created);
+  test::Redis client(tls.server->socket());
+  REQUIRE(client.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}).integer >= 1);
+  CHECK(producer.send("after a kill").created);
+  tls.server->restart();
+  CHECK(producer.send("after a restart").created);
+}
+
+TEST_CASE("tls: a consumer goes on after its server was away") {
+  TlsServer tls;
+  ProducerOptions sending;
+  sending.connection = tls.connection;
+  Producer producer(tls.url(), "orders", sending);
+  test::Ledger ledger;
+  ConsumerOptions options = test::quick();
+  options.connection = tls.connection;
+  Consumer consumer(tls.url(), "orders", ledger.watch(), options);
+  consumer.start();
+  producer.send("before");
+  REQUIRE(ledger.settles(1));
+  tls.server->restart();
+  producer.send("after");
+  CHECK(ledger.settles(2));
+  CHECK(consumer.stop());
+}
+
+}  // namespace
+}  // namespace delayqueue
