@@ -1,5 +1,7 @@
 #include "redis/connection.h"
 
+#include "redis/resp.h"
+
 #include <delayqueue/error.h>
 
 #include <hiredis/hiredis.h>
@@ -24,11 +26,8 @@ int version_number(std::string_view text) {
 }  // namespace
 
 void append_command(std::string& out, std::initializer_list<std::string_view> words) {
-  out += '*' + std::to_string(words.size()) + "\r\n";
-  for (const std::string_view word : words) {
-    out += '$' + std::to_string(word.size()) + "\r\n";
-    out.append(word).append("\r\n");
-  }
+  append_head(out, '*', words.size());
+  for (const std::string_view word : words) append_word(out, word);
 }
 
 void Connection::FreeReader::operator()(redisReader* reader) const { redisReaderFree(reader); }

@@ -1,26 +1,12 @@
 #include "redis/pipeline.h"
 
+#include "redis/resp.h"
+
 #include <delayqueue/error.h>
 
 #include <charconv>
 
 namespace delayqueue::redis {
-namespace {
-
-void append_number(std::string& out, char kind, std::size_t number) {
-  char digits[24];
-  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
-  out += kind;
-  out.append(digits, static_cast<std::size_t>(end - digits));
-  out += "\r\n";
-}
-
-void append_word(std::string& out, std::string_view word) {
-  append_number(out, '$', word.size());
-  out.append(word).append("\r\n");
-}
-
-}  // namespace
 
 Pipeline& Pipeline::command(std::string_view name) {
   requests_.push_back({nullptr, 0, 0, words_.size()});
@@ -51,7 +37,7 @@ Pipeline& Pipeline::arg(std::int64_t number) {
 
 void Pipeline::word(std::string_view front, std::string_view back) {
   ++requests_.back().words;
-  append_number(words_, '$', front.size() + back.size());
+  append_head(words_, '$', front.size() + back.size());
   words_.append(front).append(back).append("\r\n");
 }
 
@@ -59,9 +45,9 @@ void Pipeline::append(std::string& out, std::size_t i, bool whole_script) const 
   const Request& request = requests_[i];
   const std::size_t end = i + 1 < requests_.size() ? requests_[i + 1].begin : words_.size();
   if (request.script == nullptr) {
-    append_number(out, '*', request.words);
+    append_head(out, '*', request.words);
   } else {
-    append_number(out, '*', request.words + 3);
+    append_head(out, '*', request.words + 3);
     append_word(out, whole_script ? "EVAL" : "EVALSHA");
     append_word(out, whole_script ? request.script->body : request.script->sha1);
     append_word(out, std::to_string(request.keys));
