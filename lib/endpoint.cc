@@ -36,6 +36,7 @@ class EmbeddedServer : public Topology {
 
 std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options) {
   if (url.kind == Url::Kind::embedded) return std::make_unique<EmbeddedServer>(url, options);
+  if (url.kind != Url::Kind::server) throw std::invalid_argument("url: '" + url.text() + "': not supported yet");
   return redis::single_server(url, options);
 }
 
@@ -47,6 +48,23 @@ bool wants_hash_tag(const QueueOptions& options, const Topology& topology) {
   return options.hash_tag == HashTag::on || (options.hash_tag == HashTag::automatic && topology.is_cluster());
 }
 
+[[noreturn]] void pointless(const std::string& field, const Url& url, const std::string& why) {
+  throw std::invalid_argument(field + ": set, but " + url.text() + ' ' + why);
+}
+
+void check_sentinel(const Url& url, const SentinelOptions& asked) {
+  const bool fits = url.kind == Url::Kind::sentinel;
+  const std::string why = "asks no Sentinel; expected redis+sentinel:// or rediss+sentinel://";
+  if (!fits && !asked.user.empty()) pointless("connection.sentinel.user", url, why);
+  if (!fits && !asked.password.empty()) pointless("connection.sentinel.password", url, why);
+  if (!fits && asked.encrypted) pointless("connection.sentinel.encrypted", url, why);
+  if (!fits && asked.tls) pointless("connection.sentinel.tls", url, why);
+  if (asked.tls && !asked.encrypted.value_or(url.addresses.front().tls)) {
+    pointless("connection.sentinel.tls", url,
+              "has Sentinels without encryption; expected rediss+sentinel:// or sentinel.encrypted");
+  }
+}
+
 // So that nothing is made of options that make no sense.
 Url checked(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
             const QueueOptions& options) {
@@ -55,8 +73,9 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
   const bool tls = !parsed.addresses.empty() && parsed.addresses.front().tls;
   const TlsOptions& asked = connection.tls;
   if (!tls && !(asked.ca_file + asked.cert_file + asked.key_file + asked.server_name).empty()) {
-    throw std::invalid_argument("connection.tls: set, but " + parsed.text() + " is not encrypted; expected rediss://");
+    pointless("connection.tls", parsed, "is not encrypted; expected rediss://");
   }
+  check_sentinel(parsed, connection.sentinel);
   return parsed;
 }
 

@@ -151,6 +151,41 @@ TEST_CASE("options: half a client certificate is refused by the first call, befo
   CHECK(has(thrown([&] { consumer.start(); }), "invalid_argument: tls.key_file"));
 }
 
+TEST_CASE("options: those of Sentinels are refused, by field, where no Sentinel is asked or none over TLS") {
+  const auto refusal = [](const std::string& url, const SentinelOptions& sentinel) {
+    InspectorOptions options;
+    options.connection.sentinel = sentinel;
+    return thrown([&] { Inspector(url, "q", options); });
+  };
+  SentinelOptions user, password, encrypted, tls, plain;
+  user.user = "u";
+  password.password = "hunter2";
+  encrypted.encrypted = false;
+  tls.tls = TlsOptions{};
+  plain.tls = TlsOptions{};
+  plain.encrypted = false;
+  const std::pair<std::string, SentinelOptions> rows[] = {
+      {"user", user}, {"password", password}, {"encrypted", encrypted}, {"tls", tls}};
+  for (const auto& [field, sentinel] : rows) {
+    for (const char* url :
+         {"redis://h", "rediss://h", "unix:/s", "embedded:", "redis+cluster://a", "rediss+cluster://a"}) {
+      CAPTURE(url);
+      const std::string error = refusal(url, sentinel);
+      CHECK_MESSAGE(has(error, "invalid_argument: connection.sentinel." + field + ": set, but "), error);
+      CHECK_MESSAGE(has(error, "expected redis+sentinel://"), error);
+      CHECK(!has(error, "hunter2"));
+    }
+  }
+  const std::string without = "has Sentinels without encryption";
+  CHECK(has(refusal("redis+sentinel://a/m", tls), "invalid_argument: connection.sentinel.tls: set, but "));
+  CHECK(has(refusal("redis+sentinel://a/m", tls), without));
+  CHECK(has(refusal("rediss+sentinel://a/m", plain), without));
+  plain.encrypted = true;
+  CHECK(!has(refusal("redis+sentinel://a/m", plain), without));
+  CHECK(!has(refusal("rediss+sentinel://a/m", tls), "connection.sentinel"));
+  CHECK(!has(refusal("redis+sentinel://a/m", password), "connection.sentinel"));
+}
+
 TEST_CASE("options: defaults are those that are promised") {
   const ConsumerOptions consumer;
   CHECK(consumer.concurrency == cores());

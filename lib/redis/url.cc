@@ -1,97 +1,46 @@
 #include "redis/url.h"
 
-#include <arpa/inet.h>
+#include "redis/url_parts.h"
 
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 
 namespace delayqueue::redis {
 namespace {
 
-constexpr const char* kExpected = "expected redis://, rediss:// or unix:// and a server, or embedded:";
+using Kind = Url::Kind;
+
+constexpr const char* kExpected =
+    "expected redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster://, rediss+cluster:// or "
+    "unix:// and where it is, or embedded:";
 constexpr std::size_t kLongestShown = 200;
 constexpr std::string_view kInLogin = "-._~";  // what text() leaves as it is, beside letters and digits
 constexpr std::string_view kInPath = "-._~/:@+,=";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_alnum(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
-
-// Digits only, no sign, from `least` to `most`.
-std::optional<int> number(std::string_view text, int least, int most) {
-  int value = 0;
-  const auto end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || !is_digit(text[0]) || error != std::errc() || stop != end) return std::nullopt;
-  if (value < least || value > most) return std::nullopt;
-  return value;
-}
-
-std::optional<int> port_number(std::string_view text) { return number(text, 1, 65535); }
-
-// "[user[:password]@]host[:port]" cut at its marks; no part is checked.
-struct Authority {
-  std::optional<std::string_view> login;
-  std::string_view host;                 // v6 with its brackets
-  std::optional<std::string_view> port;  // what follows the host
+struct Scheme {
+  std::string_view name;
+  Kind kind;
+  bool tls;
 };
 
-Authority cut_authority(std::string_view text) {
-  Authority parts;
-  if (const auto at = text.rfind('@'); at != text.npos) {
-    parts.login = text.substr(0, at);
-    text.remove_prefix(at + 1);
-  }
-  const auto bracket = text.substr(0, 1) == "[" ? text.find(']') : 0;
-  const auto colon = text.find(':', bracket == text.npos ? 0 : bracket);
-  parts.host = text.substr(0, colon);
-  if (colon != text.npos) parts.port = text.substr(colon + 1);
-  return parts;
-}
+constexpr Scheme kSchemes[] = {
+    {"redis", Kind::server, false},
+    {"rediss", Kind::server, true},
+    {"redis+sentinel", Kind::sentinel, false},
+    {"rediss+sentinel", Kind::sentinel, true},
+    {"redis+cluster", Kind::cluster, false},
+    {"rediss+cluster", Kind::cluster, true},
+    {"unix", Kind::server, false},
+    {"embedded", Kind::embedded, false},
+};
 
-bool is_v6(std::string_view host) {
-  in6_addr unused{};
-  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  return bracketed && inet_pton(AF_INET6, std::string(host.substr(1, host.size() - 2)).c_str(), &unused) == 1;
-}
-
-std::string_view until(std::string_view text, const char* marks) { return text.substr(0, text.find_first_of(marks)); }
-
-// "redis" of "redis://..."; empty if there is no such thing.
-std::string_view scheme_of(std::string_view url) {
-  const auto scheme = until(url, ":");
-  const bool good =
-      std::all_of(scheme.begin(), scheme.end(), [](char c) { return is_alnum(c) || c == '+' || c == '-' || c == '.'; });
-  return good && scheme.size() < url.size() ? scheme : std::string_view();
-}
-
-// What is left of the part after "scheme:" when all that may be a password in it, or a piece of one, is gone. A stray
-// '/', '?' or '@' in a password, or a forgotten "@host", must not show any of it.
-std::string without_secrets(std::string_view rest) {
-  const std::string slashes(rest.substr(0, 2) == "//" ? "//" : "");
-  rest.remove_prefix(slashes.size());
-  const auto authority = until(rest, "/?#");
-  const auto ats = std::count(rest.begin(), rest.end(), '@');
-  const bool login = authority.find('@') != authority.npos;
-  if (ats > 1 || (ats == 1 && !login)) return slashes + "***";
-  const auto parts = cut_authority(authority);
-  if (!login && parts.host.substr(0, 1) == "[" && !is_v6(parts.host)) return slashes + "[***";
-  if (!login && parts.port && !port_number(*parts.port)) return slashes + std::string(parts.host) + ":***";
-  std::string shown = slashes + (login ? "***" + std::string(rest.substr(parts.login->size())) : std::string(rest));
-  const auto mark = shown.find_first_of("?#");
-  return mark == shown.npos ? shown : shown.substr(0, mark + 1) + "***";
-}
-
-std::string harmless(std::string_view url) {
-  const auto scheme = scheme_of(url);
-  if (scheme.empty()) return without_secrets(url);
-  const auto rest = url.substr(scheme.size() + 1);
-  const bool bare = rest.substr(0, 2) != "//" && scheme != "unix" && scheme != "embedded";  // user:password?
-  return std::string(scheme) + ':' + (bare ? "***" : without_secrets(rest));
+std::string_view scheme_name(Kind kind, bool tls) {
+  return std::find_if(std::begin(kSchemes), std::end(kSchemes),
+                      [&](const Scheme& scheme) { return scheme.kind == kind && scheme.tls == tls; })
+      ->name;
 }
 
 [[noreturn]] void refuse(std::string_view url, const std::string& why) {
@@ -110,27 +59,31 @@ class Parser {
  private:
   [[noreturn]] void refuse(const std::string& why) const { redis::refuse(url_, why); }
   void check_characters() const;
-  void check_scheme(std::string_view scheme) const;
-  void server(std::string_view rest, bool tls);
+  Scheme known_scheme() const;
+  void servers(std::string_view rest, bool tls);
   void unix_socket(std::string_view rest);
   void embedded(std::string_view rest);
   void login(std::string_view text);
-  void host(std::string_view text, Address& address) const;
+  void add_address(std::string_view text, bool tls);
+  int port(std::string_view text) const;
+  std::string host(std::string_view text) const;
+  std::string_view master(std::string_view path);
   void query(std::string_view text);
   void db(std::string_view text);
   std::string decoded(std::string_view text, const char* what) const;
 
   const std::string_view url_;
   Url result_;
+  bool has_login_ = false;
   bool has_db_ = false;
 };
 
 Url Parser::parse() {
   check_characters();
-  const auto scheme = scheme_of(url_);
-  check_scheme(scheme);
-  auto rest = url_.substr(scheme.size() + 1);
-  if (scheme == "embedded") {
+  const Scheme scheme = known_scheme();
+  result_.kind = scheme.kind;
+  auto rest = url_.substr(scheme.name.size() + 1);
+  if (scheme.kind == Kind::embedded) {
     embedded(rest);
     return result_;
   }
@@ -138,10 +91,10 @@ Url Parser::parse() {
   const auto parameters = rest.substr(mark);
   if (parameters.find('@') != rest.npos) refuse("an '@' after a '?'; write '?' in a user or password as %3F");
   rest = rest.substr(0, mark);
-  if (scheme == "unix") {
+  if (scheme.name == "unix") {
     unix_socket(rest);
   } else {
-    server(rest, scheme == "rediss");
+    servers(rest, scheme.tls);
   }
   if (!parameters.empty()) query(parameters.substr(1));
   return result_;
@@ -153,38 +106,78 @@ void Parser::check_characters() const {
   if (url_.find('#') != url_.npos) refuse("'#' does not belong in it; write %23");
 }
 
-void Parser::check_scheme(std::string_view scheme) const {
-  if (scheme.empty()) refuse(std::string("no scheme; ") + kExpected);
-  const auto kind = until(scheme, "+");
-  const auto topology = scheme.substr(kind.size());
-  if ((kind == "redis" || kind == "rediss") && (topology == "+sentinel" || topology == "+cluster")) {
-    refuse("the scheme '" + std::string(scheme) + "' is not supported by this version; " + kExpected);
+Scheme Parser::known_scheme() const {
+  const auto name = scheme_of(url_);
+  if (name.empty()) refuse(std::string("no scheme; ") + kExpected);
+  for (const Scheme& scheme : kSchemes) {
+    if (scheme.name == name) return scheme;
   }
-  if (scheme != "redis" && scheme != "rediss" && scheme != "unix" && scheme != "embedded") {
-    refuse("unknown scheme '" + std::string(scheme) + "'; " + kExpected);
-  }
+  refuse("unknown scheme '" + std::string(name) + "'; " + kExpected);
 }
 
-// //[user[:password]@][host][:port][/db]
-void Parser::server(std::string_view rest, bool tls) {
+// //[user[:password]@]hosts[/master][/db]
+void Parser::servers(std::string_view rest, bool tls) {
   if (rest.substr(0, 2) != "//") refuse("expected // after the scheme");
   rest.remove_prefix(2);
   const auto authority = until(rest, "/");
   rest.remove_prefix(authority.size());
-  if (rest.find('@') != rest.npos) refuse("an '@' after the host; write '/' in a user or password as %2F");
-  Address address;
-  address.tls = tls;
+  if (rest.find('@') != rest.npos) {
+    refuse("an '@' after the host; write '/' in a user or password as %2F, and '@' in a name as %40");
+  }
   const auto parts = cut_authority(authority);
   if (parts.login) login(*parts.login);
-  host(parts.host, address);
-  if (parts.port) {
-    const auto port = port_number(*parts.port);
-    if (!port && parts.login) refuse("the port '" + std::string(*parts.port) + "' is no number from 1 to 65535");
-    if (!port) refuse("what follows ':' is no port from 1 to 65535; if it is a password, '@' and a host must follow");
-    address.port = *port;
-  }
+  for (const auto& host : parts.hosts) add_address(host, tls);
+  if (result_.kind == Kind::sentinel) rest = master(rest);
   if (rest.size() > 1) db(rest.substr(1));
-  result_.addresses = {address};
+}
+
+void Parser::add_address(std::string_view text, bool tls) {
+  const bool one_only = result_.kind == Kind::server;
+  if (one_only && !result_.addresses.empty()) {
+    refuse(
+        "a ',' after the host, but one server has one host; expected redis+sentinel://host,host/master or "
+        "redis+cluster://host,host");
+  }
+  const auto parts = cut_host(text);
+  Address address;
+  address.tls = tls;
+  address.port = result_.kind == Kind::sentinel ? 26379 : 6379;
+  address.host = host(parts.name);
+  if (parts.port) address.port = port(*parts.port);
+  if (address.host.empty() && !one_only) refuse("a host is missing; expected host[:port], with ',' between several");
+  if (address.host.empty()) address.host = "127.0.0.1";
+  for (const Address& other : result_.addresses) {
+    if (other.text() == address.text()) refuse("the host " + address.text() + " is given twice");
+  }
+  result_.addresses.push_back(address);
+}
+
+int Parser::port(std::string_view text) const {
+  const auto port = port_number(text);
+  if (!port && has_login_) refuse("the port '" + std::string(text) + "' is no number from 1 to 65535");
+  if (!port) refuse("what follows ':' is no port from 1 to 65535; if it is a password, '@' and a host must follow");
+  return *port;
+}
+
+std::string Parser::host(std::string_view text) const {
+  if (text.substr(0, 1) == "[") {
+    if (!is_v6(text)) refuse("expected an IPv6 address in the brackets, like [::1]");
+    return std::string(text.substr(1, text.size() - 2));
+  }
+  if (!is_plain_host(text)) {
+    refuse("the host may hold letters, digits, '-', '.' and '_'; an IPv6 address stands in brackets");
+  }
+  return std::string(text);
+}
+
+// Takes the master's name off "/master[/db]"; what is left is returned.
+std::string_view Parser::master(std::string_view path) {
+  if (path.size() < 2 || path[1] == '/') {
+    refuse("no name of a master; expected the one the Sentinels know, as in redis+sentinel://host,host/mymaster");
+  }
+  const auto name = until(path.substr(1), "/");
+  result_.master = decoded(name, "master's name");
+  return path.substr(1 + name.size());
 }
 
 // ///path, //[user[:password]@]/path or /path
@@ -213,23 +206,13 @@ void Parser::embedded(std::string_view rest) {
 }
 
 void Parser::login(std::string_view text) {
-  if (text.find('@') != text.npos) refuse("more than one '@'; write those in a user or password as %40");
+  has_login_ = true;
+  if (text.find('@') != text.npos) {
+    refuse("more than one '@'; write those in a user or password as %40, and the login once, before the first host");
+  }
   const auto user = until(text, ":");
   result_.user = decoded(user, "user");
   if (user.size() < text.size()) result_.password = decoded(text.substr(user.size() + 1), "password");
-}
-
-void Parser::host(std::string_view text, Address& address) const {
-  if (text.substr(0, 1) == "[") {
-    if (!is_v6(text)) refuse("expected an IPv6 address in the brackets, like [::1]");
-    address.host = text.substr(1, text.size() - 2);
-    return;
-  }
-  address.host = text.empty() ? "127.0.0.1" : text;
-  const auto good = [](char c) { return is_alnum(c) || c == '-' || c == '.' || c == '_'; };
-  if (!std::all_of(text.begin(), text.end(), good)) {
-    refuse("the host may hold letters, digits, '-', '.' and '_'; an IPv6 address stands in brackets");
-  }
 }
 
 void Parser::query(std::string_view text) {
@@ -249,6 +232,9 @@ void Parser::db(std::string_view text) {
   if (has_db_) refuse("the db is given twice");
   const auto value = number(text, 0, std::numeric_limits<int>::max());
   if (!value) refuse("the db '" + std::string(text) + "' is no number from 0");
+  if (*value != 0 && result_.kind == Kind::cluster) {
+    refuse("the db '" + std::string(text) + "' is not to be had; a Cluster has only db 0");
+  }
   result_.db = *value;
   has_db_ = true;
 }
@@ -273,35 +259,24 @@ std::string Parser::decoded(std::string_view text, const char* what) const {
   return bytes;
 }
 
-std::string encoded(const std::string& bytes, std::string_view keep) {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  std::string text;
-  for (const char c : bytes) {
-    if (is_alnum(c) || keep.find(c) != keep.npos) {
-      text += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      text += {'%', kHex[byte / 16], kHex[byte % 16]};
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 Url parse_url(const std::string& url) { return Parser(url).parse(); }
 
 std::string Url::text() const {
   if (kind == Kind::embedded) return "embedded:" + encoded(folder, kInPath);
-  const Address server = addresses.empty() ? Address{} : addresses.front();
-  const bool unix_socket = server.host.empty();
-  std::string text = unix_socket ? "unix://" : server.tls ? "rediss://" : "redis://";
+  const Address first = addresses.empty() ? Address{} : addresses.front();
+  const bool unix_socket = first.host.empty();
+  std::string text(unix_socket ? "unix" : scheme_name(kind, first.tls));
+  text += "://";
   // redis-cli takes redis://x@host for a password, so a lone user may be meant as one.
   if (!password.empty())
     text += encoded(user, kInLogin) + ":***@";
   else if (!user.empty())
     text += "***@";
-  text += unix_socket ? encoded(server.path, kInPath) : server.text();
+  text += unix_socket ? encoded(first.path, kInPath) : first.text();
+  for (std::size_t i = 1; i < addresses.size(); ++i) text += ',' + addresses[i].text();
+  if (kind == Kind::sentinel) text += '/' + encoded(master, kInLogin);
   if (db != 0) text += (unix_socket ? "?db=" : "/") + std::to_string(db);
   return text;
 }

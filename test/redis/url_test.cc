@@ -93,10 +93,9 @@ TEST_CASE("url: what cannot be understood is refused, and the text says why") {
       {"REDIS://h", "unknown scheme 'REDIS'"},
       {"redis:h", "expected //"},
       {"redis:/h", "expected //"},
-      {"redis+sentinel://a/m", "'redis+sentinel' is not supported by this version"},
-      {"rediss+sentinel://a/m", "'rediss+sentinel' is not supported by this version"},
-      {"redis+cluster://a", "'redis+cluster' is not supported by this version"},
-      {"rediss+cluster://a", "'rediss+cluster' is not supported by this version"},
+      {"redis-sentinel://a/m",
+       "unknown scheme 'redis-sentinel'; expected redis://, rediss://, redis+sentinel://, rediss+sentinel://, "
+       "redis+cluster://, rediss+cluster:// or unix:// and where it is, or embedded:"},
       {"redis://h:0", "65535"},
       {"redis://h:", "65535"},
       {"redis://h:65536", "65535"},
@@ -106,8 +105,9 @@ TEST_CASE("url: what cannot be understood is refused, and the text says why") {
       {"redis://h:+1", "65535"},
       {"redis://:pw@h:12x", "the port '12x'"},
       {"redis://h:1:2", "65535"},
-      {"redis://a:1,b:2", "65535"},
-      {"redis://a,b", "the host may hold"},
+      {"redis://a,b", "expected redis+sentinel://host,host/master or redis+cluster://host,host"},
+      {"redis://a:1,b:2/3", "expected redis+sentinel://host,host/master or redis+cluster://host,host"},
+      {"rediss://:pw@[::1],", "expected redis+sentinel://host,host/master or redis+cluster://host,host"},
       {"redis://h%20x", "the host may hold"},
       {"redis://:pw@::1", "65535"},
       {"redis://[::1", "IPv6"},
@@ -168,6 +168,9 @@ TEST_CASE("url: what cannot be understood is refused, and the text says why") {
 TEST_CASE("url: the text of a refusal shows the harmless parts and nothing that breaks a log line") {
   CHECK(has(refusal("redis://ann:pw@h:12x/3?db=4"), "url: 'redis://***@h:12x/3?***': the port '12x'"));
   CHECK(has(refusal("redis://h:7000/x"), "'redis://h:7000/x'"));
+  CHECK(has(refusal("redis+sentinel://ann:pw@a:1,[::1]:2/m/x"), "url: 'redis+sentinel://***@a:1,[::1]:2/m/x'"));
+  CHECK(has(refusal("redis+cluster://a:1,[::1]:2,c/x"), "url: 'redis+cluster://a:1,[::1]:2,c/x'"));
+  CHECK(has(refusal("redis+cluster://a:1,b:x,c"), "url: 'redis+cluster://a:1,b:***'"));
   CHECK(has(refusal("redis://h/\n\x1b[31m"), "'redis://h/??[31m'"));
   const auto text = refusal("redis://h/" + std::string(100'000, 'x').insert(0, "\n"));
   CHECK(text.size() < 500);
@@ -176,7 +179,16 @@ TEST_CASE("url: the text of a refusal shows the harmless parts and nothing that 
 
 TEST_CASE("url: no text shows a password") {
   const std::vector<std::string> good = {
-      "redis://:S@h", "redis://u:S@h:1?db=3", "redis://u:%40S%3a@h", "redis://u:x:S@h", "unix://u:S@/s", "redis://S@h",
+      "redis://:S@h",
+      "redis://u:S@h:1?db=3",
+      "redis://u:%40S%3a@h",
+      "redis://u:x:S@h",
+      "unix://u:S@/s",
+      "redis://S@h",
+      "redis+sentinel://u:S@a,b/m",
+      "redis+cluster://:a,S,b@h,i",
+      "redis+sentinel://:S:1,b:2@h/m/3",
+      "rediss+cluster://S@h",
   };
   const std::vector<std::string> bad = {
       "redis://:S",
@@ -225,8 +237,37 @@ TEST_CASE("url: no text shows a password") {
       "redis://:S://@h:x",
       "redis://:x://S@h",
       "rediss://u:S@h:x",
-      "redis+sentinel://u:S@h/m",
-      "redis+cluster://:S@h",
+      "redis+sentinel://u:S@h",
+      "redis+sentinel://u:S@h,/m",
+      "redis+sentinel://u:S@h/m/x",
+      "redis+sentinel://u:S@h,i:12x/m",
+      "redis+sentinel://u:S@h,u:S@i/m",
+      "redis+sentinel://u:S,x@h,h/m",
+      "redis+sentinel://u:S/x@h,i/m",
+      "redis+sentinel://u:x,y/S@h,i/m",
+      "redis+sentinel://u:x?S@h,i/m",
+      "redis+sentinel://u:x,S@y@h/m",
+      "redis+sentinel://u:x@S,y@h/m",
+      "redis+sentinel://u:S/m",
+      "redis+sentinel://u:S,h/m",
+      "redis+sentinel://u:x,S/m",
+      "redis+sentinel://:12,S/m",
+      "redis+sentinel://:x,S:1/m",
+      "redis+sentinel://u:12,S%x,y/m",
+      "redis+sentinel://u:12,[S,y/m",
+      "redis+sentinel://h/m?password=S",
+      "redis+sentinel:u:S@h/m",
+      "redis+cluster://:S@h/1",
+      "redis+cluster://:S@h,h",
+      "redis+cluster://:S",
+      "redis+cluster://a,b:S",
+      "redis+cluster:S",
+      "redis://u:S@a,b",
+      "redis://u:a,S@a,b",
+      "redis://:12,S",
+      "redis://u:x,S",
+      "redis-sentinel://u:S@h,i/m",
+      "redis-sentinel://u:x,S",
       "http://u:S@h",
       "http://:S",
       "http:S",
@@ -283,11 +324,27 @@ TEST_CASE("url: text() is the URL again, and reads back as the same place") {
       {"redis://ann@h", "redis://***@h:6379"},
       {"unix:/a%20b%3f?db=3", "unix:///a%20b%3F?db=3"},
       {"unix://ann:pw@/s", "unix://ann:***@/s"},
+      {"redis+sentinel://a/m", "redis+sentinel://a:26379/m"},
+      {"rediss+sentinel://a%40b:pw@a,[::1]:7,c:26379/my%2Fm%40s?db=2",
+       "rediss+sentinel://a%40b:***@a:26379,[::1]:7,c:26379/my%2Fm%40s/2"},
+      {"redis+sentinel://ann@a,b/%25%20%0a%ff/0", "redis+sentinel://***@a:26379,b:26379/%25%20%0A%FF"},
+      {"redis+cluster://:x,y@a,b:1/0", "redis+cluster://:***@a:6379,b:1"},
+      {"rediss+cluster://[::1],a?db=0", "rediss+cluster://[::1]:6379,a:6379"},
   };
-  for (const auto& [url, text] : rows) {
-    CHECK(parse_url(url).text() == text);
-    CHECK(parse_url(text).addresses[0].text() == parse_url(url).addresses[0].text());
-    CHECK(parse_url(text).db == parse_url(url).db);
+  for (const auto& row : rows) {
+    CAPTURE(row.first);
+    const auto url = parse_url(row.first);
+    const auto again = parse_url(row.second);
+    CHECK(url.text() == row.second);
+    CHECK(again.text() == row.second);
+    CHECK(again.kind == url.kind);
+    CHECK(again.master == url.master);
+    CHECK(again.db == url.db);
+    REQUIRE(again.addresses.size() == url.addresses.size());
+    for (std::size_t i = 0; i < url.addresses.size(); ++i) {
+      CHECK(again.addresses[i].text() == url.addresses[i].text());
+      CHECK(again.addresses[i].tls == url.addresses[i].tls);
+    }
   }
 }
 

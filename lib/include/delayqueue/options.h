@@ -42,12 +42,21 @@ using EventCallback = std::function<void(const Event&)>;
 
 // ---- Where the server and the queue are ----------------------------------------------------------------------------
 
-// For rediss:// URLs. The server's certificate must be valid for the host in the URL.
+// For rediss URLs. The server's certificate must be valid for the host in the URL.
 struct TlsOptions {
   std::string ca_file{};      // PEM; empty: the system's certificate authorities
   std::string cert_file{};    // client certificate, PEM, with its chain; empty: none is shown
   std::string key_file{};     // its key, PEM; must be set when cert_file is
   std::string server_name{};  // the name to check and to ask for; empty: the URL's host
+};
+
+// For redis+sentinel:// and rediss+sentinel:// URLs: how to speak to the Sentinels. The user and password of the URL
+// and of ConnectionOptions are those of the servers they watch, and never shown to a Sentinel.
+struct SentinelOptions {
+  std::string user{};               // ACL user; empty: the default user
+  std::string password{};           // empty: none
+  std::optional<bool> encrypted{};  // whether over TLS; unset: as the URL's scheme says
+  std::optional<TlsOptions> tls{};  // when encrypted; unset: the same as for the servers
 };
 
 // Members that are set win over the same part of the URL.
@@ -58,6 +67,7 @@ struct ConnectionOptions {
   milliseconds connect_timeout{2000};  // for name, socket, TLS and login together
   milliseconds command_timeout{3000};  // for each answer; 0 is not allowed: only a timeout finds a silent server
   TlsOptions tls{};
+  SentinelOptions sentinel{};
 };
 
 enum class HashTag { automatic, on, off };  // automatic: on in a Cluster, off elsewhere
