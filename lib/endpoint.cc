@@ -34,9 +34,17 @@ class EmbeddedServer : public Topology {
   std::string folder_;
 };
 
-std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options) {
-  if (url.kind == Url::Kind::embedded) return std::make_unique<EmbeddedServer>(url, options);
-  if (url.kind != Url::Kind::server) throw std::invalid_argument("url: '" + url.text() + "': not supported yet");
+std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options, const store::Keys& keys) {
+  switch (url.kind) {
+    case Url::Kind::embedded:
+      return std::make_unique<EmbeddedServer>(url, options);
+    case Url::Kind::sentinel:
+      return redis::sentinels(url, options);
+    case Url::Kind::cluster:
+      return redis::cluster(url, options, keys.pending);
+    case Url::Kind::server:
+      break;
+  }
   return redis::single_server(url, options);
 }
 
@@ -44,8 +52,8 @@ store::Keys keys_of(const std::string& queue, const QueueOptions& options, bool 
   return store::make_keys(queue, {options.prefix, hash_tag, options.bodies_under_dp});
 }
 
-bool wants_hash_tag(const QueueOptions& options, const Topology& topology) {
-  return options.hash_tag == HashTag::on || (options.hash_tag == HashTag::automatic && topology.is_cluster());
+bool wants_hash_tag(const QueueOptions& options, const Url& url) {
+  return options.hash_tag == HashTag::on || (options.hash_tag == HashTag::automatic && url.kind == Url::Kind::cluster);
 }
 
 [[noreturn]] void pointless(const std::string& field, const Url& url, const std::string& why) {
@@ -76,6 +84,15 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
     pointless("connection.tls", parsed, "is not encrypted; expected rediss://");
   }
   check_sentinel(parsed, connection.sentinel);
+  if (parsed.kind == Url::Kind::cluster) {
+    if (options.hash_tag == HashTag::off) {
+      throw std::invalid_argument(
+          "queue.hash_tag: off, but a Cluster needs all keys of a queue in one slot; leave it automatic");
+    }
+    QueueOptions tagged = options;
+    tagged.hash_tag = HashTag::on;
+    check(queue, connection, tagged);
+  }
   return parsed;
 }
 
@@ -83,11 +100,16 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
 
 Endpoint::Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
                    const QueueOptions& options)
+    : Endpoint(checked(url, queue, connection, options), queue, connection, options) {}
+
+Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOptions& connection,
+                   const QueueOptions& options)
     : prefix_(options.prefix),
-      where_(checked(url, queue, connection, options).text()),
-      topology_(make_topology(redis::parse_url(url), connection)),
-      keys_(keys_of(queue, options, wants_hash_tag(options, *topology_))),
-      other_keys_(keys_of(queue, options, !wants_hash_tag(options, *topology_))) {}
+      where_(url.text()),
+      keys_(keys_of(queue, options, wants_hash_tag(options, url))),
+      other_keys_(keys_of(queue, options, !wants_hash_tag(options, url))),
+      may_have_twin_(url.kind != Url::Kind::cluster),
+      topology_(make_topology(url, connection, keys_)) {}
 
 std::unique_ptr<Connection> Endpoint::connect() {
   std::unique_ptr<Connection> connection = topology_->connect();
@@ -101,7 +123,7 @@ void Endpoint::introduce(Connection& connection) {
   redis::Pipeline pipeline(connection);
   const store::Keys& other = other_keys_;
   for (const std::string* key : {&other.pending, &other.ready, &other.unack, &other.retry, &other.dead}) {
-    pipeline.command("EXISTS").key(*key);
+    if (may_have_twin_) pipeline.command("EXISTS").key(*key);
   }
   const std::size_t questions = pipeline.size();
   pipeline.command("SADD").key(keys_.queues).arg(keys_.base);  // its answer does not matter: see queues()

@@ -24,18 +24,22 @@ class Endpoint {
   const std::string& where() const { return where_; }  // the URL without its password
 
   // A new connection. The first one also makes sure that the queue does not exist under its other name, with or
-  // without a hash tag (std::invalid_argument), and enters it in the set of known queues.
+  // without a hash tag (std::invalid_argument), and enters it in the set of known queues. It must not outlive this.
   std::unique_ptr<redis::Connection> connect();
 
  private:
+  Endpoint(const redis::Url& url, const std::string& queue, const ConnectionOptions& connection,
+           const QueueOptions& options);
+
   void introduce(redis::Connection& connection);
 
   const std::string prefix_;
   const std::string where_;
-  const std::unique_ptr<redis::Topology> topology_;
   const store::Keys keys_;
   const store::Keys other_keys_;  // what the queue's keys would be under the other hash tag form
-  std::mutex mutex_;              // guards introduced_
+  const bool may_have_twin_;      // under those; not in a Cluster, where only a hash tag works
+  const std::unique_ptr<redis::Topology> topology_;
+  std::mutex mutex_;  // guards introduced_
   bool introduced_ = false;
 };
 

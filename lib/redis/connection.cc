@@ -6,6 +6,8 @@
 
 #include <hiredis/hiredis.h>
 
+#include <sys/socket.h>
+
 #include <charconv>
 
 namespace delayqueue::redis {
@@ -32,16 +34,30 @@ void append_command(std::string& out, std::initializer_list<std::string_view> wo
 
 void Connection::FreeReader::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
-Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Deadline deadline)
-    : where_(address.text()),
+void Tie::cut() {
+  const std::lock_guard lock(mutex_);
+  if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR);
+}
+
+void Tie::loosen() {
+  const std::lock_guard lock(mutex_);
+  fd_ = -1;
+}
+
+Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster,
+                       Deadline deadline)
+    : address_(address),
+      where_(address.text()),
       command_timeout_(options.command_timeout),
+      cluster_(cluster),
       transport_(open_transport(address, options.tls, deadline)),
+      tie_(std::make_shared<Tie>(transport_->fd())),
       reader_(redisReaderCreate()),
       buffer_(new char[kBuffer]) {
   log_in(login, deadline);
 }
 
-Connection::~Connection() = default;
+Connection::~Connection() { tie_->loosen(); }
 
 void Connection::write(std::string_view bytes) {
   broken_ = true;  // unless we come through
@@ -51,7 +67,7 @@ void Connection::write(std::string_view bytes) {
 
 bool Connection::is_stale() {
   try {
-    return broken_ || transport_->readable(Clock::now());
+    return broken_ || moved_ || transport_->readable(Clock::now());
   } catch (const ConnectionError&) {
     return broken_ = true;
   }
@@ -62,8 +78,23 @@ void Connection::fail(const std::string& text) {
   throw ConnectionError(text);
 }
 
-ReplyPtr Connection::read() {
-  const Deadline deadline = Clock::now() + command_timeout_;
+std::optional<Redirection> Connection::redirection(Reply reply) const {
+  if (cluster_ == nullptr || !reply.is_error()) return std::nullopt;
+  return Redirection::read(reply.text(), address_);
+}
+
+Connection& Connection::follow(const Redirection& redirection) {
+  if (!redirection.ask && cluster_->moved(redirection)) moved_ = true;
+  const std::string where = redirection.address.text();
+  if (other_ == nullptr || other_where_ != where || other_->is_stale()) {
+    other_ = cluster_->dial(redirection.address);
+    other_where_ = where;
+  }
+  return *other_;
+}
+
+ReplyPtr Connection::read(milliseconds longer) {
+  const Deadline deadline = Clock::now() + command_timeout_ + longer;
   for (;;) {
     if (ReplyPtr reply = parse()) return reply;
     fill(deadline);

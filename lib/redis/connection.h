@@ -7,6 +7,8 @@
 #include <delayqueue/options.h>
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,28 +23,77 @@ struct Login {
   int db = 0;
 };
 
+// A rope on a connection, for other threads: cut, the link ends at once for whoever waits on it.
+class Tie {
+ public:
+  explicit Tie(int fd) : fd_(fd) {}
+
+  void cut();     // any thread, any time
+  void loosen();  // before the socket is closed: later cuts do nothing
+
+ private:
+  std::mutex mutex_;  // guards fd_
+  int fd_;
+};
+
+class Connection;
+
+// Whom a node of a Cluster sends us to.
+struct Redirection {
+  bool ask = false;  // ASK: only this once, and after ASKING; else MOVED: from now on
+  int slot = -1;
+  Address address;
+
+  // Nothing if the text of an error is neither. `from`: the node that said it, which may leave out its own host.
+  static std::optional<Redirection> read(std::string_view error, const Address& from);
+};
+
+// Knows the other nodes of a Cluster.
+class Cluster {
+ public:
+  virtual ~Cluster() = default;
+
+  virtual std::unique_ptr<Connection> dial(const Address& node) = 0;
+
+  // Tells that a slot has moved; true if it is the one that the connection was made for.
+  virtual bool moved(const Redirection& redirection) = 0;
+};
+
 // Used by one thread at a time. After a ConnectionError it is of no more use: make another.
 class Connection {
  public:
   // Connects, says HELLO 2, checks that this is a Redis of 6.2 or later, and selects the database, all within the
   // connect timeout. Throws ConnectionError (try again) or ReplyError (refused: password, database, version).
-  Connection(const Address& address, const Login& login, const ConnectionOptions& options)
-      : Connection(address, login, options, Clock::now() + options.connect_timeout) {}
+  // With a `cluster`, which must outlive it, it can follow redirections.
+  Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster = nullptr)
+      : Connection(address, login, options, cluster, Clock::now() + options.connect_timeout) {}
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   void write(std::string_view bytes);
 
-  // The next answer; errors of Redis are answers, too. Waits for the command timeout.
-  ReplyPtr read();
+  // The next answer; errors of Redis are answers, too. Waits for the command timeout, and `longer`.
+  ReplyPtr read(milliseconds longer = milliseconds(0));
 
   // The next answer if one arrives before the deadline, else null; for channels, where silence is no fault.
   ReplyPtr read_until(Deadline deadline);
 
   // Asked with no answer outstanding: whether the link is of no use any more. It broke, or the server closed it, or
-  // said something nobody asked for.
+  // said something nobody asked for, or is not in charge of the queue any more.
   bool is_stale();
+
+  // Where an answer of this node sends us, if it is a redirection and can be followed.
+  std::optional<Redirection> redirection(Reply reply) const;
+
+  // The node that a redirection names. MOVED makes this connection stale if it was about its own slot.
+  Connection& follow(const Redirection& redirection);
+
+  // Whether its node said that another one is in charge.
+  bool has_moved() const { return moved_; }
+
+  // For a topology, to end the link when its server is not the master any more.
+  std::shared_ptr<Tie> tie() const { return tie_; }
 
   int fd() const { return transport_->fd(); }  // to poll for the arrival of bytes
 
@@ -53,7 +104,8 @@ class Connection {
     void operator()(redisReader* reader) const;
   };
 
-  Connection(const Address& address, const Login& login, const ConnectionOptions& options, Deadline deadline);
+  Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster,
+             Deadline deadline);
 
   ReplyPtr parse();  // null: not enough bytes yet
   void fill(Deadline deadline);
@@ -61,12 +113,18 @@ class Connection {
   void log_in(const Login& login, Deadline deadline);
   ReplyPtr ask(std::string_view request, Deadline deadline);
 
+  const Address address_;
   const std::string where_;
   const std::chrono::milliseconds command_timeout_;
+  Cluster* const cluster_;
   const std::unique_ptr<Transport> transport_;
+  const std::shared_ptr<Tie> tie_;
   const std::unique_ptr<redisReader, FreeReader> reader_;
   std::unique_ptr<char[]> buffer_;
   bool broken_ = false;
+  bool moved_ = false;
+  std::unique_ptr<Connection> other_;  // the node that was followed last
+  std::string other_where_;
 };
 
 // Appends a command in RESP to `out`.

@@ -63,12 +63,19 @@ void Pipeline::run() {
   for (std::size_t i = 0; i < requests_.size(); ++i) append(out, i, false);
   connection_.write(out);
   replies_.reserve(requests_.size());
-  for (std::size_t i = 0; i < requests_.size(); ++i) replies_.push_back(connection_.read());
+  for (const Request& request : requests_) replies_.push_back(connection_.read(request.takes));
+  resent_ = false;
   resend_unknown_scripts();
+  follow_redirections();
 }
 
 Pipeline& Pipeline::repeatable() {
   requests_.back().repeatable = true;
+  return *this;
+}
+
+Pipeline& Pipeline::takes(milliseconds time) {
+  requests_.back().takes = time;
   return *this;
 }
 
@@ -85,15 +92,47 @@ void Pipeline::resend_unknown_scripts() {
     again.push_back(i);
     append(out, i, true);
   }
-  resent_ = !again.empty();
-  if (!resent_) return;
+  if (again.empty()) return;
+  resent_ = true;
   connection_.write(out);
-  for (const std::size_t i : again) replies_[i] = connection_.read();
+  for (const std::size_t i : again) replies_[i] = connection_.read(requests_[i].takes);
+}
+
+// To one node at a time: what it was asked to take over, in the order in which it was built. Whoever sends us on for
+// ever is not followed.
+void Pipeline::follow_redirections() {
+  constexpr int kMostHops = 5;
+  for (int hop = 0; hop < kMostHops; ++hop) {
+    std::optional<Redirection> to;
+    std::vector<std::size_t> again;
+    std::string out;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      const auto sent_on = connection_.redirection(Reply(replies_[i].get()));
+      if (sent_on && !to) to = sent_on;
+      const bool this_way = sent_on && sent_on->slot == to->slot && sent_on->ask == to->ask;
+      if (!this_way && (sent_on || again.empty() || !requests_[i].repeatable)) continue;
+      again.push_back(i);
+      if (to->ask) append_command(out, {"ASKING"});
+      append(out, i, true);
+    }
+    if (again.empty()) return;
+    resent_ = true;
+    Connection& node = connection_.follow(*to);
+    node.write(out);
+    for (const std::size_t i : again) {
+      if (to->ask) node.read();
+      replies_[i] = node.read(requests_[i].takes);
+    }
+  }
 }
 
 Reply Pipeline::reply(std::size_t i) const {
   const Reply reply(replies_.at(i).get());
   const Script* script = requests_[i].script;
+  if (connection_.redirection(reply)) {
+    throw ConnectionError("redis at " + connection_.where() +
+                          " and others keep sending us on: " + std::string(reply.text()));
+  }
   if (reply.is_error()) {
     throw_if_error(
         reply, script == nullptr ? connection_.where() : connection_.where() + " (" + std::string(script->name) + ")");

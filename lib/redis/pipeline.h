@@ -16,7 +16,7 @@ namespace delayqueue::redis {
 // Build requests one after the other, each by command() or script() followed by its words; run(); then look at the
 // replies. A script that the server does not know (NOSCRIPT: it was restarted, or promoted) is sent again whole, once,
 // and with it the repeatable() requests behind it; the others have run by then, so they must not depend on its having
-// gone first.
+// gone first. So is what a node of a Cluster redirects, to where it belongs.
 class Pipeline {
  public:
   explicit Pipeline(Connection& connection) : connection_(connection) {}
@@ -29,14 +29,16 @@ class Pipeline {
   Pipeline& arg(std::string_view word);
   Pipeline& arg(std::int64_t number);
 
-  Pipeline& repeatable();  // the request just built
+  // Of the request just built.
+  Pipeline& repeatable();
+  Pipeline& takes(milliseconds time);  // its answer may take so much longer than the command timeout
 
   std::size_t size() const { return requests_.size(); }
 
   // Sends all and waits for all answers. Throws ConnectionError: then it is unknown which of them ran.
   void run();
 
-  // Whether scripts had to be sent again: they ran after the rest.
+  // Whether requests had to be sent again: they ran after the rest.
   bool resent() const { return resent_; }
 
   // The answer to request number i, from 0. Throws ReplyError or ConnectionError if it is an error.
@@ -49,12 +51,14 @@ class Pipeline {
     std::size_t keys = 0;
     std::size_t begin;  // in words_
     bool repeatable = false;
+    milliseconds takes{0};
   };
 
   void word(std::string_view front, std::string_view back);
   void append(std::string& out, std::size_t i, bool whole_script) const;
   bool is_unknown_script(std::size_t i) const;
   void resend_unknown_scripts();
+  void follow_redirections();
 
   Connection& connection_;
   std::vector<Request> requests_;

@@ -24,6 +24,10 @@ std::string advice(std::string_view error) {
   if (starts_with(error, "WRONGPASS")) return "; check the user and password";
   if (starts_with(error, "NOPERM")) return "; the ACL rule of this user lacks it, see the README";
   if (starts_with(error, "WRONGTYPE")) return "; something else uses a key of this queue";
+  if (starts_with(error, "MOVED") || starts_with(error, "ASK ") || starts_with(error, "CROSSSLOT")) {
+    return "; this is a node of a Cluster: write redis+cluster:// in the URL";
+  }
+  if (error.find("cluster support disabled") != std::string_view::npos) return "; write redis:// in the URL";
   if (starts_with(error, "OOM")) return "; raise maxmemory or free some";
   if (error.find("WRONGTYPE") != std::string_view::npos) return "; something else uses a key of this queue";
   return "";

@@ -1,5 +1,7 @@
 #include "redis/topology.h"
 
+#include <algorithm>
+
 namespace delayqueue::redis {
 namespace {
 
@@ -25,6 +27,11 @@ Login login_of(const Url& url, const ConnectionOptions& options) {
   login.client_name = options.client_name.empty() ? "delayqueue" : options.client_name;
   login.db = url.db;
   return login;
+}
+
+ConnectionOptions in_a_hurry(ConnectionOptions options) {
+  options.connect_timeout = std::max(options.connect_timeout / 4, milliseconds(1));
+  return options;
 }
 
 std::unique_ptr<Topology> single_server(const Url& url, const ConnectionOptions& options) {

@@ -6,18 +6,18 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace delayqueue::redis {
 
-// Knows where the master of a queue is; asked again whenever a connection broke. Any thread may call it.
+// Knows where the master of a queue is; asked again whenever a connection broke. Any thread may call it. It must
+// outlive the connections it makes.
 class Topology {
  public:
   virtual ~Topology() = default;
 
-  // A new, logged-in connection. Throws what Connection's constructor throws.
+  // A new, logged-in connection to the master. Throws what Connection's constructor throws.
   virtual std::unique_ptr<Connection> connect() = 0;
-
-  virtual bool is_cluster() const { return false; }
 };
 
 // The part of `options` and `url` that logs in; what is set in the options wins.
@@ -25,5 +25,42 @@ Login login_of(const Url& url, const ConnectionOptions& options);
 
 // One server at one address.
 std::unique_ptr<Topology> single_server(const Url& url, const ConnectionOptions& options);
+
+// The master that the Sentinels name, by https://redis.io/docs/latest/develop/reference/sentinel-clients/. From the
+// first connect() on it follows what they say, in a thread of its own: when they name another master, the connections
+// to the old one are cut. A demoted master would go on to take writes for a while, and lose them.
+std::unique_ptr<Topology> sentinels(const Url& url, const ConnectionOptions& options);
+
+// The node of a Cluster that owns the slot of `key`.
+std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options, const std::string& key);
+
+// ---- For topologies of several nodes -------------------------------------------------------------------------------
+
+// A quarter of the connect timeout is for each node that is asked for the way, the whole of it for all.
+ConnectionOptions in_a_hurry(ConnectionOptions options);
+
+// Calls `ask` with one node after the other until one answers. Throws ConnectionError with what each of them said, or
+// that of the last ReplyError if all answered and refused.
+template <class Ask>
+auto ask_in_turn(const std::vector<Address>& nodes, const std::string& what, Deadline deadline, Ask ask)
+    -> decltype(ask(nodes.front())) {
+  std::string said;
+  bool reached_all = true;
+  for (const Address& node : nodes) {
+    try {
+      return ask(node);
+    } catch (const ConnectionError& e) {
+      reached_all = false;
+      said += std::string("; ") + e.what();
+    } catch (const ReplyError& e) {
+      said += std::string("; ") + e.what();
+    }
+    if (Clock::now() < deadline) continue;
+    reached_all = false;
+    break;
+  }
+  if (reached_all) throw ReplyError(what + said);
+  throw ConnectionError(what + said);
+}
 
 }  // namespace delayqueue::redis

@@ -1,0 +1,142 @@
+// A Redis Cluster: the queue lives in one slot, so in one node at a time.
+#include "redis/pipeline.h"
+#include "redis/topology.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace delayqueue::redis {
+namespace {
+
+// What one node knows of the others.
+struct Map {
+  int slot = -1;
+  Address owner;
+  std::vector<Address> nodes;
+};
+
+// An entry of CLUSTER SLOTS: host, port, and more. A node may leave out the host: it is that of the one asked.
+Address node_of(Reply entry, const Address& asked) {
+  Address node = asked;
+  if (!entry[0].is_nil() && !entry[0].text().empty() && entry[0].text() != "?") node.host = entry[0].text();
+  node.port = static_cast<int>(entry[1].integer());
+  return node;
+}
+
+Map map_of(Connection& connection, const Address& asked, const std::string& key) {
+  Pipeline pipeline(connection);
+  pipeline.command("CLUSTER").arg("KEYSLOT").key(key);
+  pipeline.command("CLUSTER").arg("SLOTS");
+  pipeline.run();
+  Map map;
+  map.slot = static_cast<int>(pipeline.reply(0).integer());
+  const Reply ranges = pipeline.reply(1);
+  bool owned = false;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const Reply range = ranges[i];
+    for (std::size_t node = 2; node < range.size(); ++node) map.nodes.push_back(node_of(range[node], asked));
+    if (map.slot < range[0].integer() || map.slot > range[1].integer()) continue;
+    map.owner = node_of(range[2], asked);
+    owned = true;
+  }
+  if (owned) return map;
+  throw ConnectionError(asked.text() + " knows no node that serves slot " + std::to_string(map.slot));
+}
+
+bool same(const Address& a, const Address& b) { return a.host == b.host && a.port == b.port; }
+
+bool has(const std::vector<Address>& nodes, const Address& node) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Address& other) { return same(node, other); });
+}
+
+void add(std::vector<Address>& nodes, const Address& node) {
+  if (!has(nodes, node)) nodes.push_back(node);
+}
+
+class ClusterTopology : public Topology, public Cluster {
+ public:
+  ClusterTopology(const Url& url, const ConnectionOptions& options, const std::string& key)
+      : seeds_(url.addresses),
+        where_(url.text()),
+        login_(login_of(url, options)),
+        options_(in_a_hurry(options)),
+        limit_(options.connect_timeout),
+        key_(key) {}
+
+  std::unique_ptr<Connection> connect() override {
+    std::vector<Address> silent;
+    return ask_in_turn(candidates(), "no node of " + where_ + " leads to the queue", Clock::now() + limit_,
+                       [&](const Address& node) { return connect_by(node, silent); });
+  }
+
+  std::unique_ptr<Connection> dial(const Address& node) override {
+    return std::make_unique<Connection>(node, login_, options_);
+  }
+
+  bool moved(const Redirection& to) override {
+    const std::lock_guard lock(mutex_);
+    if (to.slot != slot_) return false;
+    owner_ = to.address;
+    return true;
+  }
+
+ private:
+  // To the owner, by what `node` knows. `silent`: nodes that did not answer a moment ago.
+  std::unique_ptr<Connection> connect_by(const Address& node, std::vector<Address>& silent) {
+    auto connection = open(node, silent);
+    const Map map = map_of(*connection, node, key_);
+    learn(map);
+    return same(map.owner, node) ? std::move(connection) : open(map.owner, silent);
+  }
+
+  std::unique_ptr<Connection> open(const Address& node, std::vector<Address>& silent) {
+    if (has(silent, node)) throw ConnectionError(node.text() + " did not answer");
+    try {
+      return std::make_unique<Connection>(node, login_, options_, this);
+    } catch (const ConnectionError&) {
+      silent.push_back(node);
+      const std::lock_guard lock(mutex_);
+      owner_.reset();
+      throw;
+    }
+  }
+
+  void learn(const Map& map) {
+    const std::lock_guard lock(mutex_);
+    slot_ = map.slot;
+    owner_ = map.owner;
+    nodes_ = map.nodes;
+  }
+
+  // The likeliest first. What is given in the URL stays the last resort: all that was learnt may be gone.
+  std::vector<Address> candidates() {
+    const std::lock_guard lock(mutex_);
+    std::vector<Address> nodes;
+    if (owner_) nodes.push_back(*owner_);
+    for (const Address& node : nodes_) add(nodes, node);
+    for (const Address& node : seeds_) add(nodes, node);
+    return nodes;
+  }
+
+  const std::vector<Address> seeds_;
+  const std::string where_;
+  const Login login_;
+  const ConnectionOptions options_;  // for each node
+  const milliseconds limit_;         // for all of them
+  const std::string key_;
+
+  std::mutex mutex_;  // guards the rest
+  int slot_ = -1;
+  std::optional<Address> owner_;
+  std::vector<Address> nodes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options, const std::string& key) {
+  return std::make_unique<ClusterTopology>(url, options, key);
+}
+
+}  // namespace delayqueue::redis
