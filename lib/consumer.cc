@@ -53,6 +53,7 @@ Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler h
       handler_(std::move(handler)),
       endpoint_(url, queue, options_.connection, options_.queue),
       store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
+      durable_(options_.durability),
       report_(options_.logger, options_.on_event, options_.report_events),
       watch_(endpoint_, options_.connection.command_timeout),
       held_(options_.lease),
@@ -121,7 +122,7 @@ bool Consumer::Impl::stop(milliseconds deadline) {
 }
 
 ConsumerStats Consumer::Impl::stats() const {
-  return {delivered_, acked_, nacked_, snoozed_, stale_, expired_, connects_, errors_};
+  return {delivered_, acked_, nacked_, snoozed_, stale_, expired_, unconfirmed_, connects_, errors_};
 }
 
 // ---- The loop ------------------------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ ConsumerStats Consumer::Impl::stats() const {
 Loop::Rest Consumer::Impl::step() {
   const Inside callbacks(this);
   try {
-    if (connection_ == nullptr) connect();
+    if (connection_ == nullptr || connection_->has_moved()) connect();
     return tick();
   } catch (const std::exception& e) {
     return trouble(e);
@@ -137,7 +138,9 @@ Loop::Rest Consumer::Impl::step() {
 }
 
 void Consumer::Impl::connect() {
+  connection_.reset();
   auto connection = endpoint_.connect();
+  durable_.check(*connection);
   ++connects_;
   reclaim_from_ = Clock::now() + options_.reconnect_grace;
   promote_due_ = reclaim_due_ = Clock::time_point();
@@ -174,7 +177,7 @@ Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
   if (found) promote_due_ = Clock::time_point();
   const Clock::time_point now = Clock::now();
 
-  settling_.settle(pipeline, store_);
+  asked.settles = settling_.settle(pipeline, store_);
   asked.renews = !held_.empty() && now >= held_.renewal_due();
   if (asked.renews) held_.renew(pipeline, store_);
   if (!stopping) {
@@ -194,6 +197,7 @@ Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
   asked.keeps_house = !stopping && now >= housekeeping_.due();
   if (asked.keeps_house) housekeeping_.work(pipeline, store_);
   report_.publish(pipeline, store_.keys().channel);
+  if (asked.settles > 0) asked.durable = durable_.ask(pipeline);
   return asked;
 }
 
@@ -213,6 +217,7 @@ void Consumer::Impl::read(const Asked& asked) {
     to_persist_.erase(to_persist_.begin(), to_persist_.begin() + done);
   });
   part(true, [&] { read_settled(); });
+  part(asked.durable.has_value(), [&] { read_durable(asked); });
   part(asked.renews, [&] { read_renewals(); });
   part(asked.reclaimed.has_value(), [&] { read_reclaimed(asked.reclaimed->get()); });
   part(asked.promoted.has_value(), [&] { read_promoted(asked.promoted->get()); });
@@ -287,6 +292,16 @@ void Consumer::Impl::read_settled() {
     reclaim_due_ = std::min(reclaim_due_, Clock::now() + std::min(outcome.soonest, options_.poll_interval));
   if (!outcome.snoozed.empty()) promote_due_ = Clock::time_point();  // its answer tells when they are due
   if (outcome.refused != nullptr) std::rethrow_exception(outcome.refused);
+}
+
+// The verdicts stand. Only if the master is lost now are they forgotten, and the messages delivered again.
+void Consumer::Impl::read_durable(const Asked& asked) {
+  const std::string missing = durable_.missing(asked.durable);
+  if (!missing.empty()) unconfirmed_ += asked.settles;
+  if (missing.empty() == !short_) return;
+  short_ = !missing.empty();
+  if (short_) report_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing);
+  if (!short_) report_.log(Severity::info, "verdicts are as durable as asked for again");
 }
 
 void Consumer::Impl::note_drained() {

@@ -1,6 +1,7 @@
 // The parts of a consumer, and which thread does what.
 #pragma once
 
+#include "durable.h"
 #include "endpoint.h"
 #include "held.h"
 #include "housekeeping.h"
@@ -46,6 +47,8 @@ class Consumer::Impl {
     std::optional<store::Answer<store::Reclaimed>> reclaimed;
     std::optional<store::Answer<store::Promoted>> promoted;
     std::optional<store::Answer<std::size_t>> persisted;
+    std::size_t settles = 0;
+    Durable::Asked durable;
     bool renews = false;
     bool keeps_house = false;
   };
@@ -60,6 +63,7 @@ class Consumer::Impl {
   void let_go_of_late();
   Intake::Load hands_load() const;
   void read_settled();
+  void read_durable(const Asked& asked);
   void read_renewals();
   void read_reclaimed(const store::Reclaimed& reclaimed);
   void read_promoted(const store::Promoted& promoted);
@@ -83,6 +87,7 @@ class Consumer::Impl {
   const Handler handler_;
   Endpoint endpoint_;
   const store::Store store_;
+  const Durable durable_;
   Report report_;
 
   // Of the loop's thread.
@@ -96,14 +101,15 @@ class Consumer::Impl {
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
   Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
   milliseconds pause_{0};      // before the next attempt to connect
+  bool short_ = false;         // verdicts are not as durable as asked for
   bool told_ = false;          // others know that there is too much for us
   bool keeping_free_ = false;  // a hand is kept free for retry
 
   std::mutex done_mutex_;          // guards done_
   std::vector<DeliveryPtr> done_;  // handled, to be settled
 
-  std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, connects_{0},
-      errors_{0};
+  std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, unconfirmed_{0},
+      connects_{0}, errors_{0};
   std::atomic<bool> stopping_{false};
 
   std::mutex life_;         // one start() or stop() at a time

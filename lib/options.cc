@@ -27,6 +27,13 @@ void check_number(const char* field, long long value, long long least, long long
   wrong(field, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
 }
 
+void check_durability(const Durability& durability) {
+  if (durability.kind == Durability::Kind::none) return;
+  const bool by_replicas = durability.kind == Durability::Kind::replicas;
+  if (by_replicas) check_number("durability.replicas", durability.replicas, 1, 1000);
+  check_at_least("durability.timeout", durability.timeout, milliseconds(1));
+}
+
 void check_name(const char* field, const std::string& value, bool hash_tag) {
   if (value.empty()) wrong(field, "empty", "a name");
   if (hash_tag && value.find_first_of("{}") != std::string::npos) {
@@ -37,6 +44,10 @@ void check_name(const char* field, const std::string& value, bool hash_tag) {
 }  // namespace
 
 int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+Durability replicas(int count, milliseconds timeout) { return {Durability::Kind::replicas, count, timeout}; }
+
+Durability disk(milliseconds timeout) { return {Durability::Kind::disk, 0, timeout}; }
 
 Backoff fixed(milliseconds delay) {
   check_at_least("fixed: delay", delay, milliseconds(0));
@@ -76,6 +87,7 @@ void check(const ProducerOptions& options) {
   check_number("retries", options.retries, 0, std::numeric_limits<int>::max());
   check_number("max_payload", static_cast<long long>(options.max_payload), 0,
                static_cast<long long>(kRedisStringLimit));
+  check_durability(options.durability);
 }
 
 void check(const ConsumerOptions& options) {
@@ -87,6 +99,7 @@ void check(const ConsumerOptions& options) {
   check_at_least("reconnect_grace", options.reconnect_grace, milliseconds(0));
   check_number("dead_limit", options.dead_limit, 0, std::numeric_limits<long long>::max());
   check_number("prefetch", options.prefetch, 0, 1'000'000);
+  check_durability(options.durability);
 }
 
 store::Due due_of(milliseconds delay, const std::optional<system_clock::time_point>& at) {

@@ -38,7 +38,7 @@ std::vector<std::string> ids_of(const std::vector<Outgoing>& messages) {
 class Producer::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, ProducerOptions options)
-      : session_(url, queue, options.connection, options.queue),
+      : session_(url, queue, options.connection, options.queue, options.durability),
         options_(std::move(options)),
         report_(options_.logger, options_.on_event, false) {
     check(options_);
@@ -123,9 +123,13 @@ std::size_t Producer::Impl::send_some(redis::Connection& connection, const std::
     next = end;
   }
   if (soon) session_.store().wake(pipeline);
+  const auto durable = session_.durable().ask(pipeline);
   pipeline.run();
   for (const auto& answer : answers) {
     for (const char outcome : answer.get()) sent.push_back({messages.at(sent.size()).id, outcome == '1'});
+  }
+  if (const std::string missing = session_.durable().missing(durable); !missing.empty()) {
+    throw ConnectionError("sent to " + connection.where() + ", but " + missing);
   }
   if (sent.size() != next) throw ReplyError("send: the server answered for another number of messages");
   return next;

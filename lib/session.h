@@ -1,6 +1,7 @@
 // One connection to one queue, shared by threads that call in turn.
 #pragma once
 
+#include "durable.h"
 #include "endpoint.h"
 #include "redis/pipeline.h"
 #include "store/store.h"
@@ -15,11 +16,13 @@ namespace delayqueue {
 class Session {
  public:
   Session(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-          const QueueOptions& options)
+          const QueueOptions& options, const Durability& durability = {})
       : endpoint_(url, queue, connection, options),
-        store_(endpoint_.keys(), {true, options.remove_from_lists ? kSearchedList : 0}) {}
+        store_(endpoint_.keys(), {true, options.remove_from_lists ? kSearchedList : 0}),
+        durable_(durability) {}
 
   const store::Store& store() const { return store_; }
+  const Durable& durable() const { return durable_; }
   Endpoint& endpoint() { return endpoint_; }
 
   // Runs `call` with a connection, made anew if the last one broke or was closed by the server in the meantime.
@@ -27,7 +30,7 @@ class Session {
   auto with_connection(Call call) {
     const std::lock_guard lock(mutex_);
     if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
-    if (connection_ == nullptr) connection_ = endpoint_.connect();
+    if (connection_ == nullptr) connection_ = connect();
     try {
       return call(*connection_);
     } catch (const ConnectionError&) {
@@ -36,22 +39,35 @@ class Session {
     }
   }
 
-  // One request and its answer: `ask` adds it to a pipeline.
+  // One request and its answer: `ask` adds it to a pipeline. What it changed is as durable as was asked for, or
+  // ConnectionError.
   template <class Ask>
   auto ask(Ask ask) {
     return with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       const auto answer = ask(pipeline);
+      const auto durable = durable_.ask(pipeline);
       pipeline.run();
-      return answer.get();
+      auto result = answer.get();
+      if (const std::string missing = durable_.missing(durable); !missing.empty()) {
+        throw ConnectionError("done at " + connection.where() + ", but " + missing);
+      }
+      return result;
     });
   }
 
  private:
+  std::unique_ptr<redis::Connection> connect() {
+    auto connection = endpoint_.connect();
+    durable_.check(*connection);
+    return connection;
+  }
+
   static constexpr std::size_t kSearchedList = 5000;  // LREM of so many takes well under 2 ms
 
   Endpoint endpoint_;
   const store::Store store_;
+  const Durable durable_;
   std::mutex mutex_;  // guards connection_
   std::unique_ptr<redis::Connection> connection_;
 };

@@ -30,7 +30,7 @@ bool was_settled_before(const Delivery& delivery, char outcome) {
 
 }  // namespace
 
-void Settling::settle(redis::Pipeline& pipeline, const store::Store& store) {
+std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& store) {
   std::vector<DeliveryPtr> acks, expired, nacks, snoozes;
   for (std::size_t i = 0; i < std::min(waiting_.size(), store::kBatch); ++i) {
     if (nacks.size() + snoozes.size() == kSlow) break;
@@ -59,6 +59,7 @@ void Settling::settle(redis::Pipeline& pipeline, const store::Store& store) {
   if (!expired.empty()) add_expired(pipeline, store, std::move(expired));
   if (!nacks.empty()) add_nacks(pipeline, store, std::move(nacks));
   if (!snoozes.empty()) add_snoozes(pipeline, store, std::move(snoozes));
+  return taken;
 }
 
 void Settling::add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {

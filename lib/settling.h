@@ -31,8 +31,8 @@ class Settling {
   // Takes a delivery whose handler has spoken, or whose body is gone.
   void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }
 
-  // Adds requests for the oldest of what waits, at most kBatch.
-  void settle(redis::Pipeline& pipeline, const store::Store& store);
+  // Adds requests for the oldest of what waits, at most kBatch; says for how many.
+  std::size_t settle(redis::Pipeline& pipeline, const store::Store& store);
 
   Outcome read_answers();
 

@@ -17,10 +17,11 @@ struct ConsumerStats {
   std::uint64_t acked = 0;      // settled as done
   std::uint64_t nacked = 0;     // settled as not done: nacks and rejects
   std::uint64_t snoozed = 0;
-  std::uint64_t stale = 0;     // settled too late: another has it, or it is gone
-  std::uint64_t expired = 0;   // taken, but the body was gone
-  std::uint64_t connects = 0;  // connections made
-  std::uint64_t errors = 0;    // connections lost, or refused, and answers that were errors
+  std::uint64_t stale = 0;        // settled too late: another has it, or it is gone
+  std::uint64_t expired = 0;      // taken, but the body was gone
+  std::uint64_t unconfirmed = 0;  // settled, but not as durable as asked for within the time
+  std::uint64_t connects = 0;     // connections made
+  std::uint64_t errors = 0;       // connections lost, or refused, and answers that were errors
 };
 
 // At least once: a message is delivered again whenever its delivery was not settled: the handler said nack or threw,

@@ -83,11 +83,34 @@ struct QueueOptions {
                                    // a fetch limit loses a place for every id whose body is missing
 };
 
+// How safe what was written must be before a call returns. Redis answers when the master has it in memory.
+//
+// none: that is enough. With an append-only file nothing is lost when the server process dies; a power cut can take the
+// last second (appendfsync everysec), a failover what no replica had yet.
+// replicas(n): n replicas have it in memory, too. It survives the loss of the master if one of them takes its place.
+// disk: the master has it on its disk. Needs Redis 7.2 or later (or Valkey) with appendonly yes; with appendfsync
+// everysec a call takes up to a second. A server that cannot tell is a ReplyError, before anything is written.
+//
+// When that does not come about within the timeout, a Producer's call throws ConnectionError: the message is there, but
+// not as safe as asked for. To send it again with its id makes no second one, and waits again. By Redis' WAIT and
+// WAITAOF.
+struct Durability {
+  enum class Kind { none, replicas, disk };
+
+  Kind kind = Kind::none;
+  int replicas = 0;
+  milliseconds timeout{0};
+};
+
+Durability replicas(int count, milliseconds timeout = milliseconds(1000));
+Durability disk(milliseconds timeout = milliseconds(2000));
+
 // ---- Producer ------------------------------------------------------------------------------------------------------
 
 struct ProducerOptions {
   int retries = 3;                        // for sends that do not say
   std::size_t max_payload = 1024 * 1024;  // bytes; up to 512 MiB (Redis' limit)
+  Durability durability{};                // of sends, cancels and reschedules
   Logger logger{};
   EventCallback on_event{};
   bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
@@ -133,8 +156,10 @@ struct ConsumerOptions {
   std::int64_t dead_limit = 0;                        // most dead letters kept, the oldest go first; 0: no limit
   milliseconds reconnect_grace{2000};  // after a connect no lease of others is taken back for so long: they, too,
                                        // may just be reconnecting. Keep it above 1 s, the longest reconnect pause
-  int prefetch = 1000;                 // most messages held beyond those running; only as many are taken as
-                                       // will start within milliseconds, so slow handlers hold none
+  Durability durability{};  // of verdicts. What is not confirmed in time is logged and counted, not repeated:
+                            // at worst the message is delivered again
+  int prefetch = 1000;      // most messages held beyond those running; only as many are taken as
+                            // will start within milliseconds, so slow handlers hold none
   Logger logger{};
   EventCallback on_event{};
   bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents

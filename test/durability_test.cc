@@ -1,0 +1,187 @@
+// durability: when a call returns, what it wrote is where it was asked to be. With real replicas.
+#include <delayqueue/delayqueue.h>
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+
+#include "support/ledger.h"
+
+using namespace std::chrono_literals;
+using namespace delayqueue;
+using test::eventually;
+using test::fresh_queue;
+using test::kPatience;
+using test::Redis;
+using test::thrown;
+
+namespace {
+
+PrivateServer server_with(std::vector<std::string> arguments) {
+  PrivateServerOptions options;
+  options.arguments = std::move(arguments);
+  return PrivateServer(options);
+}
+
+// A master that listens on loopback, since a replica connects by TCP only, and a replica that may be linked to it.
+struct Pair {
+  Pair() {
+    Redis to(master.socket());
+    port = to.cmd({"CONFIG", "GET", "port"}).array.at(1).text;
+  }
+
+  void link() {
+    Redis to(replica.socket());
+    to.cmd({"REPLICAOF", "127.0.0.1", port});
+    REQUIRE(eventually([&] { return test::info("replication", "master_link_status", to) == "up"; }));
+  }
+
+  void unlink() {
+    Redis to(replica.socket());
+    to.cmd({"REPLICAOF", "NO", "ONE"});
+    Redis of(master.socket());
+    REQUIRE(eventually([&] { return test::info("replication", "connected_slaves", of) == "0"; }));
+  }
+
+  static PrivateServer on_free_port() {
+    for (int tries = 0;; ++tries) {
+      const int port = 20000 + (static_cast<int>(::getpid()) * 7 + tries * 131) % 20000;
+      try {
+        return server_with({"--port", std::to_string(port), "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"});
+      } catch (const std::runtime_error&) {
+        if (tries == 20) throw;
+      }
+    }
+  }
+
+  PrivateServer master = on_free_port();
+  PrivateServer replica = server_with({"--repl-diskless-sync-delay", "0"});
+  std::string port;
+};
+
+ProducerOptions sends(Durability durability) {
+  ProducerOptions options;
+  options.durability = durability;
+  return options;
+}
+
+bool can_wait_for_disk() { return !test::redis().cmd({"COMMAND", "INFO", "WAITAOF"}).array.at(0).nil(); }
+
+}  // namespace
+
+TEST_CASE("A send under replicas(1) that no replica has is an error with its id, and sent again waits again") {
+  Pair servers;
+  const std::string queue = fresh_queue();
+  Producer producer(servers.master.url(), queue, sends(replicas(1, 50ms)));
+  SendOptions options;
+  try {
+    producer.send("money", options);
+    FAIL("no replica is there");
+  } catch (const ConnectionError& e) {
+    CHECK(std::string(e.what()).find("only 0 of 1 replicas have it within 50 ms") != std::string::npos);
+    options.id = e.ids().at(0);
+  }
+  CHECK(thrown([&] { producer.send("money", options); }).find("only 0 of 1") != std::string::npos);
+  servers.link();
+  Producer patient(servers.master.url(), queue, sends(replicas(1, 10s)));
+  CHECK_FALSE(patient.send("money", options).created);
+  CHECK(Inspector(servers.master.url(), queue).counts().ready == 1);
+}
+
+TEST_CASE("A send that returned under replicas(1) survives the loss of the master") {
+  Pair servers;
+  servers.link();
+  const std::string queue = fresh_queue();
+  std::vector<std::string> payloads = test::numbers(700);
+  {
+    Producer producer(servers.master.url(), queue, sends(replicas(1, 10s)));
+    CHECK(producer.send_batch(payloads).size() == 700);
+    const std::string cancelled = producer.send("taken back", {1h, {}, {}, {}, {}}).id;
+    CHECK(producer.cancel(cancelled) == State::pending);
+    servers.master.kill();
+  }
+  Redis(servers.replica.socket()).cmd({"REPLICAOF", "NO", "ONE"});
+  const Counts counts = Inspector(servers.replica.url(), queue).counts();
+  CHECK(counts.ready == 700);
+  CHECK(counts.pending == 0);
+}
+
+TEST_CASE("Cancel and reschedule are as durable as sends") {
+  Pair servers;
+  const std::string queue = fresh_queue();
+  const std::string id = Producer(servers.master.url(), queue).send("x", {1h, {}, {}, {}, {}}).id;
+  Producer producer(servers.master.url(), queue, sends(replicas(1, 20ms)));
+  CHECK(thrown([&] { producer.reschedule(id, {2h, {}}); }).find("only 0 of 1 replicas") != std::string::npos);
+  CHECK(thrown([&] { producer.cancel(id); }).find("only 0 of 1 replicas") != std::string::npos);
+}
+
+TEST_CASE("A consumer tells when its verdicts are not as durable as asked for, and goes on") {
+  Pair servers;
+  const std::string queue = fresh_queue();
+  test::Ledger ledger;
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  ConsumerOptions options = test::quick();
+  options.durability = replicas(1, 20ms);
+  options.logger = [&](Severity, const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+  };
+  const auto logged = [&](const std::string& part) {
+    const std::lock_guard lock(mutex);
+    return std::count_if(lines.begin(), lines.end(),
+                         [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  };
+  Producer producer(servers.master.url(), queue);
+  Consumer consumer(servers.master.url(), queue, ledger.watch(), options);
+  consumer.start();
+  producer.send_batch(test::numbers(20));
+  REQUIRE(eventually([&] { return consumer.stats().acked == 20; }, kPatience));
+  CHECK(consumer.stats().unconfirmed == 20);
+  CHECK(logged("not as durable as asked for: only 0 of 1 replicas") == 1);
+
+  servers.link();
+  producer.send_batch(test::numbers(20));
+  REQUIRE(eventually([&] { return logged("as durable as asked for again") == 1; }, kPatience));
+  CHECK(eventually([&] { return ledger.different() == 40; }, kPatience));
+}
+
+TEST_CASE("disk() where the server cannot tell is refused before anything is written") {
+  const std::string queue = fresh_queue();
+  if (can_wait_for_disk()) {
+    PrivateServer without = server_with({"--appendonly", "no"});
+    const std::string text = thrown([&] { Producer(without.url(), queue, sends(disk())).send("x"); });
+    CHECK(text.find("ReplyError") != std::string::npos);
+    CHECK(text.find("set appendonly yes") != std::string::npos);
+    CHECK(Inspector(without.url(), queue).counts().ready == 0);
+    return;
+  }
+  const std::string text = thrown([&] { Producer(test::server().url(), queue, sends(disk())).send("x"); });
+  CHECK(text.find("ReplyError") != std::string::npos);
+  CHECK(text.find("needs Redis 7.2 or later") != std::string::npos);
+  CHECK(Inspector(test::server().url(), queue).counts().ready == 0);
+  CHECK(thrown([&] {
+          ConsumerOptions options = test::quick();
+          options.durability = disk();
+          Consumer(
+              test::server().url(), queue, [](const Message&) { return true; }, options)
+              .start();
+        }).find("needs Redis 7.2 or later") != std::string::npos);
+}
+
+TEST_CASE("disk() returns when the server has it on its disk") {
+  if (!can_wait_for_disk()) {
+    MESSAGE("not run: this server has no WAITAOF (Redis 7.2)");
+    return;
+  }
+  PrivateServer server = server_with({"--appendfsync", "always"});
+  const std::string queue = fresh_queue();
+  Producer producer(server.url(), queue, sends(disk(10s)));
+  CHECK(producer.send_batch(test::numbers(300)).size() == 300);
+  server.kill();
+  server.restart();
+  CHECK(Inspector(server.url(), queue).counts().ready == 300);
+}
