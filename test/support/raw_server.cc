@@ -3,15 +3,9 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
-#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
@@ -19,37 +13,6 @@ namespace test {
 namespace {
 
 using delayqueue::redis::Address;
-using delayqueue::redis::Clock;
-using delayqueue::redis::open_transport;
-using namespace std::chrono_literals;
-
-std::string new_folder() {
-  std::string path = std::filesystem::temp_directory_path() / "delayqueue-test-XXXXXX";
-  if (!::mkdtemp(path.data())) throw std::runtime_error("cannot make the folder " + path);
-  return path;
-}
-
-int free_port() {
-  const int fd = listen_on_loopback();
-  const int port = port_of(fd);
-  ::close(fd);
-  return port;
-}
-
-pid_t spawn(const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  const pid_t pid = ::fork();
-  if (pid < 0) throw std::runtime_error("cannot fork");
-  if (pid > 0) return pid;
-#ifdef __linux__
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-  ::execvp(argv[0], argv.data());
-  ::_exit(127);
-}
 
 Address loopback(int port, bool tls) {
   Address address;
@@ -59,14 +22,15 @@ Address loopback(int port, bool tls) {
   return address;
 }
 
-}  // namespace
-
-TempDir::TempDir() : path_(new_folder()) {}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+NodeOptions with_tls(const std::vector<std::string>& arguments, const Port& port) {
+  NodeOptions options;
+  if (arguments.empty()) return options;
+  options.arguments = {"--tls-port", std::to_string(port.number())};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
+  return options;
 }
+
+}  // namespace
 
 Listener::Listener(std::function<void(int fd)> serve)
     : serve_(std::move(serve)), fd_(listen_on_loopback()), thread_([this] { run(); }) {}
@@ -112,66 +76,25 @@ int port_of(int fd) {
   return ntohs(address.sin_port);
 }
 
-RedisChild::RedisChild(const std::vector<std::string>& arguments) {
-  for (int attempt = 0; attempt < 5; ++attempt) {
-    if (start(arguments)) return;  // a port that was free may be taken by now
-  }
-  throw std::runtime_error("redis-server does not start");
-}
+RedisChild::RedisChild(const std::vector<std::string>& arguments) : node_(with_tls(arguments, tls_port_)) {}
 
-RedisChild::~RedisChild() {
-  send(SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
-}
-
-Address RedisChild::plain() const { return loopback(plain_port_, false); }
+Address RedisChild::plain() const { return loopback(node_.port(), false); }
 
 Address RedisChild::unix_socket() const {
   Address address;
-  address.path = dir_.file("s");
+  address.path = node_.file("s");
   return address;
 }
 
 Address RedisChild::tls(const std::string& host) const {
-  auto address = loopback(tls_port_, true);
+  auto address = loopback(tls_port_.number(), true);
   address.host = host;
   return address;
 }
 
 void RedisChild::send(int signal) const {
-  if (pid_ > 0) ::kill(pid_, signal);  // -1 is everybody
-}
-
-bool RedisChild::start(const std::vector<std::string>& arguments) {
-  plain_port_ = free_port();
-  std::vector<std::string> words = {"redis-server",  "--port",    std::to_string(plain_port_),
-                                    "--bind",        "127.0.0.1", "--unixsocket",
-                                    dir_.file("s"),  "--dir",     dir_.file(""),
-                                    "--save",        "",          "--logfile",
-                                    dir_.file("log")};
-  if (!arguments.empty()) {
-    tls_port_ = free_port();
-    words.insert(words.end(), {"--tls-port", std::to_string(tls_port_)});
-    words.insert(words.end(), arguments.begin(), arguments.end());
-  }
-  pid_ = spawn(words);
-  for (;;) {
-    if (answers()) return true;
-    if (::waitpid(pid_, nullptr, WNOHANG) == pid_) return false;
-    std::this_thread::sleep_for(2ms);
-  }
-}
-
-bool RedisChild::answers() const {
-  try {
-    const auto deadline = Clock::now() + 5s;
-    const auto link = open_transport(unix_socket(), {}, deadline);
-    link->write("PING\r\n", deadline);
-    char answer[64];
-    return std::string(answer, link->read(answer, sizeof answer, deadline)) == "+PONG\r\n";
-  } catch (const delayqueue::ConnectionError&) {
-    return false;
-  }
+  const int pid = node_.pid();
+  if (pid > 0) ::kill(pid, signal);  // -1 is everybody
 }
 
 }  // namespace test

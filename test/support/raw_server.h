@@ -9,22 +9,9 @@
 #include <vector>
 
 #include "redis/transport.h"
+#include "support/node.h"
 
 namespace test {
-
-// A new folder, removed with all it holds.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  const std::string path_;
-};
 
 // Listens on 127.0.0.1. Serves one link at a time in its own thread and closes it when `serve` returns. To be made
 // before the links to it, so that it ends after them.
@@ -56,9 +43,6 @@ int port_of(int fd);
 class RedisChild {
  public:
   explicit RedisChild(const std::vector<std::string>& arguments = {});
-  ~RedisChild();
-  RedisChild(const RedisChild&) = delete;
-  RedisChild& operator=(const RedisChild&) = delete;
 
   delayqueue::redis::Address plain() const;
   delayqueue::redis::Address unix_socket() const;
@@ -66,13 +50,8 @@ class RedisChild {
   void send(int signal) const;
 
  private:
-  bool start(const std::vector<std::string>& arguments);
-  bool answers() const;
-
-  TempDir dir_;
-  int plain_port_ = 0;
-  int tls_port_ = 0;
-  pid_t pid_ = -1;
+  const Port tls_port_;
+  Node node_;
 };
 
 }  // namespace test

@@ -62,6 +62,13 @@ std::string formatted(const std::vector<std::string>& words) {
   return bytes;
 }
 
+timeval as_timeval(std::chrono::milliseconds span) {
+  timeval result{};
+  result.tv_sec = span.count() / 1000;
+  result.tv_usec = span.count() % 1000 * 1000;
+  return result;
+}
+
 std::string printable(const std::string& bytes) {
   std::string out;
   for (const char c : bytes) {
@@ -176,29 +183,42 @@ std::ostream& operator<<(std::ostream& out, const Reply& reply) {
 
 void Redis::Free::operator()(redisContext* context) const { redisFree(context); }
 
+Redis::Redis(std::string socket, Access access) : socket_(std::move(socket)), access_(std::move(access)) {}
+Redis::Redis(int port, Access access) : port_(port), access_(std::move(access)) {}
+
 void Redis::connect() {
-  const timeval limit{10, 0};
-  context_.reset(redisConnectUnixWithTimeout(socket_.c_str(), limit));
+  const timeval limit = as_timeval(access_.limit);
+  context_.reset(socket_.empty() ? redisConnectWithTimeout("127.0.0.1", port_, limit)
+                                 : redisConnectUnixWithTimeout(socket_.c_str(), limit));
   const std::string problem = !context_ ? "no memory" : context_->err != 0 ? context_->errstr : "";
   if (!problem.empty()) {
     context_.reset();
-    throw std::runtime_error("test client: " + socket_ + ": " + problem);
+    throw std::runtime_error("test client: " + (socket_.empty() ? std::to_string(port_) : socket_) + ": " + problem);
   }
   redisSetTimeout(context_.get(), limit);
   ::fcntl(context_->fd, F_SETFD, FD_CLOEXEC);
+  if (access_.login.empty()) return;
+  std::vector<std::string> words = {"AUTH"};
+  words.insert(words.end(), access_.login.begin(), access_.login.end());
+  const Reply reply = exchange(words);
+  if (reply.error()) throw std::runtime_error("test client: AUTH: " + reply.text);
 }
 
 Reply Redis::cmd(const std::vector<std::string>& words) {
-  if (!context_) connect();
-  void* raw = nullptr;
   try {
-    send_all(context_->fd, formatted(words));
-    if (redisGetReply(context_.get(), &raw) != REDIS_OK) {
-      throw std::runtime_error(std::string("test client: ") + context_->errstr);
-    }
+    if (!context_) connect();
+    return exchange(words);
   } catch (...) {
     context_.reset();
     throw;
+  }
+}
+
+Reply Redis::exchange(const std::vector<std::string>& words) {
+  void* raw = nullptr;
+  send_all(context_->fd, formatted(words));
+  if (redisGetReply(context_.get(), &raw) != REDIS_OK) {
+    throw std::runtime_error(std::string("test client: ") + context_->errstr);
   }
   const std::unique_ptr<redisReply, FreeReply> reply(static_cast<redisReply*>(raw));
   return convert(*reply);

@@ -55,9 +55,17 @@ std::ostream& operator<<(std::ostream& out, const Reply& reply);
 // One connection, made by the first command and again after a failure. For one thread.
 class Redis {
  public:
-  explicit Redis(std::string socket = server().socket()) : socket_(std::move(socket)) {}
+  struct Access {
+    std::chrono::milliseconds limit = std::chrono::seconds(10);
+    std::vector<std::string> login{};  // what to say after AUTH; empty: nothing
+  };
 
-  // Errors of Redis are replies. Throws std::runtime_error when there is no answer within 10 s.
+  explicit Redis(std::string socket = server().socket()) : Redis(std::move(socket), Access{}) {}
+  Redis(std::string socket, Access access);
+  explicit Redis(int port) : Redis(port, Access{}) {}  // of 127.0.0.1
+  Redis(int port, Access access);
+
+  // Errors of Redis are replies. Throws std::runtime_error when there is no answer within the limit.
   Reply cmd(const std::vector<std::string>& words);
 
  private:
@@ -66,8 +74,11 @@ class Redis {
   };
 
   void connect();
+  Reply exchange(const std::vector<std::string>& words);
 
-  std::string socket_;
+  std::string socket_;  // empty: port_
+  int port_ = 0;
+  Access access_;
   std::unique_ptr<redisContext, Free> context_;
 };
 
