@@ -1,0 +1,161 @@
+// redis+cluster://: a queue lives in one slot, wherever that is.
+#include <delayqueue/delayqueue.h>
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "support/cluster.h"
+#include "support/ledger.h"
+
+using namespace std::chrono_literals;
+using namespace delayqueue;
+using test::eventually;
+using test::fresh_queue;
+using test::kPatience;
+using test::Ledger;
+using test::Node;
+using test::thrown;
+
+namespace {
+
+test::Cluster& six() {
+  static test::Cluster cluster;
+  return cluster;
+}
+
+ConsumerOptions quick() {
+  ConsumerOptions options = test::quick(2);
+  options.connection.command_timeout = 1s;  // a frozen node is found out no sooner
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("A queue works in a Cluster, by a hash tag, whichever node is asked") {
+  for (int i = 0; i < 5; ++i) {  // in other slots
+    const std::string queue = fresh_queue();
+    Ledger ledger;
+    Producer producer(six().url(), queue);
+    Inspector inspector(six().url(), queue);
+    producer.send_batch(test::numbers(100));
+    SendOptions later;
+    later.delay = 1h;
+    const std::string id = producer.send("later", later).id;
+    CHECK(inspector.counts().pending == 1);
+    CHECK(producer.cancel(id) == State::pending);
+    Consumer consumer(six().url(), queue, ledger.watch(), quick());
+    consumer.start();
+    REQUIRE(eventually([&] { return consumer.stats().acked == 100; }, kPatience));
+    const std::vector<std::string> known = inspector.queues();
+    CHECK(std::find(known.begin(), known.end(), queue) != known.end());
+    CHECK(six().owner("{dp:" + queue + "}:stats").cmd({"EXISTS", "{dp:" + queue + "}:stats"}) == 1);
+    CHECK(consumer.stats().errors == 0);
+  }
+}
+
+TEST_CASE("A Cluster without a hash tag is refused, and a node of one under redis:// is explained") {
+  ProducerOptions off;
+  off.queue.hash_tag = HashTag::off;
+  CHECK(thrown([&] { Producer(six().url(), fresh_queue(), off); }).find("queue.hash_tag") != std::string::npos);
+  const std::string text = thrown([&] { Producer(six().node(0).url(), fresh_queue()).send("x"); });
+  CHECK(text.find("write redis+cluster:// in the URL") != std::string::npos);
+  Node single;
+  std::string url = single.url();
+  url.replace(0, 5, "redis+cluster");
+  CHECK(thrown([&] { Producer(url, fresh_queue()).send("x"); }).find("write redis:// in the URL") != std::string::npos);
+}
+
+TEST_CASE("Seeds that are dead or frozen do not matter while one leads to the owner") {
+  const std::string queue = fresh_queue();
+  std::string url = six().url();
+  url.insert(url.find("//") + 2, "127.0.0.1:1,");
+  CHECK(Producer(url, queue).send("x").created);
+  Node& owner = six().owner("{dp:" + queue + "}");
+  Node& frozen = six().other_master(owner);
+  const std::string first = "redis+cluster://" + frozen.address() + "," + owner.address();
+  frozen.freeze();
+  CHECK(Producer(first, queue).send("y").created);
+  frozen.thaw();
+  six().wait_ok();
+  CHECK(thrown([&] { Producer("redis+cluster://127.0.0.1:1", queue).send("x"); }).find("127.0.0.1:1") !=
+        std::string::npos);
+}
+
+TEST_CASE("A slot that moves while it is used takes the queue along: nothing lost, nothing twice") {
+  const std::string queue = fresh_queue();
+  const int slot = test::slot_of("{dp:" + queue + "}");
+  Ledger ledger;
+  Consumer consumer(six().url(), queue, ledger.watch(), quick());
+  consumer.start();
+  std::atomic<bool> stop{false};
+  std::atomic<int> sent{0};
+  std::thread sender([&] {
+    Producer producer(six().url(), queue);
+    SendOptions again;
+    while (!stop || !again.id.empty()) {
+      try {
+        producer.send(std::to_string(sent), again);
+        ++sent;
+        again.id.clear();
+      } catch (const ConnectionError& e) {
+        if (!e.ids().empty()) again.id = e.ids().front();
+        std::this_thread::sleep_for(5ms);
+      }
+    }
+  });
+  for (int round = 0; round < 3; ++round) {
+    Node& to = six().other_master(six().owner_of(slot));
+    six().begin_migration(slot, to);
+    while (six().migrate_keys(slot, 2) > 0) std::this_thread::sleep_for(5ms);
+    six().finish_migration(slot);
+    const int by_then = sent;
+    CHECK(eventually([&] { return sent > by_then + 20; }, kPatience));
+  }
+  stop = true;
+  sender.join();
+  CHECK(eventually([&] { return ledger.different() == static_cast<std::size_t>(sent); }, kPatience));
+  CHECK(ledger.overlaps() == 0);
+  CHECK(eventually([&] { return Inspector(six().url(), queue).counts().unack == 0; }, kPatience));
+}
+
+TEST_CASE("A replica takes over, asked to or because its master died: the queue goes on there") {
+  enum Fault { asked, killed, frozen };
+  for (const Fault fault : {asked, killed, frozen}) {
+    CAPTURE(fault);
+    const std::string queue = fresh_queue();
+    const std::string key = "{dp:" + queue + "}";
+    Ledger ledger;
+    Consumer consumer(six().url(), queue, ledger.watch(), quick());
+    consumer.start();
+    ProducerOptions durable;
+    durable.durability = replicas(1, 5s);
+    Producer producer(six().url(), queue, durable);
+    producer.send_batch(test::numbers(200));
+    Node& old = six().owner(key);
+    if (fault == asked) six().failover(key);
+    if (fault == killed) old.kill();
+    if (fault == frozen) old.freeze();
+    Node& next = six().owner(key);
+    CHECK(&next != &old);
+    const auto possible = std::chrono::steady_clock::now();
+    Producer after(six().url(), queue);
+    CHECK(eventually(
+        [&] {
+          try {
+            return after.send("on the new master").created;
+          } catch (const ConnectionError&) {
+            return false;
+          }
+        },
+        kPatience));
+    CHECK(eventually([&] { return !ledger.attempts("on the new master").empty(); }, kPatience));
+    const std::chrono::duration<double, std::milli> later = std::chrono::steady_clock::now() - possible;
+    MESSAGE("fault " << fault << ": delivered " << later.count() << " ms after a new owner was there");
+    for (int i = 0; i < 200; ++i) CHECK(!ledger.attempts(std::to_string(i)).empty());
+    if (fault == killed) old.restart();
+    if (fault == frozen) old.thaw();
+    six().wait_ok();
+  }
+}
