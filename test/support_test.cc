@@ -1,30 +1,318 @@
 // What the tests of faults and topologies stand on: does it do what it says?
 #include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <set>
+#include <stdexcept>
+#include <string>
 
 #include "support/cluster.h"
+#include "support/proxy.h"
 #include "support/sentinels.h"
 
 namespace test {
 namespace {
 
-TEST_CASE("a Sentinel trio") {
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+std::string failure(Redis& client, const std::vector<std::string>& words) {
+  try {
+    const Reply reply = client.cmd(words);
+    return "none, but " + reply.text;
+  } catch (const std::runtime_error& e) {
+    return e.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE("no '" << part << "' in: " << text);
+  return found;
+}
+
+// For the tests that only pass by a server.
+Node& node() {
+  static Node one;
+  return one;
+}
+
+TEST_CASE("node: is killed and comes back where it was, with what it kept") {
+  Node kept({{"--appendonly", "yes", "--appendfsync", "always", "--requirepass", "two words\""}, {"two words\""}});
+  const int port = kept.port(), pid = kept.pid();
+  CHECK(kept.cmd({"SET", "key", "value"}) == "OK");
+  CHECK(has(Redis(port).cmd({"GET", "key"}).text, "NOAUTH"));
+  kept.kill();
+  CHECK_FALSE(kept.running());
+  CHECK(kept.pid() == -1);
+  Redis client(port, {10s, {"two words\""}});
+  CHECK(has(failure(client, {"PING"}), "refused"));
+  kept.restart();
+  CHECK(kept.port() == port);
+  CHECK(kept.pid() != pid);
+  CHECK(client.cmd({"GET", "key"}) == "value");
+}
+
+TEST_CASE("node: freezes and thaws") {
+  Redis client(node().port(), {100ms, {}});
+  CHECK(client.cmd({"PING"}) == "PONG");
+  node().freeze();
+  CHECK_FALSE(node().running());
+  CHECK(has(failure(client, {"PING"}), "temporarily unavailable"));
+  node().thaw();
+  CHECK(node().running());
+  CHECK(node().cmd({"PING"}) == "PONG");
+}
+
+TEST_CASE("node: what does not start says why") {
+  CHECK_THROWS_WITH_AS(Node({{"--no-such-setting", "1"}}), doctest::Contains("no-such-setting"), std::runtime_error);
+}
+
+TEST_CASE("sentinels: fail over when asked, and when the master dies") {
   Sentinels sentinels;
   Node& first = sentinels.master();
   CHECK(&first == &sentinels.node(0));
   CHECK(first.cmd({"SET", "key", "value"}) == "OK");
+  CHECK(first.cmd({"WAIT", "2", "5000"}) == 2);
   Node& second = sentinels.failover();
   CHECK(&second != &first);
   CHECK(&sentinels.master() == &second);
-  CHECK(second.cmd({"GET", "key"}) == "value");
+  CHECK(second.cmd({"SET", "after", "failover"}) == "OK");
+
+  second.kill();
+  Node& third = sentinels.wait_for_master(second);
+  CHECK(&third != &second);
+  CHECK(third.cmd({"GET", "key"}) == "value");
+  CHECK(sentinels.sentinel(2).cmd({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "dqm"}) ==
+        std::vector<std::string>{"127.0.0.1", std::to_string(third.port())});
+  CHECK(has(sentinels.url(), "127.0.0.1:" + std::to_string(sentinels.sentinel(1).port()) + ","));
 }
 
-TEST_CASE("a Cluster") {
-  Cluster cluster;
-  Node& first = cluster.owner("key");
-  CHECK(first.cmd({"SET", "key", "value"}) == "OK");
-  Node& second = cluster.failover("key");
-  CHECK(&second != &first);
-  CHECK(second.cmd({"GET", "key"}) == "value");
+Cluster& cluster() {
+  static Cluster one;
+  return one;
+}
+
+// A key of the tag's slot that its master, unlike the others, knows.
+void fill(const std::string& tag, int count) {
+  for (int i = 0; i < count; ++i) CHECK(cluster().owner(tag).cmd({"SET", tag + std::to_string(i), "value"}) == "OK");
+}
+
+TEST_CASE("cluster: slots are what the server says") {
+  for (const std::string key : {"key", "{a}b", "a", "{}a", "x{b}{c}", "{a", "dp:orders", "{dp:orders}:ready"}) {
+    CHECK(node().cmd({"CLUSTER", "KEYSLOT", key}).error());  // not a cluster
+    CHECK(cluster().node(0).cmd({"CLUSTER", "KEYSLOT", key}) == slot_of(key));
+  }
+}
+
+TEST_CASE("cluster: a slot moves step by step") {
+  const std::string tag = "{moving}";
+  const int slot = slot_of(tag);
+  fill(tag, 5);
+  Node& from = cluster().owner(tag);
+  Node& to = cluster().other_master(from);
+  cluster().begin_migration(slot, to);
+  CHECK(from.cmd({"GET", tag + "0"}) == "value");
+  CHECK(has(from.cmd({"GET", tag + "none"}).text, "ASK " + std::to_string(slot) + " " + to.address()));
+  CHECK(cluster().migrate_keys(slot, 3) == 3);
+  CHECK(has(from.cmd({"MGET", tag + "0", tag + "1", tag + "2", tag + "3", tag + "4"}).text, "TRYAGAIN"));
+  CHECK_THROWS_AS(cluster().finish_migration(slot), std::runtime_error);
+  CHECK(cluster().migrate_keys(slot, 100) == 2);
+  CHECK(cluster().migrate_keys(slot, 100) == 0);
+  CHECK(&cluster().owner(tag) == &from);
+  cluster().finish_migration(slot);
+  CHECK(&cluster().owner(tag) == &to);
+  CHECK(to.cmd({"GET", tag + "4"}) == "value");
+  CHECK(has(from.cmd({"GET", tag + "4"}).text, "MOVED " + std::to_string(slot) + " " + to.address()));
+}
+
+TEST_CASE("cluster: a replica takes over when asked, and when its master dies") {
+  const std::string tag = "{heir}";
+  fill(tag, 1);
+  Node& first = cluster().owner(tag);
+  Node& heir = cluster().replica_of(first);
+  CHECK(&cluster().failover(tag) == &heir);
+  CHECK(&cluster().owner(tag) == &heir);
+  CHECK(heir.cmd({"GET", tag + "0"}) == "value");
+  CHECK(&cluster().replica_of(heir) == &first);
+  CHECK(has(first.cmd({"GET", tag + "0"}).text, "MOVED"));
+
+  heir.kill();
+  CHECK(&cluster().owner(tag) == &first);
+  heir.restart();
+  cluster().wait_ok();
+  CHECK(&cluster().replica_of(first) == &heir);
+}
+
+TEST_CASE("proxy: passes on what it gets") {
+  for (const bool by_port : {true, false}) {
+    CAPTURE(by_port);
+    FaultProxy proxy(by_port ? node().address() : node().file("s"),
+                     by_port ? FaultProxy::Via::port : FaultProxy::Via::unix_socket);
+    Redis client = by_port ? Redis(proxy.port()) : Redis(proxy.address());
+    const std::string big(3'000'000, 'x');
+    CHECK(client.cmd({"SET", "big", big}) == "OK");
+    CHECK(client.cmd({"GET", "big"}).text.size() == big.size());
+    CHECK(proxy.url() == (by_port ? "redis://127.0.0.1:" + std::to_string(proxy.port()) : "unix://" + proxy.address()));
+    CHECK(proxy.counts().links == 1);
+    CHECK(proxy.counts().open == 1);
+    { const Redis gone = std::move(client); }
+    CHECK(eventually([&] { return proxy.counts().open == 0; }));
+    CHECK(proxy.counts().cut == 0);
+  }
+}
+
+TEST_CASE("proxy: delays both ways, and everything by the same time") {
+  FaultProxy proxy(node().address());
+  Redis client(proxy.port());
+  client.cmd({"PING"});
+  proxy.delay(100ms);
+  const auto begin = Clock::now();
+  CHECK(client.cmd({"PING"}) == "PONG");
+  CHECK(Clock::now() - begin >= 200ms);
+  proxy.delay(0ms);
+  CHECK(client.cmd({"PING"}) == "PONG");
+  CHECK(proxy.counts().links == 1);
+}
+
+TEST_CASE("proxy: cuts and resets what is open") {
+  FaultProxy proxy(node().address());
+  Redis one(proxy.port()), two(proxy.port());
+  one.cmd({"PING"});
+  two.cmd({"PING"});
+  CHECK(proxy.cut() == 2);
+  CHECK(has(failure(one, {"PING"}), "closed the connection"));
+  CHECK(one.cmd({"PING"}) == "PONG");
+  CHECK(proxy.reset() == 1);
+  CHECK(has(failure(one, {"PING"}), "reset"));
+  const auto counts = proxy.counts();
+  CHECK(counts.links == 3);
+  CHECK(counts.open == 0);
+  CHECK(counts.cut == 2);
+  CHECK(counts.reset == 1);
+}
+
+TEST_CASE("proxy: loses replies of what ran, and commands that then do not run") {
+  FaultProxy proxy(node().address());
+  Redis client(proxy.port());
+  node().cmd({"SET", "n", "0"});
+  proxy.drop_replies(2);
+  CHECK(has(failure(client, {"INCR", "n"}), "closed the connection"));
+  CHECK(node().cmd({"GET", "n"}) == "1");
+  CHECK(has(failure(client, {"INCR", "n"}), "closed the connection"));
+  CHECK(client.cmd({"INCR", "n"}) == 3);
+  proxy.drop_commands(1);
+  CHECK(has(failure(client, {"INCR", "n"}), "closed the connection"));
+  CHECK(client.cmd({"GET", "n"}) == "3");
+  CHECK(proxy.counts().dropped == 3);
+}
+
+// A client that sees every byte. `words` is an inline command.
+class Raw {
+ public:
+  explicit Raw(const FaultProxy& proxy) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    proxy.address().copy(address.sun_path, sizeof address.sun_path - 1);
+    REQUIRE(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  }
+
+  void say(const std::string& words) {
+    const std::string line = words + "\r\n";
+    REQUIRE(::send(fd_.get(), line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size()));
+  }
+
+  bool silent(std::chrono::milliseconds span) {
+    pollfd one{fd_.get(), POLLIN, 0};
+    return ::poll(&one, 1, static_cast<int>(span.count())) == 0;
+  }
+
+  std::string hear() {  // what comes next; "" at the end
+    char bytes[256];
+    REQUIRE_FALSE(silent(10s));
+    return {bytes, static_cast<std::size_t>(std::max<ssize_t>(::recv(fd_.get(), bytes, sizeof bytes, 0), 0))};
+  }
+
+ private:
+  const delayqueue::Descriptor fd_;
+};
+
+TEST_CASE("proxy: passes half a reply on") {
+  for (const auto delay : {0ms, 20ms}) {
+    FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
+    Raw client(proxy);
+    proxy.delay(delay);
+    client.say("ECHO first");
+    CHECK(client.hear() == "$5\r\nfirst\r\n");
+    proxy.truncate_replies(1);
+    client.say("PING");
+    CHECK(client.hear() == "+PO");
+    CHECK(client.hear().empty());
+    CHECK(proxy.counts().truncated == 1);
+    CHECK(proxy.counts().open == 0);
+  }
+}
+
+TEST_CASE("proxy: swallows everything and gives it back") {
+  FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
+  Raw open(proxy);
+  open.say("PING");
+  CHECK(open.hear() == "+PONG\r\n");
+  node().cmd({"SET", "n", "0"});
+  proxy.black_hole(true);
+  Raw late(proxy);
+  open.say("INCR n");
+  late.say("INCR n");
+  CHECK(open.silent(100ms));
+  CHECK(late.silent(0ms));
+  CHECK(node().cmd({"GET", "n"}) == "0");
+  CHECK(proxy.counts().open == 2);
+  proxy.black_hole(false);
+  CHECK(std::set{open.hear(), late.hear()} == std::set<std::string>{":1\r\n", ":2\r\n"});
+}
+
+TEST_CASE("proxy: holds replies of what ran") {
+  FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
+  Raw client(proxy);
+  node().cmd({"SET", "n", "0"});
+  proxy.hold_replies(true);
+  client.say("INCR n");
+  CHECK(eventually([] { return node().cmd({"GET", "n"}) == "1"; }));
+  CHECK(client.silent(50ms));
+  proxy.hold_replies(false);
+  CHECK(client.hear() == ":1\r\n");
+}
+
+TEST_CASE("proxy: refuses new links and keeps the old") {
+  for (const auto via : {FaultProxy::Via::port, FaultProxy::Via::unix_socket}) {
+    FaultProxy proxy(node().address(), via);
+    const auto make = [&] { return via == FaultProxy::Via::port ? Redis(proxy.port()) : Redis(proxy.address()); };
+    Redis old = make(), fresh = make();
+    CHECK(old.cmd({"PING"}) == "PONG");
+    proxy.refuse(true);
+    CHECK(has(failure(fresh, {"PING"}), "refused"));
+    CHECK(old.cmd({"PING"}) == "PONG");
+    proxy.refuse(false);
+    CHECK(fresh.cmd({"PING"}) == "PONG");
+    CHECK(proxy.counts().links == 2);
+  }
+}
+
+TEST_CASE("proxy: a server that is gone, and another in its place") {
+  Node other;
+  FaultProxy proxy(other.address());
+  Redis client(proxy.port());
+  CHECK(client.cmd({"PING"}) == "PONG");
+  other.kill();
+  for (int i = 0; i < 2; ++i) CHECK(failure(client, {"PING"}).find("none, but") == std::string::npos);
+  proxy.retarget(node().address());
+  node().cmd({"SET", "who", "node"});
+  CHECK(client.cmd({"GET", "who"}) == "node");
+  CHECK_THROWS_AS(FaultProxy("localhost:1"), std::invalid_argument);
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ void Node::start() {
   launch.parent = ::getpid();
   process_ = std::make_unique<Process>(launch);
   for (const auto deadline = Clock::now() + kStartLimit; Clock::now() < deadline;) {
-    if (answers()) return;
+    if (running_ = answers(); running_) return;
     if (process_->ended_by(Clock::now() + 2ms)) break;
   }
   const std::string fate = process_->fate();
@@ -124,31 +124,28 @@ bool Node::answers() const {
 
 void Node::kill() {
   const std::lock_guard lock(mutex_);
+  running_ = false;
   process_.reset();
-  frozen_ = false;
 }
 
 void Node::freeze() {
   const std::lock_guard lock(mutex_);
-  if (!process_) return;
-  frozen_ = true;
-  process_->signal(SIGSTOP);
+  running_ = false;
+  if (process_) process_->signal(SIGSTOP);
 }
 
 void Node::thaw() {
   const std::lock_guard lock(mutex_);
   if (process_) process_->signal(SIGCONT);
-  frozen_ = false;
+  running_ = process_ != nullptr;
 }
 
 void Node::restart() {
   const std::lock_guard lock(mutex_);
+  running_ = false;
   process_.reset();
-  frozen_ = false;
   start();
 }
-
-bool Node::running() const { return !frozen_ && pid() > 0; }
 
 int Node::pid() const {
   const std::lock_guard lock(mutex_);

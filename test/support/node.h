@@ -43,8 +43,8 @@ class Node {
   // What was written into its configuration file (a Sentinel's CONFIG REWRITE) stays.
   void restart();
 
-  bool running() const;  // neither killed nor frozen
-  int pid() const;       // -1 when it is dead
+  bool running() const { return running_; }  // neither killed, nor frozen, nor about to start
+  int pid() const;                           // -1 when it is dead
   int port() const { return port_.number(); }
   int bus_port() const { return bus_port_->number(); }  // of a cluster node
   std::string address() const;                          // 127.0.0.1:port
@@ -68,7 +68,7 @@ class Node {
   const std::unique_ptr<const Port> bus_port_;
   mutable std::mutex mutex_;  // guards process_
   std::unique_ptr<delayqueue::Process> process_;
-  std::atomic<bool> frozen_{false};
+  std::atomic<bool> running_{false};
 };
 
 // Commands of a topology's start, which succeed. Throws std::runtime_error.
