@@ -9,11 +9,36 @@
 #include <sys/socket.h>
 
 #include <charconv>
+#include <new>
 
 namespace delayqueue::redis {
 namespace {
 
 constexpr std::size_t kBuffer = 64 * 1024;
+constexpr std::size_t kMostElements = 1024 * 1024;                // of one array; we ask for some hundreds
+constexpr std::size_t kMostUnread = 512 * 1024 * 1024 + kBuffer;  // a payload of the largest size, and the next piece
+
+const redisReplyObjectFunctions* usual = nullptr;
+
+// hiredis takes memory for an array when it is announced, and 0.14 knows no bound. (It counts with int, later versions
+// with size_t.)
+template <class Count>
+void* array_within_bounds(const redisReadTask* task, Count count) {
+  return static_cast<std::size_t>(count) > kMostElements ? nullptr : usual->createArray(task, count);
+}
+
+redisReader* new_reader() {
+  redisReader* const reader = redisReaderCreate();
+  if (reader == nullptr) throw std::bad_alloc();
+  static redisReplyObjectFunctions bounded = [&] {
+    usual = reader->fn;
+    redisReplyObjectFunctions functions = *usual;
+    functions.createArray = array_within_bounds;
+    return functions;
+  }();
+  reader->fn = &bounded;
+  return reader;
+}
 
 // "7.0.15" -> 700; 6.2 is what ZMSCORE, SMISMEMBER and RPOP with a count ask for.
 int version_number(std::string_view text) {
@@ -46,13 +71,17 @@ void Tie::loosen() {
 
 Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster,
                        Deadline deadline)
+    : Connection(open_transport(address, options.tls, deadline), address, login, options, cluster, deadline) {}
+
+Connection::Connection(std::unique_ptr<Transport> link, const Address& address, const Login& login,
+                       const ConnectionOptions& options, Cluster* cluster, Deadline deadline)
     : address_(address),
       where_(address.text()),
       command_timeout_(options.command_timeout),
       cluster_(cluster),
-      transport_(open_transport(address, options.tls, deadline)),
+      transport_(std::move(link)),
       tie_(std::make_shared<Tie>(transport_->fd())),
-      reader_(redisReaderCreate()),
+      reader_(new_reader()),
       buffer_(new char[kBuffer]) {
   log_in(login, deadline);
 }
@@ -93,10 +122,12 @@ Connection& Connection::follow(const Redirection& redirection) {
   return *other_;
 }
 
-ReplyPtr Connection::read(milliseconds longer) {
-  const Deadline deadline = Clock::now() + command_timeout_ + longer;
-  for (;;) {
+ReplyPtr Connection::read(milliseconds longer) { return read_by(Clock::now() + command_timeout_ + longer); }
+
+ReplyPtr Connection::read_by(Deadline deadline) {
+  for (bool begun = false;; begun = true) {
     if (ReplyPtr reply = parse()) return reply;
+    if (begun && Clock::now() >= deadline) fail("the answer of " + where_ + " does not end in time");
     fill(deadline);
   }
 }
@@ -106,18 +137,24 @@ ReplyPtr Connection::read_until(Deadline deadline) {
     if (ReplyPtr reply = parse()) return reply;
     if (!transport_->readable(deadline)) return nullptr;
     fill(Clock::now() + command_timeout_);
+    if (Clock::now() >= deadline) return parse();  // there may be no end to what can be read
   }
 }
 
 ReplyPtr Connection::parse() {
   void* reply = nullptr;
-  if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) {
-    fail("the server at " + where_ + " does not speak Redis' protocol: " + reader_->errstr);
+  if (redisReaderGetReply(reader_.get(), &reply) == REDIS_OK) return ReplyPtr(static_cast<redisReply*>(reply));
+  if (reader_->err == REDIS_ERR_OOM) {
+    fail("the answer of " + where_ + " is too large: an array of more than " + std::to_string(kMostElements) +
+         " elements, or more than there is memory for");
   }
-  return ReplyPtr(static_cast<redisReply*>(reply));
+  fail("the server at " + where_ + " does not speak Redis' protocol: " + reader_->errstr);
 }
 
 void Connection::fill(Deadline deadline) {
+  if (reader_->len - reader_->pos > kMostUnread) {
+    fail("the answer of " + where_ + " is too large: a string of more than 512 MiB");
+  }
   broken_ = true;
   const std::size_t size = transport_->read(buffer_.get(), kBuffer, deadline);
   broken_ = false;
@@ -128,10 +165,7 @@ void Connection::fill(Deadline deadline) {
 
 ReplyPtr Connection::ask(std::string_view request, Deadline deadline) {
   transport_->write(request, deadline);
-  for (;;) {
-    if (ReplyPtr reply = parse()) return reply;
-    fill(deadline);
-  }
+  return read_by(deadline);
 }
 
 void Connection::log_in(const Login& login, Deadline deadline) {

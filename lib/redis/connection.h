@@ -67,13 +67,18 @@ class Connection {
   // With a `cluster`, which must outlive it, it can follow redirections.
   Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster = nullptr)
       : Connection(address, login, options, cluster, Clock::now() + options.connect_timeout) {}
+
+  // The same over a link that is open already; the address names it in messages.
+  Connection(std::unique_ptr<Transport> link, const Address& address, const Login& login,
+             const ConnectionOptions& options, Cluster* cluster, Deadline deadline);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   void write(std::string_view bytes);
 
-  // The next answer; errors of Redis are answers, too. Waits for the command timeout, and `longer`.
+  // The next answer; errors of Redis are answers, too. All of it must arrive within the command timeout, and `longer`.
+  // Whatever the server sends, memory is taken only for what has arrived: see kMostElements and kMostUnread.
   ReplyPtr read(milliseconds longer = milliseconds(0));
 
   // The next answer if one arrives before the deadline, else null; for channels, where silence is no fault.
@@ -107,6 +112,7 @@ class Connection {
   Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster,
              Deadline deadline);
 
+  ReplyPtr read_by(Deadline deadline);
   ReplyPtr parse();  // null: not enough bytes yet
   void fill(Deadline deadline);
   [[noreturn]] void fail(const std::string& text);

@@ -2,6 +2,7 @@
 
 #include <uuid/uuid.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -62,13 +63,17 @@ std::optional<WallClock::time_point> time_of_id(std::string_view id) {
 }
 
 WallClock::time_point from_us(std::int64_t us) {
-  return WallClock::time_point(std::chrono::duration_cast<WallClock::duration>(std::chrono::microseconds(us)));
+  using std::chrono::duration_cast;
+  using std::chrono::microseconds;
+  constexpr auto kFirst = duration_cast<microseconds>(WallClock::duration::min());
+  constexpr auto kLast = duration_cast<microseconds>(WallClock::duration::max());
+  return WallClock::time_point(duration_cast<WallClock::duration>(std::clamp(microseconds(us), kFirst, kLast)));
 }
 
 int deliveries_of(std::string_view attempts) {
   int number = 0;
   std::from_chars(attempts.data(), attempts.data() + attempts.size(), number);
-  return number;
+  return std::max(number, 0);
 }
 
 bool is_lease(std::int64_t end_us) { return end_us % 1000 != 0 || end_us % 1'000'000 == 0; }

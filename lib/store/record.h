@@ -26,7 +26,7 @@ std::optional<std::string> canonical_id(std::string_view id);
 // When a UUIDv7 was made; nothing for other ids.
 std::optional<WallClock::time_point> time_of_id(std::string_view id);
 
-WallClock::time_point from_us(std::int64_t us);
+WallClock::time_point from_us(std::int64_t us);  // what the clock cannot hold is its first or last time
 
 // The number of deliveries in a field of attempts: "<deliveries> <end of the last lease in us>"; 0 if it is no number.
 int deliveries_of(std::string_view attempts);

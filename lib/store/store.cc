@@ -2,6 +2,10 @@
 
 #include "store/scripts.h"
 
+#include <delayqueue/error.h>
+
+#include <algorithm>
+
 namespace delayqueue::store {
 namespace {
 
@@ -19,9 +23,15 @@ std::vector<std::string> split(std::string_view text) {
 
 std::size_t as_count(Reply reply) { return static_cast<std::size_t>(std::max(0LL, reply.integer())); }
 
+// What is added to times stays within bounds, whatever the server says or a stranger wrote into a score.
+constexpr std::int64_t kLatestUs = 9'000'000'000'000'000;  // in the year 2255
+
+std::int64_t as_now(Reply reply) { return std::clamp<std::int64_t>(reply.integer(), 0, kLatestUs); }
+
 std::optional<microseconds> as_wait(Reply reply) {
-  const long long us = reply.integer();
-  return us < 0 ? std::nullopt : std::optional(microseconds(us));
+  constexpr std::int64_t kLongestUs = 100LL * 365 * 86'400'000'000;  // no wait of ours is longer
+  const std::int64_t us = reply.integer();
+  return us < 0 ? std::nullopt : std::optional(microseconds(std::min(us, kLongestUs)));
 }
 
 std::string as_text(Reply reply) { return std::string(reply.text()); }
@@ -29,7 +39,9 @@ std::string as_text(Reply reply) { return std::string(reply.text()); }
 // A number n stands for n times the same good outcome.
 template <char kAllWell>
 Outcomes as_outcomes(Reply reply) {
-  return reply.is_text() ? as_text(reply) : std::string(as_count(reply), kAllWell);
+  if (reply.is_text()) return as_text(reply);
+  if (as_count(reply) > kBatch) throw ReplyError("the server answered for more messages than there were");
+  return std::string(as_count(reply), kAllWell);
 }
 
 std::vector<std::string> as_texts(Reply reply) {
@@ -57,7 +69,7 @@ Taken as_taken(Reply reply) {
   Taken taken;
   taken.popped = as_count(reply[0]);
   taken.lease_us = reply[1].integer();
-  taken.now_us = reply[2].integer();
+  taken.now_us = as_now(reply[2]);
   for (std::string& id : split(reply[3].text())) taken.messages.emplace_back(std::move(id), 1);
   std::vector<std::string> again = split(reply[4].text());
   for (std::size_t i = 0; i + 1 < again.size(); i += 2) {
@@ -68,7 +80,7 @@ Taken as_taken(Reply reply) {
   return taken;
 }
 
-Renewed as_renewed(Reply reply) { return {reply[0].integer(), as_text(reply[1])}; }
+Renewed as_renewed(Reply reply) { return {as_now(reply[0]), as_text(reply[1])}; }
 
 Reclaimed as_reclaimed(Reply reply) {
   return {as_count(reply[0]), as_wait(reply[1]), split(reply[2].text()), split(reply[3].text())};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -100,17 +101,21 @@ TEST_CASE("ids: only version 7 tells a time") {
   CHECK_FALSE(time_of_id("0190a2b3-c4d5-1e6f-8a9b-0c1d2e3f4a5b"));
   REQUIRE(time_of_id("018bcfe5-687b-7000-8000-000000000000"));
   CHECK(*time_of_id("018BCFE5-687B-7000-8000-000000000000") == from_us(1'700'000'000'123'000));
+  CHECK(*time_of_id("ffffffff-ffff-7000-8000-000000000000") > from_us(9'000'000'000'000'000));
 }
 
 TEST_CASE("times: microseconds since 1970") {
   CHECK(from_us(0) == WallClock::time_point());
   CHECK(from_us(1'700'000'000'123'456) - from_us(1'700'000'000'000'000) == 123'456us);
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  CHECK(from_us(kMost) > from_us(9'000'000'000'000'000));
+  CHECK(from_us(-kMost) < from_us(-9'000'000'000'000'000));
 }
 
 TEST_CASE("attempts: the number of deliveries stands first; what is no number is none") {
   CHECK(deliveries_of("3 1700000000123457") == 3);
   CHECK(deliveries_of("12") == 12);
-  for (const char* text : {"", " ", "abc", " 3", "+3", "99999999999999999999"}) CHECK(deliveries_of(text) == 0);
+  for (const char* text : {"", " ", "abc", " 3", "+3", "-3", "99999999999999999999"}) CHECK(deliveries_of(text) == 0);
 }
 
 TEST_CASE("lease ends: ours are no whole milliseconds, Go workers' are whole seconds, backoffs are neither") {

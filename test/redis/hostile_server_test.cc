@@ -1,0 +1,112 @@
+// Servers that would have a client wait, or take memory, without end.
+#include "redis/connection.h"
+#include "redis/pipeline.h"
+#include "store/store.h"
+#include "support/fed_transport.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+
+namespace delayqueue::redis {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string kHello = "*2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
+
+// Says `start` and then `again` without end, or hangs up if that is empty.
+test::FedTransport::Next endless(const std::string& start, const std::string& again) {
+  return [said = false, start, again](std::size_t) mutable {
+    return std::exchange(said, true) ? std::string_view(again) : std::string_view(start);
+  };
+}
+
+Connection link_to(test::FedTransport::Next server, milliseconds timeout = 60s) {
+  ConnectionOptions options;
+  options.command_timeout = timeout;
+  return {std::make_unique<test::FedTransport>(std::move(server)), "nowhere", {}, options, Clock::now() + 60s};
+}
+
+std::string error_of_reading(Connection link) {
+  try {
+    link.read();
+  } catch (const ConnectionError& e) {
+    CHECK(link.is_stale());
+    return e.what();
+  }
+  return "an answer";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("hostile: an array of more elements than anybody asks for is refused when it is announced") {
+  for (const std::string header : {"*1048577\r\n", "*2147483647\r\n", "*1\r\n*500000000\r\n"}) {
+    const std::string text = error_of_reading(link_to(endless(kHello + header, "")));
+    CHECK_MESSAGE(has(text, "the answer of nowhere is too large: an array of more than 1048576 elements"), text);
+  }
+}
+
+TEST_CASE("hostile: the largest array that is allowed is read") {
+  std::string elements;
+  for (int i = 0; i < 1'048'576; ++i) elements += ":1\r\n";
+  Connection link = link_to(endless(kHello + "*1048576\r\n", elements));
+  CHECK(Reply(link.read().get()).size() == 1'048'576);
+}
+
+TEST_CASE("hostile: an answer without end holds a call no longer than the command timeout") {
+  for (const std::string start : {"+", "$1000000000000\r\n", "*1000000\r\n"}) {
+    CAPTURE(start);
+    const std::string again = start == "*1000000\r\n" ? "*-1\r\n" : std::string(1000, 'x');
+    const auto begun = Clock::now();
+    const std::string text = error_of_reading(link_to(endless(kHello + start, again), 50ms));
+    CHECK_MESSAGE(has(text, "the answer of nowhere does not end in time"), text);
+    CHECK(Clock::now() - begun >= 50ms);
+    CHECK(Clock::now() - begun < 30s);
+  }
+}
+
+TEST_CASE("hostile: a look for an answer takes what is there once, and what has come of the answer is kept") {
+  const std::string slow = kHello + "+" + std::string(5000, 'x') + "\r\n";
+  Connection link = link_to(test::in_pieces(slow, 1000));
+  int looks = 0;
+  ReplyPtr reply;
+  for (; reply == nullptr; ++looks) reply = link.read_until(Clock::now());
+  CHECK(looks == 5);
+  CHECK(Reply(reply.get()).text().size() == 5000);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // there it takes a minute
+TEST_CASE("hostile: a string that is longer than any payload is refused before it is all in memory") {
+  const std::string text =
+      error_of_reading(link_to(endless(kHello + "$1000000000000\r\n", std::string(64 * 1024, 'x'))));
+  CHECK_MESSAGE(has(text, "the answer of nowhere is too large: a string of more than 512 MiB"), text);
+}
+#endif
+
+TEST_CASE("hostile: a move that is answered for more messages than a call can have is a ReplyError") {
+  for (const std::string number : {"201", "1000000000000", "9223372036854775807"}) {
+    Connection link = link_to(endless(kHello + ":" + number + "\r\n", ""));
+    Pipeline pipeline(link);
+    const auto acked = store::Store(store::make_keys("q", {})).ack(pipeline, {{"id", 1}});
+    pipeline.run();
+    CHECK_THROWS_AS(acked.get(), ReplyError);
+  }
+}
+
+TEST_CASE("hostile: times beyond all times stay such that they can be added to others") {
+  const std::string most = std::to_string(std::numeric_limits<std::int64_t>::max());
+  const std::string n = ":" + most + "\r\n";
+  Connection link = link_to(endless(kHello + "*3\r\n" + n + n + "+\r\n*2\r\n" + n + "+\r\n", ""));
+  Pipeline pipeline(link);
+  const store::Store store(store::make_keys("q", {}));
+  const auto promoted = store.pending2ready(pipeline, true);
+  const auto renewed = store.renew(pipeline, {{"id", 1}}, 1);
+  pipeline.run();
+  CHECK(Clock::now() + promoted.get().next.value() > Clock::now());
+  CHECK(renewed.get().now_us < 9'000'000'000'000'001);
+}
+
+}  // namespace
+}  // namespace delayqueue::redis

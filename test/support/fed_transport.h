@@ -1,0 +1,46 @@
+// A link to a server that is only what it says.
+#pragma once
+
+#include "redis/transport.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+namespace test {
+
+// Serves what `next` brings, whatever is asked; when that is nothing, the link is closed.
+class FedTransport : public delayqueue::redis::Transport {
+ public:
+  using Next = std::function<std::string_view(std::size_t most)>;
+
+  explicit FedTransport(Next next) : next_(std::move(next)) {}
+
+  void write(std::string_view, delayqueue::redis::Deadline) override {}
+
+  std::size_t read(char* to, std::size_t size, delayqueue::redis::Deadline) override {
+    const std::string_view bytes = next_(size);
+    if (bytes.empty()) throw delayqueue::ConnectionError("the server closed the connection");
+    return bytes.copy(to, size);
+  }
+
+  int fd() const override { return -1; }
+  bool readable(delayqueue::redis::Deadline) override { return true; }
+
+ private:
+  const Next next_;
+};
+
+// Serves `bytes`, in pieces of at most `piece`.
+inline FedTransport::Next in_pieces(std::string_view bytes, std::size_t piece) {
+  return [bytes, piece](std::size_t most) mutable {
+    const std::string_view part = bytes.substr(0, std::min(piece, most));
+    bytes.remove_prefix(part.size());
+    return part;
+  };
+}
+
+}  // namespace test
