@@ -203,6 +203,7 @@ void Parser::embedded(std::string_view rest) {
   if (rest.find('?') != rest.npos) refuse("embedded: takes no parameters; write a '?' in the folder's name as %3F");
   result_.kind = Url::Kind::embedded;
   result_.folder = decoded(rest, "folder");
+  while (result_.folder.substr(0, 2) == "//") result_.folder.erase(0, 1);  // the same folder, and one text() can say
 }
 
 void Parser::login(std::string_view text) {

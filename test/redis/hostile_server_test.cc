@@ -26,7 +26,8 @@ test::FedTransport::Next endless(const std::string& start, const std::string& ag
 Connection link_to(test::FedTransport::Next server, milliseconds timeout = 60s) {
   ConnectionOptions options;
   options.command_timeout = timeout;
-  return {std::make_unique<test::FedTransport>(std::move(server)), "nowhere", {}, options, Clock::now() + 60s};
+  return {std::make_unique<test::FedTransport>(std::move(server)), Address{"nowhere"}, {}, options, nullptr,
+          Clock::now() + 60s};
 }
 
 std::string error_of_reading(Connection link) {
@@ -44,7 +45,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST_CASE("hostile: an array of more elements than anybody asks for is refused when it is announced") {
   for (const std::string header : {"*1048577\r\n", "*2147483647\r\n", "*1\r\n*500000000\r\n"}) {
     const std::string text = error_of_reading(link_to(endless(kHello + header, "")));
-    CHECK_MESSAGE(has(text, "the answer of nowhere is too large: an array of more than 1048576 elements"), text);
+    CHECK_MESSAGE(has(text, "the answer of nowhere:6379 is too large: an array of more than 1048576 elements"), text);
   }
 }
 
@@ -61,7 +62,7 @@ TEST_CASE("hostile: an answer without end holds a call no longer than the comman
     const std::string again = start == "*1000000\r\n" ? "*-1\r\n" : std::string(1000, 'x');
     const auto begun = Clock::now();
     const std::string text = error_of_reading(link_to(endless(kHello + start, again), 50ms));
-    CHECK_MESSAGE(has(text, "the answer of nowhere does not end in time"), text);
+    CHECK_MESSAGE(has(text, "the answer of nowhere:6379 does not end in time"), text);
     CHECK(Clock::now() - begun >= 50ms);
     CHECK(Clock::now() - begun < 30s);
   }
@@ -81,7 +82,7 @@ TEST_CASE("hostile: a look for an answer takes what is there once, and what has 
 TEST_CASE("hostile: a string that is longer than any payload is refused before it is all in memory") {
   const std::string text =
       error_of_reading(link_to(endless(kHello + "$1000000000000\r\n", std::string(64 * 1024, 'x'))));
-  CHECK_MESSAGE(has(text, "the answer of nowhere is too large: a string of more than 512 MiB"), text);
+  CHECK_MESSAGE(has(text, "the answer of nowhere:6379 is too large: a string of more than 512 MiB"), text);
 }
 #endif
 

@@ -316,6 +316,14 @@ TEST_CASE("url: no text shows a password") {
   }
 }
 
+TEST_CASE("url: text() of an embedded folder that begins with several slashes reads back as the same folder") {
+  for (const std::string url : {"embedded:%2F/x", "embedded:/%2F%2Fx"}) {
+    const auto parsed = parse_url(url);
+    CHECK(parsed.folder == "/x");
+    CHECK(parse_url(parsed.text()).folder == parsed.folder);
+  }
+}
+
 TEST_CASE("url: text() is the URL again, and reads back as the same place") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"redis://", "redis://127.0.0.1:6379"},

@@ -39,7 +39,8 @@ void swallow(int fd);
 int listen_on_loopback();
 int port_of(int fd);
 
-// A redis-server child with a plain port, a unix socket and, when given `arguments` about certificates, a TLS port.
+// A child that is $DELAYQUEUE_REDIS_SERVER, or else redis-server, with a plain port, a unix socket and, when given
+// `arguments` about certificates, a TLS port.
 class RedisChild {
  public:
   explicit RedisChild(const std::vector<std::string>& arguments = {});

@@ -1,0 +1,195 @@
+// Whatever a server answers, a caller gets a value or a delayqueue::Error, in bounded time and memory.
+//
+// An input is: one byte for how the server logs in and in which pieces it speaks, one for the number of moves, one for
+// each of them, and what the server says.
+#include "redis/connection.h"
+#include "require.h"
+#include "store/store.h"
+#include "store/views.h"
+#include "support/fed_transport.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace delayqueue::store;
+using namespace std::chrono_literals;
+using delayqueue::redis::Clock;
+using delayqueue::redis::Address;
+using delayqueue::redis::Connection;
+using delayqueue::redis::Login;
+using delayqueue::redis::Reply;
+
+const std::string kId = "00000000-0000-7000-8000-000000000000";
+const std::string kHello = "*2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
+const std::string kPassword = "Zq7s3cretX";
+
+// What callers do with what they get. The sanitizers look on.
+void use(const std::string& text) { REQUIRE(text.size() < 1'000'000); }
+void use(std::size_t) {}
+void use(const std::vector<std::string>& texts) {
+  for (const auto& text : texts) use(text);
+}
+void use(const std::vector<std::optional<std::string>>& texts) {
+  for (const auto& text : texts) use(text.value_or(""));
+}
+void use(const std::pair<std::string, std::vector<std::string>>& page) { use(page.second); }
+void use_wait(const std::optional<microseconds>& wait) {
+  REQUIRE(Clock::now() + wait.value_or(0us) >= Clock::now() - 1h);
+}
+void use_now(std::int64_t now_us) { REQUIRE(now_us + microseconds(1000h).count() > now_us); }
+void use(const Promoted& promoted) {
+  use_wait(promoted.next);
+  use(promoted.ids);
+}
+void use(const Reclaimed& reclaimed) {
+  use_wait(reclaimed.next);
+  use(reclaimed.retried);
+  use(reclaimed.given_up);
+}
+void use(const Renewed& renewed) {
+  use_now(renewed.now_us);
+  use(renewed.outcomes);
+}
+void use(const Taken& taken) {
+  use_now(taken.now_us);
+  for (const auto& [id, attempt] : taken.messages) {
+    use(id);
+    REQUIRE(attempt >= 0);
+  }
+}
+void use(const Purged& purged) { use(purged.garbage); }
+void use_time(const std::optional<std::int64_t>& us) {
+  if (!us) return;
+  from_us(*us);
+  is_lease(*us);
+}
+void use(const QueueCounts& counts) {
+  use_time(counts.now_us);
+  use_time(counts.first_pending_us);
+  use_time(counts.first_unack_us);
+  for (const auto& [name, number] : counts.stats) use(name);
+}
+void use(const Entry& entry) {
+  use(entry.id);
+  use(entry.reason);
+  use_time(entry.score_us);
+  time_of_id(entry.id);
+  canonical_id(entry.id);
+  REQUIRE(entry.retries.value_or(0) >= 0 && entry.deliveries >= 0);
+}
+void use(const Page& page) {
+  for (const Entry& entry : page.entries) use(entry);
+}
+void use(const Found& found) { use(found.entry); }
+
+const Store kStore(make_keys("q", {}));
+const Keys& kKeys = kStore.keys();
+const std::vector<Receipt> kReceipts = {{kId, 1}, {kId, 2}};
+
+using Read = std::function<void()>;
+
+template <class T>
+Read reader(Answer<T> answer) {
+  return [answer] { use(answer.get()); };
+}
+
+// Every request there is, in the order of store.h and views.h.
+const std::vector<Read (*)(Pipeline&)> kMoves = {
+    [](Pipeline& p) {
+      return reader(kStore.send(p, {{kId, "x"}, {kId, ""}}, {}));
+    },
+    [](Pipeline& p) -> Read {
+      kStore.wake(p);
+      return [] {};
+    },
+    [](Pipeline& p) { return reader(kStore.pending2ready(p, true)); },
+    [](Pipeline& p) {
+      return reader(kStore.ready2unack(p, {200, 25, 200}, 1s));
+    },
+    [](Pipeline& p) {
+      return reader(kStore.bodies(p, {kId, kId}));
+    },
+    [](Pipeline& p) { return reader(kStore.ack(p, kReceipts)); },
+    [](Pipeline& p) { return reader(kStore.expire(p, kReceipts)); },
+    [](Pipeline& p) {
+      return reader(kStore.nack(p, {{kReceipts[0], 1s, "a"}, {kReceipts[1], {}, ""}}));
+    },
+    [](Pipeline& p) { return reader(kStore.renew(p, kReceipts, 7)); },
+    [](Pipeline& p) { return reader(kStore.release(p, kReceipts, 0ms)); },
+    [](Pipeline& p) { return reader(kStore.release_waiting(p, {kId}, true)); },
+    [](Pipeline& p) { return reader(kStore.unack2retry(p)); },
+    [](Pipeline& p) { return reader(kStore.persist(p, {kId})); },
+    [](Pipeline& p) { return reader(kStore.some_garbage(p)); },
+    [](Pipeline& p) { return reader(kStore.gc(p, {kId})); },
+    [](Pipeline& p) { return reader(kStore.some_notes(p, kKeys.attempts, "0")); },
+    [](Pipeline& p) { return reader(kStore.sweep(p, {kId})); },
+    [](Pipeline& p) { return reader(kStore.cancel(p, kId)); },
+    [](Pipeline& p) { return reader(kStore.reschedule(p, kId, {})); },
+    [](Pipeline& p) { return reader(kStore.redrive(p, {kId}, 3)); },
+    [](Pipeline& p) { return reader(kStore.purge_zset(p, kKeys.dead, 200, 1s, 5)); },
+    [](Pipeline& p) { return reader(kStore.purge_list(p, kKeys.ready, 200)); },
+    [](Pipeline& p) { return reader(counts(p, kKeys)); },
+    [](Pipeline& p) { return reader(page_of_zset(p, kKeys, kKeys.pending, 0, 200)); },
+    [](Pipeline& p) { return reader(page_of_list(p, kKeys, kKeys.ready, 0, 200)); },
+    [](Pipeline& p) { return reader(find(p, kKeys, kId)); },
+};
+
+// Runs it. An Error is as good as a value; anything else thrown is a finding.
+template <class Call>
+void allow_errors(Call call) {
+  try {
+    call();
+  } catch (const delayqueue::Error& e) {
+    REQUIRE(std::string_view(e.what()).find(kPassword) == std::string_view::npos);
+  }
+}
+
+void listen(Connection& link) {
+  while (const auto reply = link.read_until(Clock::now())) {
+    const Reply push(reply.get());
+    for (std::size_t i = 0; i < push.size(); ++i) push[i].text();
+  }
+}
+
+void run(Connection& link, std::string_view chosen) {
+  if (chosen.empty()) return listen(link);
+  Pipeline pipeline(link);
+  std::vector<Read> reads;
+  for (const char one : chosen) reads.push_back(kMoves[static_cast<unsigned char>(one) % kMoves.size()](pipeline));
+  pipeline.run();
+  for (const auto& read : reads) allow_errors(read);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  std::string_view input(reinterpret_cast<const char*>(data), size);
+  const auto byte = [&]() -> unsigned {
+    if (input.empty()) return 0;
+    const auto first = static_cast<unsigned char>(input.front());
+    input.remove_prefix(1);
+    return first;
+  };
+  const unsigned how = byte();
+  const unsigned moves = byte() % 8;
+  const std::string_view chosen = input.substr(0, moves);
+  input.remove_prefix(chosen.size());
+  const bool logs_in = how % 2 == 0;
+  const std::string said = (logs_in ? kHello : "") + std::string(input);
+  allow_errors([&] {
+    const Login login{"alice", kPassword, "fuzz", logs_in ? 0 : 1};
+    const std::size_t piece = how / 2 == 0 ? said.size() + 1 : how / 2;
+    auto transport = std::make_unique<test::FedTransport>(test::in_pieces(said, piece));
+    Connection link(std::move(transport), Address{"nowhere"}, login, {}, nullptr, Clock::now() + 60s);
+    run(link, chosen);
+  });
+  return 0;
+}
