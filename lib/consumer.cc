@@ -5,7 +5,6 @@
 #include "store/views.h"
 
 #include <algorithm>
-#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -15,8 +14,8 @@ namespace {
 using run::Loop;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kFirstPause{50};  // after a lost connection; doubled up to kLongestPause
-constexpr milliseconds kLongestPause{1000};
+constexpr Trouble::Patience kAway{milliseconds(50), milliseconds(1000)};      // it may be back any moment
+constexpr Trouble::Patience kRefused{milliseconds(500), milliseconds(5000)};  // until a person does something
 thread_local const void* inside = nullptr;  // the consumer whose handler or callback runs in this thread
 
 class Inside {
@@ -114,6 +113,7 @@ bool Consumer::Impl::stop(milliseconds deadline) {
     loop_.stop();
   }
   connection_.reset();
+  connected_ = false;
   watch_.end();
   const std::lock_guard lock(state_mutex_);
   stopped_ = true;
@@ -122,13 +122,17 @@ bool Consumer::Impl::stop(milliseconds deadline) {
 }
 
 ConsumerStats Consumer::Impl::stats() const {
-  return {delivered_, acked_, nacked_, snoozed_, stale_, expired_, unconfirmed_, connects_, errors_};
+  const std::lock_guard lock(error_mutex_);
+  return {delivered_,   acked_,    nacked_, snoozed_,   stale_,     expired_,
+          unconfirmed_, connects_, errors_, connected_, last_error_};
 }
 
 // ---- The loop ------------------------------------------------------------------------------------------------------
 
 Loop::Rest Consumer::Impl::step() {
   const Inside callbacks(this);
+  // Handlers that end wake us; that is no reason to try sooner.
+  if (const auto left = trouble_.left(Clock::now()); left.count() > 0 && !stopping_) return left;
   try {
     if (connection_ == nullptr || connection_->has_moved()) connect();
     return tick();
@@ -164,8 +168,12 @@ Loop::Rest Consumer::Impl::tick() {
   pipeline.run();
   read(asked);
   if (pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
-  if (pause_.count() > 0) report_.log(Severity::info, "Redis answers again at " + endpoint_.where());
-  pause_ = milliseconds(0);
+  if (trouble_.lasts()) {
+    report_.log(Severity::info,
+                "Redis answers again at " + endpoint_.where() + "; trouble " + trouble_.extent(Clock::now()));
+  }
+  trouble_.over();
+  connected_ = true;
   return rest();
 }
 
@@ -234,17 +242,28 @@ void Consumer::Impl::read(const Asked& asked) {
 // What went wrong is told, and tried again after a pause. A link that broke is made anew.
 Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
   ++errors_;
-  const bool first = pause_.count() == 0;
-  report_.log(first ? Severity::warning : Severity::debug, e.what());
+  connected_ = false;
+  {
+    const std::lock_guard lock(error_mutex_);
+    last_error_ = e.what();
+  }
+  const Trouble::Line line = trouble_.failed(e.what(), patience_with(e), Clock::now());
+  report_.log(line.severity, line.text);
   settling_.forget_answers();
   intake_.forget_answers();
   housekeeping_.forget_answers();
   const bool broken = dynamic_cast<const ConnectionError*>(&e) != nullptr;
   if (connection_ != nullptr && (broken || connection_->is_stale())) connection_.reset();
   note_drained();
-  pause_ = first ? kFirstPause : std::min(2 * pause_, kLongestPause);
-  thread_local std::minstd_rand random{std::random_device{}()};
-  return pause_ - pause_ * std::uniform_int_distribution<int>(0, 50)(random) / 100;
+  return trouble_.left(Clock::now());
+}
+
+// What a password or an ACL rule forbids is asked for less often, but not so that the leases of what is held end.
+Trouble::Patience Consumer::Impl::patience_with(const std::exception& e) const {
+  if (dynamic_cast<const redis::AccessError*>(&e) == nullptr) return kAway;
+  const bool holds = connection_ != nullptr && !held_.empty();
+  return holds ? Trouble::Patience{kRefused.shortest, std::clamp(options_.lease / 3, kAway.longest, kRefused.longest)}
+               : kRefused;
 }
 
 Loop::Rest Consumer::Impl::rest() {

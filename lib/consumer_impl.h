@@ -11,6 +11,7 @@
 #include "run/worker_pool.h"
 #include "settling.h"
 #include "store/store.h"
+#include "trouble.h"
 #include "watch.h"
 
 #include <delayqueue/consumer.h>
@@ -73,6 +74,7 @@ class Consumer::Impl {
   bool is_too_much(bool found);
   run::Loop::Rest rest();
   run::Loop::Rest trouble(const std::exception& e);
+  Trouble::Patience patience_with(const std::exception& e) const;
   void note_drained();
   void replace_hand(Delivery& delivery);
   void event(EventKind kind, const std::vector<std::string>& ids);
@@ -100,7 +102,7 @@ class Consumer::Impl {
   std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
   Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
-  milliseconds pause_{0};      // before the next attempt to connect
+  Trouble trouble_;
   bool short_ = false;         // verdicts are not as durable as asked for
   bool told_ = false;          // others know that there is too much for us
   bool keeping_free_ = false;  // a hand is kept free for retry
@@ -110,6 +112,9 @@ class Consumer::Impl {
 
   std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, unconfirmed_{0},
       connects_{0}, errors_{0};
+  std::atomic<bool> connected_{false};
+  mutable std::mutex error_mutex_;  // guards last_error_
+  std::string last_error_;
   std::atomic<bool> stopping_{false};
 
   std::mutex life_;         // one start() or stop() at a time

@@ -73,6 +73,15 @@ void check_sentinel(const Url& url, const SentinelOptions& asked) {
   }
 }
 
+// A user who may not look there cannot have made that queue, either.
+bool exists(const redis::Pipeline& pipeline, std::size_t question) {
+  try {
+    return pipeline.reply(question).integer() != 0;
+  } catch (const redis::AccessError&) {
+    return false;
+  }
+}
+
 // So that nothing is made of options that make no sense.
 Url checked(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
             const QueueOptions& options) {
@@ -129,7 +138,7 @@ void Endpoint::introduce(Connection& connection) {
   pipeline.command("SADD").key(keys_.queues).arg(keys_.base);  // its answer does not matter: see queues()
   pipeline.run();
   for (std::size_t i = 0; i < questions; ++i) {
-    if (pipeline.reply(i).integer() == 0) continue;
+    if (!exists(pipeline, i)) continue;
     throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other.base +
                                 " exists at " + where_ + "; set hash_tag as those who use it do");
   }

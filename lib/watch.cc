@@ -3,7 +3,8 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::chrono::seconds kBlock{5};  // then Redis answers "nothing": a sign of life
+constexpr std::chrono::seconds kBlock{5};          // then Redis answers "nothing": a sign of life
+constexpr std::chrono::seconds kRefusedPause{10};  // a user without the right to block polls, and need not ask often
 
 }  // namespace
 
@@ -18,6 +19,9 @@ void Watch::begin() noexcept {
     connection_->write(request);
     waiting_ = true;
     until_ = now + kBlock + patience_;
+  } catch (const ReplyError&) {
+    drop();
+    connect_at_ = now + kRefusedPause;
   } catch (const std::exception&) {
     drop();
   }
@@ -29,12 +33,14 @@ bool Watch::found() noexcept {
     const redis::ReplyPtr reply = connection_->read_until(Clock::now());
     if (reply == nullptr) return false;
     waiting_ = false;
-    if (redis::Reply(reply.get()).is_error()) drop();
-    return connection_ != nullptr && !redis::Reply(reply.get()).is_nil();
+    const redis::Reply answer(reply.get());
+    if (!answer.is_error()) return !answer.is_nil();
+    drop();
+    if (!redis::is_temporary(answer.text())) connect_at_ = Clock::now() + kRefusedPause;
   } catch (const std::exception&) {
     drop();
-    return false;
   }
+  return false;
 }
 
 void Watch::drop() {

@@ -90,8 +90,27 @@ Connection::~Connection() { tie_->loosen(); }
 
 void Connection::write(std::string_view bytes) {
   broken_ = true;  // unless we come through
-  transport_->write(bytes, Clock::now() + command_timeout_);
+  try {
+    transport_->write(bytes, Clock::now() + command_timeout_);
+  } catch (const ConnectionError& e) {
+    const ReplyPtr words = last_words();
+    if (words == nullptr) throw;
+    throw ConnectionError(std::string(e.what()) + ", after it said: " + with_advice(Reply(words.get()).text()));
+  }
   broken_ = false;
+}
+
+// A server that hangs up may have said why, and that lies unread when a write fails. Null: it said nothing.
+ReplyPtr Connection::last_words() {
+  ReplyPtr words;
+  try {
+    for (int pieces = 0; pieces < 16; ++pieces) {
+      while (ReplyPtr reply = parse()) words = Reply(reply.get()).is_error() ? std::move(reply) : nullptr;
+      fill(Clock::now());
+    }
+  } catch (const ConnectionError&) {  // that was all
+  }
+  return words;
 }
 
 bool Connection::is_stale() {
@@ -164,7 +183,12 @@ void Connection::fill(Deadline deadline) {
 }
 
 ReplyPtr Connection::ask(std::string_view request, Deadline deadline) {
-  transport_->write(request, deadline);
+  try {
+    transport_->write(request, deadline);
+  } catch (const ConnectionError&) {
+    if (ReplyPtr words = last_words()) return words;
+    throw;
+  }
   return read_by(deadline);
 }
 

@@ -115,6 +115,7 @@ class Connection {
   ReplyPtr read_by(Deadline deadline);
   ReplyPtr parse();  // null: not enough bytes yet
   void fill(Deadline deadline);
+  ReplyPtr last_words();
   [[noreturn]] void fail(const std::string& text);
   void log_in(const Login& login, Deadline deadline);
   ReplyPtr ask(std::string_view request, Deadline deadline);

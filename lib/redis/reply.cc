@@ -18,19 +18,45 @@ namespace {
 
 bool starts_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
 
+bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// Redis 6.2 wraps what a script was refused: "ERR Error running script (call to f_...): ...: -OOM command not ...".
+std::string_view cause_of(std::string_view error) {
+  if (!starts_with(error, "ERR Error running script")) return error;
+  const std::size_t at = error.find(": -");
+  return at == std::string_view::npos ? error : error.substr(at + 3);
+}
+
 // What a person can do about it, where the error alone does not say.
-std::string advice(std::string_view error) {
-  if (starts_with(error, "NOAUTH")) return "; give a password in the URL or in connection.password";
-  if (starts_with(error, "WRONGPASS")) return "; check the user and password";
-  if (starts_with(error, "NOPERM")) return "; the ACL rule of this user lacks it, see the README";
-  if (starts_with(error, "WRONGTYPE")) return "; something else uses a key of this queue";
-  if (starts_with(error, "MOVED") || starts_with(error, "ASK ") || starts_with(error, "CROSSSLOT")) {
-    return "; this is a node of a Cluster: write redis+cluster:// in the URL";
-  }
-  if (error.find("cluster support disabled") != std::string_view::npos) return "; write redis:// in the URL";
-  if (starts_with(error, "OOM")) return "; raise maxmemory or free some";
-  if (error.find("WRONGTYPE") != std::string_view::npos) return "; something else uses a key of this queue";
-  return "";
+struct Advice {
+  const char* code;
+  const char* text;
+};
+
+constexpr const char* kIsCluster = "this is a node of a Cluster: write redis+cluster:// in the URL";
+
+constexpr Advice kAdvice[] = {
+    {"NOAUTH", "give a password in the URL or in connection.password"},
+    {"WRONGPASS", "check the user and password"},
+    {"NOPERM", "the ACL rule of this user lacks it, see \"The smallest ACL rule\" in the README"},
+    {"OOM", "raise maxmemory or free some"},
+    {"MISCONF", "its log says why it cannot save; free its disk or mend its folder"},
+    {"NOREPLICAS", "connect replicas, or lower min-replicas-to-write"},
+    {"READONLY", "this is a replica; use its master, or wait if a failover is under way"},
+    {"MASTERDOWN", "this is a replica that lost its master; use the master, or wait until it is back"},
+    {"LOADING", "it has just been started; wait until it has read its data"},
+    {"BUSY ", "somebody's script runs for too long; wait, or end it with SCRIPT KILL"},
+    {"ERR max number of clients", "raise maxclients, or close connections that nobody needs"},
+    {"TRYAGAIN", "the queue's slot is moving to another node; wait until it has"},
+    {"CLUSTERDOWN", "the Cluster lacks a master; wait until a replica has taken over"},
+    {"MOVED", kIsCluster},
+    {"ASK ", kIsCluster},
+    {"CROSSSLOT", kIsCluster},
+    {"ERR This instance has cluster support disabled", "write redis:// in the URL"},
+};
+
+bool lacks_rights(std::string_view error) {
+  return starts_with(error, "NOPERM") || has(error, "The user executing the script can't");
 }
 
 }  // namespace
@@ -69,7 +95,8 @@ Reply Reply::operator[](std::size_t i) const {
   return Reply(reply_->element[i]);
 }
 
-bool is_temporary(std::string_view error) {
+bool is_temporary(std::string_view answer) {
+  const std::string_view error = cause_of(answer);
   static constexpr std::array kCodes = {"LOADING",     "BUSY ",     "MASTERDOWN", "TRYAGAIN",
                                         "CLUSTERDOWN", "UNBLOCKED", "READONLY",   "ERR max number of clients"};
   for (const char* code : kCodes) {
@@ -78,11 +105,27 @@ bool is_temporary(std::string_view error) {
   return false;
 }
 
+bool is_refused_access(std::string_view answer) {
+  const std::string_view error = cause_of(answer);
+  return starts_with(error, "NOAUTH") || starts_with(error, "WRONGPASS") || lacks_rights(error);
+}
+
+std::string with_advice(std::string_view error) {
+  const std::string text(error);
+  const std::string_view cause = lacks_rights(error) ? "NOPERM" : cause_of(error);
+  for (const Advice& one : kAdvice) {
+    if (starts_with(cause, one.code)) return text + "; " + one.text;
+  }
+  if (has(error, "WRONGTYPE")) return text + "; something else uses a key of this queue";
+  return text;
+}
+
 void throw_if_error(Reply reply, const std::string& where) {
   if (!reply.is_error()) return;
   const std::string_view error = reply.text();
-  const std::string text = "redis at " + where + " answered: " + std::string(error) + advice(error);
+  const std::string text = "redis at " + where + " answered: " + with_advice(error);
   if (is_temporary(error)) throw ConnectionError(text);
+  if (is_refused_access(error)) throw AccessError(text);
   throw ReplyError(text);
 }
 

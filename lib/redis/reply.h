@@ -1,6 +1,8 @@
 // What a server answered.
 #pragma once
 
+#include <delayqueue/error.h>
+
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -34,11 +36,23 @@ class Reply {
   const redisReply* reply_;
 };
 
+// Redis does not let this user in, or not do this. To ask again soon is no use, and may lock the account.
+class AccessError : public ReplyError {
+ public:
+  using ReplyError::ReplyError;
+};
+
 // Whether an error says "not now": the same call may succeed later without anybody changing anything.
 bool is_temporary(std::string_view error);
 
-// The door from Redis' errors to C++'s: throws ConnectionError for temporary ones, else ReplyError, with `where` and
-// what to do where that is known. Does nothing if the reply is no error.
+// Whether it is one for an AccessError.
+bool is_refused_access(std::string_view error);
+
+// The error, and what a person can do about it where that is known.
+std::string with_advice(std::string_view error);
+
+// The door from Redis' errors to C++'s: throws ConnectionError for temporary ones, else ReplyError or AccessError, with
+// `where` and what to do where that is known. Does nothing if the reply is no error.
 void throw_if_error(Reply reply, const std::string& where);
 
 }  // namespace delayqueue::redis

@@ -22,6 +22,8 @@ struct ConsumerStats {
   std::uint64_t unconfirmed = 0;  // settled, but not as durable as asked for within the time
   std::uint64_t connects = 0;     // connections made
   std::uint64_t errors = 0;       // connections lost, or refused, and answers that were errors
+  bool connected = false;         // started, and what was last asked of Redis was answered without an error
+  std::string last_error{};       // what the last of `errors` said, with advice; stays when it is over
 };
 
 // At least once: a message is delivered again whenever its delivery was not settled: the handler said nack or threw,
@@ -29,7 +31,8 @@ struct ConsumerStats {
 //
 // While the process lives, leases of all messages in hand are renewed. The handler runs in `concurrency` threads at a
 // time; everything else in one thread of the consumer's own. A Redis that goes away is reported to the logger and
-// waited for, with pauses of up to a second; handlers go on, and what they said is settled when Redis is back.
+// waited for, with pauses of up to a second (5 s while it refuses the password or a right); handlers go on, and what
+// they said is settled when Redis is back. While it lasts the logger gets a warning each minute.
 class Consumer {
  public:
   // url as in producer.h. Nothing is sent before start() or run(). Throws std::invalid_argument.
