@@ -168,12 +168,7 @@ Loop::Rest Consumer::Impl::tick() {
   pipeline.run();
   read(asked);
   if (pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
-  if (trouble_.lasts()) {
-    report_.log(Severity::info,
-                "Redis answers again at " + endpoint_.where() + "; trouble " + trouble_.extent(Clock::now()));
-  }
-  trouble_.over();
-  connected_ = true;
+  if (!settling_.holds_back()) well();
   return rest();
 }
 
@@ -185,8 +180,8 @@ Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
   if (found) promote_due_ = Clock::time_point();
   const Clock::time_point now = Clock::now();
 
-  asked.settles = settling_.settle(pipeline, store_);
   asked.renews = !held_.empty() && now >= held_.renewal_due();
+  asked.settles = settling_.settle(pipeline, store_, asked.renews);
   if (asked.renews) held_.renew(pipeline, store_);
   if (!stopping) {
     if (now >= std::max(reclaim_due_, reclaim_from_)) asked.reclaimed = store_.unack2retry(pipeline);
@@ -237,6 +232,15 @@ void Consumer::Impl::read(const Asked& asked) {
   });
   note_drained();  // not sooner: this tick may have taken some, just before we were told to stop
   if (refused != nullptr) std::rethrow_exception(refused);
+}
+
+void Consumer::Impl::well() {
+  if (trouble_.lasts()) {
+    report_.log(Severity::info,
+                "Redis answers again at " + endpoint_.where() + "; trouble " + trouble_.extent(Clock::now()));
+  }
+  trouble_.over();
+  connected_ = true;
 }
 
 // What went wrong is told, and tried again after a pause. A link that broke is made anew.

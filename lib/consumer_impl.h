@@ -73,6 +73,7 @@ class Consumer::Impl {
   bool give_back_unstarted();
   bool is_too_much(bool found);
   run::Loop::Rest rest();
+  void well();
   run::Loop::Rest trouble(const std::exception& e);
   Trouble::Patience patience_with(const std::exception& e) const;
   void note_drained();

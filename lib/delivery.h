@@ -57,6 +57,7 @@ struct Delivery {
   bool expired = false;     // its body was gone when it was taken
   bool settling = false;    // its settle is under way
   bool in_doubt = false;    // a settle was sent whose answer never came
+  bool refused = false;     // a settle was answered by an error
 
  private:
   std::atomic<Stage> stage_{Stage::waiting};

@@ -30,9 +30,15 @@ bool was_settled_before(const Delivery& delivery, char outcome) {
 
 }  // namespace
 
-std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& store) {
+std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& store, bool renews) {
   std::vector<DeliveryPtr> acks, expired, nacks, snoozes;
-  for (std::size_t i = 0; i < std::min(waiting_.size(), store::kBatch); ++i) {
+  const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
+  const auto end = !hold ? waiting_.end()
+                         : std::stable_partition(waiting_.begin(), waiting_.end(),
+                                                 [](const DeliveryPtr& delivery) { return !delivery->refused; });
+  holds_back_ = end != waiting_.end();
+  const auto ready = static_cast<std::size_t>(end - waiting_.begin());
+  for (std::size_t i = 0; i < std::min(ready, store::kBatch); ++i) {
     if (nacks.size() + snoozes.size() == kSlow) break;
     const DeliveryPtr& delivery = waiting_[i];
     delivery->settling = true;
@@ -125,6 +131,7 @@ void Settling::sort(const Step& step, const store::Outcomes& outcomes, Outcome& 
     delivery->settling = false;
     const bool settled = outcomes[i] == 'S' || outcomes[i] == 'D' || was_settled_before(*delivery, outcomes[i]);
     if (outcomes[i] == kRefused) {
+      delivery->refused = true;
       waiting_.push_back(delivery);
     } else if (delivery->expired) {
       outcome.expired.push_back(delivery);

@@ -31,8 +31,11 @@ class Settling {
   // Takes a delivery whose handler has spoken, or whose body is gone.
   void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }
 
-  // Adds requests for the oldest of what waits, at most kBatch; says for how many.
-  std::size_t settle(redis::Pipeline& pipeline, const store::Store& store);
+  // Adds requests for the oldest of what waits, at most kBatch; says for how many. What is being settled cannot be
+  // renewed; so when this pipeline `renews`, what was refused before is held back, or its lease would end while it is
+  // refused.
+  std::size_t settle(redis::Pipeline& pipeline, const store::Store& store, bool renews);
+  bool holds_back() const { return holds_back_; }
 
   Outcome read_answers();
 
@@ -57,6 +60,7 @@ class Settling {
   const Backoff backoff_;
   std::deque<DeliveryPtr> waiting_;
   std::vector<Step> steps_;  // of the pipeline under way
+  bool holds_back_ = false;
 };
 
 }  // namespace delayqueue

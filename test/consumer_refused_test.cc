@@ -32,7 +32,8 @@ TEST_CASE("refused: an ack that Redis refuses is said again at leisure, and coun
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const std::string calls = test::info("commandstats", "cmdstat_evalsha", client);
   CAPTURE(calls);
-  CHECK(std::stoi(calls.substr(calls.find("calls=") + 6)) < 100);  // at full speed it is thousands
+  // At full speed it is thousands. None is possible, too: pauses grow beyond a second.
+  CHECK((calls.empty() || std::stoi(calls.substr(calls.find("calls=") + 6)) < 100));
 
   REQUIRE(client.cmd({"ACL", "SETUSER", "default", "+unlink"}) == "OK");
   CHECK(test::eventually([&] { return consumer->stats().acked == 1 && queue.empty(); }, test::kPatience));

@@ -1,0 +1,147 @@
+// What a password or an ACL rule forbids: told, tried again but seldom, and gone on with when it is allowed.
+#include "support/answers.h"
+
+#include <delayqueue/delayqueue.h>
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::kPatience;
+using test::Ledger;
+using test::Lines;
+using test::see_through;
+using test::World;
+
+void worker(World& world, const std::vector<std::string>& rules) {
+  std::vector<std::string> words = {"ACL", "SETUSER", "worker"};
+  words.insert(words.end(), rules.begin(), rules.end());
+  REQUIRE(world.admin.cmd(words) == "OK");
+}
+
+TEST_CASE("NOAUTH: a server that wants a password from now on") {
+  World world;
+  see_through({"NOAUTH", "ReplyError", "NOAUTH", "give a password in the URL or in connection.password",
+               [](World& w) {
+                 REQUIRE(w.admin.cmd({"CONFIG", "SET", "requirepass", "secret"}) == "OK");
+                 w.end_connections();
+               },
+               [](World& w) {
+                 REQUIRE(w.admin.cmd({"CONFIG", "SET", "requirepass", ""}) == "OK");
+               },
+               true, false, 5s},
+              world, world.server.url());
+}
+
+TEST_CASE("WRONGPASS: a password that was changed, and changed back") {
+  World world;
+  see_through({"WRONGPASS", "ReplyError", "WRONGPASS", "check the user and password",
+               [](World& w) {
+                 worker(w, {"resetpass", ">other"});
+                 w.end_connections();
+               },
+               [](World& w) { worker(w, {">pw"}); }, true, false, 5s},
+              world);
+}
+
+TEST_CASE("NOPERM: a right that was taken, and given back") {
+  const std::string advice = "see \"The smallest ACL rule\" in the README";
+  struct {
+    const char* says;
+    std::vector<std::string> taken, given;
+    bool reads;
+  } const cases[] = {
+      {"NOPERM this user has no permissions to run", {"-evalsha"}, {"+evalsha"}, true},
+      {"NOPERM", {"resetkeys", "~something:*"}, {"allkeys"}, true},
+      {"The user executing the script can't run this command", {"-time"}, {"+time"}, true},
+  };
+  for (const auto& one : cases) {
+    World world;
+    see_through({one.says, "ReplyError", one.says, advice, [&](World& w) { worker(w, one.taken); },
+                 [&](World& w) { worker(w, one.given); }, one.reads, false, 5s},
+                world);
+  }
+}
+
+TEST_CASE("a refused password is not tried often, and told once, and is gone on with when it is right") {
+  World world;
+  const std::string name = test::fresh_queue();
+  Producer(world.url(), name).send("x");
+  Lines lines;
+  Ledger ledger;
+  ConsumerOptions options = test::quick();
+  options.logger = lines.logger();
+  Consumer consumer(world.url(), name, ledger.watch(), options);
+  consumer.start();
+  CHECK(ledger.settles(1));
+  REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
+  worker(world, {"resetpass", ">other"});
+  world.end_connections();
+  REQUIRE(eventually([&] { return !lines.find("WRONGPASS").empty(); }, kPatience));
+  const auto before = consumer.stats().errors;
+  const std::size_t told = lines.count();
+  std::this_thread::sleep_for(3s);
+  CHECK(consumer.stats().errors - before <= 6);  // after 0.25 s, 0.5 s, 1 s, 2 s at the soonest
+  CHECK(consumer.stats().errors - before >= 1);
+  CHECK(lines.count() == told);
+  for (const char* secret : {"pw", "other"}) CHECK(lines.find(secret, Severity::debug).empty());
+  worker(world, {">pw"});
+  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("a right that is refused while messages are held: their leases are renewed meanwhile") {
+  World world;
+  test::Queue queue(world.url());
+  queue.producer.send_batch(test::numbers(3));
+  Ledger ledger;
+  ConsumerOptions options = test::quick(3);
+  options.lease = 4s;
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  worker(world, {"-unlink"});  // an ack cannot be settled
+  consumer->start();
+  REQUIRE(ledger.settles(3));
+  std::this_thread::sleep_for(6s);  // longer than the lease, and than the pauses it must shorten
+  CHECK(consumer->stats().errors >= 3);
+  worker(world, {"+unlink"});
+  CHECK(eventually([&] { return queue.empty(world.admin); }, kPatience));
+  CHECK(ledger.size() == 3);
+  CHECK(consumer->stats().stale == 0);
+  CHECK(queue.inspector.counts().totals.retried == 0);
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("rights that a queue can do without: events and its name in the list of queues are just not there") {
+  World world;
+  worker(world, {"-publish", "-sadd", "-bzpopmin", "-info", "-config"});
+  const std::string name = test::fresh_queue();
+  Lines lines;
+  Ledger ledger;
+  ConsumerOptions options = test::quick();
+  options.logger = lines.logger();
+  options.report_events = true;
+  ProducerOptions producing;
+  producing.report_events = true;
+  producing.logger = lines.logger();
+  Producer producer(world.url(), name, producing);
+  Consumer consumer(world.url(), name, ledger.watch(), options);
+  consumer.start();
+  for (int i = 0; i < 5; ++i) CHECK(producer.send("x").created);
+  CHECK(ledger.settles(5));
+  CHECK(eventually([&] { return consumer.stats().acked == 5; }, kPatience));
+  CHECK(consumer.stats().errors == 0);
+  CHECK(consumer.stats().connects == 1);
+  CHECK(test::has(lines.find("cannot publish an event"), "NOPERM"));  // whoever asked for events is told
+  CHECK(world.admin.cmd({"SMEMBERS", "dp:queues"}).array.empty());
+  CHECK(consumer.stop());
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,201 @@
+// A Redis that cannot be reached costs a consumer next to nothing.
+#include "support/answers.h"
+
+#include <delayqueue/delayqueue.h>
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/raw_server.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Redis;
+using test::World;
+
+// Of this process: the test itself sleeps, and the server is another.
+double cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kMost = 0.10;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr double kMost = 0.10;
+#else
+constexpr double kMost = 0.01;
+#endif
+#else
+constexpr double kMost = 0.01;
+#endif
+
+// The share of a core that `consumer` takes over some seconds.
+double share_of_a_core() {
+  constexpr std::chrono::duration<double> kSpan{2};
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(kSpan);
+  return (cpu_seconds() - before) / kSpan.count();
+}
+
+ConsumerOptions usual() {
+  ConsumerOptions options;
+  options.concurrency = 4;
+  return options;
+}
+
+void check_idle(const std::string& what, const Consumer& consumer) {
+  REQUIRE(eventually([&] { return consumer.stats().errors >= 2; }, kPatience));
+  const double share = share_of_a_core();
+  MESSAGE(what << ": " << 100 * share << "% of a core");
+  CHECK(share < kMost);
+  CHECK(!consumer.stats().connected);
+}
+
+bool acks(const Message&) { return true; }
+
+TEST_CASE("no spin: a port that refuses") {
+  const int fd = test::listen_on_loopback();
+  const std::string url = "redis://127.0.0.1:" + std::to_string(test::port_of(fd));
+  ::close(fd);
+  Consumer consumer(url, "orders", acks, usual());
+  consumer.start();
+  check_idle("refused", consumer);
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("no spin: a black hole, that accepts and never answers") {
+  const int fd = test::listen_on_loopback();
+  Consumer consumer("redis://127.0.0.1:" + std::to_string(test::port_of(fd)), "orders", acks, [] {
+    ConsumerOptions options = usual();
+    options.connection.connect_timeout = 500ms;
+    return options;
+  }());
+  consumer.start();
+  check_idle("black hole", consumer);
+  CHECK(consumer.stop());
+  ::close(fd);
+}
+
+TEST_CASE("no spin: a server that is frozen under a consumer") {
+  World world;
+  ConsumerOptions options = usual();
+  options.connection.connect_timeout = options.connection.command_timeout = 500ms;
+  Consumer consumer(world.url(), "orders", acks, options);
+  consumer.start();
+  REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+  ::kill(world.server.pid(), SIGSTOP);
+  check_idle("frozen", consumer);
+  ::kill(world.server.pid(), SIGCONT);
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("no spin: a server that hangs up at once") {
+  test::Listener closing([](int) {});
+  Consumer consumer("redis://" + closing.address().text(), "orders", acks, usual());
+  consumer.start();
+  check_idle("hangs up", consumer);
+  CHECK(consumer.stop());
+}
+
+// Spoilt under a running consumer that has something in hand.
+void check_spoilt(const std::string& what, const std::function<void(World&)>& spoil) {
+  World world;
+  const std::string name = test::fresh_queue();
+  Producer(world.url(), name).send_batch(test::numbers(20));
+  Gate gate;
+  Ledger ledger;
+  Consumer consumer(world.url(), name, ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }),
+                    usual());
+  consumer.start();
+  REQUIRE(eventually([&] { return ledger.running() == 4 && consumer.stats().connected; }, kPatience));
+  spoil(world);
+  gate.open();
+  check_idle(what, consumer);
+  world.server.restart();  // as it was
+  CHECK(eventually([&] { return consumer.stats().acked == 20; }, kPatience));
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("no spin: answers that refuse") {
+  check_spoilt("NOAUTH", [](World& world) {
+    world.admin.cmd({"ACL", "SETUSER", "worker", "resetpass", ">other"});
+    world.end_connections();
+  });
+  check_spoilt("NOPERM of all scripts", [](World& world) {
+    world.admin.cmd({"ACL", "SETUSER", "worker", "-evalsha"});
+  });
+  check_spoilt("NOPERM of an ack", [](World& world) { world.admin.cmd({"ACL", "SETUSER", "worker", "-unlink"}); });
+  check_spoilt("READONLY", [](World& world) { world.admin.cmd({"REPLICAOF", "127.0.0.1", "1"}); });
+  check_spoilt("NOREPLICAS", [](World& world) { world.admin.cmd({"CONFIG", "SET", "min-replicas-to-write", "1"}); });
+}
+
+TEST_CASE("no spin: a server that loads") {
+  World world({"--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"});
+  world.admin.cmd({"EVAL", "for i = 1, 4000 do redis.call('SET', i, string.rep('x', 100)) end", "0"});
+  world.admin.cmd({"BGREWRITEAOF"});
+  const auto written = [&] {
+    return test::info("persistence", "aof_rewrites", world.admin) == "1" &&
+           test::info("persistence", "aof_rewrite_in_progress", world.admin) == "0";
+  };
+  REQUIRE(eventually(written, kPatience));
+  Consumer consumer(world.url(), "orders", acks, usual());
+  consumer.start();
+  REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+  std::thread restart([&] { world.server.restart(); });  // takes 8 s
+  REQUIRE(eventually([&] { return test::has(consumer.stats().last_error, "LOADING"); }, kPatience));
+  check_idle("LOADING", consumer);
+  CHECK(test::has(consumer.stats().last_error, "LOADING"));
+  restart.join();
+  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("no spin: handlers that end while Redis is away do not make attempts come sooner") {
+  World world;
+  const std::string name = test::fresh_queue();
+  Producer(world.url(), name).send_batch(test::numbers(100));
+  Ledger ledger;
+  std::vector<Gate> gates(100);
+  ConsumerOptions options = test::quick(100);
+  Consumer consumer(world.url(), name, ledger.watch([&](const Message& message) {
+    gates[static_cast<std::size_t>(std::stoi(message.payload))].pass();
+    return true;
+  }),
+                    options);
+  consumer.start();
+  REQUIRE(eventually([&] { return ledger.running() == 100; }, kPatience));
+  world.server.stop();
+  REQUIRE(eventually([&] { return consumer.stats().errors >= 6; }, kPatience));  // pauses are 0.5 to 1 s now
+  const auto before = consumer.stats().errors;
+  for (std::size_t i = 0; i < gates.size(); ++i) {
+    gates[i].open();
+    REQUIRE(ledger.settles(i + 1));
+  }
+  CHECK(ledger.settles(100));
+  CHECK(consumer.stats().errors - before < 40);
+  world.server.restart();
+  CHECK(eventually([&] { return consumer.stats().acked == 100; }, kPatience));
+  CHECK(ledger.size() == 100);
+  CHECK(consumer.stop());
+}
+
+}  // namespace
+}  // namespace delayqueue
