@@ -57,7 +57,8 @@ Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler h
       watch_(endpoint_, options_.connection.command_timeout),
       held_(options_.lease),
       settling_(options_.backoff),
-      intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch)),
+      intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch),
+              options_.lease),
       housekeeping_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit}),
       loop_([this] { return step(); }) {}
 
@@ -191,7 +192,7 @@ Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
     // What cannot be settled must not pile up in our hands.
     const bool backlog = settling_.size() > store::kBatch;
     if (may_find && backlog) intake_.look_later();
-    if (may_find && !backlog) intake_.take(pipeline, store_, load, options_.lease);
+    if (may_find && !backlog) intake_.take(pipeline, store_, load);
     intake_.fetch(pipeline, store_);
   }
   if (gives_back || is_too_much(found)) store_.wake(pipeline);
@@ -280,6 +281,7 @@ Loop::Rest Consumer::Impl::rest() {
     const Intake::Load load = hands_load();
     if (intake_.should_go_on(load)) return Loop::Rest::zero();
     next = std::min({next, promote_due_, std::max(reclaim_due_, reclaim_from_), housekeeping_.due()});
+    next = std::min(next, intake_.look_due());
     if (intake_.room(load) > 0 && next > Clock::now()) watch_.begin();
   }
   return {next - Clock::now(), watch_.fd()};
@@ -295,7 +297,7 @@ void Consumer::Impl::collect_done() {
   }
   with_hands_ -= done.size();
   for (const DeliveryPtr& delivery : done) settling_.add(delivery);
-  intake_.handled(done.size());
+  intake_.handled(done);
 }
 
 void Consumer::Impl::read_settled() {
@@ -361,6 +363,7 @@ void Consumer::Impl::read_reclaimed(const store::Reclaimed& reclaimed) {
   const auto wait = more ? milliseconds(0) : options_.poll_interval;
   reclaim_due_ = Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval));
   to_persist_.insert(to_persist_.end(), reclaimed.given_up.begin(), reclaimed.given_up.end());
+  if (!reclaimed.retried.empty()) intake_.retry_grew();
   event(EventKind::retried, reclaimed.retried);
   event(EventKind::gave_up, reclaimed.given_up);
 }

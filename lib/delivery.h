@@ -43,7 +43,8 @@ struct Delivery {
   }
 
   bool runs_longer_than(std::chrono::milliseconds most) const {
-    if (stage_.load(std::memory_order_acquire) != Stage::running) return false;
+    const Stage stage = stage_.load(std::memory_order_acquire);
+    if (stage != Stage::running && stage != Stage::replaced) return false;
     const Lease::Clock::duration began(started_.load(std::memory_order_relaxed));
     return Lease::Clock::now().time_since_epoch() - began >= most;
   }

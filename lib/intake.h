@@ -28,27 +28,38 @@ class Intake {
     std::vector<DeliveryPtr> line, urgent, expired;
   };
 
-  Intake(std::size_t hands, std::size_t prefetch) : hands_(hands), most_prefetched_(prefetch) {}
+  // A message in retry whose last delivery ended with its lease is a suspect: it may have killed its process, and the
+  // next one would lose all it has in hand again. So one suspect at a time is taken; once it has run for a lease it
+  // kills nobody at once, and the next one follows. Others in retry do not wait behind suspects.
+  Intake(std::size_t hands, std::size_t prefetch, milliseconds lease)
+      : hands_(hands), most_prefetched_(prefetch), lease_(lease) {}
 
   // How many more messages may be held.
   std::size_t room(const Load& load) const;
 
   // Whether there is surely something to take: the last take got all it asked for, or left some in retry for which
   // there is a hand now.
-  bool may_find(const Load& load) const { return more_ready_ || (retry_waits_ && free_hands(load) > 0); }
-  // Whether to look again at once: the last take got all it asked for, and another may ask for something.
-  bool should_go_on(const Load& load) const { return more_ready_ && places(load).total > 0; }
+  bool may_find(const Load& load) const { return more_ready_ || (retry_waits() && free_hands(load) > 0); }
+  // Whether to look again at once: the last take got all it asked for, or met suspects, and another may find more.
+  bool should_go_on(const Load& load) const {
+    return (more_ready_ && places(load).total > 0) || (passing_ && free_hands(load) > 0);
+  }
   bool more_ready() const { return more_ready_; }
 
   // There may be something to take, but now is not the time.
   void look_later() { more_ready_ = true; }
+
+  // Messages came into retry: they may be behind suspects.
+  void retry_grew() { grew_ = true; }
+  // When to look for them.
+  Clock::time_point look_due() const { return grew_ && only_suspects() ? look_again_ : Clock::time_point::max(); }
 
   // Whether one hand must be kept back for retry. Under load every hand that gets free goes on with the line; without
   // this retry would never have its share.
   bool retry_is_due() const;
 
   // Adds a take of as much as there is room for, if any.
-  void take(redis::Pipeline& pipeline, const store::Store& store, const Load& load, milliseconds lease);
+  void take(redis::Pipeline& pipeline, const store::Store& store, const Load& load);
 
   // Adds the fetching of bodies of what was taken before, if any.
   void fetch(redis::Pipeline& pipeline, const store::Store& store);
@@ -65,20 +76,33 @@ class Intake {
   bool is_fetching() const { return !fetching_.empty(); }
   std::vector<DeliveryPtr> give_up_fetching() { return std::exchange(fetching_, {}); }
 
-  // Tells how many messages were handled since the last call.
-  void handled(std::size_t count);
+  // Tells what was handled since the last call.
+  void handled(const std::vector<DeliveryPtr>& done);
 
  private:
   std::size_t free_hands(const Load& load) const;
+  bool may_take_suspect() const;
+  bool only_suspects() const { return !may_take_suspect() && Clock::now() < look_again_; }
+  bool retry_waits() const { return retry_left_ > 0 && !only_suspects(); }
   store::Places places(const Load& load) const;
   void count_share(const store::Taken& taken);
+  void note_suspects(const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries);
+  void pass_over(const store::Taken& taken);
+  void forget_suspects(const std::vector<DeliveryPtr>& done);
 
   const std::size_t hands_;
   const std::size_t most_prefetched_;
+  const milliseconds lease_;
 
   bool more_ready_ = false;
-  bool retry_waits_ = false;
+  std::size_t retry_left_ = 0;
   std::size_t since_retry_ = 0;  // places taken since retry had its share
+
+  std::vector<DeliveryPtr> suspects_;  // in hand
+  bool passing_ = false;               // looking behind suspects, take by take
+  std::size_t passed_ = 0;             // since that began
+  Clock::time_point look_again_;       // until then all in retry are held to be suspects
+  bool grew_ = false;                  // retry, since it was last looked at
 
   std::size_t prefetch_ = 0;
   std::size_t handled_lately_ = 0;
@@ -89,7 +113,6 @@ class Intake {
 
   // Of the pipeline under way.
   store::Places asked_;
-  milliseconds lease_{0};
   Clock::time_point asked_at_;
   std::optional<store::Answer<store::Taken>> taken_;
   std::optional<store::Answer<std::vector<std::optional<std::string>>>> bodies_;

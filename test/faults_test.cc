@@ -2,123 +2,30 @@
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <set>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/process.h"
 
 namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using test::begun;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;
+using test::Process;
 using test::Queue;
 using test::quick;
 using test::Redis;
-
-// A worker_program, and what it has said so far.
-class Process {
- public:
-  explicit Process(std::vector<std::string> words) {
-    int output[2];
-    REQUIRE(::pipe2(output, O_CLOEXEC) == 0);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-    words.insert(words.begin(), std::string(DELAYQUEUE_BIN_DIR) + "/worker_program");
-    std::vector<char*> argv;
-    argv.reserve(words.size() + 1);
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    const int failed = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(output[1]);
-    output_ = output[0];
-    REQUIRE_MESSAGE(failed == 0, words[0]);
-    reader_ = std::thread([this] { read(); });
-  }
-
-  ~Process() {
-    kill(SIGKILL);
-    wait();
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  void kill(int signal) {
-    if (pid_ > 0) ::kill(pid_, signal);
-  }
-
-  // Until it has ended and all it said is here: its exit code, or minus the signal that ended it.
-  int wait() {
-    if (pid_ > 0) {
-      int status = 0;
-      ::waitpid(pid_, &status, 0);
-      pid_ = -1;
-      reader_.join();
-      ::close(output_);
-      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    }
-    return code_;
-  }
-
-  // The lines that begin with a word: what follows it.
-  std::vector<std::string> said(const std::string& word) const {
-    const std::lock_guard lock(mutex_);
-    std::vector<std::string> result;
-    std::istringstream lines(text_.substr(0, text_.rfind('\n') + 1));
-    for (std::string line; std::getline(lines, line);) {
-      if (line.rfind(word + " ", 0) == 0) result.push_back(line.substr(word.size() + 1));
-      if (line == word) result.emplace_back();
-    }
-    return result;
-  }
-
- private:
-  void read() {
-    char bytes[4096];
-    for (ssize_t size = 0; (size = ::read(output_, bytes, sizeof bytes)) > 0;) {
-      const std::lock_guard lock(mutex_);
-      text_.append(bytes, static_cast<std::size_t>(size));
-    }
-  }
-
-  pid_t pid_ = -1;
-  int output_ = -1;
-  int code_ = 0;
-  mutable std::mutex mutex_;  // guards text_
-  std::string text_;
-  std::thread reader_;
-};
-
-std::vector<std::string> worker(const Queue& queue, int concurrency, const std::string& lease_ms = "30000") {
-  return {"consume", queue.url, queue.name, std::to_string(concurrency), lease_ms};
-}
-
-// The ids of "begin" lines.
-std::set<std::string> begun(const Process& process) {
-  std::set<std::string> ids;
-  for (const std::string& line : process.said("begin")) ids.insert(line.substr(0, 36));
-  return ids;
-}
-
-std::vector<std::string> words(std::size_t count, const std::string& word) {
-  return std::vector<std::string>(count, word);
-}
+using test::words;
+using test::worker;
 
 TEST_CASE("kill -9 of a worker: what it had in hand and in its buffer is delivered again after the lease") {
   Queue queue;

@@ -77,6 +77,8 @@ Taken as_taken(Reply reply) {
   }
   taken.from_retry = as_count(reply[5]);
   taken.retry_left = as_count(reply[6]);
+  taken.suspects = split(reply[7].text());
+  taken.met = as_count(reply[8]);
   return taken;
 }
 
@@ -127,7 +129,7 @@ Answer<Taken> Store::ready2unack(Pipeline& pipeline, const Places& places, milli
   pipeline.script(scripts::ready2unack).key(keys_.ready).key(keys_.retry).key(keys_.unack).key(keys_.pending);
   pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
   pipeline.arg(std::min(places.total, kBatch)).arg(places.share).arg(places.hands);
-  pipeline.arg(microseconds(lease).count());
+  pipeline.arg(microseconds(lease).count()).arg(places.suspects).arg(std::min(places.pass, kBatch));
   return {pipeline, as_taken};
 }
 

@@ -50,10 +50,13 @@ struct Promoted {
   std::vector<std::string> ids;      // only if asked for
 };
 
+// A suspect: a message in retry whose last delivery ended with its lease. It may have killed its process.
 struct Places {
-  std::size_t total = 0;  // most messages to take
-  std::size_t share = 0;  // of these, kept for retry if it has so many
-  std::size_t hands = 0;  // most to take from retry
+  std::size_t total = 0;          // most messages to take
+  std::size_t share = 0;          // of these, kept for retry if it has so many
+  std::size_t hands = 0;          // most to take from retry
+  std::size_t suspects = kBatch;  // most of these
+  std::size_t pass = 0;           // most other suspects to pass over, for what waits behind them
 };
 
 struct Taken {
@@ -63,6 +66,8 @@ struct Taken {
   std::vector<std::pair<std::string, int>> messages;  // id and number of the delivery
   std::size_t from_retry = 0;                         // of popped
   std::size_t retry_left = 0;
+  std::vector<std::string> suspects;  // of the messages
+  std::size_t met = 0;                // suspects met beyond those; more than were to be passed over: it stopped there
 };
 
 struct Receipt {

@@ -4,7 +4,7 @@
 //   worker_program produce <url> <queue> <messages>
 //
 // Says what it does, a line each: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done". The first
-// word of a payload tells the handler what to do: "die", "hang", "slow"; all others are acked at once.
+// word of a payload tells the handler what to do: "die", "hang", "slow", "brief"; all others are acked at once.
 #include <delayqueue/delayqueue.h>
 
 #include <signal.h>
@@ -34,6 +34,7 @@ bool handle(const Message& message) {
   if (message.payload == "die") ::kill(::getpid(), SIGKILL);
   if (message.payload == "hang") std::this_thread::sleep_for(24h);
   if (message.payload == "slow") std::this_thread::sleep_for(500ms);
+  if (message.payload == "brief") std::this_thread::sleep_for(30ms);
   say("end " + message.id);
   return true;
 }
