@@ -156,6 +156,8 @@ void Consumer::Impl::connect() {
     pipeline.run();
     read_renewals();
   }
+  clock_watch_.new_connection();
+  if (options_.logger) risk_watch_.look(*connection, report_);
   connection_ = std::move(connection);
 }
 
@@ -231,6 +233,9 @@ void Consumer::Impl::read(const Asked& asked) {
     const std::size_t trimmed = housekeeping_.read_answers();
     if (trimmed > 0) report_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
   });
+  if (const auto jump = clock_watch_.look(held_.last_sight())) {
+    report_.log(Severity::warning, to_text(*jump, connection_->where()));
+  }
   note_drained();  // not sooner: this tick may have taken some, just before we were told to stop
   if (refused != nullptr) std::rethrow_exception(refused);
 }
@@ -390,7 +395,7 @@ bool Consumer::Impl::is_too_much(bool found) {
 void Consumer::Impl::read_taken() {
   const auto taken = intake_.read_taken();
   if (!taken) return;
-  if (!taken->deliveries.empty()) held_.saw_time(taken->now_us, taken->asked);
+  held_.saw_time(taken->now_us, taken->asked);
   for (const DeliveryPtr& delivery : taken->deliveries) held_.add(delivery);
   event(EventKind::delivered, taken->deliveries);
   if (intake_.retry_is_due() != keeping_free_) hands_->keep_one_free(keeping_free_ = !keeping_free_);

@@ -1,12 +1,14 @@
 // The parts of a consumer, and which thread does what.
 #pragma once
 
+#include "clock_watch.h"
 #include "durable.h"
 #include "endpoint.h"
 #include "held.h"
 #include "housekeeping.h"
 #include "intake.h"
 #include "report.h"
+#include "risks.h"
 #include "run/loop.h"
 #include "run/worker_pool.h"
 #include "settling.h"
@@ -100,6 +102,8 @@ class Consumer::Impl {
   Settling settling_;
   Intake intake_;
   Housekeeping housekeeping_;
+  RiskWatch risk_watch_;
+  ClockWatch clock_watch_;
   std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
   Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_;

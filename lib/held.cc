@@ -17,9 +17,7 @@ void Held::remove(const DeliveryPtr& delivery) {
 
 void Held::saw_time(std::int64_t now_us, Clock::time_point asked) {
   if (held_.empty() && !is_unconfirmed()) renewal_due_ = asked + lease_ / 3;
-  seen_us_ = now_us;
-  asked_ = asked;
-  answered_ = Clock::now();
+  seen_ = {now_us, asked, Clock::now()};
 }
 
 bool Held::holds(const DeliveryPtr& delivery) const {
@@ -33,9 +31,9 @@ void Held::begin_renewal() {
     if (!delivery->settling) renewal_.members.push_back(delivery);
   }
   // Counted from the answer, so not later than Redis' clock; what the trip took is what we cannot know.
-  renewal_.new_end_us = seen_us_ + duration_cast<microseconds>(now - answered_ + lease_).count();
+  renewal_.new_end_us = seen_.now_us + duration_cast<microseconds>(now - seen_.answered + lease_).count();
   if (renewal_.new_end_us % 1000 == 0) ++renewal_.new_end_us;  // whole milliseconds are backoffs: see nack.lua
-  renewal_.trusted = now + lease_ - (answered_ - asked_);
+  renewal_.trusted = now + lease_ - (seen_.answered - seen_.asked);
 }
 
 void Held::renew(redis::Pipeline& pipeline, const store::Store& store) {

@@ -1,6 +1,7 @@
 // The messages that a consumer holds, and the renewing of their leases. Used by the consumer's thread only.
 #pragma once
 
+#include "clock_watch.h"
 #include "delivery.h"
 #include "store/store.h"
 
@@ -27,6 +28,7 @@ class Held {
 
   // Redis' clock was seen to say `now_us` in an answer to what was asked at `asked`.
   void saw_time(std::int64_t now_us, Clock::time_point asked);
+  const ClockSight& last_sight() const { return seen_; }
 
   // When renew() is to be called next. A third of a lease after the last time: two may fail.
   Clock::time_point renewal_due() const { return renewal_due_; }
@@ -64,10 +66,7 @@ class Held {
   Renewal renewal_;
   Clock::time_point renewal_due_;
 
-  // The last sight of Redis' clock: it said seen_us_ somewhere between asked_ and answered_.
-  std::int64_t seen_us_ = 0;
-  Clock::time_point asked_;
-  Clock::time_point answered_;
+  ClockSight seen_;
 };
 
 }  // namespace delayqueue

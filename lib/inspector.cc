@@ -3,6 +3,7 @@
 #include "channel.h"
 #include "check.h"
 #include "report.h"
+#include "risks.h"
 #include "session.h"
 #include "state.h"
 #include "store/views.h"
@@ -286,6 +287,14 @@ void Inspector::resume() {
 
 std::optional<Event> Inspector::next_event(milliseconds wait) {
   return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
+}
+
+std::vector<Risk> Inspector::risks() {
+  return impl_->session().with_connection([](redis::Connection& connection) {
+    std::vector<Risk> risks = find_risks(connection);
+    for (Risk& risk : compare_clocks(connection)) risks.push_back(std::move(risk));
+    return risks;
+  });
 }
 
 std::vector<std::string> Inspector::queues() {

@@ -3,9 +3,11 @@
 #include "channel.h"
 #include "check.h"
 #include "report.h"
+#include "risks.h"
 #include "session.h"
 #include "state.h"
 
+#include <atomic>
 #include <stdexcept>
 
 namespace delayqueue {
@@ -49,6 +51,9 @@ class Producer::Impl {
   void check_payload(std::string_view payload) const;
   Session& session() { return session_; }
 
+  // Once, after the first call that got through.
+  void warn_of_risks();
+
  private:
   std::size_t step_end(const std::vector<Outgoing>& messages, std::size_t begin, std::size_t& bytes) const;
   std::size_t send_some(redis::Connection& connection, const std::vector<Outgoing>& messages, std::vector<Sent>& sent);
@@ -58,6 +63,7 @@ class Producer::Impl {
   Session session_;
   const ProducerOptions options_;
   Report report_;
+  std::atomic<bool> warned_{false};
 };
 
 store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
@@ -90,6 +96,7 @@ std::vector<Sent> Producer::Impl::send(const std::vector<Outgoing>& messages) {
     throw ConnectionError(e.what(), ids_of(messages));
   }
   tell(sent);
+  warn_of_risks();
   return sent;
 }
 
@@ -159,6 +166,20 @@ void Producer::Impl::publish(std::size_t created) {
   }
 }
 
+void Producer::Impl::warn_of_risks() {
+  if (!options_.logger || warned_.exchange(true)) return;
+  try {
+    std::string where;
+    const auto risks = session_.with_connection([&](redis::Connection& connection) {
+      where = connection.where();
+      return find_risks(connection);
+    });
+    RiskWatch().tell(risks, where, report_);
+  } catch (const Error& e) {  // the call has been made; this changes nothing
+    report_.log(Severity::debug, std::string("cannot ask for risks: ") + e.what());
+  }
+}
+
 Producer::Producer(const std::string& url, const std::string& queue, ProducerOptions options)
     : impl_(std::make_unique<Impl>(url, queue, std::move(options))) {}
 Producer::~Producer() = default;
@@ -205,8 +226,10 @@ std::vector<Sent> Producer::send_batch(const std::vector<Draft>& drafts) {
 
 State Producer::cancel(std::string_view id) {
   const std::string canonical = id_of("id", id);
-  return state_of(impl_->session().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->session().store().cancel(pipeline, canonical); }));
+  const std::string state = impl_->session().ask(
+      [&](redis::Pipeline& pipeline) { return impl_->session().store().cancel(pipeline, canonical); });
+  impl_->warn_of_risks();
+  return state_of(state);
 }
 
 Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
@@ -217,6 +240,7 @@ Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
     if (is_soon(due)) impl_->session().store().wake(pipeline);
     return answer;
   });
+  impl_->warn_of_risks();
   if (outcome == "moved") return Moved::moved;
   return outcome == "refused" ? Moved::refused : Moved::unknown;
 }

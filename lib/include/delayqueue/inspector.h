@@ -78,6 +78,21 @@ enum class Released {
   unknown,   // neither waiting nor held: in a list already, dead (redrive it), or not there
 };
 
+enum class RiskKind {
+  eviction,     // Redis deletes keys when memory is short
+  persistence,  // a crash or restart loses messages
+  disk,         // what should be on disk could not be written
+  replica,      // this is no master
+  clock,        // Redis' clock and this machine's are more than 5 s apart
+  unknown,      // the server does not tell: INFO or CONFIG GET is forbidden or hidden
+};
+
+// Something about the server that can lose a queue, or delay it, behind our back.
+struct Risk {
+  RiskKind kind{};
+  std::string text{};  // what was seen, with its value; what can happen; what to do
+};
+
 struct PurgeOptions {
   milliseconds older_than{0};  // pending: due that long ago; dead: given up that long ago. Must be 0 for the lists
   std::uint64_t limit = 0;     // most messages to remove; 0: all that were there when the call began
@@ -121,6 +136,11 @@ class Inspector {
   // report them (report_events; EnableReport in Go) are seen, from the first call of this on. What arrives while the
   // link is down is lost. Uses a connection of its own; throws what connecting throws.
   std::optional<Event> next_event(milliseconds wait);
+
+  // How the server may lose this queue, or delay it. Empty: nothing was found. Where the server hides its settings
+  // (CONFIG GET), what INFO tells is all that is known. Consumers and Producers with a logger warn of the same on their
+  // first connection, consumers again when another server brings other risks; of the clock only if it jumps.
+  std::vector<Risk> risks();
 
   // The queues that were ever used on this server under this prefix, sorted.
   std::vector<std::string> queues();

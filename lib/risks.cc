@@ -1,0 +1,211 @@
+#include "risks.h"
+
+#include "redis/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+using redis::Pipeline;
+using redis::Reply;
+using std::chrono::microseconds;
+using std::chrono::system_clock;
+
+constexpr microseconds kClocksApart{5'000'000};
+
+// Names and values of INFO or of CONFIG GET. A name that is not there reads as empty.
+class Facts {
+ public:
+  void add(std::string_view name, std::string_view value) { facts_[std::string(name)] = value; }
+
+  void add_info(std::string_view text) {
+    while (!text.empty()) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+      const auto colon = line.find(':');
+      if (colon == line.npos) continue;
+      const std::string_view value = line.substr(colon + 1);
+      add(line.substr(0, colon), value.substr(0, value.find('\r')));
+    }
+  }
+
+  bool has(const char* name) const { return facts_.count(name) > 0; }
+
+  std::string operator[](const char* name) const {
+    const auto found = facts_.find(name);
+    return found == facts_.end() ? "" : found->second;
+  }
+
+ private:
+  std::map<std::string, std::string> facts_;
+};
+
+void eviction(const Facts& facts, std::vector<Risk>& risks) {
+  const std::string policy = facts["maxmemory_policy"];
+  const std::string most = facts["maxmemory"];
+  if (policy.empty() || policy == "noeviction" || most.empty() || most == "0") return;
+  const std::string what = policy.rfind("volatile-", 0) == 0
+                               ? "bodies that have a TTL, as those of messages sent with a ttl or by Go workers"
+                               : "messages and whole parts of a queue";
+  risks.push_back({RiskKind::eviction, "maxmemory-policy " + policy + " with maxmemory " + most +
+                                           ": when memory is short Redis deletes " + what +
+                                           "; set maxmemory-policy noeviction"});
+}
+
+void persistence(const Facts& facts, std::vector<Risk>& risks) {
+  const bool has_file = facts["aof_enabled"] == "1";
+  if (facts["aof_enabled"] == "0") {
+    const std::string save = facts["save"];
+    const std::string lost = !facts.has("save") ? ": a crash of Redis loses what came after the last snapshot, or all"
+                             : save.empty()
+                                 ? ", save \"\": a restart of Redis loses the whole queue"
+                                 : ", save \"" + save + "\": a crash of Redis loses what came after the last snapshot";
+    risks.push_back({RiskKind::persistence, "appendonly no" + lost + "; set appendonly yes"});
+  }
+  if (has_file && facts["appendfsync"] == "no") {
+    risks.push_back({RiskKind::persistence,
+                     "appendfsync no: a crash of its machine loses what the system had not yet written to disk, half a "
+                     "minute's or more; set appendfsync everysec or always"});
+  }
+}
+
+void disk(const Facts& facts, std::vector<Risk>& risks) {
+  const auto check = [&](const char* fact, const char* meaning) {
+    if (facts[fact] != "err") return;
+    risks.push_back({RiskKind::disk, std::string(fact) + " err: " + meaning + "; see Redis' log and its disk"});
+  };
+  check("aof_last_write_status",
+        "Redis could not write its append-only file, what came last may not survive a restart");
+  check("aof_last_bgrewrite_status", "Redis could not rewrite its append-only file, which goes on growing");
+  check("rdb_last_bgsave_status", "the last snapshot failed, a restart may bring back an older one");
+}
+
+void replica(const Facts& facts, std::vector<Risk>& risks) {
+  if (facts["role"] != "slave") return;
+  risks.push_back({RiskKind::replica, "role slave: it is a replica of " + facts["master_host"] + ":" +
+                                          facts["master_port"] +
+                                          ": writes are refused, or lost when it next syncs; connect to the master"});
+}
+
+Risk unknown(const std::string& question, std::string_view why) {
+  return {RiskKind::unknown, "cannot tell all risks, for " + question + " answered: " + std::string(why)};
+}
+
+struct Question {
+  const char* command;
+  const char* first;
+  const char* second;  // or null
+
+  std::string text() const {
+    return std::string(command) + ' ' + first + (second == nullptr ? "" : std::string(" ") + second);
+  }
+};
+
+void read(const Question& question, Reply reply, Facts& facts, std::vector<Risk>& risks) {
+  if (reply.is_error()) {
+    risks.push_back(unknown(question.text(), reply.text()));
+  } else if (question.second == nullptr) {
+    facts.add_info(reply.text());
+  } else {
+    for (std::size_t i = 0; i + 1 < reply.size(); i += 2) facts.add(reply[i].text(), reply[i + 1].text());
+  }
+}
+
+// The pipeline would make exceptions of answers that are errors; here they are answers.
+redis::ReplyPtr ask(redis::Connection& connection, std::initializer_list<std::string_view> words) {
+  std::string request;
+  redis::append_command(request, words);
+  connection.write(request);
+  return connection.read();
+}
+
+std::string seconds(microseconds span) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(span).count());
+  return text;
+}
+
+}  // namespace
+
+std::vector<Risk> find_risks(redis::Connection& connection) {
+  static constexpr Question kQuestions[] = {{"INFO", "memory", nullptr},
+                                            {"INFO", "persistence", nullptr},
+                                            {"INFO", "replication", nullptr},
+                                            {"CONFIG", "GET", "save"},
+                                            {"CONFIG", "GET", "appendfsync"}};
+  std::string requests;
+  for (const Question& question : kQuestions) {
+    if (question.second == nullptr) {
+      redis::append_command(requests, {question.command, question.first});
+    } else {
+      redis::append_command(requests, {question.command, question.first, question.second});
+    }
+  }
+  connection.write(requests);
+  Facts facts;
+  std::vector<Risk> risks;
+  std::vector<Risk> unknowns;
+  for (const Question& question : kQuestions) {
+    const redis::ReplyPtr reply = connection.read();  // all of them, whatever they are
+    try {
+      read(question, Reply(reply.get()), facts, unknowns);
+    } catch (const ReplyError& e) {
+      unknowns.push_back(unknown(question.text(), e.what()));
+    }
+  }
+  eviction(facts, risks);
+  persistence(facts, risks);
+  disk(facts, risks);
+  replica(facts, risks);
+  risks.insert(risks.end(), unknowns.begin(), unknowns.end());
+  return risks;
+}
+
+std::vector<Risk> compare_clocks(redis::Connection& connection) {
+  const auto asked = system_clock::now();
+  const redis::ReplyPtr answer = ask(connection, {"TIME"});
+  const auto answered = system_clock::now();
+  const Reply time(answer.get());
+  if (time.is_error()) return {unknown("TIME", time.text())};
+  const system_clock::time_point there(std::chrono::duration_cast<system_clock::duration>(
+      microseconds(time[0].integer() * 1'000'000 + time[1].integer())));
+  const auto apart = there > answered ? there - answered : there < asked ? there - asked : system_clock::duration(0);
+  const auto us = std::chrono::duration_cast<microseconds>(apart);
+  if (us <= kClocksApart && us >= -kClocksApart) return {};
+  const bool ahead = us.count() > 0;
+  return {{RiskKind::clock, "Redis' clock is " + seconds(ahead ? us : -us) + (ahead ? " ahead of" : " behind") +
+                                " this machine's: a message sent `at` a time comes " + (ahead ? "early" : "late") +
+                                " by as much, and the ages of messages are wrong; set both clocks right"}};
+}
+
+void RiskWatch::look(redis::Connection& connection, const Report& report) {
+  if (std::exchange(broke_, true)) {
+    broke_ = false;
+    return;
+  }
+  const std::vector<Risk> risks = find_risks(connection);
+  broke_ = false;
+  tell(risks, connection.where(), report);
+}
+
+void RiskWatch::tell(const std::vector<Risk>& risks, const std::string& where, const Report& report) {
+  std::vector<std::string> seen;
+  for (const Risk& risk : risks) {
+    seen.push_back(risk.text);
+    if (std::find(told_.begin(), told_.end(), risk.text) != told_.end()) continue;
+    report.log(risk.kind == RiskKind::unknown ? Severity::debug : Severity::warning,
+               "redis at " + where + ": " + risk.text);
+  }
+  told_ = std::move(seen);
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,277 @@
+// Redis' clock jumps while the queue is in use.
+#include "clock_watch.h"
+
+#include <delayqueue/consumer.h>
+#include <delayqueue/inspector.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+#include "support/wrong_clock.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+using test::Redis;
+using test::WrongClock;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// What was logged about clocks.
+class Told {
+ public:
+  Logger logger() {
+    return [this](Severity severity, const std::string& line) {
+      const std::lock_guard lock(mutex_);
+      if (severity == Severity::warning && has(line, "clock")) lines_.push_back(line);
+    };
+  }
+
+  std::vector<std::string> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+// The seconds of "... +3600.0 s ...".
+double seconds_in(const std::string& line) { return std::strtod(line.c_str() + line.find_first_of("+-"), nullptr); }
+
+SendOptions in(milliseconds delay) {
+  SendOptions options;
+  options.delay = delay;
+  return options;
+}
+
+// A server, a consumer that renews often, and its messages: one held, some scheduled.
+struct Scene {
+  WrongClock clock;
+  Queue queue{clock.server().url()};
+  Redis client{clock.server().socket()};
+  Told told;
+  Gate gate;
+  Ledger ledger;
+  test::ConsumerPtr consumer;
+
+  Scene() {
+    ConsumerOptions options = quick(3);
+    options.lease = 900ms;
+    options.logger = told.logger();
+    consumer = queue.consumer(ledger.watch([this](const Message& message) {
+      if (message.payload == "held") gate.pass();
+      return true;
+    }),
+                              options);
+    consumer->start();
+    queue.send("held");
+    REQUIRE(ledger.reaches(1));
+  }
+
+  bool delivered(const std::string& payload) const { return !ledger.attempts(payload).empty(); }
+
+  // The consumer has looked at the queue since.
+  void handles(const std::string& payload) {
+    queue.send(payload);
+    CHECK(eventually([&] { return delivered(payload); }, kPatience));
+  }
+
+  // How long the one lease in unack is still to last, by Redis' clock.
+  double lease_left() {
+    const auto flat = client.cmd({"ZRANGE", queue.base + ":unack", "0", "-1", "WITHSCORES"}).strings();
+    if (flat.size() != 2) return 1e9;
+    return std::strtod(flat[1].c_str(), nullptr) - static_cast<double>(test::redis_time_us(client)) / 1e6;
+  }
+};
+
+TEST_CASE("clock: a jump forward makes early by the jump and no more, and loses nothing") {
+  Scene scene;
+  scene.queue.send("half an hour", in(30min));
+  const std::string later = scene.queue.send("two hours", in(2h));
+  scene.handles("before");
+  CHECK(!scene.delivered("half an hour"));
+  scene.clock.jump(1h);
+  CHECK(eventually([&] { return scene.delivered("half an hour"); }, kPatience));
+  for (int i = 0; i < 20; ++i) scene.handles("after " + std::to_string(i));
+  REQUIRE(eventually([&] { return !scene.told.lines().empty(); }, kPatience));
+  CHECK(has(scene.told.lines()[0], "Redis' clock jumped by +3"));
+  CHECK(has(scene.told.lines()[0], " at unix:" + scene.clock.server().socket()));
+  CHECK(seconds_in(scene.told.lines()[0]) == doctest::Approx(3600).epsilon(0.02));
+  scene.gate.open();
+  CHECK(eventually([&] { return scene.queue.inspector.counts().unack == 0; }, kPatience));
+  CHECK(eventually([&] { return scene.queue.inspector.counts().totals.acked == 23; }, kPatience));
+  const Counts counts = scene.queue.inspector.counts();
+  CHECK(counts.pending == 1);
+  CHECK(counts.dead == 0);
+  CHECK(scene.queue.state(later) == State::pending);
+  CHECK(!scene.delivered("two hours"));
+  CHECK(scene.ledger.attempts("held").size() <= 2);
+  CHECK(scene.told.lines().size() == 1);
+  scene.clock.jump(1h);
+  CHECK(eventually([&] { return scene.delivered("two hours"); }, kPatience));
+}
+
+TEST_CASE("clock: a jump back lets scheduled messages wait, while what is ready and what is held go on") {
+  Scene scene;
+  const std::string soon = scene.queue.send("soon", in(10min));
+  scene.handles("before");
+  scene.clock.jump(-1h);
+  for (int i = 0; i < 20; ++i) scene.handles("after " + std::to_string(i));
+  REQUIRE(eventually([&] { return !scene.told.lines().empty(); }, kPatience));
+  CHECK(has(scene.told.lines()[0], "Redis' clock jumped by -3"));
+  CHECK(seconds_in(scene.told.lines()[0]) == doctest::Approx(-3600).epsilon(0.02));
+  // Renewed by the new clock: were the consumer to die now, others would not wait for an hour.
+  CHECK(eventually([&] { return scene.lease_left() < 60; }, kPatience));
+  CHECK(scene.lease_left() > -60);
+  CHECK(!scene.ledger.entries().front().message.lost());
+  scene.gate.open();
+  CHECK(eventually([&] { return scene.queue.inspector.counts().totals.acked == 22; }, kPatience));
+  CHECK(scene.ledger.attempts("held") == std::vector<int>{1});
+  CHECK(scene.consumer->stats().stale == 0);
+  CHECK(scene.queue.state(soon) == State::pending);
+  CHECK(scene.told.lines().size() == 1);
+  scene.clock.jump(1h + 10min);
+  CHECK(eventually([&] { return scene.queue.empty(scene.client); }, kPatience));
+  CHECK(scene.ledger.attempts("soon") == std::vector<int>{1});
+}
+
+TEST_CASE("clock: a message waiting out its backoff or left by the dead comes back, however the clock jumps") {
+  WrongClock clock;
+  Queue queue(clock.server().url());
+  Redis client(clock.server().socket());
+  Ledger ledger;
+  ConsumerOptions options = quick(2);
+  options.backoff = fixed(1min);
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message& message) { return message.attempt > 1; }), options);
+  consumer->start();
+  queue.send("x");
+  REQUIRE(ledger.settles(1));
+  REQUIRE(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
+  clock.jump(-1h);
+  queue.send("y");
+  REQUIRE(ledger.settles(2));
+  REQUIRE(eventually([&] { return consumer->stats().nacked == 2; }, kPatience));
+  clock.jump(2min);
+  REQUIRE(ledger.settles(3));  // y, whose backoff began after the jump
+  CHECK(ledger.attempts("x") == std::vector<int>{1});
+  clock.jump(1h);
+  CHECK(eventually([&] { return queue.empty(client); }, kPatience));
+  CHECK(ledger.attempts("x") == std::vector<int>{1, 2});
+  CHECK(ledger.attempts("y") == std::vector<int>{1, 2});
+}
+
+TEST_CASE("clock: another clock after a reconnect is told in words of its own, once, and only if far off") {
+  for (const milliseconds by : {milliseconds(3s), milliseconds(1h)}) {
+    CAPTURE(by.count());
+    Scene scene;
+    scene.handles("before");
+    const auto connects = scene.consumer->stats().connects;
+    scene.clock.server().stop();
+    scene.clock.jump(by);
+    scene.clock.server().restart();
+    CHECK(eventually([&] { return scene.consumer->stats().connects > connects; }, kPatience));
+    for (int i = 0; i < 20; ++i) scene.handles("after " + std::to_string(i));
+    if (by < 1min) {
+      CHECK(scene.told.lines().empty());
+    } else {
+      REQUIRE(scene.told.lines().size() == 1);
+      CHECK(has(scene.told.lines()[0], "the clock of redis at unix:" + scene.clock.server().socket() + " is +"));
+    }
+    scene.gate.open();
+    CHECK(eventually([&] { return scene.queue.empty(scene.client); }, kPatience));
+  }
+}
+
+TEST_CASE("clock: an idle consumer notices, too") {
+  WrongClock clock;
+  Queue queue(clock.server().url());
+  Told told;
+  ConsumerOptions options = quick();
+  options.logger = told.logger();
+  const auto consumer = queue.consumer([](const Message&) { return true; }, options);
+  consumer->start();
+  queue.send("x");
+  REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  clock.jump(-10s);
+  CHECK(eventually([&] { return told.lines().size() == 1; }, kPatience));
+}
+
+TEST_CASE("clock: the inspector compares Redis' clock with this machine's") {
+  WrongClock clock;
+  Queue queue(clock.server().url());
+  CHECK(queue.inspector.risks().empty());
+  clock.jump(3s);
+  CHECK(queue.inspector.risks().empty());
+  clock.jump(57s);
+  auto risks = queue.inspector.risks();
+  REQUIRE(risks.size() == 1);
+  CHECK(risks[0].kind == RiskKind::clock);
+  CHECK(has(risks[0].text, "Redis' clock is "));
+  CHECK(has(risks[0].text, "s ahead of this machine's: "));
+  CHECK(has(risks[0].text, " comes early by as much"));
+  clock.jump(-2min);
+  risks = queue.inspector.risks();
+  REQUIRE(risks.size() == 1);
+  CHECK(has(risks[0].text, "s behind this machine's: "));
+  CHECK(has(risks[0].text, " comes late by as much"));
+}
+
+TEST_CASE("clock: a jump is what neither our clock nor the trips of the answers explain") {
+  using std::chrono::microseconds;
+  const auto start = std::chrono::steady_clock::now();
+  const auto sight = [&](milliseconds redis, milliseconds asked, milliseconds answered) {
+    return ClockSight{1'000'000'000'000'000 + microseconds(redis).count(), start + asked, start + answered};
+  };
+  struct Row {
+    ClockSight before, after;
+    bool reconnected;
+    milliseconds jump;  // 0: none
+  };
+  const Row rows[] = {
+      {sight(0ms, 0ms, 0ms), sight(10s, 10s, 10s), false, 0ms},
+      {sight(0ms, 0ms, 0ms), sight(10s + 900ms, 10s, 10s), false, 0ms},
+      {sight(0ms, 0ms, 0ms), sight(12s, 10s, 10s), false, 2s},
+      {sight(0ms, 0ms, 0ms), sight(8s, 10s, 10s), false, -2s},
+      {sight(0ms, 0ms, 0ms), sight(8s, 7s, 10s), false, 0ms},      // answered late
+      {sight(0ms, -3s, 0ms), sight(12s, 10s, 10s), false, 0ms},    // the one before was
+      {sight(0ms, 0ms, 0ms), sight(5s, 7s, 10s), false, -2s},      // too early for any trip
+      {sight(0ms, 0ms, 0ms), sight(1h + 2s, 1h, 1h), false, 0ms},  // clocks go differently
+      {sight(0ms, 0ms, 0ms), sight(1h + 10s, 1h, 1h), false, 10s},
+      {sight(0ms, 0ms, 0ms), sight(14s, 10s, 10s), true, 0ms},  // another server
+      {sight(0ms, 0ms, 0ms), sight(16s, 10s, 10s), true, 6s},
+      {sight(0ms, 0ms, 0ms), sight(4s, 10s, 10s), true, -6s},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(&row - rows);
+    ClockWatch watch;
+    CHECK(!watch.look(ClockSight{}));
+    CHECK(!watch.look(row.before));
+    CHECK(!watch.look(row.before));
+    if (row.reconnected) watch.new_connection();
+    const auto jump = watch.look(row.after);
+    CHECK(jump.has_value() == (row.jump != 0ms));
+    if (!jump) continue;
+    CHECK(jump->by == row.jump);
+    CHECK(jump->other_server == row.reconnected);
+    CHECK(!watch.look(row.after));
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,306 @@
+// What can lose a queue behind our back: each risk provoked on a real server, and seen.
+#include "risks.h"
+
+#include <delayqueue/consumer.h>
+#include <delayqueue/inspector.h>
+#include <delayqueue/producer.h>
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/ledger.h"
+#include "support/raw_server.h"
+
+namespace delayqueue {
+namespace {
+
+using test::eventually;
+using test::kPatience;
+using test::Queue;
+using test::quick;
+using test::Redis;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Keeps what is logged.
+class Lines {
+ public:
+  Logger logger() {
+    return [this](Severity severity, const std::string& line) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(severity, line);
+    };
+  }
+
+  long count(Severity severity, const std::string& part) const {
+    const std::lock_guard lock(mutex_);
+    return std::count_if(lines_.begin(), lines_.end(),
+                         [&](const auto& line) { return line.first == severity && has(line.second, part); });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::pair<Severity, std::string>> lines_;
+};
+
+ConsumerOptions logging(Lines& lines) {
+  ConsumerOptions options = quick();
+  options.logger = lines.logger();
+  return options;
+}
+
+std::vector<std::string> texts(const std::vector<Risk>& risks, RiskKind kind) {
+  std::vector<std::string> found;
+  for (const Risk& risk : risks) {
+    if (risk.kind == kind) found.push_back(risk.text);
+  }
+  return found;
+}
+
+void set(Redis& client, const std::string& name, const std::string& value) {
+  REQUIRE(client.cmd({"CONFIG", "SET", name, value}) == "OK");
+}
+
+struct Provoked {
+  std::vector<std::pair<std::string, std::string>> settings;
+  RiskKind kind;
+  std::string begin, meaning;  // of the text
+};
+
+std::vector<Provoked> all_provoked() {
+  return {
+      {{{"maxmemory", "67108864"}, {"maxmemory-policy", "allkeys-lru"}},
+       RiskKind::eviction,
+       "maxmemory-policy allkeys-lru with maxmemory 67108864: ",
+       "messages and whole parts of a queue"},
+      {{{"maxmemory", "67108864"}, {"maxmemory-policy", "volatile-ttl"}},
+       RiskKind::eviction,
+       "maxmemory-policy volatile-ttl with maxmemory 67108864: ",
+       "bodies that have a TTL"},
+      {{{"appendonly", "no"}, {"save", ""}},
+       RiskKind::persistence,
+       "appendonly no, save \"\": ",
+       "a restart of Redis loses the whole queue"},
+      {{{"appendonly", "no"}, {"save", "3600 1"}},
+       RiskKind::persistence,
+       "appendonly no, save \"3600 1\": ",
+       "what came after the last snapshot"},
+      {{{"appendfsync", "no"}}, RiskKind::persistence, "appendfsync no: ", "a crash of its machine"},
+      {{{"replica-serve-stale-data", "yes"}, {"replicaof", "127.0.0.1 1"}},
+       RiskKind::replica,
+       "role slave: it is a replica of 127.0.0.1:1: ",
+       "connect to the master"},
+  };
+}
+
+// replicaof is no setting that can be set.
+void provoke(Redis& client, const Provoked& provoked) {
+  for (const auto& [name, value] : provoked.settings) {
+    if (name == "replicaof") {
+      REQUIRE(client.cmd({"REPLICAOF", "127.0.0.1", "1"}) == "OK");
+    } else {
+      set(client, name, value);
+    }
+  }
+}
+
+TEST_CASE("risks: a server as it should be has none") {
+  PrivateServer own;
+  Queue queue(own.url());
+  for (const Risk& risk : queue.inspector.risks()) MESSAGE(risk.text);
+  CHECK(queue.inspector.risks().empty());
+  Redis client(own.socket());
+  set(client, "maxmemory-policy", "allkeys-lru");  // evicts nothing without maxmemory
+  CHECK(queue.inspector.risks().empty());
+  set(client, "maxmemory-policy", "noeviction");
+  set(client, "maxmemory", "67108864");
+  set(client, "appendfsync", "always");
+  CHECK(queue.inspector.risks().empty());
+  Lines lines;
+  const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+  consumer->start();
+  CHECK(lines.count(Severity::warning, "") == 0);
+  CHECK(lines.count(Severity::debug, "cannot tell") == 0);
+}
+
+TEST_CASE("risks: each is seen on demand, and told once by a consumer that starts and by a producer that sends") {
+  for (const Provoked& provoked : all_provoked()) {
+    CAPTURE(provoked.begin);
+    PrivateServer own;
+    Queue queue(own.url());
+    Redis client(own.socket());
+    provoke(client, provoked);
+    const auto found = texts(queue.inspector.risks(), provoked.kind);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].rfind(provoked.begin, 0) == 0);
+    CHECK(has(found[0], provoked.meaning));
+    CHECK(queue.inspector.risks().size() == 1);
+
+    Lines lines;
+    const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+    consumer->start();
+    CHECK(lines.count(Severity::warning, found[0]) == 1);
+    CHECK(lines.count(Severity::warning, own.socket() + ": " + found[0]) == 1);
+
+    if (provoked.kind == RiskKind::replica) continue;  // refuses sends
+    Lines produced;
+    ProducerOptions options;
+    options.logger = produced.logger();
+    Producer producer(own.url(), queue.name, options);
+    CHECK(produced.count(Severity::warning, found[0]) == 0);
+    for (int i = 0; i < 3; ++i) producer.send("x");
+    CHECK(produced.count(Severity::warning, found[0]) == 1);
+    CHECK(eventually([&] { return consumer->stats().acked == 3; }, kPatience));
+  }
+}
+
+TEST_CASE("risks: a producer that only cancels or reschedules warns, too") {
+  PrivateServer own;
+  Redis client(own.socket());
+  set(client, "appendfsync", "no");
+  const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  for (const bool cancels : {true, false}) {
+    Lines lines;
+    ProducerOptions options;
+    options.logger = lines.logger();
+    Producer producer(own.url(), "q", options);
+    if (cancels)
+      producer.cancel(id);
+    else
+      producer.reschedule(id, {});
+    CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
+  }
+}
+
+TEST_CASE("risks: what could not be written to disk is told") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis client(own.socket());
+  std::filesystem::create_directory(own.folder() + "/dump.rdb");  // in the snapshot's way
+  REQUIRE(!client.cmd({"BGSAVE"}).error());
+  const auto seen = [&] { return !texts(queue.inspector.risks(), RiskKind::disk).empty(); };
+  REQUIRE(eventually(seen, kPatience));
+  const auto found = texts(queue.inspector.risks(), RiskKind::disk);
+  REQUIRE(found.size() == 1);
+  CHECK(has(found[0], "rdb_last_bgsave_status err: the last snapshot failed"));
+  Lines lines;
+  const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+  consumer->start();
+  CHECK(lines.count(Severity::warning, found[0]) == 1);
+}
+
+TEST_CASE("risks: after a reconnect only what is new is told") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis client(own.socket());
+  set(client, "appendfsync", "no");
+  Lines lines;
+  const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+  consumer->start();
+  const auto reconnect = [&] {
+    const auto connects = consumer->stats().connects;
+    REQUIRE(test::cut_connections("delayqueue", client) > 0);
+    REQUIRE(eventually([&] { return consumer->stats().connects > connects; }, kPatience));
+    queue.send("x");
+    const auto acked = consumer->stats().acked;
+    CHECK(eventually([&] { return consumer->stats().acked > acked || queue.empty(client); }, kPatience));
+  };
+  reconnect();
+  CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
+  set(client, "maxmemory-policy", "allkeys-random");
+  set(client, "maxmemory", "67108864");
+  reconnect();
+  CHECK(lines.count(Severity::warning, "allkeys-random") == 1);
+  CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
+  set(client, "appendfsync", "everysec");
+  reconnect();
+  set(client, "appendfsync", "no");
+  reconnect();
+  CHECK(lines.count(Severity::warning, "allkeys-random") == 1);
+  CHECK(lines.count(Severity::warning, "appendfsync no") == 2);
+}
+
+TEST_CASE("risks: a server that hides its settings is told about as far as it shows them, and served all the same") {
+  PrivateServer own;
+  Redis client(own.socket());
+  set(client, "appendonly", "no");
+  REQUIRE(client.cmd({"ACL", "SETUSER", "some", "on", ">pw", "~*", "&*", "+@all", "-config"}) == "OK");
+  REQUIRE(client.cmd({"ACL", "SETUSER", "none", "on", ">pw", "~*", "&*", "+@all", "-config", "-info"}) == "OK");
+  for (const std::string user : {"some", "none"}) {
+    CAPTURE(user);
+    const bool info = user == "some";
+    Queue queue("unix://" + user + ":pw@" + own.socket());
+    const auto risks = queue.inspector.risks();
+    CHECK(texts(risks, RiskKind::persistence).size() == (info ? 1 : 0));
+    CHECK(texts(risks, RiskKind::unknown).size() == (info ? 2 : 5));
+    if (info) CHECK(has(texts(risks, RiskKind::persistence)[0], "or all; set appendonly yes"));
+    CHECK(has(texts(risks, RiskKind::unknown)[0], info ? "for CONFIG GET save answered: NOPERM" : "for INFO memory"));
+
+    Lines lines;
+    const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+    consumer->start();
+    CHECK(lines.count(Severity::warning, "") == (info ? 1 : 0));
+    CHECK(lines.count(Severity::debug, "cannot tell all risks") == (info ? 2 : 5));
+    Lines produced;
+    ProducerOptions options;
+    options.logger = produced.logger();
+    Producer producer("unix://" + user + ":pw@" + own.socket(), queue.name, options);
+    producer.send("x");
+    CHECK(produced.count(Severity::warning, "") == (info ? 1 : 0));
+    CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+    CHECK(consumer->stats().errors == 0);
+  }
+}
+
+TEST_CASE("risks: a link that breaks at these questions is got past at the next connection") {
+  PrivateServer own;
+  const auto connect = [&] {
+    redis::Address address;
+    address.path = own.socket();
+    return std::make_unique<redis::Connection>(address, redis::Login{"", "", "t", 0}, ConnectionOptions());
+  };
+  Redis client(own.socket());
+  set(client, "appendfsync", "no");
+  Lines lines;
+  const Report report(lines.logger(), nullptr, false);
+  RiskWatch watch;
+  auto connection = connect();
+  REQUIRE(test::cut_connections("t", client) == 1);
+  CHECK_THROWS_AS(watch.look(*connection, report), ConnectionError);
+  connection = connect();
+  REQUIRE(test::cut_connections("t", client) == 1);
+  watch.look(*connection, report);  // asks nothing
+  CHECK(lines.count(Severity::warning, "") == 0);
+  connection = connect();
+  watch.look(*connection, report);
+  CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
+}
+
+TEST_CASE("risks: answers of an unexpected kind are no error") {
+  for (const std::string answer : {":1\r\n", "$-1\r\n", "*1\r\n:5\r\n", "+OK\r\n", "*-1\r\n", "-ERR no\r\n",
+                                   "*2\r\n*0\r\n:1\r\n", "$7\r\n:::\r\n\r\r\r\n", "-LOADING x\r\n"}) {
+    CAPTURE(answer);
+    test::Listener listener([&](int fd) {
+      const std::string hello = "*2\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n";
+      char asked[4096];
+      for (const std::string& said : {hello, answer + answer + answer + answer + answer}) {
+        if (::read(fd, asked, sizeof asked) <= 0) return;
+        if (::send(fd, said.data(), said.size(), MSG_NOSIGNAL) <= 0) return;
+      }
+      test::swallow(fd);
+    });
+    redis::Connection connection(listener.address(), redis::Login{"", "", "t", 0}, ConnectionOptions());
+    CHECK_NOTHROW(find_risks(connection));
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue
