@@ -71,7 +71,7 @@ struct Scene {
 
   Scene() {
     ConsumerOptions options = quick(3);
-    options.lease = 900ms;
+    options.lease = 3s;
     options.logger = told.logger();
     consumer = queue.consumer(ledger.watch([this](const Message& message) {
       if (message.payload == "held") gate.pass();
