@@ -206,6 +206,8 @@ TEST_CASE("url: no text shows a password") {
       "redis://u:S@x@",
       "redis://:a/S@h",
       "redis://:S/b@h",
+      "redis://:12/S@h",
+      "redis+cluster://u:12,b/S@h",
       "redis://:a?S@h",
       "redis://:a#S@h",
       "redis://:S#b",
