@@ -4,6 +4,8 @@
 #include "embedded.h"
 #include "redis/pipeline.h"
 
+#include <delayqueue/error.h>
+
 #include <filesystem>
 #include <stdexcept>
 
@@ -135,12 +137,23 @@ void Endpoint::introduce(Connection& connection) {
     if (may_have_twin_) pipeline.command("EXISTS").key(*key);
   }
   const std::size_t questions = pipeline.size();
-  pipeline.command("SADD").key(keys_.queues).arg(keys_.base);  // its answer does not matter: see queues()
   pipeline.run();
   for (std::size_t i = 0; i < questions; ++i) {
     if (!exists(pipeline, i)) continue;
     throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other.base +
                                 " exists at " + where_ + "; set hash_tag as those who use it do");
+  }
+  announce(connection);
+}
+
+// So that queues() finds it. Of a Cluster another node may hold that set; whether it does, or answers, does not matter.
+void Endpoint::announce(Connection& connection) {
+  redis::Pipeline pipeline(connection);
+  pipeline.command("SADD").key(keys_.queues).arg(keys_.base);
+  try {
+    pipeline.run();
+  } catch (const ConnectionError&) {
+    if (connection.is_stale()) throw;
   }
 }
 

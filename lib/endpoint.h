@@ -32,6 +32,7 @@ class Endpoint {
            const QueueOptions& options);
 
   void introduce(redis::Connection& connection);
+  void announce(redis::Connection& connection);
 
   const std::string prefix_;
   const std::string where_;

@@ -1,16 +1,19 @@
 #include "watch.h"
 
+#include <algorithm>
+
 namespace delayqueue {
 namespace {
 
 constexpr std::chrono::seconds kBlock{5};          // then Redis answers "nothing": a sign of life
 constexpr std::chrono::seconds kRefusedPause{10};  // a user without the right to block polls, and need not ask often
+constexpr milliseconds kFirstPause{50};            // after a link broke; doubled up to the patience
 
 }  // namespace
 
 void Watch::begin() noexcept {
   const Clock::time_point now = Clock::now();
-  if (waiting_ && now >= until_) drop();
+  if (waiting_ && now >= until_) drop_broken();
   if (waiting_ || now < connect_at_) return;
   try {
     if (connection_ == nullptr) connection_ = endpoint_.connect();
@@ -20,10 +23,9 @@ void Watch::begin() noexcept {
     waiting_ = true;
     until_ = now + kBlock + patience_;
   } catch (const ReplyError&) {
-    drop();
-    connect_at_ = now + kRefusedPause;
+    drop(kRefusedPause);
   } catch (const std::exception&) {
-    drop();
+    drop_broken();
   }
 }
 
@@ -34,19 +36,27 @@ bool Watch::found() noexcept {
     if (reply == nullptr) return false;
     waiting_ = false;
     const redis::Reply answer(reply.get());
-    if (!answer.is_error()) return !answer.is_nil();
-    drop();
-    if (!redis::is_temporary(answer.text())) connect_at_ = Clock::now() + kRefusedPause;
+    if (!answer.is_error()) {
+      pause_ = milliseconds(0);
+      return !answer.is_nil();
+    }
+    const bool elsewhere = connection_->redirection(answer).has_value() || redis::is_temporary(answer.text());
+    elsewhere ? drop_broken() : drop(kRefusedPause);
   } catch (const std::exception&) {
-    drop();
+    drop_broken();
   }
   return false;
 }
 
-void Watch::drop() {
+void Watch::drop_broken() {
+  pause_ = std::min(std::max(2 * pause_, kFirstPause), patience_);
+  drop(pause_);
+}
+
+void Watch::drop(milliseconds pause) {
   connection_.reset();
   waiting_ = false;
-  connect_at_ = Clock::now() + patience_;
+  connect_at_ = Clock::now() + pause;
 }
 
 }  // namespace delayqueue

@@ -31,13 +31,15 @@ class Watch {
   // True if the marker was found since the last call.
   bool found() noexcept;
 
-  void end() { drop(); }
+  void end() { drop(milliseconds(0)); }
 
  private:
-  void drop();
+  void drop_broken();
+  void drop(milliseconds pause);
 
   Endpoint& endpoint_;
-  const milliseconds patience_;  // with a silent link, and between attempts to connect
+  const milliseconds patience_;  // with a silent link, and the longest pause between attempts to connect
+  milliseconds pause_{0};
   std::unique_ptr<redis::Connection> connection_;
   bool waiting_ = false;
   Clock::time_point until_;       // the answer must have come by then

@@ -136,7 +136,7 @@ class SentinelTopology : public Topology {
       const std::vector<Address> sentinels = in_order();
       try {
         listen(sentinels[failed % sentinels.size()], failed);
-      } catch (const Error&) {
+      } catch (const std::exception&) {  // connect() asks the same, and tells
         ++failed;
       }
     }

@@ -1,0 +1,107 @@
+// Sentinels and the servers they watch each have a login and certificates of their own.
+#include <delayqueue/delayqueue.h>
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+#include "support/sentinels.h"
+#include "support/tls_files.h"
+
+using namespace std::chrono_literals;
+using namespace delayqueue;
+using test::eventually;
+using test::fresh_queue;
+using test::kPatience;
+using test::Ledger;
+using test::Sentinels;
+using test::SentinelsOptions;
+using test::thrown;
+
+namespace {
+
+// Works, and a failover is followed.
+void use(Sentinels& sentinels, const std::string& url, const ConnectionOptions& connection) {
+  const std::string queue = fresh_queue();
+  Ledger ledger;
+  ConsumerOptions options = test::quick();
+  options.connection = connection;
+  ProducerOptions sending;
+  sending.connection = connection;
+  sending.durability = replicas(2, 20s);
+  Producer producer(url, queue, sending);
+  Consumer consumer(url, queue, ledger.watch(), options);
+  consumer.start();
+  producer.send("before");
+  REQUIRE(eventually([&] { return ledger.size() == 1; }, kPatience));
+  sentinels.failover();
+  sending.durability = {};
+  Producer after(url, queue, sending);
+  CHECK(eventually(
+      [&] {
+        try {
+          return after.send("after").created;
+        } catch (const ConnectionError&) {
+          return false;
+        }
+      },
+      kPatience));
+  CHECK(eventually([&] { return !ledger.attempts("after").empty(); }, kPatience));
+}
+
+std::string error_with(const std::string& url, const ConnectionOptions& connection) {
+  ProducerOptions options;
+  options.connection = connection;
+  return thrown([&] { Producer(url, fresh_queue(), options).send("x"); });
+}
+
+}  // namespace
+
+TEST_CASE("The password of the Sentinels is not that of the servers, and neither is shown to the others") {
+  SentinelsOptions options;
+  options.node.arguments = {"--requirepass", "d4ta", "--masterauth", "d4ta"};
+  options.node.login = {"d4ta"};
+  options.sentinel.arguments = {"--requirepass", "w4tch",     "--sentinel", "sentinel-pass", "w4tch",
+                                "--sentinel",    "auth-pass", "dqm",        "d4ta"};
+  options.sentinel.login = {"w4tch"};
+  Sentinels sentinels(options);
+  std::string url = sentinels.url();
+  url.insert(url.find("//") + 2, ":d4ta@");
+
+  ConnectionOptions connection;
+  const std::string without = error_with(url, connection);
+  CHECK(without.find("NOAUTH") != std::string::npos);
+  CHECK(without.find("d4ta") == std::string::npos);
+  connection.sentinel.password = "d4ta";
+  CHECK(error_with(url, connection).find("WRONGPASS") != std::string::npos);
+  connection.sentinel.password = "w4tch";
+  connection.password = "w4tch";  // wins over the URL's
+  CHECK(error_with(url, connection).find("WRONGPASS") != std::string::npos);
+  connection.password.clear();
+  use(sentinels, url, connection);
+}
+
+TEST_CASE("Sentinels and servers over TLS, each with its own authority and client certificates") {
+  const test::TlsFiles& files = test::TlsFiles::shared();
+  const std::vector<std::string> tls = {
+      "--tls-cert-file",    files.server.cert, "--tls-key-file", files.server.key, "--tls-replication", "yes",
+      "--tls-ca-cert-file", files.ca};
+  SentinelsOptions options;
+  options.node.tls = options.sentinel.tls = true;
+  options.node.arguments = options.sentinel.arguments = tls;
+  Sentinels sentinels(options);
+
+  ConnectionOptions connection;
+  connection.tls = {files.ca, files.client.cert, files.client.key, {}};
+  use(sentinels, sentinels.url(), connection);
+
+  // The Sentinels want a certificate, too; options of their own win over those of the servers.
+  connection.sentinel.tls = TlsOptions{files.other_ca, {}, {}, {}};
+  CHECK(error_with(sentinels.url(), connection).find("certificate verify failed") != std::string::npos);
+  connection.sentinel.tls = TlsOptions{files.ca, files.client.cert, files.client.key, {}};
+  CHECK(error_with(sentinels.url(), connection) == "nothing");
+  connection.sentinel.encrypted = false;
+  connection.sentinel.tls.reset();
+  CHECK(error_with(sentinels.url(), connection).find("ConnectionError") != std::string::npos);
+}
