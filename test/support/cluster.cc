@@ -1,8 +1,13 @@
 #include "support/cluster.h"
 
 #include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <iomanip>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 namespace test {
 namespace {
@@ -57,7 +62,28 @@ Known self(const Node& node) {
 
 std::string id_of(const Node& node) { return must(node, {"CLUSTER", "MYID"}).text; }
 
+bool knows_replica(const Node& master, const Node& replica) {
+  const std::string id = id_of(replica), of = id_of(master);
+  const auto all = known_by(master);
+  return std::any_of(all.begin(), all.end(), [&](const Known& known) { return known.id == id && known.master == of; });
+}
+
 bool linked(const Node& node) { return node.info("role") == "master" || node.info("master_link_status") == "up"; }
+
+// By its log, which ends with its process, as the votes do.
+std::optional<std::chrono::system_clock::time_point> last_won_election(const Node& node) {
+  std::optional<std::chrono::system_clock::time_point> result;
+  std::ifstream log(node.file("log"));
+  for (std::string line; std::getline(log, line);) {
+    if (line.find("Failover election won") == std::string::npos) continue;
+    std::istringstream words(line.substr(line.find(' ')));  // "<pid>:<role> 21 Nov 2026 16:33:11.771 # ..."
+    std::tm local{};
+    words >> std::get_time(&local, " %d %b %Y %H:%M:%S");
+    local.tm_isdst = -1;
+    if (words) result = std::chrono::system_clock::from_time_t(std::mktime(&local)) + 1s;
+  }
+  return result;
+}
 
 NodeOptions clustered(const ClusterOptions& options) {
   NodeOptions result = options.node;
@@ -162,6 +188,8 @@ Node& Cluster::other_master(const Node& master) {
 Node& Cluster::failover(const std::string& key) {
   Node& old = owner(key);
   Node& heir = replica_of(old);
+  wait_calm(old);
+  wait_until(old.address() + " to know its replica", [&] { return knows_replica(old, heir); });  // deaf to it before
   wait_until("a failover to " + heir.address(), [&] {
     heir.cmd({"CLUSTER", "FAILOVER"});
     return eventually([&] { return heir.info("role") == "master"; }, 2s);
@@ -170,6 +198,11 @@ Node& Cluster::failover(const std::string& key) {
   wait_until("agreement on " + heir.address(),
              [&] { return known_by_all(slot_of(key), id) && (!old.running() || linked(old)); });
   return heir;
+}
+
+void Cluster::wait_calm(const Node& node) const {
+  const auto won = last_won_election(node);
+  if (won) std::this_thread::sleep_until(*won + 4 * std::max(options_.node_timeout, std::chrono::milliseconds(1000)));
 }
 
 void Cluster::begin_migration(int slot, Node& to) {

@@ -42,9 +42,13 @@ class Cluster {
   Node& replica_of(const Node& master);
   Node& other_master(const Node& master);  // one of the two others that own slots
 
-  // Asks the replica of the owner to take over. Returns the new owner once all running nodes know it, and the old one
+  // Asks the replica of the owner to take over, once the owner is calm. Returns the new owner once all running nodes know it, and the old one
   // is linked to it.
   Node& failover(const std::string& key);
+
+  // Until 4 node timeouts after the node last won an election. Redis 7 keeps the votes for so long: if the node becomes
+  // a replica and its master dies in that time, it takes over with a stale epoch, and the nodes never agree again.
+  void wait_calm(const Node& node) const;
 
   // Moves a slot from its owner in steps: begin, migrate_keys until it returns 0, finish.
   void begin_migration(int slot, Node& to);

@@ -8,6 +8,7 @@
 namespace test {
 namespace {
 
+using namespace std::chrono_literals;
 using Fields = std::map<std::string, std::string>;
 
 Fields fields(const Reply& flat) {
@@ -95,11 +96,13 @@ Node& Sentinels::master() {
   return by_port(port);
 }
 
+// Asks again when nothing comes of it: a Sentinel gives up when the others do not hear of its wish in time.
 Node& Sentinels::failover() {
   const Node& old = master();
-  wait_until("the Sentinels' consent to a failover", [&] {
+  wait_until("a failover from " + old.address(), [&] {
     const auto running = std::find_if(sentinels_.begin(), sentinels_.end(), [](auto& one) { return one->running(); });
-    return running != sentinels_.end() && (*running)->cmd({"SENTINEL", "FAILOVER", "dqm"}) == "OK";
+    if (running != sentinels_.end() && &master() == &old) (*running)->cmd({"SENTINEL", "FAILOVER", "dqm"});
+    return eventually([&] { return &master() != &old; }, 3s);
   });
   return wait_for_master(old);
 }
@@ -117,6 +120,12 @@ bool Sentinels::named_by_all(int port) const {
   return std::all_of(sentinels_.begin(), sentinels_.end(), [port](const auto& sentinel) {
     return !sentinel->running() || seen_by(*sentinel).at("port") == std::to_string(port);
   });
+}
+
+void Sentinels::hurry() {
+  for (const auto& sentinel : sentinels_) {
+    must(*sentinel, {"SENTINEL", "DEBUG", "INFO-PERIOD", "1000", "PUBLISH-PERIOD", "500"});
+  }
 }
 
 void Sentinels::wait_ok() {
