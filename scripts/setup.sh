@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building and testing need and this machine lacks. Does nothing when all is there.
-# --check: also what scripts/check.sh needs.
+# --check: also what scripts/check.sh and scripts/fuzz.sh need.
 set -eu
 
 case "${1-}" in
@@ -27,6 +27,7 @@ redis-server|valkey-server   redis-server      valkey               redis       
 tools='
 bash                         bash              bash                 bash                bash
 clang++                      clang             clang                clang               llvm
+-fsanitize=fuzzer            libclang-rt-dev   compiler-rt          compiler-rt         llvm
 clang-tidy                   clang-tidy        clang-tools-extra    clang-extra-tools   llvm
 clang-format                 clang-format      clang-tools-extra    clang-extra-tools   clang-format
 go                           golang-go         golang               go                  go
@@ -45,8 +46,20 @@ else
   done
 fi
 
+# Whether clang++ can link a program with this option.
+links() {
+  command -v clang++ >/dev/null || return 1
+  trial=$(mktemp -d)
+  result=0
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    clang++ "$1" -x c++ - -o "$trial/trial" >/dev/null 2>&1 || result=1
+  rm -r "$trial"
+  return $result
+}
+
 there() {
   case $1 in
+    -*) links "$1" ;;
     '<'*) printf '#if !__has_include(%s)\n#error\n#endif\n' "$1" | c++ -std=c++17 -E -x c++ - >/dev/null 2>&1 ;;
     *'|'*) command -v "${1%|*}" >/dev/null || command -v "${1#*|}" >/dev/null ;;
     *) command -v "$1" >/dev/null ;;

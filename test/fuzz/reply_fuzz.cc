@@ -188,7 +188,9 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     const Login login{"alice", kPassword, "fuzz", logs_in ? 0 : 1};
     const std::size_t piece = how / 2 == 0 ? said.size() + 1 : how / 2;
     auto transport = std::make_unique<test::FedTransport>(test::in_pieces(said, piece));
-    Connection link(std::move(transport), Address{"nowhere"}, login, {}, nullptr, Clock::now() + 60s);
+    Address address;
+    address.host = "nowhere";
+    Connection link(std::move(transport), address, login, {}, nullptr, Clock::now() + 60s);
     run(link, chosen);
   });
   return 0;
