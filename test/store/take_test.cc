@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -168,6 +169,106 @@ TEST_CASE("ready2unack: nothing is taken while paused, however much waits") {
   CHECK(taken.messages.empty());
   CHECK(taken.retry_left == 2);
   CHECK(scene.changes().empty());
+}
+
+TEST_CASE("suspects: who they are: their last delivery ended with its lease, by no nack, in no hands but ours") {
+  const std::pair<const char*, bool> cases[] = {{"1 1700000000123457", true},
+                                                {"12 1700000000123001", true},
+                                                {"1 1700000000123000", false},
+                                                {"1 1700000000000000", false},
+                                                {"3", false},
+                                                {"", false},
+                                                {"abc 457", false},
+                                                {"1 457 2", false},
+                                                {"1 1700000000123457 ", false}};
+  for (const auto& [note, suspect] : cases) {
+    CAPTURE(std::string(note));
+    for (const std::size_t allowed : {0U, 1U}) {
+      Scene scene(quiet());
+      scene.put(At::retry, "x", {10min, "3", note});
+      if (std::string(note).empty()) scene.cmd({"DEL", scene.keys().attempts});
+      const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, allowed, 0}, 5min);
+      const bool left = suspect && allowed == 0;
+      CHECK(taken.messages.size() == (left ? 0 : 1));
+      CHECK(taken.popped == (left ? 0 : 1));
+      CHECK(taken.met == (left ? 1 : 0));
+      CHECK(taken.retry_left == (left ? 1 : 0));
+      CHECK(taken.suspects == (suspect && !left ? scene.ids({"x"}) : std::vector<std::string>()));
+      CHECK(scene.changes().empty() == left);
+    }
+  }
+}
+
+TEST_CASE(
+    "suspects: as many as are allowed are taken, in order; behind one more nothing is, unless it is passed over") {
+  struct {
+    std::size_t hands, allowed, pass, met;
+    const char *told, *suspects, *retry;
+  } const cases[] = {{8, 0, 0, 1, "new:1", "", ""},
+                     {8, 1, 0, 1, "new:1 s1:2 n1:2", "s1", "retry [n3 s4 n2 s3 s2]; "},
+                     {8, 1, 1, 2, "new:1 s1:2 n1:2", "s1", "retry [s2 n3 s4 n2 s3]; "},
+                     {8, 1, 2, 3, "new:1 s1:2 n1:2 n2:2", "s1", "retry [s3 s2 n3 s4]; "},
+                     {8, 1, 3, 3, "new:1 s1:2 n1:2 n2:2 n3:2", "s1", "retry [s4 s3 s2]; "},
+                     {8, 0, 4, 4, "new:1 n1:2 n2:2 n3:2", "", "retry [s4 s3 s2 s1]; "},
+                     {8, 2, 9, 2, "new:1 s1:2 n1:2 s2:2 n2:2 n3:2", "s1 s2", "retry [s4 s3]; "},
+                     {3, 1, 9, 2, "new:1 s1:2 n1:2 n2:2", "s1", "retry [s3 s2 n3 s4]; "},
+                     {2, 0, 9, 3, "new:1 n1:2 n2:2", "", "retry [s3 s2 s1 n3 s4]; "},
+                     {1, 1, 9, 0, "new:1 s1:2", "s1", "retry [n3 s4 n2 s3 s2 n1]; "},
+                     {0, 1, 9, 0, "new:1", "", ""}};
+  for (const auto& one : cases) {
+    CAPTURE(one.hands);
+    CAPTURE(one.allowed);
+    CAPTURE(one.pass);
+    Scene scene(quiet());
+    scene.put(At::ready, "new");
+    for (const char* name : {"s1", "n1", "s2", "s3", "n2", "s4", "n3"}) {
+      scene.put(At::retry, name, {10min, "3", name[0] == 's' ? "1 1700000000123457" : "1 1700000000123000"});
+    }
+    const Taken taken = scene.run(&Store::ready2unack, {9, 1, one.hands, one.allowed, one.pass}, 5min);
+    CHECK(told(scene, taken, {"new", "s1", "n1", "s2", "s3", "n2", "s4", "n3"}) == one.told);
+    CHECK(taken.met == one.met);
+    CHECK(taken.popped == taken.messages.size());
+    CHECK(taken.from_retry == taken.popped - 1);
+    CHECK(taken.retry_left == 7 - taken.from_retry);
+    std::string suspects;
+    for (const std::string& id : taken.suspects)
+      suspects += (suspects.empty() ? "" : " ") + (id == scene.id("s1") ? std::string("s1") : "s2");
+    CHECK(suspects == one.suspects);
+    const std::string changes = scene.changes();
+    CHECK(
+        (*one.retry == 0 ? changes.find("retry ") == std::string::npos : changes.find(one.retry) != std::string::npos));
+    CHECK(scene.lost().empty());
+  }
+}
+
+TEST_CASE("suspects: the places they leave go to new messages, and a look behind them has its limit") {
+  Scene scene(quiet());
+  scene.put_many(At::ready, "n", 20).put_many(At::retry, "s", 250).put(At::retry, "old", {10min, "3", "2"});
+  Taken taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 0}, 5min);
+  CHECK(taken.popped == 10);
+  CHECK(taken.from_retry == 0);
+  taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 150}, 5min);
+  CHECK(taken.popped == 10);
+  CHECK(taken.from_retry == 0);
+  CHECK(taken.met == 151);
+  CHECK(taken.retry_left == 251);
+  taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 100}, 5min);
+  CHECK(taken.popped == 1);
+  CHECK(taken.met == 101);  // one of those passed over before
+  CHECK(told(scene, taken, {"old"}) == "old:3");
+  const auto order = scene.cmd({"LRANGE", scene.keys().retry, "0", "-1"}).strings();
+  auto expected = scene.many("s", 250);
+  std::reverse(expected.begin(), expected.end());
+  CHECK((order == expected));  // once round
+}
+
+TEST_CASE("suspects: what is only passed over changes the order of retry, and nothing else") {
+  Scene scene(quiet());
+  scene.put(At::retry, "a").put(At::retry, "b").put(At::retry, "c");
+  const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, 0, 2}, 5min);
+  CHECK(taken.popped == 0);
+  CHECK(taken.met == 3);
+  CHECK(scene.changes() == "retry [b a c]; ");
 }
 
 TEST_CASE("lists are hints: an id that is in a zset, too, is dropped from the list and stays where it is") {

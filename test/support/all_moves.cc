@@ -37,6 +37,10 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::ready2unack, {200, 25, 200}, 1min);
        }},
+      {"ready2unack one suspect",
+       [](Scene& s) {
+         s.run(&Store::ready2unack, {200, 25, 200, 1, 200}, 1min);
+       }},
       {"ack",
        [](Scene& s) {
          s.run(&Store::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
