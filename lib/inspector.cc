@@ -2,6 +2,7 @@
 
 #include "channel.h"
 #include "check.h"
+#include "checkup.h"
 #include "report.h"
 #include "risks.h"
 #include "session.h"
@@ -283,6 +284,14 @@ void Inspector::resume() {
     pipeline.run();
     pipeline.reply(0);
   });
+}
+
+CheckReport Inspector::check(const CheckOptions& options) {
+  check_at_least("settle", options.settle, milliseconds(0));
+  if (options.retries < 0) {
+    throw std::invalid_argument("retries: " + std::to_string(options.retries) + "; expected 0 or more");
+  }
+  return Checkup(impl_->session(), options).run();
 }
 
 std::optional<Event> Inspector::next_event(milliseconds wait) {

@@ -23,7 +23,7 @@ std::vector<const Script*> all_scripts() {
   return {&scripts::send,   &scripts::pending2ready, &scripts::ready2unack, &scripts::ack,     &scripts::nack,
           &scripts::renew,  &scripts::release,       &scripts::unack2retry, &scripts::persist, &scripts::gc,
           &scripts::sweep,  &scripts::cancel,        &scripts::reschedule,  &scripts::redrive, &scripts::purge,
-          &scripts::counts, &scripts::page,          &scripts::find};
+          &scripts::counts, &scripts::page,          &scripts::find,        &scripts::check};
 }
 
 const std::string kFolder = std::string(DELAYQUEUE_SOURCE_DIR) + "/scripts/lua";

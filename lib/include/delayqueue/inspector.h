@@ -8,6 +8,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,6 +104,51 @@ struct RedriveOptions {
   int retries = 3;
 };
 
+// What a check finds. The last three are no damage: consumers remove such things by themselves, a repair does it now.
+enum class Problem {
+  stranded,     // body and retries, but in no place: it would never be delivered
+  body_alone,   // a body without place and retries (or one a Go worker's TryIntercept left behind)
+  no_retries,   // pending without retries recorded: it would be dropped when it is due
+  no_body,      // pending, and its body is gone before any TTL can have ended
+  two_places,   // in two of pending, unack and dead
+  no_holder,    // in unack, for longer than any lease or backoff can be
+  count_alone,  // retries recorded of a message that is not there, or dead
+  stranger,     // an id that is no UUID
+  wrong_type,   // a key of the queue is something else's
+  expired,      // its body is gone, as after the end of its TTL: it cannot be delivered
+  garbage,      // finished, not deleted yet
+  notes,        // deliveries or reason of a message that is not there
+};
+const char* to_string(Problem problem);
+
+struct Finding {
+  Problem problem;
+  std::string id{};      // of wrong_type: the key
+  std::string what{};    // what is wrong, in words
+  std::string repair{};  // what a repair does, or a person should
+  bool repaired = false;
+};
+
+struct CheckReport {
+  std::uint64_t looked = 0;  // judgements made; most ids are met several times
+  std::uint64_t repaired = 0;
+  std::map<Problem, std::uint64_t> counts{};  // of all that was found
+  std::vector<Finding> findings{};            // a sample of each
+
+  bool clean() const;  // nothing was found but what consumers remove by themselves: expired, garbage, notes
+};
+
+struct CheckOptions {
+  bool repair = false;
+  // What looks wrong is looked at again after so long, and counts if it is the same then: a Go worker may be half-way
+  // through a send.
+  milliseconds settle{2000};
+  std::size_t sample = 20;  // findings of each problem to describe
+  int retries = 3;          // for messages that have none recorded
+  // Called now and then, of so many steps; the total is a guess. What it throws ends the check.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
+};
+
 // Any number of threads may use one Inspector; calls share one connection. Errors as for Producer.
 class Inspector {
  public:
@@ -131,6 +178,15 @@ class Inspector {
   // While paused, consumers of this library take nothing. 0: until resume().
   void pause(milliseconds for_ = milliseconds{0}, const std::string& why = {});
   void resume();
+
+  // Looks at everything that is stored of the queue for what should not be, and repairs it if asked. Safe at any time:
+  // producers and consumers, of Go too, may go on. Takes as long as it takes (about a minute for a million messages),
+  // in steps: none holds Redis for more than 2 ms, other calls go between them. Walks over all keys of the server's
+  // database to find bodies. Keeps 17 bytes in memory for each message in ready and retry.
+  //
+  // A repair deletes no body: what may be a message and has no place is delivered, at once. So a message may come once
+  // more than it should, or one that a Go worker intercepted may come. May be repeated after an error.
+  CheckReport check(const CheckOptions& options = {});
 
   // Reads the Go library's event channel for up to `wait`. Nothing: no event came. Only events of processes that
   // report them (report_events; EnableReport in Go) are seen, from the first call of this on. What arrives while the
