@@ -30,10 +30,13 @@ std::string story(const std::vector<std::string>& log) {
 }
 
 // Prints how a sequence went wrong.
-template <class Game>
-void play(Game game, std::uint64_t seed) {
+template <class Game, class Look>
+void play(Game game, std::uint64_t seed, Look look) {
   try {
-    for (int i = 0; i < 200; ++i) game.step();
+    for (int i = 0; i < 200; ++i) {
+      game.step();
+      if (i % 50 == 49) look(game);
+    }
     game.drain();
   } catch (const Undecided&) {
     MESSAGE("seed " << seed << ": given up, the machine stood still");
@@ -61,12 +64,12 @@ TEST_CASE("any sequence of moves: never early, one holder, at most retries + 1, 
     Play::Options options;
     options.keep_dead = seed % 4 != 0;
     options.strangers = seed % 2 == 0;
-    play(Play(seed, connection, options), seed);
+    play(Play(seed, connection, options), seed, [](Play& game) { game.check_finds_nothing(); });
   });
 }
 
 TEST_CASE("any sequence of moves of ours and of the Go library: nothing lost that Go did not give up") {
   for_seeds([](std::uint64_t seed, delayqueue::redis::Connection& connection) {
-    play(Mixed(seed, connection, seed % 2 == 0 ? 5000 : 0), seed);
+    play(Mixed(seed, connection, seed % 2 == 0 ? 5000 : 0), seed, [](Mixed&) {});
   });
 }

@@ -38,6 +38,7 @@ bool has(const std::vector<std::string>& list, const std::string& id) {
 
 Mixed::Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std::size_t search_lists)
     : queue_(test::fresh_queue()),
+      inspector_(test::server().url(), queue_),
       random_(seed),
       connection_(connection),
       store_(delayqueue::store::make_keys(queue_, {}), {true, search_lists}),
@@ -63,6 +64,7 @@ void Mixed::step() {
       {6, &Mixed::go_reclaim},
       {6, &Mixed::go_collects_garbage},
       {2, &Mixed::go_intercepts},
+      {4, &Mixed::check_repairs},
       {10, &Mixed::pending2ready},
       {14, &Mixed::rewind},
   };
@@ -306,6 +308,23 @@ void Mixed::we_manage() {
     default:
       ask([&](Pipeline& pipeline) { return store_.release_waiting(pipeline, {id}, delay.count() > 0); });
       return log_.push_back("release " + id.substr(0, 8));
+  }
+}
+
+// Whatever Go workers left behind, a repair costs no message. Nothing of a message that lives is found but that Go took
+// its retries or its body.
+void Mixed::check_repairs() {
+  delayqueue::CheckOptions options;
+  options.repair = true;
+  options.settle = milliseconds(0);
+  options.sample = 1000;
+  const auto report = inspector_.check(options);
+  test::redis().cmd({"DEL", store_.keys().wake});
+  for (const auto& finding : report.findings) {
+    const std::string what = finding.id + ": " + to_string(finding.problem) + ", " + finding.what;
+    log_.push_back("check " + what);
+    if (!finding.repaired) throw Mismatch(what + ": found, and not repaired");
+    if (messages_[finding.id].alive) throw Mismatch(what + ": found, and it was healthy");
   }
 }
 

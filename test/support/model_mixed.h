@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <delayqueue/inspector.h>
+
 #include "support/go_moves.h"
 #include "support/model_moves.h"
 
@@ -44,6 +46,7 @@ class Mixed {
   void go_reclaim();
   void go_collects_garbage();
   void go_intercepts();
+  void check_repairs();
   void pending2ready();
   void rewind();
 
@@ -64,6 +67,7 @@ class Mixed {
   std::string any_id();
 
   const std::string queue_;
+  delayqueue::Inspector inspector_;
   Random random_;
   delayqueue::redis::Connection& connection_;
   const delayqueue::store::Store store_;

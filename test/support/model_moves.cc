@@ -1,5 +1,7 @@
 #include "support/model_moves.h"
 
+#include <delayqueue/inspector.h>
+
 #include <algorithm>
 
 #include "support/server.h"
@@ -302,6 +304,25 @@ void Play::purge_list(bool ready, std::size_t limit) {
   const auto expected = model_.purge_list(ready, limit);
   for (const std::string& id : real.garbage) lives_.ended(id, "purged");
   agree(shown(real), shown(expected));
+}
+
+void Play::check_finds_nothing() {
+  using delayqueue::Problem;
+  delayqueue::CheckOptions options;
+  options.settle = milliseconds(0);
+  options.sample = 1000;
+  const auto report = delayqueue::Inspector(test::server().url(), queue_).check(options);
+  for (const delayqueue::Finding& finding : report.findings) {
+    const std::string& id = finding.id;
+    const bool body = dump_.bodies.count(id) > 0;
+    const bool lost = finding.problem == Problem::no_body && !lives_[id].has_body;
+    const bool risen = finding.problem == Problem::two_places && options_.strangers && dump_.dead.count(id) > 0;
+    const bool expired = finding.problem == Problem::expired && !body;
+    const bool garbage = finding.problem == Problem::garbage && dump_.garbage.count(id) > 0;
+    if (!lost && !risen && !expired && !garbage) {
+      throw Mismatch(id + ": check found " + to_string(finding.problem) + ": " + finding.what);
+    }
+  }
 }
 
 void Play::rewind(std::int64_t ms) {

@@ -48,6 +48,9 @@ class Play {
   void step();
   void drain();
 
+  // Inspector::check finds nothing but bodies that were lost on purpose, and what a stranger brought to life.
+  void check_finds_nothing();
+
   const std::vector<std::string>& log() const { return log_; }
 
  private:
