@@ -78,13 +78,31 @@ std::vector<std::string> Model::pending2ready(Span now) {
   return moved;
 }
 
+// From retry, in order: all but suspects that are too many. Those go to its end, until there is one more of them.
+std::vector<std::string> Model::choose(const Places& places, std::size_t most, Taken& taken) {
+  std::vector<std::string> chosen, passed;
+  while (chosen.size() < most && !retry_.empty()) {
+    const std::string id = retry_.front();
+    const std::optional<std::int64_t> end = records_[id].last_end;
+    const bool suspect = end && *end % kMs != 0;
+    const bool too_many = suspect && taken.suspects.size() == places.suspects;
+    if (too_many && ++taken.met > places.pass) break;
+    retry_.pop_front();
+    if (suspect && !too_many) taken.suspects.push_back(id);
+    (too_many ? passed : chosen).push_back(id);
+  }
+  retry_.insert(retry_.end(), passed.begin(), passed.end());
+  return chosen;
+}
+
 Taken Model::ready2unack(const Places& places, std::int64_t lease_us) {
   Taken taken;
   taken.retry_left = retry_.size();
   if (paused_) return taken;
   const std::size_t kept = std::min({places.share, places.hands, places.total, retry_.size()});
-  std::vector<std::string> ids = pop(ready_, places.total - kept);
-  const std::vector<std::string> old = pop(retry_, std::min(places.hands, places.total - ids.size()));
+  const std::size_t for_ready = std::min(places.total - kept, ready_.size());
+  const std::vector<std::string> old = choose(places, std::min(places.hands, places.total - for_ready), taken);
+  std::vector<std::string> ids = pop(ready_, places.total - old.size());
   ids.insert(ids.end(), old.begin(), old.end());
   std::vector<std::pair<std::string, int>> again;
   for (const std::string& id : ids) {

@@ -119,6 +119,7 @@ class Model {
   void leave_unack(Span now, const std::string& id, std::int64_t delay_ms, bool counted);
   void reclaim(Span now, const std::string& id, delayqueue::store::Reclaimed& result);
   char late(const Record& record, std::int64_t receipt) const;
+  std::vector<std::string> choose(const Places& places, std::size_t most, delayqueue::store::Taken& taken);
 
   void compare_times(const std::string& name, const std::map<std::string, std::int64_t>& real, Time time);
   void compare_notes(const Dump& dump) const;

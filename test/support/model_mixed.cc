@@ -144,9 +144,9 @@ void Mixed::pending2ready() {
   log_.push_back(go ? "Go: pending2ready" : "pending2ready");
 }
 
-void Mixed::take(std::size_t places) {
+void Mixed::take(const delayqueue::store::Places& places) {
   const auto taken = ask([&](Pipeline& pipeline) {
-    return store_.ready2unack(pipeline, {places, 1, places}, milliseconds(random_.of({10, 60}) * 1000));
+    return store_.ready2unack(pipeline, places, milliseconds(random_.of({10, 60}) * 1000));
   });
   Ids ids;
   for (const auto& [id, attempt] : taken.messages) {
@@ -156,7 +156,10 @@ void Mixed::take(std::size_t places) {
   log_.push_back("take ->" + joined(ids));
 }
 
-void Mixed::we_take() { take(1 + random_.below(5)); }
+void Mixed::we_take() {
+  const std::size_t places = 1 + random_.below(5);
+  take({places, 1, places, random_.below(3), random_.below(3)});
+}
 
 void Mixed::go_take() {
   const bool from_retry = random_.one_in(3);
@@ -347,7 +350,7 @@ void Mixed::finish_round() {
   holds_.clear();
   we_reclaim();
   ask([&](Pipeline& pipeline) { return store_.pending2ready(pipeline, false); });
-  take(200);
+  take({200, 1, 200});
   if (!holds_.empty()) remove(holds_);
   look();
   gc({dump_.garbage.begin(), dump_.garbage.end()});

@@ -39,7 +39,7 @@ std::string shown(const delayqueue::store::Taken& taken) {
   std::string out = std::to_string(taken.popped) + " popped, " + std::to_string(taken.from_retry) + " from retry, " +
                     std::to_string(taken.retry_left) + " left there:";
   for (const auto& [id, attempt] : taken.messages) out += ' ' + id.substr(0, 8) + '#' + std::to_string(attempt);
-  return out;
+  return out + "; suspects:" + joined(taken.suspects) + ", met " + std::to_string(taken.met);
 }
 
 std::string shown(const delayqueue::store::Renewed& renewed) { return renewed.outcomes; }
@@ -140,7 +140,8 @@ void Play::pending2ready() {
 
 void Play::take(const Places& places, milliseconds lease, bool answer_is_lost) {
   const auto taken = ask("ready2unack " + std::to_string(places.total) + " share " + std::to_string(places.share) +
-                             " hands " + std::to_string(places.hands) + " lease " + std::to_string(lease.count()),
+                             " hands " + std::to_string(places.hands) + " suspects " + std::to_string(places.suspects) +
+                             " pass " + std::to_string(places.pass) + " lease " + std::to_string(lease.count()),
                          [&](Pipeline& pipeline) { return store_.ready2unack(pipeline, places, lease); });
   const auto expected = model_.ready2unack(places, taken.lease_us);
   Ids ids;
