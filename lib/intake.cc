@@ -1,7 +1,6 @@
 #include "intake.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace delayqueue {
@@ -10,10 +9,6 @@ namespace {
 constexpr std::size_t kRetryShare = 8;     // of so many places taken, one is for retry
 constexpr milliseconds kPrefetchSpan{10};  // as much is prefetched as was handled in so long
 constexpr double kBodyBytes = 256 * 1024;  // to ask for in one MGET, by the sizes seen lately
-
-// Looking behind suspects costs Redis about 1 us for each: at most so many of them, then a pause.
-constexpr std::size_t kMostPassed = 1000;
-constexpr milliseconds kPassingPause{100};
 
 std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
@@ -34,24 +29,15 @@ std::size_t Intake::room(const Load& load) const {
 
 bool Intake::retry_is_due() const { return since_retry_ + 1 >= kRetryShare && retry_waits(); }
 
-bool Intake::may_take_suspect() const {
-  const auto harmless = [&](const DeliveryPtr& delivery) { return delivery->runs_longer_than(lease_); };
-  return std::all_of(suspects_.begin(), suspects_.end(), harmless);
-}
-
 store::Places Intake::places(const Load& load) const {
   store::Places places;
-  places.hands = only_suspects() ? 0 : free_hands(load);
+  places.hands = suspects_.fill_retry() ? 0 : free_hands(load);
   places.total = std::min(std::max(room(load), places.hands), store::kBatch);
   places.share = std::min((since_retry_ + places.total) / kRetryShare, places.hands);
   // While retry waits, new ones are taken only as its share allows, however many there is room for.
   const std::size_t most_new = minus((kRetryShare - 1) * (places.share + 1), since_retry_);
   if (retry_waits()) places.total = std::min(places.total, most_new + places.share);
-  places.suspects = may_take_suspect() ? 1 : 0;
-  if (passing_ && places.hands > 0) {
-    places.total = std::min(places.total, store::kBatch / 4);
-    places.pass = std::min(store::kBatch - places.total, minus(retry_left_, passed_));
-  }
+  suspects_.plan(places);
   return places;
 }
 
@@ -72,8 +58,7 @@ std::optional<Intake::TakenNow> Intake::read_taken() {
     now.deliveries.push_back(std::make_shared<Delivery>(id, attempt, taken.lease_us, asked_at_ + lease_));
   }
   fetching_.insert(fetching_.end(), now.deliveries.begin(), now.deliveries.end());
-  note_suspects(taken, now.deliveries);
-  if (asked_.hands > 0) pass_over(taken);
+  if (asked_.hands > 0) suspects_.read(asked_, taken, now.deliveries);
   count_share(taken);
   return now;
 }
@@ -82,35 +67,6 @@ void Intake::count_share(const store::Taken& taken) {
   since_retry_ += taken.popped - taken.from_retry;
   since_retry_ = minus(since_retry_, (kRetryShare - 1) * taken.from_retry);
   if (!retry_waits()) since_retry_ = std::min(since_retry_, kRetryShare - 1);
-}
-
-void Intake::note_suspects(const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries) {
-  if (taken.suspects.empty()) return;
-  const auto& ids = taken.suspects;
-  std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(suspects_), [&](const DeliveryPtr& delivery) {
-    return std::find(ids.begin(), ids.end(), delivery->message.id) != ids.end();
-  });
-}
-
-void Intake::forget_suspects(const std::vector<DeliveryPtr>& done) {
-  const auto is_done = [&](const DeliveryPtr& one) { return std::find(done.begin(), done.end(), one) != done.end(); };
-  suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(), is_done), suspects_.end());
-}
-
-// Suspects that wait for their turn must not hold up the others in retry: a take that met one begins a look behind
-// them, over as many takes as that needs. When all in retry were seen, there is nothing to look for until a suspect
-// may be taken, or others may have come.
-void Intake::pass_over(const store::Taken& taken) {
-  grew_ = false;
-  if (!passing_) {
-    passing_ = taken.met > 0 && Clock::now() >= look_again_;
-    passed_ = 0;
-    return;
-  }
-  passed_ += std::min(taken.met, asked_.pass);
-  if (taken.met > 0 && passed_ < std::min(retry_left_, kMostPassed)) return;
-  passing_ = false;
-  if (taken.met > 0) look_again_ = Clock::now() + kPassingPause;
 }
 
 void Intake::fetch(redis::Pipeline& pipeline, const store::Store& store) {
@@ -141,7 +97,7 @@ Intake::Fetched Intake::read_fetched() {
     (delivery->message.attempt > 1 ? fetched.urgent : fetched.line).push_back(std::move(delivery));
   }
   fetching_.erase(fetching_.begin(), fetching_.begin() + count);
-  forget_suspects(fetched.expired);
+  suspects_.forget(fetched.expired);
   return fetched;
 }
 
@@ -153,7 +109,7 @@ void Intake::forget_answers() {
 
 // Quick handlers never wait for the network; slow ones leave the messages to other consumers.
 void Intake::handled(const std::vector<DeliveryPtr>& done) {
-  forget_suspects(done);
+  suspects_.forget(done);
   handled_lately_ += done.size();
   const Clock::time_point now = Clock::now();
   const std::chrono::duration<double> span = now - counting_since_;

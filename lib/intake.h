@@ -3,6 +3,7 @@
 
 #include "delivery.h"
 #include "store/store.h"
+#include "suspects.h"
 
 #include <chrono>
 #include <cstddef>
@@ -28,11 +29,8 @@ class Intake {
     std::vector<DeliveryPtr> line, urgent, expired;
   };
 
-  // A message in retry whose last delivery ended with its lease is a suspect: it may have killed its process, and the
-  // next one would lose all it has in hand again. So one suspect at a time is taken; once it has run for a lease it
-  // kills nobody at once, and the next one follows. Others in retry do not wait behind suspects.
   Intake(std::size_t hands, std::size_t prefetch, milliseconds lease)
-      : hands_(hands), most_prefetched_(prefetch), lease_(lease) {}
+      : hands_(hands), most_prefetched_(prefetch), lease_(lease), suspects_(lease) {}
 
   // How many more messages may be held.
   std::size_t room(const Load& load) const;
@@ -42,17 +40,16 @@ class Intake {
   bool may_find(const Load& load) const { return more_ready_ || (retry_waits() && free_hands(load) > 0); }
   // Whether to look again at once: the last take got all it asked for, or met suspects, and another may find more.
   bool should_go_on(const Load& load) const {
-    return (more_ready_ && places(load).total > 0) || (passing_ && free_hands(load) > 0);
+    return (more_ready_ && places(load).total > 0) || (suspects_.go_on() && free_hands(load) > 0);
   }
   bool more_ready() const { return more_ready_; }
 
   // There may be something to take, but now is not the time.
   void look_later() { more_ready_ = true; }
 
-  // Messages came into retry: they may be behind suspects.
-  void retry_grew() { grew_ = true; }
-  // When to look for them.
-  Clock::time_point look_due() const { return grew_ && only_suspects() ? look_again_ : Clock::time_point::max(); }
+  // Messages came into retry. They may be behind suspects: then look_due() is when to look for them.
+  void retry_grew() { suspects_.retry_grew(); }
+  Clock::time_point look_due() const { return suspects_.look_due(); }
 
   // Whether one hand must be kept back for retry. Under load every hand that gets free goes on with the line; without
   // this retry would never have its share.
@@ -81,28 +78,18 @@ class Intake {
 
  private:
   std::size_t free_hands(const Load& load) const;
-  bool may_take_suspect() const;
-  bool only_suspects() const { return !may_take_suspect() && Clock::now() < look_again_; }
-  bool retry_waits() const { return retry_left_ > 0 && !only_suspects(); }
+  bool retry_waits() const { return retry_left_ > 0 && !suspects_.fill_retry(); }
   store::Places places(const Load& load) const;
   void count_share(const store::Taken& taken);
-  void note_suspects(const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries);
-  void pass_over(const store::Taken& taken);
-  void forget_suspects(const std::vector<DeliveryPtr>& done);
 
   const std::size_t hands_;
   const std::size_t most_prefetched_;
   const milliseconds lease_;
+  Suspects suspects_;
 
   bool more_ready_ = false;
   std::size_t retry_left_ = 0;
   std::size_t since_retry_ = 0;  // places taken since retry had its share
-
-  std::vector<DeliveryPtr> suspects_;  // in hand
-  bool passing_ = false;               // looking behind suspects, take by take
-  std::size_t passed_ = 0;             // since that began
-  Clock::time_point look_again_;       // until then all in retry are held to be suspects
-  bool grew_ = false;                  // retry, since it was last looked at
 
   std::size_t prefetch_ = 0;
   std::size_t handled_lately_ = 0;

@@ -5,11 +5,13 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/ledger.h"
@@ -21,9 +23,12 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using test::eventually;
+using test::Gate;
 using test::kPatience;
+using test::Ledger;
 using test::Process;
 using test::Queue;
+using test::quick;
 using test::words;
 using test::worker;
 
@@ -125,6 +130,196 @@ TEST_CASE("poison: it ends in dead after its retries, and costs no neighbour mor
   CHECK(queue.inspector.counts().dead == 1);
   CHECK(crew.handled_at().size() == innocents);
   CHECK(most_deliveries(crew) <= 2);
+}
+
+TEST_CASE("poison: two workers, and a message behind many that were taken with it: dead within its leases") {
+  Queue queue;
+  queue.producer.send_batch(words(300, "quick"));  // teaches them to hold many
+  queue.producer.send_batch(words(20, "brief"));
+  const std::string poison = queue.send("die");
+  queue.producer.send_batch(words(300, "quick"));
+  Crew crew(queue, 2, "2000");
+  const auto began = Clock::now();
+  CHECK(survives(crew, queue, 1, 620, [] {}));
+  CHECK(Clock::now() - began < 4 * (2s + 5s));
+  crew.stop();
+  check_dead(queue, poison);
+  CHECK(crew.deaths() == 4);
+  CHECK(queue.inspector.counts().dead == 1);
+  CHECK(crew.handled_at().size() == 620);
+  CHECK(most_deliveries(crew) <= 2);
+}
+
+TEST_CASE("poison: two of them cost no neighbour more than a retry each") {
+  Queue queue;
+  queue.producer.send_batch(words(5, "brief"));
+  const std::string one = queue.send("die");
+  queue.producer.send_batch(words(20, "brief"));
+  const std::string two = queue.send("die");
+  queue.producer.send_batch(words(15, "brief"));
+  Crew crew(queue, 1, "30000");
+  CHECK(survives(crew, queue, 2, 40, [&] { test::rewind(queue.base, 1h); }));
+  crew.stop();
+  for (const std::string& poison : {one, two}) check_dead(queue, poison);
+  CHECK(crew.deaths() == 8);
+  CHECK(queue.inspector.counts().dead == 2);
+  CHECK(crew.handled_at().size() == 40);
+  CHECK(most_deliveries(crew) <= 3);
+}
+
+// Messages in retry whose last delivery ended with its lease; `nacked`: with a nack.
+void fill_retry(Queue& queue, const std::vector<std::string>& payloads, bool nacked = false) {
+  test::redis().cmd({"SET", queue.base + ":paused", ""});
+  for (const Sent& sent : queue.producer.send_batch(payloads)) {
+    test::redis().cmd({"LREM", queue.base + ":ready", "0", sent.id});
+    test::redis().cmd(
+        {"HSET", queue.base + ":attempts", sent.id, nacked ? "1 1700000000123000" : "1 1700000000123457"});
+    test::redis().cmd({"LPUSH", queue.base + ":retry", sent.id});
+  }
+  test::redis().cmd({"DEL", queue.base + ":paused"});
+}
+
+// How many of them run at the same time, and ran at most.
+class Together {
+ public:
+  explicit Together(std::string payload) : payload_(std::move(payload)) {}
+
+  Handler handler(Handler rest) {
+    return [this, rest](const Message& message) {
+      if (message.payload != payload_) return rest(message);
+      const int now = ++running_;
+      for (int seen = most_; seen < now && !most_.compare_exchange_weak(seen, now);) {
+      }
+      const Verdict verdict = rest(message);
+      --running_;
+      return verdict;
+    };
+  }
+  int running() const { return running_; }
+  int most() const { return most_; }
+
+ private:
+  const std::string payload_;
+  std::atomic<int> running_{0}, most_{0};
+};
+
+TEST_CASE("suspects run one at a time in a consumer; the others in retry run beside them") {
+  Queue queue;
+  fill_retry(queue, words(8, "suspect"));
+  fill_retry(queue, words(8, "nacked"), true);
+  Together suspects("suspect"), nacked("nacked");
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(suspects.handler(nacked.handler([](const Message&) {
+    std::this_thread::sleep_for(50ms);
+    return true;
+  }))),
+                                       quick(8));
+  const auto began = Clock::now();
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  MESSAGE("8 suspects of 50 ms took " << std::chrono::duration_cast<milliseconds>(Clock::now() - began).count()
+                                      << " ms");
+  CHECK(consumer->stop());
+  CHECK(suspects.most() == 1);
+  CHECK(nacked.most() > 1);
+}
+
+TEST_CASE("suspects: what fails on its own is a suspect no more") {
+  Queue queue;
+  fill_retry(queue, words(6, "suspect"));
+  Together suspects("suspect");
+  Gate gate;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(suspects.handler([&](const Message& message) {
+    if (message.attempt == 2) return nack(1h, "not now");
+    gate.pass();
+    return ack();
+  })),
+                                       quick(8));
+  consumer->start();
+  REQUIRE(ledger.settles(6));
+  CHECK(suspects.most() == 1);
+  test::rewind(queue.base, 2h);
+  CHECK(eventually([&] { return suspects.running() == 6; }, kPatience));
+  gate.open();
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("suspects: one that hangs holds up neither new ones, nor others in retry, nor for long the other suspects") {
+  Queue queue;
+  fill_retry(queue, words(1, "hangs"));
+  fill_retry(queue, words(600, "suspect"));
+  fill_retry(queue, words(10, "nacked"), true);
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick(4);
+  options.lease = 3s;
+  options.prefetch = 0;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload == "hangs") gate.pass();
+    return true;
+  }),
+                                       options);
+  const auto began = Clock::now();
+  consumer->start();
+  queue.producer.send_batch(words(300, "new"));
+  CHECK(eventually([&] { return ledger.attempts("new").size() == 300 && ledger.attempts("nacked").size() == 10; },
+                   kPatience));
+  const bool soon = Clock::now() - began < 2s;
+  if (soon) CHECK(ledger.attempts("suspect").empty());
+  CHECK(eventually([&] { return ledger.attempts("suspect").size() == 600; }, kPatience));
+  CHECK(Clock::now() - began >= 3s);
+  CHECK(queue.inspector.counts().unack == 1);
+  gate.open();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+}
+
+TEST_CASE("suspects: a thousand of them that do nothing are soon over, and in order") {
+  Queue queue;
+  std::vector<std::string> payloads = test::numbers(1000);
+  fill_retry(queue, payloads);
+  Ledger ledger;
+  ConsumerOptions options;
+  options.concurrency = 4;
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  const auto began = Clock::now();
+  consumer->start();
+  CHECK(eventually([&] { return ledger.size() == 1000; }, kPatience));
+  const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
+  MESSAGE("1000 suspects took " << took.count() << " ms");
+  CHECK(took < 15s);  // at one a poll_interval it would be 1000 s
+  CHECK(ledger.payloads() == payloads);
+}
+
+TEST_CASE("suspects: that wait for their turn cost Redis next to nothing") {
+  Queue queue;
+  fill_retry(queue, words(1, "hangs"));
+  fill_retry(queue, words(1000, "suspect"));
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options;
+  options.concurrency = 4;
+  options.lease = 60s;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  REQUIRE(eventually([&] { return ledger.running() == 1; }, kPatience));
+  const auto scripts = [] {
+    const std::string line = test::info("commandstats", "cmdstat_evalsha");
+    return std::stol(line.substr(line.find('=') + 1));
+  };
+  std::this_thread::sleep_for(500ms);
+  const long before = scripts();
+  std::this_thread::sleep_for(3s);
+  const long calls = scripts() - before;
+  MESSAGE(calls << " scripts in 3 s");
+  CHECK(calls <= 3 * 20);
+  CHECK(calls >= 3);
+  CHECK(ledger.running() == 1);
+  gate.open();
 }
 
 }  // namespace
