@@ -263,7 +263,10 @@ TEST_CASE("clock: a jump is what neither our clock nor the trips of the answers 
     CHECK(!watch.look(ClockSight{}));
     CHECK(!watch.look(row.before));
     CHECK(!watch.look(row.before));
-    if (row.reconnected) watch.new_connection();
+    if (row.reconnected) {
+      watch.new_connection();
+      CHECK(!watch.look(row.before));  // nothing new yet
+    }
     const auto jump = watch.look(row.after);
     CHECK(jump.has_value() == (row.jump != 0ms));
     if (!jump) continue;
