@@ -1,0 +1,343 @@
+// Inspector::check on whole queues: healthy ones, busy ones, damaged ones.
+#include <delayqueue/inspector.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::Gate;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::quick;
+using test::redis;
+using test::thrown;
+
+CheckOptions at_once(bool repair) {
+  CheckOptions options;
+  options.repair = repair;
+  options.settle = 0ms;
+  options.sample = 1000;
+  return options;
+}
+
+std::string told(const CheckReport& report) {
+  std::string text;
+  for (const Finding& finding : report.findings) {
+    text += std::string(to_string(finding.problem)) + ' ' + finding.id + ' ' + finding.what + '\n';
+  }
+  return text;
+}
+
+SendOptions in(milliseconds delay, std::optional<milliseconds> ttl = {}) {
+  SendOptions options;
+  options.delay = delay;
+  if (ttl) options.ttl = *ttl;
+  return options;
+}
+
+TEST_CASE("check: what makes no sense is refused; a queue that is not there is clean, and is not made") {
+  Queue queue;
+  CheckOptions options;
+  options.settle = -1ms;
+  CHECK(thrown([&] { queue.inspector.check(options); }).find("invalid_argument: settle: -1 ms") != std::string::npos);
+  options = {};
+  options.retries = -1;
+  CHECK(thrown([&] { queue.inspector.check(options); }).find("invalid_argument: retries: -1") != std::string::npos);
+  CHECK(queue.inspector.check(at_once(true)).clean());
+  CHECK(queue.kept().empty());
+}
+
+TEST_CASE(
+    "check: a queue with messages in every state, and ids left behind in its lists, is clean, and stays as it is") {
+  Queue queue;
+  Ledger ledger;
+  Gate gate;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload == "hold") gate.pass();
+    if (message.payload == "back off") return nack(1h);
+    if (message.payload == "die") return reject("no use");
+    return ack();
+  }),
+                                       quick(3));
+  consumer->start();
+  const std::string held = queue.send("hold");
+  const std::string cancelled = queue.send("hold");
+  queue.send("back off");
+  queue.send("die");
+  REQUIRE(ledger.reaches(4));
+  REQUIRE(ledger.settles(2));
+  CHECK(eventually([&] { return queue.inspector.counts().dead == 1; }));
+  CHECK(queue.producer.cancel(cancelled) == State::unack);
+  queue.inspector.pause();
+  queue.send("later", in(1h));
+  queue.send("with a TTL", in(1h, 1h));
+  for (int i = 0; i < 5000; ++i) queue.send(std::to_string(i));
+  queue.producer.cancel(queue.send("gone"));
+  RescheduleOptions later;
+  later.delay = 1h;
+  queue.producer.reschedule(queue.send("moved"), later);
+  const auto before = queue.kept();
+  const CheckReport report = queue.inspector.check(at_once(true));
+  CHECK_MESSAGE(report.clean(), told(report));
+  CHECK(report.findings.empty());
+  CHECK(report.repaired == 0);
+  CHECK(report.looked > 10'000);
+  auto after = queue.kept();
+  for (const char* moving : {"unack"}) after.erase(moving);  // held leases are renewed
+  for (const auto& [key, value] : after) CHECK(before.at(key) == value);
+  gate.open();
+  queue.inspector.resume();
+  CHECK(ledger.settles(5004));
+}
+
+TEST_CASE("check: each kind of damage is found, told, and repaired, and what can be delivered is") {
+  Queue queue;
+  const std::string& base = queue.base;
+  const auto send = [&](const std::string& payload) { return queue.send(payload, in(1h)); };
+  const auto cmd = [](const std::vector<std::string>& words) { REQUIRE(!redis().cmd(words).error()); };
+  std::vector<std::string> ids;
+  for (const char* name : {"stranded", "alone", "no retries", "no body", "two places", "unack", "healthy"}) {
+    ids.push_back(send(name));
+  }
+  const std::string count_alone = "0197f3a4-5b6c-7d8e-9f01-000000000001",
+                    notes = "0197f3a4-5b6c-7d8e-9f01-000000000002", finished = "0197f3a4-5b6c-7d8e-9f01-000000000003",
+                    expired = "0197f3a4-5b6c-7d8e-9f01-000000000004";
+  cmd({"ZREM", base + ":pending", ids[0]});
+  cmd({"ZREM", base + ":pending", ids[1]});
+  cmd({"HDEL", base + ":retry:cnt", ids[1], ids[2]});
+  cmd({"DEL", base + ":msg:" + ids[3]});
+  cmd({"ZADD", base + ":dead", "1700000000", ids[4]});
+  cmd({"ZREM", base + ":pending", ids[5]});
+  cmd({"ZADD", base + ":unack", "1763650000123", ids[5]});
+  cmd({"HSET", base + ":retry:cnt", count_alone, "3", "hello", "3"});
+  cmd({"HSET", base + ":attempts", notes, "2"});
+  cmd({"SADD", base + ":garbage", finished});
+  cmd({"SET", base + ":msg:" + finished, "done"});
+  cmd({"HSET", base + ":retry:cnt", expired, "3"});
+  cmd({"LPUSH", base + ":ready", expired});
+  cmd({"SET", base + ":msg:readme", "somebody's"});
+  const std::set<std::pair<Problem, std::string>> expected = {
+      {Problem::stranded, ids[0]},         {Problem::body_alone, ids[1]},
+      {Problem::no_retries, ids[2]},       {Problem::no_body, ids[3]},
+      {Problem::two_places, ids[4]},       {Problem::no_holder, ids[5]},
+      {Problem::count_alone, count_alone}, {Problem::stranger, "hello"},
+      {Problem::stranger, "readme"},       {Problem::notes, notes},
+      {Problem::garbage, finished},        {Problem::expired, expired}};
+  const auto found = [](const CheckReport& report) {
+    std::set<std::pair<Problem, std::string>> all;
+    for (const Finding& finding : report.findings) all.emplace(finding.problem, finding.id);
+    CHECK(all.size() == report.findings.size());
+    return all;
+  };
+  for (const bool repair : {false, true}) {
+    const auto before = queue.kept();
+    const CheckReport report = queue.inspector.check(at_once(repair));
+    CHECK_MESSAGE((found(report) == expected), told(report));
+    CHECK(!report.clean());
+    CHECK(report.repaired == (repair ? expected.size() - 1 : 0));
+    for (const Finding& finding : report.findings) {
+      CHECK(!finding.what.empty());
+      CHECK(!finding.repair.empty());
+      CHECK(finding.repaired == (repair && finding.id != "readme"));
+    }
+    if (!repair) CHECK((queue.kept() == before));
+  }
+  cmd({"DEL", base + ":msg:readme"});
+  const CheckReport report = queue.inspector.check(at_once(true));
+  CHECK_MESSAGE(report.findings.empty(), told(report));
+
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  CHECK(ledger.settles(3));
+  test::rewind(base, 2h);
+  CHECK(ledger.settles(6));
+  auto payloads = ledger.payloads();
+  std::sort(payloads.begin(), payloads.end());
+  CHECK((payloads == std::vector<std::string>{"alone", "healthy", "no retries", "stranded", "two places", "unack"}));
+  CHECK(eventually([&] { return queue.empty(); }));
+}
+
+TEST_CASE("check: a key of a wrong type is named and left alone; where it is not in the way, the rest is checked") {
+  for (const char* key : {"pending", "ready", "unack", "retry", "retry:cnt", "garbage", "attempts", "reason", "dead",
+                          "stats", "wake", "paused"}) {
+    CAPTURE(std::string(key));
+    Queue queue;
+    const std::string name = queue.base + ":" + key;
+    const std::string lost = "0197f3a4-5b6c-7d8e-9f01-000000000001";
+    const bool text = std::string(key) == "paused";
+    redis().cmd(text ? std::vector<std::string>{"LPUSH", name, "x"} : std::vector<std::string>{"SET", name, "x"});
+    redis().cmd({"SET", queue.base + ":msg:" + lost, "payload"});
+    const CheckReport report = queue.inspector.check(at_once(true));
+    REQUIRE(!report.findings.empty());
+    CHECK(!report.clean());
+    CHECK(report.findings[0].problem == Problem::wrong_type);
+    CHECK(report.findings[0].id == name);
+    CHECK(report.findings[0].what.find(text ? "is a list, expected a string" : "is a string, expected a ") == 0);
+    CHECK(!report.findings[0].repaired);
+    CHECK(!redis().cmd({"EXISTS", name}).error());
+    const bool goes_on = text || std::string(key) == "stats" || std::string(key) == "wake";
+    CHECK(report.repaired == (goes_on ? 1 : 0));
+  }
+}
+
+TEST_CASE("check: thousands stranded at once come back, each once; a sample is told, all are counted") {
+  Queue queue;
+  const auto sent = queue.producer.send_batch(test::numbers(3000));
+  redis().cmd({"LREM", queue.base + ":ready", "0", sent[1234].id});
+  CheckOptions options = at_once(true);
+  CheckReport report = queue.inspector.check(options);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].id == sent[1234].id);
+  CHECK(report.counts[Problem::stranded] == 1);
+  CHECK(redis().cmd({"LLEN", queue.base + ":ready"}) == 3000);
+
+  redis().cmd({"DEL", queue.base + ":ready"});
+  options.sample = 7;
+  report = queue.inspector.check(options);
+  CHECK(report.findings.size() == 7);
+  CHECK(report.counts[Problem::stranded] == 3000);
+  CHECK(report.repaired == 3000);
+  CHECK(redis().cmd({"LLEN", queue.base + ":ready"}) == 3000);
+  CHECK(queue.inspector.check(options).findings.empty());
+}
+
+TEST_CASE("check: a send of the Go library that is half-way at the first look is not touched") {
+  Queue queue;
+  const std::string id = "0197f3a4-5b6c-7d8e-9f01-000000000001";
+  redis().cmd({"SET", queue.base + ":msg:" + id, "of Go"});
+  CheckOptions options = at_once(true);
+  std::thread go;
+  options.settle = 300ms;
+  options.progress = [&](std::uint64_t, std::uint64_t) {
+    if (go.joinable()) return;
+    go = std::thread([&] {
+      test::Redis own;
+      std::this_thread::sleep_for(50ms);
+      own.cmd({"HSET", queue.base + ":retry:cnt", id, "3"});
+      own.cmd({"ZADD", queue.base + ":pending", "4000000000", id});
+    });
+  };
+  const CheckReport report = queue.inspector.check(options);
+  go.join();
+  CHECK(report.findings.empty());
+  CHECK(queue.inspector.counts().ready == 0);
+  CHECK(queue.state(id) == State::pending);
+}
+
+TEST_CASE("check: tells how far it is, and keeps nobody else from the Inspector; what the callback throws ends it") {
+  Queue queue;
+  queue.producer.send_batch(test::numbers(1000));
+  CheckOptions options = at_once(false);
+  std::uint64_t last = 0, calls = 0;
+  bool in_order = true, finished = false;
+  options.progress = [&](std::uint64_t done, std::uint64_t total) {
+    if (queue.inspector.counts().ready != 1000) in_order = false;
+    if (done < last || done > total) in_order = false;
+    last = done;
+    finished = done == total;
+    ++calls;
+  };
+  CHECK(queue.inspector.check(options).clean());
+  CHECK(in_order);
+  CHECK(finished);
+  CHECK(calls > 10);
+  options.progress = [](std::uint64_t, std::uint64_t) { throw std::runtime_error("enough"); };
+  CHECK(thrown([&] { queue.inspector.check(options); }).find("enough") != std::string::npos);
+  CHECK(queue.inspector.counts().ready == 1000);
+}
+
+TEST_CASE("check: a queue's name is taken as it is, and bodies of other queues are none of its own") {
+  const std::string id = "0197f3a4-5b6c-7d8e-9f01-000000000001";
+  const std::string stem = test::fresh_queue();
+  for (const std::string& name : {stem + "*", stem + "[ab]?", stem + "\\x-y^"}) {
+    CAPTURE(name);
+    redis().cmd({"SET", "dp:" + stem + "a:msg:" + id, "another's"});
+    redis().cmd({"SET", "dp:" + stem + "ab:msg:" + id, "another's"});
+    redis().cmd({"SET", "dp:" + name + ":msg:" + id, "its own"});
+    Inspector look(test::server().url(), name);
+    const CheckReport report = look.check(at_once(true));
+    CHECK(report.findings.size() == 1);
+    CHECK(look.counts().ready == 1);
+    CHECK(look.find(id)->payload == "its own");
+  }
+}
+
+// Everything that moves messages, at once; each check at its worst, without a pause before the second look.
+TEST_CASE("check: a queue at work is clean at any time; repairs in a loop take nothing from anybody") {
+  Queue queue;
+  Ledger ledger;
+  std::atomic<std::size_t> dice{0};
+  const auto handler = ledger.watch([&](const Message& message) {
+    if (message.payload == "cancelled") return ack();
+    switch (message.attempt < 3 ? ++dice % 5 : 0) {
+      case 1:
+        return nack(0ms);
+      case 2:
+        return nack(20ms);
+      case 3:
+        return snooze(message.attempt == 1 ? 0ms : 10ms);
+      case 4:
+        std::this_thread::sleep_for(1ms);
+        return nack(5ms, "slow");
+      default:
+        return ack();
+    }
+  });
+  std::vector<test::ConsumerPtr> consumers;
+  for (int i = 0; i < 2; ++i) consumers.push_back(queue.consumer(handler, quick(4)));
+  for (const auto& consumer : consumers) consumer->start();
+  std::atomic<bool> stop{false};
+  std::set<std::string> sent;
+  std::thread producer([&] {
+    while (!stop) {
+      std::vector<std::string> payloads(20, "kept");
+      for (const Sent& one : queue.producer.send_batch(payloads, in(milliseconds(sent.size() % 3 * 10)))) {
+        sent.insert(one.id);
+      }
+      RescheduleOptions later;
+      later.delay = 5ms;
+      queue.producer.reschedule(*sent.rbegin(), later);
+      queue.producer.reschedule(*sent.begin(), later);
+      queue.producer.cancel(queue.send("cancelled"));
+      queue.producer.cancel(queue.send("cancelled", in(10ms)));
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  std::string findings;
+  int checks = 0;
+  const auto until = std::chrono::steady_clock::now() + 4s;
+  while (checks < 30 || std::chrono::steady_clock::now() < until) {
+    CheckOptions options = at_once(true);
+    if (checks++ % 3 == 2) options.settle = 20ms;
+    const CheckReport report = queue.inspector.check(options);
+    if (!report.clean()) findings += told(report);
+  }
+  stop = true;
+  producer.join();
+  CHECK_MESSAGE(findings.empty(), findings);
+  MESSAGE(checks << " checks while " << sent.size() << " messages were sent and handled");
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  for (const auto& entry : ledger.entries()) sent.erase(entry.message.id);
+  CHECK(sent.empty());
+  CHECK(ledger.overlaps() == 0);
+  const CheckReport report = queue.inspector.check(at_once(false));
+  CHECK_MESSAGE(report.findings.empty(), told(report));
+}
+
+}  // namespace
+}  // namespace delayqueue
