@@ -8,6 +8,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <charconv>
 #include <new>
 
@@ -47,7 +48,7 @@ int version_number(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto first = std::from_chars(text.data(), end, major);
   if (first.ec == std::errc() && first.ptr != end) std::from_chars(first.ptr + 1, end, minor);
-  return major * 100 + minor;
+  return std::clamp(major, 0, 1000) * 100 + std::clamp(minor, 0, 99);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ TEST_CASE("too old: a server that does not know HELLO, or is older than 6.2, is 
     CHECK_MESSAGE(has(text, "too old"), text);
     CHECK_MESSAGE(has(text, "6.2 or later is needed"), text);
   }
-  for (const std::string version : {"6.0.9", "6.1.240", "5.0.14", "2.8", "unstable", ""}) {
+  for (const std::string version : {"6.0.9", "6.1.240", "5.0.14", "2.8", "-2147483648.9", "unstable", ""}) {
     const Listener server([&](int fd) { answer(fd, hello(version)); });
     const std::string text = log_in(server);
     CHECK_MESSAGE(starts(text, "ReplyError: "), text);
@@ -133,7 +133,8 @@ TEST_CASE("too old: a server that does not know HELLO, or is older than 6.2, is 
 }
 
 TEST_CASE("too old: 6.2 and whatever came after are not") {
-  for (const std::string version : {"6.2.0", "6.2.14", "6.10.1", "7.0.15", "8.0", "10.1.2", "255.255.255"}) {
+  for (const std::string version :
+       {"6.2.0", "6.2.14", "6.10.1", "7.0.15", "8.0", "10.1.2", "255.255.255", "2147483647.1"}) {
     const Listener server([&](int fd) { answer(fd, hello(version)); });
     CHECK(log_in(server) == "ok");
   }
