@@ -17,18 +17,20 @@ case "${1-}" in '' | -*) ;; *) folder=$1; shift ;; esac
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 servers=(redis-server valkey-server)
+sources=/etc/apt/sources.list.d/debian.sources
+[ -e $sources ] || sources=/etc/apt/sources.list
 
 # apt with lists of its own, of Debian 13, that knows nothing as installed.
 apt() {
   local command=$1; shift
-  "$command" -qq -o Dir::Etc::sourcelist="$folder/apt/debian13.sources" -o Dir::Etc::sourceparts=- \
+  "$command" -qq -o Dir::Etc::sourcelist="$folder/apt/debian13.${sources##*.}" -o Dir::Etc::sourceparts=- \
     -o Dir::State="$folder/apt" -o Dir::State::status=/dev/null -o Dir::Cache="$folder/apt" \
     -o APT::Sandbox::User=root "$@"
 }
 
 unpack() {
   mkdir -p "$folder"/apt/{lists/partial,archives/partial} "$folder"/root "$folder"/bin
-  sed '/^#/d; s/bookworm/trixie/g' /etc/apt/sources.list.d/debian.sources >"$folder/apt/debian13.sources"
+  sed '/^#/d; s/bookworm/trixie/g' $sources >"$folder/apt/debian13.${sources##*.}"
   apt apt-get update
   # All that they depend on, but for what is no library.
   local packages
@@ -60,12 +62,19 @@ for server in "${servers[@]}"; do
 done
 [ $test = yes ] || exit 0
 
-table='' failed=0
+[ -x build/release/bin/delayqueue_test ] || {
+  echo "build/release has no tests: run scripts/test.sh first" >&2
+  exit 1
+}
+line='%-14s | %-8s | %6s | %7s | %6s\n'
+table=$(printf "$line" server version passed skipped failed)
+failed=0
 for server in "$(command -v redis-server)" "${servers[@]/#/$folder/bin/}"; do
   log=$folder/$(basename "$server")-$(version "$server").log
   DELAYQUEUE_REDIS_SERVER=$server ctest --preset release "$@" 2>&1 | tee "$log" || failed=1
-  table+=$(printf '%-14s | %-8s | %5s | %6s' "$(basename "$server")" "$(version "$server")" \
-    "$(grep -oE 'out of [0-9]+' "$log" | grep -oE '[0-9]+')" "$(grep -oE '[0-9]+ tests? failed' "$log" | grep -oE '^[0-9]+')")$'\n'
+  count() { grep -cE "^ *[0-9]+/[0-9]+ Test .*$1 +[0-9.]+ sec" "$log" || true; }
+  table+=$'\n'$(printf "$line" "$(basename "$server")" "$(version "$server")" \
+    "$(count Passed)" "$(count Skipped)" "$(count '(Failed|Timeout|Exception.*|Not Run)')")
 done
-printf '\n%-14s | %-8s | %5s | %6s\n%s' server version tests failed "$table"
+printf '\n%s\n' "$table"
 exit $failed
