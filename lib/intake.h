@@ -40,7 +40,8 @@ class Intake {
   bool may_find(const Load& load) const { return more_ready_ || (retry_waits() && free_hands(load) > 0); }
   // Whether to look again at once: the last take got all it asked for, or met suspects, and another may find more.
   bool should_go_on(const Load& load) const {
-    return (more_ready_ && places(load).total > 0) || (suspects_.go_on() && free_hands(load) > 0);
+    if (more_ready_ && places(load).total > 0) return true;
+    return suspects_.go_on() && retry_waits() && free_hands(load) > 0;
   }
   bool more_ready() const { return more_ready_; }
 

@@ -38,7 +38,7 @@ local function answer()
     table.concat(again, ' '), #old, waiting - #old, table.concat(suspected, ' '), met}
 end
 if redis.call('EXISTS', paused) == 1 then return answer() end
-local due, kept = redis.call('LLEN', ready), math.min(share, hands, places, waiting)
+local due, kept = redis.call('LLEN', ready), math.min(share, places)
 local most_old = math.min(hands, places - math.min(places - kept, due), waiting)
 
 -- Lists are read now and cut off at the end: if a write in between fails, they still have the ids.
@@ -57,7 +57,7 @@ local function look(most)
   end
 end
 if most_old > 0 then look(most_old) end
-if #old < most_old and met <= pass and looked < waiting then look(most_old - #old + pass - met + 1) end
+if #old < most_old and met <= pass and looked < waiting then look(most_old - #old + pass - met) end
 local new, redelivery = math.min(places - #old, due), {}
 local fresh = new > 0 and redis.call('LRANGE', ready, -new, -1) or {}
 for i, id in ipairs(fresh) do ids[new + 1 - i] = id end
