@@ -96,13 +96,14 @@ Node& Sentinels::master() {
   return by_port(port);
 }
 
-// Asks again when nothing comes of it: a Sentinel gives up when the others do not hear of its wish in time.
+// A Sentinel that consents may still give up; one that is busy with the last failover refuses.
 Node& Sentinels::failover() {
   const Node& old = master();
   wait_until("a failover from " + old.address(), [&] {
+    if (&master() != &old) return true;
     const auto running = std::find_if(sentinels_.begin(), sentinels_.end(), [](auto& one) { return one->running(); });
-    if (running != sentinels_.end() && &master() == &old) (*running)->cmd({"SENTINEL", "FAILOVER", "dqm"});
-    return eventually([&] { return &master() != &old; }, 3s);
+    const bool consents = running != sentinels_.end() && (*running)->cmd({"SENTINEL", "FAILOVER", "dqm"}) == "OK";
+    return consents && eventually([&] { return &master() != &old; }, 3s);
   });
   return wait_for_master(old);
 }
