@@ -182,8 +182,10 @@ void TlsLink::fill(Deadline deadline) {
     must(BIO_write(in_, buffer_.data(), static_cast<int>(size)) == static_cast<int>(size), "buffer what came");
   } catch (const ConnectionError& e) {
     if (SSL_is_init_finished(session_.get())) throw;
-    throw ConnectionError(std::string(e.what()) +
-                          " (during the TLS handshake; if this port is without TLS, use a redis:// URL)");
+    const std::string what = e.what();
+    const bool hung_up = what.find("closed the connection") != std::string::npos;
+    throw ConnectionError(what + " (during the TLS handshake; if this port is without TLS, use a redis:// URL" +
+                          (hung_up ? "; a server that has reached its maxclients hangs up so, too)" : ")"));
   }
 }
 

@@ -1,0 +1,384 @@
+// The smallest ACL rule that works: the lines of the README, as they stand there.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "redis/connection.h"
+#include "store/record.h"
+#include "support/answers.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::has;
+using test::kPatience;
+using test::Lines;
+using test::Redis;
+using test::thrown;
+
+using Words = std::vector<std::string>;
+
+std::string read(const std::string& path) {
+  std::ifstream file(std::string(DELAYQUEUE_SOURCE_DIR) + "/" + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The commands of the section, one a line of the file; the first block are the rules, the second what is optional.
+std::vector<std::vector<Words>> readme_rules() {
+  std::string text = read("README.md");
+  text = text.substr(text.find("\n## The smallest ACL rule\n") + 4);
+  text = text.substr(0, text.find("\n## "));
+  text = std::regex_replace(text, std::regex(R"(\\\n)"), "");
+  std::vector<std::vector<Words>> blocks;
+  std::istringstream lines(text);
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "```") {
+      inside = !inside;
+      if (inside) blocks.emplace_back();
+    } else if (inside) {
+      std::istringstream words(std::regex_replace(line, std::regex("PASSWORD"), "secret"));
+      blocks.back().emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+    }
+  }
+  return blocks;
+}
+
+const Words& rule_of(const std::string& role) {
+  static const auto blocks = readme_rules();
+  for (const Words& words : blocks.at(0)) {
+    if (words.at(2) == "orders-" + role) return words;
+  }
+  throw std::logic_error("the README has no rule for " + role);
+}
+
+std::set<std::string> commands_of(const Words& rule) {
+  std::set<std::string> found;
+  for (const std::string& word : rule) {
+    if (word.front() == '+') found.insert(word.substr(1));
+  }
+  return found;
+}
+
+// A server with a user for each rule of the README, and one for all of them.
+struct Guarded {
+  Guarded() {
+    for (const std::string role : {"producer", "consumer", "inspector"}) {
+      Words words = rule_of(role);
+      REQUIRE(admin.cmd(words) == "OK");
+      words[2] = "orders-all";
+      REQUIRE(admin.cmd(words) == "OK");
+    }
+  }
+
+  void allow_options() {
+    const auto blocks = readme_rules();
+    for (const Words& words : blocks.at(1)) REQUIRE(admin.cmd(words) == "OK");
+  }
+
+  std::string url(const std::string& role) const { return "unix://orders-" + role + ":secret@" + server.socket(); }
+
+  // Commands and keys that were refused since the log was reset.
+  std::set<std::string> refused() {
+    std::set<std::string> found;
+    for (const test::Reply& entry : admin.cmd({"ACL", "LOG", "128"}).array) {
+      const auto fields = entry.strings();
+      for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
+        if (fields[i] == "object") found.insert(fields[i + 1]);
+      }
+    }
+    return found;
+  }
+
+  PrivateServer server;
+  Redis admin{server.socket()};
+};
+
+const std::string kBase = "dp:orders";
+
+// What only some features need, and all else works without.
+bool is_optional(const std::string& object) { return object == "dp:queues" || object.rfind("{dp:orders}:", 0) == 0; }
+
+// ---- What each does with a queue: everything that its scripts can be asked for ----
+
+struct Seeds {
+  explicit Seeds(Guarded& guarded) : admin(guarded.admin), producer(guarded.server.url(), "orders") {}
+
+  std::string send(const std::string& payload, milliseconds delay = 0ms, int retries = 3) {
+    SendOptions options;
+    options.delay = delay;
+    options.retries = retries;
+    options.ttl = 1h;
+    return producer.send(payload, options).id;
+  }
+  // Taken from ready, with its lease or backoff ended so long ago (or still to end).
+  std::string unack(const std::string& payload, double ends_in, int retries = 3) {
+    const std::string id = send(payload, 0ms, retries);
+    admin.cmd({"LREM", kBase + ":ready", "0", id});
+    const double now = static_cast<double>(test::redis_time_us(admin)) / 1e6;
+    admin.cmd({"ZADD", kBase + ":unack", std::to_string(now + ends_in), id});
+    return id;
+  }
+  std::string dead(const std::string& payload) {
+    const std::string id = send(payload);
+    admin.cmd({"LREM", kBase + ":ready", "0", id});
+    admin.cmd({"HDEL", kBase + ":retry:cnt", id});
+    admin.cmd({"ZADD", kBase + ":dead", "1000", id});
+    return id;
+  }
+  std::string retry(const std::string& payload) {
+    const std::string id = send(payload);
+    admin.cmd({"LREM", kBase + ":ready", "0", id});
+    admin.cmd({"LPUSH", kBase + ":retry", id});
+    admin.cmd({"HSET", kBase + ":attempts", id, "1 1000"});
+    return id;
+  }
+
+  Redis& admin;
+  Producer producer;
+};
+
+void must(bool worked) {
+  if (!worked) throw std::runtime_error("it did not work");
+}
+
+void produce(Guarded& guarded, const std::string& user, const QueueOptions& queue = {}) {
+  Seeds seeds(guarded);
+  ProducerOptions options;
+  options.queue = queue;
+  Producer producer(guarded.url(user), "orders", options);
+  SendOptions later;
+  later.delay = 1h;
+  later.ttl = 1h;
+  const std::string id = producer.send("x", later).id;
+  RescheduleOptions when;
+  when.delay = 2h;
+  must(producer.reschedule(id, when) == Moved::moved);
+  when.delay = 0ms;
+  must(producer.reschedule(id, when) == Moved::moved);
+  later.id = id;
+  must(!producer.send("x", later).created);
+  must(producer.cancel(id) == State::ready);
+  later.id = store::new_ids(1).front();
+  must(producer.send("x", later).created);
+  must(producer.send_batch({"a", "b"}).size() == 2);
+  must(producer.reschedule(seeds.retry("y"), when) == Moved::moved);
+  must(producer.cancel(seeds.dead("z")) == State::dead);
+}
+
+// Ends early when it is clear that something is refused.
+void consume(Guarded& guarded, const std::string& user) {
+  Seeds seeds(guarded);
+  guarded.admin.cmd({"CONFIG", "RESETSTAT"});
+  for (const char* payload : {"ack", "nack", "reject", "snooze", "again", "slow", "late"}) seeds.send(payload);
+  seeds.send("reject", 0ms, 0);
+  seeds.send("ack", 30ms);
+  seeds.unack("ack", -10.0000005);
+  seeds.unack("ack", -10.0000005, 0);
+  for (int i = 0; i < 3; ++i) seeds.dead("trimmed");
+  const std::string orphan = store::new_ids(1).front();
+  guarded.admin.cmd({"HSET", kBase + ":attempts", orphan, "2 1000"});
+  guarded.admin.cmd({"SADD", kBase + ":garbage", orphan});
+  ConsumerOptions options = test::quick(4);
+  options.lease = 600ms;
+  options.dead_limit = 2;
+  Redis aside(guarded.server.socket());
+  std::mutex mutex;
+  std::atomic<bool> snoozed{false}, again{false};
+  Consumer consumer(
+      guarded.url(user), "orders",
+      [&](const Message& message) {
+        if (message.payload == "nack" && message.attempt == 1) return nack(0ms, "why");
+        if (message.payload == "reject") return reject("why");
+        if (message.payload == "snooze" && !snoozed.exchange(true)) return snooze(20ms);
+        if (message.payload == "again" && !again.exchange(true)) return snooze(0ms);
+        if (message.payload == "slow") std::this_thread::sleep_for(500ms);
+        if (message.payload == "late") {
+          const std::lock_guard lock(mutex);
+          aside.cmd({"ZREM", kBase + ":unack", message.id});
+        }
+        return ack();
+      },
+      options);
+  consumer.start();
+  Inspector look(guarded.server.url(), "orders");
+  const auto done = [&] {
+    const Counts counts = look.counts();
+    const ConsumerStats stats = consumer.stats();
+    return counts.totals.acked >= 7 && counts.dead == 2 && counts.garbage == 0 && counts.unack == 0 &&
+           counts.pending == 0 && stats.delivered >= 10 &&
+           guarded.admin.cmd({"HEXISTS", kBase + ":attempts", orphan}) == 0 &&
+           !test::info("commandstats", "cmdstat_bzpopmin", guarded.admin).empty();
+  };
+  const auto refused = [&] {
+    const auto objects = guarded.refused();
+    return consumer.stats().errors > 0 || !std::all_of(objects.begin(), objects.end(), is_optional);
+  };
+  must(eventually([&] { return done() || refused(); }, 20s));
+  must(consumer.stop(kPatience) || refused());
+}
+
+void inspect(Guarded& guarded, const std::string& user) {
+  Seeds seeds(guarded);
+  Inspector look(guarded.url(user), "orders");
+  const std::string pending = seeds.send("x", 1h);
+  const std::string ready = seeds.send("x");
+  const std::string retry = seeds.retry("x");
+  const std::string held = seeds.unack("x", 1000.0000005);
+  const std::string cancelled = seeds.unack("x", 1000.0000005);
+  guarded.admin.cmd({"HDEL", kBase + ":retry:cnt", cancelled});
+  const std::string dead = seeds.dead("x");
+  const std::string bare = seeds.dead("x");
+  guarded.admin.cmd({"DEL", kBase + ":msg:" + bare});
+  must(look.counts().dead == 2);
+  for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
+    must(!look.list(state).messages.empty());
+  }
+  must(look.find(dead)->payload == "x");
+  must(look.find(ready)->state == State::ready);
+  must(look.redrive(dead) == Redriven::redriven);
+  must(look.redrive(bare) == Redriven::no_body);
+  must(look.release(pending) == Released::released);
+  must(look.release(held, true) == Released::released);
+  must(look.release(cancelled, true) == Released::released);
+  look.pause(1h, "why");
+  look.resume();
+  seeds.send("x", 1h);
+  seeds.dead("x");
+  for (const State state : {State::pending, State::ready, State::retry, State::dead}) must(look.purge(state) >= 1);
+}
+
+const std::map<std::string, std::function<void(Guarded&, const std::string&)>> kRoles = {
+    {"producer", [](Guarded& guarded, const std::string& user) { produce(guarded, user); }},
+    {"consumer", consume},
+    {"inspector", inspect}};
+
+TEST_CASE("ACL: with the rules of the README everything works, for each role and for one who has all") {
+  for (const auto& [role, work] : kRoles) {
+    for (const std::string& user : {role, std::string("all")}) {
+      CAPTURE(role);
+      CAPTURE(user);
+      Guarded guarded;
+      CHECK(thrown([&, &work = work, &user = user] { work(guarded, user); }) == "nothing");
+      for (const std::string& object : guarded.refused()) {
+        CHECK_MESSAGE((is_optional(object) || (role == "producer" && object == "sadd")), object);
+      }
+    }
+  }
+}
+
+TEST_CASE("ACL: without any one command of a rule something is refused") {
+  for (const auto& [role, work] : kRoles) {
+    Guarded guarded;
+    guarded.allow_options();
+    for (const std::string& command : commands_of(rule_of(role))) {
+      CAPTURE(role);
+      CAPTURE(command);
+      guarded.admin.cmd({"FLUSHALL"});
+      guarded.admin.cmd({"SCRIPT", "FLUSH"});  // so that EVAL is asked for, too
+      guarded.admin.cmd({"ACL", "LOG", "RESET"});
+      REQUIRE(guarded.admin.cmd({"ACL", "SETUSER", "orders-" + role, "-" + command}) == "OK");
+      thrown([&, &work = work, &role = role] { work(guarded, role); });
+      CHECK(guarded.refused().count(command) == 1);
+      REQUIRE(guarded.admin.cmd({"ACL", "SETUSER", "orders-" + role, "+" + command}) == "OK");
+    }
+  }
+}
+
+TEST_CASE("ACL: keys and channels outside the queue are out of reach") {
+  Guarded guarded;
+  guarded.allow_options();
+  const std::string advice = "see \"The smallest ACL rule\" in the README";
+  for (const std::string role : {"producer", "consumer", "inspector", "all"}) {
+    CAPTURE(role);
+    const std::string url = guarded.url(role);
+    for (const char* queue : {"other", "order", "orders2"}) {
+      std::vector<std::string> errors = {
+          thrown([&] { Producer(url, queue).send("x"); }), thrown([&] { Inspector(url, queue).counts(); }),
+          thrown([&] { Consumer(url, queue, [](const Message&) { return true; }).start(); })};
+      for (const std::string& error : errors) {
+        CHECK_MESSAGE(has(error, "ReplyError: "), error);
+        CHECK_MESSAGE((has(error, "NOPERM") || has(error, "The user executing the script can't")), error);
+        CHECK_MESSAGE(has(error, advice), error);
+      }
+    }
+    redis::Address address;
+    address.path = guarded.server.socket();
+    redis::Connection link(address, {"orders-" + role, "secret", "test", 0}, {});
+    const auto ask = [&](std::initializer_list<std::string_view> words) {
+      std::string bytes;
+      redis::append_command(bytes, words);
+      link.write(bytes);
+      const redis::ReplyPtr answer = link.read();
+      const redis::Reply reply(answer.get());
+      return reply.is_error() ? std::string(reply.text()) : "no error";
+    };
+    CHECK(has(ask({"GET", "secret"}), "NOPERM"));
+    CHECK(has(ask({"SET", "secret", "x"}), "NOPERM"));
+    CHECK(has(ask({"EXISTS", "secret"}), "NOPERM"));
+    CHECK(has(ask({"EVAL", "return redis.call('EXISTS', KEYS[1])", "1", "secret"}), "NOPERM"));
+    CHECK(has(ask({"EVAL", "return redis.call('EXISTS', ARGV[1])", "0", "secret"}), "can't access"));
+    CHECK(has(ask({"PUBLISH", "other", "x"}), "NOPERM"));
+    CHECK(has(ask({"SUBSCRIBE", "other"}), "NOPERM"));
+    CHECK(has(ask({"FLUSHALL"}), "NOPERM"));
+    CHECK(has(ask({"KEYS", "*"}), "NOPERM"));
+    CHECK(has(ask({"CONFIG", "GET", "*"}), "NOPERM"));
+  }
+}
+
+TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues work") {
+  Guarded guarded;
+  guarded.allow_options();
+  ProducerOptions producing;
+  producing.report_events = true;
+  producing.queue.remove_from_lists = true;
+  ConsumerOptions consuming;
+  consuming.concurrency = 1;
+  consuming.poll_interval = 1h;  // only a wake-up brings a message in time
+  consuming.report_events = true;
+  Lines lines;
+  producing.logger = consuming.logger = lines.logger();
+  test::Ledger ledger;
+  Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), consuming);
+  Producer producer(guarded.url("producer"), "orders", producing);
+  Inspector look(guarded.url("inspector"), "orders");
+  CHECK(!look.next_event(1ms));
+  consumer.start();
+  REQUIRE(
+      eventually([&] { return !test::info("commandstats", "cmdstat_bzpopmin", guarded.admin).empty(); }, kPatience));
+  producer.send("x");
+  CHECK(ledger.settles(1));
+  std::set<EventKind> seen;
+  while (seen.count(EventKind::acked) == 0) {
+    const auto event = look.next_event(kPatience);
+    REQUIRE(event);
+    seen.insert(event->kind);
+  }
+  CHECK((seen == std::set<EventKind>{EventKind::sent, EventKind::delivered, EventKind::acked}));
+  CHECK(look.queues() == Words{"orders"});
+  CHECK(consumer.stop());
+  guarded.admin.cmd({"ACL", "LOG", "RESET"});
+  CHECK(thrown([&] { produce(guarded, "producer", producing.queue); }) == "nothing");
+  for (const std::string& object : guarded.refused()) CHECK_MESSAGE(object.rfind("{dp:orders}:", 0) == 0, object);
+  CHECK_MESSAGE(lines.count() == 0, lines.find(""));
+}
+
+}  // namespace
+}  // namespace delayqueue

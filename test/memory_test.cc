@@ -1,0 +1,300 @@
+// A Redis whose maxmemory is reached, filled by a stranger: sends are refused whole, all else goes on.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/record.h"
+#include "support/answers.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::Gate;
+using test::has;
+using test::kPatience;
+using test::Ledger;
+using test::Lines;
+using test::numbers;
+using test::thrown;
+using test::World;
+
+constexpr const char* kAdvice = "raise maxmemory or free some";
+
+void limit(World& world, long long room) {
+  const long long used = std::stoll(test::info("memory", "used_memory", world.admin));
+  REQUIRE(world.admin.cmd({"CONFIG", "SET", "maxmemory", std::to_string(used + room)}) == "OK");
+}
+
+// Lets a stranger take what there is, and a little more, so that what buffers take and give back does not matter.
+void fill(World& world) {
+  limit(world, 1'000'000);
+  int taken = 0;
+  while (!world.admin.cmd({"SET", "stranger:" + std::to_string(taken), std::string(50'000, 'x')}).error()) ++taken;
+  REQUIRE(taken > 0);
+  limit(world, -300'000);
+}
+
+void empty(World& world) {
+  REQUIRE(world.admin.cmd({"CONFIG", "SET", "maxmemory", "0"}) == "OK");
+  world.admin.cmd({"EVAL", "for _, k in ipairs(redis.call('KEYS', 'stranger:*')) do redis.call('DEL', k) end", "0"});
+}
+
+std::vector<Draft> drafts(std::size_t count, const std::string& payload) {
+  std::vector<Draft> result(count, Draft{payload, {}});
+  std::vector<std::string> ids = store::new_ids(count);
+  for (std::size_t i = 0; i < count; ++i) result[i].options.id = ids[i];
+  return result;
+}
+
+// Any key that is named after the message, and any member or field that is.
+bool is_anywhere(World& world, const std::string& base, const std::string& id) {
+  for (const auto& [key, value] : test::snapshot(base, world.admin)) {
+    if (has(key, id) || has(value, id)) return true;
+  }
+  return false;
+}
+
+TEST_CASE("out of memory: a send of one leaves nothing behind, and the same id can be sent when there is room") {
+  World world;
+  test::Queue queue(world.url());
+  queue.send("before");
+  for (const auto delay : {0ms, 60'000ms}) {
+    fill(world);
+    const auto before = queue.kept(world.admin);
+    SendOptions options;
+    options.id = store::new_ids(1).front();
+    options.delay = delay;
+    options.ttl = 1h;
+    for (int i = 0; i < 3; ++i) {
+      const std::string error = thrown([&] { queue.producer.send("x", options); });
+      CHECK_MESSAGE(has(error, "ReplyError: "), error);
+      CHECK_MESSAGE(has(error, "OOM"), error);
+      CHECK_MESSAGE(has(error, kAdvice), error);
+    }
+    CHECK(queue.kept(world.admin) == before);
+    CHECK(!is_anywhere(world, queue.base, options.id));
+    CHECK(queue.producer.cancel(options.id) == State::unknown);
+    empty(world);
+    CHECK(queue.producer.send("x", options).created);
+    CHECK(queue.producer.cancel(options.id) == (delay.count() == 0 ? State::ready : State::pending));
+  }
+}
+
+TEST_CASE("out of memory: a batch leaves nothing behind, and the same ids can be sent when there is room") {
+  World world;
+  test::Queue queue(world.url());
+  queue.send("before");
+  fill(world);
+  const auto before = queue.kept(world.admin);
+  const std::vector<Draft> batch = drafts(450, "x");
+  const std::string error = thrown([&] { queue.producer.send_batch(batch); });
+  CHECK_MESSAGE(has(error, "ReplyError: "), error);
+  CHECK_MESSAGE(has(error, kAdvice), error);
+  CHECK(queue.kept(world.admin) == before);
+  empty(world);
+  const std::vector<Sent> sent = queue.producer.send_batch(batch);
+  CHECK(sent.size() == 450);
+  CHECK(std::all_of(sent.begin(), sent.end(), [](const Sent& one) { return one.created; }));
+}
+
+TEST_CASE("out of memory: a batch that fills it is stored by whole steps, and sent again is complete without doubles") {
+  World world;
+  test::Queue queue(world.url());
+  queue.send("before");
+  limit(world, 3'000'000);
+  const std::vector<Draft> batch = drafts(80, std::string(100'000, 'x'));  // steps of two
+  CHECK(has(thrown([&] { queue.producer.send_batch(batch); }), "ReplyError: "));
+  std::size_t whole = 0;
+  for (std::size_t i = 0; i < batch.size(); i += 2) {
+    const bool first = queue.state(batch[i].options.id) == State::ready;
+    for (const std::string& id : {batch[i].options.id, batch[i + 1].options.id}) {
+      CHECK(queue.state(id) == (first ? State::ready : State::unknown));
+      CHECK(world.admin.cmd({"EXISTS", queue.base + ":msg:" + id}) == (first ? 1 : 0));
+      CHECK(world.admin.cmd({"HEXISTS", queue.base + ":retry:cnt", id}) == (first ? 1 : 0));
+    }
+    whole += first ? 2 : 0;
+  }
+  CHECK(whole > 0);
+  CHECK(whole < batch.size());
+  CHECK(queue.inspector.counts().ready == whole + 1);
+  empty(world);
+  const std::vector<Sent> again = queue.producer.send_batch(batch);
+  CHECK(std::count_if(again.begin(), again.end(), [](const Sent& one) { return !one.created; }) ==
+        static_cast<std::ptrdiff_t>(whole));
+  CHECK(queue.inspector.counts().ready == batch.size() + 1);
+  CHECK(queue.inspector.counts().totals.sent == batch.size() + 1);
+}
+
+Verdict act_on(const Message& message) {
+  if (message.payload == "nack once") return message.attempt == 1 ? nack(0ms, "once") : ack();
+  if (message.payload == "nack always") return nack(0ms, "always");
+  if (message.payload == "reject") return reject("no");
+  if (message.payload == "snooze") return message.attempt == 1 ? snooze(1h) : ack();
+  if (message.payload == "throw once" && message.attempt == 1) throw std::runtime_error("once");
+  return ack();
+}
+
+TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and gives up, without an error") {
+  World world;
+  test::Queue queue(world.url());
+  SendOptions options;
+  options.retries = 2;
+  for (const char* payload : {"ack", "nack once", "nack always", "reject", "snooze", "throw once"}) {
+    queue.producer.send_batch(std::vector<std::string>(20, payload), options);
+  }
+  options.ttl = 1h;
+  const std::string expired = queue.send("expired", options);
+  world.admin.cmd({"DEL", queue.base + ":msg:" + expired});
+  options.delay = 1s;
+  queue.producer.send_batch(std::vector<std::string>(20, "later"), options);
+  fill(world);
+  Lines lines;
+  Ledger ledger;
+  ConsumerOptions consuming = test::quick(3);
+  consuming.logger = lines.logger();
+  consuming.report_events = true;
+  const auto consumer = queue.consumer(ledger.watch(act_on), consuming);
+  consumer->start();
+  CHECK(eventually(
+      [&] {
+        const Counts counts = queue.inspector.counts();
+        return counts.totals.acked == 80 && counts.dead == 40 && counts.pending == 20;
+      },
+      kPatience));
+  CHECK(has(thrown([&] { queue.send("still full"); }), "OOM"));
+  CHECK(consumer->stop(kPatience));
+  const Counts counts = queue.inspector.counts();
+  CHECK(counts.totals.expired == 1);
+  CHECK(counts.totals.nacked == 20 + 3 * 20 + 20 + 20);  // throws too; a reject is one
+  CHECK(counts.totals.retried == 20 + 2 * 20 + 20);
+  CHECK(counts.unack + counts.ready + counts.retry == 0);
+  CHECK(consumer->stats().errors == 0);
+  CHECK_MESSAGE(lines.count() == 0, lines.find(""));
+  CHECK(ledger.overlaps() == 0);
+}
+
+TEST_CASE("out of memory: leases are renewed, and what a dead worker held is taken over") {
+  World world;
+  test::Queue queue(world.url());
+  queue.producer.send_batch(numbers(3));
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = test::quick(3);
+  options.lease = 1s;
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }),
+                                       options);
+  consumer->start();
+  REQUIRE(eventually([&] { return ledger.running() == 3; }, kPatience));
+  fill(world);
+  std::this_thread::sleep_for(2500ms);  // longer than the lease
+  CHECK(queue.inspector.counts().totals.retried == 0);
+  for (const auto& entry : ledger.entries()) CHECK(!entry.message.lost());
+  gate.open();
+  CHECK(eventually([&] { return consumer->stats().acked == 3; }, kPatience));
+  CHECK(consumer->stop());
+
+  empty(world);
+  const std::string id = queue.send("left behind");
+  Gate never;
+  Ledger first;
+  const auto hung = queue.consumer(first.watch([&](const Message&) {
+    never.pass();
+    return true;
+  }));
+  hung->start();
+  REQUIRE(first.reaches(1));
+  CHECK(!hung->stop(10ms));
+  test::rewind(queue.base, 1h, world.admin);
+  fill(world);
+  Ledger second;
+  const auto next = queue.consumer(second.watch());
+  next->start();
+  CHECK(second.settles(1));
+  CHECK(eventually([&] { return queue.inspector.counts().totals.acked == 4; }, kPatience));
+  CHECK(next->stop());
+  never.open();
+}
+
+TEST_CASE("out of memory: what a person on call does, works; redrive and pause are refused and change nothing") {
+  World world;
+  test::Queue queue(world.url());
+  const auto consumer = queue.consumer([](const Message&) { return reject("no"); });
+  const std::string dead = queue.send("dead");
+  queue.producer.send_batch(numbers(5));
+  consumer->start();
+  REQUIRE(eventually([&] { return queue.inspector.counts().dead == 6; }, kPatience));
+  REQUIRE(consumer->stop());
+  SendOptions later;
+  later.delay = 1h;
+  std::vector<std::string> ids;
+  for (int i = 0; i < 6; ++i) ids.push_back(queue.send("later", later));
+  const std::string ready = queue.send("ready");
+  queue.producer.send_batch(numbers(4));
+  fill(world);
+  Inspector& look = queue.inspector;
+  CHECK(queue.producer.cancel(ids[0]) == State::pending);
+  CHECK(queue.producer.cancel(ready) == State::ready);
+  RescheduleOptions when;
+  when.delay = 2h;
+  CHECK(queue.producer.reschedule(ids[1], when) == Moved::moved);
+  when.delay = 0ms;
+  CHECK(queue.producer.reschedule(ids[2], when) == Moved::moved);
+  CHECK(queue.state(ids[2]) == State::ready);
+  CHECK(look.release(ids[3]) == Released::released);
+  CHECK(queue.state(ids[3]) == State::ready);
+  for (const auto& call :
+       {std::function<void()>([&] { look.redrive(dead); }), std::function<void()>([&] { look.pause(1h, "full"); })}) {
+    const std::string error = thrown(call);
+    CHECK_MESSAGE(has(error, "ReplyError: "), error);
+    CHECK_MESSAGE(has(error, kAdvice), error);
+  }
+  CHECK(queue.state(dead) == State::dead);
+  CHECK(!look.counts().paused);
+  look.resume();
+  CHECK(look.list(State::dead).messages.size() == 6);
+  CHECK(look.find(dead)->reason == "no");
+  CHECK(look.purge(State::ready) == 6);
+  CHECK(look.purge(State::pending) == 3);
+  CHECK(look.purge(State::dead, {0ms, 5}) == 5);
+  CHECK(look.counts().totals.purged == 14);
+  CHECK(has(thrown([&] { queue.send("still full"); }), "OOM"));
+  empty(world);
+  CHECK(look.list(State::dead).messages.size() == 1);
+  CHECK(look.redrive(look.list(State::dead).messages.front().id) == Redriven::redriven);
+}
+
+TEST_CASE("full and empty again: producers that try again and a consumer lose nothing and make no doubles") {
+  World world;
+  test::Queue queue(world.url());
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), test::quick(2));
+  consumer->start();
+  std::size_t refused = 0;
+  for (int round = 0; round < 3; ++round) {
+    fill(world);
+    const std::vector<Draft> batch = drafts(300, "x");
+    for (int i = 0; i < 3; ++i) refused += thrown([&] { queue.producer.send_batch(batch); }) != "nothing";
+    empty(world);
+    CHECK(queue.producer.send_batch(batch).size() == 300);
+  }
+  CHECK(refused == 9);
+  CHECK(eventually([&] { return queue.empty(world.admin); }, kPatience));
+  CHECK(ledger.size() == 900);
+  CHECK(ledger.different() == 900);
+  CHECK(consumer->stop());
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,177 @@
+// TLS that cannot be: what a producer, a consumer and an inspector say of it, in time, and that they go on afterwards.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "support/answers.h"
+#include "support/raw_server.h"
+#include "support/tls_files.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Certificate;
+using test::eventually;
+using test::has;
+using test::kPatience;
+using test::Lines;
+using test::RedisChild;
+using test::thrown;
+using test::TlsFiles;
+using Clock = std::chrono::steady_clock;
+
+const TlsFiles& files() { return TlsFiles::shared(); }
+
+std::vector<std::string> serving(const Certificate& own, const std::string& ask_client = "no") {
+  return {"--tls-cert-file",    own.cert,   "--tls-key-file",     own.key,
+          "--tls-ca-cert-file", files().ca, "--tls-auth-clients", ask_client};
+}
+
+TlsOptions trusting(const std::string& ca, const Certificate& client = {}) {
+  TlsOptions options;
+  options.ca_file = ca;
+  options.cert_file = client.cert;
+  options.key_file = client.key;
+  return options;
+}
+
+// All three say it, with what was wrong and what to do, within the connect timeout.
+void all_say(const std::string& url, const TlsOptions& tls, const std::vector<std::string>& parts) {
+  constexpr auto kTimeout = 500ms;
+  ConnectionOptions connection;
+  connection.connect_timeout = connection.command_timeout = kTimeout;
+  connection.tls = tls;
+  const auto check = [&](const std::string& text) {
+    for (const std::string& part : parts) CHECK_MESSAGE(has(text, part), text << "\n  lacks: " << part);
+  };
+  ProducerOptions producing;
+  producing.connection = connection;
+  InspectorOptions inspecting;
+  inspecting.connection = connection;
+  Producer producer(url, "orders", producing);
+  Inspector inspector(url, "orders", inspecting);
+  for (const std::function<void()>& call :
+       {std::function<void()>([&] { producer.send("x"); }), std::function<void()>([&] { inspector.counts(); })}) {
+    const auto start = Clock::now();
+    const std::string text = thrown(call);
+    CHECK(Clock::now() - start < kTimeout + 3s);
+    CHECK_MESSAGE(has(text, "ConnectionError: "), text);
+    check(text);
+  }
+  Lines lines;
+  ConsumerOptions consuming = test::quick();
+  consuming.connection = connection;
+  consuming.logger = lines.logger();
+  Consumer consumer(
+      url, "orders", [](const Message&) { return true; }, consuming);
+  const auto start = Clock::now();
+  consumer.start();  // somebody may be mending it
+  CHECK(Clock::now() - start < kTimeout + 3s);
+  CHECK(eventually([&] { return consumer.stats().errors >= 2; }, kPatience));
+  check(lines.find(parts.front()));
+  check(consumer.stats().last_error);
+  CHECK(!consumer.stats().connected);
+  CHECK(consumer.stats().connects == 0);
+  CHECK(lines.count() <= 3);
+  CHECK(consumer.stop(kPatience));
+}
+
+std::string secure(const RedisChild& server, const std::string& host = "127.0.0.1") {
+  return "rediss://" + server.tls(host).text();
+}
+
+TEST_CASE("tls: a certificate for another host") {
+  const RedisChild server(serving(files().named));
+  all_say(secure(server), trusting(files().ca),
+          {"is not valid for 127.0.0.1", server.tls().text(), "set tls.server_name if the name"});
+  all_say(secure(server, "localhost"), trusting(files().ca), {"is not valid for localhost", "set tls.server_name"});
+}
+
+TEST_CASE("tls: an expired certificate") {
+  const RedisChild server(serving(files().expired));
+  all_say(secure(server), trusting(files().ca),
+          {"certificate has expired", server.tls().text(), "it must be renewed, or this machine's clock is wrong"});
+}
+
+TEST_CASE("tls: an authority that is not trusted, of a file or of the system") {
+  const RedisChild server(serving(files().server));
+  all_say(secure(server), trusting(files().other_ca),
+          {"is not signed by a trusted authority", server.tls().text(), "tls.ca_file '" + files().other_ca + "'"});
+  all_say(secure(server), {}, {"is not signed by a trusted authority", "set tls.ca_file to the authority's"});
+}
+
+TEST_CASE("tls: a client certificate that is missing, or of a foreign authority") {
+  const RedisChild server(serving(files().server, "yes"));
+  all_say(secure(server), trusting(files().ca),
+          {"client certificate", server.tls().text(), "set tls.cert_file and tls.key_file"});
+  all_say(secure(server), trusting(files().ca, files().foreign_client),
+          {"refuses the client certificate '" + files().foreign_client.cert + "'", server.tls().text()});
+}
+
+TEST_CASE("tls: a server without TLS, and a client without it") {
+  const RedisChild plain;
+  all_say("rediss://" + plain.plain().text(), trusting(files().ca), {plain.plain().text(), "redis:// URL"});
+  const RedisChild server(serving(files().server));
+  all_say("redis://" + server.tls().text(), {}, {server.tls().text(), "TLS", "use a rediss:// URL"});
+}
+
+TEST_CASE("tls: a server that is frozen, and one that says nothing in the handshake") {
+  const RedisChild server(serving(files().server));
+  server.send(SIGSTOP);
+  all_say(secure(server), trusting(files().ca), {"no answer from " + server.tls().text(), "during the TLS handshake"});
+  server.send(SIGCONT);
+  test::Listener silent(test::swallow);
+  all_say("rediss://" + silent.address().text(), trusting(files().ca), {"no answer from", "during the TLS handshake"});
+}
+
+TEST_CASE("tls: a server that is full hangs up in the handshake") {
+  const RedisChild server(serving(files().server));
+  test::Redis admin(server.unix_socket().path);
+  REQUIRE(admin.cmd({"CONFIG", "SET", "maxclients", "1"}) == "OK");
+  all_say(secure(server), trusting(files().ca), {server.tls().text(), "closed the connection", "maxclients"});
+}
+
+TEST_CASE("tls: files that cannot be used are named by the first call, and by start()") {
+  const RedisChild server(serving(files().server));
+  ProducerOptions producing;
+  producing.connection.tls.ca_file = "/no/such/ca.pem";
+  Producer producer(secure(server), "orders", producing);
+  const std::string named = "invalid_argument: tls.ca_file: cannot use '/no/such/ca.pem': No such file or directory";
+  for (int i = 0; i < 2; ++i) CHECK(has(thrown([&] { producer.send("x"); }), named));
+  ConsumerOptions consuming = test::quick();
+  consuming.connection = producing.connection;
+  Consumer consumer(
+      secure(server), "orders", [](const Message&) { return true; }, consuming);
+  CHECK(has(thrown([&] { consumer.start(); }), named));
+}
+
+TEST_CASE("tls: a certificate that is renewed while a consumer waits is enough, nobody is restarted") {
+  const RedisChild server(serving(files().expired));
+  test::Redis admin(server.unix_socket().path);
+  Producer("unix://" + server.unix_socket().path, "orders").send("x");
+  test::Ledger ledger;
+  Lines lines;
+  ConsumerOptions options = test::quick();
+  options.connection.tls = trusting(files().ca);
+  options.logger = lines.logger();
+  Consumer consumer(secure(server), "orders", ledger.watch(), options);
+  consumer.start();
+  REQUIRE(eventually([&] { return consumer.stats().errors >= 3; }, kPatience));
+  CHECK(ledger.size() == 0);
+  REQUIRE(admin.cmd({"CONFIG", "SET", "tls-cert-file", files().server.cert, "tls-key-file", files().server.key}) ==
+          "OK");
+  CHECK(ledger.settles(1));
+  CHECK(!lines.find("Redis answers again", Severity::info).empty());
+  CHECK(consumer.stop());
+}
+
+}  // namespace
+}  // namespace delayqueue
