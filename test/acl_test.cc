@@ -232,7 +232,8 @@ void consume(Guarded& guarded, const std::string& user) {
     return consumer.stats().errors > 0 || !std::all_of(objects.begin(), objects.end(), is_optional);
   };
   must(eventually([&] { return done() || refused(); }, 20s));
-  must(consumer.stop(kPatience) || refused());
+  if (refused()) return void(consumer.stop(10ms));
+  must(consumer.stop(kPatience));
 }
 
 void inspect(Guarded& guarded, const std::string& user) {
