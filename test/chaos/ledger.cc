@@ -1,0 +1,167 @@
+#include "chaos/ledger.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+
+namespace chaos {
+namespace {
+
+constexpr Us kInBuffers = 15'000'000;  // longer than any fault keeps bytes from being read
+
+Kind kind_named(const std::string& name) { return task_of("- " + name + " 0").kind; }
+
+bool starts(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
+
+}  // namespace
+
+Us Message::acknowledged() const {
+  return sends.empty() || sends.back().answer.empty() || sends.back().answer == "refused" ? 0 : sends.back().latest;
+}
+
+Us Message::last_send() const {
+  Us last = 0;
+  for (const Call& call : sends) last = std::max(last, call.latest);
+  return last;
+}
+
+bool Message::has_verdict(const char* verdict) const {
+  return std::any_of(deliveries.begin(), deliveries.end(),
+                     [&](const Delivery& delivery) { return delivery.verdict == verdict; });
+}
+
+bool Message::may_be_cancelled() const {
+  return std::any_of(cancels.begin(), cancels.end(),
+                     [](const Call& call) { return call.answer != "unknown" && call.answer != "refused"; });
+}
+
+Ledger::Ledger(const std::string& folder) {
+  for (const std::string& path : journals_in(folder)) read(path);  // producers come before workers
+  sort();
+}
+
+const Message* Ledger::by_id(const std::string& id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &messages_[found->second];
+}
+
+bool Ledger::in_window(Us from, Us to) const {
+  return std::any_of(windows_.begin(), windows_.end(),
+                     [&](const auto& window) { return from <= window.second && to >= window.first; });
+}
+
+void Ledger::read(const std::string& path) {
+  const std::string file = std::filesystem::path(path).stem().string();
+  open_.clear();
+  for (const Line& line : read_journal(path)) {
+    if (starts(file, "producer")) read_producer(line);
+    if (starts(file, "worker")) read_worker(line, file);
+    if (starts(file, "conductor")) read_conductor(line);
+  }
+}
+
+Message& Ledger::message(const std::string& token) {
+  const auto [entry, is_new] = by_token_.emplace(token, messages_.size());
+  if (is_new) {
+    messages_.emplace_back();
+    messages_.back().token = token;
+  }
+  return messages_[entry->second];
+}
+
+Message* Ledger::find(const std::string& id) {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &messages_[found->second];
+}
+
+void Ledger::name(Message& message, const std::string& id) {
+  if (!message.id.empty() && message.id != id) {
+    throw std::runtime_error("ledger: message " + message.token + " has two ids: " + message.id + " and " + id);
+  }
+  message.id = id;
+  by_id_[id] = by_token_.at(message.token);
+}
+
+void Ledger::read_producer(const Line& line) {
+  const std::string& word = line.word(0);
+  if (starts(word, "cancel_")) return read_call(&Message::cancels, "cancel_", line, 2);
+  if (starts(word, "reschedule_")) return read_call(&Message::reschedules, "reschedule_", line, 3);
+  const bool begins = word == "sending" || word == "again";
+  if (!begins && word != "sent" && word != "doubt" && word != "refused") return;
+  Message& one = message(line.word(1));
+  if (word == "sending") {
+    one.retries = static_cast<int>(line.number(3));
+    one.kind = kind_named(line.word(4));
+  }
+  if (begins) {
+    const Us due = word == "sending" ? line.number(2) : one.sends.front().due;
+    one.sends.push_back({line.at_us, line.at_us + kInBuffers, {}, due});
+    return;
+  }
+  if (word == "doubt") {
+    one.sends.back().latest = line.at_us + kInBuffers;
+  } else {
+    one.sends.back().latest = line.at_us;
+    one.sends.back().answer = word == "refused" ? word : "sent";
+  }
+  if (word != "refused") name(one, line.word(2));
+}
+
+// "<what>begin <id> [due]", then "<what>answer <id> [due] <answer>", "<what>refused ..." or "<what>doubt ...".
+void Ledger::read_call(std::vector<Call> Message::*calls, const std::string& what, const Line& line,
+                       std::size_t answer) {
+  Message* one = find(line.word(1));
+  if (one == nullptr) throw std::runtime_error("ledger: " + line.word(0) + " of an unknown message " + line.word(1));
+  const std::string step = line.word(0).substr(what.size());
+  if (step == "begin") {
+    (one->*calls).push_back({line.at_us, line.at_us + kInBuffers, {}, line.number(2)});
+    return;
+  }
+  Call& call = (one->*calls).back();
+  call.latest = line.at_us + (step == "doubt" ? kInBuffers : 0);
+  if (step == "answer") call.answer = line.word(answer);
+  if (step == "refused") call.answer = step;
+}
+
+void Ledger::read_worker(const Line& line, const std::string& by) {
+  const std::string& word = line.word(0);
+  const std::string& id = line.word(1);
+  if (word == "acked") {
+    if (Message* one = find(id)) one->acked.push_back(line.at_us);
+    return;
+  }
+  const std::string number = id + ' ' + line.word(2);
+  if (word == "begin") {
+    Message& one = message(line.word(3));
+    name(one, id);
+    open_[number] = {by_token_.at(one.token), one.deliveries.size()};
+    const bool held = line.number(5) == 1;
+    one.deliveries.push_back({line.at_us, static_cast<int>(line.number(4)), held, held ? line.at_us : 0, 0, {}, by});
+    if (held) begins_.push_back(line.at_us);
+    return;
+  }
+  if (word != "held" && word != "verdict") return;
+  const auto [index, place] = open_.at(number);
+  Delivery& delivery = messages_[index].deliveries[place];
+  delivery.last_held = std::max(delivery.last_held, word == "held" ? line.at_us : line.number(4));
+  if (word == "held") return;
+  delivery.verdict = line.word(3);
+  delivery.verdict_at = line.at_us;
+}
+
+void Ledger::read_conductor(const Line& line) {
+  if (line.word(0) == "fault") ++faults_[line.word(1)];
+  if (line.word(0) == "back") backs_.push_back({line.word(1), line.at_us});
+  if (line.word(0) == "window") windows_.emplace_back(line.number(1), line.number(2));
+}
+
+void Ledger::sort() {
+  std::sort(begins_.begin(), begins_.end());
+  for (Message& one : messages_) {
+    std::sort(one.deliveries.begin(), one.deliveries.end(),
+              [](const Delivery& a, const Delivery& b) { return a.begin < b.begin; });
+    std::sort(one.acked.begin(), one.acked.end());
+  }
+}
+
+}  // namespace chaos

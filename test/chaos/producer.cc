@@ -1,0 +1,204 @@
+#include <delayqueue/producer.h>
+
+#include <signal.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <queue>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "chaos/mix.h"
+#include "chaos/worker.h"
+
+namespace chaos {
+namespace {
+
+using namespace std::chrono_literals;
+using delayqueue::milliseconds;
+using std::chrono::steady_clock;
+
+volatile std::sig_atomic_t stopping = 0;
+
+struct Deed {
+  std::int64_t at_us;
+  std::string id;
+  std::int64_t reschedule_by_ms;  // -1: cancel
+
+  bool operator>(const Deed& other) const { return at_us > other.at_us; }
+};
+
+class Sender {
+ public:
+  Sender(const Arguments& arguments, const Journal& journal)
+      : journal_(journal),
+        random_(static_cast<std::uint64_t>(arguments.number("seed"))),
+        lease_ms_(arguments.number("lease")),
+        pause_us_(1e6 / static_cast<double>(arguments.number("rate"))),
+        producer_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)) {}
+
+  void run() {
+    while (stopping == 0) {
+      if (one_in(random_, 40)) {
+        send_batch(static_cast<std::size_t>(between(random_, 2, 40)));
+      } else {
+        send_one();
+      }
+      do_deeds();
+    }
+    journal_.line("stopped");
+  }
+
+ private:
+  static delayqueue::ProducerOptions options_of(const Arguments& arguments, const Journal& journal) {
+    delayqueue::ProducerOptions options;
+    options.connection.client_name = arguments.text("name");
+    options.connection.command_timeout = milliseconds(arguments.number("timeout"));
+    options.logger = [&journal](delayqueue::Severity severity, const std::string& text) {
+      journal.line("log " + std::to_string(static_cast<int>(severity)) + ' ' + text);
+    };
+    return options;
+  }
+
+  // Written before the first try. What is due after a delay is due at the earliest so long from now.
+  delayqueue::SendOptions announced(const Order& order) {
+    const std::int64_t now = now_us();
+    delayqueue::SendOptions options;
+    std::int64_t due = now + order.delay_ms * 1000;
+    if (order.absolute) {
+      options.at = std::chrono::system_clock::time_point(std::chrono::microseconds(due));
+    } else {
+      options.delay = milliseconds(order.delay_ms);
+    }
+    options.retries = order.retries;
+    if (order.ttl_ms > 0) options.ttl = milliseconds(order.ttl_ms);
+    if (order.own_id) options.id = order.task.token;
+    journal_.line_at(now, "sending " + order.task.token + ' ' + std::to_string(due) + ' ' +
+                              std::to_string(order.retries) + ' ' + to_string(order.task.kind));
+    return options;
+  }
+
+  void send_one() {
+    const Order order = draw(random_, now_us() / 1000, lease_ms_);
+    delayqueue::SendOptions options = announced(order);
+    const std::string payload = payload_of(order.task);
+    for (;;) {
+      try {
+        note_sent(order, producer_.send(payload, options));
+        break;
+      } catch (const delayqueue::ConnectionError& e) {
+        options.id = e.ids().at(0);
+        journal_.line("doubt " + order.task.token + ' ' + options.id + ' ' + e.what());
+      } catch (const delayqueue::ReplyError& e) {
+        journal_.line("refused " + order.task.token + ' ' + e.what());
+      }
+      rest_after_trouble();
+      journal_.line("again " + order.task.token);
+    }
+    rest(1);
+  }
+
+  void send_batch(std::size_t count) {
+    std::vector<Order> orders;
+    std::vector<delayqueue::Draft> drafts;
+    for (std::size_t i = 0; i < count; ++i) {
+      orders.push_back(draw(random_, now_us() / 1000, lease_ms_));
+      orders.back().own_id = true;  // a refused batch is sent in part, and must not be sent twice
+      drafts.push_back({payload_of(orders.back().task), announced(orders.back())});
+    }
+    for (;;) {
+      try {
+        const auto sent = producer_.send_batch(drafts);
+        for (std::size_t i = 0; i < count; ++i) note_sent(orders[i], sent.at(i));
+        break;
+      } catch (const delayqueue::ConnectionError& e) {
+        for (std::size_t i = 0; i < count; ++i) {
+          drafts[i].options.id = e.ids().at(i);
+          journal_.line("doubt " + orders[i].task.token + ' ' + e.ids().at(i) + ' ' + e.what());
+        }
+      } catch (const delayqueue::ReplyError& e) {
+        for (std::size_t i = 0; i < count; ++i) journal_.line("refused " + orders[i].task.token + ' ' + e.what());
+      }
+      rest_after_trouble();
+      for (const Order& order : orders) journal_.line("again " + order.task.token);
+    }
+    rest(count);
+  }
+
+  void note_sent(const Order& order, const delayqueue::Sent& sent) {
+    const std::int64_t now = journal_.line("sent " + order.task.token + ' ' + sent.id + (sent.created ? " 1" : " 0"));
+    if (order.cancel_after_ms) deeds_.push({now + *order.cancel_after_ms * 1000, sent.id, -1});
+    if (order.reschedule_after_ms) {
+      deeds_.push({now + *order.reschedule_after_ms * 1000, sent.id, order.reschedule_by_ms});
+    }
+  }
+
+  void do_deeds() {
+    while (!deeds_.empty() && deeds_.top().at_us <= now_us()) {
+      const Deed deed = deeds_.top();
+      deeds_.pop();
+      if (deed.reschedule_by_ms < 0) {
+        until_answered("cancel", deed.id, [&] { return std::string(to_string(producer_.cancel(deed.id))); });
+        continue;
+      }
+      const std::int64_t due = now_us() + deed.reschedule_by_ms * 1000;
+      until_answered("reschedule", deed.id + ' ' + std::to_string(due), [&] {
+        const auto moved = producer_.reschedule(deed.id, {milliseconds(deed.reschedule_by_ms), {}});
+        return std::string(moved == delayqueue::Moved::moved     ? "moved"
+                           : moved == delayqueue::Moved::refused ? "refused"
+                                                                 : "unknown");
+      });
+    }
+  }
+
+  void until_answered(const std::string& deed, const std::string& whom, const std::function<std::string()>& call) {
+    for (;;) {
+      journal_.line(deed + "_begin " + whom);
+      try {
+        const std::string answer = call();
+        journal_.line(deed + "_answer " + whom + ' ' + answer);
+        return;
+      } catch (const delayqueue::ConnectionError& e) {
+        journal_.line(deed + "_doubt " + whom + ' ' + e.what());
+      } catch (const delayqueue::ReplyError& e) {
+        journal_.line(deed + "_refused " + whom + ' ' + e.what());
+      }
+      rest_after_trouble();
+    }
+  }
+
+  void rest(std::size_t messages) {
+    const double us = std::exponential_distribution<double>(1 / (pause_us_ * static_cast<double>(messages)))(random_);
+    const auto end = steady_clock::now() + std::chrono::microseconds(static_cast<std::int64_t>(us));
+    while (stopping == 0 && steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::min<steady_clock::duration>(20ms, end - steady_clock::now()));
+      do_deeds();
+    }
+  }
+
+  void rest_after_trouble() { std::this_thread::sleep_for(milliseconds(between(random_, 5, 50))); }
+
+  const Journal& journal_;
+  Random random_;
+  const std::int64_t lease_ms_;
+  const double pause_us_;
+  delayqueue::Producer producer_;
+  std::priority_queue<Deed, std::vector<Deed>, std::greater<>> deeds_;
+};
+
+}  // namespace
+
+int produce(const Arguments& arguments) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stopping = 1; };
+  ::sigaction(SIGTERM, &action, nullptr);
+
+  const Journal journal(arguments.text("journal"));
+  Sender(arguments, journal).run();
+  return 0;
+}
+
+}  // namespace chaos

@@ -1,0 +1,180 @@
+#include "chaos/rules.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace chaos {
+namespace {
+
+constexpr Us kSameClock = 2'000;  // Redis looks at the clock a moment before its script runs
+
+// One message, against every rule.
+class Judge {
+ public:
+  Judge(const Ledger& ledger, const Message& message, const Remains& remains, Verdicts& verdicts)
+      : ledger_(ledger), message_(message), verdicts_(verdicts) {
+    const auto found = remains.dead.find(message.id);
+    dead_ = found != remains.dead.end();
+    deliveries_ = dead_ ? found->second : 0;
+    rolled_back_ = was_rolled_back();
+  }
+
+  void judge() {
+    count();
+    if (message_.acknowledged() != 0) check_end();
+    check_dead();
+    check_early();
+    check_holders();
+    if (rolled_back_) return;
+    check_deliveries();
+    check_after_ack();
+    check_after_cancel();
+  }
+
+ private:
+  void breach(const char* rule) {
+    std::vector<std::string> words{message_.token};
+    if (!message_.id.empty() && message_.id != message_.token) words.push_back(message_.id);
+    verdicts_.breaches.push_back({rule, message_.id + ' ' + to_string(message_.kind), std::move(words)});
+  }
+
+  // Something that was said of it, or by it, may have been forgotten by Redis: it may do it all again.
+  bool was_rolled_back() const {
+    const auto touched = [&](Us from, Us to) { return ledger_.in_window(from, to); };
+    for (const auto* calls : {&message_.sends, &message_.cancels, &message_.reschedules}) {
+      for (const Call& call : *calls) {
+        if (touched(call.begin, call.latest)) return true;
+      }
+    }
+    for (const Delivery& delivery : message_.deliveries) {
+      if (touched(delivery.begin, std::max({delivery.begin, delivery.last_held, delivery.verdict_at}))) return true;
+    }
+    return std::any_of(message_.acked.begin(), message_.acked.end(), [&](Us at) { return touched(at, at); });
+  }
+
+  void count() {
+    Counts& counts = verdicts_.counts;
+    ++(message_.acknowledged() != 0 ? counts.sent : counts.in_doubt);
+    counts.delivered += message_.deliveries.size();
+    if (!message_.acked.empty()) ++counts.acked;
+    if (dead_) ++counts.dead;
+    if (message_.may_be_cancelled() && message_.acked.empty() && !dead_) ++counts.cancelled;
+    for (std::size_t i = 1; i < message_.deliveries.size(); ++i) {
+      const std::string& before = message_.deliveries[i - 1].verdict;
+      if (before != "nack" && before != "snooze" && before != "die") ++counts.duplicates;
+    }
+  }
+
+  // Done, dead, or cancelled: anything else is lost.
+  void check_end() {
+    const bool done = dead_ || message_.may_be_cancelled() || message_.has_verdict("ack");
+    if (done) return;
+    if (ledger_.in_window(message_.acknowledged(), message_.acknowledged())) {
+      ++verdicts_.counts.in_window;
+      return;
+    }
+    ++verdicts_.counts.lost;
+    breach(ends_dead(message_.kind) ? "lost: given up, but no dead letter" : "lost: gone without an ack");
+  }
+
+  void check_dead() {
+    if (!dead_) return;
+    if (ends_acked(message_.kind)) breach("dead: with retries left");
+    const bool spent = deliveries_ > message_.retries || message_.retries == 0;
+    if (!spent && !message_.has_verdict("reject")) breach("dead: before its retries were spent");
+    if (!message_.acked.empty() && !rolled_back_ && !may_live_again()) breach("dead: after its ack");
+  }
+
+  // A send without an answer may run after all, when the message that it made before is done already.
+  bool may_live_again() const {
+    Us done = 0;
+    const auto sooner = [&done](Us at) { done = done == 0 ? at : std::min(done, at); };
+    for (const Delivery& delivery : message_.deliveries) {
+      if (delivery.verdict == "ack") sooner(delivery.verdict_at);
+    }
+    for (const Call& call : message_.cancels) sooner(call.begin);
+    return done != 0 && message_.last_send() >= done;
+  }
+
+  // Never before it is due, by some call that may have been the last to set the time.
+  void check_early() {
+    for (const Delivery& delivery : message_.deliveries) {
+      std::vector<Call> calls = message_.sends;
+      for (const Call& call : message_.reschedules) {
+        if (call.answer.empty() || call.answer == "moved") calls.push_back(call);
+      }
+      Us settled = 0;  // calls that ended before the last sure one began are overruled
+      for (const Call& call : calls) {
+        const bool sure = (call.answer == "moved" || call.answer == "sent") && call.latest <= delivery.begin;
+        if (sure && delivery.held && !rolled_back_) settled = std::max(settled, call.begin);
+      }
+      const bool due = calls.empty() || std::any_of(calls.begin(), calls.end(), [&](const Call& call) {
+                         return call.latest >= settled && call.due <= delivery.begin + kSameClock;
+                       });
+      if (!due) return breach("early");
+    }
+  }
+
+  // A process that finds the lease held, while another delivery has begun.
+  void check_holders() {
+    for (std::size_t i = 0; i < message_.deliveries.size(); ++i) {
+      const Delivery& one = message_.deliveries[i];
+      if (one.last_held == 0 || ledger_.in_window(one.begin, one.last_held)) continue;
+      for (std::size_t j = i + 1; j < message_.deliveries.size(); ++j) {
+        const Delivery& other = message_.deliveries[j];
+        if (other.held && other.begin <= one.last_held) return breach("two holders");
+      }
+    }
+  }
+
+  void check_deliveries() {
+    if (may_live_again()) return;
+    std::map<int, int> by_attempt;
+    for (const Delivery& delivery : message_.deliveries) {
+      if (delivery.attempt > message_.retries + 1) return breach("more deliveries than its retries allow");
+      if (++by_attempt[delivery.attempt] > 1 && message_.kind != Kind::snooze) {
+        return breach("an attempt that began twice");
+      }
+    }
+  }
+
+  void check_after_ack() {
+    if (message_.acked.empty() || may_live_again()) return;
+    for (const Delivery& delivery : message_.deliveries) {
+      if (delivery.held && delivery.begin > message_.acked.front())
+        return breach("delivered after its ack was settled");
+    }
+  }
+
+  void check_after_cancel() {
+    for (const Call& call : message_.cancels) {
+      const bool answered = !call.answer.empty() && call.answer != "refused" && call.answer != "unknown";
+      if (!answered || may_live_again()) continue;
+      const auto after = std::count_if(message_.deliveries.begin(), message_.deliveries.end(),
+                                       [&](const Delivery& one) { return one.held && one.begin > call.latest; });
+      if (after > (call.answer == "unack" ? 1 : 0)) return breach("delivered after its cancel");
+    }
+  }
+
+  const Ledger& ledger_;
+  const Message& message_;
+  Verdicts& verdicts_;
+  bool dead_ = false;
+  int deliveries_ = 0;
+  bool rolled_back_ = false;
+};
+
+}  // namespace
+
+Verdicts judge(const Ledger& ledger, const Remains& remains) {
+  Verdicts verdicts;
+  for (const Message& message : ledger.messages()) Judge(ledger, message, remains, verdicts).judge();
+  for (const std::string& stray : remains.strays) verdicts.breaches.push_back({"left over", stray, {}});
+  for (const auto& [id, deliveries] : remains.dead) {
+    if (ledger.by_id(id) == nullptr) verdicts.breaches.push_back({"dead: a message that nobody sent", id, {}});
+  }
+  return verdicts;
+}
+
+}  // namespace chaos

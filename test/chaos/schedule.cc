@@ -1,0 +1,52 @@
+#include "chaos/schedule.h"
+
+#include <algorithm>
+
+namespace chaos {
+namespace {
+
+// std::shuffle may differ between libraries.
+void shuffle(Random& random, std::vector<FaultKind>& kinds) {
+  for (std::size_t i = kinds.size(); i > 1; --i) std::swap(kinds[i - 1], kinds[random() % i]);
+}
+
+milliseconds draw(Random& random, milliseconds least, milliseconds most) {
+  return milliseconds(between(random, least.count(), most.count()));
+}
+
+}  // namespace
+
+std::vector<Step> draw_lane(Random& random, const std::vector<FaultKind>& kinds, milliseconds least, milliseconds most,
+                            milliseconds end) {
+  std::vector<Step> steps;
+  std::vector<FaultKind> deck;
+  milliseconds now{500};
+  for (;;) {
+    if (deck.empty()) {
+      deck = kinds;
+      if (deck.empty()) return steps;
+      shuffle(random, deck);
+    }
+    now += draw(random, least, most);
+    Step step{now, deck.back().name, draw(random, deck.back().least, deck.back().most), random()};
+    deck.pop_back();
+    now += step.lasts;
+    if (now > end) return steps;
+    steps.push_back(std::move(step));
+  }
+}
+
+std::vector<FaultKind> process_faults(milliseconds lease) {
+  const milliseconds soon{100};
+  const milliseconds later{700};  // a killed process is started again after so long
+  return {
+      {"kill_worker", soon, later},
+      {"freeze_worker", soon, lease},
+      {"freeze_worker_beyond_lease", 3 * lease / 2, 3 * lease},
+      {"deploy_worker", soon, soon},
+      {"kill_producer", soon, later},
+      {"freeze_producer", soon, 3 * lease / 2},
+  };
+}
+
+}  // namespace chaos

@@ -1,0 +1,192 @@
+#include "chaos/worker.h"
+
+#include <delayqueue/consumer.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "chaos/mix.h"
+
+namespace chaos {
+namespace {
+
+using namespace std::chrono_literals;
+using delayqueue::Event;
+using delayqueue::EventKind;
+using delayqueue::Message;
+using delayqueue::milliseconds;
+using delayqueue::Verdict;
+
+constexpr std::int64_t kHeldEvery = 100'000;
+
+// One delivery, as it is written down.
+class Delivery {
+ public:
+  Delivery(const Journal& journal, const Message& message, const Task& task)
+      : journal_(journal), message_(message), name_(message.id + ' ' + std::to_string(++count_)) {
+    const std::int64_t now = now_us();
+    const bool held = !message.lost();
+    if (held) last_held_ = last_told_ = now;
+    journal_.line_at(
+        now, "begin " + name_ + ' ' + task.token + ' ' + std::to_string(message.attempt) + (held ? " 1" : " 0"));
+  }
+
+  // Looks at the clock first: what was held at a later time was held at this one.
+  void look() {
+    const std::int64_t now = now_us();
+    if (message_.lost()) {
+      if (!lost_) journal_.line("lost " + name_);
+      lost_ = true;
+      return;
+    }
+    last_held_ = now;
+    if (now - last_told_ < kHeldEvery) return;
+    journal_.line_at(now, "held " + name_);
+    last_told_ = now;
+  }
+
+  void work_for(milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(10ms);
+      look();
+    }
+  }
+
+  void says(const char* what) {
+    look();
+    journal_.line("verdict " + name_ + ' ' + what + ' ' + std::to_string(last_held_));
+  }
+
+  Verdict says(const char* what, Verdict verdict) {
+    says(what);
+    return verdict;
+  }
+
+  [[noreturn]] void die() {
+    says("die");
+    ::kill(::getpid(), SIGKILL);
+    for (;;) ::pause();
+  }
+
+ private:
+  static std::atomic<std::int64_t> count_;
+
+  const Journal& journal_;
+  const Message& message_;
+  const std::string name_;
+  std::int64_t last_held_ = 0;
+  std::int64_t last_told_ = 0;
+  bool lost_ = false;
+};
+
+std::atomic<std::int64_t> Delivery::count_{0};
+
+Verdict handle(Delivery& delivery, const Task& task, int attempt) {
+  const bool first = attempt == 1;
+  switch (task.kind) {
+    case Kind::ok:
+    case Kind::few:
+      break;
+    case Kind::slow:
+      delivery.work_for(milliseconds(task.number));
+      break;
+    case Kind::hang:
+      delivery.work_for(first ? 6s : 0s);
+      break;
+    case Kind::nack_once:
+      if (first) return delivery.says("nack", delayqueue::nack(50ms, "once"));
+      break;
+    case Kind::throw_once:
+      if (!first) break;
+      delivery.says("nack");
+      throw std::runtime_error("once");
+    case Kind::crash_once:
+      if (first) delivery.die();
+      break;
+    case Kind::snooze:
+      if (now_us() / 1000 < task.number) return delivery.says("snooze", delayqueue::snooze(300ms));
+      break;
+    case Kind::nack:
+      return delivery.says("nack", delayqueue::nack(milliseconds(task.number), "always"));
+    case Kind::reject:
+      return delivery.says("reject", delayqueue::reject("refused"));
+    case Kind::poison:
+      delivery.die();
+  }
+  return delivery.says("ack", delayqueue::ack());
+}
+
+void note_event(const Journal& journal, const Event& event) {
+  const char* name = nullptr;
+  if (event.kind == EventKind::acked) name = "acked ";
+  if (event.kind == EventKind::nacked) name = "nacked ";
+  if (event.kind == EventKind::retried) name = "retried ";
+  if (event.kind == EventKind::gave_up) name = "gave_up ";
+  if (name == nullptr) return;
+  for (const std::string& id : event.ids) journal.line(name + id);
+}
+
+delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal& journal) {
+  delayqueue::ConsumerOptions options;
+  options.concurrency = static_cast<int>(arguments.number("concurrency"));
+  options.lease = milliseconds(arguments.number("lease"));
+  options.processing_timeout = 4s;
+  options.backoff = delayqueue::fixed(50ms);
+  options.connection.client_name = arguments.text("name");
+  options.connection.command_timeout = milliseconds(arguments.number("timeout"));
+  options.logger = [&journal](delayqueue::Severity severity, const std::string& text) {
+    journal.line("log " + std::to_string(static_cast<int>(severity)) + ' ' + text);
+  };
+  options.on_event = [&journal](const Event& event) { note_event(journal, event); };
+  return options;
+}
+
+// A server that is loading its data refuses; a service would be started again.
+std::unique_ptr<delayqueue::Consumer> started(const Arguments& arguments, const Journal& journal) {
+  const auto handler = [&journal](const Message& message) {
+    const Task task = task_of(message.payload);
+    Delivery delivery(journal, message, task);
+    return handle(delivery, task, message.attempt);
+  };
+  for (;;) {
+    auto consumer = std::make_unique<delayqueue::Consumer>(arguments.text("url"), arguments.text("queue"), handler,
+                                                           options_of(arguments, journal));
+    try {
+      consumer->start();
+      return consumer;
+    } catch (const delayqueue::ReplyError& e) {
+      journal.line(std::string("start_refused ") + e.what());
+    }
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+}  // namespace
+
+int work(const Arguments& arguments) {
+  sigset_t asked_to_stop;
+  ::sigemptyset(&asked_to_stop);
+  ::sigaddset(&asked_to_stop, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &asked_to_stop, nullptr);  // before any thread is made: they inherit it
+
+  const Journal journal(arguments.text("journal"));
+  const auto consumer = started(arguments, journal);
+  journal.line("started");
+  int signal = 0;
+  ::sigwait(&asked_to_stop, &signal);
+  journal.line("stopping");
+  const bool clean = consumer->stop(20s);
+  journal.line(clean ? "stopped clean" : "stopped unclean");
+  return clean ? 0 : kUncleanStop;
+}
+
+}  // namespace chaos

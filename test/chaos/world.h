@@ -1,0 +1,42 @@
+// The servers of a run, and what can happen to them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chaos/journal.h"
+#include "chaos/schedule.h"
+#include "support/server.h"
+
+namespace chaos {
+
+// Faults are written into the journal:
+//   fault <kind> ...
+//   back <kind>                    Redis serves again, after a fault that kept it from serving
+//   window <from us> <to us>       what was acknowledged in it may be lost: asynchronous replication
+class World {
+ public:
+  virtual ~World() = default;
+
+  // As users of the library name it. What goes through the proxy is disturbed there, too.
+  virtual std::string url() const = 0;
+  virtual std::string disturbed_url() const = 0;
+
+  virtual std::vector<FaultKind> faults() const = 0;
+
+  // Returns when the fault is over and Redis serves.
+  virtual void apply(const Step& step) = 0;
+
+  // Nothing disturbs any more: everything is in order, and stays so.
+  virtual void calm_down() = 0;
+
+  // A command for the server that has the queue. Throws std::runtime_error without an answer.
+  virtual test::Reply cmd(const std::vector<std::string>& words) = 0;
+  virtual std::string base() const = 0;  // of the queue's keys
+};
+
+std::unique_ptr<World> make_world(const std::string& topology, const std::string& queue, const Journal& journal);
+
+}  // namespace chaos
