@@ -87,10 +87,11 @@ std::string new_token(Random& random) {
   return token;
 }
 
-Order draw(Random& random, std::int64_t now_ms, std::int64_t lease_ms) {
+Order draw(Random& random, std::int64_t now_ms, std::int64_t lease_ms, bool crashes) {
   Order order;
   order.task = {new_token(random), draw_kind(random), 0};
-  const Kind kind = order.task.kind;
+  Kind& kind = order.task.kind;
+  if (!crashes && (kind == Kind::crash_once || kind == Kind::poison || kind == Kind::hang)) kind = Kind::ok;
   if (kind == Kind::slow) order.task.number = between(random, lease_ms / 5, 5 * lease_ms / 2);
   if (kind == Kind::snooze) order.task.number = now_ms + between(random, 0, 3000);
   if (kind == Kind::nack) order.task.number = between(random, 0, 100);

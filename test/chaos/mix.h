@@ -58,6 +58,7 @@ std::int64_t between(Random& random, std::int64_t least, std::int64_t most);
 bool one_in(Random& random, std::int64_t many);
 std::string new_token(Random& random);
 
-Order draw(Random& random, std::int64_t now_ms, std::int64_t lease_ms);
+// Without `crashes` no message kills its process.
+Order draw(Random& random, std::int64_t now_ms, std::int64_t lease_ms, bool crashes);
 
 }  // namespace chaos

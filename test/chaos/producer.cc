@@ -37,6 +37,7 @@ class Sender {
       : journal_(journal),
         random_(static_cast<std::uint64_t>(arguments.number("seed"))),
         lease_ms_(arguments.number("lease")),
+        crashes_(arguments.number("crashes") == 1),
         pause_us_(1e6 / static_cast<double>(arguments.number("rate"))),
         producer_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)) {}
 
@@ -82,7 +83,7 @@ class Sender {
   }
 
   void send_one() {
-    const Order order = draw(random_, now_us() / 1000, lease_ms_);
+    const Order order = draw(random_, now_us() / 1000, lease_ms_, crashes_);
     delayqueue::SendOptions options = announced(order);
     const std::string payload = payload_of(order.task);
     for (;;) {
@@ -105,7 +106,7 @@ class Sender {
     std::vector<Order> orders;
     std::vector<delayqueue::Draft> drafts;
     for (std::size_t i = 0; i < count; ++i) {
-      orders.push_back(draw(random_, now_us() / 1000, lease_ms_));
+      orders.push_back(draw(random_, now_us() / 1000, lease_ms_, crashes_));
       orders.back().own_id = true;  // a refused batch is sent in part, and must not be sent twice
       drafts.push_back({payload_of(orders.back().task), announced(orders.back())});
     }
@@ -184,6 +185,7 @@ class Sender {
   const Journal& journal_;
   Random random_;
   const std::int64_t lease_ms_;
+  const bool crashes_;
   const double pause_us_;
   delayqueue::Producer producer_;
   std::priority_queue<Deed, std::vector<Deed>, std::greater<>> deeds_;

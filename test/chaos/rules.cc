@@ -130,9 +130,13 @@ class Judge {
 
   void check_deliveries() {
     if (may_live_again()) return;
+    // A reschedule while the message waits out the backoff of a nack is a delivery more: the retry is not spent.
+    const auto moved = std::count_if(message_.reschedules.begin(), message_.reschedules.end(), [](const Call& call) {
+      return call.answer.empty() || call.answer == "moved";
+    });
     std::map<int, int> by_attempt;
     for (const Delivery& delivery : message_.deliveries) {
-      if (delivery.attempt > message_.retries + 1) return breach("more deliveries than its retries allow");
+      if (delivery.attempt > message_.retries + 1 + moved) return breach("more deliveries than its retries allow");
       if (++by_attempt[delivery.attempt] > 1 && message_.kind != Kind::snooze) {
         return breach("an attempt that began twice");
       }

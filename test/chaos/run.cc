@@ -45,7 +45,10 @@ std::vector<Member> members(const World& world, const RunOptions& options) {
     member.words = {"url=" + (i % 2 == 0 ? world.url() : world.disturbed_url()), std::string("queue=") + kQueue,
                     "lease=" + std::to_string(kLease.count()), "timeout=" + std::to_string(i % 3 == 0 ? 1000 : 3000)};
     if (works) member.words.emplace_back("concurrency=8");
-    if (!works) member.words.push_back("rate=" + std::to_string(std::max<std::int64_t>(1, options.rate / kProducers)));
+    if (!works) {
+      member.words.push_back("rate=" + std::to_string(std::max<std::int64_t>(1, options.rate / kProducers)));
+      member.words.emplace_back(options.calm ? "crashes=0" : "crashes=1");
+    }
     all.push_back(std::move(member));
   }
   return all;
@@ -63,7 +66,7 @@ class Conductor {
     Random random(options_.seed);
     std::vector<Step> servers, processes;
     if (!options_.calm) {
-      servers = draw_lane(random, world_->faults(), 300ms, 1500ms, end);
+      servers = draw_lane(random, world_->faults(), 200ms, 1000ms, end);
       processes = draw_lane(random, process_faults(kLease), 100ms, 900ms, end);
     }
     std::vector<std::string> problems;
