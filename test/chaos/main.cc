@@ -1,6 +1,7 @@
 // Chaos: producers, workers and servers that are killed, frozen and cut off, and a ledger of what came of it.
 //
-//   chaos --seconds N --seed S --topology single|sentinel|cluster [--rate N] [--calm] [--keep] [--verbose]
+//   chaos --seconds N --seed S --topology single|sentinel|cluster
+//         [--durability none|replicas] [--rate N] [--calm] [--keep] [--verbose]
 //
 // Exit code 1 if a message is lost or any rule is broken. See README.md in this folder.
 #include <sys/prctl.h>
@@ -35,6 +36,10 @@ chaos::RunOptions options_of(int count, char** words) {
       options.topology = value();
     } else if (word == "--rate") {
       options.rate = std::stoll(value());
+    } else if (word == "--durability") {
+      const std::string kind = value();
+      if (kind != "none" && kind != "replicas") throw std::invalid_argument(word + ' ' + kind + ": unknown");
+      options.replicas = kind == "replicas";
     } else if (word == "--verbose") {
       options.verbose = true;
     } else if (word == "--calm") {

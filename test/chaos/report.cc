@@ -29,9 +29,11 @@ double ms(Us us) { return static_cast<double>(us) / 1000; }
 void print_counts(const RunOptions& options, const Ledger& ledger, const Verdicts& verdicts, std::size_t broken) {
   const Counts& counts = verdicts.counts;
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::printf("chaos topology=%s seed=%llu seconds=%lld sent=%llu in_doubt=%llu delivered=%llu duplicates=%llu ",
-              options.topology.c_str(), number(options.seed), static_cast<long long>(options.seconds),
-              number(counts.sent), number(counts.in_doubt), number(counts.delivered), number(counts.duplicates));
+  std::printf(
+      "chaos topology=%s durability=%s seed=%llu seconds=%lld sent=%llu in_doubt=%llu delivered=%llu duplicates=%llu ",
+      options.topology.c_str(), options.replicas ? "replicas" : "none", number(options.seed),
+      static_cast<long long>(options.seconds), number(counts.sent), number(counts.in_doubt), number(counts.delivered),
+      number(counts.duplicates));
   std::printf("acked=%llu dead=%llu cancelled=%llu ", number(counts.acked), number(counts.dead),
               number(counts.cancelled));
   int total = 0;

@@ -12,8 +12,8 @@ constexpr Us kSameClock = 2'000;  // Redis looks at the clock a moment before it
 // One message, against every rule.
 class Judge {
  public:
-  Judge(const Ledger& ledger, const Message& message, const Remains& remains, Verdicts& verdicts)
-      : ledger_(ledger), message_(message), verdicts_(verdicts) {
+  Judge(const Ledger& ledger, const Message& message, const Remains& remains, bool durable, Verdicts& verdicts)
+      : ledger_(ledger), message_(message), durable_(durable), verdicts_(verdicts) {
     const auto found = remains.dead.find(message.id);
     dead_ = found != remains.dead.end();
     deliveries_ = dead_ ? found->second : 0;
@@ -70,7 +70,7 @@ class Judge {
   void check_end() {
     const bool done = dead_ || message_.may_be_cancelled() || message_.has_verdict("ack");
     if (done) return;
-    if (ledger_.in_window(message_.acknowledged(), message_.acknowledged())) {
+    if (!durable_ && ledger_.in_window(message_.acknowledged(), message_.acknowledged())) {
       ++verdicts_.counts.in_window;
       return;
     }
@@ -131,9 +131,8 @@ class Judge {
   void check_deliveries() {
     if (may_live_again()) return;
     // A reschedule while the message waits out the backoff of a nack is a delivery more: the retry is not spent.
-    const auto moved = std::count_if(message_.reschedules.begin(), message_.reschedules.end(), [](const Call& call) {
-      return call.answer.empty() || call.answer == "moved";
-    });
+    const auto moved = std::count_if(message_.reschedules.begin(), message_.reschedules.end(),
+                                     [](const Call& call) { return call.answer.empty() || call.answer == "moved"; });
     std::map<int, int> by_attempt;
     for (const Delivery& delivery : message_.deliveries) {
       if (delivery.attempt > message_.retries + 1 + moved) return breach("more deliveries than its retries allow");
@@ -163,6 +162,7 @@ class Judge {
 
   const Ledger& ledger_;
   const Message& message_;
+  const bool durable_;
   Verdicts& verdicts_;
   bool dead_ = false;
   int deliveries_ = 0;
@@ -171,9 +171,9 @@ class Judge {
 
 }  // namespace
 
-Verdicts judge(const Ledger& ledger, const Remains& remains) {
+Verdicts judge(const Ledger& ledger, const Remains& remains, bool durable) {
   Verdicts verdicts;
-  for (const Message& message : ledger.messages()) Judge(ledger, message, remains, verdicts).judge();
+  for (const Message& message : ledger.messages()) Judge(ledger, message, remains, durable, verdicts).judge();
   for (const std::string& stray : remains.strays) verdicts.breaches.push_back({"left over", stray, {}});
   for (const auto& [id, deliveries] : remains.dead) {
     if (ledger.by_id(id) == nullptr) verdicts.breaches.push_back({"dead: a message that nobody sent", id, {}});

@@ -38,6 +38,7 @@ struct Verdicts {
   std::vector<Breach> breaches{};
 };
 
-Verdicts judge(const Ledger& ledger, const Remains& remains);
+// durable: sends were to survive the loss of a master.
+Verdicts judge(const Ledger& ledger, const Remains& remains, bool durable);
 
 }  // namespace chaos

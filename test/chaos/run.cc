@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 
 #include "chaos/crew.h"
+#include "chaos/links.h"
 #include "chaos/remains.h"
 #include "chaos/report.h"
 #include "chaos/rules.h"
@@ -34,16 +37,18 @@ std::string new_folder() {
   return path;
 }
 
-// Half of them work through what disturbs connections. Some wait for answers only shortly.
-std::vector<Member> members(const World& world, const RunOptions& options) {
+// Every other one goes through the proxy, if there is one. Some wait for answers only shortly.
+std::vector<Member> members(const World& world, const Links* links, const RunOptions& options) {
   std::vector<Member> all;
   for (int i = 0; i < kWorkers + kProducers; ++i) {
     const bool works = i < kWorkers;
     Member member;
     member.name = (works ? "worker-" : "producer-") + std::to_string(works ? i : i - kWorkers);
     member.works = works;
-    member.words = {"url=" + (i % 2 == 0 ? world.url() : world.disturbed_url()), std::string("queue=") + kQueue,
-                    "lease=" + std::to_string(kLease.count()), "timeout=" + std::to_string(i % 3 == 0 ? 1000 : 3000)};
+    const bool disturbed = links != nullptr && i % 2 == 1;
+    member.words = {"url=" + (disturbed ? links->url() : world.url()), std::string("queue=") + kQueue,
+                    "lease=" + std::to_string(kLease.count()), "timeout=" + std::to_string(i % 3 == 0 ? 1000 : 3000),
+                    std::string("replicas=") + (options.replicas ? "1" : "0")};
     if (works) member.words.emplace_back("concurrency=8");
     if (!works) {
       member.words.push_back("rate=" + std::to_string(std::max<std::int64_t>(1, options.rate / kProducers)));
@@ -54,6 +59,16 @@ std::vector<Member> members(const World& world, const RunOptions& options) {
   return all;
 }
 
+// Applies each when it is due.
+void play(const std::vector<Step>& steps, Clock::time_point began, const std::function<void(const Step&)>& apply) {
+  auto free = began;
+  for (const Step& step : steps) {
+    std::this_thread::sleep_until(std::max(began + step.at, free + step.rest));
+    apply(step);
+    free = Clock::now();
+  }
+}
+
 class Conductor {
  public:
   explicit Conductor(const RunOptions& options)
@@ -62,40 +77,62 @@ class Conductor {
         world_(make_world(options.topology, kQueue, journal_)) {}
 
   bool run() {
-    const milliseconds end = std::chrono::seconds(options_.seconds);
-    Random random(options_.seed);
-    std::vector<Step> servers, processes;
-    if (!options_.calm) {
-      servers = draw_lane(random, world_->faults(), 200ms, 1000ms, end);
-      processes = draw_lane(random, process_faults(kLease), 100ms, 900ms, end);
-    }
+    if (!world_->address().empty()) links_ = std::make_unique<Links>(world_->address(), journal_);
+    draw_lanes();
     std::vector<std::string> problems;
     {
-      Crew crew(folder_, members(*world_, options_), std::move(processes), options_.seed, journal_);
-      play(servers, end);
+      Crew crew(folder_, members(*world_, links_.get(), options_), std::move(processes_), options_.seed, journal_);
+      disturb();
       problems = finish(crew);
     }
     return report(problems);
   }
 
  private:
-  void play(const std::vector<Step>& steps, milliseconds end) {
+  void draw_lanes() {
+    if (options_.calm) return;
+    Random random(options_.seed);
+    const milliseconds end = std::chrono::seconds(options_.seconds);
+    std::vector<FaultKind> kinds = world_->faults();
+    const auto hopeless = [&](const FaultKind& kind) { return options_.replicas && kind.loses_copies; };
+    kinds.erase(std::remove_if(kinds.begin(), kinds.end(), hopeless), kinds.end());
+    servers_ = draw_lane(random, kinds, 1100ms, 1600ms, end);  // longer than a recovery may take
+    processes_ = draw_lane(random, process_faults(kLease), 100ms, 900ms, end);
+    if (links_ != nullptr) connections_ = draw_lane(random, Links::faults(kLease), 200ms, 1000ms, end);
+  }
+
+  // What takes longer than was planned is cut short at the end.
+  void disturb() {
     const auto began = Clock::now();
-    std::size_t next = 0;
-    for (auto told = began; Clock::now() - began < end; std::this_thread::sleep_for(5ms)) {
-      if (next < steps.size() && Clock::now() - began >= steps[next].at) world_->apply(steps[next++]);
-      if (!options_.verbose || Clock::now() - told < 1s) continue;
-      told = Clock::now();
-      const auto passed = std::chrono::duration_cast<std::chrono::seconds>(told - began).count();
-      std::fprintf(stderr, "\r%4lld s, %zu of %zu faults of servers", static_cast<long long>(passed), next,
-                   steps.size());
+    const auto end = began + std::chrono::seconds(options_.seconds);
+    std::thread connections([&] {
+      play(connections_, began, [&](const Step& step) {
+        if (Clock::now() < end) links_->apply(step);
+      });
+    });
+    std::exception_ptr trouble;
+    try {
+      play(servers_, began, [&](const Step& step) {
+        if (Clock::now() < end) world_->apply(step);
+        if (options_.verbose) tell(began, step);
+      });
+    } catch (...) {
+      trouble = std::current_exception();
     }
-    if (options_.verbose) std::fputc('\n', stderr);
+    connections.join();
+    if (trouble != nullptr) std::rethrow_exception(trouble);
+    std::this_thread::sleep_until(end);
+  }
+
+  static void tell(Clock::time_point began, const Step& step) {
+    const auto passed = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
+    std::fprintf(stderr, "%6.1f s  %s\n", static_cast<double>(passed.count()) / 1000, step.kind.c_str());
   }
 
   std::vector<std::string> finish(Crew& crew) {
     std::vector<std::string> problems;
     journal_.line("calm");
+    if (links_ != nullptr) links_->calm_down();
     world_->calm_down();
     if (!crew.calm_down(60s)) problems.emplace_back("a producer did not end");
     if (!drained(*world_, kQueue, kQuiet)) problems.emplace_back("not everything was delivered");
@@ -108,7 +145,7 @@ class Conductor {
 
   bool report(const std::vector<std::string>& problems) {
     const Ledger ledger(folder_);
-    const Verdicts verdicts = judge(ledger, remains_);
+    const Verdicts verdicts = judge(ledger, remains_, options_.replicas);
     std::vector<std::string> all = problems;
     if (options_.calm && verdicts.counts.duplicates > 0) all.emplace_back("duplicates without any fault");
     for (const auto& slow : slow_recoveries(ledger)) all.push_back(slow);
@@ -128,6 +165,8 @@ class Conductor {
   const std::string folder_ = new_folder();
   const Journal journal_;
   const std::unique_ptr<World> world_;
+  std::unique_ptr<Links> links_;
+  std::vector<Step> servers_, processes_, connections_;
   Remains remains_;
 };
 

@@ -11,6 +11,7 @@ struct RunOptions {
   std::uint64_t seed = 1;
   std::string topology = "single";
   std::int64_t rate = 300;  // messages a second
+  bool replicas = false;    // durability: sends wait for a replica
   bool verbose = false;     // progress on stderr
   bool calm = false;        // no faults: then nothing may be delivered twice
   bool keep = false;        // the folder, when all went well, too

@@ -27,8 +27,9 @@ std::vector<Step> draw_lane(Random& random, const std::vector<FaultKind>& kinds,
       if (deck.empty()) return steps;
       shuffle(random, deck);
     }
-    now += draw(random, least, most);
-    Step step{now, deck.back().name, draw(random, deck.back().least, deck.back().most), random()};
+    const milliseconds rest = draw(random, least, most);
+    now += rest;
+    Step step{now, deck.back().name, draw(random, deck.back().least, deck.back().most), rest, random()};
     deck.pop_back();
     now += step.lasts;
     if (now > end) return steps;

@@ -16,6 +16,7 @@ struct Step {
   milliseconds at{};       // after the start
   std::string kind{};      // one of the lane's
   milliseconds lasts{};    // of what has an end
+  milliseconds rest{};     // at least so long after the end of the one before
   std::uint64_t pick = 0;  // for whoever has to choose: a process, a node
 };
 
@@ -24,6 +25,7 @@ struct FaultKind {
   std::string name{};
   milliseconds least{};
   milliseconds most{};
+  bool loses_copies = false;  // replicas(1) is no help against it: another replica may have had the copy
 };
 
 // One after the other, each kind as often as any other (give or take one), with pauses from `least` to `most` between

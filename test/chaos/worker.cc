@@ -141,6 +141,7 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
   options.lease = milliseconds(arguments.number("lease"));
   options.processing_timeout = 4s;
   options.backoff = delayqueue::fixed(50ms);
+  if (arguments.number("replicas") > 0) options.durability = delayqueue::replicas(1);
   options.connection.client_name = arguments.text("name");
   options.connection.command_timeout = milliseconds(arguments.number("timeout"));
   options.logger = [&journal](delayqueue::Severity severity, const std::string& text) {

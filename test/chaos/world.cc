@@ -11,12 +11,12 @@ namespace {
 using namespace std::chrono_literals;
 
 // Every other connection, by the bits of `pick`.
-void kill_some(const Command& command, std::uint64_t pick) {
-  std::istringstream list(command({"CLIENT", "LIST", "TYPE", "normal"}).text);
+void kill_some(const test::Node& node, std::uint64_t pick) {
+  std::istringstream list(node.cmd({"CLIENT", "LIST", "TYPE", "normal"}).text);
   for (std::string line; std::getline(list, line);) {
     const std::string id = line.substr(0, line.find(' '));  // "id=7"
     const bool chosen = (pick >> (static_cast<unsigned>(id.back()) % 16U) & 1U) != 0;
-    if (chosen && id.rfind("id=", 0) == 0) command({"CLIENT", "KILL", "ID", id.substr(3)});
+    if (chosen && id.rfind("id=", 0) == 0) node.cmd({"CLIENT", "KILL", "ID", id.substr(3)});
   }
 }
 
@@ -29,21 +29,28 @@ std::vector<FaultKind> common_faults() {
           {"out_of_memory", 300ms, 2000ms}};
 }
 
-bool apply_common(const Step& step, const Command& command) {
+bool apply_common(const Step& step, const test::Node& node) {
   if (step.kind == "client_kill_all") {
-    command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    node.cmd({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    node.cmd({"CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"});
   } else if (step.kind == "client_kill_some") {
-    kill_some(command, step.pick);
+    kill_some(node, step.pick);
   } else if (step.kind == "script_flush") {
-    command({"SCRIPT", "FLUSH"});
+    node.cmd({"SCRIPT", "FLUSH"});
   } else if (step.kind == "out_of_memory") {
-    command({"CONFIG", "SET", "maxmemory", "1"});
+    node.cmd({"CONFIG", "SET", "maxmemory", "1"});
     std::this_thread::sleep_for(step.lasts);
-    command({"CONFIG", "SET", "maxmemory", "0"});
+    node.cmd({"CONFIG", "SET", "maxmemory", "0"});
   } else {
     return false;
   }
   return true;
+}
+
+test::NodeOptions persistent() {
+  test::NodeOptions options;
+  options.arguments = {"--appendonly", "yes", "--appendfsync", "everysec"};
+  return options;
 }
 
 void shut_down(test::Node& node) {
@@ -54,8 +61,14 @@ void shut_down(test::Node& node) {
   node.kill();
 }
 
+void note_window(const Journal& journal, std::int64_t began_us, std::int64_t ended_us) {
+  journal.line("window " + std::to_string(began_us - kReplicationLag) + ' ' + std::to_string(ended_us));
+}
+
 std::unique_ptr<World> make_world(const std::string& topology, const std::string& queue, const Journal& journal) {
   if (topology == "single") return std::make_unique<SingleWorld>(queue, journal);
+  if (topology == "sentinel") return std::make_unique<SentinelWorld>(queue, journal);
+  if (topology == "cluster") return std::make_unique<ClusterWorld>(queue, journal);
   throw std::invalid_argument("--topology " + topology + ": expected single, sentinel or cluster");
 }
 

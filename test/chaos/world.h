@@ -1,7 +1,6 @@
 // The servers of a run, and what can happen to them.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,13 +19,13 @@ class World {
  public:
   virtual ~World() = default;
 
-  // As users of the library name it. What goes through the proxy is disturbed there, too.
   virtual std::string url() const = 0;
-  virtual std::string disturbed_url() const = 0;
+  virtual std::string base() const = 0;               // of the queue's keys
+  virtual std::string address() const { return {}; }  // where a proxy can stand before it; empty: nowhere
 
   virtual std::vector<FaultKind> faults() const = 0;
 
-  // Returns when the fault is over and Redis serves.
+  // Returns when Redis serves again; what is still to be put in order is so before the next fault that needs it.
   virtual void apply(const Step& step) = 0;
 
   // Nothing disturbs any more: everything is in order, and stays so.
@@ -34,7 +33,6 @@ class World {
 
   // A command for the server that has the queue. Throws std::runtime_error without an answer.
   virtual test::Reply cmd(const std::vector<std::string>& words) = 0;
-  virtual std::string base() const = 0;  // of the queue's keys
 };
 
 std::unique_ptr<World> make_world(const std::string& topology, const std::string& queue, const Journal& journal);

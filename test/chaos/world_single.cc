@@ -1,19 +1,10 @@
-#include "chaos/worlds.h"
-
 #include <utility>
 
+#include "chaos/worlds.h"
+
 namespace chaos {
-namespace {
 
 using namespace std::chrono_literals;
-
-test::NodeOptions persistent() {
-  test::NodeOptions options;
-  options.arguments = {"--appendonly", "yes", "--appendfsync", "everysec"};
-  return options;
-}
-
-}  // namespace
 
 SingleWorld::SingleWorld(std::string queue, const Journal& journal)
     : queue_(std::move(queue)), journal_(journal), node_(persistent()) {}
@@ -30,10 +21,10 @@ std::vector<FaultKind> SingleWorld::faults() const {
 
 void SingleWorld::apply(const Step& step) {
   journal_.line("fault " + step.kind + ' ' + std::to_string(step.lasts.count()));
-  if (apply_common(step, [this](const auto& words) { return cmd(words); })) return;
+  if (apply_common(step, node_)) return;
   const bool freezes = step.kind.rfind("freeze", 0) == 0;
   if (step.kind == "kill_redis_fsync_always") {
-    cmd({"CONFIG", "SET", "appendfsync", "always"});
+    node_.cmd({"CONFIG", "SET", "appendfsync", "always"});
     std::this_thread::sleep_for(300ms);
   }
   if (freezes) {

@@ -1,4 +1,4 @@
-// The three topologies. One thread uses a world.
+// The three topologies. One thread applies faults, one after the other.
 #pragma once
 
 #include <functional>
@@ -7,35 +7,88 @@
 #include <vector>
 
 #include "chaos/world.h"
+#include "support/cluster.h"
 #include "support/node.h"
+#include "support/sentinels.h"
 
 namespace chaos {
 
-using Command = std::function<test::Reply(const std::vector<std::string>&)>;
-
 // What can happen to any server that has the queue, but for its end: connections cut, scripts forgotten, memory full.
 std::vector<FaultKind> common_faults();
-bool apply_common(const Step& step, const Command& command);  // false: it is none of these
+bool apply_common(const Step& step, const test::Node& node);  // false: it is none of these
+
+test::NodeOptions persistent();
 
 // SHUTDOWN, and gone.
 void shut_down(test::Node& node);
+
+// How much of what was acknowledged just before its end a replica may not have yet.
+inline constexpr std::int64_t kReplicationLag = 1'000'000;
+
+// How long after a failover, or a thaw, clients may go on writing to a demoted master.
+inline constexpr std::int64_t kLeaving = 1'500'000;
+
+void note_window(const Journal& journal, std::int64_t began_us, std::int64_t ended_us);
 
 class SingleWorld : public World {
  public:
   SingleWorld(std::string queue, const Journal& journal);
 
   std::string url() const override { return node_.url(); }
-  std::string disturbed_url() const override { return node_.url(); }
+  std::string base() const override { return "dp:" + queue_; }
+  std::string address() const override { return node_.address(); }
   std::vector<FaultKind> faults() const override;
   void apply(const Step& step) override;
   void calm_down() override {}
   test::Reply cmd(const std::vector<std::string>& words) override { return node_.cmd(words); }
-  std::string base() const override { return "dp:" + queue_; }
 
  private:
   const std::string queue_;
   const Journal& journal_;
   test::Node node_;
+};
+
+class SentinelWorld : public World {
+ public:
+  SentinelWorld(std::string queue, const Journal& journal);
+
+  std::string url() const override { return sentinels_.url(); }
+  std::string base() const override { return "dp:" + queue_; }
+  std::vector<FaultKind> faults() const override;
+  void apply(const Step& step) override;
+  void calm_down() override { sentinels_.wait_ok(); }
+  test::Reply cmd(const std::vector<std::string>& words) override { return sentinels_.master().cmd(words); }
+
+ private:
+  void fail_over(const Step& step);
+  void replace_master(const Step& step, bool freezes);
+  void restart_replica(const Step& step);
+
+  const std::string queue_;
+  const Journal& journal_;
+  test::Sentinels sentinels_;
+};
+
+class ClusterWorld : public World {
+ public:
+  ClusterWorld(std::string queue, const Journal& journal);
+
+  std::string url() const override { return cluster_.url(); }
+  std::string base() const override { return "{dp:" + queue_ + "}"; }
+  std::vector<FaultKind> faults() const override;
+  void apply(const Step& step) override;
+  void calm_down() override { cluster_.wait_ok(); }
+  test::Reply cmd(const std::vector<std::string>& words) override { return cluster_.owner(base()).cmd(words); }
+
+ private:
+  void fail_over(const Step& step);
+  void replace_owner(const Step& step, bool freezes);
+  void restart_replica(const Step& step);
+  void migrate(const Step& step);
+
+  const std::string queue_;
+  const Journal& journal_;
+  test::Cluster cluster_;
 };
 
 }  // namespace chaos

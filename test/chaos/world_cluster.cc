@@ -1,0 +1,112 @@
+#include <stdexcept>
+#include <utility>
+
+#include "chaos/worlds.h"
+
+namespace chaos {
+namespace {
+
+using namespace std::chrono_literals;
+
+test::ClusterOptions with_persistence() {
+  test::ClusterOptions options;
+  options.node = persistent();
+  return options;
+}
+
+std::string described(const Step& step) { return step.kind + ' ' + std::to_string(step.lasts.count()); }
+
+}  // namespace
+
+ClusterWorld::ClusterWorld(std::string queue, const Journal& journal)
+    : queue_(std::move(queue)), journal_(journal), cluster_(with_persistence()) {}
+
+std::vector<FaultKind> ClusterWorld::faults() const {
+  std::vector<FaultKind> kinds = common_faults();
+  kinds.insert(kinds.end(), {{"cluster_failover", 0ms, 0ms},
+                             {"kill_owner", 0ms, 500ms},
+                             {"freeze_owner", 0ms, 500ms},
+                             {"freeze_owner_shortly", 100ms, 500ms},
+                             {"kill_replica", 0ms, 1000ms},
+                             {"migrate_slot", 100ms, 1000ms}});
+  return kinds;
+}
+
+void ClusterWorld::apply(const Step& step) {
+  if (step.kind == "cluster_failover") return fail_over(step);
+  if (step.kind == "kill_owner" || step.kind == "freeze_owner") return replace_owner(step, step.kind[0] == 'f');
+  if (step.kind == "kill_replica") return restart_replica(step);
+  if (step.kind == "migrate_slot") return migrate(step);
+  test::Node& owner = cluster_.owner(base());
+  journal_.line("fault " + described(step) + ' ' + owner.address());
+  if (apply_common(step, owner)) return;
+  owner.freeze();
+  std::this_thread::sleep_for(step.lasts);
+  owner.thaw();
+  journal_.line("back " + step.kind);
+}
+
+// In good order: the old owner stops its clients until the heir has all. Nothing may be lost.
+void ClusterWorld::fail_over(const Step& step) {
+  cluster_.wait_ok();
+  journal_.line("fault " + described(step));
+  cluster_.failover(base());
+  journal_.line("back " + step.kind);
+}
+
+// Frozen, it may say yes to what waits in its sockets when it is thawed.
+void ClusterWorld::replace_owner(const Step& step, bool freezes) {
+  cluster_.wait_ok();
+  test::Node& old = cluster_.owner(base());
+  const test::Node& heir = cluster_.replica_of(old);
+  const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
+  if (freezes) {
+    old.freeze();
+  } else {
+    old.kill();
+  }
+  const auto gone = now_us();
+  test::wait_until("another owner than " + old.address(), [&] { return &cluster_.owner(base()) == &heir; });
+  test::wait_until("an owner that serves", [&] {
+    return heir.cmd({"CLUSTER", "INFO"}).text.find("cluster_state:ok") != std::string::npos;
+  });
+  journal_.line("back " + step.kind + ' ' + heir.address());
+  std::this_thread::sleep_for(step.lasts);
+  if (freezes) {
+    old.thaw();
+  } else {
+    old.restart();
+  }
+  note_window(journal_, began, freezes ? now_us() + kLeaving : gone);
+}
+
+void ClusterWorld::restart_replica(const Step& step) {
+  cluster_.wait_ok();
+  journal_.line("fault " + described(step));
+  test::Node& replica = cluster_.replica_of(cluster_.owner(base()));
+  replica.kill();
+  std::this_thread::sleep_for(step.lasts);
+  replica.restart();
+}
+
+// While some keys are here and some there, nothing can be done to the queue.
+void ClusterWorld::migrate(const Step& step) {
+  cluster_.wait_ok();
+  test::Node& from = cluster_.owner(base());
+  test::Node& to = cluster_.other_master(from);
+  const int slot = test::slot_of(base());
+  journal_.line("fault " + described(step) + " from " + from.address() + " to " + to.address());
+  cluster_.begin_migration(slot, to);
+  std::this_thread::sleep_for(step.lasts / 2);
+  cluster_.migrate_keys(slot, 5);
+  std::this_thread::sleep_for(step.lasts / 2);
+  const auto keys_left = [&] { return from.cmd({"CLUSTER", "COUNTKEYSINSLOT", std::to_string(slot)}).integer; };
+  do {
+    while (cluster_.migrate_keys(slot, 500) > 0) {
+    }
+  } while (keys_left() > 0);
+  cluster_.finish_migration(slot);
+  journal_.line("back " + step.kind);
+}
+
+}  // namespace chaos

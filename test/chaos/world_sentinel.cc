@@ -1,0 +1,98 @@
+#include <utility>
+
+#include "chaos/worlds.h"
+
+namespace chaos {
+namespace {
+
+using namespace std::chrono_literals;
+
+test::SentinelsOptions with_persistence() {
+  test::SentinelsOptions options;
+  options.node = persistent();
+  return options;
+}
+
+std::string described(const Step& step) { return step.kind + ' ' + std::to_string(step.lasts.count()); }
+
+}  // namespace
+
+SentinelWorld::SentinelWorld(std::string queue, const Journal& journal)
+    : queue_(std::move(queue)), journal_(journal), sentinels_(with_persistence()) {}
+
+std::vector<FaultKind> SentinelWorld::faults() const {
+  std::vector<FaultKind> kinds = common_faults();
+  kinds.insert(kinds.end(), {{"sentinel_failover", 0ms, 0ms, true},
+                             {"kill_master", 0ms, 500ms},
+                             {"freeze_master", 0ms, 500ms},
+                             {"freeze_master_shortly", 100ms, 500ms},
+                             {"kill_replica", 0ms, 1000ms},
+                             {"kill_sentinel", 0ms, 1000ms}});
+  return kinds;
+}
+
+void SentinelWorld::apply(const Step& step) {
+  if (step.kind == "sentinel_failover") return fail_over(step);
+  if (step.kind == "kill_master" || step.kind == "freeze_master") return replace_master(step, step.kind[0] == 'f');
+  if (step.kind == "kill_replica") return restart_replica(step);
+  journal_.line("fault " + described(step));
+  if (step.kind == "kill_sentinel") {
+    test::Node& sentinel = sentinels_.sentinel(step.pick % 3);
+    sentinel.kill();
+    std::this_thread::sleep_for(step.lasts);
+    sentinel.restart();
+  } else if (step.kind == "freeze_master_shortly") {
+    test::Node& master = sentinels_.master();
+    master.freeze();
+    std::this_thread::sleep_for(step.lasts);
+    master.thaw();
+    journal_.line("back " + step.kind);
+  } else {
+    apply_common(step, sentinels_.master());
+  }
+}
+
+// The old master goes on for some 10 s; its clients have to leave it.
+void SentinelWorld::fail_over(const Step& step) {
+  sentinels_.wait_ok();
+  const auto began = journal_.line("fault " + described(step));
+  sentinels_.failover();
+  const auto done = journal_.line("back " + step.kind);
+  note_window(journal_, began, done + kLeaving);
+}
+
+// Frozen, it may say yes to what waits in its sockets when it is thawed.
+void SentinelWorld::replace_master(const Step& step, bool freezes) {
+  sentinels_.wait_ok();
+  test::Node& old = sentinels_.master();
+  const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
+  if (freezes) {
+    old.freeze();
+  } else {
+    old.kill();
+  }
+  const auto gone = now_us();
+  const test::Node& heir = sentinels_.wait_for_master(old);
+  journal_.line("back " + step.kind + ' ' + heir.address());
+  std::this_thread::sleep_for(step.lasts);
+  test::wait_until("a replica of the new master", [&] { return heir.info("connected_slaves") != "0"; });
+  if (freezes) {
+    old.thaw();
+  } else {
+    old.restart();
+  }
+  note_window(journal_, began, freezes ? now_us() + kLeaving : gone);
+}
+
+void SentinelWorld::restart_replica(const Step& step) {
+  sentinels_.wait_ok();
+  journal_.line("fault " + described(step));
+  const test::Node& master = sentinels_.master();
+  std::size_t i = step.pick % test::Sentinels::kNodes;
+  if (&sentinels_.node(i) == &master) i = (i + 1) % test::Sentinels::kNodes;
+  sentinels_.node(i).kill();
+  std::this_thread::sleep_for(step.lasts);
+  sentinels_.node(i).restart();
+}
+
+}  // namespace chaos
