@@ -23,7 +23,7 @@ constexpr std::array<std::pair<Kind, const char*>, 11> kNames{{{Kind::ok, "ok"},
 
 // Of 2,000 messages.
 constexpr std::array<std::pair<Kind, int>, 10> kShares{{{Kind::few, 100},
-                                                        {Kind::slow, 25},
+                                                        {Kind::slow, 40},
                                                         {Kind::hang, 2},
                                                         {Kind::nack_once, 60},
                                                         {Kind::throw_once, 40},

@@ -59,11 +59,14 @@ std::vector<Member> members(const World& world, const Links* links, const RunOpt
   return all;
 }
 
-// Applies each when it is due.
-void play(const std::vector<Step>& steps, Clock::time_point began, const std::function<void(const Step&)>& apply) {
+// Applies each when it is due; what was delayed beyond the end does not happen.
+void play(const std::vector<Step>& steps, Clock::time_point began, Clock::time_point end,
+          const std::function<void(const Step&)>& apply) {
   auto free = began;
   for (const Step& step : steps) {
-    std::this_thread::sleep_until(std::max(began + step.at, free + step.rest));
+    const auto at = std::max(began + step.at, free + step.rest);
+    std::this_thread::sleep_until(std::min(at, end));
+    if (at >= end) return;
     apply(step);
     free = Clock::now();
   }
@@ -101,19 +104,14 @@ class Conductor {
     if (links_ != nullptr) connections_ = draw_lane(random, Links::faults(kLease), 200ms, 1000ms, end);
   }
 
-  // What takes longer than was planned is cut short at the end.
   void disturb() {
     const auto began = Clock::now();
     const auto end = began + std::chrono::seconds(options_.seconds);
-    std::thread connections([&] {
-      play(connections_, began, [&](const Step& step) {
-        if (Clock::now() < end) links_->apply(step);
-      });
-    });
     std::exception_ptr trouble;
+    std::thread connections([&] { play(connections_, began, end, [&](const Step& step) { links_->apply(step); }); });
     try {
-      play(servers_, began, [&](const Step& step) {
-        if (Clock::now() < end) world_->apply(step);
+      play(servers_, began, end, [&](const Step& step) {
+        world_->apply(step);
         if (options_.verbose) tell(began, step);
       });
     } catch (...) {

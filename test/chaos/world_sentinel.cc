@@ -13,6 +13,10 @@ test::SentinelsOptions with_persistence() {
   return options;
 }
 
+void demote(const test::Node& old, const test::Node& heir) {
+  test::must(old, {"REPLICAOF", "127.0.0.1", std::to_string(heir.port())});
+}
+
 std::string described(const Step& step) { return step.kind + ' ' + std::to_string(step.lasts.count()); }
 
 }  // namespace
@@ -22,7 +26,7 @@ SentinelWorld::SentinelWorld(std::string queue, const Journal& journal)
 
 std::vector<FaultKind> SentinelWorld::faults() const {
   std::vector<FaultKind> kinds = common_faults();
-  kinds.insert(kinds.end(), {{"sentinel_failover", 0ms, 0ms, true},
+  kinds.insert(kinds.end(), {{"sentinel_failover", 0ms, 2000ms, true},
                              {"kill_master", 0ms, 500ms},
                              {"freeze_master", 0ms, 500ms},
                              {"freeze_master_shortly", 100ms, 500ms},
@@ -52,13 +56,16 @@ void SentinelWorld::apply(const Step& step) {
   }
 }
 
-// The old master goes on for some 10 s; its clients have to leave it.
+// Left alone, the old master goes on for some 10 s, and its clients have to leave it. Sometimes somebody sees to it.
 void SentinelWorld::fail_over(const Step& step) {
   sentinels_.wait_ok();
-  const auto began = journal_.line("fault " + described(step));
-  sentinels_.failover();
-  const auto done = journal_.line("back " + step.kind);
+  const test::Node& old = sentinels_.master();
+  const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
+  const test::Node& heir = sentinels_.failover();
+  const auto done = journal_.line("back " + step.kind + ' ' + heir.address());
   note_window(journal_, began, done + kLeaving);
+  std::this_thread::sleep_for(step.lasts);
+  if (step.pick % 2 == 1) demote(old, heir);
 }
 
 // Frozen, it may say yes to what waits in its sockets when it is thawed.
@@ -82,6 +89,7 @@ void SentinelWorld::replace_master(const Step& step, bool freezes) {
     old.restart();
   }
   note_window(journal_, began, freezes ? now_us() + kLeaving : gone);
+  if (step.pick % 2 == 1) demote(old, heir);
 }
 
 void SentinelWorld::restart_replica(const Step& step) {
