@@ -150,7 +150,13 @@ class Conductor {
     print_counts(options_, ledger, verdicts, verdicts.breaches.size() + all.size());
     print_recoveries(ledger);
     const bool good = verdicts.breaches.empty() && all.empty();
-    if (!good) print_breaches(folder_, verdicts, all);
+    if (!good) {
+      int i = 0;
+      for (const std::string& file : world_->logs()) {
+        std::filesystem::copy_file(file, folder_ + "/server-" + std::to_string(i++) + ".txt");
+      }
+      print_breaches(folder_, verdicts, all);
+    }
     if (good && !options_.keep) {
       std::filesystem::remove_all(folder_);
     } else {

@@ -31,6 +31,9 @@ class World {
   // Nothing disturbs any more: everything is in order, and stays so.
   virtual void calm_down() = 0;
 
+  // What the servers wrote.
+  virtual std::vector<std::string> logs() = 0;
+
   // A command for the server that has the queue. Throws std::runtime_error without an answer.
   virtual test::Reply cmd(const std::vector<std::string>& words) = 0;
 };

@@ -11,6 +11,7 @@ using namespace std::chrono_literals;
 test::ClusterOptions with_persistence() {
   test::ClusterOptions options;
   options.node = persistent();
+  options.node_timeout = 2000ms;  // a busy machine has its pauses
   return options;
 }
 
@@ -19,7 +20,16 @@ std::string described(const Step& step) { return step.kind + ' ' + std::to_strin
 }  // namespace
 
 ClusterWorld::ClusterWorld(std::string queue, const Journal& journal)
-    : queue_(std::move(queue)), journal_(journal), cluster_(with_persistence()) {}
+    : queue_(std::move(queue)),
+      journal_(journal),
+      cluster_(with_persistence()),
+      watch_([this] { return cluster_.owner(base()).address(); }, journal) {}
+
+std::vector<std::string> ClusterWorld::logs() {
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) files.push_back(cluster_.node(i).file("log"));
+  return files;
+}
 
 std::vector<FaultKind> ClusterWorld::faults() const {
   std::vector<FaultKind> kinds = common_faults();
@@ -50,6 +60,7 @@ void ClusterWorld::apply(const Step& step) {
 void ClusterWorld::fail_over(const Step& step) {
   cluster_.wait_ok();
   journal_.line("fault " + described(step));
+  const Watch::Asked asked(watch_);
   cluster_.failover(base());
   journal_.line("back " + step.kind);
 }
@@ -60,6 +71,7 @@ void ClusterWorld::replace_owner(const Step& step, bool freezes) {
   test::Node& old = cluster_.owner(base());
   const test::Node& heir = cluster_.replica_of(old);
   const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
+  const Watch::Asked asked(watch_);
   if (freezes) {
     old.freeze();
   } else {
@@ -96,6 +108,7 @@ void ClusterWorld::migrate(const Step& step) {
   test::Node& to = cluster_.other_master(from);
   const int slot = test::slot_of(base());
   journal_.line("fault " + described(step) + " from " + from.address() + " to " + to.address());
+  const Watch::Asked asked(watch_);
   cluster_.begin_migration(slot, to);
   std::this_thread::sleep_for(step.lasts / 2);
   cluster_.migrate_keys(slot, 5);

@@ -10,6 +10,7 @@ using namespace std::chrono_literals;
 test::SentinelsOptions with_persistence() {
   test::SentinelsOptions options;
   options.node = persistent();
+  options.down_after = 2000ms;  // a busy machine has its pauses
   return options;
 }
 
@@ -22,7 +23,19 @@ std::string described(const Step& step) { return step.kind + ' ' + std::to_strin
 }  // namespace
 
 SentinelWorld::SentinelWorld(std::string queue, const Journal& journal)
-    : queue_(std::move(queue)), journal_(journal), sentinels_(with_persistence()) {}
+    : queue_(std::move(queue)),
+      journal_(journal),
+      sentinels_(with_persistence()),
+      watch_([this] { return sentinels_.master().address(); }, journal) {}
+
+std::vector<std::string> SentinelWorld::logs() {
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < test::Sentinels::kNodes; ++i) {
+    files.push_back(sentinels_.node(i).file("log"));
+    files.push_back(sentinels_.sentinel(i).file("log"));
+  }
+  return files;
+}
 
 std::vector<FaultKind> SentinelWorld::faults() const {
   std::vector<FaultKind> kinds = common_faults();
@@ -61,6 +74,7 @@ void SentinelWorld::fail_over(const Step& step) {
   sentinels_.wait_ok();
   const test::Node& old = sentinels_.master();
   const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
+  const Watch::Asked asked(watch_);
   const test::Node& heir = sentinels_.failover();
   const auto done = journal_.line("back " + step.kind + ' ' + heir.address());
   note_window(journal_, began, done + kLeaving);
@@ -73,6 +87,7 @@ void SentinelWorld::replace_master(const Step& step, bool freezes) {
   sentinels_.wait_ok();
   test::Node& old = sentinels_.master();
   const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
+  const Watch::Asked asked(watch_);
   if (freezes) {
     old.freeze();
   } else {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "chaos/watch.h"
 #include "chaos/world.h"
 #include "support/cluster.h"
 #include "support/node.h"
@@ -40,6 +41,7 @@ class SingleWorld : public World {
   std::vector<FaultKind> faults() const override;
   void apply(const Step& step) override;
   void calm_down() override {}
+  std::vector<std::string> logs() override { return {node_.file("log")}; }
   test::Reply cmd(const std::vector<std::string>& words) override { return node_.cmd(words); }
 
  private:
@@ -57,6 +59,7 @@ class SentinelWorld : public World {
   std::vector<FaultKind> faults() const override;
   void apply(const Step& step) override;
   void calm_down() override { sentinels_.wait_ok(); }
+  std::vector<std::string> logs() override;
   test::Reply cmd(const std::vector<std::string>& words) override { return sentinels_.master().cmd(words); }
 
  private:
@@ -67,6 +70,7 @@ class SentinelWorld : public World {
   const std::string queue_;
   const Journal& journal_;
   test::Sentinels sentinels_;
+  Watch watch_;  // last: it looks at them
 };
 
 class ClusterWorld : public World {
@@ -78,6 +82,7 @@ class ClusterWorld : public World {
   std::vector<FaultKind> faults() const override;
   void apply(const Step& step) override;
   void calm_down() override { cluster_.wait_ok(); }
+  std::vector<std::string> logs() override;
   test::Reply cmd(const std::vector<std::string>& words) override { return cluster_.owner(base()).cmd(words); }
 
  private:
@@ -89,6 +94,7 @@ class ClusterWorld : public World {
   const std::string queue_;
   const Journal& journal_;
   test::Cluster cluster_;
+  Watch watch_;  // last: it looks at them
 };
 
 }  // namespace chaos
