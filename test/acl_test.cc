@@ -375,6 +375,12 @@ TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues 
   CHECK((seen == std::set<EventKind>{EventKind::sent, EventKind::delivered, EventKind::acked}));
   CHECK(look.queues() == Words{"orders"});
   CHECK(consumer.stop());
+  producer.send("y", {1h, {}, {}, {}, {}});
+  CheckOptions check;
+  check.repair = true;
+  check.settle = 0ms;
+  CHECK(look.check(check).clean());
+  for (const Risk& risk : look.risks()) CHECK_MESSAGE(risk.kind != RiskKind::unknown, risk.text);
   guarded.admin.cmd({"ACL", "LOG", "RESET"});
   CHECK(thrown([&] { produce(guarded, "producer", producing.queue); }) == "nothing");
   for (const std::string& object : guarded.refused()) CHECK_MESSAGE(object.rfind("{dp:orders}:", 0) == 0, object);
