@@ -1,0 +1,25 @@
+// Whose code runs in this thread: a consumer cannot wait for its own handler or callback.
+#pragma once
+
+#include <utility>
+
+namespace delayqueue {
+
+class Inside {
+ public:
+  explicit Inside(const void* consumer) : before_(std::exchange(current(), consumer)) {}
+  ~Inside() { current() = before_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  // The consumer whose handler or callback runs in this thread, or null.
+  static const void*& current() {
+    thread_local const void* consumer = nullptr;
+    return consumer;
+  }
+
+ private:
+  const void* const before_;
+};
+
+}  // namespace delayqueue
