@@ -4,6 +4,7 @@
 // each of them, and what the server says.
 #include "redis/connection.h"
 #include "require.h"
+#include "store/checks.h"
 #include "store/store.h"
 #include "store/views.h"
 #include "support/fed_transport.h"
@@ -21,8 +22,8 @@ namespace {
 
 using namespace delayqueue::store;
 using namespace std::chrono_literals;
-using delayqueue::redis::Clock;
 using delayqueue::redis::Address;
+using delayqueue::redis::Clock;
 using delayqueue::redis::Connection;
 using delayqueue::redis::Login;
 using delayqueue::redis::Reply;
@@ -60,10 +61,15 @@ void use(const Renewed& renewed) {
 }
 void use(const Taken& taken) {
   use_now(taken.now_us);
+  use(taken.suspects);
   for (const auto& [id, attempt] : taken.messages) {
     use(id);
     REQUIRE(attempt >= 0);
   }
+}
+void use(const Scanned& scanned) {
+  use(scanned.cursor);
+  use(scanned.ids);
 }
 void use(const Purged& purged) { use(purged.garbage); }
 void use_time(const std::optional<std::int64_t>& us) {
@@ -101,7 +107,7 @@ Read reader(Answer<T> answer) {
   return [answer] { use(answer.get()); };
 }
 
-// Every request there is, in the order of store.h and views.h.
+// Every request there is, in the order of store.h, views.h and checks.h.
 const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       return reader(kStore.send(p, {{kId, "x"}, {kId, ""}}, {}));
@@ -140,6 +146,22 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) { return reader(page_of_zset(p, kKeys, kKeys.pending, 0, 200)); },
     [](Pipeline& p) { return reader(page_of_list(p, kKeys, kKeys.ready, 0, 200)); },
     [](Pipeline& p) { return reader(find(p, kKeys, kId)); },
+    [](Pipeline& p) { return reader(scan(p, kKeys, Where::pending, "0")); },
+    [](Pipeline& p) { return reader(scan(p, kKeys, Where::garbage, "0")); },
+    [](Pipeline& p) { return reader(scan(p, kKeys, Where::bodies, "0")); },
+    [](Pipeline& p) { return reader(delayqueue::store::size(p, kKeys, Where::bodies)); },
+    [](Pipeline& p) { return reader(type(p, kKeys.ready)); },
+    [](Pipeline& p) { return reader(list_length(p, kKeys.ready)); },
+    [](Pipeline& p) { return reader(list_page(p, kKeys.ready, 0, 200)); },
+    [](Pipeline& p) {
+      return reader(look(p, kKeys, {kId, kId}));
+    },
+    [](Pipeline& p) {
+      return reader(confirm(p, kKeys, {{kId, 'M'}}));
+    },
+    [](Pipeline& p) {
+      return reader(repair(p, kKeys, {{kId, 'M'}}, 3));
+    },
 };
 
 // Runs it. An Error is as good as a value; anything else thrown is a finding.
