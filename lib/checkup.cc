@@ -237,7 +237,7 @@ void Checkup::walk(Where where) {
     std::vector<std::string> ids;
     for (std::string& id : scanned.ids) {
       ids.push_back(where == Where::bodies ? id.substr(std::min(id.size(), keys().bodies.size())) : std::move(id));
-      if (ids.size() == store::kBatch) judge(where, std::exchange(ids, {}));
+      if (ids.size() == store::kJudged) judge(where, std::exchange(ids, {}));
     }
     if (!ids.empty()) judge(where, ids);
     advance(where == Where::bodies ? store::kScannedKeys : scanned.ids.size());

@@ -74,7 +74,8 @@ Answer<std::size_t> list_length(Pipeline& pipeline, const std::string& list);
 Answer<std::vector<std::string>> list_page(Pipeline& pipeline, const std::string& list, std::size_t from,
                                            std::size_t most);
 
-// The verdict on each id, and which of p u d c b it has: see check.lua. At most 200 ids.
+// The verdict on each id, and which of p u d c b it has: see check.lua. At most kJudged ids.
+inline constexpr std::size_t kJudged = 100;
 Answer<std::vector<std::string>> look(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids);
 
 // '.', unless the verdict on an id is still the one given with it. At most kConfirmed ids.

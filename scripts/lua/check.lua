@@ -84,10 +84,13 @@ end
 if ARGV[2] == 'repair' then redis.call('ZREM', unack, '') end  -- lets the rest pass when Redis is out of memory
 local answer = {}
 for i, found in ipairs(verdicts) do
-  local parts = (waits[i] and 'p' or '') .. (held[i] and 'u' or '') .. (given_up[i] and 'd' or '') ..
-    (counts[i] and 'c' or '') .. (bodies[i] and 'b' or '')
-  if found == 'A' and redis.call('HEXISTS', attempts, ids[i]) == 1 then parts = 'a' end
-  answer[i] = found == '.' and '.' or found .. parts
-  if ARGV[2] == 'repair' and found ~= '.' then mend(i, found) end
+  answer[i] = found
+  if found ~= '.' then
+    local parts = (waits[i] and 'p' or '') .. (held[i] and 'u' or '') .. (given_up[i] and 'd' or '') ..
+      (counts[i] and 'c' or '') .. (bodies[i] and 'b' or '')
+    if found == 'A' and redis.call('HEXISTS', attempts, ids[i]) == 1 then parts = 'a' end
+    answer[i] = found .. parts
+    if ARGV[2] == 'repair' then mend(i, found) end
+  end
 end
 return table.concat(answer, ' ')

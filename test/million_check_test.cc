@@ -1,0 +1,67 @@
+// A check of a million messages: long, but in steps that stay what they are with few.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+constexpr std::size_t kMessages = 1'000'000;
+constexpr double kBoundUs = 2000;
+
+double mean_us(test::Redis& client, const std::string& command) {
+  const std::string line = test::info("commandstats", "cmdstat_" + command, client);
+  const auto at = line.find("usec_per_call=");
+  return at == std::string::npos ? 0 : std::stod(line.substr(at + 14));
+}
+
+// All steps are of one size, so their mean shows that they are bounded; single ones show how busy the machine is.
+void check_steps(test::Redis& client) {
+  for (const char* command : {"evalsha", "hscan", "scan", "lrange"}) {
+    const double us = mean_us(client, command);
+    MESSAGE(std::string(command) << ": mean " << us << " us");
+    CHECK(us > 0);
+    CHECK(us < kBoundUs);
+  }
+}
+
+TEST_CASE("a million messages ready: a check goes over all of them in bounded steps, and finds the few that are not") {
+  PrivateServerOptions options;
+  options.arguments = {"--appendonly", "no", "--save", ""};
+  PrivateServer own(options);
+  test::Queue queue(own.url());
+  test::Redis client(own.socket());
+  std::vector<std::string> some;
+  for (std::size_t sent = 0; sent < kMessages; sent += 50'000) {
+    const auto batch = queue.producer.send_batch(std::vector<std::string>(50'000, "x"));
+    some.push_back(batch[25'000].id);
+  }
+  for (const std::string& id : some) CHECK(client.cmd({"LREM", queue.base + ":ready", "1", id}) == 1);
+  CheckOptions all;
+  all.repair = true;
+  all.settle = milliseconds(0);
+  std::uint64_t steps = 0;
+  all.progress = [&](std::uint64_t, std::uint64_t) { ++steps; };
+
+  client.cmd({"CONFIG", "RESETSTAT"});
+  const auto start = std::chrono::steady_clock::now();
+  const CheckReport report = queue.inspector.check(all);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  MESSAGE("a check of a million: " << took.count() << " s, " << steps << " calls of progress");
+  check_steps(client);
+  CHECK(steps > 10'000);
+  CHECK(report.counts.size() == 1);
+  CHECK(report.counts.at(Problem::stranded) == some.size());
+  CHECK(report.repaired == some.size());
+  CHECK(queue.inspector.counts().ready == kMessages);
+  for (const std::string& id : some) CHECK(!client.cmd({"LPOS", queue.base + ":ready", id}).nil());
+}
+
+}  // namespace
+}  // namespace delayqueue
