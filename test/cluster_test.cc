@@ -2,12 +2,12 @@
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <string>
 #include <thread>
 
 #include "support/cluster.h"
 #include "support/ledger.h"
+#include "support/sender.h"
 
 using namespace std::chrono_literals;
 using namespace delayqueue;
@@ -89,33 +89,17 @@ TEST_CASE("A slot that moves while it is used takes the queue along: nothing los
   Ledger ledger;
   Consumer consumer(six().url(), queue, ledger.watch(), quick());
   consumer.start();
-  std::atomic<bool> stop{false};
-  std::atomic<int> sent{0};
-  std::thread sender([&] {
-    Producer producer(six().url(), queue);
-    SendOptions again;
-    while (!stop || !again.id.empty()) {
-      try {
-        producer.send(std::to_string(sent), again);
-        ++sent;
-        again.id.clear();
-      } catch (const ConnectionError& e) {
-        if (!e.ids().empty()) again.id = e.ids().front();
-        std::this_thread::sleep_for(5ms);
-      }
-    }
-  });
+  test::Sender sender(six().url(), queue);
   for (int round = 0; round < 3; ++round) {
     Node& to = six().other_master(six().owner_of(slot));
     six().begin_migration(slot, to);
     while (six().migrate_keys(slot, 2) > 0) std::this_thread::sleep_for(5ms);
     six().finish_migration(slot);
-    const int by_then = sent;
-    CHECK(eventually([&] { return sent > by_then + 20; }, kPatience));
+    const std::size_t by_then = sender.sent();
+    CHECK(eventually([&] { return sender.sent() > by_then + 20; }, kPatience));
   }
-  stop = true;
-  sender.join();
-  CHECK(eventually([&] { return ledger.different() == static_cast<std::size_t>(sent); }, kPatience));
+  const std::size_t sent = sender.stop();
+  CHECK(eventually([&] { return ledger.different() == sent; }, kPatience));
   CHECK(ledger.overlaps() == 0);
   CHECK(eventually([&] { return Inspector(six().url(), queue).counts().unack == 0; }, kPatience));
 }
@@ -153,9 +137,32 @@ TEST_CASE("A replica takes over, asked to or because its master died: the queue 
     CHECK(eventually([&] { return !ledger.attempts("on the new master").empty(); }, kPatience));
     const std::chrono::duration<double, std::milli> later = std::chrono::steady_clock::now() - possible;
     MESSAGE("fault " << fault << ": delivered " << later.count() << " ms after a new owner was there");
-    for (int i = 0; i < 200; ++i) CHECK(!ledger.attempts(std::to_string(i)).empty());
+    // What was on its way when the old owner ended comes again when its lease ends.
+    CHECK(eventually([&] { return ledger.different() > 200; }, kPatience));
     if (fault == killed) old.restart();
     if (fault == frozen) old.thaw();
     six().wait_ok();
   }
+}
+
+TEST_CASE("While a slot moves nothing is made on its new node that is still on the old one") {
+  const std::string queue = fresh_queue();
+  const std::string base = "{dp:" + queue + "}";
+  const int slot = test::slot_of(base);
+  Producer producer(six().url(), queue);
+  producer.send("leaves a marker");
+  Node& from = six().owner_of(slot);
+  Node& to = six().other_master(from);
+  six().begin_migration(slot, to);
+  std::vector<std::string> move = {"MIGRATE", "127.0.0.1", std::to_string(to.port()), "", "0", "2000", "KEYS"};
+  for (const std::string& key : from.cmd({"KEYS", base + "*"}).strings()) {
+    if (key != base + ":wake") move.push_back(key);
+  }
+  REQUIRE(from.cmd(move) == "OK");
+  // The script is sent on to the new node, the marker is still here.
+  CHECK(thrown([&] { producer.send("x"); }).find("TRYAGAIN") != std::string::npos);
+  CHECK(to.cmd({"KEYS", base + ":wake"}).array.empty());
+  CHECK(six().migrate_keys(slot, 1) == 1);
+  six().finish_migration(slot);
+  CHECK(producer.send("y").created);
 }

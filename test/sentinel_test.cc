@@ -2,11 +2,10 @@
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <string>
-#include <thread>
 
 #include "support/ledger.h"
+#include "support/sender.h"
 #include "support/sentinels.h"
 
 using namespace std::chrono_literals;
@@ -16,6 +15,7 @@ using test::fresh_queue;
 using test::kPatience;
 using test::Ledger;
 using test::Node;
+using test::Sender;
 using test::Sentinels;
 using test::thrown;
 
@@ -25,50 +25,6 @@ Sentinels& trio() {
   static Sentinels sentinels;
   return sentinels;
 }
-
-// Sends one message after the other until told to stop; what is in doubt is sent again with its id.
-class Sender {
- public:
-  Sender(const std::string& url, const std::string& queue, Durability durability = {})
-      : producer_(url, queue, options(durability)), thread_([this] { run(); }) {}
-  ~Sender() {
-    if (thread_.joinable()) stop();
-  }
-
-  std::size_t stop() {
-    stopped_ = true;
-    thread_.join();
-    return sent_;
-  }
-
-  std::size_t sent() const { return sent_; }
-
- private:
-  static ProducerOptions options(Durability durability) {
-    ProducerOptions options;
-    options.durability = durability;
-    return options;
-  }
-
-  void run() {
-    SendOptions again;
-    while (!stopped_ || !again.id.empty()) {
-      try {
-        producer_.send(std::to_string(sent_), again);
-        ++sent_;
-        again.id.clear();
-      } catch (const ConnectionError& e) {
-        if (!e.ids().empty()) again.id = e.ids().front();
-        std::this_thread::sleep_for(10ms);
-      }
-    }
-  }
-
-  Producer producer_;
-  std::atomic<std::size_t> sent_{0};
-  std::atomic<bool> stopped_{false};
-  std::thread thread_;
-};
 
 }  // namespace
 

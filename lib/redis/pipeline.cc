@@ -110,7 +110,9 @@ void Pipeline::follow_redirections() {
       const auto sent_on = connection_.redirection(Reply(replies_[i].get()));
       if (sent_on && !to) to = sent_on;
       const bool this_way = sent_on && sent_on->slot == to->slot && sent_on->ask == to->ask;
-      if (!this_way && (sent_on || again.empty() || !requests_[i].repeatable)) continue;
+      // A key that is still here must not be made there, too: then it could not be moved.
+      const bool repeats = !again.empty() && requests_[i].repeatable && (!to->ask || requests_[i].keys == 0);
+      if (!this_way && (sent_on || !repeats)) continue;
       again.push_back(i);
       if (to->ask) append_command(out, {"ASKING"});
       append(out, i, true);

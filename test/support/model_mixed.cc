@@ -327,7 +327,9 @@ void Mixed::check_repairs() {
     const std::string what = finding.id + ": " + to_string(finding.problem) + ", " + finding.what;
     log_.push_back("check " + what);
     if (!finding.repaired) throw Mismatch(what + ": found, and not repaired");
-    if (messages_[finding.id].alive) throw Mismatch(what + ": found, and it was healthy");
+    // Go takes hints for messages: what was due elsewhere can be given up.
+    const bool given_up = finding.problem == delayqueue::Problem::two_places && finding.what.find("dead") != what.npos;
+    if (messages_[finding.id].alive && !given_up) throw Mismatch(what + ": found, and it was healthy");
   }
 }
 
