@@ -85,8 +85,8 @@ struct QueueOptions {
 
 // How safe what was written must be before a call returns. Redis answers when the master has it in memory.
 //
-// none: that is enough. With an append-only file nothing is lost when the server process dies; a power cut can take the
-// last second (appendfsync everysec), a failover what no replica had yet.
+// none: that is enough. With appendonly yes and appendfsync everysec a power cut can take the last second or two, and so
+// can a kill -9 of the server when its disk is busy; a failover can take what no replica had yet.
 // replicas(n): n replicas have it in memory, too. It survives the loss of the master if one of them takes its place.
 // disk: the master has it on its disk. Needs Redis 7.2 or later (or Valkey) with appendonly yes; with appendfsync
 // everysec a call takes up to a second. A server that cannot tell is a ReplyError, before anything is written.
