@@ -142,11 +142,12 @@ void Crew::reap() {
 
 void Crew::ended(Process& process, int status) {
   const std::string name = process.member.name + '.' + std::to_string(process.life);
-  const bool poisoned = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && process.member.works;
-  const bool expected =
-      process.killed || poisoned ||
-      (process.stopping && WIFEXITED(status) &&
-       (WEXITSTATUS(status) == 0 || (WEXITSTATUS(status) == kUncleanStop && phase_ == Phase::faults)));
+  const auto died_of = [status](int signal) { return WIFSIGNALED(status) && WTERMSIG(status) == signal; };
+  const bool poisoned = died_of(SIGKILL) && process.member.works;
+  const bool unclean = WIFEXITED(status) && WEXITSTATUS(status) == kUncleanStop && phase_ == Phase::faults;
+  const bool as_told =
+      (WIFEXITED(status) && WEXITSTATUS(status) == 0) || unclean || died_of(SIGTERM);  // told before it could listen
+  const bool expected = process.killed || poisoned || (process.stopping && as_told);
   const std::string how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
                                               : "exit code " + std::to_string(WEXITSTATUS(status));
   journal_.line("ended " + name + ' ' + how);
@@ -178,7 +179,7 @@ void Crew::start(Process& process) {
   ++process.life;
   const std::string name = process.member.name + '.' + std::to_string(process.life);
   const std::string path = folder_ + '/' + name;
-  std::vector<std::string> words{own_program(), process.member.works ? "work" : "produce"};
+  std::vector<std::string> words{own_program(), process.member.go ? "go" : process.member.works ? "work" : "produce"};
   words.insert(words.end(), process.member.words.begin(), process.member.words.end());
   words.push_back("name=" + process.member.name);
   words.push_back("journal=" + path + ".log");

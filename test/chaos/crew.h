@@ -20,6 +20,7 @@ namespace chaos {
 struct Member {
   std::string name{};  // "worker-1"
   bool works = false;  // or produces
+  bool go = false;     // works in Go
   std::vector<std::string> words{};
 };
 

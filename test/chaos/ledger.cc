@@ -56,6 +56,7 @@ void Ledger::read(const std::string& path) {
   for (const Line& line : read_journal(path)) {
     if (starts(file, "producer")) read_producer(line);
     if (starts(file, "worker")) read_worker(line, file);
+    if (starts(file, "worker-go")) read_go_worker(line, file);
     if (starts(file, "conductor")) read_conductor(line);
   }
 }
@@ -127,7 +128,7 @@ void Ledger::read_worker(const Line& line, const std::string& by) {
   const std::string& word = line.word(0);
   const std::string& id = line.word(1);
   if (word == "acked") {
-    if (Message* one = find(id)) one->acked.push_back(line.at_us);
+    if (Message* one = find(id)) one->acked.push_back({line.at_us, by});
     return;
   }
   const std::string number = id + ' ' + line.word(2);
@@ -136,7 +137,8 @@ void Ledger::read_worker(const Line& line, const std::string& by) {
     name(one, id);
     open_[number] = {by_token_.at(one.token), one.deliveries.size()};
     const bool held = line.number(5) == 1;
-    one.deliveries.push_back({line.at_us, static_cast<int>(line.number(4)), held, held ? line.at_us : 0, 0, {}, by});
+    one.deliveries.push_back(
+        {line.at_us, static_cast<int>(line.number(4)), held, held ? line.at_us : 0, 0, {}, by, false});
     if (held) begins_.push_back(line.at_us);
     return;
   }
@@ -147,6 +149,19 @@ void Ledger::read_worker(const Line& line, const std::string& by) {
   if (word == "held") return;
   delivery.verdict = line.word(3);
   delivery.verdict_at = line.at_us;
+}
+
+void Ledger::read_go_worker(const Line& line, const std::string& by) {
+  mixed_ = true;
+  Message& one = message(line.word(1));
+  if (line.word(0) == "go_begin") one.deliveries.push_back({line.at_us, 0, false, 0, 0, {}, by, true});
+  if (line.word(0) != "go_ack") return;
+  for (Delivery& delivery : one.deliveries) {
+    if (delivery.by != by || delivery.verdict_at != 0) continue;
+    delivery.verdict = "ack";
+    delivery.verdict_at = line.at_us;
+    break;
+  }
 }
 
 void Ledger::read_conductor(const Line& line) {
@@ -160,7 +175,7 @@ void Ledger::sort() {
   for (Message& one : messages_) {
     std::sort(one.deliveries.begin(), one.deliveries.end(),
               [](const Delivery& a, const Delivery& b) { return a.begin < b.begin; });
-    std::sort(one.acked.begin(), one.acked.end());
+    std::sort(one.acked.begin(), one.acked.end(), [](const Acked& a, const Acked& b) { return a.at < b.at; });
   }
 }
 

@@ -32,6 +32,13 @@ struct Delivery {
   Us verdict_at = 0;      // 0: it died before
   std::string verdict{};  // "ack", "nack", "reject", "snooze", "die"
   std::string by{};
+  bool go = false;  // of a worker in Go: it knows neither ids nor leases
+};
+
+// A consumer says that Redis said so.
+struct Acked {
+  Us at = 0;
+  std::string by{};
 };
 
 struct Message {
@@ -43,7 +50,7 @@ struct Message {
   std::vector<Call> cancels{};
   std::vector<Call> reschedules{};
   std::vector<Delivery> deliveries{};  // by begin
-  std::vector<Us> acked{};             // told by consumers, after Redis had said so
+  std::vector<Acked> acked{};          // by time
 
   Us acknowledged() const;  // the time of the send's answer; 0: never
   Us last_send() const;     // no send of it ran later
@@ -66,6 +73,8 @@ class Ledger {
   const std::vector<Back>& backs() const { return backs_; }
   const std::vector<Us>& begins() const { return begins_; }  // of all deliveries that were held, sorted
 
+  bool mixed() const { return mixed_; }  // workers in Go were there
+
   // Whether something acknowledged at a time from `from` to `to` may be lost by Redis' own rules.
   bool in_window(Us from, Us to) const;
 
@@ -73,6 +82,7 @@ class Ledger {
   void read(const std::string& path);
   void read_producer(const Line& line);
   void read_worker(const Line& line, const std::string& by);
+  void read_go_worker(const Line& line, const std::string& by);
   void read_conductor(const Line& line);
   Message& message(const std::string& token);
   Message* find(const std::string& id);
@@ -88,6 +98,7 @@ class Ledger {
   std::vector<Back> backs_;
   std::vector<std::pair<Us, Us>> windows_;
   std::map<std::string, int> faults_;
+  bool mixed_ = false;
 };
 
 }  // namespace chaos

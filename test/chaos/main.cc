@@ -1,7 +1,7 @@
 // Chaos: producers, workers and servers that are killed, frozen and cut off, and a ledger of what came of it.
 //
 //   chaos --seconds N --seed S --topology single|sentinel|cluster
-//         [--durability none|replicas] [--rate N] [--calm] [--keep] [--verbose]
+//         [--durability none|replicas] [--go program] [--rate N] [--calm] [--keep] [--verbose]
 //
 // Exit code 1 if a message is lost or any rule is broken. See README.md in this folder.
 #include <sys/prctl.h>
@@ -40,6 +40,8 @@ chaos::RunOptions options_of(int count, char** words) {
       const std::string kind = value();
       if (kind != "none" && kind != "replicas") throw std::invalid_argument(word + ' ' + kind + ": unknown");
       options.replicas = kind == "replicas";
+    } else if (word == "--go") {
+      options.go = value();
     } else if (word == "--verbose") {
       options.verbose = true;
     } else if (word == "--calm") {
@@ -57,11 +59,12 @@ chaos::RunOptions options_of(int count, char** words) {
 
 int main(int count, char** words) {
   const std::string mode = count > 1 ? words[1] : "";
-  const bool child = mode == "work" || mode == "produce";
+  const bool child = mode == "work" || mode == "go" || mode == "produce";
   try {
     if (child) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no run leaves one behind
       const chaos::Arguments arguments(count, words, 2);
+      if (mode == "go") return chaos::work_in_go(arguments);
       return mode == "work" ? chaos::work(arguments) : chaos::produce(arguments);
     }
     return chaos::run(options_of(count, words)) ? 0 : 1;

@@ -24,7 +24,7 @@ constexpr std::array<std::pair<Kind, const char*>, 11> kNames{{{Kind::ok, "ok"},
 // Of 2,000 messages.
 constexpr std::array<std::pair<Kind, int>, 10> kShares{{{Kind::few, 100},
                                                         {Kind::slow, 40},
-                                                        {Kind::hang, 2},
+                                                        {Kind::hang, 4},
                                                         {Kind::nack_once, 60},
                                                         {Kind::throw_once, 40},
                                                         {Kind::crash_once, 2},

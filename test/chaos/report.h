@@ -17,7 +17,7 @@ void print_counts(const RunOptions& options, const Ledger& ledger, const Verdict
 // From Redis back to the first delivery after that, by kind of fault.
 void print_recoveries(const Ledger& ledger);
 
-// Half of all recoveries take at most a second, or it is named here.
+// Half of all recoveries take at most a second, and half of those of one kind two, or they are named here.
 std::vector<std::string> slow_recoveries(const Ledger& ledger);
 
 // Each with all that was written about its message, in the order of time.

@@ -9,6 +9,8 @@ namespace {
 
 constexpr Us kSameClock = 2'000;  // Redis looks at the clock a moment before its script runs
 
+constexpr Us kWholeSeconds = 1'002'000;
+
 // One message, against every rule.
 class Judge {
  public:
@@ -29,6 +31,7 @@ class Judge {
     if (rolled_back_) return;
     check_deliveries();
     check_after_ack();
+    check_receipts();
     check_after_cancel();
   }
 
@@ -50,7 +53,8 @@ class Judge {
     for (const Delivery& delivery : message_.deliveries) {
       if (touched(delivery.begin, std::max({delivery.begin, delivery.last_held, delivery.verdict_at}))) return true;
     }
-    return std::any_of(message_.acked.begin(), message_.acked.end(), [&](Us at) { return touched(at, at); });
+    return std::any_of(message_.acked.begin(), message_.acked.end(),
+                       [&](const Acked& acked) { return touched(acked.at, acked.at); });
   }
 
   void count() {
@@ -74,6 +78,10 @@ class Judge {
       ++verdicts_.counts.in_window;
       return;
     }
+    if (ledger_.mixed() && !ends_acked(message_.kind)) {
+      ++verdicts_.counts.given_up_in_go;
+      return;
+    }
     ++verdicts_.counts.lost;
     breach(ends_dead(message_.kind) ? "lost: given up, but no dead letter" : "lost: gone without an ack");
   }
@@ -82,7 +90,7 @@ class Judge {
     if (!dead_) return;
     if (ends_acked(message_.kind)) breach("dead: with retries left");
     const bool spent = deliveries_ > message_.retries || message_.retries == 0;
-    if (!spent && !message_.has_verdict("reject")) breach("dead: before its retries were spent");
+    if (!spent && !message_.has_verdict("reject") && !ledger_.mixed()) breach("dead: before its retries were spent");
     if (!message_.acked.empty() && !rolled_back_ && !may_live_again()) breach("dead: after its ack");
   }
 
@@ -109,9 +117,10 @@ class Judge {
         const bool sure = (call.answer == "moved" || call.answer == "sent") && call.latest <= delivery.begin;
         if (sure && delivery.held && !rolled_back_) settled = std::max(settled, call.begin);
       }
-      const bool due = calls.empty() || std::any_of(calls.begin(), calls.end(), [&](const Call& call) {
-                         return call.latest >= settled && call.due <= delivery.begin + kSameClock;
-                       });
+      const bool due =
+          calls.empty() || std::any_of(calls.begin(), calls.end(), [&](const Call& call) {
+            return call.latest >= settled && call.due <= delivery.begin + (delivery.go ? kWholeSeconds : kSameClock);
+          });
       if (!due) return breach("early");
     }
   }
@@ -129,7 +138,7 @@ class Judge {
   }
 
   void check_deliveries() {
-    if (may_live_again()) return;
+    if (may_live_again() || ledger_.mixed()) return;  // workers in Go count no attempts
     // A reschedule while the message waits out the backoff of a nack is a delivery more: the retry is not spent.
     const auto moved = std::count_if(message_.reschedules.begin(), message_.reschedules.end(),
                                      [](const Call& call) { return call.answer.empty() || call.answer == "moved"; });
@@ -145,9 +154,28 @@ class Judge {
   void check_after_ack() {
     if (message_.acked.empty() || may_live_again()) return;
     for (const Delivery& delivery : message_.deliveries) {
-      if (delivery.held && delivery.begin > message_.acked.front())
+      if (delivery.held && delivery.begin > message_.acked.front().at)
         return breach("delivered after its ack was settled");
     }
+  }
+
+  // What ends a message is the ack of its last holder. While another delivery is under way, nobody else's counts.
+  void check_receipts() {
+    if (message_.may_be_cancelled() || may_live_again()) return;
+    for (const Acked& acked : message_.acked) {
+      for (const Delivery& one : message_.deliveries) {
+        if (one.by != acked.by && one.held && is_under_way(one, acked)) return breach("acked while another held it");
+      }
+    }
+  }
+
+  // Begun after the ack's own delivery, and not yet done when the ack was settled.
+  bool is_under_way(const Delivery& one, const Acked& acked) const {
+    const bool done = one.verdict == "ack" && one.verdict_at <= acked.at;
+    return one.begin <= acked.at && !done &&
+           std::all_of(message_.deliveries.begin(), message_.deliveries.end(), [&](const Delivery& own) {
+             return own.by != acked.by || own.verdict != "ack" || own.verdict_at > acked.at || own.begin < one.begin;
+           });
   }
 
   void check_after_cancel() {

@@ -29,7 +29,8 @@ struct Counts {
   std::uint64_t delivered = 0;   // deliveries begun
   std::uint64_t duplicates = 0;  // of them, those that follow a delivery which did not ask for another
   std::uint64_t acked = 0, dead = 0, cancelled = 0;
-  std::uint64_t in_window = 0;  // acknowledged and missing, as asynchronous replication may have it
+  std::uint64_t in_window = 0;       // acknowledged and missing, as asynchronous replication may have it
+  std::uint64_t given_up_in_go = 0;  // workers in Go delete what has no retries left
   std::uint64_t lost = 0;
 };
 

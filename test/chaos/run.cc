@@ -1,6 +1,7 @@
 #include "chaos/run.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "chaos/crew.h"
+#include "chaos/fsck.h"
 #include "chaos/links.h"
 #include "chaos/remains.h"
 #include "chaos/report.h"
@@ -37,6 +39,13 @@ std::string new_folder() {
   return path;
 }
 
+// Why there are no workers in Go, or nothing.
+std::string no_go(const World& world, const RunOptions& options) {
+  if (world.socket().empty()) return "none (they go to a single server only)";
+  if (options.calm) return "none (they deliver twice what takes long)";
+  return ::access(options.go.c_str(), X_OK) == 0 ? "" : "none (module not available)";
+}
+
 // Every other one goes through the proxy, if there is one. Some wait for answers only shortly.
 std::vector<Member> members(const World& world, const Links* links, const RunOptions& options) {
   std::vector<Member> all;
@@ -46,15 +55,24 @@ std::vector<Member> members(const World& world, const Links* links, const RunOpt
     member.name = (works ? "worker-" : "producer-") + std::to_string(works ? i : i - kWorkers);
     member.works = works;
     const bool disturbed = links != nullptr && i % 2 == 1;
-    member.words = {"url=" + (disturbed ? links->url() : world.url()), std::string("queue=") + kQueue,
-                    "lease=" + std::to_string(kLease.count()), "timeout=" + std::to_string(i % 3 == 0 ? 1000 : 3000),
-                    std::string("replicas=") + (options.replicas ? "1" : "0")};
+    member.words = {"url=" + (disturbed ? links->url() : world.url()),
+                    std::string("queue=") + kQueue,
+                    "lease=" + std::to_string(kLease.count()),
+                    "timeout=" + std::to_string(i % 3 == 0 ? 1000 : 3000),
+                    std::string("replicas=") + (options.replicas ? "1" : "0"),
+                    std::string("mixed=") + (no_go(world, options).empty() ? "1" : "0")};
     if (works) member.words.emplace_back("concurrency=8");
     if (!works) {
       member.words.push_back("rate=" + std::to_string(std::max<std::int64_t>(1, options.rate / kProducers)));
       member.words.emplace_back(options.calm ? "crashes=0" : "crashes=1");
     }
     all.push_back(std::move(member));
+  }
+  if (no_go(world, options).empty()) {
+    all.push_back({"worker-go-0",
+                   true,
+                   true,
+                   {"program=" + options.go, "socket=" + world.socket(), std::string("queue=") + kQueue}});
   }
   return all;
 }
@@ -72,21 +90,33 @@ void play(const std::vector<Step>& steps, Clock::time_point began, Clock::time_p
   }
 }
 
+RunOptions with_go(RunOptions options) {
+  if (options.go.empty()) options.go = INTEROP_PROGRAM;
+  return options;
+}
+
 class Conductor {
  public:
   explicit Conductor(const RunOptions& options)
-      : options_(options),
+      : options_(with_go(options)),
         journal_(folder_ + "/conductor.log"),
         world_(make_world(options.topology, kQueue, journal_)) {}
 
   bool run() {
+    if (options_.replicas && options_.topology == "single") {
+      throw std::invalid_argument("--durability replicas: a single server has none");
+    }
     if (!world_->address().empty()) links_ = std::make_unique<Links>(world_->address(), journal_);
     draw_lanes();
     std::vector<std::string> problems;
     {
       Crew crew(folder_, members(*world_, links_.get(), options_), std::move(processes_), options_.seed, journal_);
+      Fsck fsck(world_->url(), kQueue, journal_);
       disturb();
       problems = finish(crew);
+      found_ = fsck.end();
+      checks_ = fsck.checks();
+      for (auto& found : Fsck::last_check(world_->url(), kQueue)) found_.push_back(std::move(found));
     }
     return report(problems);
   }
@@ -138,16 +168,26 @@ class Conductor {
     journal_.line("drained");
     if (!crew.stop_workers(30s)) problems.emplace_back("a worker did not stop");
     for (const auto& alarm : crew.alarms()) problems.push_back(alarm);
+    for (const auto& file : std::filesystem::directory_iterator(folder_)) {  // a sanitizer's report, most likely
+      const bool in_go = file.path().filename().string().rfind("worker-go", 0) == 0;  // its library talks
+      const bool said = file.path().extension() == ".err" && file.file_size() > 0 && !in_go;
+      if (said) problems.push_back("somebody wrote to stderr: " + file.path().string());
+    }
     return problems;
   }
 
   bool report(const std::vector<std::string>& problems) {
     const Ledger ledger(folder_);
-    const Verdicts verdicts = judge(ledger, remains_, options_.replicas);
+    Verdicts verdicts = judge(ledger, remains_, options_.replicas);
+    // A worker in Go may be half-way through its three commands for a message.
+    if (!ledger.mixed()) verdicts.breaches.insert(verdicts.breaches.end(), found_.begin(), found_.end());
     std::vector<std::string> all = problems;
     if (options_.calm && verdicts.counts.duplicates > 0) all.emplace_back("duplicates without any fault");
     for (const auto& slow : slow_recoveries(ledger)) all.push_back(slow);
     print_counts(options_, ledger, verdicts, verdicts.breaches.size() + all.size());
+    std::printf("  Inspector::check: %d times\n", checks_);
+    const std::string no = no_go(*world_, options_);
+    std::printf("  go workers: %s\n", no.empty() ? "1" : no.c_str());
     print_recoveries(ledger);
     const bool good = verdicts.breaches.empty() && all.empty();
     if (!good) {
@@ -172,6 +212,8 @@ class Conductor {
   std::unique_ptr<Links> links_;
   std::vector<Step> servers_, processes_, connections_;
   Remains remains_;
+  int checks_ = 0;
+  std::vector<Breach> found_;  // by checks
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ struct RunOptions {
   std::string topology = "single";
   std::int64_t rate = 300;  // messages a second
   bool replicas = false;    // durability: sends wait for a replica
+  std::string go{};         // the program of the interoperability tests; empty: where the build puts it, if it did
   bool verbose = false;     // progress on stderr
   bool calm = false;        // no faults: then nothing may be delivered twice
   bool keep = false;        // the folder, when all went well, too

@@ -100,7 +100,7 @@ Verdict handle(Delivery& delivery, const Task& task, int attempt) {
       delivery.work_for(milliseconds(task.number));
       break;
     case Kind::hang:
-      delivery.work_for(first ? 6s : 0s);
+      delivery.work_for(first ? 6s : 3s);  // the second begins while the first goes on
       break;
     case Kind::nack_once:
       if (first) return delivery.says("nack", delayqueue::nack(50ms, "once"));
@@ -141,6 +141,7 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
   options.lease = milliseconds(arguments.number("lease"));
   options.processing_timeout = 4s;
   options.backoff = delayqueue::fixed(50ms);
+  options.queue.remove_from_lists = arguments.number("mixed") == 1;
   if (arguments.number("replicas") > 0) options.durability = delayqueue::replicas(1);
   options.connection.client_name = arguments.text("name");
   options.connection.command_timeout = milliseconds(arguments.number("timeout"));

@@ -24,4 +24,7 @@ int work(const Arguments& arguments);
 //   cancelling|rescheduling <id> [due us], then canceled|rescheduled <id> <outcome>, or ..._doubt, ..._refused <id>
 int produce(const Arguments& arguments);
 
+// Works until SIGTERM, in Go: see go_worker.cc.
+int work_in_go(const Arguments& arguments);
+
 }  // namespace chaos

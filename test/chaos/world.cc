@@ -61,8 +61,8 @@ void shut_down(test::Node& node) {
   node.kill();
 }
 
-void note_window(const Journal& journal, std::int64_t began_us, std::int64_t ended_us) {
-  journal.line("window " + std::to_string(began_us - kReplicationLag) + ' ' + std::to_string(ended_us));
+void note_window(const Journal& journal, std::int64_t from_us, std::int64_t to_us) {
+  journal.line("window " + std::to_string(from_us) + ' ' + std::to_string(to_us));
 }
 
 std::unique_ptr<World> make_world(const std::string& topology, const std::string& queue, const Journal& journal) {

@@ -22,6 +22,7 @@ class World {
   virtual std::string url() const = 0;
   virtual std::string base() const = 0;               // of the queue's keys
   virtual std::string address() const { return {}; }  // where a proxy can stand before it; empty: nowhere
+  virtual std::string socket() const { return {}; }   // for workers in Go; empty: they cannot have one
 
   virtual std::vector<FaultKind> faults() const = 0;
 

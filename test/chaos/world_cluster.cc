@@ -89,7 +89,7 @@ void ClusterWorld::replace_owner(const Step& step, bool freezes) {
   } else {
     old.restart();
   }
-  note_window(journal_, began, freezes ? now_us() + kLeaving : gone);
+  note_window(journal_, began - kReplicationLag, freezes ? now_us() + kLeaving : gone);
 }
 
 void ClusterWorld::restart_replica(const Step& step) {

@@ -77,7 +77,7 @@ void SentinelWorld::fail_over(const Step& step) {
   const Watch::Asked asked(watch_);
   const test::Node& heir = sentinels_.failover();
   const auto done = journal_.line("back " + step.kind + ' ' + heir.address());
-  note_window(journal_, began, done + kLeaving);
+  note_window(journal_, began - kReplicationLag, done + kLeaving);
   std::this_thread::sleep_for(step.lasts);
   if (step.pick % 2 == 1) demote(old, heir);
 }
@@ -103,7 +103,7 @@ void SentinelWorld::replace_master(const Step& step, bool freezes) {
   } else {
     old.restart();
   }
-  note_window(journal_, began, freezes ? now_us() + kLeaving : gone);
+  note_window(journal_, began - kReplicationLag, freezes ? now_us() + kLeaving : gone);
   if (step.pick % 2 == 1) demote(old, heir);
 }
 

@@ -3,6 +3,11 @@
 #include "chaos/worlds.h"
 
 namespace chaos {
+namespace {
+
+constexpr std::int64_t kPostponed = 2'500'000;
+
+}  // namespace
 
 using namespace std::chrono_literals;
 
@@ -23,16 +28,12 @@ void SingleWorld::apply(const Step& step) {
   journal_.line("fault " + step.kind + ' ' + std::to_string(step.lasts.count()));
   if (apply_common(step, node_)) return;
   const bool freezes = step.kind.rfind("freeze", 0) == 0;
-  if (step.kind == "kill_redis_fsync_always") {
-    node_.cmd({"CONFIG", "SET", "appendfsync", "always"});
-    std::this_thread::sleep_for(300ms);
-  }
   if (freezes) {
     node_.freeze();
   } else if (step.kind == "restart_redis") {
     shut_down(node_);
   } else {
-    node_.kill();
+    kill(step.kind == "kill_redis_fsync_always");
   }
   std::this_thread::sleep_for(step.lasts);
   if (freezes) {
@@ -41,6 +42,21 @@ void SingleWorld::apply(const Step& step) {
     node_.restart();
   }
   journal_.line("back " + step.kind);
+}
+
+// While an fsync is under way in the background, `everysec` lets writes to the file wait for up to two seconds, and says
+// yes to them. Only those may be lost: what is in the file is in the kernel's hands.
+void SingleWorld::kill(bool fsync_always) {
+  if (fsync_always) {
+    node_.cmd({"CONFIG", "SET", "appendfsync", "always"});
+    std::this_thread::sleep_for(300ms);
+    node_.kill();
+    return;
+  }
+  const auto asked = now_us();
+  const bool waits = node_.info("aof_pending_bio_fsync") != "0";
+  node_.kill();
+  note_window(journal_, asked - (waits ? kPostponed : 0), now_us());
 }
 
 }  // namespace chaos

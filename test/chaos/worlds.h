@@ -29,7 +29,7 @@ inline constexpr std::int64_t kReplicationLag = 1'000'000;
 // How long after a failover, or a thaw, clients may go on writing to a demoted master.
 inline constexpr std::int64_t kLeaving = 1'500'000;
 
-void note_window(const Journal& journal, std::int64_t began_us, std::int64_t ended_us);
+void note_window(const Journal& journal, std::int64_t from_us, std::int64_t to_us);
 
 class SingleWorld : public World {
  public:
@@ -38,6 +38,7 @@ class SingleWorld : public World {
   std::string url() const override { return node_.url(); }
   std::string base() const override { return "dp:" + queue_; }
   std::string address() const override { return node_.address(); }
+  std::string socket() const override { return node_.file("s"); }
   std::vector<FaultKind> faults() const override;
   void apply(const Step& step) override;
   void calm_down() override {}
@@ -45,6 +46,8 @@ class SingleWorld : public World {
   test::Reply cmd(const std::vector<std::string>& words) override { return node_.cmd(words); }
 
  private:
+  void kill(bool fsync_always);
+
   const std::string queue_;
   const Journal& journal_;
   test::Node node_;

@@ -1,0 +1,68 @@
+#include "chaos/fsck.h"
+
+#include <chrono>
+
+namespace chaos {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Ending {};  // thrown to leave a check midway
+
+Breach breach_of(const delayqueue::Finding& finding) {
+  const std::string what = finding.id + ": " + finding.what + (finding.repaired ? "; repaired" : "");
+  return {std::string("check: ") + to_string(finding.problem), what, {finding.id}};
+}
+
+}  // namespace
+
+Fsck::Fsck(const std::string& url, const std::string& queue, const Journal& journal)
+    : inspector_(url, queue), journal_(journal), thread_([this] { run(); }) {}
+
+Fsck::~Fsck() { end(); }
+
+std::vector<Breach> Fsck::end() {
+  ending_ = true;
+  if (thread_.joinable()) thread_.join();
+  return found_;
+}
+
+void Fsck::run() {
+  delayqueue::CheckOptions options;
+  options.repair = true;
+  options.progress = [this](std::uint64_t, std::uint64_t) {
+    if (ending_) throw Ending();
+  };
+  while (!ending_) {
+    try {
+      const auto report = inspector_.check(options);
+      ++checks_;
+      journal_.line("fsck looked " + std::to_string(report.looked));
+      if (report.clean()) continue;
+      for (const auto& finding : report.findings) {
+        using delayqueue::Problem;
+        const Problem problem = finding.problem;
+        if (problem == Problem::garbage || problem == Problem::notes) continue;
+        found_.push_back(breach_of(finding));
+        journal_.line(found_.back().rule + ' ' + found_.back().id);
+      }
+    } catch (const Ending&) {
+      return;
+    } catch (const delayqueue::Error& e) {
+      journal_.line(std::string("fsck_failed ") + e.what());
+      std::this_thread::sleep_for(50ms);
+    }
+  }
+}
+
+std::vector<Breach> Fsck::last_check(const std::string& url, const std::string& queue) {
+  delayqueue::CheckOptions options;
+  options.settle = 0ms;
+  std::vector<Breach> found;
+  for (const auto& finding : delayqueue::Inspector(url, queue).check(options).findings) {
+    found.push_back(breach_of(finding));
+  }
+  return found;
+}
+
+}  // namespace chaos

@@ -1,0 +1,41 @@
+// Inspector::check, with repairs, again and again while all is in chaos: there is nothing to repair.
+#pragma once
+
+#include <delayqueue/inspector.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "chaos/journal.h"
+#include "chaos/rules.h"
+
+namespace chaos {
+
+class Fsck {
+ public:
+  Fsck(const std::string& url, const std::string& queue, const Journal& journal);
+  ~Fsck();
+  Fsck(const Fsck&) = delete;
+  Fsck& operator=(const Fsck&) = delete;
+
+  // Ends the loop. Returns what was found: must be nothing.
+  std::vector<Breach> end();
+  int checks() const { return checks_; }  // that came to their end
+
+  // What is found when all is quiet, garbage and notes included.
+  static std::vector<Breach> last_check(const std::string& url, const std::string& queue);
+
+ private:
+  void run();
+
+  delayqueue::Inspector inspector_;
+  const Journal& journal_;
+  std::vector<Breach> found_;  // of the thread, until it has ended
+  std::atomic<int> checks_{0};
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace chaos
