@@ -1,10 +1,11 @@
 #!/bin/bash
-# Shows that the chaos test notices when the library is broken. Developers' tool; takes a quarter of an hour.
+# Shows that the chaos test notices when the library is broken. Developers' tool; takes half an hour.
 #
 #   test/chaos/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
 # Builds a copy of the tree in a temporary folder. Then, for each line of mutations.txt, changes one file there, builds
-# anew, runs chaos for SECONDS_EACH (30) seconds, and prints which rules were broken. Fails unless each breaks one.
+# anew, runs chaos for SECONDS_EACH (100) seconds by the schedule of SEED (2), and prints which rules were broken. Fails
+# unless each breaks one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -33,7 +34,7 @@ while IFS= read -r line; do
     continue
   fi
   build
-  if "$work/build/bin/chaos" --seconds "${SECONDS_EACH:-30}" --seed 1 --topology "$topology" >"$work/out" 2>&1; then
+  if "$work/build/bin/chaos" --seconds "${SECONDS_EACH:-100}" --seed "${SEED:-2}" --topology "$topology" >"$work/out" 2>&1; then
     echo "SURVIVED  $what"
     failed=1
   else
