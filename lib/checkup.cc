@@ -204,8 +204,7 @@ bool Checkup::check_types() {
     const std::string type =
         session_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
     if (type == "none" || type == wanted) continue;
-    found(Problem::wrong_type,
-          {Problem::wrong_type, *key,
+    found({Problem::wrong_type, *key,
            "is a " + type + ", expected a " + wanted + ": something else uses a key of this queue",
            "none, it may be somebody's data: rename or delete it by hand, and check again", false});
     go_on = go_on && (key == &keys().stats || key == &keys().wake || key == &keys().paused);
@@ -369,7 +368,7 @@ void Checkup::judge_again(const std::vector<Suspect>& some) {
     finding.repaired = options_.repair && can_be_repaired(verdict);
     if (finding.repaired && std::string_view("GBCEL").find(verdict) != std::string_view::npos) garbage.push_back(id);
     ready = ready || std::string_view("MOL").find(verdict) != std::string_view::npos;
-    found(finding.problem, std::move(finding));
+    found(std::move(finding));
   }
   collect(garbage);
   if (!ready || !options_.repair) return;
@@ -386,9 +385,9 @@ void Checkup::collect(const std::vector<std::string>& garbage) {
   session_.ask([&](redis::Pipeline& pipeline) { return session_.store().gc(pipeline, garbage); });
 }
 
-void Checkup::found(Problem problem, Finding finding) {
+void Checkup::found(Finding finding) {
   if (finding.repaired) ++report_.repaired;
-  if (++report_.counts[problem] <= options_.sample) report_.findings.push_back(std::move(finding));
+  if (++report_.counts[finding.problem] <= options_.sample) report_.findings.push_back(std::move(finding));
 }
 
 }  // namespace delayqueue

@@ -47,7 +47,7 @@ class Checkup {
   void drop_listed();
   void judge_again(const std::vector<store::Suspect>& some);
   void collect(const std::vector<std::string>& garbage);
-  void found(Problem problem, Finding finding);
+  void found(Finding finding);
   void advance(std::uint64_t steps);
 
   static Listed to_listed(const std::string& id, char verdict);

@@ -99,7 +99,7 @@ Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
   asked.keeps_house = !stopping && now >= housekeeping_.due();
   if (asked.keeps_house) housekeeping_.work(pipeline, store_);
   report_.publish(pipeline, store_.keys().channel);
-  if (asked.settles > 0) asked.durable = durable_.ask(pipeline);
+  if (asked.settles > 0) asked.durable = durable_.ask(pipeline, short_);
   return asked;
 }
 
@@ -239,7 +239,10 @@ void Consumer::Impl::note_drained() {
 
 void Consumer::Impl::read_renewals() {
   for (const DeliveryPtr& delivery : held_.read_renewals()) {
-    report_.log(Severity::warning, "lost the lease of " + delivery->message.id + ": another consumer may have it");
+    // What is in doubt was most likely settled, and is gone for that.
+    if (!delivery->in_doubt) {
+      report_.log(Severity::warning, "lost the lease of " + delivery->message.id + ": another consumer may have it");
+    }
     replace_hand(*delivery);
   }
 }
@@ -254,7 +257,13 @@ void Consumer::Impl::let_go_of_late() {
 
 // A handler that goes on without its lease keeps its thread busy; others must not have to wait for it.
 void Consumer::Impl::replace_hand(Delivery& delivery) {
-  if (delivery.replace_hand()) hands_->add_hand();
+  if (!delivery.replace_hand()) return;
+  try {
+    hands_->add_hand();
+  } catch (const std::exception& e) {
+    delivery.keep_hand();
+    report_.log(Severity::error, std::string("cannot make a thread in place of one whose handler hangs: ") + e.what());
+  }
 }
 
 // ---- Move and take -------------------------------------------------------------------------------------------------
@@ -300,10 +309,21 @@ void Consumer::Impl::read_taken() {
 void Consumer::Impl::read_fetched() {
   Intake::Fetched fetched = intake_.read_fetched();
   for (const DeliveryPtr& delivery : fetched.expired) settling_.add(delivery);  // removed by receipt
+  if (!fetched.expired.empty()) tell_expired(fetched.expired.front()->message.id);
   delivered_ += fetched.line.size() + fetched.urgent.size();
   with_hands_ += fetched.line.size() + fetched.urgent.size();
   hands_->submit_urgent(std::move(fetched.urgent));
   hands_->submit(std::move(fetched.line));
+}
+
+// As it should be after a TTL; else something is wrong, and messages are lost by it. Once a minute is enough.
+void Consumer::Impl::tell_expired(const std::string& id) {
+  const Clock::time_point now = Clock::now();
+  if (now < tell_expired_at_) return;
+  tell_expired_at_ = now + std::chrono::minutes(1);
+  report_.log(Severity::warning, "removed " + id +
+                                     ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
+                                     "Redis evicted them, or producers use other queue options (bodies_under_dp)");
 }
 
 // Stopping: what no handler has begun goes back as if it had never been taken.

@@ -72,6 +72,7 @@ class Consumer::Impl {
   void read_promoted(const store::Promoted& promoted);
   void read_taken();
   void read_fetched();
+  void tell_expired(const std::string& id);
   bool give_back_unstarted();
   bool is_too_much(bool found);
   run::Loop::Rest rest();
@@ -106,7 +107,7 @@ class Consumer::Impl {
   ClockWatch clock_watch_;
   std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
-  Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_;
+  Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_, tell_expired_at_;
   Trouble trouble_;
   bool short_ = false;         // verdicts are not as durable as asked for
   bool told_ = false;          // others know that there is too much for us

@@ -42,6 +42,12 @@ struct Delivery {
     return stage_.compare_exchange_strong(from, Stage::replaced, std::memory_order_acq_rel);
   }
 
+  // There is none to take its place.
+  void keep_hand() {
+    Stage from = Stage::replaced;
+    stage_.compare_exchange_strong(from, Stage::running, std::memory_order_acq_rel);
+  }
+
   bool runs_longer_than(std::chrono::milliseconds most) const {
     const Stage stage = stage_.load(std::memory_order_acquire);
     if (stage != Stage::running && stage != Stage::replaced) return false;

@@ -2,8 +2,12 @@
 
 #include <delayqueue/error.h>
 
+#include <algorithm>
+
 namespace delayqueue {
 namespace {
+
+constexpr milliseconds kLook{10};
 
 redis::Reply as_it_is(redis::Reply reply) { return reply; }
 
@@ -16,6 +20,8 @@ void Durable::check(redis::Connection& connection) const {
   pipeline.run();
   try {
     pipeline.reply(0);
+  } catch (const redis::AccessError&) {
+    throw;
   } catch (const ReplyError& e) {
     const std::string text = e.what();
     const bool unknown = text.find("unknown command") != std::string::npos;
@@ -33,9 +39,9 @@ void Durable::add(redis::Pipeline& pipeline, milliseconds timeout) const {
   pipeline.arg(timeout.count()).takes(timeout).repeatable();
 }
 
-Durable::Asked Durable::ask(redis::Pipeline& pipeline) const {
+Durable::Asked Durable::ask(redis::Pipeline& pipeline, bool briefly) const {
   if (wanted_.kind == Durability::Kind::none) return std::nullopt;
-  add(pipeline, wanted_.timeout);
+  add(pipeline, briefly ? std::min(wanted_.timeout, kLook) : wanted_.timeout);
   return redis::Answer<redis::Reply>(pipeline, as_it_is);
 }
 

@@ -21,7 +21,8 @@ class Durable {
 
   // Adds the question behind the writes of a pipeline; nothing if nothing was asked for.
   using Asked = std::optional<redis::Answer<redis::Reply>>;
-  Asked ask(redis::Pipeline& pipeline) const;
+  // `briefly`: it will hardly be safe in time, so only look.
+  Asked ask(redis::Pipeline& pipeline, bool briefly = false) const;
 
   // What the answer falls short of, in words; empty: all is safe. Throws nothing.
   std::string missing(const Asked& asked) const noexcept;

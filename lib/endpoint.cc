@@ -152,7 +152,7 @@ void Endpoint::announce(Connection& connection) {
   pipeline.command("SADD").key(keys_.queues).arg(keys_.base);
   try {
     pipeline.run();
-  } catch (const ConnectionError&) {
+  } catch (const Error&) {
     if (connection.is_stale()) throw;
   }
 }

@@ -100,6 +100,10 @@ void check(const ConsumerOptions& options) {
   check_number("dead_limit", options.dead_limit, 0, std::numeric_limits<long long>::max());
   check_number("prefetch", options.prefetch, 0, 1'000'000);
   check_durability(options.durability);
+  if (options.durability.timeout > options.lease / 3) {  // the consumer waits so long between two renewals
+    wrong("durability.timeout", text(options.durability.timeout),
+          "at most a third of the lease of " + text(options.lease));
+  }
 }
 
 store::Due due_of(milliseconds delay, const std::optional<system_clock::time_point>& at) {

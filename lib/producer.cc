@@ -118,6 +118,7 @@ std::size_t Producer::Impl::send_some(redis::Connection& connection, const std::
                                       std::vector<Sent>& sent) {
   redis::Pipeline pipeline(connection);
   std::vector<redis::Answer<store::Outcomes>> answers;
+  std::vector<std::size_t> sizes;
   std::size_t next = sent.size();
   bool soon = false;
   for (std::size_t bytes = 0; next < messages.size() && bytes < kPipelineBytes && answers.size() < 16;) {
@@ -127,18 +128,20 @@ std::size_t Producer::Impl::send_some(redis::Connection& connection, const std::
     for (std::size_t i = next; i < end; ++i) step.push_back({messages[i].id, messages[i].payload});
     answers.push_back(session_.store().send(pipeline, step, messages[next].terms));
     soon = soon || is_soon(messages[next].terms.due);
+    sizes.push_back(step.size());
     next = end;
   }
   if (soon) session_.store().wake(pipeline);
   const auto durable = session_.durable().ask(pipeline);
   pipeline.run();
-  for (const auto& answer : answers) {
-    for (const char outcome : answer.get()) sent.push_back({messages.at(sent.size()).id, outcome == '1'});
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const store::Outcomes outcomes = answers[i].get();
+    if (outcomes.size() != sizes[i]) throw ReplyError("send: the server answered for another number of messages");
+    for (const char outcome : outcomes) sent.push_back({messages.at(sent.size()).id, outcome == '1'});
   }
   if (const std::string missing = session_.durable().missing(durable); !missing.empty()) {
     throw ConnectionError("sent to " + connection.where() + ", but " + missing);
   }
-  if (sent.size() != next) throw ReplyError("send: the server answered for another number of messages");
   return next;
 }
 

@@ -6,6 +6,7 @@
 #include "redis/pipeline.h"
 #include "store/store.h"
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,12 +29,15 @@ class Session {
   // Runs `call` with a connection, made anew if the last one broke or was closed by the server in the meantime.
   template <class Call>
   auto with_connection(Call call) {
+    const auto asked = redis::Clock::now();
     const std::lock_guard lock(mutex_);
     if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
-    if (connection_ == nullptr) connection_ = connect();
+    if (connection_ == nullptr) connect(asked);
     try {
       return call(*connection_);
-    } catch (const ConnectionError&) {
+    } catch (const ReplyError&) {
+      throw;
+    } catch (...) {  // answers may be left unread
       connection_.reset();
       throw;
     }
@@ -57,10 +61,19 @@ class Session {
   }
 
  private:
-  std::unique_ptr<redis::Connection> connect() {
-    auto connection = endpoint_.connect();
-    durable_.check(*connection);
-    return connection;
+  // Those who waited while another's attempt failed have failed with it: a silent server must not cost each its time.
+  void connect(redis::Clock::time_point asked) {
+    if (failure_ != nullptr && asked <= failed_) std::rethrow_exception(failure_);
+    try {
+      auto connection = endpoint_.connect();
+      durable_.check(*connection);
+      connection_ = std::move(connection);
+      failure_ = nullptr;
+    } catch (const Error&) {
+      failure_ = std::current_exception();
+      failed_ = redis::Clock::now();
+      throw;
+    }
   }
 
   static constexpr std::size_t kSearchedList = 5000;  // LREM of so many takes well under 2 ms
@@ -68,8 +81,10 @@ class Session {
   Endpoint endpoint_;
   const store::Store store_;
   const Durable durable_;
-  std::mutex mutex_;  // guards connection_
+  std::mutex mutex_;  // guards the rest
   std::unique_ptr<redis::Connection> connection_;
+  std::exception_ptr failure_;  // of the last attempt to connect
+  redis::Clock::time_point failed_;
 };
 
 }  // namespace delayqueue

@@ -26,6 +26,8 @@ void Watch::begin() noexcept {
     drop(kRefusedPause);
   } catch (const std::exception&) {
     drop_broken();
+    // It was made by the thread that renews leases: what takes long must be rare.
+    connect_at_ = std::max(connect_at_, Clock::now() + 10 * (Clock::now() - now));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <thread>
 
 #include "support/ledger.h"
 #include "support/sender.h"
@@ -121,4 +122,41 @@ TEST_CASE("What is wrong with Sentinels is said: none there, or the name unknown
   const std::string unknown = thrown([&] { Producer(other, fresh_queue()).send("x"); });
   CHECK(unknown.find("ReplyError") != std::string::npos);
   CHECK(unknown.find("knows no master 'orders-master'") != std::string::npos);
+}
+
+TEST_CASE("A Sentinel that missed a failover leads nobody back, and holds up nobody") {
+  Sentinels own;
+  const std::string queue = fresh_queue();
+  Node& stale = own.sentinel(0);
+  stale.freeze();
+  Node& old = own.master();
+  old.freeze();
+  Node& next = own.wait_for_master(old);
+  // It goes on in a world of its own, where the old master is one: neither hears of the others.
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i > 0) own.sentinel(i).freeze();
+  }
+  stale.thaw();
+  old.thaw();
+  stale.cmd({"SENTINEL", "REMOVE", "dqm"});
+  REQUIRE(stale.cmd({"SENTINEL", "MONITOR", "dqm", "127.0.0.1", std::to_string(old.port()), "2"}) == "OK");
+  for (std::size_t i = 1; i < 3; ++i) own.sentinel(i).thaw();
+
+  Ledger ledger;
+  Consumer consumer(own.url(), queue, ledger.watch(), test::quick());
+  consumer.start();
+  Producer producer(own.url(), queue);
+  int failed = 0;
+  for (int i = 0; i < 40; ++i) {
+    try {
+      producer.send(std::to_string(i));
+    } catch (const ConnectionError&) {
+      ++failed;
+    }
+    std::this_thread::sleep_for(50ms);
+  }
+  CHECK(failed <= 2);
+  CHECK(next.cmd({"EXISTS", "dp:" + queue + ":stats"}) == 1);
+  CHECK(eventually([&] { return ledger.different() + static_cast<std::size_t>(failed) >= 40; }, kPatience));
+  CHECK(consumer.stats().connects <= 3);
 }

@@ -111,12 +111,14 @@ ReplyPtr Connection::last_words() {
     }
   } catch (const ConnectionError&) {  // that was all
   }
+  broken_ = true;
   return words;
 }
 
 bool Connection::is_stale() {
   try {
-    return broken_ || moved_ || transport_->readable(Clock::now());
+    const bool unasked = reader_->len > reader_->pos;
+    return broken_ || moved_ || unasked || transport_->readable(Clock::now());
   } catch (const ConnectionError&) {
     return broken_ = true;
   }

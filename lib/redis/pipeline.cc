@@ -61,8 +61,8 @@ void Pipeline::run() {
   std::string out;
   out.reserve(words_.size() + requests_.size() * 96);
   for (std::size_t i = 0; i < requests_.size(); ++i) append(out, i, false);
-  connection_.write(out);
   replies_.reserve(requests_.size());
+  connection_.write(out);
   for (const Request& request : requests_) replies_.push_back(connection_.read(request.takes));
   resent_ = false;
   resend_unknown_scripts();
@@ -106,13 +106,20 @@ void Pipeline::follow_redirections() {
     std::optional<Redirection> to;
     std::vector<std::size_t> again;
     std::string out;
+    bool all = true;  // that has run by now will have run there
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       const auto sent_on = connection_.redirection(Reply(replies_[i].get()));
       if (sent_on && !to) to = sent_on;
       const bool this_way = sent_on && sent_on->slot == to->slot && sent_on->ask == to->ask;
-      // A key that is still here must not be made there, too: then it could not be moved.
-      const bool repeats = !again.empty() && requests_[i].repeatable && (!to->ask || requests_[i].keys == 0);
-      if (!this_way && (sent_on || !repeats)) continue;
+      if (!this_way && !repeats_with(i, sent_on.has_value(), to)) {
+        all = all && requests_[i].repeatable;
+        continue;
+      }
+      // What has no key speaks of all that went before it (WAIT), and can do so for one node only.
+      if (requests_[i].keys == 0 && !all) {
+        throw ConnectionError("the slot moved from " + connection_.where() + " to " + to->address.text() +
+                              " midway: what was written is on both, and not known to be safe");
+      }
       again.push_back(i);
       if (to->ask) append_command(out, {"ASKING"});
       append(out, i, true);
@@ -122,10 +129,17 @@ void Pipeline::follow_redirections() {
     Connection& node = connection_.follow(*to);
     node.write(out);
     for (const std::size_t i : again) {
-      if (to->ask) node.read();
+      ReplyPtr asking = to->ask ? node.read() : nullptr;
       replies_[i] = node.read(requests_[i].takes);
+      if (asking != nullptr && Reply(asking.get()).is_error()) replies_[i] = std::move(asking);
     }
   }
+}
+
+// Whether a request that was answered goes along with those that are sent on. A key that is still here must not be made
+// there, too: then it could not be moved.
+bool Pipeline::repeats_with(std::size_t i, bool sent_on, const std::optional<Redirection>& to) const {
+  return to && !sent_on && requests_[i].repeatable && (!to->ask || requests_[i].keys == 0);
 }
 
 Reply Pipeline::reply(std::size_t i) const {

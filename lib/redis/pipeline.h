@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,7 @@ class Pipeline {
   bool is_unknown_script(std::size_t i) const;
   void resend_unknown_scripts();
   void follow_redirections();
+  bool repeats_with(std::size_t i, bool sent_on, const std::optional<Redirection>& to) const;
 
   Connection& connection_;
   std::vector<Request> requests_;

@@ -102,7 +102,7 @@ bool is_temporary(std::string_view answer) {
   for (const char* code : kCodes) {
     if (starts_with(error, code)) return true;
   }
-  return false;
+  return has(error, "cannot be used with replica instances");  // WAIT: it was a master a moment ago
 }
 
 bool is_refused_access(std::string_view answer) {
@@ -111,7 +111,7 @@ bool is_refused_access(std::string_view answer) {
 }
 
 std::string with_advice(std::string_view error) {
-  const std::string text(error);
+  std::string text(error);
   const std::string_view cause = lacks_rights(error) ? "NOPERM" : cause_of(error);
   for (const Advice& one : kAdvice) {
     if (starts_with(cause, one.code)) return text + "; " + one.text;

@@ -15,6 +15,10 @@ namespace {
 
 constexpr milliseconds kLook{500};  // between looks at the master's address, should the news of a switch get lost
 constexpr milliseconds kSentinelAnswers{500};
+constexpr milliseconds kOneSentinel{10'000};  // is heard, then the next: one alone may be cut off from the others
+constexpr milliseconds kNextSentinel{10};     // after one has failed
+constexpr milliseconds kRefused{5000};        // after one has refused us: to ask again soon may lock an account
+constexpr long long kMostEpochs = 1LL << 60;
 
 // Of the Sentinels themselves: nothing of how one logs in to the data nodes.
 ConnectionOptions to_sentinels(const ConnectionOptions& options) {
@@ -32,6 +36,13 @@ Login login_to_sentinels(const ConnectionOptions& options) {
   return login;
 }
 
+// What a Sentinel says, and how new that is: the epoch of its configuration, and half a step more once a failover is
+// under way, when it names the replica that is about to take over.
+struct Word {
+  Address master;
+  long long age = -1;
+};
+
 class SentinelTopology : public Topology {
  public:
   SentinelTopology(const Url& url, const ConnectionOptions& options)
@@ -42,9 +53,8 @@ class SentinelTopology : public Topology {
         sentinel_login_(login_to_sentinels(options)),
         sentinel_options_(to_sentinels(options)),
         tls_(url.addresses.front().tls),
-        sentinels_(url.addresses) {
-    for (Address& sentinel : sentinels_) sentinel.tls = options.sentinel.encrypted.value_or(tls_);
-  }
+        all_(addresses_of(url, options)),
+        preferred_(all_) {}
 
   ~SentinelTopology() override {
     {
@@ -57,50 +67,70 @@ class SentinelTopology : public Topology {
   }
 
   std::unique_ptr<Connection> connect() override {
-    const std::size_t switches = begin_to_follow();
-    const Address master = ask();
-    auto connection = std::make_unique<Connection>(master, login_, options_);
-    check_role(*connection);
-    const std::lock_guard lock(mutex_);
-    if (switches != switches_ && master_.text() != master.text()) {
-      throw ConnectionError(connection->where() + " has just been replaced as master '" + name_ + "' by " +
-                            master_.text());
-    }
-    master_ = master;
-    forget_ended();
-    ties_.emplace_back(master.text(), connection->tie());
-    return connection;
+    const Deadline deadline = Clock::now() + options_.connect_timeout;
+    const std::vector<Address> sentinels = begin();
+    ask_around(sentinels, deadline);
+    return ask_in_turn(sentinels, "no Sentinel of " + where_ + " leads to the master '" + name_ + "'", deadline,
+                       [this](const Address& sentinel) { return connect_by(sentinel); });
   }
 
  private:
+  static std::vector<Address> addresses_of(const Url& url, const ConnectionOptions& options) {
+    std::vector<Address> addresses = url.addresses;
+    for (Address& sentinel : addresses) sentinel.tls = options.sentinel.encrypted.value_or(sentinel.tls);
+    return addresses;
+  }
+
   // ---- Asking ----
+
+  // The Sentinels in the order in which to ask them. From now on they are followed, too.
+  std::vector<Address> begin() {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { follow(); });
+    return preferred_;
+  }
+
   std::unique_ptr<Connection> open(const Address& sentinel) const {
     return std::make_unique<Connection>(sentinel, sentinel_login_, sentinel_options_);
   }
 
-  Address ask() {
-    return ask_in_turn(in_order(), "no Sentinel of " + where_ + " names the master",
-                       Clock::now() + options_.connect_timeout, [this](const Address& sentinel) {
-                         const auto connection = open(sentinel);
-                         const Address master = master_by(*connection);
-                         prefer(sentinel);
-                         return master;
-                       });
+  std::unique_ptr<Connection> connect_by(const Address& sentinel) {
+    Word word;
+    try {
+      word = newest(ask(*open(sentinel)));
+      auto connection = std::make_unique<Connection>(word.master, login_, options_);
+      check_role(*connection);
+      use(word, *connection);
+      prefer(sentinel, true);
+      return connection;
+    } catch (const Error&) {
+      forget(word);
+      prefer(sentinel, false);
+      throw;
+    }
   }
 
-  Address master_by(Connection& sentinel) const {
+  Word ask(Connection& sentinel) const {
     Pipeline pipeline(sentinel);
     pipeline.command("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name_);
+    pipeline.command("SENTINEL").arg("MASTER").arg(name_);
     pipeline.run();
-    const Reply answer = pipeline.reply(0);
-    if (answer.is_nil()) {
+    const Reply address = pipeline.reply(0);
+    if (address.is_nil()) {
       throw ReplyError("the Sentinel at " + sentinel.where() + " knows no master '" + name_ + "'; check the URL");
     }
-    Address master;
-    master.host = answer[0].text();
-    master.port = static_cast<int>(answer[1].integer());
-    master.tls = tls_;
-    return master;
+    Word word;
+    word.master.host = address[0].text();
+    word.master.port = static_cast<int>(address[1].integer());
+    word.master.tls = tls_;
+    const Reply facts = pipeline.reply(1);
+    for (std::size_t i = 0; i + 1 < facts.size(); i += 2) {
+      if (facts[i].text() == "config-epoch") word.age += 1 + 2 * std::clamp(facts[i + 1].integer(), 0LL, kMostEpochs);
+      if (facts[i].text() == "flags" && facts[i + 1].text().find("failover_in_progress") != std::string_view::npos) {
+        ++word.age;
+      }
+    }
+    return word;
   }
 
   void check_role(Connection& connection) const {
@@ -113,37 +143,71 @@ class SentinelTopology : public Topology {
                           "' by the Sentinels, says that its role is " + role + "; a failover may be under way");
   }
 
-  std::vector<Address> in_order() {
-    const std::lock_guard lock(mutex_);
-    return sentinels_;
-  }
-
-  void prefer(const Address& sentinel) {
-    const std::lock_guard lock(mutex_);
-    const auto is_it = [&](const Address& other) { return other.text() == sentinel.text(); };
-    std::stable_partition(sentinels_.begin(), sentinels_.end(), is_it);
-  }
-
-  // ---- Following ----
-  std::size_t begin_to_follow() {
-    const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { follow(); });
-    return switches_;
-  }
-
-  void follow() {
-    for (std::size_t failed = 0; !has_ended(failed);) {
-      const std::vector<Address> sentinels = in_order();
+  // While nothing is known yet, one that missed the last failover must not be the only one to be believed.
+  void ask_around(const std::vector<Address>& sentinels, Deadline deadline) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (known_.age >= 0) return;
+    }
+    for (const Address& sentinel : sentinels) {
+      if (Clock::now() >= deadline) return;
       try {
-        listen(sentinels[failed % sentinels.size()], failed);
-      } catch (const std::exception&) {  // connect() asks the same, and tells
-        ++failed;
+        const Word word = ask(*open(sentinel));
+        const std::lock_guard lock(mutex_);
+        if (word.age > known_.age) know(word);
+      } catch (const Error&) {  // connect_by() meets the same, and tells
       }
     }
   }
 
-  // Hears what one Sentinel has to say, until its link breaks.
-  void listen(const Address& sentinel, std::size_t& failed) {
+  // Sentinels do not hear of a failover at the same moment: what is known already may be newer.
+  Word newest(const Word& heard) {
+    const std::lock_guard lock(mutex_);
+    return heard.age < known_.age ? known_ : heard;
+  }
+
+  void use(const Word& word, Connection& connection) {
+    const std::lock_guard lock(mutex_);
+    if (word.age < known_.age && word.master.text() != known_.master.text()) {
+      throw ConnectionError(connection.where() + " has just been replaced as master '" + name_ + "' by " +
+                            known_.master.text());
+    }
+    if (word.age >= known_.age) know(word);
+    ties_.emplace_back(word.master.text(), connection.tie());
+  }
+
+  // The Sentinels may have been set up anew, and count their epochs from the beginning.
+  void forget(const Word& word) {
+    const std::lock_guard lock(mutex_);
+    if (known_.master.text() == word.master.text()) known_.age = -1;
+  }
+
+  // The one that led to the master is asked first the next time, one that did not, last.
+  void prefer(const Address& sentinel, bool first) {
+    const std::lock_guard lock(mutex_);
+    const auto goes_before = [&](const Address& other) { return (other.text() == sentinel.text()) == first; };
+    std::stable_partition(preferred_.begin(), preferred_.end(), goes_before);
+  }
+
+  // ---- Following ----
+
+  void follow() {
+    std::size_t next = 0;
+    milliseconds pause{0};
+    while (!has_ended(pause)) {
+      try {
+        pause = milliseconds(0);
+        listen(all_[next++ % all_.size()]);
+      } catch (const AccessError&) {
+        pause = kRefused;
+      } catch (const std::exception&) {  // connect() asks the same, and tells
+        pause = next % all_.size() == 0 ? kLook : kNextSentinel;
+      }
+    }
+  }
+
+  // Hears what one Sentinel has to say for a while, or until its link breaks or others know better.
+  void listen(const Address& sentinel) {
     const auto news = open(sentinel);
     const auto asked = open(sentinel);
     {
@@ -154,34 +218,33 @@ class SentinelTopology : public Topology {
     std::string subscribe;
     append_command(subscribe, {"SUBSCRIBE", "+switch-master"});
     news->write(subscribe);
-    for (;;) {
-      follow_to(master_by(*asked));
-      failed = 0;
+    for (const Deadline until = Clock::now() + kOneSentinel; Clock::now() < until;) {
+      heard(ask(*asked), sentinel);
       news->read_until(Clock::now() + kLook);  // whatever it says: we look
     }
   }
 
-  void follow_to(const Address& master) {
+  void heard(const Word& word, const Address& sentinel) {
     const std::lock_guard lock(mutex_);
-    if (master_.text() == master.text()) return;
-    master_ = master;
-    ++switches_;
-    for (const auto& [address, weak] : ties_) {
-      const auto tie = weak.lock();
-      if (tie != nullptr && address != master.text()) tie->cut();
+    if (word.age < known_.age && word.master.text() != known_.master.text()) {
+      throw ConnectionError(sentinel.text() + " is behind the other Sentinels");
     }
-    forget_ended();
+    know(word);
   }
 
-  void forget_ended() {
+  // Connections to other masters end. To be called with the lock held.
+  void know(const Word& word) {
+    known_ = word;
+    for (const auto& [address, weak] : ties_) {
+      const auto tie = weak.lock();
+      if (tie != nullptr && address != word.master.text()) tie->cut();
+    }
     const auto ended = [](const auto& tie) { return tie.second.expired(); };
     ties_.erase(std::remove_if(ties_.begin(), ties_.end(), ended), ties_.end());
   }
 
-  // Waits a little after failures: at once for the next Sentinel, longer once all have failed.
-  bool has_ended(std::size_t failed) {
+  bool has_ended(milliseconds pause) {
     std::unique_lock lock(mutex_);
-    const milliseconds pause = failed == 0 ? milliseconds(0) : failed < sentinels_.size() ? milliseconds(10) : kLook;
     return changed_.wait_for(lock, pause, [this] { return ended_; });
   }
 
@@ -192,12 +255,12 @@ class SentinelTopology : public Topology {
   const Login sentinel_login_;
   const ConnectionOptions sentinel_options_;
   const bool tls_;  // of the data nodes
+  const std::vector<Address> all_;
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  std::vector<Address> sentinels_;  // the one that answered last comes first
-  Address master_;                  // as last heard
-  std::size_t switches_ = 0;
+  std::vector<Address> preferred_;                                // the one that led to the master last comes first
+  Word known_;                                                    // the newest that was heard
   std::vector<std::pair<std::string, std::weak_ptr<Tie>>> ties_;  // of connections to masters, by address
   std::vector<std::shared_ptr<Tie>> listening_;
   bool ended_ = false;

@@ -39,28 +39,29 @@ std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& optio
 // A quarter of the connect timeout is for each node that is asked for the way, the whole of it for all.
 ConnectionOptions in_a_hurry(ConnectionOptions options);
 
-// Calls `ask` with one node after the other until one answers. Throws ConnectionError with what each of them said, or
-// that of the last ReplyError if all answered and refused.
+// Calls `ask` with one node after the other until one answers. If none does, throws with what each of them said: an
+// AccessError or ReplyError if all of them refused, else ConnectionError.
 template <class Ask>
 auto ask_in_turn(const std::vector<Address>& nodes, const std::string& what, Deadline deadline, Ask ask)
     -> decltype(ask(nodes.front())) {
-  std::string said;
-  bool reached_all = true;
+  std::string said = what;
+  std::size_t answered = 0;
+  std::size_t no_access = 0;
   for (const Address& node : nodes) {
     try {
       return ask(node);
     } catch (const ConnectionError& e) {
-      reached_all = false;
       said += std::string("; ") + e.what();
     } catch (const ReplyError& e) {
+      ++answered;
+      if (dynamic_cast<const AccessError*>(&e) != nullptr) ++no_access;
       said += std::string("; ") + e.what();
     }
-    if (Clock::now() < deadline) continue;
-    reached_all = false;
-    break;
+    if (Clock::now() >= deadline) break;
   }
-  if (reached_all) throw ReplyError(what + said);
-  throw ConnectionError(what + said);
+  if (answered > 0 && no_access == answered) throw AccessError(said);  // though others are down: it may lock an account
+  if (answered == nodes.size()) throw ReplyError(said);
+  throw ConnectionError(said);
 }
 
 }  // namespace delayqueue::redis

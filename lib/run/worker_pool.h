@@ -30,7 +30,12 @@ class WorkerPool {
 
   WorkerPool(std::size_t hands, std::function<bool(Task&)> work, std::function<void(Task&)> done)
       : work_(std::move(work)), done_(std::move(done)) {
-    for (std::size_t i = 0; i < hands; ++i) add_hand();
+    try {
+      for (std::size_t i = 0; i < hands; ++i) add_hand();
+    } catch (...) {  // no more threads to be had
+      close();
+      throw;
+    }
   }
 
   ~WorkerPool() { close(); }

@@ -32,7 +32,8 @@ class ConnectionError : public Error {
   std::vector<std::string> ids_;
 };
 
-// Redis answered, and refused (or answered something that this library cannot read). The call did nothing.
+// Redis answered, and refused (or answered something that this library cannot read). The call did nothing; of a batch,
+// the steps before the refused one are sent.
 class ReplyError : public Error {
  public:
   using Error::Error;

@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 
 enum class Severity { debug, info, warning, error };
 
-// Called from the thread that has something to tell: the caller's, or a consumer's own; never with a lock held. What it
-// throws is dropped.
+// Called from the thread that has something to tell: the caller's, or a consumer's own. No lock that sends or handlers
+// need is held; it must not wait for a start() or stop() of the same consumer. What it throws is dropped.
 using Logger = std::function<void(Severity, const std::string& line)>;
 
 // What happened to messages. The numbers are the codes of the Go library's event channel.
@@ -64,7 +64,7 @@ struct ConnectionOptions {
   std::string user{};                  // ACL user; empty: the URL's, or the default user
   std::string password{};              // empty: the URL's, or none
   std::string client_name{};           // as CLIENT LIST shows it; empty: "delayqueue"
-  milliseconds connect_timeout{2000};  // for name, socket, TLS and login together
+  milliseconds connect_timeout{2000};  // for socket, TLS and login together; a name is looked up before, by the system
   milliseconds command_timeout{3000};  // for each answer; 0 is not allowed: only a timeout finds a silent server
   TlsOptions tls{};
   SentinelOptions sentinel{};

@@ -66,7 +66,8 @@ class Producer {
   std::vector<Sent> send_batch(const std::vector<Draft>& messages);
 
   // Takes the message back and says where it was. pending, ready, retry, dead: it is gone and will not be delivered.
-  // unack: a consumer has it in hand; if that delivery fails there will be no other. unknown: no such message.
+  // unack: a consumer has it in hand; if that delivery fails there will be no other. unknown: no such message; also
+  // when a call whose answer was lost, or that was not durable in time, had taken it back.
   State cancel(std::string_view id);
 
   // Gives a message that is not held another due time. Its retries stay; a TTL moves with it.
