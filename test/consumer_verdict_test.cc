@@ -324,10 +324,16 @@ TEST_CASE("a TTL that ended: not delivered, counted as expired, and no trace of 
   REQUIRE(eventually([&] { return test::redis().cmd({"EXISTS", queue.base + ":msg:" + id}) == 0; }, kPatience));
   test::rewind(queue.base, 2h);
   Ledger ledger;
-  const auto consumer = queue.consumer(ledger.watch());
+  int warnings = 0;
+  ConsumerOptions options = test::quick();
+  options.logger = [&](Severity severity, const std::string& line) {  // read after stop()
+    warnings += severity == Severity::warning && line.find("whose bodies are gone") != line.npos;
+  };
+  const auto consumer = queue.consumer(ledger.watch(), options);
   consumer->start();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
+  CHECK(warnings == 1);
   CHECK(ledger.payloads() == std::vector<std::string>{"in time"});
   CHECK(consumer->stats().expired == 2);
   CHECK(queue.inspector.counts().totals.expired == 2);

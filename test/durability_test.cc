@@ -125,7 +125,7 @@ TEST_CASE("A consumer tells when its verdicts are not as durable as asked for, a
   std::mutex mutex;
   std::vector<std::string> lines;
   ConsumerOptions options = test::quick();
-  options.durability = replicas(1, 20ms);
+  options.durability = replicas(1, 2s);  // waited for once, then only looked at
   options.logger = [&](Severity, const std::string& line) {
     const std::lock_guard lock(mutex);
     lines.push_back(line);
@@ -138,8 +138,10 @@ TEST_CASE("A consumer tells when its verdicts are not as durable as asked for, a
   Producer producer(servers.master.url(), queue);
   Consumer consumer(servers.master.url(), queue, ledger.watch(), options);
   consumer.start();
+  const auto began = std::chrono::steady_clock::now();
   producer.send_batch(test::numbers(20));
   REQUIRE(eventually([&] { return consumer.stats().acked == 20; }, kPatience));
+  CHECK(std::chrono::steady_clock::now() - began < 20s);
   CHECK(consumer.stats().unconfirmed == 20);
   CHECK(logged("not as durable as asked for: only 0 of 1 replicas") == 1);
 
@@ -147,6 +149,20 @@ TEST_CASE("A consumer tells when its verdicts are not as durable as asked for, a
   producer.send_batch(test::numbers(20));
   REQUIRE(eventually([&] { return logged("as durable as asked for again") == 1; }, kPatience));
   CHECK(eventually([&] { return ledger.different() == 40; }, kPatience));
+}
+
+TEST_CASE("A consumer does not wait for durability so long that leases end meanwhile") {
+  ConsumerOptions options = test::quick();
+  options.lease = 3s;
+  options.durability = replicas(1, 1001ms);
+  const auto consumer = [&] {
+    Consumer(
+        test::server().url(), "q", [](const Message&) { return true; }, options);
+  };
+  CHECK(thrown(consumer).find("durability.timeout: 1001 ms; expected at most a third of the lease") !=
+        std::string::npos);
+  options.durability.timeout = 1000ms;
+  CHECK(thrown(consumer) == "nothing");
 }
 
 TEST_CASE("disk() where the server cannot tell is refused before anything is written") {
