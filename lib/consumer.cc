@@ -139,7 +139,7 @@ void Consumer::Impl::read(const Asked& asked) {
 void Consumer::Impl::well() {
   if (trouble_.lasts()) {
     report_.log(Severity::info,
-                "Redis answers again at " + endpoint_.where() + "; trouble " + trouble_.extent(Clock::now()));
+                "Redis answers again at " + connection_->where() + "; trouble " + trouble_.extent(Clock::now()));
   }
   trouble_.over();
   connected_ = true;

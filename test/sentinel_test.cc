@@ -118,6 +118,10 @@ TEST_CASE("What is wrong with Sentinels is said: none there, or the name unknown
   CHECK(text.find("127.0.0.1:1") != std::string::npos);
   CHECK(text.find("127.0.0.1:2") != std::string::npos);
 
+  Node no_sentinel;
+  const std::string wrong = "redis+sentinel://" + no_sentinel.address() + "/dqm";
+  CHECK(thrown([&] { Producer(wrong, fresh_queue()).send("x"); }).find("this is no Sentinel") != std::string::npos);
+
   std::string other = trio().url();
   other.replace(other.find("/dqm"), 4, "/orders-master");
   const std::string unknown = thrown([&] { Producer(other, fresh_queue()).send("x"); });

@@ -116,6 +116,8 @@ std::string with_advice(std::string_view error) {
   for (const Advice& one : kAdvice) {
     if (starts_with(cause, one.code)) return text + "; " + one.text;
   }
+  if (has(error, "unknown command 'SENTINEL'")) return text + "; this is no Sentinel: check the URL's hosts and ports";
+  if (has(error, "unknown command 'CLUSTER'")) return text + "; this is no node of a Cluster: check the URL";
   if (has(error, "WRONGTYPE")) return text + "; something else uses a key of this queue";
   return text;
 }

@@ -46,8 +46,9 @@ enum class Moved {
 // Producer can be made while the server is away. A broken connection is made anew by the next call.
 class Producer {
  public:
-  // url: redis://[user:password@]host[:port][/db], rediss:// (TLS), unix:///path/to/socket[?db=n],
-  // embedded: or embedded:/folder (see private_server.h). Throws std::invalid_argument.
+  // url: redis://[user:password@]host[:port][/db], unix:///path/to/socket[?db=n],
+  // redis+sentinel://[user:password@]host[:port],host.../master[/db], redis+cluster://[user:password@]host[:port],host...
+  // (each with rediss for TLS), embedded: or embedded:/folder (see private_server.h). Throws std::invalid_argument.
   Producer(const std::string& url, const std::string& queue, ProducerOptions options = {});
   ~Producer();
   Producer(Producer&&) noexcept;
