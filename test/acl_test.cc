@@ -316,7 +316,7 @@ TEST_CASE("ACL: keys and channels outside the queue are out of reach") {
           thrown([&] { Consumer(url, queue, [](const Message&) { return true; }).start(); })};
       for (const std::string& error : errors) {
         CHECK_MESSAGE(has(error, "ReplyError: "), error);
-        CHECK_MESSAGE((has(error, "NOPERM") || has(error, "The user executing the script can't")), error);
+        CHECK_MESSAGE((has(error, "NOPERM") || has(error, "script")), error);
         CHECK_MESSAGE(has(error, advice), error);
       }
     }
@@ -335,7 +335,8 @@ TEST_CASE("ACL: keys and channels outside the queue are out of reach") {
     CHECK(has(ask({"SET", "secret", "x"}), "NOPERM"));
     CHECK(has(ask({"EXISTS", "secret"}), "NOPERM"));
     CHECK(has(ask({"EVAL", "return redis.call('EXISTS', KEYS[1])", "1", "secret"}), "NOPERM"));
-    CHECK(has(ask({"EVAL", "return redis.call('EXISTS', ARGV[1])", "0", "secret"}), "can't access"));
+    const std::string undeclared = ask({"EVAL", "return redis.call('EXISTS', ARGV[1])", "0", "secret"});
+    CHECK_MESSAGE((has(undeclared, "can't access") || has(undeclared, "ACL failure in script")), undeclared);
     CHECK(has(ask({"PUBLISH", "other", "x"}), "NOPERM"));
     CHECK(has(ask({"SUBSCRIBE", "other"}), "NOPERM"));
     CHECK(has(ask({"FLUSHALL"}), "NOPERM"));
