@@ -181,12 +181,14 @@ TEST_CASE("suspects: who they are: their last delivery ended with its lease, by 
                                                 {"abc 457", false},
                                                 {"1 457 2", false},
                                                 {"1 1700000000123457 ", false}};
-  for (const auto& [note, suspect] : cases) {
-    CAPTURE(std::string(note));
+  for (const auto& one : cases) {
+    const std::string note = one.first;
+    const bool suspect = one.second;
+    CAPTURE(note);
     for (const std::size_t allowed : {0U, 1U}) {
       Scene scene(quiet());
       scene.put(At::retry, "x", {10min, "3", note});
-      if (std::string(note).empty()) scene.cmd({"DEL", scene.keys().attempts});
+      if (note.empty()) scene.cmd({"DEL", scene.keys().attempts});
       const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, allowed, 0}, 5min);
       const bool left = suspect && allowed == 0;
       CHECK(taken.messages.size() == (left ? 0 : 1));
