@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/raw_server.h"
+#include "support/sanitized.h"
 
 namespace delayqueue {
 namespace {
@@ -32,17 +33,7 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double kMost = 0.10;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr double kMost = 0.10;
-#else
-constexpr double kMost = 0.01;
-#endif
-#else
-constexpr double kMost = 0.01;
-#endif
+constexpr double kMost = TEST_SANITIZED ? 0.10 : 0.01;
 
 // The share of a core that `consumer` takes over some seconds.
 double share_of_a_core() {
