@@ -13,4 +13,4 @@ scripts/setup.sh
 jobs=$(getconf _NPROCESSORS_ONLN)
 cmake --preset "$preset"
 cmake --build --preset "$preset" --parallel "$jobs"
-ctest --preset "$preset" --parallel "$jobs" "$@"
+ctest --preset "$preset" --parallel $((jobs + 1)) "$@"  # tests wait a lot
