@@ -120,29 +120,6 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
   }
 }
 
-int hex(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
-
-bool is_id(const std::string& text) {
-  if (text.size() != 36) return false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-    if (dash ? text[i] != '-' : std::string_view("0123456789abcdef").find(text[i]) == std::string_view::npos)
-      return false;
-  }
-  return true;
-}
-
-template <class Bytes>
-std::string to_id(const Bytes& bytes) {
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    if (text.size() == 8 || text.size() == 13 || text.size() == 18 || text.size() == 23) text += '-';
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
-
 }  // namespace
 
 const char* to_string(Problem problem) {
@@ -250,8 +227,9 @@ void Checkup::judge(Where where, const std::vector<std::string>& ids) {
   for (std::size_t i = 0; i < std::min(ids.size(), words.size()); ++i) {
     const char verdict = words[i].empty() ? '.' : words[i].front();
     if (verdict == '.' || is_known(where, verdict, words[i].substr(1))) continue;
-    if (verdict == 'M' || verdict == 'C') {
-      listed_.push_back(to_listed(ids[i], verdict));
+    const auto bytes = verdict == 'M' || verdict == 'C' ? store::bytes_of(ids[i]) : std::nullopt;
+    if (bytes) {
+      listed_.push_back({*bytes, verdict});
     } else {
       suspect(ids[i], verdict);
     }
@@ -261,17 +239,6 @@ void Checkup::judge(Where where, const std::vector<std::string>& ids) {
 void Checkup::suspect(std::string id, char verdict) {
   suspects_.emplace_back(std::move(id), verdict);
   if (suspects_.size() >= kMostSuspects) judge_again();
-}
-
-Checkup::Listed Checkup::to_listed(const std::string& id, char verdict) {
-  Listed listed{{}, verdict};
-  std::size_t digit = 0;
-  for (const char c : id) {
-    if (c == '-') continue;
-    unsigned char& byte = listed.id[digit++ / 2];
-    byte = static_cast<unsigned char>(byte << 4 | hex(c));
-  }
-  return listed;
 }
 
 // Marks those that are in a list. All, if a list grows faster than it can be read: then nobody can tell.
@@ -299,11 +266,11 @@ bool Checkup::search_list(const std::string& list, std::vector<Listed>& ids) {
       }
     });
     for (const std::string& id : page) {
-      if (!is_id(id)) continue;
-      const Listed wanted = to_listed(id, '.');
-      const auto at = std::lower_bound(ids.begin(), ids.end(), wanted,
-                                       [](const Listed& a, const Listed& b) { return a.id < b.id; });
-      if (at == ids.end() || at->id != wanted.id) continue;
+      const auto bytes = store::bytes_of(id);
+      if (!bytes) continue;
+      const auto at = std::lower_bound(ids.begin(), ids.end(), *bytes,
+                                       [](const Listed& a, const store::IdBytes& b) { return a.id < b; });
+      if (at == ids.end() || at->id != *bytes || store::text_of(*bytes) != id) continue;
       at->verdict = at->verdict == 'C' ? 'E' : at->verdict == 'M' ? '.' : at->verdict;
     }
     if (from < length) advance(page.size());
@@ -316,7 +283,7 @@ void Checkup::look_for_stranded() {
   std::vector<Listed> all = std::exchange(listed_, {});
   search_lists(all);
   for (const Listed& listed : all) {
-    if (listed.verdict != '.') suspect(to_id(listed.id), listed.verdict);
+    if (listed.verdict != '.') suspect(store::text_of(listed.id), listed.verdict);
   }
 }
 
@@ -324,12 +291,13 @@ void Checkup::look_for_stranded() {
 void Checkup::drop_listed() {
   std::vector<Listed> searched;
   for (const auto& [id, verdict] : suspects_) {
-    if (verdict == 'M' || verdict == 'C') searched.push_back(to_listed(id, verdict));
+    if (verdict != 'M' && verdict != 'C') continue;
+    if (const auto bytes = store::bytes_of(id)) searched.push_back({*bytes, verdict});
   }
   search_lists(searched);
   std::set<std::string> seen;
   for (const Listed& listed : searched) {
-    if (listed.verdict != 'M' && listed.verdict != 'C') seen.insert(to_id(listed.id));
+    if (listed.verdict != 'M' && listed.verdict != 'C') seen.insert(store::text_of(listed.id));
   }
   if (seen.empty()) return;
   const auto is_seen = [&](const Suspect& one) {

@@ -11,10 +11,10 @@
 
 #include "session.h"
 #include "store/checks.h"
+#include "store/record.h"
 
 #include <delayqueue/inspector.h>
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,7 +31,7 @@ class Checkup {
  private:
   // Must be in a list. A million of them may be: 17 bytes each.
   struct Listed {
-    std::array<unsigned char, 16> id;
+    store::IdBytes id;
     char verdict;  // 'M' or 'C' (see store/checks.h); '.' once it was seen in a list
   };
 
@@ -49,8 +49,6 @@ class Checkup {
   void collect(const std::vector<std::string>& garbage);
   void found(Finding finding);
   void advance(std::uint64_t steps);
-
-  static Listed to_listed(const std::string& id, char verdict);
 
   const store::Keys& keys() const { return session_.store().keys(); }
 

@@ -3,7 +3,6 @@
 #include <uuid/uuid.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 namespace delayqueue::store {
@@ -11,15 +10,7 @@ namespace {
 
 constexpr std::size_t kIdLength = 36;
 
-using Bytes = std::array<unsigned char, 16>;
-
-std::string to_text(const Bytes& bytes) {
-  char text[kIdLength + 1];
-  uuid_unparse_lower(bytes.data(), text);
-  return {text, kIdLength};
-}
-
-void set_time(Bytes& bytes, WallClock::time_point now) {
+void set_time(IdBytes& bytes, WallClock::time_point now) {
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
   const std::uint64_t ms = static_cast<std::uint64_t>(ns / 1'000'000);
   const std::uint64_t fraction = static_cast<std::uint64_t>(ns % 1'000'000) * 4096 / 1'000'000;
@@ -28,7 +19,7 @@ void set_time(Bytes& bytes, WallClock::time_point now) {
   bytes[7] = static_cast<unsigned char>(fraction);
 }
 
-void increment(Bytes& bytes) {
+void increment(IdBytes& bytes) {
   for (std::size_t i = 15; i > 8 && ++bytes[i] == 0; --i) {
   }
 }
@@ -38,25 +29,36 @@ void increment(Bytes& bytes) {
 std::vector<std::string> new_ids(std::size_t count) {
   std::vector<std::string> ids;
   ids.reserve(count);
-  Bytes bytes;
+  IdBytes bytes;
   uuid_generate_random(bytes.data());  // from the kernel: two processes forked from one never share it
   set_time(bytes, WallClock::now());
   bytes[8] = static_cast<unsigned char>(0x80 | (bytes[8] & 0x3f));
   bytes[9] &= 0x7f;  // room to count up in
-  for (std::size_t i = 0; i < count; ++i, increment(bytes)) ids.push_back(to_text(bytes));
+  for (std::size_t i = 0; i < count; ++i, increment(bytes)) ids.push_back(text_of(bytes));
   return ids;
 }
 
-std::optional<std::string> canonical_id(std::string_view id) {
-  Bytes bytes;
+std::optional<IdBytes> bytes_of(std::string_view id) {
+  IdBytes bytes;
   if (id.size() != kIdLength || uuid_parse(std::string(id).c_str(), bytes.data()) != 0) return std::nullopt;
-  return to_text(bytes);
+  return bytes;
+}
+
+std::string text_of(const IdBytes& bytes) {
+  char text[kIdLength + 1];
+  uuid_unparse_lower(bytes.data(), text);
+  return {text, kIdLength};
+}
+
+std::optional<std::string> canonical_id(std::string_view id) {
+  const auto bytes = bytes_of(id);
+  return bytes ? std::optional(text_of(*bytes)) : std::nullopt;
 }
 
 std::optional<WallClock::time_point> time_of_id(std::string_view id) {
-  Bytes bytes;
-  if (id.size() != kIdLength || uuid_parse(std::string(id).c_str(), bytes.data()) != 0) return std::nullopt;
-  if ((bytes[6] >> 4) != 7) return std::nullopt;
+  const auto parsed = bytes_of(id);
+  if (!parsed || ((*parsed)[6] >> 4) != 7) return std::nullopt;
+  const IdBytes& bytes = *parsed;
   std::int64_t ms = 0;
   for (std::size_t i = 0; i < 6; ++i) ms = ms << 8 | bytes[i];
   return from_us(ms * 1000);

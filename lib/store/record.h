@@ -4,6 +4,7 @@
 // microseconds or milliseconds. Only Lua divides them: no locale, no rounding of ours comes near a score.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,15 @@ using WallClock = std::chrono::system_clock;
 // New ids: UUIDv7 (RFC 9562) of now, with the fraction of the millisecond in rand_a and the rest random; within one
 // call they ascend. So ids sort by when they were made, and equal due times are delivered in that order.
 std::vector<std::string> new_ids(std::size_t count);
+
+// An id in 16 bytes, for those who keep many.
+using IdBytes = std::array<unsigned char, 16>;
+
+// Nothing if it is no UUID in its form of 36 characters, in lower or upper case.
+std::optional<IdBytes> bytes_of(std::string_view id);
+
+// In lower case, as ids are stored.
+std::string text_of(const IdBytes& bytes);
 
 // The id in lower case if it is a UUID in its form of 36 characters.
 std::optional<std::string> canonical_id(std::string_view id);
