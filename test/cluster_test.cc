@@ -4,9 +4,11 @@
 
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/cluster.h"
 #include "support/ledger.h"
+#include "support/local.h"
 #include "support/sender.h"
 
 using namespace std::chrono_literals;
@@ -81,6 +83,58 @@ TEST_CASE("Seeds that are dead or frozen do not matter while one leads to the ow
   six().wait_ok();
   CHECK(thrown([&] { Producer("redis+cluster://127.0.0.1:1", queue).send("x"); }).find("127.0.0.1:1") !=
         std::string::npos);
+}
+
+TEST_CASE("Nodes that are silent take turns: however many, the next attempts go past them") {
+  const test::Port silent[4];
+  std::vector<delayqueue::Descriptor> listeners;
+  std::string url = "redis+cluster://";
+  for (const test::Port& port : silent) {
+    listeners.push_back(test::listen_on(port));
+    url += "127.0.0.1:" + std::to_string(port.number()) + ",";
+  }
+  Node good({{}, {}, false, true});
+  REQUIRE(good.cmd({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"}) == "OK");
+  REQUIRE(eventually([&] { return good.cmd({"SET", "x", "x"}) == "OK"; }));
+  ProducerOptions options;
+  options.connection.connect_timeout = 1s;  // as long as four silent ones take
+  Producer producer(url + good.address(), fresh_queue(), options);
+  const auto sends = [&] { return thrown([&] { producer.send("x"); }) == "nothing"; };
+  CHECK(eventually(sends, kPatience));
+  // Now it is as silent as the others, for as long as it takes to ask each of them.
+  Producer another(url + good.address(), fresh_queue(), options);
+  good.freeze();
+  for (int i = 0; i < 2; ++i) CHECK(thrown([&] { another.send("x"); }).find("ConnectionError") != std::string::npos);
+  good.thaw();
+  CHECK(eventually([&] { return thrown([&] { another.send("x"); }) == "nothing"; }, kPatience));
+}
+
+TEST_CASE("A node that is cut off from its Cluster is not believed") {
+  Node alone({{}, {}, false, true});  // owns all slots but one, so it finds its Cluster down, as one in a minority does
+  const std::string queue = fresh_queue();
+  const int slot = test::slot_of("{dp:" + queue + "}");
+  const int other = slot == 0 ? 1 : 0;
+  REQUIRE(alone.cmd({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"}) == "OK");
+  REQUIRE(alone.cmd({"CLUSTER", "DELSLOTS", std::to_string(other)}) == "OK");
+  REQUIRE(eventually([&] { return alone.cmd({"SET", "{dp:" + queue + "}", "x"}).text.find("CLUSTERDOWN") == 0; }));
+  const std::string both = "redis+cluster://" + alone.address() + "," + six().node(0).address();
+  CHECK(Producer(both, queue).send("x").created);
+  Producer lonely("redis+cluster://" + alone.address(), queue);
+  const std::string text = thrown([&] { lonely.send("x"); });
+  CHECK(text.find("ConnectionError") != std::string::npos);
+  CHECK(text.find("finds its Cluster down") != std::string::npos);
+  REQUIRE(alone.cmd({"CLUSTER", "ADDSLOTS", std::to_string(other)}) == "OK");
+  CHECK(eventually([&] { return thrown([&] { lonely.send("x"); }) == "nothing"; }, kPatience));
+}
+
+TEST_CASE("A user who may not ask whether the Cluster is in order works all the same") {
+  for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
+    test::must(six().node(i), {"ACL", "SETUSER", "former", "on", ">secret", "~*", "&*", "+@all", "-cluster|info"});
+  }
+  ProducerOptions options;
+  options.connection.user = "former";
+  options.connection.password = "secret";
+  CHECK(Producer(six().url(), fresh_queue(), options).send("x").created);
 }
 
 TEST_CASE("A slot that moves while it is used takes the queue along: nothing lost, nothing twice") {

@@ -23,7 +23,8 @@ using test::thrown;
 namespace {
 
 Sentinels& trio() {
-  static Sentinels sentinels;
+  // They have news of one change of masters, if only one that was made up: others may be behind them.
+  static Sentinels sentinels({{}, {{"--sentinel", "config-epoch", "dqm", "1"}, {}, false, false, true}, 1000ms});
   return sentinels;
 }
 
@@ -129,13 +130,28 @@ TEST_CASE("What is wrong with Sentinels is said: none there, or the name unknown
   CHECK(unknown.find("knows no master 'orders-master'") != std::string::npos);
 }
 
+namespace {
+
+// A Sentinel that is cut off from the others, has heard of no change, and holds another server for the master.
+struct Astray {
+  std::string comes_first() const {
+    std::string url = trio().url();
+    return url.insert(url.find("//") + 2, stale.address() + ",");
+  }
+  std::string comes_last() const {
+    std::string url = trio().url();
+    return url.insert(url.find("/dqm"), "," + stale.address());
+  }
+
+  Node lone{};
+  Node stale{{{"--sentinel", "monitor", "dqm", "127.0.0.1", std::to_string(lone.port()), "2"}, {}, false, false, true}};
+};
+
+}  // namespace
+
 TEST_CASE("A Sentinel that missed a failover leads nobody astray, and holds up nobody") {
-  // One that is cut off from the others, and holds another server for the master.
-  Node lone;
-  Node stale({{"--sentinel", "monitor", "dqm", "127.0.0.1", std::to_string(lone.port()), "2"}, {}, false, false, true});
-  trio().failover();
-  std::string url = trio().url();
-  url.insert(url.find("//") + 2, stale.address() + ",");
+  Astray astray;
+  const std::string url = astray.comes_first();
   const std::string queue = fresh_queue();
   Ledger ledger;
   Consumer consumer(url, queue, ledger.watch(), test::quick());
@@ -144,16 +160,133 @@ TEST_CASE("A Sentinel that missed a failover leads nobody astray, and holds up n
     Producer(url, queue).send(std::to_string(i));
     std::this_thread::sleep_for(20ms);
   }
-  CHECK(lone.cmd({"DBSIZE"}) == 0);
+  CHECK(astray.lone.cmd({"DBSIZE"}) == 0);
   CHECK(eventually([&] { return ledger.different() == 30; }, kPatience));
 
-  lone.kill();
+  astray.lone.kill();
   Producer producer(url, queue);
   CHECK(producer.send("its master is dead").created);
-  stale.freeze();
+  astray.stale.freeze();
   Producer another(url, queue);
   CHECK(another.send("it says nothing").created);
   CHECK(eventually([&] { return ledger.different() == 32; }, kPatience));
   CHECK(consumer.stats().connects == 1);
   trio().wait_ok();
+}
+
+TEST_CASE("A Sentinel that missed a failover is not believed because it was heard first") {
+  Astray astray;
+  astray.stale.freeze();
+  for (int i = 0; i < 3; ++i) trio().sentinel(i).kill();
+  ProducerOptions options;
+  options.connection.connect_timeout = 4s;
+  Producer producer(astray.comes_first(), fresh_queue(), options);
+  CHECK(thrown([&] { producer.send("in doubt"); }).find("ConnectionError") != std::string::npos);
+  astray.stale.thaw();  // the producer follows what Sentinels say already
+  const auto heard = [&] { return astray.stale.cmd({"CLIENT", "LIST"}).text.find("cmd=sentinel"); };
+  REQUIRE(eventually([&] { return heard() != std::string::npos; }, kPatience));
+  for (int i = 0; i < 3; ++i) trio().sentinel(i).restart();
+  CHECK(eventually([&] { return thrown([&] { producer.send("to the master"); }) == "nothing"; }, kPatience));
+  CHECK(astray.lone.cmd({"DBSIZE"}) == 0);
+  trio().wait_ok();
+}
+
+TEST_CASE("A Sentinel that missed a failover is not believed because it alone is left") {
+  const Astray astray;
+  Producer producer(astray.comes_first(), fresh_queue());
+  producer.send("to the master");
+  Node& master = trio().master();
+  for (int i = 0; i < 3; ++i) trio().sentinel(i).kill();
+  master.kill();
+  for (int i = 0; i < 5; ++i) {
+    CHECK(thrown([&] { producer.send("nowhere"); }).find("ConnectionError") != std::string::npos);
+  }
+  CHECK(astray.lone.cmd({"DBSIZE"}) == 0);
+  master.restart();
+  for (int i = 0; i < 3; ++i) trio().sentinel(i).restart();
+  CHECK(eventually([&] { return thrown([&] { producer.send("there again"); }) == "nothing"; }, kPatience));
+  trio().wait_ok();
+}
+
+TEST_CASE("A Sentinel that missed a failover leads nobody astray while the master is dead") {
+  const Astray astray;
+  trio().wait_ok();
+  Ledger ledger;
+  const std::string queue = fresh_queue();
+  Consumer consumer(astray.comes_last(), queue, ledger.watch(), test::quick());
+  consumer.start();
+  Sender sender(astray.comes_last(), queue);
+  REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
+
+  Node& old = trio().master();
+  old.kill();
+  trio().wait_for_master(old);
+  const std::size_t before = ledger.size();
+  CHECK(eventually([&] { return ledger.size() > before; }, kPatience));
+  sender.stop();
+  CHECK(astray.lone.cmd({"DBSIZE"}) == 0);
+  old.restart();
+  trio().wait_ok();
+}
+
+TEST_CASE("A Sentinel that is behind, or dead, makes nobody ask the others without end") {
+  const Astray astray;
+  const std::string half = "redis+sentinel://127.0.0.1:1," + trio().sentinel(0).address() + "/dqm";
+  for (const std::string& url : {astray.comes_first(), astray.comes_last(), half}) {
+    CAPTURE(url);
+    Producer producer(url, fresh_queue());
+    producer.send("x");
+    std::this_thread::sleep_for(100ms);
+    const auto connections = [](const Node& node) { return std::stoll(node.info("total_connections_received")); };
+    const long long before = connections(trio().sentinel(0)), stale_before = connections(astray.stale);
+    const auto start = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(2s);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    CHECK(static_cast<double>(connections(trio().sentinel(0)) - before) / took.count() < 15);
+    CHECK(static_cast<double>(connections(astray.stale) - stale_before) / took.count() < 15);
+  }
+}
+
+// Its Sentinel watches the first, and has seen seven failovers; set up anew it watches the second, and has seen none.
+struct Anew {
+  Node first{};
+  Node second{};
+  Node sentinel{{{"--sentinel", "monitor", "dqm", "127.0.0.1", std::to_string(first.port()), "1", "--sentinel",
+                  "config-epoch", "dqm", "7"},
+                 {},
+                 false,
+                 false,
+                 true}};
+  Producer producer{"redis+sentinel://" + sentinel.address() + "/dqm", fresh_queue()};
+
+  void set_up() {
+    must(sentinel, {"SENTINEL", "REMOVE", "dqm"});
+    must(sentinel, {"SENTINEL", "MONITOR", "dqm", "127.0.0.1", std::to_string(second.port()), "1"});
+  }
+  bool is_believed() {
+    thrown([&] { producer.send("in the second life"); });
+    return second.cmd({"DBSIZE"}) != 0;
+  }
+};
+
+TEST_CASE("Sentinels that were set up anew are believed after a while, whether their old master is gone or not") {
+  Anew dead, alive, cut;
+  const auto start = std::chrono::steady_clock::now();
+  for (Anew* one : {&dead, &alive, &cut}) {
+    one->producer.send("in the first life");
+    one->set_up();
+  }
+  dead.first.kill();
+  std::this_thread::sleep_for(3s);
+  const bool too_soon = dead.is_believed() || alive.is_believed();
+  // They may as well be behind, and hear of a failover in a moment.
+  CHECK((!too_soon || std::chrono::steady_clock::now() - start >= 10s));
+  CHECK(eventually(
+      [&] {
+        cut.first.cmd({"CLIENT", "KILL", "TYPE", "normal"});  // whoever connects anew gives them no more time
+        return cut.is_believed();
+      },
+      kPatience));
+  CHECK(eventually([&] { return dead.is_believed(); }, kPatience));
+  CHECK(eventually([&] { return alive.is_believed(); }, kPatience));
 }

@@ -15,6 +15,7 @@ struct Map {
   int slot = -1;
   Address owner;
   std::vector<Address> nodes;
+  bool is_down = false;  // by what the node finds, which may be cut off from the others
 };
 
 // An entry of CLUSTER SLOTS: host, port, and more. A node may leave out the host: it is that of the one asked.
@@ -25,12 +26,22 @@ Address node_of(Reply entry, const Address& asked) {
   return node;
 }
 
+bool is_down(const Pipeline& asked) {
+  try {
+    return asked.reply(2).text().find("cluster_state:fail") != std::string_view::npos;
+  } catch (const ReplyError&) {  // an ACL rule, or something between us and the node, knows nothing of this question
+    return false;
+  }
+}
+
 Map map_of(Connection& connection, const Address& asked, const std::string& key) {
   Pipeline pipeline(connection);
   pipeline.command("CLUSTER").arg("KEYSLOT").key(key);
   pipeline.command("CLUSTER").arg("SLOTS");
+  pipeline.command("CLUSTER").arg("INFO");
   pipeline.run();
   Map map;
+  map.is_down = is_down(pipeline);
   map.slot = static_cast<int>(pipeline.reply(0).integer());
   const Reply ranges = pipeline.reply(1);
   bool owned = false;
@@ -47,8 +58,12 @@ Map map_of(Connection& connection, const Address& asked, const std::string& key)
 
 bool same(const Address& a, const Address& b) { return a.host == b.host && a.port == b.port; }
 
+auto is(const Address& node) {
+  return [node](const Address& other) { return same(node, other); };
+}
+
 bool has(const std::vector<Address>& nodes, const Address& node) {
-  return std::any_of(nodes.begin(), nodes.end(), [&](const Address& other) { return same(node, other); });
+  return std::any_of(nodes.begin(), nodes.end(), is(node));
 }
 
 void add(std::vector<Address>& nodes, const Address& node) {
@@ -88,6 +103,7 @@ class ClusterTopology : public Topology, public Cluster {
     auto connection = open(node, silent);
     const Map map = map_of(*connection, node, key_);
     learn(map);
+    if (map.is_down) throw ConnectionError(node.text() + " finds its Cluster down, or is cut off from it");
     return same(map.owner, node) ? std::move(connection) : open(map.owner, silent);
   }
 
@@ -99,24 +115,37 @@ class ClusterTopology : public Topology, public Cluster {
       silent.push_back(node);
       const std::lock_guard lock(mutex_);
       owner_.reset();
+      silent_.erase(std::remove_if(silent_.begin(), silent_.end(), is(node)), silent_.end());
+      silent_.push_back(node);
       throw;
     }
   }
 
   void learn(const Map& map) {
     const std::lock_guard lock(mutex_);
+    if (map.is_down) {  // but it names others to ask
+      owner_.reset();
+      for (const Address& node : map.nodes) add(nodes_, node);
+      return;
+    }
     slot_ = map.slot;
     owner_ = map.owner;
     nodes_ = map.nodes;
+    silent_.clear();
   }
 
-  // The likeliest first. What is given in the URL stays the last resort: all that was learnt may be gone.
+  // The likeliest first. What is given in the URL stays the last resort: all that was learnt may be gone. Those that were
+  // silent come after all others, the last one last: there may be no time for more than a few of them.
   std::vector<Address> candidates() {
     const std::lock_guard lock(mutex_);
     std::vector<Address> nodes;
     if (owner_) nodes.push_back(*owner_);
     for (const Address& node : nodes_) add(nodes, node);
     for (const Address& node : seeds_) add(nodes, node);
+    for (const Address& node : silent_) {
+      const auto found = std::find_if(nodes.begin(), nodes.end(), is(node));
+      if (found != nodes.end()) std::rotate(found, found + 1, nodes.end());
+    }
     return nodes;
   }
 
@@ -131,6 +160,7 @@ class ClusterTopology : public Topology, public Cluster {
   int slot_ = -1;
   std::optional<Address> owner_;
   std::vector<Address> nodes_;
+  std::vector<Address> silent_;  // since the last Map, in the order in which they were found so
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "redis/connection.h"
 
 #include "redis/resp.h"
+#include "redis/tls.h"
 
 #include <delayqueue/error.h>
 
@@ -70,9 +71,18 @@ void Tie::loosen() {
   fd_ = -1;
 }
 
-Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster,
-                       Deadline deadline)
-    : Connection(open_transport(address, options.tls, deadline), address, login, options, cluster, deadline) {}
+Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster)
+    : Connection(address.tls ? std::make_unique<Tls>(address, options.tls) : nullptr, address, login, options,
+                 cluster) {}
+
+// The time to connect begins here, when no file is left to be read.
+Connection::Connection(const std::unique_ptr<Tls>& tls, const Address& address, const Login& login,
+                       const ConnectionOptions& options, Cluster* cluster)
+    : Connection(tls.get(), Clock::now() + options.connect_timeout, address, login, options, cluster) {}
+
+Connection::Connection(Tls* tls, Deadline deadline, const Address& address, const Login& login,
+                       const ConnectionOptions& options, Cluster* cluster)
+    : Connection(open_transport(address, tls, deadline), address, login, options, cluster, deadline) {}
 
 Connection::Connection(std::unique_ptr<Transport> link, const Address& address, const Login& login,
                        const ConnectionOptions& options, Cluster* cluster, Deadline deadline)
@@ -115,6 +125,13 @@ ReplyPtr Connection::last_words() {
   return words;
 }
 
+void Connection::give_up(const Pipeline* pipeline) {
+  const auto found = std::find(awaited_.begin(), awaited_.end(), pipeline);
+  if (found == awaited_.end()) return;
+  awaited_.erase(found);
+  broken_ = true;
+}
+
 bool Connection::is_stale() {
   try {
     const bool unasked = reader_->len > reader_->pos;
@@ -144,7 +161,10 @@ Connection& Connection::follow(const Redirection& redirection) {
   return *other_;
 }
 
-ReplyPtr Connection::read(milliseconds longer) { return read_by(Clock::now() + command_timeout_ + longer); }
+ReplyPtr Connection::read(milliseconds longer) {
+  if (broken_) fail("the link to " + where_ + " broke before");
+  return read_by(Clock::now() + command_timeout_ + longer);
+}
 
 ReplyPtr Connection::read_by(Deadline deadline) {
   for (bool begun = false;; begun = true) {

@@ -6,6 +6,7 @@
 
 #include <delayqueue/options.h>
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,7 @@ class Tie {
 };
 
 class Connection;
+class Pipeline;
 
 // Whom a node of a Cluster sends us to.
 struct Redirection {
@@ -62,11 +64,11 @@ class Cluster {
 // Used by one thread at a time. After a ConnectionError it is of no more use: make another.
 class Connection {
  public:
-  // Connects, says HELLO 2, checks that this is a Redis of 6.2 or later, and selects the database, all within the
-  // connect timeout. Throws ConnectionError (try again) or ReplyError (refused: password, database, version).
+  // Reads the files of TLS; then connects, says HELLO 2, checks that this is a Redis of 6.2 or later, and selects the
+  // database, all within the connect timeout. Throws ConnectionError (try again), ReplyError (refused: password,
+  // database, version) or std::invalid_argument (a file, even while the server is down).
   // With a `cluster`, which must outlive it, it can follow redirections.
-  Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster = nullptr)
-      : Connection(address, login, options, cluster, Clock::now() + options.connect_timeout) {}
+  Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster = nullptr);
 
   // The same over a link that is open already; the address names it in messages.
   Connection(std::unique_ptr<Transport> link, const Address& address, const Login& login,
@@ -83,6 +85,12 @@ class Connection {
 
   // The next answer if one arrives before the deadline, else null; for channels, where silence is no fault.
   ReplyPtr read_until(Deadline deadline);
+
+  // The pipelines that were sent and whose answers are still to be read, in the order of their writes.
+  std::deque<Pipeline*>& awaited() { return awaited_; }
+
+  // A pipeline ends. If its answers were still to come, nobody knows any more whose answer is whose.
+  void give_up(const Pipeline* pipeline);
 
   // Asked with no answer outstanding: whether the link is of no use any more. It broke, or the server closed it, or
   // said something nobody asked for, or is not in charge of the queue any more.
@@ -109,8 +117,10 @@ class Connection {
     void operator()(redisReader* reader) const;
   };
 
-  Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster,
-             Deadline deadline);
+  Connection(const std::unique_ptr<Tls>& tls, const Address& address, const Login& login,
+             const ConnectionOptions& options, Cluster* cluster);
+  Connection(Tls* tls, Deadline deadline, const Address& address, const Login& login, const ConnectionOptions& options,
+             Cluster* cluster);
 
   ReplyPtr read_by(Deadline deadline);
   ReplyPtr parse();  // null: not enough bytes yet
@@ -128,6 +138,7 @@ class Connection {
   const std::shared_ptr<Tie> tie_;
   const std::unique_ptr<redisReader, FreeReader> reader_;
   std::unique_ptr<char[]> buffer_;
+  std::deque<Pipeline*> awaited_;
   bool broken_ = false;
   bool moved_ = false;
   std::unique_ptr<Connection> other_;  // the node that was followed last

@@ -55,18 +55,25 @@ void Pipeline::append(std::string& out, std::size_t i, bool whole_script) const 
   out.append(words_, request.begin, end - request.begin);
 }
 
-void Pipeline::run() {
-  replies_.clear();
+void Pipeline::send() {
   if (requests_.empty()) return;
   std::string out;
   out.reserve(words_.size() + requests_.size() * 96);
   for (std::size_t i = 0; i < requests_.size(); ++i) append(out, i, false);
-  replies_.reserve(requests_.size());
   connection_.write(out);
-  for (const Request& request : requests_) replies_.push_back(connection_.read(request.takes));
-  resent_ = false;
+  connection_.awaited().push_back(this);
+}
+
+void Pipeline::receive() {
+  while (replies_.size() < requests_.size()) connection_.awaited().front()->read_replies();
   resend_unknown_scripts();
   follow_redirections();
+}
+
+void Pipeline::read_replies() {
+  replies_.reserve(requests_.size());
+  for (const Request& request : requests_) replies_.push_back(connection_.read(request.takes));
+  connection_.awaited().pop_front();
 }
 
 Pipeline& Pipeline::repeatable() {
@@ -94,6 +101,7 @@ void Pipeline::resend_unknown_scripts() {
   }
   if (again.empty()) return;
   resent_ = true;
+  while (!connection_.awaited().empty()) connection_.awaited().front()->read_replies();
   connection_.write(out);
   for (const std::size_t i : again) replies_[i] = connection_.read(requests_[i].takes);
 }

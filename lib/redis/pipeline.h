@@ -1,4 +1,4 @@
-// Several requests, one write and one read.
+// Several requests, one write and one read; or the two apart, so that work goes on while the answers are on their way.
 #pragma once
 
 #include "redis/connection.h"
@@ -18,9 +18,17 @@ namespace delayqueue::redis {
 // replies. A script that the server does not know (NOSCRIPT: it was restarted, or promoted) is sent again whole, once,
 // and with it the repeatable() requests behind it; the others have run by then, so they must not depend on its having
 // gone first. So is what a node of a Cluster redirects, to where it belongs.
+//
+// Several pipelines of one connection may be under way: each is sent, later received. Answers come in the order of the
+// writes, so receive() first takes in those of the pipelines sent before it, and, when a script has to be
+// sent again, those of the pipelines behind it, too: it runs after all that was under way. One that is given up
+// while its answers are still to come leaves the connection of no use. It must not outlive the connection.
 class Pipeline {
  public:
   explicit Pipeline(Connection& connection) : connection_(connection) {}
+  ~Pipeline() { connection_.give_up(this); }
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
 
   Pipeline& command(std::string_view name);
   Pipeline& script(const Script& script);  // all key()s, then all arg()s
@@ -36,8 +44,16 @@ class Pipeline {
 
   std::size_t size() const { return requests_.size(); }
 
-  // Sends all and waits for all answers. Throws ConnectionError: then it is unknown which of them ran.
-  void run();
+  // Sends all and waits for all answers. Throws ConnectionError: then it is unknown which of them ran, and the answers
+  // of others that are under way are lost, too.
+  void run() {
+    send();
+    receive();
+  }
+
+  // The halves of run(), each once. Nothing may be added after send().
+  void send();
+  void receive();
 
   // Whether requests had to be sent again: they ran after the rest.
   bool resent() const { return resent_; }
@@ -57,6 +73,7 @@ class Pipeline {
 
   void word(std::string_view front, std::string_view back);
   void append(std::string& out, std::size_t i, bool whole_script) const;
+  void read_replies();
   bool is_unknown_script(std::size_t i) const;
   void resend_unknown_scripts();
   void follow_redirections();

@@ -16,9 +16,9 @@ namespace {
 constexpr milliseconds kLook{500};  // between looks at the master's address, should the news of a switch get lost
 constexpr milliseconds kSentinelAnswers{500};
 constexpr milliseconds kOneSentinel{10'000};  // is heard, then the next: one alone may be cut off from the others
+constexpr milliseconds kGoesBack{10'000};     // what is older is all that is heard for so long, then it is believed
 constexpr milliseconds kNextSentinel{10};     // after one has failed
 constexpr milliseconds kRefused{5000};        // after one has refused us: to ask again soon may lock an account
-constexpr long long kMostEpochs = 1LL << 60;
 
 // Of the Sentinels themselves: nothing of how one logs in to the data nodes.
 ConnectionOptions to_sentinels(const ConnectionOptions& options) {
@@ -36,12 +36,15 @@ Login login_to_sentinels(const ConnectionOptions& options) {
   return login;
 }
 
-// What a Sentinel says, and how new that is: the epoch of its configuration, and half a step more once a failover is
-// under way, when it names the replica that is about to take over.
+// What a Sentinel says, and how new that is: every failover has a greater epoch.
 struct Word {
   Address master;
-  long long age = -1;
+  long long epoch = -1;
 };
+
+bool older(const Word& a, const Word& b) { return a.epoch < b.epoch; }
+bool agree(const Word& a, const Word& b) { return a.master.text() == b.master.text(); }
+bool is_behind(const Word& word, const Word& known) { return older(word, known) && !agree(word, known); }
 
 class SentinelTopology : public Topology {
  public:
@@ -68,10 +71,17 @@ class SentinelTopology : public Topology {
 
   std::unique_ptr<Connection> connect() override {
     const Deadline deadline = Clock::now() + options_.connect_timeout;
-    const std::vector<Address> sentinels = begin();
-    ask_around(sentinels, deadline);
-    return ask_in_turn(sentinels, "no Sentinel of " + where_ + " leads to the master '" + name_ + "'", deadline,
-                       [this](const Address& sentinel) { return connect_by(sentinel); });
+    begin();
+    for (;;) {
+      const bool doubted = in_doubt();
+      if (doubted) ask_around(deadline);
+      try {
+        return ask_in_turn(preferred(), "no Sentinel of " + where_ + " leads to the master '" + name_ + "'", deadline,
+                           [this](const Address& sentinel) { return connect_by(sentinel); });
+      } catch (const ConnectionError&) {
+        if (doubted || !in_doubt() || Clock::now() >= deadline) throw;
+      }
+    }
   }
 
  private:
@@ -83,10 +93,14 @@ class SentinelTopology : public Topology {
 
   // ---- Asking ----
 
-  // The Sentinels in the order in which to ask them. From now on they are followed, too.
-  std::vector<Address> begin() {
+  // From now on the Sentinels are followed, too.
+  void begin() {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { follow(); });
+  }
+
+  std::vector<Address> preferred() {
+    const std::lock_guard lock(mutex_);
     return preferred_;
   }
 
@@ -97,14 +111,14 @@ class SentinelTopology : public Topology {
   std::unique_ptr<Connection> connect_by(const Address& sentinel) {
     Word word;
     try {
-      word = newest(ask(*open(sentinel)));
+      word = newer(ask(*open(sentinel)));
       auto connection = std::make_unique<Connection>(word.master, login_, options_);
       check_role(*connection);
       use(word, *connection);
       prefer(sentinel, true);
       return connection;
     } catch (const Error&) {
-      forget(word);
+      doubt(word);
       prefer(sentinel, false);
       throw;
     }
@@ -112,10 +126,10 @@ class SentinelTopology : public Topology {
 
   Word ask(Connection& sentinel) const {
     Pipeline pipeline(sentinel);
+    pipeline.command("SENTINEL").arg("MASTER").arg(name_);  // first: an old epoch with a new address does no harm
     pipeline.command("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name_);
-    pipeline.command("SENTINEL").arg("MASTER").arg(name_);
     pipeline.run();
-    const Reply address = pipeline.reply(0);
+    const Reply address = pipeline.reply(1);
     if (address.is_nil()) {
       throw ReplyError("the Sentinel at " + sentinel.where() + " knows no master '" + name_ + "'; check the URL");
     }
@@ -123,12 +137,9 @@ class SentinelTopology : public Topology {
     word.master.host = address[0].text();
     word.master.port = static_cast<int>(address[1].integer());
     word.master.tls = tls_;
-    const Reply facts = pipeline.reply(1);
+    const Reply facts = pipeline.reply(0);
     for (std::size_t i = 0; i + 1 < facts.size(); i += 2) {
-      if (facts[i].text() == "config-epoch") word.age += 1 + 2 * std::clamp(facts[i + 1].integer(), 0LL, kMostEpochs);
-      if (facts[i].text() == "flags" && facts[i + 1].text().find("failover_in_progress") != std::string_view::npos) {
-        ++word.age;
-      }
+      if (facts[i].text() == "config-epoch") word.epoch = std::max(word.epoch, facts[i + 1].integer());
     }
     return word;
   }
@@ -143,43 +154,72 @@ class SentinelTopology : public Topology {
                           "' by the Sentinels, says that its role is " + role + "; a failover may be under way");
   }
 
-  // While nothing is known yet, one that missed the last failover must not be the only one to be believed.
-  void ask_around(const std::vector<Address>& sentinels, Deadline deadline) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (known_.age >= 0) return;
-    }
-    for (const Address& sentinel : sentinels) {
-      if (Clock::now() >= deadline) return;
+  bool in_doubt() {
+    const std::lock_guard lock(mutex_);
+    return in_doubt_;
+  }
+
+  // Hears all: one that missed the last failover must not be the only one to be believed, whoever was heard first.
+  void ask_around(Deadline deadline) {
+    std::vector<Word> words;
+    for (const Address& sentinel : preferred()) {
+      if (Clock::now() >= deadline || has_ended()) break;
       try {
-        const Word word = ask(*open(sentinel));
-        const std::lock_guard lock(mutex_);
-        if (word.age > known_.age) know(word);
+        words.push_back(ask(*open(sentinel)));
+        hear(words.back());
       } catch (const Error&) {  // connect_by() meets the same, and tells
+        prefer(sentinel, false);
       }
     }
+    if (words.empty()) return;
+    const Word& newest = *std::max_element(words.begin(), words.end(), older);
+    const auto same = [&](const Word& word) { return agree(word, newest); };
+    const auto votes = static_cast<std::size_t>(std::count_if(words.begin(), words.end(), same));
+    const std::lock_guard lock(mutex_);
+    const bool leads_back = is_behind(newest, known_);
+    if (!leads_back || goes_back(newest, votes)) know(newest);
+    in_doubt_ = leads_back || !most(words.size());
+  }
+
+  bool most(std::size_t count) const { return 2 * count > all_.size(); }
+
+  // Sentinels that were set up anew count their epochs from the beginning. But some that are behind may be most of those
+  // in the URL, until they hear of the failover: that takes less than kGoesBack. To be called with the lock held.
+  bool goes_back(const Word& word, std::size_t votes) {
+    if (!most(votes)) return false;
+    if (!agree(word, back_)) {
+      back_ = word;
+      back_since_ = Clock::now();
+    }
+    return Clock::now() - back_since_ >= kGoesBack;
+  }
+
+  void hear(const Word& word) {
+    const std::lock_guard lock(mutex_);
+    if (older(known_, word)) know(word);
   }
 
   // Sentinels do not hear of a failover at the same moment: what is known already may be newer.
-  Word newest(const Word& heard) {
+  Word newer(const Word& heard) {
     const std::lock_guard lock(mutex_);
-    return heard.age < known_.age ? known_ : heard;
+    if (older(heard, known_)) return known_;
+    back_ = {};
+    return heard;
   }
 
   void use(const Word& word, Connection& connection) {
     const std::lock_guard lock(mutex_);
-    if (word.age < known_.age && word.master.text() != known_.master.text()) {
+    if (is_behind(word, known_)) {
       throw ConnectionError(connection.where() + " has just been replaced as master '" + name_ + "' by " +
                             known_.master.text());
     }
-    if (word.age >= known_.age) know(word);
+    if (older(known_, word) || !agree(word, known_)) know(word);
     ties_.emplace_back(word.master.text(), connection.tie());
   }
 
-  // The Sentinels may have been set up anew, and count their epochs from the beginning.
-  void forget(const Word& word) {
+  void doubt(const Word& word) {
     const std::lock_guard lock(mutex_);
-    if (known_.master.text() == word.master.text()) known_.age = -1;
+    if (agree(word, known_)) in_doubt_ = true;
   }
 
   // The one that led to the master is asked first the next time, one that did not, last.
@@ -194,9 +234,16 @@ class SentinelTopology : public Topology {
   void follow() {
     std::size_t next = 0;
     milliseconds pause{0};
+    Deadline doubts = Clock::now() + kLook;  // the first are those of connect()
     while (!has_ended(pause)) {
       try {
+        const bool refused = pause == kRefused;
         pause = milliseconds(0);
+        if (!refused && in_doubt() && Clock::now() >= doubts) {
+          doubts = Clock::now() + kLook;
+          ask_around(Clock::now() + options_.connect_timeout);
+          if (has_ended()) return;
+        }
         listen(all_[next++ % all_.size()]);
       } catch (const AccessError&) {
         pause = kRefused;
@@ -226,7 +273,8 @@ class SentinelTopology : public Topology {
 
   void heard(const Word& word, const Address& sentinel) {
     const std::lock_guard lock(mutex_);
-    if (word.age < known_.age && word.master.text() != known_.master.text()) {
+    if (is_behind(word, known_)) {
+      in_doubt_ = true;  // who of the two?
       throw ConnectionError(sentinel.text() + " is behind the other Sentinels");
     }
     know(word);
@@ -235,6 +283,7 @@ class SentinelTopology : public Topology {
   // Connections to other masters end. To be called with the lock held.
   void know(const Word& word) {
     known_ = word;
+    back_ = {};
     for (const auto& [address, weak] : ties_) {
       const auto tie = weak.lock();
       if (tie != nullptr && address != word.master.text()) tie->cut();
@@ -243,7 +292,7 @@ class SentinelTopology : public Topology {
     ties_.erase(std::remove_if(ties_.begin(), ties_.end(), ended), ties_.end());
   }
 
-  bool has_ended(milliseconds pause) {
+  bool has_ended(milliseconds pause = {}) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, pause, [this] { return ended_; });
   }
@@ -259,8 +308,11 @@ class SentinelTopology : public Topology {
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  std::vector<Address> preferred_;                                // the one that led to the master last comes first
-  Word known_;                                                    // the newest that was heard
+  std::vector<Address> preferred_;  // the one that led to the master last comes first
+  Word known_;                      // the newest that was heard
+  Word back_;                       // what most have said lately, though it is older
+  Clock::time_point back_since_;
+  bool in_doubt_ = true;                                          // about known_: all are to be asked
   std::vector<std::pair<std::string, std::weak_ptr<Tie>>> ties_;  // of connections to masters, by address
   std::vector<std::shared_ptr<Tie>> listening_;
   bool ended_ = false;

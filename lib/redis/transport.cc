@@ -279,10 +279,9 @@ std::string Address::text() const {
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-std::unique_ptr<Transport> open_transport(const Address& address, const TlsOptions& options, Deadline deadline) {
-  if (!address.tls) return connect(address, deadline);
-  Tls tls(address, options);  // first: a wrong file is reported even while the server is down
-  return tls.start(connect(address, deadline), deadline);
+std::unique_ptr<Transport> open_transport(const Address& address, Tls* tls, Deadline deadline) {
+  if (tls == nullptr) return connect(address, deadline);
+  return tls->start(connect(address, deadline), deadline);
 }
 
 }  // namespace delayqueue::redis

@@ -27,6 +27,8 @@ struct Address {
   std::string text() const;  // "127.0.0.1:6379", "[::1]:6379", "unix:/tmp/s": for messages
 };
 
+class Tls;
+
 // One open link. Every failure is a ConnectionError that names the address and the reason; after one the link is
 // unusable and to be dropped. Used by one thread at a time.
 class Transport {
@@ -48,8 +50,8 @@ class Transport {
 };
 
 // Opens a link: connect (every address of the name in turn) and TLS handshake end by the deadline. The look-up of a
-// name that is no IP is the system's: it may take its own time. Throws ConnectionError, or std::invalid_argument for
-// TLS options that cannot be used.
-std::unique_ptr<Transport> open_transport(const Address& address, const TlsOptions& tls, Deadline deadline);
+// name that is no IP is the system's: it may take its own time. Throws ConnectionError.
+// `tls`: of this very address, which asks for it; null for one that does not.
+std::unique_ptr<Transport> open_transport(const Address& address, Tls* tls, Deadline deadline);
 
 }  // namespace delayqueue::redis

@@ -189,7 +189,9 @@ TEST_CASE("connection: answers come in the order of the questions; errors are an
 }
 
 TEST_CASE("connection: questions and answers of many megabytes come through whole") {
-  const auto link = connect({});
+  ConnectionOptions patient;
+  patient.command_timeout = std::chrono::minutes(1);
+  const auto link = std::make_unique<Connection>(address(), Login(), patient);
   std::string big(30'000'000, '\0');
   for (std::size_t i = 0; i < big.size(); ++i) big[i] = static_cast<char>(i * 7);
   const auto reply = ask(*link, {"ECHO", big});

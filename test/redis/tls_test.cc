@@ -8,10 +8,12 @@
 
 #include <atomic>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "redis/connection.h"
 #include "support/raw_server.h"
 #include "support/tls_files.h"
 
@@ -22,6 +24,7 @@ using namespace std::chrono_literals;
 using test::Certificate;
 using test::Listener;
 using test::RedisChild;
+using test::TempDir;
 using test::TlsFiles;
 
 const TlsFiles& files() { return TlsFiles::shared(); }
@@ -41,6 +44,11 @@ TlsOptions trusting(const std::string& ca, const Certificate& client = {}) {
 
 Deadline in(std::chrono::milliseconds time) { return Clock::now() + time; }
 
+std::unique_ptr<Transport> open(const Address& address, const TlsOptions& options, Deadline deadline) {
+  if (!address.tls) return open_transport(address, nullptr, deadline);
+  return open_transport(address, std::make_unique<Tls>(address, options).get(), deadline);
+}
+
 std::string ask(Transport& link, const std::string& question) {
   link.write(question, in(5s));
   std::string answer;
@@ -54,7 +62,7 @@ std::string ask(Transport& link, const std::string& question) {
 // "+PONG\r\n", or the error on the way there.
 std::string ping(const Address& address, const TlsOptions& options) {
   try {
-    return ask(*open_transport(address, options, in(5s)), "PING\r\n");
+    return ask(*open(address, options, in(5s)), "PING\r\n");
   } catch (const ConnectionError& e) {
     return e.what();
   }
@@ -103,6 +111,29 @@ TEST_CASE("tls: an unknown authority, also the system's lack of it, is refused")
   check_has(text, "the certificate of " + server.tls().text() + " is not signed by a trusted authority: ");
   check_has(text, "its authority is not in tls.ca_file '" + files().other_ca + "'");
   check_has(ping(server.tls(), {}), "set tls.ca_file to the authority's certificate");
+}
+
+// A system may trust hundreds of authorities, and the machine may be busy.
+TEST_CASE("tls: reading the authorities takes nothing from the time to connect") {
+  const RedisChild server(serving(files().server));
+  std::ifstream ca(files().ca);
+  const std::string one((std::istreambuf_iterator<char>(ca)), {});
+  TempDir dir;
+  const std::string many = dir.file("many.pem");
+  ConnectionOptions options;
+  options.tls = trusting(many);
+  options.connect_timeout = 200ms;
+  std::ofstream out(many);
+  for (auto reading = 0ms; reading < 3 * options.connect_timeout;) {
+    for (int i = 0; i < 2'000; ++i) out << one;
+    out.flush();
+    const auto start = Clock::now();
+    Tls(server.tls(), options.tls);
+    reading = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+  }
+  Connection connection(server.tls(), {}, options);
+  connection.write("PING\r\n");
+  CHECK(Reply(connection.read().get()).text() == "PONG");
 }
 
 TEST_CASE("tls: an expired certificate is refused") {
@@ -169,7 +200,7 @@ TEST_CASE("tls: a plain port is told as such, by its answer or at the deadline")
   const auto start = Clock::now();
   std::string text;
   try {
-    open_transport(address, trusting(files().ca), in(200ms));
+    open(address, trusting(files().ca), in(200ms));
   } catch (const ConnectionError& e) {
     text = e.what();
   }
@@ -205,7 +236,7 @@ TEST_CASE("tls: a plain client at a TLS port is told to use TLS") {
 
 TEST_CASE("tls: megabytes pass both ways, and what OpenSSL holds counts as readable") {
   const RedisChild server(serving(files().server));
-  const auto link = open_transport(server.tls(), trusting(files().ca), in(5s));
+  const auto link = open(server.tls(), trusting(files().ca), in(5s));
   const std::string body(3'000'000, 'x');
   link->write("*2\r\n$4\r\nECHO\r\n$3000000\r\n" + body + "\r\n", in(5s));
   std::string answer;
@@ -232,8 +263,8 @@ TEST_CASE("tls: a killed server is an error for readers and writers, and no SIGP
   count.sa_handler = [](int) { ++pipes_seen; };
   ::sigaction(SIGPIPE, &count, &before);
   const RedisChild server(serving(files().server));
-  const auto reader = open_transport(server.tls(), trusting(files().ca), in(5s));
-  const auto writer = open_transport(server.tls(), trusting(files().ca), in(5s));
+  const auto reader = open(server.tls(), trusting(files().ca), in(5s));
+  const auto writer = open(server.tls(), trusting(files().ca), in(5s));
   server.send(SIGKILL);
   char byte = 0;
   const auto told = "the server at " + server.tls().text() + " closed the connection";

@@ -22,17 +22,20 @@ class Ledger::Running {
   Running(Ledger& ledger, const Message& message, const std::string& by) : ledger_(ledger) {
     const std::lock_guard lock(ledger_.mutex_);
     Entry entry{message, by};
-    for (const Entry& other : ledger_.entries_) {
-      if (other.running && other.message.id == message.id && !other.message.lost()) entry.overlapped = true;
+    for (const std::size_t at : ledger_.running_) {
+      const Message& other = ledger_.entries_[at].message;
+      if (other.id == message.id && !other.lost()) entry.overlapped = true;
     }
     at_ = ledger_.entries_.size();
     ledger_.entries_.push_back(std::move(entry));
-    ledger_.most_running_ = std::max(ledger_.most_running_, ++ledger_.running_);
+    ledger_.different_.insert(message.id);
+    ledger_.running_.insert(at_);
+    ledger_.most_running_ = std::max(ledger_.most_running_, ledger_.running_.size());
   }
   ~Running() {
     const std::lock_guard lock(ledger_.mutex_);
     ledger_.entries_[at_].running = false;
-    --ledger_.running_;
+    ledger_.running_.erase(at_);
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -77,7 +80,7 @@ std::size_t Ledger::size() const {
 
 std::size_t Ledger::running() const {
   const std::lock_guard lock(mutex_);
-  return running_;
+  return running_.size();
 }
 
 std::size_t Ledger::most_running() const {
@@ -87,9 +90,7 @@ std::size_t Ledger::most_running() const {
 
 std::size_t Ledger::different() const {
   const std::lock_guard lock(mutex_);
-  std::set<std::string> ids;
-  for (const Entry& entry : entries_) ids.insert(entry.message.id);
-  return ids.size();
+  return different_.size();
 }
 
 std::size_t Ledger::overlaps() const {
@@ -106,7 +107,7 @@ bool Ledger::settles(std::size_t deliveries) const {
   return eventually(
       [&] {
         const std::lock_guard lock(mutex_);
-        return entries_.size() - running_ >= deliveries;
+        return entries_.size() - running_.size() >= deliveries;
       },
       kPatience);
 }
@@ -181,6 +182,7 @@ std::string Queue::send(const std::string& payload, const delayqueue::SendOption
 Snapshot Queue::kept(Redis& on) const {
   Snapshot all = snapshot(base, on);
   all.erase("wake");
+  all.erase("watch");
   return all;
 }
 

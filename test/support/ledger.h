@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ namespace test {
 // Far more than a busy machine needs, under a sanitizer, too. Only a failure takes so long.
 inline constexpr std::chrono::seconds kPatience{60};
 
-// Handlers write, in any thread; the test reads.
+// Handlers write, in any thread; the test reads. What handlers do here, and the counts, stay cheap however many entries
+// there are, so that a test that waits for its messages does not slow them.
 class Ledger {
  public:
   struct Entry {
@@ -54,7 +56,8 @@ class Ledger {
 
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
-  std::size_t running_ = 0;
+  std::set<std::size_t> running_;    // where their entries are
+  std::set<std::string> different_;  // ids
   std::size_t most_running_ = 0;
 };
 
@@ -105,7 +108,7 @@ struct Queue {
   delayqueue::State state(const std::string& id);
   std::string send(const std::string& payload, const delayqueue::SendOptions& options = {});
 
-  // All its keys but the wake-up marker, which comes and goes.
+  // All its keys but those of wake-ups, which come and go.
   Snapshot kept(Redis& on = redis()) const;
 
   // No message, and nothing kept of one.

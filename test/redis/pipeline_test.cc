@@ -1,0 +1,115 @@
+// Pipelines that are under way together, on a real server.
+#include "redis/pipeline.h"
+
+#include <delayqueue/error.h>
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "store/scripts.h"
+#include "support/raw_server.h"
+#include "support/server.h"
+
+namespace delayqueue::redis {
+namespace {
+
+using namespace std::chrono_literals;
+
+Address address() {
+  Address to;
+  to.path = test::server().socket();
+  return to;
+}
+
+// A list, and what pushes to it: a script of the test's own, whose name is not known to the server before.
+struct Scene {
+  Scene() { test::redis().cmd({"SCRIPT", "FLUSH"}); }
+
+  void by_script(Pipeline& pipeline, const std::string& word) const { pipeline.script(pushes).key(list).arg(word); }
+  void by_command(Pipeline& pipeline, const std::string& word) const { pipeline.command("RPUSH").key(list).arg(word); }
+  std::vector<std::string> words() const { return test::redis().cmd({"LRANGE", list, "0", "-1"}).strings(); }
+
+  const std::string list = test::fresh_queue();
+  const std::string body = "-- " + list + "\nreturn redis.call('RPUSH', KEYS[1], ARGV[1])";
+  const std::string sha1 = test::redis().cmd({"SCRIPT", "LOAD", body}).text;
+  const Script pushes{"push", sha1, body};
+  Connection connection{address(), {{}, {}, "pipelines", 0}, {}};
+};
+
+TEST_CASE("pipelines: two under way, each gets its own answers, whichever is received first") {
+  for (const bool in_order : {true, false}) {
+    Scene scene;
+    Pipeline first(scene.connection), second(scene.connection), none(scene.connection);
+    scene.by_command(first, "a");
+    scene.by_command(first, "b");
+    scene.by_command(second, "c");
+    first.send();
+    none.send();
+    second.send();
+    (in_order ? first : second).receive();
+    none.receive();
+    (in_order ? second : first).receive();
+    CHECK(first.reply(0).integer() == 1);
+    CHECK(first.reply(1).integer() == 2);
+    CHECK(second.reply(0).integer() == 3);
+    CHECK_FALSE(first.resent());
+    CHECK_FALSE(scene.connection.is_stale());
+  }
+}
+
+TEST_CASE("pipelines: a script that is unknown is sent again behind all that is under way, and mixes nothing up") {
+  Scene scene;
+  Pipeline first(scene.connection), second(scene.connection), third(scene.connection);
+  scene.by_command(first, "a");
+  scene.by_script(first, "late");
+  scene.by_command(second, "b");
+  scene.by_script(third, "later");
+  scene.by_command(third, "c");
+  for (Pipeline* pipeline : {&first, &second, &third}) pipeline->send();
+  for (Pipeline* pipeline : {&first, &second, &third}) pipeline->receive();
+  CHECK(scene.words() == std::vector<std::string>{"a", "b", "c", "late", "later"});
+  CHECK(first.resent());
+  CHECK_FALSE(second.resent());
+  CHECK(third.resent());
+  CHECK(first.reply(0).integer() == 1);
+  CHECK(first.reply(1).integer() == 4);
+  CHECK(second.reply(0).integer() == 2);
+  CHECK(third.reply(0).integer() == 5);
+  CHECK(third.reply(1).integer() == 3);
+  CHECK_FALSE(scene.connection.is_stale());
+}
+
+TEST_CASE("pipelines: one that is given up while it is under way leaves the connection of no use") {
+  Scene scene;
+  {
+    Pipeline pipeline(scene.connection);
+    scene.by_command(pipeline, "a");
+    CHECK_FALSE(scene.connection.is_stale());
+    pipeline.send();
+  }
+  CHECK(scene.connection.is_stale());
+}
+
+TEST_CASE("pipelines: a link that breaks between two answers is an error for all that are behind") {
+  const test::Listener server([](int fd) {
+    const std::string hello = "*2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
+    char asked[4096];
+    for (const std::string& said : {hello, std::string("+first\r\n")}) {
+      if (::read(fd, asked, sizeof asked) <= 0 || ::write(fd, said.data(), said.size()) < 0) return;
+    }
+  });
+  Connection connection(server.address(), {{}, {}, "pipelines", 0}, {});
+  Pipeline first(connection), second(connection);
+  first.command("PING").send();
+  second.command("PING").send();
+  first.receive();
+  CHECK(first.reply(0).text() == "first");
+  CHECK_THROWS_AS(second.receive(), ConnectionError);
+  CHECK_THROWS_AS(second.receive(), ConnectionError);
+  CHECK(connection.is_stale());
+}
+
+}  // namespace
+}  // namespace delayqueue::redis
