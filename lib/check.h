@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace delayqueue {
 
@@ -22,11 +23,8 @@ void check_at_least(const char* field, milliseconds value, milliseconds least);
 // The time of a send or reschedule, with its field's name in what is thrown.
 store::Due due_of(milliseconds delay, const std::optional<std::chrono::system_clock::time_point>& at);
 
-// Whether a consumer should be woken for it: soon enough that its next poll may be too late. By this machine's clock: a
-// wrong guess costs a needless wake, or one poll interval.
-bool is_soon(const store::Due& due);
-
 // The id in its usual form.
 std::string id_of(const char* field, std::string_view id);
+std::vector<std::string> ids_of(const std::vector<std::string>& ids);
 
 }  // namespace delayqueue

@@ -175,7 +175,8 @@ bool Checkup::check_types() {
   const std::pair<const std::string*, const char*> expected[] = {
       {&keys().pending, "zset"}, {&keys().unack, "zset"}, {&keys().dead, "zset"},     {&keys().ready, "list"},
       {&keys().retry, "list"},   {&keys().count, "hash"}, {&keys().attempts, "hash"}, {&keys().reason, "hash"},
-      {&keys().garbage, "set"},  {&keys().stats, "hash"}, {&keys().wake, "zset"},     {&keys().paused, "string"}};
+      {&keys().garbage, "set"},  {&keys().stats, "hash"}, {&keys().wake, "zset"},     {&keys().paused, "string"},
+      {&keys().watch, "string"}};
   bool go_on = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
@@ -184,7 +185,7 @@ bool Checkup::check_types() {
     found({Problem::wrong_type, *key,
            "is a " + type + ", expected a " + wanted + ": something else uses a key of this queue",
            "none, it may be somebody's data: rename or delete it by hand, and check again", false});
-    go_on = go_on && (key == &keys().stats || key == &keys().wake || key == &keys().paused);
+    go_on = go_on && (key == &keys().stats || key == &keys().wake || key == &keys().watch || key == &keys().paused);
   }
   return go_on;
 }

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-// What a consumer does, tick by tick; how one begins and ends is in consumer_life.cc.
+// What a consumer does, tick by tick; its hands are in consumer_hands.cc, how it begins and ends in consumer_life.cc.
 namespace delayqueue {
 namespace {
 
@@ -31,7 +31,7 @@ Loop::Rest Consumer::Impl::step() {
   // Handlers that end wake us; that is no reason to try sooner.
   if (const auto left = trouble_.left(Clock::now()); left.count() > 0 && !stopping_) return left;
   try {
-    if (connection_ == nullptr || connection_->has_moved()) connect();
+    if (connection_ == nullptr || (connection_->has_moved() && trips_.empty())) connect();
     return tick();
   } catch (const std::exception& e) {
     return trouble(e);
@@ -57,54 +57,109 @@ void Consumer::Impl::connect() {
   connection_ = std::move(connection);
 }
 
-// One write, one read: settle what is done, renew what is held, move what is due, take what there is room for, and
-// fetch the bodies of what the last tick took.
+// Settle what is done, renew what is held, move what is due, take what there is room for, and fetch the bodies of what
+// was taken: a write for either errand that is not under way and has something to ask, and one read. So with little to
+// do a trip is back before the next one begins; under load there are two, and Redis always has one to work on.
 Loop::Rest Consumer::Impl::tick() {
   collect_done();
   let_go_of_late();
-  redis::Pipeline pipeline(*connection_);
-  const Asked asked = ask(pipeline);
-  pipeline.run();
-  read(asked);
-  if (pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
+  set_out(stopping_);
+  come_back();
+  note_drained();
   if (!settling_.holds_back()) well();
   return rest();
 }
 
-Consumer::Impl::Asked Consumer::Impl::ask(redis::Pipeline& pipeline) {
-  Asked asked;
-  const bool stopping = stopping_;
-  const bool gives_back = stopping && give_back_unstarted();
-  const bool found = watch_.found();
-  if (found) promote_due_ = Clock::time_point();
-  const Clock::time_point now = Clock::now();
-
-  asked.renews = !held_.empty() && now >= held_.renewal_due();
-  asked.settles = settling_.settle(pipeline, store_, asked.renews);
-  if (asked.renews) held_.renew(pipeline, store_);
-  if (!stopping) {
-    if (now >= std::max(reclaim_due_, reclaim_from_)) asked.reclaimed = store_.unack2retry(pipeline);
-    if (now >= promote_due_) asked.promoted = store_.pending2ready(pipeline, report_.wants_events());
-    const Intake::Load load = hands_load();
-    const bool may_find = asked.reclaimed || asked.promoted || intake_.may_find(load);
-    // What cannot be settled must not pile up in our hands.
-    const bool backlog = settling_.size() > store::kBatch;
-    if (may_find && backlog) intake_.look_later();
-    if (may_find && !backlog) intake_.take(pipeline, store_, load);
-    intake_.fetch(pipeline, store_);
+// One by one: after a failure, to see whether all goes well again; with durability, whose wait must come last; and when
+// stopping, so that all that was taken is in our hands when it is given back.
+void Consumer::Impl::set_out(bool stopping) {
+  const bool one_by_one = stopping || !connected_ || durable_.waits() || connection_->has_moved();
+  if (one_by_one && !trips_.empty()) return;
+  if (stopping && watch_.leave()) wakes_ = true;
+  if (stopping && give_back_unstarted()) wakes_ = true;
+  if (!is_under_way(trips_, &Errands::take)) {
+    const bool found = watch_.found();
+    if (found) promote_due_ = Clock::time_point();
+    if (is_too_much(found)) wakes_ = true;
   }
-  if (gives_back || is_too_much(found)) store_.wake(pipeline);
-  const auto some = static_cast<std::ptrdiff_t>(std::min(to_persist_.size(), store::kBatch));
-  if (some > 0) asked.persisted = store_.persist(pipeline, {to_persist_.begin(), to_persist_.begin() + some});
-  asked.keeps_house = !stopping && now >= housekeeping_.due();
-  if (asked.keeps_house) housekeeping_.work(pipeline, store_);
-  report_.publish(pipeline, store_.keys().channel);
-  if (asked.settles > 0) asked.durable = durable_.ask(pipeline, short_);
-  return asked;
+  if (one_by_one) return send({true, !stopping});
+  if (!is_under_way(trips_, &Errands::settle)) send({true, false});
+  if (!is_under_way(trips_, &Errands::take)) send({false, true});
+}
+
+void Consumer::Impl::send(Errands errands) {
+  Trip& trip = trips_.emplace_back(*connection_, errands);
+  if (errands.settle) ask_to_settle(trip);
+  if (errands.take) ask_to_take(trip);
+  if (errands.settle) ask_the_rest(trip);
+  trip.pipeline.size() > 0 ? trip.pipeline.send() : trips_.pop_back();
+}
+
+void Consumer::Impl::ask_to_settle(Trip& trip) {
+  trip.renews = !held_.empty() && Clock::now() >= held_.renewal_due();
+  trip.settles = settling_.settle(trip.pipeline, store_, trip.renews);
+  if (trip.renews) held_.renew(trip.pipeline, store_);
+}
+
+void Consumer::Impl::ask_to_take(Trip& trip) {
+  const Clock::time_point now = Clock::now();
+  const bool renewed = held_.empty() || now < held_.renewal_due();
+  // What comes up while they are asked for moves these nearer again.
+  if (renewed && now >= std::max(reclaim_due_, reclaim_from_)) {
+    trip.reclaimed = store_.unack2retry(trip.pipeline);
+    reclaim_due_ = now + options_.poll_interval;
+  }
+  if (now >= promote_due_) {
+    const bool has_room = intake_.room(hands_load()) > 0;
+    const auto asks_again = has_room ? std::optional(options_.poll_interval) : std::nullopt;
+    trip.promoted = store_.pending2ready(trip.pipeline, report_.wants_events(), {watch_.name(), asks_again});
+    promote_due_ = now + options_.poll_interval;
+  }
+  const Intake::Load load = hands_load();
+  const bool may_find = trip.reclaimed || trip.promoted || intake_.may_find(load);
+  // What cannot be settled must not pile up in our hands.
+  const bool backlog = settling_.size() > store::kBatch;
+  if (may_find && backlog) intake_.look_later();
+  if (may_find && !backlog) intake_.take(trip.pipeline, store_, load);
+}
+
+void Consumer::Impl::ask_the_rest(Trip& trip) {
+  const bool stopping = stopping_;
+  if (!stopping) intake_.fetch(trip.pipeline, store_);
+  if (std::exchange(wakes_, false)) store_.wake(trip.pipeline);
+  if (stopping && std::exchange(keeps_watch_, false)) store_.leave_watch(trip.pipeline, watch_.name());
+  trip.persists = std::min(to_persist_.size(), store::kBatch);
+  const auto some = to_persist_.begin() + static_cast<std::ptrdiff_t>(trip.persists);
+  if (trip.persists > 0) trip.persisted = store_.persist(trip.pipeline, {to_persist_.begin(), some});
+  trip.keeps_house = !stopping && Clock::now() >= housekeeping_.due();
+  if (trip.keeps_house) housekeeping_.work(trip.pipeline, store_);
+  report_.publish(trip.pipeline, store_.keys().channel);
+  if (trip.settles > 0) trip.durable = durable_.ask(trip.pipeline, short_);
+}
+
+// With the first that is back. If it brings a refusal the other is awaited, too: its answers count all the same.
+void Consumer::Impl::come_back() {
+  std::exception_ptr refused;
+  while (!trips_.empty()) {
+    Trip& trip = trips_.front();
+    trip.pipeline.receive();
+    try {
+      read(trip);
+    } catch (const Error&) {
+      refused = std::current_exception();
+    }
+    if (trip.pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
+    trips_.pop_front();
+    if (refused == nullptr) break;
+  }
+  if (refused != nullptr) {
+    note_drained();
+    std::rethrow_exception(refused);
+  }
 }
 
 // Each answer counts, whatever became of the others: what was taken must be in our hands.
-void Consumer::Impl::read(const Asked& asked) {
+void Consumer::Impl::read(const Trip& trip) {
   std::exception_ptr refused;
   const auto part = [&](bool there, const auto& answer) {
     try {
@@ -113,26 +168,24 @@ void Consumer::Impl::read(const Asked& asked) {
       refused = std::current_exception();
     }
   };
-  part(asked.persisted.has_value(), [&] {
-    asked.persisted->get();
-    const auto done = static_cast<std::ptrdiff_t>(std::min(to_persist_.size(), store::kBatch));
-    to_persist_.erase(to_persist_.begin(), to_persist_.begin() + done);
+  part(trip.persisted.has_value(), [&] {
+    trip.persisted->get();
+    to_persist_.erase(to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(trip.persists));
   });
-  part(true, [&] { read_settled(); });
-  part(asked.durable.has_value(), [&] { read_durable(asked); });
-  part(asked.renews, [&] { read_renewals(); });
-  part(asked.reclaimed.has_value(), [&] { read_reclaimed(asked.reclaimed->get()); });
-  part(asked.promoted.has_value(), [&] { read_promoted(asked.promoted->get()); });
-  part(true, [&] { read_fetched(); });
-  part(true, [&] { read_taken(); });
-  part(asked.keeps_house, [&] {
+  part(trip.errands.settle, [&] { read_settled(); });
+  part(trip.durable.has_value(), [&] { read_durable(trip); });
+  part(trip.renews, [&] { read_renewals(); });
+  part(trip.reclaimed.has_value(), [&] { read_reclaimed(trip.reclaimed->get()); });
+  part(trip.promoted.has_value(), [&] { read_promoted(trip.promoted->get()); });
+  part(trip.errands.settle, [&] { read_fetched(); });
+  part(trip.errands.take, [&] { read_taken(); });
+  part(trip.keeps_house, [&] {
     const std::size_t trimmed = housekeeping_.read_answers();
     if (trimmed > 0) report_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
   });
   if (const auto jump = clock_watch_.look(held_.last_sight())) {
     report_.log(Severity::warning, to_text(*jump, connection_->where()));
   }
-  note_drained();  // not sooner: this tick may have taken some, just before we were told to stop
   if (refused != nullptr) std::rethrow_exception(refused);
 }
 
@@ -155,9 +208,12 @@ Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
   }
   const Trouble::Line line = trouble_.failed(e.what(), patience_with(e), Clock::now());
   report_.log(line.severity, line.text);
+  trips_.clear();
   settling_.forget_answers();
   intake_.forget_answers();
   housekeeping_.forget_answers();
+  promote_due_ = reclaim_due_ = Clock::time_point();
+  keeps_watch_ = false;  // whoever looks next finds out anew
   const bool broken = dynamic_cast<const ConnectionError*>(&e) != nullptr;
   if (connection_ != nullptr && (broken || connection_->is_stale())) connection_.reset();
   note_drained();
@@ -173,7 +229,9 @@ Trouble::Patience Consumer::Impl::patience_with(const std::exception& e) const {
 }
 
 Loop::Rest Consumer::Impl::rest() {
-  const bool busy = intake_.is_fetching() || !settling_.empty() || !to_persist_.empty() || report_.has_counts();
+  if (!trips_.empty()) return Loop::Rest::zero();
+  const bool busy = wakes_ || (stopping_ && keeps_watch_) || intake_.is_fetching() || !settling_.empty() ||
+                    !to_persist_.empty() || report_.has_counts();
   if (busy) return Loop::Rest::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
   if (!held_.empty()) next = std::min(next, held_.renewal_due());
@@ -189,17 +247,6 @@ Loop::Rest Consumer::Impl::rest() {
 }
 
 // ---- Settle and renew ----------------------------------------------------------------------------------------------
-
-void Consumer::Impl::collect_done() {
-  std::vector<DeliveryPtr> done;
-  {
-    const std::lock_guard lock(done_mutex_);
-    done.swap(done_);
-  }
-  with_hands_ -= done.size();
-  for (const DeliveryPtr& delivery : done) settling_.add(delivery);
-  intake_.handled(done);
-}
 
 void Consumer::Impl::read_settled() {
   const Settling::Outcome outcome = settling_.read_answers();
@@ -221,9 +268,9 @@ void Consumer::Impl::read_settled() {
 }
 
 // The verdicts stand. Only if the master is lost now are they forgotten, and the messages delivered again.
-void Consumer::Impl::read_durable(const Asked& asked) {
-  const std::string missing = durable_.missing(asked.durable);
-  if (!missing.empty()) unconfirmed_ += asked.settles;
+void Consumer::Impl::read_durable(const Trip& trip) {
+  const std::string missing = durable_.missing(trip.durable);
+  if (!missing.empty()) unconfirmed_ += trip.settles;
   if (missing.empty() == !short_) return;
   short_ = !missing.empty();
   if (short_) report_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing);
@@ -231,7 +278,9 @@ void Consumer::Impl::read_durable(const Asked& asked) {
 }
 
 void Consumer::Impl::note_drained() {
-  if (!stopping_ || !held_.empty() || !settling_.empty() || !to_persist_.empty() || with_hands_ > 0) return;
+  if (!stopping_ || keeps_watch_ || !trips_.empty() || !held_.empty() || !settling_.empty() || !to_persist_.empty() ||
+      with_hands_ > 0)
+    return;
   const std::lock_guard lock(state_mutex_);
   drained_ = true;
   state_changed_.notify_all();
@@ -247,31 +296,13 @@ void Consumer::Impl::read_renewals() {
   }
 }
 
-void Consumer::Impl::let_go_of_late() {
-  for (const DeliveryPtr& delivery : held_.let_go_of_late(options_.processing_timeout)) {
-    report_.log(Severity::warning, "the handler of " + delivery->message.id + " runs longer than processing_timeout (" +
-                                       std::to_string(options_.processing_timeout.count()) + " ms): its lease may end");
-    replace_hand(*delivery);
-  }
-}
-
-// A handler that goes on without its lease keeps its thread busy; others must not have to wait for it.
-void Consumer::Impl::replace_hand(Delivery& delivery) {
-  if (!delivery.replace_hand()) return;
-  try {
-    hands_->add_hand();
-  } catch (const std::exception& e) {
-    delivery.keep_hand();
-    report_.log(Severity::error, std::string("cannot make a thread in place of one whose handler hangs: ") + e.what());
-  }
-}
-
 // ---- Move and take -------------------------------------------------------------------------------------------------
 
 void Consumer::Impl::read_reclaimed(const store::Reclaimed& reclaimed) {
-  const bool more = reclaimed.moved == store::kBatch;
+  const bool more = reclaimed.moved == store::kReclaimBatch;
   const auto wait = more ? milliseconds(0) : options_.poll_interval;
-  reclaim_due_ = Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval));
+  const auto next = Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval));
+  reclaim_due_ = std::min(reclaim_due_, next);
   to_persist_.insert(to_persist_.end(), reclaimed.given_up.begin(), reclaimed.given_up.end());
   if (!reclaimed.retried.empty()) intake_.retry_grew();
   event(EventKind::retried, reclaimed.retried);
@@ -279,15 +310,14 @@ void Consumer::Impl::read_reclaimed(const store::Reclaimed& reclaimed) {
 }
 
 void Consumer::Impl::read_promoted(const store::Promoted& promoted) {
-  promote_due_ =
-      Clock::now() + std::min<Clock::duration>(options_.poll_interval, promoted.next.value_or(options_.poll_interval));
+  keeps_watch_ = promoted.keeps;
+  const bool more = promoted.moved == store::kBatch;
+  if (promoted.next && (promoted.keeps || more)) {
+    promote_due_ = std::min(promote_due_, Clock::now() + *promoted.next);
+  }
+  if (promoted.moved > 0) intake_.look_later();  // a take that went along tells more
   report_.count(EventKind::ready, promoted.moved);
   report_.event(EventKind::ready, promoted.ids);
-}
-
-Intake::Load Consumer::Impl::hands_load() const {
-  const Hands::Load load = hands_->load();
-  return {load.idle, load.waiting};
 }
 
 // Whether another consumer should be woken, since more waits than we can take. Once, until there is room again.
@@ -326,19 +356,6 @@ void Consumer::Impl::tell_expired(const std::string& id) {
                                      "Redis evicted them, or producers use other queue options (bodies_under_dp)");
 }
 
-// Stopping: what no handler has begun goes back as if it had never been taken.
-bool Consumer::Impl::give_back_unstarted() {
-  std::vector<DeliveryPtr> unstarted = hands_->take_back();
-  with_hands_ -= unstarted.size();
-  for (DeliveryPtr& delivery : intake_.give_up_fetching()) unstarted.push_back(std::move(delivery));
-  std::reverse(unstarted.begin(), unstarted.end());  // each goes before those given back earlier
-  for (const DeliveryPtr& delivery : unstarted) {
-    delivery->end(snooze(milliseconds(0)));
-    settling_.add(delivery);
-  }
-  return !unstarted.empty();
-}
-
 // ---- Events --------------------------------------------------------------------------------------------------------
 
 void Consumer::Impl::event(EventKind kind, const std::vector<DeliveryPtr>& deliveries) {
@@ -349,35 +366,6 @@ void Consumer::Impl::event(EventKind kind, const std::vector<DeliveryPtr>& deliv
 void Consumer::Impl::event(EventKind kind, const std::vector<std::string>& ids) {
   report_.count(kind, ids.size());
   report_.event(kind, ids);
-}
-
-// ---- In a hand's thread --------------------------------------------------------------------------------------------
-
-bool Consumer::Impl::handle(Delivery& delivery) {
-  // Redis may have been away for longer than the lease. If the message is still ours it goes back untouched.
-  if (delivery.message.lost()) return delivery.end(snooze(milliseconds(0)));
-  delivery.begin();
-  return delivery.end(ask_handler(delivery.message));
-}
-
-void Consumer::Impl::hand_back(DeliveryPtr& delivery) {
-  {
-    const std::lock_guard lock(done_mutex_);
-    done_.push_back(std::move(delivery));
-  }
-  loop_.wake();
-}
-
-Verdict Consumer::Impl::ask_handler(const Message& message) {
-  const Inside handler(this);
-  Verdict verdict = nack("the handler threw something that is no std::exception");
-  try {
-    verdict = handler_(message);
-  } catch (const std::exception& e) {
-    verdict = nack(std::string(e.what()));
-  } catch (...) {  // said above
-  }
-  return verdict;
 }
 
 }  // namespace delayqueue

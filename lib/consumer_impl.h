@@ -13,6 +13,7 @@
 #include "run/worker_pool.h"
 #include "settling.h"
 #include "store/store.h"
+#include "trip.h"
 #include "trouble.h"
 #include "watch.h"
 
@@ -30,8 +31,8 @@
 
 namespace delayqueue {
 
-// A message's way through here: tick() takes it, brings its body, and puts it into a hand's line; handle() runs the
-// handler in that hand's thread; the next tick() settles it. Everything but handle() runs in the loop's thread.
+// A message's way through here: one trip to Redis takes it, the next brings its body, and it is put into a hand's line;
+// handle() runs the handler in that hand's thread; another trip settles it. Everything but handle() runs in the loop's thread.
 class Consumer::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options);
@@ -45,28 +46,22 @@ class Consumer::Impl {
  private:
   using Hands = run::WorkerPool<DeliveryPtr>;
 
-  // What one tick asked for; the rest is remembered by settling_, held_, intake_ and housekeeping_.
-  struct Asked {
-    std::optional<store::Answer<store::Reclaimed>> reclaimed;
-    std::optional<store::Answer<store::Promoted>> promoted;
-    std::optional<store::Answer<std::size_t>> persisted;
-    std::size_t settles = 0;
-    Durable::Asked durable;
-    bool renews = false;
-    bool keeps_house = false;
-  };
-
   // ---- In the loop's thread ----
   run::Loop::Rest step();
   void connect();
   run::Loop::Rest tick();
-  Asked ask(redis::Pipeline& pipeline);
-  void read(const Asked& asked);
+  void set_out(bool stopping);
+  void send(Errands errands);
+  void ask_to_settle(Trip& trip);
+  void ask_to_take(Trip& trip);
+  void ask_the_rest(Trip& trip);
+  void come_back();
+  void read(const Trip& trip);
   void collect_done();
   void let_go_of_late();
   Intake::Load hands_load() const;
   void read_settled();
-  void read_durable(const Asked& asked);
+  void read_durable(const Trip& trip);
   void read_renewals();
   void read_reclaimed(const store::Reclaimed& reclaimed);
   void read_promoted(const store::Promoted& promoted);
@@ -86,7 +81,6 @@ class Consumer::Impl {
 
   // ---- In a hand's thread ----
   bool handle(Delivery& delivery);
-  void hand_back(DeliveryPtr& delivery);
   Verdict ask_handler(const Message& message);
 
   const ConsumerOptions options_;
@@ -98,6 +92,7 @@ class Consumer::Impl {
 
   // Of the loop's thread.
   std::unique_ptr<redis::Connection> connection_;
+  Trips trips_;  // over connection_
   Watch watch_;
   Held held_;
   Settling settling_;
@@ -105,16 +100,15 @@ class Consumer::Impl {
   Housekeeping housekeeping_;
   RiskWatch risk_watch_;
   ClockWatch clock_watch_;
-  std::size_t with_hands_ = 0;           // given to hands_, not yet back in done_
+  std::size_t with_hands_ = 0;           // given to hands_, not yet back
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
   Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_, tell_expired_at_;
   Trouble trouble_;
   bool short_ = false;         // verdicts are not as durable as asked for
   bool told_ = false;          // others know that there is too much for us
+  bool wakes_ = false;         // another consumer, with the next trip
+  bool keeps_watch_ = false;   // for what is due next: others rely on us
   bool keeping_free_ = false;  // a hand is kept free for retry
-
-  std::mutex done_mutex_;          // guards done_
-  std::vector<DeliveryPtr> done_;  // handled, to be settled
 
   std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, unconfirmed_{0},
       connects_{0}, errors_{0};

@@ -57,7 +57,7 @@ void Consumer::Impl::start() {
   }
   hands_ = std::make_unique<Hands>(
       static_cast<std::size_t>(options_.concurrency), [this](DeliveryPtr& delivery) { return handle(*delivery); },
-      [this](DeliveryPtr& delivery) { hand_back(delivery); });
+      [this] { loop_.wake(); });
   loop_.start();
   started_ = true;
 }
@@ -88,6 +88,7 @@ bool Consumer::Impl::stop(milliseconds deadline) {
     lock.unlock();
     loop_.stop();
   }
+  trips_.clear();
   connection_.reset();
   connected_ = false;
   watch_.end();

@@ -19,6 +19,8 @@ class Durable {
   // Makes sure that this server can tell. Throws ReplyError that says what it lacks: WAITAOF, or an append-only file.
   void check(redis::Connection& connection) const;
 
+  bool waits() const { return wanted_.kind != Durability::Kind::none; }
+
   // Adds the question behind the writes of a pipeline; nothing if nothing was asked for.
   using Asked = std::optional<redis::Answer<redis::Reply>>;
   // `briefly`: it will hardly be safe in time, so only look.

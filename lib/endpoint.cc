@@ -110,15 +110,16 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
 }  // namespace
 
 Endpoint::Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options)
-    : Endpoint(checked(url, queue, connection, options), queue, connection, options) {}
+                   const QueueOptions& options, Guest guest)
+    : Endpoint(checked(url, queue, connection, options), queue, connection, options, guest) {}
 
 Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options)
+                   const QueueOptions& options, Guest guest)
     : prefix_(options.prefix),
       where_(url.text()),
       keys_(keys_of(queue, options, wants_hash_tag(options, url))),
       other_keys_(keys_of(queue, options, !wants_hash_tag(options, url))),
+      guest_(guest),
       may_have_twin_(url.kind != Url::Kind::cluster),
       topology_(make_topology(url, connection, keys_)) {}
 
@@ -132,18 +133,25 @@ std::unique_ptr<Connection> Endpoint::connect() {
 
 void Endpoint::introduce(Connection& connection) {
   redis::Pipeline pipeline(connection);
+  const auto ask = [&](const store::Keys& keys) {
+    for (const std::string* key : {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.dead}) {
+      pipeline.command("EXISTS").key(*key);
+    }
+  };
   const store::Keys& other = other_keys_;
-  for (const std::string* key : {&other.pending, &other.ready, &other.unack, &other.retry, &other.dead}) {
-    if (may_have_twin_) pipeline.command("EXISTS").key(*key);
-  }
+  if (may_have_twin_) ask(other);
+  const std::size_t of_other = pipeline.size();
+  if (guest_ == Guest::looks) ask(keys_);
   const std::size_t questions = pipeline.size();
   pipeline.run();
-  for (std::size_t i = 0; i < questions; ++i) {
+  for (std::size_t i = 0; i < of_other; ++i) {
     if (!exists(pipeline, i)) continue;
     throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other.base +
                                 " exists at " + where_ + "; set hash_tag as those who use it do");
   }
-  announce(connection);
+  bool there = guest_ == Guest::works;
+  for (std::size_t i = of_other; i < questions; ++i) there = exists(pipeline, i) || there;
+  if (there) announce(connection);
 }
 
 // So that queues() finds it. Of a Cluster another node may hold that set; whether it does, or answers, does not matter.

@@ -12,12 +12,15 @@
 
 namespace delayqueue {
 
+// Whether a queue comes into being by this. One that only looks makes no queue known that is not there.
+enum class Guest { works, looks };
+
 // Any thread may use it.
 class Endpoint {
  public:
   // Connects to nothing yet. Throws std::invalid_argument.
   Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-           const QueueOptions& options);
+           const QueueOptions& options, Guest guest = Guest::works);
 
   const store::Keys& keys() const { return keys_; }
   const std::string& prefix() const { return prefix_; }
@@ -27,18 +30,21 @@ class Endpoint {
   // without a hash tag (std::invalid_argument), and enters it in the set of known queues. It must not outlive this.
   std::unique_ptr<redis::Connection> connect();
 
+  // Enters the queue in the set of known queues.
+  void announce(redis::Connection& connection);
+
  private:
   Endpoint(const redis::Url& url, const std::string& queue, const ConnectionOptions& connection,
-           const QueueOptions& options);
+           const QueueOptions& options, Guest guest);
 
   void introduce(redis::Connection& connection);
-  void announce(redis::Connection& connection);
 
   const std::string prefix_;
   const std::string where_;
   const store::Keys keys_;
   const store::Keys other_keys_;  // what the queue's keys would be under the other hash tag form
-  const bool may_have_twin_;      // under those; not in a Cluster, where only a hash tag works
+  const Guest guest_;
+  const bool may_have_twin_;  // under those; not in a Cluster, where only a hash tag works
   const std::unique_ptr<redis::Topology> topology_;
   std::mutex mutex_;  // guards introduced_
   bool introduced_ = false;

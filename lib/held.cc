@@ -63,6 +63,7 @@ void Held::apply(const Renewal& renewal, const store::Renewed& renewed, std::siz
     const DeliveryPtr& delivery = renewal.members[first + i];
     const char outcome = renewed.outcomes[i];
     if (outcome == 'N') delivery->receipt_us = renewal.new_end_us;
+    if (!holds(delivery)) continue;  // let go of while the answer was on its way
     if (outcome == 'N' && in_time) delivery->lease->renew(renewal.trusted);
     if (outcome != 'T' && outcome != 'G') continue;
     delivery->lease->lose();

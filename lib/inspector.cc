@@ -1,11 +1,11 @@
-#include <delayqueue/inspector.h>
+#include "inspector_impl.h"
 
 #include "channel.h"
 #include "check.h"
 #include "checkup.h"
 #include "report.h"
 #include "risks.h"
-#include "session.h"
+#include "server_report.h"
 #include "state.h"
 #include "store/views.h"
 
@@ -19,26 +19,7 @@ namespace {
 using store::Keys;
 
 constexpr std::size_t kMostListed = 1000;
-
-bool is_list(State state) { return state == State::ready || state == State::retry; }
-
-const std::string& key_of(const Keys& keys, State state) {
-  switch (state) {
-    case State::pending:
-      return keys.pending;
-    case State::ready:
-      return keys.ready;
-    case State::unack:
-      return keys.unack;
-    case State::retry:
-      return keys.retry;
-    case State::dead:
-      return keys.dead;
-    case State::unknown:
-      break;
-  }
-  throw std::invalid_argument("state: unknown; expected pending, ready, unack, retry or dead");
-}
+constexpr std::size_t kLongestPayload = 512ULL * 1024 * 1024;
 
 Totals totals_of(const store::QueueCounts& counts) {
   const auto total = [&](const char* name) {
@@ -61,7 +42,8 @@ MessageInfo info_of(store::Entry entry, State state) {
   info.sent = store::time_of_id(info.id);
   info.held = state == State::unack && entry.score_us && store::is_lease(*entry.score_us);
   // What is noted of a held or finished delivery starts with the second; the first leaves no note.
-  info.deliveries = entry.deliveries != 0 ? entry.deliveries : (state == State::unack || state == State::dead ? 1 : 0);
+  const bool once = entry.deliveries == 0 && !entry.undelivered && (state == State::unack || state == State::dead);
+  info.deliveries = once ? 1 : entry.deliveries;
   info.retries = entry.retries;
   info.reason = std::move(entry.reason);
   return info;
@@ -76,40 +58,50 @@ std::size_t position_of(const std::string& cursor) {
 
 }  // namespace
 
-class Inspector::Impl {
- public:
-  Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
-      : session_(url, queue, options.connection, options.queue) {}
+const std::string& key_of(const Keys& keys, State state) {
+  switch (state) {
+    case State::pending:
+      return keys.pending;
+    case State::ready:
+      return keys.ready;
+    case State::unack:
+      return keys.unack;
+    case State::retry:
+      return keys.retry;
+    case State::dead:
+      return keys.dead;
+    case State::unknown:
+      break;
+  }
+  throw std::invalid_argument("state: unknown; expected pending, ready, unack, retry or dead");
+}
 
-  const Keys& keys() const { return session_.store().keys(); }
-  const store::Store& store() const { return session_.store(); }
-  Session& session() { return session_; }
+// A hint: that it is refused, for want of memory for example, changes nothing.
+void Inspector::Impl::wake() {
+  session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    store().wake(pipeline);
+    pipeline.run();
+  });
+}
 
-  void add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes);
-  void collect(const std::vector<std::string>& garbage);
-  std::optional<Event> next_event(redis::Deadline deadline);
-
- private:
-  redis::Connection& channel();
-
-  Session session_;
-  std::mutex channel_mutex_;  // guards channel_
-  std::unique_ptr<redis::Connection> channel_;
-};
-
-// Sizes and first bytes, each command no longer than its own body.
+// Sizes, lives and first bytes, each command no longer than its own body.
 void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes) {
+  const std::int64_t first = bytes == 0 ? 1 : 0;  // from 1 to 0 is nothing; to -1 would be all
+  const std::int64_t last = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(bytes, kLongestPayload)) - 1);
   session_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     for (const MessageInfo& message : messages) {
       const std::string key = keys().bodies + message.id;
-      pipeline.command("EXISTS").key(key);
+      pipeline.command("PTTL").key(key);
       pipeline.command("STRLEN").key(key);
-      pipeline.command("GETRANGE").key(key).arg("0").arg(static_cast<std::int64_t>(bytes) - 1);
+      pipeline.command("GETRANGE").key(key).arg(first).arg(last);
     }
     pipeline.run();
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (pipeline.reply(3 * i).integer() == 0) continue;
+      const std::int64_t ttl = pipeline.reply(3 * i).integer();  // -2: there is no body, -1: it has no TTL
+      if (ttl == -2) continue;
+      if (ttl >= 0) messages[i].ttl = milliseconds(std::min<std::int64_t>(ttl, kLongest.count()));
       messages[i].size = static_cast<std::uint64_t>(pipeline.reply(3 * i + 1).integer());
       if (bytes > 0) messages[i].payload = std::string(pipeline.reply(3 * i + 2).text());
     }
@@ -197,92 +189,49 @@ MessagePage Inspector::list(State state, const ListOptions& options) {
   return page;
 }
 
+std::string MessagePage::next_after(std::uint64_t freed) const {
+  if (next.empty()) return next;
+  const std::size_t position = position_of(next);
+  return std::to_string(position - std::min<std::uint64_t>(position, freed));
+}
+
 std::optional<MessageInfo> Inspector::find(std::string_view id) {
-  const std::string canonical = id_of("id", id);
-  store::Found found =
-      impl_->session().ask([&](redis::Pipeline& pipeline) { return store::find(pipeline, impl_->keys(), canonical); });
-  const State state = state_of(found.state);
-  if (state == State::unknown) return std::nullopt;
-  found.entry.id = canonical;
-  std::vector<MessageInfo> messages = {info_of(std::move(found.entry), state)};
-  impl_->add_bodies(messages, 512ULL * 1024 * 1024);
-  return std::move(messages.front());
+  return std::move(find(std::vector<std::string>{std::string(id)}, kLongestPayload).front());
 }
 
-Redriven Inspector::redrive(std::string_view id, const RedriveOptions& options) {
-  const std::vector<std::string> ids = {id_of("id", id)};
-  if (options.retries < 0) {
-    throw std::invalid_argument("retries: " + std::to_string(options.retries) + "; expected 0 or more");
-  }
-  const store::Outcomes outcome = impl_->session().ask([&](redis::Pipeline& pipeline) {
-    const auto answer = impl_->store().redrive(pipeline, ids, options.retries);
-    impl_->store().wake(pipeline);
-    return answer;
+std::vector<std::optional<MessageInfo>> Inspector::find(const std::vector<std::string>& ids, std::size_t payload) {
+  const std::vector<std::string> all = ids_of(ids);
+  std::vector<store::Found> places = impl_->in_steps(all, 1, [&](redis::Pipeline& pipeline, const auto& one) {
+    return store::find(pipeline, impl_->keys(), one.front());
   });
-  if (outcome == "S") return Redriven::redriven;
-  return outcome == "B" ? Redriven::no_body : Redriven::unknown;
+  std::vector<MessageInfo> messages;
+  std::vector<std::size_t> at;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const State state = state_of(places[i].state);
+    if (state == State::unknown) continue;
+    places[i].entry.id = all[i];
+    messages.push_back(info_of(std::move(places[i].entry), state));
+    at.push_back(i);
+  }
+  impl_->add_bodies(messages, payload);
+  std::vector<std::optional<MessageInfo>> found(all.size());
+  for (std::size_t i = 0; i < at.size(); ++i) found[at[i]] = std::move(messages[i]);
+  return found;
 }
 
-std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
-  if (state == State::unack || state == State::unknown) {
-    throw std::invalid_argument(std::string("state: ") + to_string(state) + "; expected pending, ready, retry or dead");
-  }
-  check_at_least("older_than", options.older_than, milliseconds(0));
-  if (is_list(state) && options.older_than.count() != 0) {
-    throw std::invalid_argument("older_than: not known of messages in ready and retry; expected 0");
-  }
-  const std::string& key = key_of(impl_->keys(), state);
-  const Counts before = counts();
-  const std::uint64_t there = state == State::pending ? before.pending
-                              : state == State::dead  ? before.dead
-                              : state == State::ready ? before.ready
-                                                      : before.retry;
-  std::uint64_t left = options.limit == 0 ? there : std::min(options.limit, there);
-  std::uint64_t purged = 0;
-  while (left > 0) {
-    const std::size_t most = std::min<std::uint64_t>(left, store::kBatch);
-    const store::Purged step = impl_->session().ask([&](redis::Pipeline& pipeline) {
-      const auto age = options.older_than.count() == 0 ? std::nullopt : std::optional(options.older_than);
-      return is_list(state) ? impl_->store().purge_list(pipeline, key, most)
-                            : impl_->store().purge_zset(pipeline, key, most, age, 0);
-    });
-    impl_->collect(step.garbage);
-    purged += step.purged;
-    left -= std::min<std::uint64_t>(left, step.passed);
-    if (step.passed < most) break;
-  }
-  return purged;
-}
-
-Released Inspector::release(std::string_view id, bool force) {
-  const std::vector<std::string> ids = {id_of("id", id)};
-  const store::Outcomes outcome = impl_->session().ask([&](redis::Pipeline& pipeline) {
-    const auto answer = impl_->store().release_waiting(pipeline, ids, force);
-    impl_->store().wake(pipeline);
-    return answer;
-  });
-  if (outcome == "S") return Released::released;
-  return outcome == "H" ? Released::held : Released::unknown;
-}
-
-void Inspector::pause(milliseconds for_, const std::string& why) {
-  check_at_least("for", for_, milliseconds(0));
-  impl_->session().with_connection([&](redis::Connection& connection) {
+std::optional<Pause> Inspector::paused() {
+  return impl_->session().with_connection([&](redis::Connection& connection) -> std::optional<Pause> {
     redis::Pipeline pipeline(connection);
-    pipeline.command("SET").key(impl_->keys().paused).arg(why);
-    if (for_.count() > 0) pipeline.arg("PX").arg(for_.count());
+    pipeline.command("GETRANGE").key(impl_->keys().paused).arg("0").arg("-1");
+    pipeline.command("PTTL").key(impl_->keys().paused);
+    pipeline.command("TIME");
     pipeline.run();
-    pipeline.reply(0);
-  });
-}
-
-void Inspector::resume() {
-  impl_->session().with_connection([&](redis::Connection& connection) {
-    redis::Pipeline pipeline(connection);
-    pipeline.command("DEL").key(impl_->keys().paused);
-    impl_->store().wake(pipeline);
-    pipeline.run();
-    pipeline.reply(0);
+    const std::int64_t left = pipeline.reply(1).integer();
+    if (left == -2) return std::nullopt;
+    Pause pause{std::string(pipeline.reply(0).text()), {}};
+    const redis::Reply time = pipeline.reply(2);
+    if (left >= 0) pause.until = store::from_us(time[0].integer() * 1'000'000 + time[1].integer() + left * 1000);
+    return pause;
   });
 }
 
@@ -304,6 +253,10 @@ std::vector<Risk> Inspector::risks() {
     for (Risk& risk : compare_clocks(connection)) risks.push_back(std::move(risk));
     return risks;
   });
+}
+
+ServerReport Inspector::server() {
+  return impl_->session().with_connection([](redis::Connection& connection) { return report_server(connection); });
 }
 
 std::vector<std::string> Inspector::queues() {

@@ -23,7 +23,8 @@ std::size_t Intake::free_hands(const Load& load) const {
 }
 
 std::size_t Intake::room(const Load& load) const {
-  const std::size_t held = minus(hands_, load.idle) + load.waiting + fetching_.size();
+  const std::size_t coming = taken_ ? asked_.total : 0;
+  const std::size_t held = minus(hands_, load.idle) + load.waiting + fetching_.size() + coming;
   return minus(hands_ + prefetch_, held);
 }
 

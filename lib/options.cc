@@ -115,18 +115,19 @@ store::Due due_of(milliseconds delay, const std::optional<system_clock::time_poi
   return {std::nullopt, ms.count()};
 }
 
-bool is_soon(const store::Due& due) {
-  constexpr milliseconds kSoon{1000};  // the default poll_interval
-  if (due.delay) return *due.delay < kSoon;
-  return milliseconds(due.at_ms) - system_clock::now().time_since_epoch() < kSoon;
-}
-
 std::string id_of(const char* field, std::string_view id) {
   const auto canonical = store::canonical_id(id);
   if (!canonical) {
     wrong(field, '"' + std::string(id.substr(0, 64)) + '"', "a UUID like 0197f3a4-5b6c-7d8e-9f01-23456789abcd");
   }
   return *canonical;
+}
+
+std::vector<std::string> ids_of(const std::vector<std::string>& ids) {
+  std::vector<std::string> canonical;
+  canonical.reserve(ids.size());
+  for (const std::string& id : ids) canonical.push_back(id_of("id", id));
+  return canonical;
 }
 
 }  // namespace delayqueue

@@ -1,6 +1,6 @@
 #include "risks.h"
 
-#include "redis/pipeline.h"
+#include "facts.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,33 +21,6 @@ using std::chrono::microseconds;
 using std::chrono::system_clock;
 
 constexpr microseconds kClocksApart{5'000'000};
-
-// Names and values of INFO or of CONFIG GET. A name that is not there reads as empty.
-class Facts {
- public:
-  void add(std::string_view name, std::string_view value) { facts_[std::string(name)] = value; }
-
-  void add_info(std::string_view text) {
-    while (!text.empty()) {
-      const std::string_view line = text.substr(0, text.find('\n'));
-      text.remove_prefix(std::min(text.size(), line.size() + 1));
-      const auto colon = line.find(':');
-      if (colon == line.npos) continue;
-      const std::string_view value = line.substr(colon + 1);
-      add(line.substr(0, colon), value.substr(0, value.find('\r')));
-    }
-  }
-
-  bool has(const char* name) const { return facts_.count(name) > 0; }
-
-  std::string operator[](const char* name) const {
-    const auto found = facts_.find(name);
-    return found == facts_.end() ? "" : found->second;
-  }
-
- private:
-  std::map<std::string, std::string> facts_;
-};
 
 void eviction(const Facts& facts, std::vector<Risk>& risks) {
   const std::string policy = facts["maxmemory_policy"];
@@ -100,16 +73,6 @@ Risk unknown(const std::string& question, std::string_view why) {
   return {RiskKind::unknown, "cannot tell all risks, for " + question + " answered: " + std::string(why)};
 }
 
-struct Question {
-  const char* command;
-  const char* first;
-  const char* second;  // or null
-
-  std::string text() const {
-    return std::string(command) + ' ' + first + (second == nullptr ? "" : std::string(" ") + second);
-  }
-};
-
 void read(const Question& question, Reply reply, Facts& facts, std::vector<Risk>& risks) {
   if (reply.is_error()) {
     risks.push_back(unknown(question.text(), reply.text()));
@@ -118,14 +81,6 @@ void read(const Question& question, Reply reply, Facts& facts, std::vector<Risk>
   } else {
     for (std::size_t i = 0; i + 1 < reply.size(); i += 2) facts.add(reply[i].text(), reply[i + 1].text());
   }
-}
-
-// The pipeline would make exceptions of answers that are errors; here they are answers.
-redis::ReplyPtr ask(redis::Connection& connection, std::initializer_list<std::string_view> words) {
-  std::string request;
-  redis::append_command(request, words);
-  connection.write(request);
-  return connection.read();
 }
 
 std::string seconds(microseconds span) {
@@ -142,15 +97,7 @@ std::vector<Risk> find_risks(redis::Connection& connection) {
                                             {"INFO", "replication", nullptr},
                                             {"CONFIG", "GET", "save"},
                                             {"CONFIG", "GET", "appendfsync"}};
-  std::string requests;
-  for (const Question& question : kQuestions) {
-    if (question.second == nullptr) {
-      redis::append_command(requests, {question.command, question.first});
-    } else {
-      redis::append_command(requests, {question.command, question.first, question.second});
-    }
-  }
-  connection.write(requests);
+  ask(connection, kQuestions);
   Facts facts;
   std::vector<Risk> risks;
   std::vector<Risk> unknowns;
@@ -172,7 +119,8 @@ std::vector<Risk> find_risks(redis::Connection& connection) {
 
 std::vector<Risk> compare_clocks(redis::Connection& connection) {
   const auto asked = system_clock::now();
-  const redis::ReplyPtr answer = ask(connection, {"TIME"});
+  connection.write(kTime);
+  const redis::ReplyPtr answer = connection.read();
   const auto answered = system_clock::now();
   const Reply time(answer.get());
   if (time.is_error()) return {unknown("TIME", time.text())};

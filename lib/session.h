@@ -3,6 +3,7 @@
 
 #include "durable.h"
 #include "endpoint.h"
+#include "fair_mutex.h"
 #include "redis/pipeline.h"
 #include "store/store.h"
 
@@ -17,8 +18,8 @@ namespace delayqueue {
 class Session {
  public:
   Session(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-          const QueueOptions& options, const Durability& durability = {})
-      : endpoint_(url, queue, connection, options),
+          const QueueOptions& options, const Durability& durability = {}, Guest guest = Guest::works)
+      : endpoint_(url, queue, connection, options, guest),
         store_(endpoint_.keys(), {true, options.remove_from_lists ? kSearchedList : 0}),
         durable_(durability) {}
 
@@ -42,6 +43,9 @@ class Session {
       throw;
     }
   }
+
+  // Whether another thread waits for the connection.
+  bool is_wanted() { return mutex_.is_wanted(); }
 
   // One request and its answer: `ask` adds it to a pipeline. What it changed is as durable as was asked for, or
   // ConnectionError.
@@ -81,7 +85,7 @@ class Session {
   Endpoint endpoint_;
   const store::Store store_;
   const Durable durable_;
-  std::mutex mutex_;  // guards the rest
+  FairMutex mutex_;  // guards the rest
   std::unique_ptr<redis::Connection> connection_;
   std::exception_ptr failure_;  // of the last attempt to connect
   redis::Clock::time_point failed_;

@@ -1,5 +1,7 @@
 #include "watch.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 
 namespace delayqueue {
@@ -7,6 +9,7 @@ namespace {
 
 constexpr std::chrono::seconds kBlock{5};          // then Redis answers "nothing": a sign of life
 constexpr std::chrono::seconds kRefusedPause{10};  // a user without the right to block polls, and need not ask often
+constexpr milliseconds kFarewell{200};             // for Redis to see that we go
 constexpr milliseconds kFirstPause{50};            // after a link broke; doubled up to the patience
 
 }  // namespace
@@ -48,6 +51,19 @@ bool Watch::found() noexcept {
     drop_broken();
   }
   return false;
+}
+
+bool Watch::leave() noexcept {
+  bool found = false;
+  try {
+    if (waiting_) ::shutdown(connection_->fd(), SHUT_WR);
+    const redis::ReplyPtr reply = waiting_ ? connection_->read_until(Clock::now() + kFarewell) : nullptr;
+    const redis::Reply answer(reply.get());
+    found = reply != nullptr && !answer.is_error() && !answer.is_nil();
+  } catch (const std::exception&) {  // the end of the stream: it let us go
+  }
+  end();
+  return found;
 }
 
 void Watch::drop_broken() {

@@ -236,6 +236,23 @@ void consume(Guarded& guarded, const std::string& user) {
   must(consumer.stop(kPatience));
 }
 
+void inspect_by_id(Guarded& guarded, Seeds& seeds, Inspector& look) {
+  const std::string waits = seeds.send("x", 1h);
+  RescheduleOptions when;
+  when.delay = 2h;
+  must(look.reschedule({waits, seeds.retry("y")}, when) == std::vector<Moved>(2, Moved::moved));
+  must(look.extend({seeds.unack("x", 1000.0000005)}, 1h, true).front() == Extended::extended);
+  must(look.kill({waits, seeds.send("x")}) == std::vector<Killed>(2, Killed::killed));
+  const MessageInfo paper = *look.find(waits);
+  must(look.purge(State::dead, {waits}).messages == 1);
+  must(look.restore({paper}).front().created);
+  MessageInfo living = *look.find(seeds.send("x"));
+  must(look.purge(State::ready, {living.id}).messages == 1);
+  must(look.restore({living}).front().created);
+  must(look.cancel({living.id}).front() == State::ready);
+  guarded.admin.cmd({"DEL", kBase + ":unack"});
+}
+
 void inspect(Guarded& guarded, const std::string& user) {
   Seeds seeds(guarded);
   Inspector look(guarded.url(user), "orders");
@@ -260,7 +277,9 @@ void inspect(Guarded& guarded, const std::string& user) {
   must(look.release(held, true) == Released::released);
   must(look.release(cancelled, true) == Released::released);
   look.pause(1h, "why");
+  must(look.paused()->why == "why");
   look.resume();
+  inspect_by_id(guarded, seeds, look);
   seeds.send("x", 1h);
   seeds.dead("x");
   for (const State state : {State::pending, State::ready, State::retry, State::dead}) must(look.purge(state) >= 1);
@@ -349,6 +368,15 @@ TEST_CASE("ACL: keys and channels outside the queue are out of reach") {
   }
 }
 
+TEST_CASE("ACL: a server that hides what it is is reported with what can be seen") {
+  Guarded guarded;
+  const ServerReport report = Inspector(guarded.url("inspector"), "orders").server();
+  CHECK(report.version.empty());
+  CHECK(report.fsync.empty());
+  CHECK(!report.memory);
+  CHECK(report.round_trip > 0us);
+}
+
 TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues work") {
   Guarded guarded;
   guarded.allow_options();
@@ -386,6 +414,8 @@ TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues 
   check.settle = 0ms;
   CHECK(look.check(check).clean());
   for (const Risk& risk : look.risks()) CHECK_MESSAGE(risk.kind != RiskKind::unknown, risk.text);
+  CHECK(!look.server().version.empty());
+  CHECK(!look.server().fsync.empty());
   guarded.admin.cmd({"ACL", "LOG", "RESET"});
   CHECK(thrown([&] { produce(guarded, "producer", producing.queue); }) == "nothing");
   for (const std::string& object : guarded.refused()) CHECK_MESSAGE(object.rfind("{dp:orders}:", 0) == 0, object);

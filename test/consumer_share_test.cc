@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -55,15 +56,17 @@ TEST_CASE("share: under a flood of new messages retry has at least one place in 
     const auto consumer = queue.consumer(ledger.watch(), options);
     consumer->start();
     REQUIRE(ledger.settles(row.flood + 24));
-    std::size_t again = 0, seen = 0;
-    bool fair = true;
+    // A hand may take one and be slow to begin it: on a busy machine the others handle hundreds meanwhile.
+    const auto slow = static_cast<std::size_t>(row.concurrency) - 1;
+    std::size_t again = 0, seen = 0, most_before = 0;
     for (const std::string& payload : ledger.payloads()) {
       ++seen;
       if (payload == "again") ++again;
-      if (again < 24 && seen > row.most + 8 * (again + 1)) fair = false;
+      const std::size_t taken = again + slow;
+      if (taken < 24 && seen > 8 * (taken + 1)) most_before = std::max(most_before, seen - 8 * (taken + 1));
     }
     CHECK(again == 24);
-    CHECK(fair);
+    CHECK(most_before <= row.most);
   }
 }
 

@@ -174,12 +174,12 @@ TEST_CASE("check: each kind of damage is found, told, and repaired, and what can
 
 TEST_CASE("check: a key of a wrong type is named and left alone; where it is not in the way, the rest is checked") {
   for (const char* key : {"pending", "ready", "unack", "retry", "retry:cnt", "garbage", "attempts", "reason", "dead",
-                          "stats", "wake", "paused"}) {
+                          "stats", "wake", "paused", "watch"}) {
     CAPTURE(std::string(key));
     Queue queue;
     const std::string name = queue.base + ":" + key;
     const std::string lost = "0197f3a4-5b6c-7d8e-9f01-000000000001";
-    const bool text = std::string(key) == "paused";
+    const bool text = std::string(key) == "paused" || std::string(key) == "watch";
     redis().cmd(text ? std::vector<std::string>{"LPUSH", name, "x"} : std::vector<std::string>{"SET", name, "x"});
     redis().cmd({"SET", queue.base + ":msg:" + lost, "payload"});
     const CheckReport report = queue.inspector.check(at_once(true));

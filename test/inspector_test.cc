@@ -282,6 +282,29 @@ TEST_CASE("queues: every queue ever used under the prefix, sorted, by its name")
   CHECK(look.queues() == std::vector<std::string>{"a:1", "b", "c"});
 }
 
+TEST_CASE("queues: to look at a name makes no queue of it, to pause it does; what is there is found") {
+  test::redis().cmd({"DEL", "dp:queues"});
+  const std::string name = test::fresh_queue();
+  Inspector look(test::server().url(), name);
+  look.counts();
+  CHECK(look.queues().empty());
+  look.pause();
+  CHECK(look.queues() == std::vector<std::string>{name});
+  test::redis().cmd({"DEL", "dp:queues"});
+  MessageInfo message;
+  message.id = "0190f7c2-5b1f-7000-8000-000000000001";
+  message.state = State::ready;
+  message.retries = 3;
+  message.size = 1;
+  message.payload = "x";
+  look.restore({message});
+  CHECK(look.queues() == std::vector<std::string>{name});
+  const std::string of_go = test::fresh_queue();  // whose workers do not enter it
+  test::redis().cmd({"ZADD", "dp:" + of_go + ":pending", "1", "0190f7c2-5b1f-7000-8000-000000000001"});
+  CHECK(Inspector(test::server().url(), of_go).counts().pending == 1);
+  CHECK(look.queues() == std::vector<std::string>{name, of_go});
+}
+
 TEST_CASE("purge: all of a state, by age, and up to a limit; no trace is left") {
   Queue queue;
   bury(queue, 450);

@@ -45,6 +45,22 @@ TEST_CASE("send_batch: none, one, and around the size of a step; results stand i
   }
 }
 
+TEST_CASE("send_batch: the order of the payloads is kept when the server has forgotten the scripts") {
+  Queue queue;
+  const std::vector<std::string> payloads = numbers(4000);
+  redis().cmd({"SCRIPT", "FLUSH"});
+  queue.producer.send_batch(payloads);
+  std::vector<std::string> found;
+  ListOptions page;
+  page.limit = 1000;
+  do {
+    const MessagePage some = queue.inspector.list(State::ready, page);
+    for (const MessageInfo& message : some) found.push_back(message.payload);
+    page.cursor = some.next;
+  } while (!page.cursor.empty());
+  CHECK((found == payloads));
+}
+
 TEST_CASE("send_batch: no step holds more than 200 messages or 256 KiB, but for a larger single body") {
   struct Row {
     std::vector<std::string> payloads;

@@ -17,8 +17,13 @@ namespace delayqueue::run {
 // A fixed number of hands. Tasks wait in line for a free one; urgent tasks go before all others. One hand may be kept
 // free for urgent tasks, so that they need not wait behind the line.
 //
-// A hand calls work(task) and then, idle again for all to see, done(task). Neither may throw. work() says whether its
-// hand stays: for a task that seemed never to end and was replaced by add_hand(), it says false when it does end.
+// A hand calls work(task); the task is with take_done() from the moment the hand is idle again for all to see.
+// `wake` is called, in the hand's thread, when there is something for take_done() after there was nothing. Neither may
+// throw. work() says whether its hand stays: for a task that seemed never to end and was replaced by add_hand(), it says
+// false when it does end.
+//
+// Made for tasks of microseconds, too: the lock is taken once a task, and a hand that wakes wakes the next one if there
+// is still something to do. To wake all at once would have them fight for the lock while the first does the work.
 template <class Task>
 class WorkerPool {
  public:
@@ -28,8 +33,8 @@ class WorkerPool {
     std::size_t waiting = 0;
   };
 
-  WorkerPool(std::size_t hands, std::function<bool(Task&)> work, std::function<void(Task&)> done)
-      : work_(std::move(work)), done_(std::move(done)) {
+  WorkerPool(std::size_t hands, std::function<bool(Task&)> work, std::function<void()> wake)
+      : work_(std::move(work)), wake_(std::move(wake)) {
     try {
       for (std::size_t i = 0; i < hands; ++i) add_hand();
     } catch (...) {  // no more threads to be had
@@ -47,17 +52,21 @@ class WorkerPool {
 
   // While on, the last idle hand takes urgent tasks only.
   void keep_one_free(bool on) {
-    {
-      const std::lock_guard lock(mutex_);
-      keep_free_ = on;
-    }
-    ready_.notify_one();
+    std::unique_lock lock(mutex_);
+    keep_free_ = on;
+    wake_next(lock);
   }
 
   Load load() const {
     const std::lock_guard lock(mutex_);
     const std::size_t spoken_for = busy_ + urgent_.size();
     return {hands_ - std::min(hands_, spoken_for), line_.size()};
+  }
+
+  // The tasks that were done since the last call, in the order of their ends.
+  std::vector<Task> take_done() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(done_, {});
   }
 
   // The tasks that no hand has begun; they are the caller's now.
@@ -93,42 +102,62 @@ class WorkerPool {
  private:
   void put(std::vector<Task> tasks, std::deque<Task>& line) {
     if (tasks.empty()) return;
-    {
-      const std::lock_guard lock(mutex_);
-      for (Task& task : tasks) line.push_back(std::move(task));
-    }
-    tasks.size() == 1 ? ready_.notify_one() : ready_.notify_all();
+    std::unique_lock lock(mutex_);
+    for (Task& task : tasks) line.push_back(std::move(task));
+    wake_next(lock);
+  }
+
+  // Ends the lock. One hand is on its way at a time; there, it wakes the next.
+  void wake_next(std::unique_lock<std::mutex>& lock) {
+    const bool wakes = asleep_ > 0 && !waking_ && may_begin();
+    waking_ = waking_ || wakes;
+    lock.unlock();
+    if (wakes) ready_.notify_one();
   }
 
   bool may_begin() const { return !urgent_.empty() || (!line_.empty() && (!keep_free_ || hands_ - busy_ > 1)); }
 
   void run() {
+    std::unique_lock lock(mutex_);
     for (bool stays = true; stays;) {
-      std::unique_lock lock(mutex_);
-      ready_.wait(lock, [this] { return closed_ || may_begin(); });
+      while (!closed_ && !may_begin()) sleep(lock);
       if (closed_) return;
       std::deque<Task>& line = urgent_.empty() ? line_ : urgent_;
       Task task = std::move(line.front());
       line.pop_front();
       ++busy_;
-      lock.unlock();
+      wake_next(lock);
       stays = work_(task);
       lock.lock();
       --busy_;
       if (!stays) --hands_;
+      const bool first = done_.empty();
+      done_.push_back(std::move(task));
+      if (!first) continue;
       lock.unlock();
-      done_(task);
+      wake_();
+      lock.lock();
     }
   }
 
+  void sleep(std::unique_lock<std::mutex>& lock) {
+    ++asleep_;
+    ready_.wait(lock);
+    --asleep_;
+    waking_ = false;
+  }
+
   const std::function<bool(Task&)> work_;
-  const std::function<void(Task&)> done_;
+  const std::function<void()> wake_;
   mutable std::mutex mutex_;  // guards all below but the joining of threads_
   std::condition_variable ready_;
   std::deque<Task> urgent_;
   std::deque<Task> line_;
+  std::vector<Task> done_;
   std::size_t hands_ = 0;
   std::size_t busy_ = 0;
+  std::size_t asleep_ = 0;
+  bool waking_ = false;  // one that sleeps was told to wake, and is not there yet
   bool keep_free_ = false;
   bool closed_ = false;
   std::list<std::thread> threads_;

@@ -72,6 +72,10 @@ WallClock::time_point from_us(std::int64_t us) {
   return WallClock::time_point(duration_cast<WallClock::duration>(std::clamp(microseconds(us), kFirst, kLast)));
 }
 
+std::int64_t to_us(WallClock::time_point time) {
+  return std::chrono::floor<std::chrono::microseconds>(time.time_since_epoch()).count();
+}
+
 int deliveries_of(std::string_view attempts) {
   int number = 0;
   std::from_chars(attempts.data(), attempts.data() + attempts.size(), number);

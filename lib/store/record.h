@@ -37,6 +37,7 @@ std::optional<std::string> canonical_id(std::string_view id);
 std::optional<WallClock::time_point> time_of_id(std::string_view id);
 
 WallClock::time_point from_us(std::int64_t us);  // what the clock cannot hold is its first or last time
+std::int64_t to_us(WallClock::time_point time);
 
 // The number of deliveries in a field of attempts: "<deliveries> <end of the last lease in us>"; 0 if it is no number.
 int deliveries_of(std::string_view attempts);

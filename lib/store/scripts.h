@@ -7,6 +7,6 @@
 namespace delayqueue::store::scripts {
 
 extern const redis::Script send, pending2ready, ready2unack, ack, nack, renew, release, unack2retry, persist, gc, sweep,
-    cancel, reschedule, redrive, purge, counts, page, find, check;
+    cancel, reschedule, redrive, kill, extend, purge, discard, restore, counts, page, find, check;
 
 }  // namespace delayqueue::store::scripts

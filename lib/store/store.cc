@@ -63,7 +63,9 @@ std::vector<std::optional<std::string>> as_bodies(Reply reply) {
   return bodies;
 }
 
-Promoted as_promoted(Reply reply) { return {as_count(reply[0]), as_wait(reply[1]), split(reply[2].text())}; }
+Promoted as_promoted(Reply reply) {
+  return {as_count(reply[0]), as_wait(reply[1]), split(reply[2].text()), reply[3].integer() == 1};
+}
 
 Taken as_taken(Reply reply) {
   Taken taken;
@@ -94,6 +96,8 @@ std::pair<std::string, std::vector<std::string>> as_scan(Reply reply) {
   return {as_text(reply[0]), fields};
 }
 
+Discarded as_discarded(Reply reply) { return {as_text(reply[0]), as_count(reply[1])}; }
+
 Purged as_purged(Reply reply) { return {as_count(reply[0]), as_count(reply[1]), split(reply[2].text())}; }
 
 }  // namespace
@@ -109,7 +113,7 @@ void Store::add_due(Pipeline& pipeline, const Due& due) const {
 Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                              const SendTerms& terms) const {
   pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
-  pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats);
+  pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.wake);
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
   pipeline.arg(terms.fresh ? "1" : "0");
   add_due(pipeline, terms.due);
@@ -120,9 +124,17 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
 
 void Store::wake(Pipeline& pipeline) const { pipeline.command("ZADD").key(keys_.wake).arg("0").arg("w").repeatable(); }
 
-Answer<Promoted> Store::pending2ready(Pipeline& pipeline, bool with_ids) const {
-  pipeline.script(scripts::pending2ready).key(keys_.pending).key(keys_.ready).arg(kBatch).arg(with_ids ? "1" : "0");
+Answer<Promoted> Store::pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const {
+  promote(pipeline, kBatch, with_ids, watcher);
   return {pipeline, as_promoted};
+}
+
+void Store::leave_watch(Pipeline& pipeline, std::string_view name) const { promote(pipeline, 0, false, {name, {}}); }
+
+void Store::promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const {
+  pipeline.script(scripts::pending2ready).key(keys_.pending).key(keys_.ready).key(keys_.watch).key(keys_.wake);
+  pipeline.arg(most).arg(with_ids ? "1" : "0").arg(watcher.name);
+  watcher.asks_again ? pipeline.arg(microseconds(*watcher.asks_again).count()) : pipeline.arg("");
 }
 
 Answer<Taken> Store::ready2unack(Pipeline& pipeline, const Places& places, milliseconds lease) const {
@@ -154,7 +166,9 @@ Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
   pipeline.key(keys_.pending).key(keys_.dead).key(keys_.garbage).key(keys_.stats);
   for (const Receipt& receipt : receipts) pipeline.key(keys_.bodies, receipt.id);
   pipeline.arg(counted_as);
-  for (const Receipt& receipt : receipts) pipeline.arg(receipt.end_us);
+  auto end = receipts.end();  // of those that differ from the last
+  while (end - receipts.begin() > 1 && (end - 1)->end_us == (end - 2)->end_us) --end;
+  std::for_each(receipts.begin(), end, [&](const Receipt& receipt) { pipeline.arg(receipt.end_us); });
   return {pipeline, as_outcomes<'S'>};
 }
 
@@ -198,7 +212,7 @@ Answer<Outcomes> Store::release_waiting(Pipeline& pipeline, const std::vector<st
 Answer<Reclaimed> Store::unack2retry(Pipeline& pipeline) const {
   pipeline.script(scripts::unack2retry).key(keys_.unack).key(keys_.retry).key(keys_.count).key(keys_.dead);
   pipeline.key(keys_.garbage).key(keys_.attempts).key(keys_.reason).key(keys_.stats);
-  pipeline.arg(kBatch).arg(options_.keep_dead ? "1" : "0");
+  pipeline.arg(kReclaimBatch).arg(options_.keep_dead ? "1" : "0");
   return {pipeline, as_reclaimed};
 }
 
@@ -243,6 +257,7 @@ Answer<std::string> Store::cancel(Pipeline& pipeline, std::string_view id) const
 Answer<std::string> Store::reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const {
   pipeline.script(scripts::reschedule).key(keys_.bodies, id).key(keys_.pending).key(keys_.unack).key(keys_.dead);
   pipeline.key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.ready).key(keys_.retry);
+  pipeline.key(keys_.wake);
   add_due(pipeline, due);
   pipeline.arg(options_.search_lists);
   return {pipeline, as_text};
@@ -254,6 +269,44 @@ Answer<Outcomes> Store::redrive(Pipeline& pipeline, const std::vector<std::strin
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
   pipeline.arg(retries);
   return {pipeline, as_text};
+}
+
+Answer<Outcomes> Store::kill(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
+                             bool force) const {
+  pipeline.script(scripts::kill).key(keys_.unack).key(keys_.pending).key(keys_.dead).key(keys_.count);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.ready).key(keys_.retry).key(keys_.stats);
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  pipeline.arg(force ? "1" : "0").arg(reason).arg(options_.search_lists);
+  return {pipeline, as_text};
+}
+
+Answer<Outcomes> Store::extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by,
+                               bool force) const {
+  pipeline.script(scripts::extend).key(keys_.unack).key(keys_.count);
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  pipeline.arg(by.count()).arg(force ? "1" : "0");
+  return {pipeline, as_text};
+}
+
+Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<Saved>& messages) const {
+  pipeline.script(scripts::restore).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
+  pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats);
+  for (const Saved& message : messages) pipeline.key(keys_.bodies, message.id);
+  for (const Saved& message : messages) {
+    pipeline.arg(message.dead ? "dead" : "alive").arg(message.at_us).arg(message.retries).arg(message.deliveries);
+    pipeline.arg(message.ttl.count()).arg(message.reason).arg(message.payload);
+  }
+  return {pipeline, as_text};
+}
+
+Answer<Discarded> Store::discard(Pipeline& pipeline, const std::string& state,
+                                 const std::vector<std::string>& ids) const {
+  const bool list = state == keys_.ready || state == keys_.retry;
+  pipeline.script(scripts::discard).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(list ? state : keys_.ready).key(keys_.stats);
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  pipeline.arg(list ? "list" : state == keys_.dead ? "dead" : "pending");
+  return {pipeline, as_discarded};
 }
 
 Answer<Purged> Store::purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,

@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 
 // Most ids in one call of a script that loops: keeps each under 2 ms.
 inline constexpr std::size_t kBatch = 200;
+inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which writes five things for each
 
 // When a message is due: a delay by Redis' clock, or a time in ms since 1970.
 struct Due {
@@ -48,6 +49,13 @@ struct Promoted {
   std::size_t moved = 0;
   std::optional<microseconds> next;  // until the next is due; nothing: none is pending
   std::vector<std::string> ids;      // only if asked for
+  bool keeps = false;                // who asked is to ask again by then, for nobody else may
+};
+
+// Who asks for what is due, and what for others: see pending2ready.lua.
+struct Watcher {
+  std::string_view name;
+  std::optional<milliseconds> asks_again{};  // by itself, not later than this; nothing: it has no free hands
 };
 
 // A suspect: a message in retry whose last delivery ended with its lease. It may have killed its process.
@@ -99,6 +107,23 @@ struct Purged {
   std::vector<std::string> garbage;
 };
 
+// A message as it was written down. Alive: ready when `at_us` has passed, else pending until then.
+struct Saved {
+  std::string_view id;
+  bool dead = false;
+  std::int64_t at_us = 0;  // when it is due, or was given up
+  int retries = 0;
+  int deliveries = 0;
+  milliseconds ttl{0};  // that its body may stay; 0: for ever
+  std::string_view reason;
+  std::string_view payload;
+};
+
+struct Discarded {
+  std::string outcomes;    // see discard.lua
+  std::size_t places = 0;  // free now in the state's zset or list
+};
+
 // What became of each message of a call, one character a message: see the script's header.
 using Outcomes = std::string;
 
@@ -113,6 +138,7 @@ class Store {
   Store(Keys keys, Options options) : keys_(std::move(keys)), options_(options) {}
 
   const Keys& keys() const { return keys_; }
+  std::size_t search_lists() const { return options_.search_lists; }
 
   // '1' created, '0' existed. At most kBatch messages.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
@@ -120,7 +146,10 @@ class Store {
   // Leaves the marker that wakes one consumer with free hands. No move: beside one, and lost without harm.
   void wake(Pipeline& pipeline) const;
 
-  Answer<Promoted> pending2ready(Pipeline& pipeline, bool with_ids) const;
+  Answer<Promoted> pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const;
+  // The watcher goes; another should watch.
+  void leave_watch(Pipeline& pipeline, std::string_view name) const;
+
   Answer<Taken> ready2unack(Pipeline& pipeline, const Places& places, milliseconds lease) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
@@ -144,14 +173,23 @@ class Store {
   Answer<std::string> reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const;
   Answer<Outcomes> redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const;
 
+  // All of at most kBatch messages; with search_lists one at a time.
+  Answer<Outcomes> kill(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
+                        bool force) const;
+  Answer<Outcomes> extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by, bool force) const;
+  Answer<Outcomes> restore(Pipeline& pipeline, const std::vector<Saved>& messages) const;
+
   // state: keys().pending or keys().dead. Leaves the newest `leave`, and what is not so old.
   Answer<Purged> purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
                             std::optional<milliseconds> older_than, std::int64_t leave) const;
   // state: keys().ready or keys().retry.
   Answer<Purged> purge_list(Pipeline& pipeline, const std::string& state, std::size_t limit) const;
+  // state: the key of pending, ready, retry or dead.
+  Answer<Discarded> discard(Pipeline& pipeline, const std::string& state, const std::vector<std::string>& ids) const;
 
  private:
   Answer<Outcomes> remove(Pipeline& pipeline, std::string_view counted_as, const std::vector<Receipt>& receipts) const;
+  void promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const;
   void add_due(Pipeline& pipeline, const Due& due) const;
 
   const Keys keys_;

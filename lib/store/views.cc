@@ -28,8 +28,9 @@ std::optional<int> as_retries(Reply reply) {
 
 // Score, retries, attempts, reason from position `at` on.
 Entry as_entry(std::string id, Reply reply, std::size_t at) {
-  return {std::move(id), as_time(reply[at]), as_retries(reply[at + 1]), deliveries_of(reply[at + 2].text()),
-          std::string(reply[at + 3].text())};
+  const std::string_view attempts = reply[at + 2].text();
+  return {std::move(id),           as_time(reply[at]), as_retries(reply[at + 1]),
+          deliveries_of(attempts), attempts == "0",    std::string(reply[at + 3].text())};
 }
 
 QueueCounts as_counts(Reply reply) {

@@ -29,6 +29,7 @@ struct Entry {
   std::optional<std::int64_t> score_us;
   std::optional<int> retries;
   int deliveries = 0;
+  bool undelivered = false;  // it is noted that deliveries are 0
   std::string reason;
 };
 

@@ -30,7 +30,6 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local lease = now + ARGV[4]
 if lease % 1000 == 0 then lease = lease + 1 end  -- whole milliseconds are backoffs: see nack
-
 local waiting = redis.call('LLEN', retry)
 local ids, old, first, again, suspected, passed, met, looked = {}, {}, {}, {}, {}, {}, 0, 0
 local function answer()
@@ -60,41 +59,42 @@ if most_old > 0 then look(most_old) end
 if #old < most_old and met <= pass and looked < waiting then look(most_old - #old + pass - met) end
 local new, redelivery = math.min(places - #old, due), {}
 local fresh = new > 0 and redis.call('LRANGE', ready, -new, -1) or {}
-for i, id in ipairs(fresh) do ids[new + 1 - i] = id end
+for i = new, 1, -1 do ids[#ids + 1] = fresh[i] end
 for i, id in ipairs(old) do ids[new + i], redelivery[id] = id, true end
 if #ids + looked == 0 then return answer() end
 
 local some = #ids > 0 and ids or {''}
 local function scores(zset) return redis.call('ZCARD', zset) > 0 and redis.call('ZMSCORE', zset, unpack(some)) or {} end
-local counts = redis.call('HMGET', count, unpack(some))
-local held, waits, given_up = scores(unack), scores(pending), scores(dead)
+local counts, waits, given_up = redis.call('HMGET', count, unpack(some)), scores(pending), scores(dead)
 local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(some)) or {}
-redis.call('SCARD', garbage)  -- a key of a wrong type must stop us here
-redis.call('HLEN', stats)
-local leases, finished, seen = {}, {}, {}
-for i, id in ipairs(ids) do
-  if not (held[i] or waits[i] or given_up[i] or seen[id]) then
-    seen[id] = true
-    if not counts[i] then
-      finished[#finished + 1] = id
-    else
-      leases[#leases + 1], leases[#leases + 2] = lease / 1000000, id
-      local had = before[i] and tonumber(string.match(before[i], '^%d+')) or redelivery[id] and 1
-      if had then
-        again[#again + 1], again[#again + 2] = id, had + 1
-      else
-        first[#first + 1] = id
-      end
-    end
+redis.call('SCARD', garbage) redis.call('HLEN', stats)  -- a key of a wrong type must stop us here
+while redis.call('ZCOUNT', unack, lease / 1e6, lease / 1e6) > 0 do lease = lease + (lease % 1000 == 999 and 2 or 1) end
+local score = string.format('%.6f', lease / 1000000)  -- a number would be printed anew for each
+local took, leases, finished = {}, {}, {}
+for i = 1, #ids do
+  local elsewhere = waits[i] or given_up[i]
+  if counts[i] and not elsewhere then
+    took[#took + 1] = i
+    leases[2 * #took - 1], leases[2 * #took] = score, ids[i]
+  elseif not elsewhere and not redis.call('ZSCORE', unack, ids[i]) then
+    finished[#finished + 1] = ids[i]
   end
 end
-
 redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
-if #leases > 0 then redis.call('ZADD', unack, unpack(leases)) end
+-- What is held keeps its lease, and what is in the lists twice is added once: if so, who it was shows by the lease.
+local added, seen = #took > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0, {}
+for _, i in ipairs(took) do
+  local id = ids[i]
+  if added == #took or not seen[id] and tonumber(redis.call('ZSCORE', unack, id)) == tonumber(score) then
+    local had = before[i] and tonumber(string.match(before[i], '^%d+')) or redelivery[id] and 1
+    if had then again[#again + 1], again[#again + 2] = id, had + 1 else first[#first + 1] = id end
+    if added < #took then seen[id] = true end
+  end
+end
 if #again > 0 then redis.call('HSET', attempts, unpack(again)) end
 if #finished > 0 then redis.call('SADD', garbage, unpack(finished)) end
 if #passed > 0 then redis.call('LPUSH', retry, unpack(passed)) end
 if new > 0 then redis.call('LTRIM', ready, 0, -new - 1) end
 if looked > 0 then redis.call('LTRIM', retry, 0, -looked - 1) end
-if #leases > 0 then redis.call('HINCRBY', stats, 'delivered', #leases / 2) end
+if added > 0 then redis.call('HINCRBY', stats, 'delivered', added) end
 return answer()

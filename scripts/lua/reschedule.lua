@@ -9,6 +9,7 @@
 -- KEYS[7] garbage   set
 -- KEYS[8] ready     list
 -- KEYS[9] retry     list
+-- KEYS[10] wake     zset  'w' -> when a consumer should look
 -- ARGV[1] delay in ms, or ''
 -- ARGV[2] due time in ms since 1970, used when there is no delay
 -- ARGV[3] longest list to search and remove the id from; '0': leave it there, where takes pass over it
@@ -16,7 +17,7 @@
 -- A TTL moves with the due time. The last lease is forgotten: its late ack is stale.
 -- Returns 'moved', 'refused' (held, or dead), or 'unknown'.
 local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local attempts, garbage, ready, retry = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local attempts, garbage, ready, retry, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local id = string.sub(body, -36)
 
 local time = redis.call('TIME')
@@ -60,4 +61,8 @@ else
   redis.call('ZREM', pending, id)
 end
 redis.call('ZREM', unack, id)
+
+-- A hint, which must fail nothing: what is due now, or before all else that is pending, is worth a look.
+local head = later and redis.pcall('ZRANGE', pending, 0, 0)[1]
+if not later or head == id then redis.pcall('ZADD', wake, 'LT', later and due / 1000 or 0, 'w') end
 return 'moved'

@@ -26,25 +26,28 @@ end
 
 local over = redis.call('ZRANGEBYSCORE', unack, '-inf', now / 1000000, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 if #over == 0 then return {0, wait(), '', ''} end
-local ids, ends = {}, {}
+local ids, ends, ran_out = {}, {}, {}
 for i = 1, #over, 2 do
-  ids[#ids + 1] = over[i]
-  ends[#ends + 1] = math.floor(over[i + 1] * 1000000 + 0.5)
+  local id, last = over[i], math.floor(over[i + 1] * 1000000 + 0.5)
+  ids[#ids + 1], ends[#ends + 1] = id, last
+  if last % 1000 ~= 0 then ran_out[#ran_out + 1] = id end  -- the ends of nacks and of Go workers are whole milliseconds
 end
 local counts = redis.call('HMGET', count, unpack(ids))
-local before = redis.call('HMGET', attempts, unpack(ids))
-local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(ids)) or {}
+local given_up = redis.call('ZCARD', dead) > 0 and redis.call('ZMSCORE', dead, unpack(ids)) or {}
+local some_reasons = redis.call('HLEN', reason) > 0
 redis.call('LLEN', retry)
 redis.call('SCARD', garbage)
-redis.call('HLEN', reason)
 redis.call('HLEN', stats)
 
--- A lease that ran out has no reason yet; the ends of nacks and of Go workers are whole milliseconds.
-local function lease_ended(id)
-  local times = string.match(redis.call('HGET', reason, id) or '', '^lease ended (%d+) times?$') or 0
-  return string.format('lease ended %d time%s', times + 1, times == 0 and '' or 's')
+-- A lease that ran out has no reason yet, but how often it did is told.
+local said, lease_ended = some_reasons and #ran_out > 0 and redis.call('HMGET', reason, unpack(ran_out)) or {}, {}
+for i, id in ipairs(ran_out) do
+  local times = string.match(said[i] or '', '^lease ended (%d+) times?$') or 0
+  lease_ended[id] = string.format('lease ended %d time%s', times + 1, times == 0 and '' or 's')
 end
 
+local given_up_at = string.format('%.6f', now / 1000000)
 local again, lost, finished, counted, delivered, scores, reasons = {}, {}, {}, {}, {}, {}, {}
 for i, id in ipairs(ids) do
   if not counts[i] and not given_up[i] then
@@ -53,9 +56,9 @@ for i, id in ipairs(ids) do
     local retries = tonumber(string.match(counts[i], '^%d+$') or 0)
     delivered[#delivered + 1] = id
     delivered[#delivered + 1] = string.format('%s %.0f', before[i] and string.match(before[i], '^%d+') or '1', ends[i])
-    if ends[i] % 1000 ~= 0 then
+    if lease_ended[id] then
       reasons[#reasons + 1] = id
-      reasons[#reasons + 1] = lease_ended(id)
+      reasons[#reasons + 1] = lease_ended[id]
     end
     if retries >= 1 then
       again[#again + 1] = id
@@ -63,7 +66,7 @@ for i, id in ipairs(ids) do
       counted[#counted + 1] = string.format('%.0f', retries - 1)
     else
       lost[#lost + 1] = id
-      scores[#scores + 1] = now / 1000000
+      scores[#scores + 1] = given_up_at
       scores[#scores + 1] = id
     end
   end

@@ -72,6 +72,7 @@ void use(const Scanned& scanned) {
   use(scanned.ids);
 }
 void use(const Purged& purged) { use(purged.garbage); }
+void use(const Discarded& discarded) { use(discarded.outcomes); }
 void use_time(const std::optional<std::int64_t>& us) {
   if (!us) return;
   from_us(*us);
@@ -107,7 +108,7 @@ Read reader(Answer<T> answer) {
   return [answer] { use(answer.get()); };
 }
 
-// Every request there is, in the order of store.h, views.h and checks.h.
+// Every request there is, in the order of store.h, views.h and checks.h; new ones at the end, for the corpus' sake.
 const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       return reader(kStore.send(p, {{kId, "x"}, {kId, ""}}, {}));
@@ -116,7 +117,9 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
       kStore.wake(p);
       return [] {};
     },
-    [](Pipeline& p) { return reader(kStore.pending2ready(p, true)); },
+    [](Pipeline& p) {
+      return reader(kStore.pending2ready(p, true, {"me", std::chrono::seconds(1)}));
+    },
     [](Pipeline& p) {
       return reader(kStore.ready2unack(p, {200, 25, 200}, 1s));
     },
@@ -162,7 +165,18 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       return reader(repair(p, kKeys, {{kId, 'M'}}, 3));
     },
+    [](Pipeline& p) {
+      return reader(kStore.kill(p, {kId, kId}, "why", true));
+    },
+    [](Pipeline& p) { return reader(kStore.extend(p, {kId}, 1s, false)); },
+    [](Pipeline& p) {
+      return reader(kStore.restore(p, {{kId, true, 7, 0, 1, 0ms, "why", "x"}}));
+    },
+    [](Pipeline& p) { return reader(kStore.discard(p, kKeys.ready, {kId})); },
 };
+
+// Whether the server says the password itself. Errors repeat what a server says; libFuzzer finds the word now and then.
+bool server_knows = false;
 
 // Runs it. An Error is as good as a value; anything else thrown is a finding.
 template <class Call>
@@ -170,7 +184,7 @@ void allow_errors(Call call) {
   try {
     call();
   } catch (const delayqueue::Error& e) {
-    REQUIRE(std::string_view(e.what()).find(kPassword) == std::string_view::npos);
+    REQUIRE((server_knows || std::string_view(e.what()).find(kPassword) == std::string_view::npos));
   }
 }
 
@@ -206,6 +220,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   input.remove_prefix(chosen.size());
   const bool logs_in = how % 2 == 0;
   const std::string said = (logs_in ? kHello : "") + std::string(input);
+  server_knows = said.find(kPassword) != std::string::npos;
   allow_errors([&] {
     const Login login{"alice", kPassword, "fuzz", logs_in ? 0 : 1};
     const std::size_t piece = how / 2 == 0 ? said.size() + 1 : how / 2;

@@ -334,7 +334,7 @@ TEST_CASE("nonsense: a move or view that is answered in another form than its ow
     Connection link(server.address(), kLogin, patient(5s));
     Pipeline p(link);
     const auto send = store.send(p, {{id, "x"}}, {});
-    const auto promoted = store.pending2ready(p, true);
+    const auto promoted = store.pending2ready(p, true, {"me", std::chrono::seconds(1)});
     const auto taken = store.ready2unack(p, {1, 1, 1}, 1s);
     const auto bodies = store.bodies(p, {id});
     const auto acked = store.ack(p, {receipt});

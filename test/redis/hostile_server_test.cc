@@ -109,10 +109,10 @@ TEST_CASE("hostile: a move that is answered for more messages than a call can ha
 TEST_CASE("hostile: times beyond all times stay such that they can be added to others") {
   const std::string most = std::to_string(std::numeric_limits<std::int64_t>::max());
   const std::string n = ":" + most + "\r\n";
-  Connection link = link_to(endless(kHello + "*3\r\n" + n + n + "+\r\n*2\r\n" + n + "+\r\n", ""));
+  Connection link = link_to(endless(kHello + "*4\r\n" + n + n + "+\r\n:1\r\n*2\r\n" + n + "+\r\n", ""));
   Pipeline pipeline(link);
   const store::Store store(store::make_keys("q", {}));
-  const auto promoted = store.pending2ready(pipeline, true);
+  const auto promoted = store.pending2ready(pipeline, true, {"me", std::chrono::seconds(1)});
   const auto renewed = store.renew(pipeline, {{"id", 1}}, 1);
   pipeline.run();
   CHECK(Clock::now() + promoted.get().next.value() > Clock::now());

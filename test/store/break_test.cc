@@ -37,6 +37,9 @@ std::set<std::string> settled_by(const std::string& name) {
                                                                        {"cancel backing off", {"back"}},
                                                                        {"cancel held", {"held"}},
                                                                        {"cancel dead", {"dead"}},
+                                                                       {"discard dead", {"dead"}},
+                                                                       {"discard pending", {"later"}},
+                                                                       {"discard ready", {"ready"}},
                                                                        {"purge pending", {"due"}},
                                                                        {"purge dead", {"dead"}},
                                                                        {"purge ready", {".r1", ".r2", "ready"}},
@@ -44,6 +47,9 @@ std::set<std::string> settled_by(const std::string& name) {
   const auto found = settled.find(name);
   return found == settled.end() ? std::set<std::string>() : found->second;
 }
+
+// What is new with it is the caller's until it succeeds; refused whole when Redis is out of memory.
+bool brings(const std::string& name) { return name.substr(0, 4) == "send" || name.substr(0, 7) == "restore"; }
 
 // Names lost beyond those the move is there to remove.
 std::string lost_by(Scene& scene, const std::string& name) {
@@ -163,6 +169,37 @@ TEST_CASE("refused midway: with any one command forbidden, a move may duplicate 
   }
 }
 
+TEST_CASE("refused midway: what was restored in part is whole when it is restored again, and the dead never live") {
+  for (const std::string& command : commands_of("restore")) {
+    CAPTURE(command);
+    Scene::Setup setup;
+    setup.lists = false;
+    setup.login.user = "limited";
+    setup.login.password = "secret";
+    test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+    Scene scene(setup);
+    const std::int64_t died = 1'700'000'000'123'000;
+    const std::vector<Saved> all = {{scene.keep("dead"), true, died, 0, 4, 0ms, "why", "body"},
+                                    {scene.keep("due"), false, 0, 2, 1, 1h, "again", "body"}};
+    test::refusal([&] { scene.run(&Store::restore, all); });
+    test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
+    const Taken early = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);  // a consumer, in between
+    for (const auto& [id, attempt] : early.messages) CHECK(id != scene.id("dead"));
+    CHECK(scene.run(&Store::restore, all).size() == 2);
+    CHECK(scene.score_us(scene.keys().dead, "dead") == died);
+    CHECK(scene.cmd({"HGET", scene.keys().reason, scene.id("dead")}) == "why");
+    CHECK(scene.cmd({"HGET", scene.keys().attempts, scene.id("dead")}) == "4");
+    CHECK(scene.cmd({"HEXISTS", scene.keys().count, scene.id("dead")}) == 0);
+    for (const char* name : {"dead", "due"}) {
+      CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id(name)}) == "body");
+    }
+    const bool listed = !scene.cmd({"LPOS", scene.keys().ready, scene.id("due")}).nil();
+    CHECK((listed || scene.score_us(scene.keys().unack, "due") != 0));
+    CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("due")}) == "2");
+    test::redis().cmd({"ACL", "DELUSER", "limited"});
+  }
+}
+
 TEST_CASE("refused midway: what a failed unack2retry left behind is delivered, and not to two") {
   for (const std::string command : {"HSET", "LPUSH", "HINCRBY", "HDEL", "ZADD", "SADD"}) {
     CAPTURE(command);
@@ -210,10 +247,10 @@ class FullRedis {
   Scene::Setup setup_;
 };
 
-TEST_CASE("out of memory: every move but send and redrive does all that it does with memory") {
+TEST_CASE("out of memory: every move but send, restore and redrive does all that it does with memory") {
   const FullRedis redis;
   for (const AnyMove& one : test::all_moves()) {
-    if (one.name.substr(0, 4) == "send" || one.name == "redrive") continue;
+    if (brings(one.name) || one.name == "redrive") continue;
     CAPTURE(one.name);
     std::string changes[2];
     for (const bool full : {false, true}) {
@@ -233,9 +270,10 @@ TEST_CASE("out of memory: every move but send and redrive does all that it does 
   }
 }
 
-TEST_CASE("out of memory: send and redrive are refused whole, with advice, and succeed when there is memory again") {
+TEST_CASE(
+    "out of memory: send, restore and redrive are refused whole, with advice, and succeed when there is memory again") {
   const FullRedis redis;
-  for (const char* name : {"send", "send now", "send fresh", "redrive"}) {
+  for (const char* name : {"send", "send now", "send fresh", "restore", "restore dead", "redrive"}) {
     CAPTURE(std::string(name));
     Scene scene(redis.setup());
     test::everything(scene);

@@ -23,6 +23,7 @@ TEST_CASE("keys: have the names of the Go library, and ours beside them") {
   CHECK(keys.stats == "dp:orders:stats");
   CHECK(keys.paused == "dp:orders:paused");
   CHECK(keys.wake == "dp:orders:wake");
+  CHECK(keys.watch == "dp:orders:watch");
   CHECK(keys.queues == "dp:queues");
   CHECK(keys.channel == "dq:orders:reportEvents");
 }
@@ -31,7 +32,7 @@ TEST_CASE("keys: a prefix stands before all of them, bodies too; never before th
   const Keys keys = make_keys("orders", {"shop", false, false});
   for (const std::string* key :
        {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
-        &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.bodies}) {
+        &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.bodies}) {
     CHECK(key->find("shop:orders") == 0);
   }
   CHECK(keys.queues == "shop:queues");
@@ -48,7 +49,7 @@ TEST_CASE("keys: a hash tag holds prefix and queue, and all keys of a move share
   const Keys keys = make_keys("orders", {"shop", true, false});
   for (const std::string* key :
        {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
-        &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.bodies}) {
+        &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.bodies}) {
     CHECK(key->find("{shop:orders}") == 0);
   }
   CHECK(keys.bodies == "{shop:orders}:msg:");

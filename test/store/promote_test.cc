@@ -13,11 +13,16 @@ using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 
+std::vector<std::string> keys_of(const Scene& scene) {
+  const Keys& keys = scene.keys();
+  return {keys.pending, keys.ready, keys.watch, keys.wake};
+}
+
 TEST_CASE("pending2ready: what is due moves to ready, in the order of the due times, behind what is there") {
   Scene scene;
   scene.put(At::pending, "a", {-1min}).put(At::pending, "b", {-3min}).put(At::pending, "c", {-2min});
   scene.put(At::pending, "later", {1min});
-  const Promoted promoted = scene.run(&Store::pending2ready, false);
+  const Promoted promoted = scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
   CHECK(promoted.moved == 3);
   CHECK(promoted.ids.empty());
   CHECK(scene.changes() == "pending -a -b -c; ready [a c b .r2 .r1]; ");
@@ -30,7 +35,7 @@ TEST_CASE("pending2ready: equal due times are delivered in the order of the ids,
     scene.put(At::pending, name);
     scene.cmd({"ZADD", scene.keys().pending, "XX", std::to_string(due / 1000), scene.id(name)});
   }
-  const Promoted promoted = scene.run(&Store::pending2ready, true);
+  const Promoted promoted = scene.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
   CHECK(promoted.ids == scene.ids({"a", "b", "c", "d"}));
   CHECK(scene.changes() == "pending -a -b -c -d; ready [d c b a .r2 .r1]; ");
 }
@@ -38,14 +43,14 @@ TEST_CASE("pending2ready: equal due times are delivered in the order of the ids,
 TEST_CASE("pending2ready: says how long until the next is due, and nothing when none is pending") {
   Scene scene;
   const std::int64_t first = scene.score_us(scene.keys().pending, ".p1");
-  Promoted promoted = scene.run(&Store::pending2ready, false);
+  Promoted promoted = scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
   CHECK(promoted.moved == 0);
   REQUIRE(promoted.next);
   CHECK(promoted.next->count() <= first - scene.before_us());
   CHECK(promoted.next->count() >= first - scene.after_us());
   CHECK(scene.changes().empty());
   scene.cmd({"DEL", scene.keys().pending});
-  promoted = scene.run(&Store::pending2ready, true);
+  promoted = scene.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
   CHECK(promoted.moved == 0);
   CHECK_FALSE(promoted.next);
   CHECK(scene.changes().empty());
@@ -65,9 +70,8 @@ TEST_CASE("pending2ready: never early: due exactly now moves, a microsecond or a
   put("us", now + 1);
   put("now", now);
   put("was", now - 1);
-  const auto answer =
-      scene.run_at(now, scripts::pending2ready, {scene.keys().pending, scene.keys().ready}, {"200", "1"});
-  CHECK(answer == std::vector<std::string>{"2", "1", scene.id("was") + " " + scene.id("now")});
+  const auto answer = scene.run_at(now, scripts::pending2ready, keys_of(scene), {"200", "1", "me", "1000000"});
+  CHECK(answer == std::vector<std::string>{"2", "1", scene.id("was") + " " + scene.id("now"), "1"});
   CHECK(scene.changes() == "pending -now -was; ready [now was .r2 .r1]; ");
 }
 
@@ -76,8 +80,9 @@ TEST_CASE("one clock: set back, what is pending and what is held wait, and what 
   const Keys& keys = scene.keys();
   scene.put(At::pending, "a", {-1min}).put(At::held, "b", {-1min});
   const std::int64_t yesterday = (scene.start_ms() - 24 * 3'600'000) * 1000 + 7;
-  CHECK(scene.run_at(yesterday, scripts::pending2ready, {keys.pending, keys.ready}, {"200", "0"}).strings().at(0) ==
-        "0");
+  CHECK(
+      scene.run_at(yesterday, scripts::pending2ready, keys_of(scene), {"200", "0", "me", "1000000"}).strings().at(0) ==
+      "0");
   CHECK(scene.changes().empty());
   CHECK(
       scene
@@ -102,7 +107,7 @@ TEST_CASE("pending2ready: one call moves at most 200: of 0, 1, 199, 200 and 201 
     CAPTURE(due);
     Scene scene;
     scene.put_many(At::pending, "m", static_cast<int>(due), {-5min});
-    const Promoted promoted = scene.run(&Store::pending2ready, true);
+    const Promoted promoted = scene.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
     const std::size_t expected = std::min<std::size_t>(due, 200);
     CHECK(promoted.moved == expected);
     CHECK(promoted.ids == scene.many("m", static_cast<int>(expected)));
@@ -118,7 +123,7 @@ TEST_CASE("pending2ready: an id that lies in ready already is healthy there twic
   Scene scene;
   scene.put(At::pending, "a", {-1min});
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
-  CHECK(scene.run(&Store::pending2ready, false).moved == 1);
+  CHECK(scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)}).moved == 1);
   CHECK(scene.changes() == "pending -a; ready [a a .r2 .r1]; ");
   const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
   CHECK(taken.popped == 4);
@@ -128,7 +133,7 @@ TEST_CASE("pending2ready: an id that lies in ready already is healthy there twic
 TEST_CASE("pending2ready: nothing that the queue was not told to hold is delivered: no count, to garbage") {
   Scene scene;
   scene.cmd({"ZADD", scene.keys().pending, "1", "a stranger"});
-  CHECK(scene.run(&Store::pending2ready, false).moved == 1);
+  CHECK(scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)}).moved == 1);
   const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
   CHECK(taken.popped == 3);
   CHECK(taken.messages.size() == 2);

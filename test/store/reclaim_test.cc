@@ -139,19 +139,19 @@ TEST_CASE("unack2retry: says how long until the next lease ends, and nothing whe
   CHECK_FALSE(reclaimed.next);
 }
 
-TEST_CASE("unack2retry: one call moves at most 200: of 0, 1, 199, 200 and 201 ended, those that ended first") {
-  for (const std::size_t ended : {0U, 1U, 199U, 200U, 201U}) {
+TEST_CASE("unack2retry: one call moves at most 50: of 0, 1, 49, 50 and 51 ended, those that ended first") {
+  for (const std::size_t ended : {0U, 1U, 49U, 50U, 51U}) {
     CAPTURE(ended);
     Scene scene;
     scene.put_many(At::held, "m", static_cast<int>(ended), {-5min});
     const Reclaimed reclaimed = scene.run(&Store::unack2retry);
-    const std::size_t expected = std::min<std::size_t>(ended, 200);
+    const std::size_t expected = std::min<std::size_t>(ended, 50);
     CHECK(reclaimed.moved == expected);
     CHECK(reclaimed.retried == scene.many("m", static_cast<int>(expected)));
     REQUIRE(reclaimed.next);
-    CHECK((reclaimed.next->count() == 0) == (ended == 201));
+    CHECK((reclaimed.next->count() == 0) == (ended == 51));
     CHECK(scene.cmd({"LLEN", scene.keys().retry}) == 2 + expected);
-    if (ended == 201) CHECK(scene.score_us(scene.keys().unack, "m200") != 0);
+    if (ended == 51) CHECK(scene.score_us(scene.keys().unack, "m050") != 0);
   }
 }
 

@@ -32,7 +32,7 @@ test::Reply send_at(Scene& scene, std::int64_t now_us, const std::string& delay_
   const Keys& keys = scene.keys();
   return scene.run_at(now_us, scripts::send,
                       {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
-                       keys.reason, keys.stats, keys.bodies + scene.id("a")},
+                       keys.reason, keys.stats, keys.wake, keys.bodies + scene.id("a")},
                       {"0", delay_ms, due_ms, "3", "0", "new"});
 }
 

@@ -72,6 +72,42 @@ TEST_CASE("ack: of several each has its own outcome, in their order") {
   CHECK(scene.changes() == "msg -a -d -e; attempts -d -e; dead -e; retry:cnt -a -d; stats acked+3; unack -a; ");
 }
 
+TEST_CASE("ack: of many that were taken together, and others among them, each has its own outcome") {
+  Scene::Setup setup;
+  setup.lists = false;
+  Scene scene(setup);
+  const auto taken = [&](const char* letter) {
+    scene.put_many(At::ready, letter, 60);
+    return scene.run(&Store::ready2unack, {60, 0, 0}, 5min).lease_us;
+  };
+  const std::int64_t end_of_a = taken("a"), end_of_b = taken("b");
+  scene.put(At::held, "c").put(At::retry, "d").put_many(At::backing_off, "e", 20);
+  const auto a = scene.many("a", 60), b = scene.many("b", 60), e = scene.many("e", 20);
+  std::vector<Receipt> receipts;
+  std::string expected;
+  const auto add = [&](const Receipt& receipt, char outcome) {
+    receipts.push_back(receipt);
+    expected += outcome;
+  };
+  for (std::size_t i = 0; i < 40; ++i) {
+    add({a[i], end_of_a}, 'S');
+    i % 2 == 0 ? add({b[i], end_of_b}, 'S') : add({b[i], end_of_a}, 'T');
+  }
+  for (const auto& id : e) add({id, end_of_b}, 'T');
+  const std::string none = scene.id("none");
+  add(scene.receipt("c"), 'S');
+  add(scene.last_receipt("d"), 'S');
+  add({none, end_of_b}, 'G');
+  for (std::size_t i = 50; i < 60; ++i) add({b[i], end_of_b}, 'S');
+  CHECK(scene.run(&Store::ack, receipts) == expected);
+  CHECK(scene.cmd({"ZCARD", scene.keys().unack}) == 8 + 60 + 60 + 20 - (40 + 20 + 10));
+  for (std::size_t i = 0; i < 60; ++i) {
+    CHECK((scene.score_us(scene.keys().unack, "a0" + std::to_string(100 + i).substr(1)) == 0) == (i < 40));
+    CHECK((scene.score_us(scene.keys().unack, "b0" + std::to_string(100 + i).substr(1)) == 0) ==
+          (i >= 50 || (i < 40 && i % 2 == 0)));
+  }
+}
+
 TEST_CASE("ack: a late ack leaves the id in retry, where takes pass over it") {
   Scene scene;
   scene.put(At::retry, "a");

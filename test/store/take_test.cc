@@ -79,6 +79,28 @@ TEST_CASE("ready2unack: a lease never ends at a whole millisecond, which would b
   }
 }
 
+TEST_CASE("ready2unack: a lease end that others have already is left to them") {
+  const std::int64_t now = 1'800'000'000'123'456;
+  for (const std::int64_t lease_us : {30'000'000, 30'000'543}) {  // the next is whole milliseconds, or is not
+    Scene scene(quiet());
+    scene.put(At::held, "x").put(At::held, "y").put(At::ready, "a");
+    const std::int64_t end = now + lease_us;
+    for (const char* name : {"x", "y"}) {
+      const std::string number = std::to_string(end + (*name == 'y' ? 1 : 0));
+      const std::string score = number.substr(0, number.size() - 6) + "." + number.substr(number.size() - 6);
+      scene.cmd({"ZADD", scene.keys().unack, score, scene.id(name)});
+      scene.cmd({"LPUSH", scene.keys().ready, scene.id(name)});
+    }
+    const auto answer = take_at(scene, now, lease_us).strings();
+    CHECK(answer.at(0) == "3");
+    CHECK(answer.at(3) == scene.id("a"));
+    CHECK(is_lease(std::stoll(answer.at(1))));
+    CHECK(std::stoll(answer.at(1)) > end + 1);
+    CHECK(scene.score_us(scene.keys().unack, "a") == std::stoll(answer.at(1)));
+    CHECK(scene.score_us(scene.keys().unack, "x") == end);
+  }
+}
+
 TEST_CASE("ready2unack: nothing to take changes nothing, and says how many wait for free hands") {
   Scene scene(quiet());
   Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);

@@ -32,7 +32,10 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::send, {{s.id("none"), body}}, {{5min, 0}, 3, 0ms, true});
        }},
-      {"pending2ready", [](Scene& s) { s.run(&Store::pending2ready, true); }},
+      {"pending2ready",
+       [](Scene& s) {
+         s.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
+       }},
       {"ready2unack",
        [](Scene& s) {
          s.run(&Store::ready2unack, {200, 25, 200}, 1min);
@@ -111,6 +114,40 @@ const std::vector<AnyMove>& all_moves() {
       {"redrive",
        [](Scene& s) {
          s.run(&Store::redrive, s.ids({"dead", "none"}), 3);
+       }},
+      {"restore",
+       [](Scene& s) {
+         s.run(&Store::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", body},
+                                 {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
+       }},
+      {"restore dead",
+       [](Scene& s) {
+         s.run(&Store::restore, {{s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
+       }},
+      {"kill",
+       [](Scene& s) {
+         s.run(&Store::kill, s.ids({"later", "ready", "ready2", "retry", "held", "back", "dead", "cancel"}), "why",
+               false);
+       }},
+      {"kill held",
+       [](Scene& s) {
+         s.run(&Store::kill, s.ids({"held", "go", "overl"}), "why", true);
+       }},
+      {"extend",
+       [](Scene& s) {
+         s.run(&Store::extend, s.ids({"back", "go", "overl"}), 5min, true);
+       }},
+      {"discard dead",
+       [](Scene& s) {
+         s.run(&Store::discard, s.keys().dead, s.ids({"dead", "later"}));
+       }},
+      {"discard pending",
+       [](Scene& s) {
+         s.run(&Store::discard, s.keys().pending, s.ids({"dead", "later"}));
+       }},
+      {"discard ready",
+       [](Scene& s) {
+         s.run(&Store::discard, s.keys().ready, s.ids({"ready", "dead"}));
        }},
       {"purge pending", [](Scene& s) { s.run(&Store::purge_zset, s.keys().pending, 1, std::nullopt, 0); }},
       {"purge dead", [](Scene& s) { s.run(&Store::purge_zset, s.keys().dead, 200, 1min, 0); }},

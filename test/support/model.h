@@ -50,7 +50,8 @@ struct Record {
   std::optional<std::int64_t> expires_us;
   std::optional<Span> due, lease, dead;  // the score in pending, unack, dead
   std::optional<int> retries;
-  int deliveries = 0;                    // 0: not noted
+  int deliveries = 0;                    // 0: not noted, or
+  bool undelivered = false;              // noted that there were none
   std::optional<std::int64_t> last_end;  // noted with them
   std::optional<std::string> reason;
   bool garbage = false;
@@ -58,8 +59,9 @@ struct Record {
   bool placed() const { return due || lease || dead; }
   bool exists() const { return body && !garbage; }
   bool backs_off() const;  // in unack, held by nobody
-  void forget_notes();     // deliveries and reason
-  void strip();            // all but body, garbage, and places
+  bool noted() const { return deliveries > 0 || undelivered; }
+  void forget_notes();  // deliveries and reason
+  void strip();         // all but body, garbage, and places
 };
 
 class Model {
@@ -90,6 +92,12 @@ class Model {
   delayqueue::store::Purged purge_zset(Span now, bool pending, std::size_t limit, std::optional<std::int64_t> age_us,
                                        std::int64_t leave);
   delayqueue::store::Purged purge_list(bool ready, std::size_t limit);
+  std::string kill(Span now, const std::vector<std::string>& ids, const std::string& why, bool force,
+                   std::size_t search_lists);
+  std::string extend(Span now, const std::vector<std::string>& ids, std::int64_t by_ms, bool force);
+  // state: 'p', 'd', or the list 'r' (ready), 't' (retry).
+  delayqueue::store::Discarded discard(char state, const std::vector<std::string>& ids);
+  std::string restore(Span now, const std::vector<delayqueue::store::Saved>& messages);
 
   // What others do to the queue.
   void lose_body(const std::string& id) { records_[id].body.reset(), records_[id].expires_us.reset(); }

@@ -36,7 +36,7 @@ void compare_field(const std::string& where, const std::optional<std::string>& r
 }
 
 std::optional<std::string> attempts_of(const Record& record) {
-  if (record.deliveries == 0) return std::nullopt;
+  if (!record.noted()) return std::nullopt;
   const std::string deliveries = std::to_string(record.deliveries);
   return record.last_end ? deliveries + ' ' + std::to_string(*record.last_end) : deliveries;
 }
@@ -68,6 +68,7 @@ bool Record::backs_off() const { return lease && !delayqueue::store::is_lease(le
 
 void Record::forget_notes() {
   deliveries = 0;
+  undelivered = false;
   last_end.reset();
   reason.reset();
 }
@@ -132,7 +133,7 @@ void Model::compare_notes(const Dump& dump) const {
   std::size_t known[] = {0, 0, 0, 0};
   for (const auto& [id, record] : records_) {
     known[0] += record.retries.has_value();
-    known[1] += record.deliveries > 0;
+    known[1] += record.noted();
     known[2] += record.reason.has_value();
     known[3] += record.garbage;
   }

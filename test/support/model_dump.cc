@@ -32,7 +32,7 @@ constexpr char kDump[] = R"lua(
       bodies[#bodies + 1] = string.sub(name, 5)
       bodies[#bodies + 1] = redis.call('GET', key)
       bodies[#bodies + 1] = redis.call('PTTL', key)
-    else
+    elseif name ~= 'wake' and name ~= 'watch' then  -- hints
       others[#others + 1] = name
     end
   end
@@ -101,7 +101,8 @@ void load_scripts() {
   for (const auto* script :
        {&scripts::send, &scripts::pending2ready, &scripts::ready2unack, &scripts::ack, &scripts::nack, &scripts::renew,
         &scripts::release, &scripts::unack2retry, &scripts::persist, &scripts::gc, &scripts::sweep, &scripts::cancel,
-        &scripts::reschedule, &scripts::redrive, &scripts::purge}) {
+        &scripts::reschedule, &scripts::redrive, &scripts::kill, &scripts::extend, &scripts::purge, &scripts::discard,
+        &scripts::restore}) {
     load(script->body, script->sha1);
   }
   load(kDump, {});

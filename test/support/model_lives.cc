@@ -113,6 +113,15 @@ void Lives::moved_by_hand(const std::string& id, std::int64_t not_before, bool f
   if (life.fate == Life::Fate::cancelled) end(life, "cancelled");
 }
 
+void Lives::extended(const std::string& id, std::int64_t now, std::int64_t by, std::optional<std::int64_t> lease) {
+  Life& life = lives_[id];
+  life.not_before = std::max(life.not_before, now) + by;
+  if (!lease) return;
+  demand(!life.lease || *lease >= *life.lease + by, id, "a lease that ends too early");
+  life.lease = lease;
+  life.receipt.reset();
+}
+
 void Lives::cancelled(const std::string& id, const std::string& was) {
   Life& life = lives_[id];
   demand(life.fate == Life::Fate::alive || life.fate == Life::Fate::dead, id, "cancelled, and it was not alive");

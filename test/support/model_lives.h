@@ -39,6 +39,8 @@ class Lives {
   void reclaimed(const std::string& id, Span now);
   void given_up(const std::string& id, bool kept);
   void moved_by_hand(const std::string& id, std::int64_t not_before, bool from_unack);  // without a receipt
+  // Lease: its new end, if it was held; who held it has lost it.
+  void extended(const std::string& id, std::int64_t now, std::int64_t by, std::optional<std::int64_t> lease);
   void cancelled(const std::string& id, const std::string& was);
   void redriven(const std::string& id, std::int64_t not_before, int retries);
   void ended(const std::string& id, const std::string& how) { end(lives_[id], how); }

@@ -140,7 +140,9 @@ void Mixed::go_send() {
 
 void Mixed::pending2ready() {
   const bool go = random_.one_in(2);
-  go ? go_.pending2ready() : void(ask([&](Pipeline& pipeline) { return store_.pending2ready(pipeline, false); }));
+  go ? go_.pending2ready() : void(ask([&](Pipeline& pipeline) {
+    return store_.pending2ready(pipeline, false, {"me", std::chrono::seconds(1)});
+  }));
   log_.push_back(go ? "Go: pending2ready" : "pending2ready");
 }
 
@@ -351,7 +353,7 @@ void Mixed::finish_round() {
   test::rewind(store_.keys().base, milliseconds(3'600'000));
   holds_.clear();
   we_reclaim();
-  ask([&](Pipeline& pipeline) { return store_.pending2ready(pipeline, false); });
+  ask([&](Pipeline& pipeline) { return store_.pending2ready(pipeline, false, {"me", std::chrono::seconds(1)}); });
   take({200, 1, 200});
   if (!holds_.empty()) remove(holds_);
   look();

@@ -1,4 +1,4 @@
-#include "support/model_moves.h"
+#include "support/model_ask.h"
 
 #include <delayqueue/inspector.h>
 
@@ -15,15 +15,24 @@ using delayqueue::store::Places;
 using delayqueue::store::Receipt;
 using std::chrono::milliseconds;
 
-std::string shown(const std::string& text) { return text; }
-std::string shown(std::size_t count) { return std::to_string(count); }
-
-template <class Ids>
-std::string joined(const Ids& ids) {
-  std::string out;
-  for (const std::string& id : ids) out += ' ' + id.substr(0, 8);
+std::vector<Receipt> receipts(const std::vector<Hold>& holds) {
+  std::vector<Receipt> out;
+  for (const Hold& hold : holds) out.push_back({hold.id, hold.end});
   return out;
 }
+
+void check_wait(const std::optional<std::chrono::microseconds>& real, const std::optional<Span>& head, Span now) {
+  if (!real && !head) return;
+  const auto bound = [](std::int64_t us) { return std::max<std::int64_t>(0, us); };
+  const bool right =
+      real && head && real->count() >= bound(head->from - now.to) && real->count() <= bound(head->to - now.from);
+  if (!right) throw Mismatch("the wait until the next: " + (real ? std::to_string(real->count()) : "none"));
+}
+
+}  // namespace
+
+std::string shown(const std::string& text) { return text; }
+std::string shown(std::size_t count) { return std::to_string(count); }
 
 std::string shown(const std::vector<Hold>& holds) {
   std::string out;
@@ -55,41 +64,14 @@ std::string shown(const delayqueue::store::Purged& purged) {
   return std::to_string(purged.passed) + " passed, " + std::to_string(purged.purged) + " purged:" + joined(garbage);
 }
 
+std::string shown(const delayqueue::store::Discarded& discarded) {
+  return discarded.outcomes + ", " + std::to_string(discarded.places) + " places";
+}
+
 std::string shown(const std::vector<std::optional<std::string>>& bodies) {
   std::string out;
   for (const auto& body : bodies) out += body ? " \"" + *body + '"' : " nothing";
   return out;
-}
-
-std::vector<Receipt> receipts(const std::vector<Hold>& holds) {
-  std::vector<Receipt> out;
-  for (const Hold& hold : holds) out.push_back({hold.id, hold.end});
-  return out;
-}
-
-void check_wait(const std::optional<std::chrono::microseconds>& real, const std::optional<Span>& head, Span now) {
-  if (!real && !head) return;
-  const auto bound = [](std::int64_t us) { return std::max<std::int64_t>(0, us); };
-  const bool right =
-      real && head && real->count() >= bound(head->from - now.to) && real->count() <= bound(head->to - now.from);
-  if (!right) throw Mismatch("the wait until the next: " + (real ? std::to_string(real->count()) : "none"));
-}
-
-}  // namespace
-
-template <class Add>
-auto Play::ask(const std::string& move, Add add) {
-  Pipeline pipeline(connection_);
-  add_time(pipeline);
-  const auto answer = add(pipeline);
-  add_dump(pipeline, store_.keys().base);
-  log_.push_back(move);
-  pipeline.run();
-  const auto real = answer.get();
-  dump_ = read_dump(pipeline.reply(2));
-  now_ = {read_time(pipeline.reply(0)), dump_.now_us};
-  log_.back() += " -> " + shown(real);
-  return real;
 }
 
 void Play::look(const std::string& event) {
@@ -132,7 +114,9 @@ void Play::send(const std::vector<std::pair<std::string, std::string>>& messages
 }
 
 void Play::pending2ready() {
-  const auto moved = ask("pending2ready", [&](Pipeline& pipeline) { return store_.pending2ready(pipeline, true); });
+  const auto moved = ask("pending2ready", [&](Pipeline& pipeline) {
+    return store_.pending2ready(pipeline, true, {"me", std::chrono::seconds(1)});
+  });
   const Ids expected = model_.pending2ready(now_);
   agree(shown(moved), std::to_string(expected.size()) + joined(expected));
   check_wait(moved.next, model_.first_due(), now_);

@@ -58,6 +58,12 @@ class Play {
   using Ids = std::vector<std::string>;
   using Due = delayqueue::store::Due;
 
+  // A message written down.
+  struct Paper {
+    std::string id, reason, payload;
+    delayqueue::store::Saved terms;
+  };
+
   // The moves, whose arguments are drawn, ...
   void draw_send();
   void draw_take();
@@ -73,6 +79,10 @@ class Play {
   void draw_redrive();
   void draw_purge();
   void draw_release_waiting();
+  void draw_kill();
+  void draw_extend();
+  void draw_discard();
+  void draw_restore();
   void draw_rewind();
   void draw_stranger();
   void lose_a_body();
@@ -100,6 +110,10 @@ class Play {
   void redrive(const Ids& ids, int retries);
   void purge_zset(bool pending, std::size_t limit, std::optional<std::int64_t> age_ms, std::int64_t leave);
   void purge_list(bool ready, std::size_t limit);
+  void kill(const Ids& ids, const std::string& why, bool force, bool search);
+  void extend(const Ids& ids, std::int64_t by_ms, bool force);
+  void discard(char state, const Ids& ids);
+  void restore(const std::vector<Paper>& papers);
   void rewind(std::int64_t ms);
   void pause(bool on);
 

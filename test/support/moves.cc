@@ -152,6 +152,8 @@ std::string Scene::id(const std::string& name) {
   return one;
 }
 
+std::string_view Scene::keep(const std::string& name) { return names_.find(id(name))->first; }
+
 std::vector<std::string> Scene::ids(const std::vector<std::string>& names) {
   std::vector<std::string> out;
   for (const auto& name : names) out.push_back(id(name));
@@ -287,6 +289,8 @@ std::string Scene::changes() const {
   std::set<std::string> keys;
   for (const auto& [key, value] : before_) keys.insert(key);
   for (const auto& [key, value] : after_) keys.insert(key);
+  keys.erase("wake");  // hints; they have tests of their own
+  keys.erase("watch");
   std::string text;
   std::string bodies;
   for (const auto& key : keys) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,7 @@ class Scene {
 
   // The id of a name: ids sort as their names do.
   std::string id(const std::string& name);
+  std::string_view keep(const std::string& name);  // the same, for as long as the scene
   std::vector<std::string> ids(const std::vector<std::string>& names);
   std::vector<std::string> many(const std::string& first_letter, int count);  // their ids
 

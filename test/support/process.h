@@ -102,8 +102,9 @@ class Process {
 };
 
 // What makes a worker of a queue.
-inline std::vector<std::string> worker(const Queue& queue, int concurrency, const std::string& lease_ms = "30000") {
-  return {"consume", queue.url, queue.name, std::to_string(concurrency), lease_ms};
+inline std::vector<std::string> worker(const Queue& queue, int concurrency, const std::string& lease_ms = "30000",
+                                       const std::string& poll_ms = "20") {
+  return {"consume", queue.url, queue.name, std::to_string(concurrency), lease_ms, poll_ms};
 }
 
 // The ids of "begin" lines.

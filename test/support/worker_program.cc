@@ -1,6 +1,6 @@
 // A worker or a producer as a process of its own, to be killed by tests.
 //
-//   worker_program consume <url> <queue> <concurrency> <lease in ms>
+//   worker_program consume <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
 //   worker_program produce <url> <queue> <messages>
 //
 // Says what it does, a line each: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done". The first
@@ -39,7 +39,8 @@ bool handle(const Message& message) {
   return true;
 }
 
-int consume(const std::string& url, const std::string& queue, int concurrency, std::chrono::milliseconds lease) {
+int consume(const std::string& url, const std::string& queue, int concurrency, std::chrono::milliseconds lease,
+            std::chrono::milliseconds poll) {
   sigset_t asked_to_stop;
   ::sigemptyset(&asked_to_stop);
   ::sigaddset(&asked_to_stop, SIGTERM);
@@ -48,7 +49,7 @@ int consume(const std::string& url, const std::string& queue, int concurrency, s
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
   options.lease = lease;
-  options.poll_interval = 20ms;
+  options.poll_interval = poll;
   options.reconnect_grace = 200ms;
   options.backoff = delayqueue::fixed(0ms);
   delayqueue::Consumer consumer(url, queue, handle, options);
@@ -87,8 +88,9 @@ int main(int count, char** words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no test leaves one behind
   const std::string mode = count > 1 ? words[1] : "";
   try {
-    if (mode == "consume" && count == 6) {
-      return consume(words[2], words[3], std::atoi(words[4]), std::chrono::milliseconds(std::atoi(words[5])));
+    if (mode == "consume" && count == 7) {
+      return consume(words[2], words[3], std::atoi(words[4]), std::chrono::milliseconds(std::atoi(words[5])),
+                     std::chrono::milliseconds(std::atoi(words[6])));
     }
     if (mode == "produce" && count == 5) return produce(words[2], words[3], std::atoi(words[4]));
   } catch (const std::exception& e) {

@@ -33,7 +33,7 @@ class ConnectionError : public Error {
 };
 
 // Redis answered, and refused (or answered something that this library cannot read). The call did nothing; of a batch,
-// the steps before the refused one are sent.
+// other steps than the refused one may be sent.
 class ReplyError : public Error {
  public:
   using Error::Error;

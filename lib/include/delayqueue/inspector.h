@@ -49,18 +49,23 @@ struct MessageInfo {
   std::string reason{};                 // why the last delivery failed
   std::optional<std::uint64_t> size{};  // bytes of the payload; unset: the body is missing
   std::string payload{};                // its first ListOptions::payload bytes; all of them from find()
+  std::optional<milliseconds> ttl{};    // until the body expires; unset: never
 };
 
 struct ListOptions {
   std::size_t limit = 20;    // at most 1,000 at a time
   std::string cursor{};      // MessagePage::next of the page before; empty: from the start
-  std::size_t payload = 64;  // bytes of each payload to bring
+  std::size_t payload = 64;  // bytes of each payload to bring; more than there are: all
 };
 
 // A page, oldest first: of pending and unack by time, of the lists what is next in turn, of dead by when given up.
 struct MessagePage {
   std::vector<MessageInfo> messages{};
   std::string next{};  // empty: this was the last page
+
+  // The cursor of the next page when so many places before it have been freed: by moving messages of this page out of
+  // the state, or by purge() of some of them (Removed::places).
+  std::string next_after(std::uint64_t freed) const;
 
   auto begin() const { return messages.begin(); }
   auto end() const { return messages.end(); }
@@ -78,6 +83,48 @@ enum class Released {
   released,  // first in line now
   held,      // a consumer has it; only `force` frees it
   unknown,   // neither waiting nor held: in a list already, dead (redrive it), or not there
+};
+
+enum class Killed {
+  killed,   // it is dead now, with the reason
+  already,  // it was dead before; its reason is as it was
+  held,     // a consumer has it; only `force` takes it away
+  unknown,  // no such message, or it was cancelled while it was held
+};
+
+enum class Extended {
+  extended,
+  held,     // by a consumer of this library, which renews its lease itself while it lives
+  unknown,  // not in unack, or cancelled while it was held
+};
+
+struct Removed {
+  std::uint64_t messages = 0;
+  std::uint64_t places = 0;  // free now in the state: see MessagePage::next_after
+};
+
+struct Pause {
+  std::string why{};
+  std::optional<std::chrono::system_clock::time_point> until{};  // by Redis' clock; unset: until resume()
+};
+
+// What a server tells of itself. What it does not tell (INFO or CONFIG GET is forbidden or hidden) is empty or unset.
+struct ServerReport {
+  std::string where{};    // address
+  std::string product{};  // "Redis", "Valkey"
+  std::string version{};
+  std::string role{};  // "master", "slave"
+  std::string mode{};  // "standalone", "sentinel", "cluster"
+  std::optional<std::chrono::seconds> uptime{};
+  std::optional<std::uint64_t> clients{};
+  std::optional<std::uint64_t> memory{};        // bytes used
+  std::optional<std::uint64_t> memory_limit{};  // maxmemory; 0: none
+  std::string eviction{};                       // maxmemory-policy
+  std::string append_only{};                    // "yes", "no"
+  std::string fsync{};                          // appendfsync
+  std::string snapshots{};                      // save
+  std::chrono::microseconds round_trip{0};      // the fastest of some
+  std::chrono::microseconds clock_ahead{0};     // Redis' clock before this machine's; exact to half the round trip
 };
 
 enum class RiskKind {
@@ -102,6 +149,11 @@ struct PurgeOptions {
 
 struct RedriveOptions {
   int retries = 3;
+};
+
+struct KillOptions {
+  std::string reason{};  // at most its first 1,024 bytes are kept; empty: what is noted of the last delivery stays
+  bool force = false;    // take it from a consumer that holds it, too
 };
 
 // What a check finds. The last three are no damage: consumers remove such things by themselves, a repair does it now.
@@ -164,16 +216,54 @@ class Inspector {
 
   // All there is to know of one message. Finding an id that lies in a list reads no list: it is told from the rest.
   std::optional<MessageInfo> find(std::string_view id);
+  // Of many, with so many bytes of each payload.
+  std::vector<std::optional<MessageInfo>> find(const std::vector<std::string>& ids, std::size_t payload = 64);
+
+  // Whether consumers take nothing, why, and until when.
+  std::optional<Pause> paused();
+
+  // The calls below that take ids take any number of them, go in steps (each all or nothing, and well under 2 ms), and
+  // answer in the order of the ids. An error in the middle leaves the steps before it done; all may be repeated.
+
+  // As Producer::cancel and Producer::reschedule.
+  std::vector<State> cancel(const std::vector<std::string>& ids);
+  std::vector<Moved> reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when);
 
   // A dead message lives again, ready at once.
   Redriven redrive(std::string_view id, const RedriveOptions& options = {});
+  std::vector<Redriven> redrive(const std::vector<std::string>& ids, const RedriveOptions& options = {});
+
+  // Gives messages up by hand: they are dead, with the reason, and kept as such. What a consumer holds only by force.
+  // Then its handler runs on, and its `lost()` becomes true. If it succeeds nevertheless, its late ack settles the
+  // message, which then leaves the dead: the work was done. Its nack is stale.
+  std::vector<Killed> kill(const std::vector<std::string>& ids, const KillOptions& options = {});
+
+  // Of messages that wait out a backoff: wait so much longer. Of those that a Go worker holds: its lease ends so much
+  // later. Counted from now where the end is past. A TTL moves with it.
+  //
+  // A lease of this library's consumers is moved by force only, for it does no good to a handler that lives: its
+  // process renews the lease by itself, and knows it by its end. Once that is moved the lease is lost to it: `lost()`
+  // becomes true, its verdict is stale, and the message is delivered again after the new end. Force keeps away what a
+  // dead or broken process left behind, until somebody has looked.
+  std::vector<Extended> extend(const std::vector<std::string>& ids, milliseconds by, bool force = false);
 
   // Removes messages of a state (pending, ready, retry or dead) for good, in bounded steps; says how many.
   std::uint64_t purge(State state, const PurgeOptions& options = {});
 
+  // Removes those of these messages for good that still are in that state (pending, ready, retry or dead).
+  Removed purge(State state, const std::vector<std::string>& ids);
+
+  // Brings messages back as find() and list() described them, with whole payloads: into this queue or another. What was
+  // dead is dead again, with its reason and the time it was given up. What was pending, or waited out a backoff, is
+  // pending until its time; all else is ready. Retries, deliveries, reason and TTL are kept; a TTL runs from now. What
+  // exists is left alone (created is false), so a call may be repeated, also after one that broke midway. Throws
+  // std::invalid_argument for a message without body, or alive without retries.
+  std::vector<Sent> restore(const std::vector<MessageInfo>& messages);
+
   // Deliver now: what is pending, or waits out a backoff, goes first in line. With force also what a consumer holds
   // (if it lives, the message is then handled twice).
   Released release(std::string_view id, bool force = false);
+  std::vector<Released> release(const std::vector<std::string>& ids, bool force = false);
 
   // While paused, consumers of this library take nothing. 0: until resume().
   void pause(milliseconds for_ = milliseconds{0}, const std::string& why = {});
@@ -198,7 +288,11 @@ class Inspector {
   // first connection, consumers again when another server brings other risks; of the clock only if it jumps.
   std::vector<Risk> risks();
 
-  // The queues that were ever used on this server under this prefix, sorted.
+  // Version, role, memory, settings; round trip and clock are measured.
+  ServerReport server();
+
+  // The queues that were ever used on this server under this prefix, sorted. To look at a name with an Inspector does
+  // not make a queue of it.
   std::vector<std::string> queues();
 
  private:

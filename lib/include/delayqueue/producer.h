@@ -4,6 +4,7 @@
 #include <delayqueue/error.h>
 #include <delayqueue/options.h>
 
+#include <future>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -42,7 +43,8 @@ enum class Moved {
   unknown,  // no such message
 };
 
-// Any number of threads may use one Producer; calls share one connection. Nothing is sent before the first call, so a
+// Any number of threads may use one Producer; calls share one connection, and sends that are under way at the same time
+// share round trips. Nothing is sent before the first call, so a
 // Producer can be made while the server is away. A broken connection is made anew by the next call.
 class Producer {
  public:
@@ -65,6 +67,13 @@ class Producer {
   std::vector<Sent> send_batch(const std::vector<std::string>& payloads, const SendOptions& options = {});
   std::vector<Sent> send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options = {});
   std::vector<Sent> send_batch(const std::vector<Draft>& messages);
+
+  // The same as send(), but does not wait for Redis: the future has what send() would return or throw. What makes no
+  // sense throws std::invalid_argument at once. Messages go in the order of the calls of one thread, as soon as Redis
+  // has answered for those before. Blocks while 10,000 messages, or 16 MiB of payloads, are on their way. The first
+  // call starts a thread, the only one, and callbacks for these messages run in it (where this does not block). The
+  // destructor returns when all futures are ready.
+  std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
 
   // Takes the message back and says where it was. pending, ready, retry, dead: it is gone and will not be delivered.
   // unack: a consumer has it in hand; if that delivery fails there will be no other. unknown: no such message; also

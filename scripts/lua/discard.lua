@@ -1,0 +1,66 @@
+-- discard: remove messages for good that are still in a state.
+--
+-- KEYS[1] pending   zset
+-- KEYS[2] unack     zset
+-- KEYS[3] dead      zset
+-- KEYS[4] retry:cnt hash
+-- KEYS[5] attempts  hash
+-- KEYS[6] reason    hash
+-- KEYS[7] garbage   set
+-- KEYS[8] the list of the state; of pending and dead any
+-- KEYS[9] stats     hash
+-- KEYS[10...]       body of each message; the last 36 characters are its id
+-- ARGV[1] the state: 'pending', 'dead', or 'list' for ready and retry
+--
+-- An id in a list counts as in ready2unack. It leaves the list if it is among the next 100 there; else it stays, where
+-- takes pass over it.
+-- Returns {one character a message: 'S' removed, 'G' not in that state; number of places that are free now}.
+local pending, unack, dead, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local reason, garbage, list, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+
+local ids = {}
+for i = 10, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+local waits = redis.call('ZMSCORE', pending, unpack(ids))
+local held = redis.call('ZMSCORE', unack, unpack(ids))
+local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+local counts = redis.call('HMGET', count, unpack(ids))
+local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
+redis.call('LLEN', list)
+redis.call('HLEN', attempts)
+redis.call('HLEN', reason)
+redis.call('HLEN', stats)
+
+local function is_there(i)
+  if ARGV[1] == 'dead' then return given_up[i] and not (waits[i] or held[i] and counts[i]) end
+  if ARGV[1] == 'pending' then return waits[i] and not held[i] end
+  return counts[i] and finished[i] == 0 and not (waits[i] or held[i] or given_up[i])
+end
+
+local answer, gone, bodies, seen = {}, {}, {}, {}
+for i, id in ipairs(ids) do
+  answer[i] = not seen[id] and is_there(i) and 'S' or 'G'
+  seen[id] = true
+  if answer[i] == 'S' then
+    gone[#gone + 1] = id
+    bodies[#bodies + 1] = KEYS[9 + i]
+  end
+end
+if #gone == 0 then return {table.concat(answer), 0} end
+
+local places = #gone
+redis.call('UNLINK', unpack(bodies))
+redis.call('HDEL', count, unpack(gone))
+redis.call('HDEL', attempts, unpack(gone))
+redis.call('HDEL', reason, unpack(gone))
+if ARGV[1] == 'list' then
+  places = 0
+  for _, id in ipairs(gone) do
+    if redis.call('LPOS', list, id, 'RANK', -1, 'MAXLEN', 100) then
+      places = places + redis.call('LREM', list, -1, id)
+    end
+  end
+end
+redis.call('ZREM', pending, unpack(gone))
+redis.call('ZREM', dead, unpack(gone))
+redis.call('HINCRBY', stats, 'purged', #gone)
+return {table.concat(answer), places}

@@ -1,0 +1,80 @@
+-- kill: give messages up by hand, with a reason.
+--
+-- KEYS[1] unack     zset  id -> end of lease
+-- KEYS[2] pending   zset  id -> due time
+-- KEYS[3] dead      zset  id -> when it was given up
+-- KEYS[4] retry:cnt hash
+-- KEYS[5] attempts  hash  id -> '<deliveries> <end of the last lease in us>'
+-- KEYS[6] reason    hash  id -> why the last delivery failed
+-- KEYS[7] garbage   set
+-- KEYS[8] ready     list
+-- KEYS[9] retry     list
+-- KEYS[10] stats    hash
+-- KEYS[11...]       body of each message; the last 36 characters are its id
+-- ARGV[1] '1': what a consumer holds, too
+-- ARGV[2] reason; '': the one that is noted stays
+-- ARGV[3] longest list to search and remove ids from; '0': leave them there, where takes pass over them
+--
+-- The end of a lease that is taken away is remembered: if that delivery succeeds, its late ack settles the message. A
+-- message that was never delivered is noted as such; without a note it would be taken for one delivered once.
+-- Returns one character a message: 'S' given up, 'D' it was dead already, 'H' held, 'G' no such message.
+local unack, pending, dead, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+
+local time = redis.call('TIME')
+local now = (time[1] * 1000000 + time[2]) / 1000000
+
+local ids = {}
+for i = 11, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+local scores = redis.call('ZMSCORE', unack, unpack(ids))
+local waits = redis.call('ZMSCORE', pending, unpack(ids))
+local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+local counts = redis.call('HMGET', count, unpack(ids))
+local before = redis.call('HMGET', attempts, unpack(ids))
+local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
+local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
+redis.call('HLEN', reason)
+redis.call('HLEN', stats)
+
+local killed, dying, notes, reasons, listed, bodies = {}, {}, {}, {}, {}, {}
+local function judge(i, id)
+  if finished[i] == 1 or redis.call('EXISTS', KEYS[10 + i]) == 0 then return 'G' end
+  if given_up[i] then return 'D' end
+  if not (counts[i] or waits[i]) then return 'G' end
+  local ends = scores[i] and math.floor(scores[i] * 1000000 + 0.5)
+  local held = ends and (ends % 1000 ~= 0 or ends % 1000000 == 0)  -- see nack
+  if held and ARGV[1] ~= '1' then return 'H' end
+  killed[#killed + 1] = id
+  bodies[#bodies + 1] = KEYS[10 + i]
+  dying[#dying + 1], dying[#dying + 2] = now, id
+  reasons[#reasons + 1], reasons[#reasons + 2] = id, ARGV[2]
+  local deliveries = before[i] and string.match(before[i], '^%d+') or ends and '1' or '0'
+  if held then deliveries = string.format('%s %.0f', deliveries, ends) end
+  if held or not before[i] then notes[#notes + 1], notes[#notes + 2] = id, deliveries end
+  if not (ends or waits[i]) then listed[#listed + 1] = id end
+  return 'S'
+end
+
+local answer, seen = {}, {}
+for i, id in ipairs(ids) do
+  answer[i] = seen[id] and 'D' or judge(i, id)
+  seen[id] = answer[i] == 'S' or seen[id]
+end
+if #killed == 0 then return table.concat(answer) end
+
+redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+redis.call('ZADD', dead, unpack(dying))
+if #notes > 0 then redis.call('HSET', attempts, unpack(notes)) end
+if ARGV[2] ~= '' then redis.call('HSET', reason, unpack(reasons)) end
+for _, body in ipairs(bodies) do redis.call('PERSIST', body) end
+if lists <= tonumber(ARGV[3]) then
+  for _, id in ipairs(listed) do
+    redis.call('LREM', ready, 0, id)
+    redis.call('LREM', retry, 0, id)
+  end
+end
+redis.call('HDEL', count, unpack(killed))
+redis.call('ZREM', pending, unpack(killed))
+redis.call('ZREM', unack, unpack(killed))
+redis.call('HINCRBY', stats, 'dead', #killed)
+return table.concat(answer)

@@ -1,0 +1,225 @@
+// send_async: what its future has, and what it may cost.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+#include "support/proxy.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::FaultProxy;
+using test::numbers;
+using test::Queue;
+using test::thrown;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// One whose exceptions live as long as it does: std::future lets go of them before they are looked at, and the thread
+// sanitizer does not see that the library frees them only after that.
+using Kept = std::shared_future<Sent>;
+
+bool is_ready(const Kept& future) { return future.wait_for(0s) == std::future_status::ready; }
+
+std::size_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+TEST_CASE("send_async: the future has what send() returns, and the messages go in the order of the calls") {
+  Queue queue;
+  std::vector<std::future<Sent>> futures;
+  for (const std::string& payload : numbers(5000)) futures.push_back(queue.producer.send_async(payload));
+  ListOptions page;
+  page.limit = 1000;
+  std::vector<std::string> ids;
+  for (std::future<Sent>& future : futures) {
+    const Sent sent = future.get();
+    CHECK(sent.created);
+    ids.push_back(sent.id);
+  }
+  CHECK(queue.inspector.counts().ready == 5000);
+  std::size_t next = 0;
+  for (const MessageInfo& one : queue.inspector.list(State::ready, page).messages) {
+    REQUIRE(one.id == ids.at(next));
+    CHECK(queue.inspector.find(one.id)->payload == std::to_string(next++));
+  }
+  CHECK(next == 1000);
+}
+
+TEST_CASE("send_async: options are those of send(), and an id that lives is not sent twice") {
+  Queue queue;
+  SendOptions options;
+  options.delay = 1h;
+  options.retries = 7;
+  options.id = "0197F3A4-5B6C-7D8E-9F01-23456789ABCD";
+  const Sent sent = queue.producer.send_async("later", options).get();
+  CHECK(sent.id == "0197f3a4-5b6c-7d8e-9f01-23456789abcd");
+  CHECK(sent.created);
+  CHECK(!queue.producer.send_async("again", options).get().created);
+  const auto found = queue.inspector.find(sent.id);
+  REQUIRE(found);
+  CHECK(found->state == State::pending);
+  CHECK(found->retries == 7);
+  CHECK(found->payload == "later");
+}
+
+TEST_CASE("send_async: what makes no sense throws at once") {
+  Queue queue;
+  ProducerOptions small;
+  small.max_payload = 4;
+  Producer producer(queue.url, queue.name, small);
+  SendOptions options;
+  options.delay = -1ms;
+  CHECK(has(thrown([&] { producer.send_async("x", options); }), "invalid_argument: delay"));
+  options = {};
+  options.id = "42";
+  CHECK(has(thrown([&] { producer.send_async("x", options); }), "invalid_argument: id"));
+  CHECK(has(thrown([&] { producer.send_async("12345"); }), "invalid_argument: payload"));
+  CHECK(queue.kept().empty());
+}
+
+TEST_CASE("send_async: the future throws what send() throws: ReplyError, or ConnectionError with the id") {
+  PrivateServer own;
+  Queue queue(own.url());
+  test::Redis client(own.socket());
+  client.cmd({"SET", queue.base + ":ready", "in the way"});
+  const Kept refused = queue.producer.send_async("x").share();
+  CHECK(has(thrown([&] { refused.get(); }), "ReplyError: "));
+  client.cmd({"DEL", queue.base + ":ready"});
+  own.stop();
+  std::vector<Kept> futures;
+  for (const std::string& payload : numbers(100)) futures.push_back(queue.producer.send_async(payload).share());
+  std::vector<std::string> ids;
+  for (const Kept& future : futures) {
+    try {
+      future.get();
+      FAIL("there is no server");
+    } catch (const ConnectionError& e) {
+      REQUIRE(e.ids().size() == 1);
+      ids.push_back(e.ids().front());
+    }
+  }
+  own.restart();
+  SendOptions again;
+  for (const std::string& id : ids) {
+    again.id = id;
+    CHECK(queue.producer.send_async("again", again).get().created);
+  }
+  CHECK(queue.inspector.counts().ready == 100);
+}
+
+// A thread that gives messages while no answer comes, until it has to wait.
+void blocks_at(std::size_t most, const std::string& payload) {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  Queue queue(own.url());
+  Producer producer(proxy.url(), queue.name, [] {
+    ProducerOptions options;
+    options.connection.command_timeout = 60s;
+    return options;
+  }());
+  producer.send("warm");
+  proxy.hold_replies(true);
+  std::atomic<std::size_t> given{0};
+  std::vector<std::future<Sent>> futures;
+  std::thread giver([&] {
+    for (std::size_t i = 0; i < most + 10; ++i, ++given) futures.push_back(producer.send_async(payload));
+  });
+  CHECK(test::eventually([&] { return given == most; }, test::kPatience));
+  std::this_thread::sleep_for(100ms);  // time to go too far
+  CHECK(given == most);
+  proxy.hold_replies(false);
+  giver.join();
+  for (std::future<Sent>& future : futures) CHECK(future.get().created);
+  CHECK(queue.inspector.counts().ready == most + 11);
+}
+
+TEST_CASE("send_async: blocks while 10,000 messages are on their way") { blocks_at(10'000, "x"); }
+
+TEST_CASE("send_async: blocks while 16 MiB of payloads are on their way") {
+  blocks_at(32, std::string(512 * 1024, 'x'));
+}
+
+TEST_CASE("send_async: a payload larger than all the room is sent, too") {
+  PrivateServer own;
+  ProducerOptions options;
+  options.max_payload = 64 * 1024 * 1024;
+  Producer producer(own.url(), "orders", options);
+  CHECK(producer.send_async(std::string(20 * 1024 * 1024, 'x')).get().created);
+  CHECK(producer.send_async("small").get().created);
+}
+
+TEST_CASE("~Producer: returns when all futures are ready and their messages are sent") {
+  Queue queue;
+  std::vector<Kept> futures;
+  {
+    Producer producer(queue.url, queue.name);
+    for (const std::string& payload : numbers(3000)) futures.push_back(producer.send_async(payload).share());
+  }
+  CHECK(queue.inspector.counts().ready == 3000);
+  for (const Kept& future : futures) {
+    REQUIRE(is_ready(future));
+    CHECK(future.get().created);
+  }
+}
+
+TEST_CASE("~Producer: without a server futures fail, and nobody waits for ever") {
+  PrivateServer own;
+  own.stop();
+  std::vector<Kept> futures;
+  {
+    Producer producer(own.url(), "orders");
+    for (const std::string& payload : numbers(5000)) futures.push_back(producer.send_async(payload).share());
+  }
+  for (const Kept& future : futures) {
+    REQUIRE(is_ready(future));
+    CHECK(has(thrown([&] { future.get(); }), "ConnectionError: "));
+  }
+}
+
+TEST_CASE("send_async: the first call starts a thread, the only one, which ends with the Producer") {
+  Queue queue;
+  const std::size_t before = threads_of_this_process();
+  {
+    Producer producer(queue.url, queue.name);
+    producer.send("x");
+    CHECK(threads_of_this_process() == before);
+    for (const std::string& payload : numbers(100)) producer.send_async(payload).get();
+    CHECK(threads_of_this_process() == before + 1);
+  }
+  CHECK(test::eventually([&] { return threads_of_this_process() == before; }));
+}
+
+TEST_CASE("send_async: a callback may send more, however much is on its way") {
+  Queue queue;
+  std::atomic<std::size_t> told{0};
+  Producer* self = nullptr;
+  ProducerOptions options;
+  options.on_event = [&](const Event& event) {
+    told += event.count;
+    if (told < 30'000) {
+      for (std::size_t i = 0; i < event.count; ++i) self->send_async("another");
+    }
+  };
+  Producer producer(queue.url, queue.name, options);
+  self = &producer;
+  std::thread other([&] {
+    for (std::size_t i = 0; i < 15'000; ++i) producer.send_async("first");
+  });
+  other.join();
+  CHECK(test::eventually([&] { return told >= 30'000; }, test::kPatience));
+}
+
+}  // namespace
+}  // namespace delayqueue

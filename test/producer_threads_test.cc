@@ -1,0 +1,297 @@
+// Many threads on one Producer: they share round trips and script calls, and nothing else.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+#include "support/proxy.h"
+#include "support/raw_server.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::FaultProxy;
+using test::numbers;
+using test::Queue;
+using test::Redis;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kThreads = 40;
+
+std::size_t calls_of_evalsha(Redis& on = test::redis()) {
+  const std::string line = test::info("commandstats", "cmdstat_evalsha", on);
+  return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
+}
+
+// What each of many threads met with: "" if it was well.
+struct Outcome {
+  Sent sent;
+  std::string error;  // "ReplyError", "ConnectionError"
+  std::vector<std::string> ids;
+};
+
+// Threads that send while the answers to the first of them are held back: those behind it have to wait together.
+std::vector<Outcome> send_together(Producer& producer, FaultProxy& proxy, std::size_t threads,
+                                   const std::function<SendOptions(std::size_t)>& options,
+                                   const std::function<void()>& release) {
+  std::vector<Outcome> outcomes(threads);
+  std::atomic<std::size_t> begun{0};
+  std::vector<std::thread> crowd;
+  producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd");  // connects
+  proxy.hold_replies(true);
+  for (std::size_t i = 0; i < threads; ++i) {
+    crowd.emplace_back([&, i] {
+      ++begun;
+      Outcome& outcome = outcomes[i];
+      try {
+        outcome.sent = producer.send(std::to_string(i), options(i));
+      } catch (const ConnectionError& e) {
+        outcome.error = "ConnectionError";
+        outcome.ids = e.ids();
+      } catch (const ReplyError&) {
+        outcome.error = "ReplyError";
+      }
+    });
+  }
+  CHECK(test::eventually([&] { return begun == threads; }));
+  std::this_thread::sleep_for(100ms);  // for the last to be in line; what is asserted holds without it, too
+  release();
+  for (std::thread& thread : crowd) thread.join();
+  return outcomes;
+}
+
+SendOptions at_once(std::size_t /*thread*/) { return {}; }
+
+TEST_CASE("Producer: threads that send at the same time share script calls, and each has its own answer") {
+  PrivateServer own;
+  Redis client(own.socket());
+  FaultProxy proxy(own.socket());
+  Queue queue(proxy.url());
+  queue.send("warm");
+  const std::size_t before = calls_of_evalsha(client);
+  const auto outcomes = send_together(queue.producer, proxy, kThreads, at_once, [&] { proxy.hold_replies(false); });
+  CHECK(calls_of_evalsha(client) - before < kThreads / 2);  // the cancel is one of them; three, if all were in time
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    CAPTURE(outcomes[i].error);
+    CHECK(outcomes[i].sent.created);
+    CHECK(client.cmd({"GET", queue.base + ":msg:" + outcomes[i].sent.id}).text == std::to_string(i));
+  }
+  CHECK(queue.inspector.counts().ready == kThreads + 1);
+}
+
+TEST_CASE("Producer: of threads that send one id at the same time, one creates the message; others create theirs") {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  Queue queue(proxy.url());
+  const auto id_of = [](std::size_t i) { return "0197f3a4-5b6c-7d8e-9f01-0123456789" + std::to_string(10 + i); };
+  const auto options_of = [&](std::size_t i) {
+    SendOptions options;
+    options.id = id_of(i % 2 == 0 ? 0 : i);
+    return options;
+  };
+  const auto outcomes = send_together(queue.producer, proxy, kThreads, options_of, [&] { proxy.hold_replies(false); });
+  std::size_t created = 0;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    const Outcome& outcome = outcomes[i];
+    CHECK(outcome.error.empty());
+    CHECK(outcome.sent.id == options_of(i).id);
+    if (i % 2 == 1) CHECK(outcome.sent.created);
+    if (outcome.sent.created) CHECK(queue.inspector.find(outcome.sent.id)->payload == std::to_string(i));
+    if (outcome.sent.created) ++created;
+  }
+  CHECK(created == kThreads / 2 + 1);
+  CHECK(queue.inspector.counts().ready == created);
+}
+
+TEST_CASE("Producer: threads with different options share round trips, and each message has its own") {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  Queue queue(proxy.url());
+  const auto options_of = [](std::size_t i) {
+    SendOptions options;
+    if (i % 3 > 0) options.delay = i % 3 * 1h;
+    options.retries = static_cast<int>(i % 2);
+    if (i % 5 == 0) options.ttl = 24h;
+    if (i % 7 == 0) options.id = "0197f3a4-5b6c-7d8e-9f01-0123456789" + std::to_string(10 + i);
+    return options;
+  };
+  const auto outcomes = send_together(queue.producer, proxy, kThreads, options_of, [&] { proxy.hold_replies(false); });
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    CAPTURE(i);
+    REQUIRE(outcomes[i].error.empty());
+    CHECK(outcomes[i].sent.created);
+    const auto found = queue.inspector.find(outcomes[i].sent.id);
+    REQUIRE(found);
+    const SendOptions options = options_of(i);
+    CHECK(found->payload == std::to_string(i));
+    CHECK(found->retries == *options.retries);
+    CHECK(found->state == (options.delay == 0ms ? State::ready : State::pending));
+    if (!options.id.empty()) CHECK(found->id == options.id);
+    const bool expires = Redis(own.socket()).cmd({"PTTL", queue.base + ":msg:" + found->id}).integer > 0;
+    CHECK(expires == options.ttl.has_value());
+  }
+}
+
+TEST_CASE("Producer: what Redis refuses fails those whose step it was, and nobody else") {
+  PrivateServerOptions arguments;
+  arguments.arguments = {"--user", "ann", "on", ">pw", "~*", "&*", "+@all", "-lpush"};
+  PrivateServer own(arguments);
+  FaultProxy proxy(own.socket());
+  Queue queue(own.url());
+  ProducerOptions as_ann;
+  as_ann.connection.user = "ann";
+  as_ann.connection.password = "pw";
+  Producer producer(proxy.url(), queue.name, as_ann);
+  const auto options_of = [](std::size_t i) {
+    SendOptions options;
+    if (i % 2 == 1) options.delay = 1h;  // needs no LPUSH
+    return options;
+  };
+  const auto outcomes = send_together(producer, proxy, kThreads, options_of, [&] { proxy.hold_replies(false); });
+  for (std::size_t i = 0; i < kThreads; ++i) CHECK(outcomes[i].error == (i % 2 == 1 ? "" : "ReplyError"));
+  CHECK(queue.inspector.counts().pending == kThreads / 2);
+}
+
+TEST_CASE("Producer: when the link breaks each thread has the id of its own message, and may send it again") {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  Queue queue(proxy.url());
+  auto outcomes = send_together(queue.producer, proxy, kThreads, at_once, [&] {
+    proxy.hold_replies(false);
+    proxy.cut();
+  });
+  std::set<std::string> ids;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    SendOptions again;
+    if (!outcomes[i].error.empty()) {
+      CHECK(outcomes[i].error == "ConnectionError");
+      REQUIRE(outcomes[i].ids.size() == 1);
+      again.id = outcomes[i].ids.front();
+      outcomes[i].sent = queue.producer.send(std::to_string(i), again);
+    }
+    const std::string id = outcomes[i].sent.id;
+    CHECK(queue.inspector.find(id)->payload == std::to_string(i));
+    ids.insert(id);
+  }
+  CHECK(ids.size() == kThreads);
+  CHECK(queue.inspector.counts().ready == kThreads);
+}
+
+TEST_CASE("Producer: threads that wait for one attempt to connect fail with it") {
+  test::Listener silent([](int fd) { test::swallow(fd); });
+  ProducerOptions options;
+  options.connection.connect_timeout = 500ms;
+  Producer producer("redis://" + silent.address().text(), "orders", options);
+  const auto begin = Clock::now();
+  std::atomic<std::size_t> failed{0};
+  std::vector<std::thread> crowd;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    crowd.emplace_back([&] {
+      try {
+        producer.send("x");
+      } catch (const ConnectionError& e) {
+        if (e.ids().size() == 1) ++failed;
+      }
+    });
+  }
+  for (std::thread& thread : crowd) thread.join();
+  CHECK(failed == kThreads);
+  CHECK(Clock::now() - begin < kThreads * 500ms / 2);
+}
+
+TEST_CASE("Producer: what is not as durable as asked for fails all who shared the round trip") {
+  PrivateServer own;
+  FaultProxy proxy(own.socket());
+  Queue queue(own.url());
+  ProducerOptions options;
+  options.durability = replicas(1, 20ms);
+  Producer producer(proxy.url(), queue.name, options);
+  CHECK(test::thrown([&] { producer.send("warm"); }).find("only 0 of 1") != std::string::npos);
+  std::atomic<std::size_t> failed{0};
+  std::vector<std::thread> crowd;
+  for (std::size_t i = 0; i < 8; ++i) {
+    crowd.emplace_back([&] {
+      try {
+        producer.send("x");
+      } catch (const ConnectionError& e) {
+        if (e.ids().size() == 1 && std::string(e.what()).find("only 0 of 1 replicas") != std::string::npos) ++failed;
+      }
+    });
+  }
+  for (std::thread& thread : crowd) thread.join();
+  CHECK(failed == 8);
+  CHECK(queue.inspector.counts().ready == 9);
+}
+
+// How often each of these calls returned while a large batch was under way.
+std::map<std::string, std::size_t> during_batch(const std::vector<std::string>& calls) {
+  Queue queue;
+  queue.send("warm");
+  constexpr std::size_t kBatch = 100'000;
+  const std::vector<std::string> payloads = numbers(kBatch);
+  std::atomic<bool> begun{false}, over{false};
+  std::vector<std::thread> threads;
+  std::vector<std::size_t> counts(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    threads.emplace_back([&, i] {
+      while (!over) {
+        const bool is_counted = begun;
+        if (calls[i] == "send") queue.producer.send("lone");
+        if (calls[i] == "cancel") queue.producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd");
+        if (calls[i] == "send_batch") queue.producer.send_batch({"a", "b", "c"});
+        if (is_counted && !over) ++counts[i];
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    Redis client;
+    while (!over && !begun) begun = client.cmd({"ZCARD", queue.base + ":pending"}).integer > 0;
+  });
+  SendOptions later;
+  later.delay = 1h;
+  const std::vector<Sent> sent = queue.producer.send_batch(payloads, later);
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(sent.size() == kBatch);
+  for (std::size_t i = 1; i < sent.size(); ++i) {
+    if (sent[i - 1].id >= sent[i].id || !sent[i].created) FAIL(i);
+  }
+  std::map<std::string, std::size_t> result;
+  for (std::size_t i = 0; i < calls.size(); ++i) result[calls[i]] = counts[i];
+  return result;
+}
+
+TEST_CASE("Producer: a large batch takes turns with lone sends, cancels and other batches") {
+  using Calls = std::vector<std::string>;
+  for (const Calls& calls :
+       {Calls{"send"}, Calls{"cancel"}, Calls{"send_batch"}, Calls{"send", "cancel", "send_batch"}}) {
+    for (const auto& call : during_batch(calls)) {
+      CAPTURE(calls.size());
+      CAPTURE(call.first);
+      CHECK(call.second >= 10);  // there are 125 turns
+    }
+  }
+}
+
+TEST_CASE("send_batch: a server that knows none of the scripts yet is sent it in order, too") {
+  PrivateServer own;
+  Queue queue(own.url());
+  const std::vector<Sent> sent = queue.producer.send_batch(numbers(5000));
+  const auto ready = Redis(own.socket()).cmd({"LRANGE", queue.base + ":ready", "0", "-1"}).strings();
+  REQUIRE(ready.size() == sent.size());
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    if (ready[ready.size() - 1 - i] != sent[i].id) FAIL(i);
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue

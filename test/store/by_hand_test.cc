@@ -1,0 +1,244 @@
+#include "store/scripts.h"
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+// What people do to messages by their ids: kill, extend, discard, restore. What each does in each state: table_test.cc.
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+TEST_CASE("kill: a holder that succeeds nevertheless settles the message; its nack is stale, its renewal gone") {
+  for (const bool acks : {true, false}) {
+    Scene scene;
+    scene.put(At::held, "a", {10min, "3", "2", "note"});
+    const Receipt receipt = scene.receipt("a");
+    CHECK(scene.run(&Store::kill, scene.ids({"a"}), "enough", true) == "S");
+    CHECK(scene.changes() == "attempts a=2,end; dead +a@now; reason a=enough; retry:cnt -a; stats dead+1; unack -a; ");
+    CHECK(scene.run(&Store::renew, {receipt}, receipt.end_us + 60'000'000).outcomes == "G");
+    CHECK(scene.run(&Store::nack, {{receipt, 1min, "late"}}) == "T");
+    CHECK(scene.changes().empty());
+    if (!acks) continue;
+    CHECK(scene.run(&Store::ack, {receipt}) == "S");
+    CHECK(scene.changes() == "msg -a; attempts -a; dead -a; reason -a; stats acked+1; ");
+  }
+}
+
+TEST_CASE("kill: the body stays, whatever TTL it had; nothing that is left in a list is delivered") {
+  Scene scene;
+  scene.put(At::ready, "a", {0ms, "3", "", "", 1h}).put(At::retry, "b", {0ms, "3", "", "", 1h});
+  CHECK(scene.run(&Store::kill, scene.ids({"a", "b", "a"}), "enough", false) == "SSD");
+  CHECK(scene.ttl_ms("a") == -1);
+  CHECK(scene.ttl_ms("b") == -1);
+  const Taken taken = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);
+  CHECK(taken.messages.size() == 4);  // the bystanders
+  CHECK(scene.score_us(scene.keys().dead, "a") != 0);
+  CHECK(scene.run(&Store::redrive, scene.ids({"a", "b"}), 3) == "SS");
+  CHECK(scene.run(&Store::ready2unack, {200, 200, 200}, 5min).messages.size() == 2);
+}
+
+TEST_CASE("kill: for fleets with Go workers the id leaves the lists, too, while they are not too long") {
+  for (const std::size_t longest : {std::size_t{3}, std::size_t{2}}) {
+    Scene::Setup setup;
+    setup.store.search_lists = longest;
+    Scene scene(setup);
+    scene.put(At::ready, "a").put(At::retry, "b").put(At::pending, "c");
+    CHECK(scene.run(&Store::kill, scene.ids({"a", "b", "c"}), "", false) == "SSS");
+    const bool searched = longest == 3;
+    CHECK(scene.changes() == std::string("attempts +a=0 +c=0; dead +a@now +b@now +c@now; pending -c; ") +
+                                 (searched ? "ready [.r2 .r1]; retry [.t2 .t1]; " : "") +
+                                 "retry:cnt -a -b -c; stats dead+3; ");
+  }
+}
+
+TEST_CASE("kill: lists are searched only for what can be in them: what was left behind there stays") {
+  Scene::Setup setup;
+  setup.store.search_lists = 10;
+  Scene scene(setup);
+  scene.put(At::pending, "a");
+  scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
+  CHECK(scene.run(&Store::kill, scene.ids({"a"}), "", false) == "S");
+  CHECK(scene.changes() == "attempts +a=0; dead +a@now; pending -a; retry:cnt -a; stats dead+1; ");
+}
+
+TEST_CASE("kill: what is garbage is no message, wherever else it is") {
+  for (const At at : {At::pending, At::ready, At::held, At::dead}) {
+    Scene scene;
+    scene.put(at, "a");
+    scene.cmd({"SADD", scene.keys().garbage, scene.id("a")});
+    CHECK(scene.run(&Store::kill, scene.ids({"a"}), "why", true) == "G");
+    CHECK(scene.changes().empty());
+  }
+}
+
+TEST_CASE("kill: without a body there is nothing to keep") {
+  for (const At at : {At::pending, At::ready, At::held, At::dead}) {
+    Scene scene;
+    scene.put(at, "a");
+    scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
+    CHECK(scene.run(&Store::kill, scene.ids({"a"}), "why", true) == "G");
+    CHECK(scene.changes().empty());
+  }
+}
+
+TEST_CASE("extend: counts from now if the end has passed, keeps what kind of end it is, and moves a TTL") {
+  for (const At at : {At::backing_off, At::held_by_go, At::held}) {
+    CAPTURE(to_string(at));
+    Scene scene;
+    scene.put(at, "a", {-10min, "3", "", "", 1h});
+    CHECK(scene.run(&Store::extend, scene.ids({"a", "a"}), 5min, true) == "SS");
+    const std::int64_t end = scene.score_us(scene.keys().unack, "a");
+    CHECK(end >= scene.before_us() + 300'000'000);
+    CHECK(end <= scene.after_us() + 301'001'001);
+    CHECK(is_lease(end) == (at != At::backing_off));
+    CHECK((end % 1'000'000 == 0) == (at == At::held_by_go));
+    CHECK(scene.ttl_ms("a") > 64 * 60'000);
+    CHECK(scene.ttl_ms("a") <= 65 * 60'000);
+  }
+}
+
+TEST_CASE("extend: an end never comes to look like that of another kind") {
+  for (const auto& [at, end] :
+       {std::pair(At::backing_off, 1'900'000'000'999'000LL), {At::held, 1'900'000'000'000'001LL}}) {
+    Scene scene;
+    scene.put(at, "a");
+    scene.cmd({"ZADD", scene.keys().unack,
+               std::to_string(end / 1'000'000) + "." + std::to_string(1'000'000 + end % 1'000'000).substr(1),
+               scene.id("a")});
+    CHECK(scene.run(&Store::extend, scene.ids({"a"}), 1ms, true) == "S");
+    CHECK(is_lease(scene.score_us(scene.keys().unack, "a")) == (at == At::held));
+  }
+}
+
+TEST_CASE("extend: a lease that is counted from now, at a whole millisecond, ends a microsecond later") {
+  Scene scene;
+  scene.put(At::held, "a", {-10min});
+  const std::int64_t now = scene.now_us() / 1000 * 1000;
+  const Keys& keys = scene.keys();
+  CHECK(scene.run_at(now, scripts::extend, {keys.unack, keys.count, keys.bodies + scene.id("a")}, {"5", "1"}) == "S");
+  CHECK(scene.score_us(keys.unack, "a") == now + 5001);
+}
+
+TEST_CASE("extend: the holder's verdict is stale, and its message is delivered again") {
+  Scene scene;
+  scene.put(At::held, "a");
+  const Receipt receipt = scene.receipt("a");
+  CHECK(scene.run(&Store::extend, scene.ids({"a"}), 5min, true) == "S");
+  CHECK(scene.run(&Store::renew, {receipt}, receipt.end_us + 60'000'000).outcomes == "T");
+  CHECK(scene.run(&Store::ack, {receipt}) == "T");
+  CHECK(scene.changes().empty());
+}
+
+TEST_CASE("discard: frees places in a list only near its end; what is left behind is passed over") {
+  Scene::Setup quiet;
+  quiet.lists = false;
+  Scene scene(quiet);
+  scene.put_many(At::ready, "m", 150);
+  const auto ids = scene.many("m", 150);
+  Discarded done = scene.run(&Store::discard, scene.keys().ready, {ids[140], ids[99], ids[0]});
+  CHECK(done.outcomes == "SSS");
+  CHECK(done.places == 2);
+  CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 148);
+  done = scene.run(&Store::discard, scene.keys().ready, {ids[0], ids[1], ids[1]});
+  CHECK(done.outcomes == "GSG");
+  CHECK(done.places == 1);
+  std::size_t taken = 0;
+  for (int i = 0; i < 2; ++i) taken += scene.run(&Store::ready2unack, {200, 0, 0}, 5min).messages.size();
+  CHECK(taken == 146);
+}
+
+TEST_CASE("discard: what lives again, or is held, is left alone") {
+  Scene scene;
+  scene.put(At::dead, "a").put(At::dead, "b").put(At::dead, "c").put(At::ready, "d");
+  scene.run(&Store::redrive, scene.ids({"a"}), 3);
+  scene.cmd({"ZADD", scene.keys().pending, "5", scene.id("b")});
+  scene.cmd({"ZADD", scene.keys().unack, "5", scene.id("c")});  // a late nack of a Go worker
+  scene.cmd({"ZADD", scene.keys().unack, "5.0000005", scene.id("d")});
+  CHECK(scene.run(&Store::discard, scene.keys().dead, scene.ids({"a", "b", "c", "d"})).outcomes == "GGSG");
+  CHECK(scene.run(&Store::discard, scene.keys().ready, scene.ids({"d"})).outcomes == "G");
+  scene.put(At::pending, "e").put(At::ready, "f");
+  scene.cmd({"ZADD", scene.keys().unack, "5.0000005", scene.id("e")});
+  scene.cmd({"SADD", scene.keys().garbage, scene.id("f")});
+  CHECK(scene.run(&Store::discard, scene.keys().pending, scene.ids({"e"})).outcomes == "G");
+  CHECK(scene.run(&Store::discard, scene.keys().ready, scene.ids({"f"})).outcomes == "G");
+  CHECK(scene.changes().empty());
+}
+
+TEST_CASE("restore: due times to the microsecond, what is due in order, TTL from now, dead ones with their time") {
+  Scene::Setup quiet;
+  quiet.lists = false;
+  Scene scene(quiet);
+  const std::int64_t due = scene.start_ms() * 1000 + 600'000'123;
+  const std::int64_t died = 1'700'000'000'123'457;
+  CHECK(scene.run(&Store::restore, {{scene.keep("a"), false, due, 1, 0, 1h, "", "A"},
+                                    {scene.keep("b"), false, 0, 5, 2, 2h, "again", std::string_view("\0\xff", 2)},
+                                    {scene.keep("c"), false, 0, 0, 0, 0ms, "", ""},
+                                    {scene.keep("d"), true, died, 0, 0, 1h, "why", "D"},
+                                    {scene.keep("c"), false, 0, 0, 0, 0ms, "", "other"}}) == "11110");
+  CHECK(scene.score_us(scene.keys().pending, "a") == due);
+  CHECK(scene.score_us(scene.keys().dead, "d") == died);
+  CHECK(scene.cmd({"HGET", scene.keys().attempts, scene.id("d")}) == "0");
+  CHECK(scene.ttl_ms("a") > 3'590'000);
+  CHECK(scene.ttl_ms("b") > 7'190'000);
+  CHECK(scene.ttl_ms("c") == -1);
+  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  REQUIRE(taken.messages.size() == 2);
+  CHECK(taken.messages[0] == std::pair(scene.id("c"), 1));
+  CHECK(taken.messages[1] == std::pair(scene.id("b"), 3));
+  CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("b")}).text == std::string("\0\xff", 2));
+  CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("c")}) == "");
+}
+
+TEST_CASE("restore: of an earlier life whose body is gone nothing remains") {
+  for (const At at : {At::pending, At::held, At::ready, At::dead}) {
+    for (const bool dead : {true, false}) {
+      CAPTURE(to_string(at));
+      CAPTURE(dead);
+      Scene scene;
+      scene.put(at, "a", {10min, "3", "7", "old"});
+      scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
+      const std::int64_t time = scene.start_ms() * 1000 + (dead ? -60'000'000 : 0);
+      CHECK(scene.run(&Store::restore, {{scene.keep("a"), dead, time, 2, 0, 0ms, "", "new"}}) == "1");
+      const Keys& keys = scene.keys();
+      CHECK(scene.score_us(keys.pending, "a") == 0);
+      CHECK(scene.score_us(keys.unack, "a") == 0);
+      CHECK((scene.score_us(keys.dead, "a") != 0) == dead);
+      CHECK(scene.cmd({"HEXISTS", keys.count, scene.id("a")}) == (dead ? 0 : 1));
+      CHECK(scene.cmd({"HEXISTS", keys.reason, scene.id("a")}) == 0);
+      CHECK(scene.cmd({"HGET", keys.attempts, scene.id("a")}).text == (dead ? "0" : ""));
+    }
+  }
+}
+
+TEST_CASE("restore: a body alone, as a Go worker leaves it behind, is no message: it is made anew") {
+  Scene scene;
+  scene.cmd({"SET", scene.keys().bodies + scene.id("a"), "old"});
+  CHECK(scene.run(&Store::restore, {{scene.keep("a"), false, 0, 2, 0, 0ms, "", "new"}}) == "1");
+  CHECK(scene.changes() == "msg a=new; ready [a .r2 .r1]; retry:cnt +a=2; stats sent+1; ");
+}
+
+TEST_CASE("kill, extend, discard, restore: take 1, 199 or 200 ids") {
+  for (const int count : {1, 199, 200}) {
+    CAPTURE(count);
+    Scene scene;
+    const auto all = static_cast<std::size_t>(count);
+    scene.put_many(At::pending, "p", count).put_many(At::backing_off, "b", count).put_many(At::ready, "r", count);
+    CHECK(scene.run(&Store::kill, scene.many("p", count), "why", false) == std::string(all, 'S'));
+    CHECK(scene.run(&Store::extend, scene.many("b", count), 1min, false) == std::string(all, 'S'));
+    CHECK(scene.run(&Store::discard, scene.keys().ready, scene.many("r", count)).outcomes == std::string(all, 'S'));
+    CHECK(scene.lost().size() == 5 * all - 1);  // those that were discarded
+    std::vector<Saved> papers;
+    const auto ids = scene.many("n", count);
+    for (const std::string& id : ids) papers.push_back({id, false, 0, 3, 1, 1h, "why", "body"});
+    CHECK(scene.run(&Store::restore, papers) == std::string(all, '1'));
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue::store

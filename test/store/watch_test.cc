@@ -1,0 +1,199 @@
+// The hints of wake-ups: the marker in `wake`, and who looks when, in `watch`. None of them may fail a move.
+#include "store/scripts.h"
+#include "support/moves.h"
+
+#include <delayqueue/private_server.h>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+const SendTerms kNow{{0ms, 0}, 3, 0ms, true};
+
+SendTerms in(milliseconds delay) { return {{delay, 0}, 3, 0ms, true}; }
+
+// In us, as the scene's scores are; nothing: no marker.
+std::optional<std::int64_t> marker(Scene& scene) {
+  const test::Reply score = scene.cmd({"ZSCORE", scene.keys().wake, "w"});
+  if (score.nil()) return std::nullopt;
+  return std::llround(std::strtod(score.text.c_str(), nullptr) * 1e6);
+}
+
+std::string watched(Scene& scene) { return scene.cmd({"GET", scene.keys().watch}).text; }
+
+std::string note(std::int64_t us, const std::string& who) { return std::to_string(us) + " " + who; }
+
+Scene& alone(Scene& scene) {  // without the bystanders that wait
+  scene.cmd({"DEL", scene.keys().pending});
+  return scene;
+}
+
+TEST_CASE("send: what is due now leaves a marker for now, whatever it said before") {
+  Scene scene;
+  scene.run(&Store::send, {{scene.id("a"), "x"}}, kNow);
+  CHECK(marker(scene) == 0);
+  scene.cmd({"ZADD", scene.keys().wake, "99", "w"});
+  scene.run(&Store::send, {{scene.id("b"), "x"}}, kNow);
+  CHECK(marker(scene) == 0);
+}
+
+TEST_CASE("send: what is due before all that is pending leaves a marker with its time, all else none") {
+  Scene scene;  // the first of the bystanders is due in ten minutes
+  scene.run(&Store::send, {{scene.id("a"), "x"}, {scene.id("b"), "x"}}, in(1h));
+  CHECK(!marker(scene));
+  scene.run(&Store::send, {{scene.id("c"), "x"}, {scene.id("d"), "x"}}, in(5min));
+  CHECK(marker(scene) == scene.score_us(scene.keys().pending, "c"));
+  scene.run(&Store::send, {{scene.id("e"), "x"}}, in(1min));
+  CHECK(marker(scene) == scene.score_us(scene.keys().pending, "e"));
+  scene.run(&Store::send, {{scene.id("f"), "x"}}, in(2min));
+  CHECK(marker(scene) == scene.score_us(scene.keys().pending, "e"));
+}
+
+TEST_CASE("send: a marker is only moved to an earlier time") {
+  Scene scene;
+  scene.cmd({"ZADD", scene.keys().wake, "7", "w"});
+  scene.run(&Store::send, {{scene.id("a"), "x"}}, in(1min));
+  CHECK(marker(scene) == 7'000'000);
+}
+
+TEST_CASE("send: what exists already wakes nobody") {
+  Scene scene;
+  SendTerms again = kNow;
+  again.fresh = false;
+  scene.put(At::pending, "a", {5min});
+  CHECK(scene.run(&Store::send, {{scene.id("a"), "x"}}, again) == "0");
+  CHECK(!marker(scene));
+}
+
+TEST_CASE("reschedule: leaves a marker as send does") {
+  Scene scene;
+  scene.put(At::pending, "a", {20min}).put(At::pending, "b", {20min});
+  scene.run(&Store::reschedule, scene.id("a"), Due{1h, 0});
+  CHECK(!marker(scene));
+  scene.run(&Store::reschedule, scene.id("a"), Due{1min, 0});
+  CHECK(marker(scene) == scene.score_us(scene.keys().pending, "a"));
+  scene.run(&Store::reschedule, scene.id("b"), Due{0ms, 0});
+  CHECK(marker(scene) == 0);
+}
+
+TEST_CASE("pending2ready: of those with free hands the first keeps watch for the next, until shortly after it") {
+  Scene scene;
+  alone(scene).put(At::pending, "a", {1min});
+  const std::int64_t due = scene.score_us(scene.keys().pending, "a");
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+  CHECK(watched(scene) == note(due, "ann"));
+  const long long life = scene.cmd({"PTTL", scene.keys().watch}).integer;
+  CHECK(life <= 60'000 + 201);
+  CHECK(life > 50'000);
+  CHECK(!scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps);
+  CHECK(watched(scene) == note(due, "ann"));
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);  // again, or its first answer was lost
+  CHECK(!marker(scene));
+}
+
+TEST_CASE("pending2ready: nobody keeps watch for what comes after the next time it asks anyway, or for nothing") {
+  Scene scene;
+  alone(scene);
+  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1min}).keeps);
+  scene.put(At::pending, "a", {2min});
+  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1min}).keeps);
+  CHECK(watched(scene).empty());
+  CHECK(!marker(scene));
+}
+
+TEST_CASE("pending2ready: what is earlier than what another watches for is watched for, what is later is not") {
+  Scene scene;
+  alone(scene).put(At::pending, "a", {5min});
+  scene.run(&Store::pending2ready, false, {"ann", 1h});
+  scene.put(At::pending, "b", {1min});
+  CHECK(scene.run(&Store::pending2ready, false, {"bob", 1h}).keeps);
+  CHECK(watched(scene) == note(scene.score_us(scene.keys().pending, "b"), "bob"));
+  scene.cmd({"ZREM", scene.keys().pending, scene.id("b")});  // cancelled: bob looks at that time, and then watches on
+  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1h}).keeps);
+  CHECK(scene.run(&Store::pending2ready, false, {"bob", 1h}).keeps);
+  CHECK(watched(scene) == note(scene.score_us(scene.keys().pending, "a"), "bob"));
+}
+
+TEST_CASE("pending2ready: without free hands it is asked again in time, and another is woken to watch") {
+  Scene scene;
+  alone(scene).put(At::pending, "a", {5min});
+  const std::int64_t due = scene.score_us(scene.keys().pending, "a");
+  scene.run(&Store::pending2ready, false, {"ann", 1h});
+  CHECK(scene.run(&Store::pending2ready, false, {"bob", {}}).keeps);
+  CHECK(!marker(scene));  // ann watches
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps);
+  CHECK(watched(scene).empty());
+  CHECK(marker(scene) == due);
+  CHECK(scene.run(&Store::pending2ready, false, {"cid", 1h}).keeps);
+  CHECK(watched(scene) == note(due, "cid"));
+}
+
+TEST_CASE("pending2ready: what became due and finds no free hands wakes another at once") {
+  Scene scene;
+  alone(scene).put(At::pending, "a", {-1s}).put(At::pending, "b", {5min});
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).moved == 1);
+  CHECK(marker(scene) == 0);
+}
+
+TEST_CASE("leave_watch: moves nothing; the watch ends, and the marker is left for another") {
+  Scene scene;
+  alone(scene).put(At::pending, "a", {5min}).put(At::pending, "due", {-1s});
+  scene.cmd({"SET", scene.keys().watch, note(1, "ann")});
+  Pipeline pipeline(scene.connection());
+  scene.store().leave_watch(pipeline, "bob");
+  pipeline.run();
+  CHECK(watched(scene) == note(1, "ann"));
+  CHECK(!marker(scene));
+  Pipeline again(scene.connection());
+  scene.store().leave_watch(again, "ann");
+  again.run();
+  again.reply(0);
+  CHECK(watched(scene).empty());
+  CHECK(marker(scene) == scene.score_us(scene.keys().pending, "due"));
+  CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == 2);
+}
+
+TEST_CASE("wake and watch of a wrong type, or full of nonsense, fail no move") {
+  for (const char* nonsense : {"", "x", "12", "12 ", " me", "-5 ann", "99999999999999999999999 ann"}) {
+    CAPTURE(std::string(nonsense));
+    Scene scene;
+    alone(scene).put(At::pending, "a", {1min});
+    scene.cmd({"SET", scene.keys().watch, nonsense});
+    scene.cmd({"SET", scene.keys().wake, nonsense});
+    CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+    CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps);
+    CHECK(scene.run(&Store::send, {{scene.id("b"), "x"}}, in(1s)) == "1");
+    CHECK(scene.run(&Store::send, {{scene.id("c"), "x"}}, kNow) == "1");
+    CHECK(scene.run(&Store::reschedule, scene.id("c"), Due{1ms, 0}) == "moved");
+    CHECK(scene.run(&Store::reschedule, scene.id("b"), Due{0ms, 0}) == "moved");
+  }
+  Scene scene;
+  alone(scene).put(At::pending, "a", {1min});
+  for (const std::string& key : {scene.keys().watch, scene.keys().wake}) scene.cmd({"LPUSH", key, "x"});
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps);
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+}
+
+TEST_CASE("out of memory all keep watch by themselves") {
+  PrivateServer own;
+  Scene::Setup setup;
+  setup.socket = own.socket();
+  Scene scene(setup);
+  alone(scene).put(At::pending, "a", {1min});
+  scene.cmd({"CONFIG", "SET", "maxmemory", "1"});
+  for (const char* who : {"ann", "bob"}) CHECK(scene.run(&Store::pending2ready, false, {who, 2min}).keeps);
+  scene.cmd({"CONFIG", "SET", "maxmemory", "0"});
+  CHECK(watched(scene).empty());
+}
+
+}  // namespace
+}  // namespace delayqueue::store

@@ -1,0 +1,124 @@
+#include <algorithm>
+
+#include "support/model.h"
+
+// What people do to messages by their ids.
+namespace test::model {
+namespace {
+
+using delayqueue::store::Discarded;
+using delayqueue::store::Saved;
+
+constexpr std::int64_t kMs = 1000;
+constexpr std::int64_t kSecond = 1'000'000;
+
+std::int64_t up_to(std::int64_t unit, std::int64_t us) { return (us + unit - 1) / unit * unit; }
+
+// An end stays of its kind: a Go worker's lease, a backoff, or a lease of ours.
+std::int64_t of_kind(std::int64_t end, std::int64_t us) {
+  if (end % kSecond == 0) return up_to(kSecond, us);
+  if (end % kMs != 0) return us % kMs == 0 ? us + 1 : us;
+  us = up_to(kMs, us);
+  return us % kSecond == 0 ? us + kMs : us;
+}
+
+}  // namespace
+
+std::string Model::kill(Span now, const std::vector<std::string>& ids, const std::string& why, bool force,
+                        std::size_t search_lists) {
+  const bool search = std::max(ready_.size(), retry_.size()) <= search_lists;
+  std::string answer;
+  for (const std::string& id : ids) {
+    Record& record = records_[id];
+    const bool held = record.lease && !record.backs_off();
+    const bool there = record.exists() && (record.dead || record.retries || record.due);
+    answer += !there ? 'G' : record.dead ? 'D' : held && !force ? 'H' : 'S';
+    if (answer.back() != 'S') continue;
+    if (record.lease) record.deliveries = std::max(record.deliveries, 1);
+    if (held) record.last_end = record.lease->from;
+    if (!record.noted()) record.undelivered = true;
+    if (!why.empty()) record.reason = why;
+    for (auto* list : {&ready_, &retry_}) {
+      if (search && !record.placed()) list->erase(std::remove(list->begin(), list->end(), id), list->end());
+    }
+    record.expires_us.reset();
+    record.due.reset();
+    record.lease.reset();
+    record.retries.reset();
+    record.dead = now;
+    ++stats_["dead"];
+  }
+  return answer;
+}
+
+std::string Model::extend(Span now, const std::vector<std::string>& ids, std::int64_t by_ms, bool force) {
+  std::string answer;
+  for (const std::string& id : ids) {
+    Record& record = records_[id];
+    const std::int64_t end = record.lease ? record.lease->from : 0;
+    answer += !record.lease || !record.retries ? 'G' : end % kMs != 0 && !force ? 'H' : 'S';
+    if (answer.back() != 'S') continue;
+    record.lease = Span{of_kind(end, std::max(end, now.from) + by_ms * kMs),
+                        of_kind(end, std::max(end, now.to) + by_ms * kMs) + 1};
+    if (record.expires_us) *record.expires_us += by_ms * kMs;
+  }
+  return answer;
+}
+
+Discarded Model::discard(char state, const std::vector<std::string>& ids) {
+  Discarded result;
+  for (const std::string& id : ids) {
+    Record& record = records_[id];
+    const bool is_dead = record.dead && !record.due && !(record.lease && record.retries);
+    const bool listed = record.retries && !record.garbage && !record.placed();
+    const bool there = state == 'd' ? is_dead : state == 'p' ? record.due && !record.lease : listed;
+    result.outcomes += there ? 'S' : 'G';
+    if (!there) continue;
+    Record left;
+    left.garbage = record.garbage;
+    left.lease = record.lease;
+    record = left;
+    ++stats_["purged"];
+    if (state == 'd' || state == 'p') {
+      ++result.places;
+      continue;
+    }
+    std::deque<std::string>& list = state == 'r' ? ready_ : retry_;
+    const auto reach = list.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(100, list.size()));
+    const auto found = std::find(list.begin(), reach, id);
+    if (found == reach) continue;
+    list.erase(found);
+    ++result.places;
+  }
+  return result;
+}
+
+std::string Model::restore(Span now, const std::vector<Saved>& messages) {
+  std::string answer;
+  for (const Saved& message : messages) {
+    const std::string id(message.id);
+    const Record& old = records_[id];
+    answer += old.exists() && (old.retries || old.placed()) ? '0' : '1';
+    if (answer.back() == '0') continue;
+    Record record;
+    record.body = message.payload;
+    record.deliveries = message.deliveries;
+    if (!message.reason.empty()) record.reason = message.reason;
+    if (message.ttl.count() > 0) record.expires_us = now.from + message.ttl.count() * kMs;
+    const Span at{message.at_us, message.at_us};
+    if (message.dead) {
+      record.undelivered = message.deliveries == 0;
+      record.dead = at;
+    } else {
+      record.retries = message.retries;
+      const bool due = is_over(at, now);
+      if (!due) record.due = at;
+      if (due) ready_.push_back(id);
+    }
+    records_[id] = record;
+    ++stats_["sent"];
+  }
+  return answer;
+}
+
+}  // namespace test::model

@@ -1,0 +1,124 @@
+#include <algorithm>
+
+#include "support/model_ask.h"
+
+// Moves by hand: how they are made and checked, and how they are drawn.
+namespace test::model {
+namespace {
+
+using delayqueue::store::Discarded;
+using delayqueue::store::Pipeline;
+using delayqueue::store::Saved;
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kSecond = 1000;
+constexpr std::size_t kMostIds = 40;
+
+}  // namespace
+
+void Play::kill(const Ids& ids, const std::string& why, bool force, bool search) {
+  const std::string answer = ask((force ? "kill by force" : "kill") + joined(ids), [&](Pipeline& pipeline) {
+    return (search ? searching_ : store_).kill(pipeline, ids, why, force);
+  });
+  const std::string expected = model_.kill(now_, ids, why, force, search ? kSearchLists : 0);
+  for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
+    if (answer[i] == 'S') lives_.given_up(ids[i], true);
+  }
+  agree(answer, expected);
+}
+
+void Play::extend(const Ids& ids, std::int64_t by_ms, bool force) {
+  std::vector<bool> held;
+  for (const std::string& id : ids) held.push_back(model_[id].lease && !model_[id].backs_off());
+  const std::string answer =
+      ask((force ? "extend by force" : "extend") + joined(ids) + " by " + std::to_string(by_ms),
+          [&](Pipeline& pipeline) { return store_.extend(pipeline, ids, milliseconds(by_ms), force); });
+  const std::string expected = model_.extend(now_, ids, by_ms, force);
+  for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
+    if (answer[i] != 'S') continue;
+    const auto end = dump_.unack.find(ids[i]);
+    if (end == dump_.unack.end()) throw Mismatch("extended, and not in unack");
+    lives_.extended(ids[i], now_.from, by_ms * 1000, held[i] ? std::optional(end->second) : std::nullopt);
+  }
+  agree(answer, expected);
+}
+
+void Play::discard(char state, const Ids& ids) {
+  const auto& keys = store_.keys();
+  const std::string& key = state == 'p'   ? keys.pending
+                           : state == 'd' ? keys.dead
+                           : state == 'r' ? keys.ready
+                                          : keys.retry;
+  const Discarded real =
+      ask("discard " + key + joined(ids), [&](Pipeline& pipeline) { return store_.discard(pipeline, key, ids); });
+  const Discarded expected = model_.discard(state, ids);
+  for (std::size_t i = 0; i < ids.size() && i < real.outcomes.size(); ++i) {
+    if (real.outcomes[i] == 'S') lives_.ended(ids[i], "discarded");
+  }
+  agree(shown(real), shown(expected));
+}
+
+void Play::restore(const std::vector<Paper>& papers) {
+  std::vector<Saved> messages;
+  std::string names;
+  for (const Paper& paper : papers) {
+    Saved one = paper.terms;
+    one.id = paper.id;
+    one.reason = paper.reason;
+    one.payload = paper.payload;
+    messages.push_back(one);
+    names += ' ' + paper.id.substr(0, 8) + (one.dead ? " dead at " : " at ") + std::to_string(one.at_us);
+  }
+  const std::string answer =
+      ask("restore" + names, [&](Pipeline& pipeline) { return store_.restore(pipeline, messages); });
+  const std::string expected = model_.restore(now_, messages);
+  for (std::size_t i = 0; i < papers.size() && i < answer.size(); ++i) {
+    if (answer[i] == '1') lives_.created(papers[i].id, messages[i].at_us, messages[i].retries);
+    if (answer[i] == '1' && messages[i].dead) lives_.given_up(papers[i].id, true);
+    if (answer[i] == '0' && dump_.unack.count(papers[i].id) == 0) lives_.existed(papers[i].id);
+  }
+  agree(answer, expected);
+}
+
+void Play::draw_kill() {
+  const Ids ids = draw_ids(4);
+  const std::string why = random_.one_in(3) ? "" : "killed in move " + std::to_string(log_.size());
+  const bool force = random_.one_in(3);
+  const bool search = random_.one_in(2);
+  if (!ids.empty()) perform([=] { kill(ids, why, force, search); });
+}
+
+void Play::draw_extend() {
+  const Ids ids = draw_ids(8);
+  const std::int64_t by = random_.of({10, 20, 60, 300}) * kSecond;
+  const bool force = random_.one_in(3);
+  if (!ids.empty()) perform([=] { extend(ids, by, force); });
+}
+
+void Play::draw_discard() {
+  const Ids ids = draw_ids(4);
+  const char state = "pdrt"[random_.below(4)];
+  if (!ids.empty()) perform([=] { discard(state, ids); });
+}
+
+void Play::draw_restore() {
+  std::vector<Paper> papers;
+  for (std::size_t n = 1 + random_.below(4); n > 0; --n) {
+    const bool known = !ids_.empty() && (ids_.size() >= kMostIds || random_.one_in(2));
+    if (!known) ids_.push_back(random_.uuid());
+    Paper paper;
+    paper.id = known ? ids_[random_.below(ids_.size())] : ids_.back();
+    paper.payload = "restored in move " + std::to_string(log_.size());
+    paper.reason = random_.one_in(2) ? "" : "it once failed";
+    paper.terms.dead = random_.one_in(3);
+    const std::int64_t seconds = paper.terms.dead ? -20 : random_.of({-20, 10, 10, 60, 300});
+    paper.terms.at_us = now_.to / 1000 * 1000 + seconds * 1'000'000 + static_cast<std::int64_t>(random_.below(1000));
+    if (!paper.terms.dead) paper.terms.retries = static_cast<int>(random_.below(3));
+    paper.terms.deliveries = static_cast<int>(random_.below(3));
+    if (!paper.terms.dead) paper.terms.ttl = milliseconds(random_.of({0, 0, 24}) * 3600 * kSecond);
+    papers.push_back(paper);
+  }
+  perform([=] { restore(papers); });
+}
+
+}  // namespace test::model

@@ -1,0 +1,121 @@
+// Two trips to Redis at a time: what happens while both are under way.
+#include <delayqueue/consumer.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/ledger.h"
+#include "support/proxy.h"
+#include "support/relay.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::kPatience;
+using test::Ledger;
+using test::numbers;
+using test::Queue;
+using test::quick;
+using test::Relay;
+
+bool is_done(Queue& queue) {
+  return eventually([&] { return queue.empty(); }, kPatience);
+}
+
+TEST_CASE("trips: under load more is asked while answers are still to come; nothing is lost by it, or done twice") {
+  Relay relay;
+  Queue queue(relay.url());
+  const std::vector<std::string> payloads = numbers(3000);
+  queue.producer.send_batch(payloads);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(4));
+  relay.arm(Relay::Then::answer);
+  consumer->start();
+  CHECK(eventually([&] { return relay.asked_more() >= 5; }, kPatience));
+  relay.disarm();
+  CHECK(is_done(queue));
+  CHECK(ledger.size() == payloads.size());
+  CHECK(ledger.different() == payloads.size());
+  CHECK(consumer->stats().acked == payloads.size());
+  CHECK(consumer->stats().errors == 0);
+}
+
+TEST_CASE("trips: a link that is cut while both are under way loses nothing") {
+  Relay relay;
+  Queue queue(relay.url());
+  SendOptions patient;
+  patient.retries = 1000;
+  const std::vector<std::string> payloads = numbers(3000);
+  queue.producer.send_batch(payloads, patient);
+  Ledger ledger;
+  ConsumerOptions options = quick(4);
+  options.lease = 1s;  // what a take brought whose answer was lost comes back so soon
+  const auto consumer = queue.consumer(ledger.watch(), options);
+  relay.arm(Relay::Then::cut);
+  consumer->start();
+  CHECK(eventually([&] { return relay.asked_more() >= 5; }, kPatience));
+  relay.disarm();
+  CHECK(is_done(queue));
+  CHECK(ledger.different() == payloads.size());
+  CHECK(ledger.overlaps() == 0);
+  CHECK(consumer->stats().connects >= 6);
+  const Totals totals = queue.inspector.counts().totals;
+  CHECK(totals.acked == payloads.size());
+  CHECK(totals.dead == 0);
+}
+
+TEST_CASE("trips: scripts that are flushed under load are sent again, and nothing is done twice") {
+  Queue queue;
+  const std::vector<std::string> payloads = numbers(20'000);
+  queue.producer.send_batch(payloads);
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(), quick(4));
+  consumer->start();
+  std::size_t flushed = 0;
+  while (ledger.size() < payloads.size() && ++flushed < 100'000) test::redis().cmd({"SCRIPT", "FLUSH"});
+  CHECK(is_done(queue));
+  CHECK(flushed > 10);
+  CHECK(ledger.size() == payloads.size());
+  CHECK(ledger.different() == payloads.size());
+  CHECK(consumer->stats().acked == payloads.size());
+  CHECK(consumer->stats().errors == 0);
+}
+
+TEST_CASE("trips: what a take brings after stop was called goes back in order, too") {
+  test::FaultProxy proxy(test::server().socket(), test::FaultProxy::Via::unix_socket);
+  Queue queue(proxy.url());
+  const std::vector<std::string> payloads = numbers(3000);
+  queue.producer.send_batch(payloads);
+  for (std::size_t begun = 0; begun < 1500;) {
+    Ledger ledger;
+    const auto consumer = queue.consumer(ledger.watch(), quick(1));
+    consumer->start();
+    REQUIRE(ledger.reaches(300));
+    proxy.delay(5ms);
+    REQUIRE(ledger.reaches(310));
+    CHECK(consumer->stop(kPatience));
+    proxy.delay(0ms);
+    const auto seen = ledger.payloads();
+    const auto from = payloads.begin() + static_cast<std::ptrdiff_t>(begun);
+    begun += seen.size();
+    CHECK((seen == std::vector<std::string>(from, from + static_cast<std::ptrdiff_t>(seen.size()))));
+    const Counts counts = queue.inspector.counts();
+    CHECK(counts.ready == payloads.size() - begun);
+    CHECK(counts.unack == 0);
+  }
+  Ledger after;
+  const auto next = queue.consumer(after.watch());
+  next->start();
+  CHECK(is_done(queue));
+  const auto rest = after.payloads();
+  CHECK((rest == std::vector<std::string>(payloads.end() - static_cast<std::ptrdiff_t>(rest.size()), payloads.end())));
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,276 @@
+// Idle consumers: who is woken, when, and what it costs.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/process.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::ConsumerPtr;
+using test::eventually;
+using test::kPatience;
+using test::Ledger;
+using test::Queue;
+using test::Redis;
+using Clock = std::chrono::steady_clock;
+
+std::size_t calls_of(const std::string& command, Redis& on) {
+  const std::string line = test::info("commandstats", "cmdstat_" + command, on);
+  return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
+}
+
+// Commands that clients sent for messages; what scripts call is not among them. Of the rest, BZPOPMIN ends, and begins
+// anew, every 5 s; SRANDMEMBER and HSCAN keep house now and then.
+std::size_t requests(Redis& on) { return calls_of("evalsha", on) + calls_of("eval", on) + calls_of("mget", on); }
+
+std::size_t all_requests(Redis& on) {
+  return requests(on) + calls_of("bzpopmin", on) + calls_of("srandmember", on) + calls_of("hscan", on);
+}
+
+ConsumerOptions patient(milliseconds poll = 30s) {
+  ConsumerOptions options;
+  options.concurrency = 1;
+  options.poll_interval = poll;
+  options.reconnect_grace = 1ms;
+  return options;
+}
+
+// Consumers that have found nothing, and wait.
+struct Idle {
+  Idle(Queue& queue, Redis& client, std::size_t count, const ConsumerOptions& options = patient()) {
+    for (std::size_t i = 0; i < count; ++i) {
+      consumers.push_back(queue.consumer(ledger.watch(), options));
+      consumers.back()->start();
+    }
+    CHECK(eventually([&] { return blocked(client) == count; }, kPatience));
+  }
+
+  static std::size_t blocked(Redis& client) {
+    return static_cast<std::size_t>(std::stoul("0" + test::info("clients", "blocked_clients", client)));
+  }
+
+  Ledger ledger;
+  std::vector<ConsumerPtr> consumers;
+};
+
+SendOptions in(milliseconds delay) {
+  SendOptions options;
+  options.delay = delay;
+  return options;
+}
+
+Handler behind(test::Gate& gate) {
+  return [&gate](const Message&) {
+    gate.pass();
+    return true;
+  };
+}
+
+// How late, by this machine's clock, the next delivery is for what is due at `due`.
+milliseconds lateness(Ledger& ledger, std::size_t deliveries, Clock::time_point due) {
+  CHECK(ledger.reaches(deliveries));
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - due);
+}
+
+// Of a machine that is busy; all but a poll_interval.
+constexpr milliseconds kLate{10s};
+
+TEST_CASE("one message, at once or later, wakes one of many idle consumers") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle idle(queue, client, 50, patient(10min));
+  for (const milliseconds delay : {0ms, 700ms}) {
+    CAPTURE(delay.count());
+    const auto in_span = [&](const std::function<void()>& what) {
+      const std::size_t before = requests(client);
+      const auto end = Clock::now() + 1500ms;
+      what();
+      std::this_thread::sleep_until(end);
+      return requests(client) - before;
+    };
+    const std::size_t baseline = in_span([] {});
+    const std::size_t delivered = idle.ledger.size();
+    const std::size_t caused = in_span([&] {
+      const auto begin = Clock::now();
+      queue.producer.send("x", in(delay));
+      CHECK(lateness(idle.ledger, delivered + 1, begin + delay) < kLate);
+    });
+    MESSAGE("requests: " << caused << ", beside " << baseline << " without a message");
+    CHECK(caused <= 18 + baseline);
+    CHECK(caused >= 2);
+  }
+}
+
+TEST_CASE("of many idle consumers that know of a message one looks when it is due") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  constexpr milliseconds kPoll{4000};  // and house is kept after 10 s
+  const auto first = Clock::now();
+  Idle idle(queue, client, 50, patient(kPoll));
+  const auto last = Clock::now();
+  if (last - first > kPoll / 4) {
+    MESSAGE("not run: on this machine, now, the consumers' polls cannot be told from what the message causes");
+    return;
+  }
+  // All of them poll between sending and due time, and none within a second of that.
+  queue.producer.send("x", in(std::chrono::duration_cast<milliseconds>(first + 3 * kPoll / 2 + kPoll / 8 - last)));
+  std::this_thread::sleep_until(first + 3 * kPoll / 2);
+  const std::size_t before = requests(client);
+  CHECK(idle.ledger.reaches(1));
+  std::this_thread::sleep_until(first + 3 * kPoll / 2 + kPoll / 4);
+  const std::size_t caused = requests(client) - before;
+  MESSAGE("requests: " << caused);
+  CHECK(caused <= 18);
+}
+
+TEST_CASE(
+    "a message is on time however long poll_interval is: sent to idle consumers, earlier ones, rescheduled ones") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle idle(queue, client, 3);
+  const auto begin = Clock::now();
+  const std::string moved = queue.send("moved", in(1h));
+  queue.send("later", in(3s));
+  queue.send("sooner", in(2s));
+  CHECK(queue.producer.reschedule(moved, {1s, {}}) == Moved::moved);
+  CHECK(lateness(idle.ledger, 3, begin + 3s) < kLate);
+  CHECK(idle.ledger.payloads() == std::vector<std::string>{"moved", "sooner", "later"});
+}
+
+TEST_CASE("a message is on time after the one that was watched for was cancelled") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle idle(queue, client, 3);
+  const auto begin = Clock::now();
+  const std::string first = queue.send("first", in(4s));
+  queue.send("second", in(5s));
+  CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
+  CHECK(queue.producer.cancel(first) == State::pending);
+  CHECK(lateness(idle.ledger, 1, begin + 5s) < kLate);
+  CHECK(idle.ledger.payloads() == std::vector<std::string>{"second"});
+}
+
+TEST_CASE("a message is on time after the consumer that watched for it stopped") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle watching(queue, client, 1);
+  const auto begin = Clock::now();
+  queue.send("x", in(5s));
+  CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
+  Ledger ledger;
+  const auto other = queue.consumer(ledger.watch(), patient());
+  other->start();
+  CHECK(eventually([&] { return Idle::blocked(client) == 2; }, kPatience));
+  watching.consumers.clear();
+  CHECK(lateness(ledger, 1, begin + 5s) < kLate);
+}
+
+TEST_CASE("a watch ends soon after its time, if its process was killed: others find the message by their polls") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  // One that would look by itself only later: it watches from now on, and dies long before it could take anything.
+  test::Process process(test::worker(queue, 1, "30000", "60000"));
+  CHECK(eventually([&] { return Idle::blocked(client) == 1; }, kPatience));
+  queue.send("x", in(10s));
+  CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
+  process.kill(SIGKILL);
+  process.wait();
+  Idle idle(queue, client, 2, patient(1s));
+  CHECK(idle.ledger.reaches(1));
+  CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 0; }, kPatience));
+}
+
+TEST_CASE("a message without a marker costs no more than poll_interval") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle idle(queue, client, 2, patient(1s));
+  const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  client.cmd({"SET", queue.base + ":msg:" + id, "x"});
+  client.cmd({"HSET", queue.base + ":retry:cnt", id, "3"});
+  client.cmd({"ZADD", queue.base + ":pending", "1", id});
+  CHECK(idle.ledger.reaches(1));
+}
+
+TEST_CASE("what a Go worker schedules wakes nobody; once a poll has seen it, it is on time") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle idle(queue, client, 2, patient(1s));
+  const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  const long long due_us = test::redis_time_us(client) + 2'500'000;
+  client.cmd({"SET", queue.base + ":msg:" + id, "x"});
+  client.cmd({"HSET", queue.base + ":retry:cnt", id, "3"});
+  client.cmd({"ZADD", queue.base + ":pending", std::to_string(due_us / 1'000'000) + ".5", id});
+  CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
+  CHECK(idle.ledger.reaches(1));
+}
+
+TEST_CASE("a consumer with its hands full hands on what it watched for") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  test::Gate gate;
+  Ledger busy;
+  const auto full = queue.consumer(busy.watch(behind(gate)), patient());
+  full->start();
+  const auto begin = Clock::now();
+  queue.send("second", in(5s));
+  CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
+  queue.send("first");
+  CHECK(busy.reaches(1));
+  Idle idle(queue, client, 1);
+  CHECK(lateness(idle.ledger, 1, begin + 5s) < kLate);
+  CHECK(idle.ledger.payloads() == std::vector<std::string>{"second"});
+  gate.open();
+}
+
+TEST_CASE("what becomes due while all hands are full is handled as soon as one is free") {
+  PrivateServer own;
+  Queue queue(own.url());
+  test::Gate gate;
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch(behind(gate)), patient());
+  consumer->start();
+  queue.send("slow");
+  REQUIRE(ledger.reaches(1));
+  for (int i = 0; i < 3; ++i) queue.send("soon", in(200ms));
+  std::this_thread::sleep_for(1s);  // they become due, and the consumer looks
+  const auto start = Clock::now();
+  gate.open();
+  CHECK(ledger.settles(4));
+  CHECK(Clock::now() - start < kLate);
+}
+
+TEST_CASE("an idle consumer asks Redis at most five times a second") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle idle(queue, client, 1, patient(1s));
+  std::this_thread::sleep_for(1s);
+  const std::size_t before = all_requests(client);
+  const auto begin = Clock::now();
+  std::this_thread::sleep_for(4s);
+  const std::size_t caused = all_requests(client) - before;
+  const auto seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  MESSAGE("requests a second: " << static_cast<double>(caused) / seconds);
+  CHECK(static_cast<double>(caused) <= 5 * (seconds + 1));
+}
+
+}  // namespace
+}  // namespace delayqueue
