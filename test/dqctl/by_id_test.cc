@@ -1,0 +1,167 @@
+// dqctl cancel, reschedule, release, kill, extend
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "queue.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using delayqueue::State;
+using nlohmann::json;
+using test::has;
+using test::Ran;
+using test::run;
+
+constexpr char kNobody[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+
+struct Fixture {
+  std::string queue = test::fresh_queue();
+  delayqueue::Producer producer{test::server().url(), queue};
+  delayqueue::Inspector look{test::server().url(), queue};
+
+  std::string send(std::chrono::milliseconds delay = 1h) {
+    delayqueue::SendOptions options;
+    options.delay = delay;
+    return producer.send("x", options).id;
+  }
+  std::string table(const std::string& id, const std::string& outcome) {
+    return "ID                                    OUTCOME\n" + id + "  " + outcome + '\n';
+  }
+};
+
+// Keeps what it takes until the end.
+struct Holder {
+  explicit Holder(const std::string& queue)
+      : consumer(test::server().url(), queue, [this](const delayqueue::Message&) {
+          ++held;
+          while (!done) std::this_thread::sleep_for(1ms);
+          return true;
+        }) {
+    consumer.start();
+    while (held == 0) std::this_thread::sleep_for(1ms);
+  }
+  ~Holder() {
+    done = true;
+    consumer.stop();
+  }
+
+  std::atomic<int> held{0};
+  std::atomic<bool> done{false};
+  delayqueue::Consumer consumer;
+};
+
+TEST_CASE_FIXTURE(Fixture, "by id: each says what became of the message, in a table") {
+  const std::string id = send();
+  const Ran moved = run({"reschedule", queue, id, "--in", "2h"});
+  CHECK(moved.code == 0);
+  CHECK(moved.err.empty());
+  CHECK(moved.out == table(id, "moved"));
+  CHECK(*look.find(id)->at > look.counts().now + 119min);
+  CHECK(run({"reschedule", queue, id, "--at", "2100-01-01T00:00:00Z"}).code == 0);
+  CHECK(*look.find(id)->at == std::chrono::system_clock::time_point(4102444800s));
+  CHECK(run({"release", queue, id}).out == table(id, "released"));
+  CHECK(look.find(id)->state == State::ready);
+  CHECK(run({"release", queue, id}).out == table(id, "is ready already"));
+  CHECK(run({"kill", queue, id, "--why", "customer \xff is gone"}).out == table(id, "killed"));
+  CHECK(look.find(id)->reason == "customer \xff is gone");
+  CHECK(run({"kill", queue, id}).out == table(id, "was dead already"));
+  const Ran dead = run({"release", queue, id});
+  CHECK(dead.code == 1);
+  CHECK(dead.out == table(id, "dead: see dqctl redrive"));
+  CHECK(run({"reschedule", queue, id, "--in", "1h"}).code == 1);
+  CHECK(run({"cancel", queue, id}).out == table(id, "cancelled, was dead"));
+  const Ran gone = run({"cancel", queue, id});
+  CHECK(gone.code == 3);
+  CHECK(gone.out == table(id, "unknown"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "by id: as JSON, with how many; some that are not there make it code 4") {
+  const std::string id = send();
+  const Ran document = run({"cancel", queue, id, kNobody, "-o", "json"});
+  CHECK(document.code == 4);
+  const json told = json::parse(document.out);
+  CHECK(told.at("queue") == queue);
+  CHECK(told.at("messages").size() == 2);
+  CHECK(told.at("messages")[0] == json::parse(R"({"id":")" + id + R"(","outcome":"cancelled, was pending"})"));
+  CHECK(told.at("messages")[1].at("outcome") == "unknown");
+  CHECK(told.at("done") == 1);
+  CHECK(told.at("unknown") == 1);
+  CHECK(told.at("refused") == 0);
+  CHECK(told.at("interrupted") == false);
+  CHECK(told.at("error").is_null());
+  const Ran lines = run({"cancel", queue, kNobody, kNobody, "-o", "ndjson"});
+  CHECK(lines.code == 3);
+  CHECK(test::lines_of(lines.out).size() == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "by id: from stdin, plain and as lines of ls; bad lines are told, and the rest is done") {
+  const std::string one = send(), two = send(), three = send(), four = send();
+  test::DqctlOptions options;
+  options.input =
+      one + "\n\n  " + two + " \r\n{\"id\":\"" + three + "\",\"state\":\"dead\"}\nnonsense\n{\"x\":1}\n{\n" + four;
+  const Ran ran = run({"cancel", queue, "-"}, options);
+  CHECK(ran.code == 4);
+  CHECK(look.counts().pending == 0);
+  CHECK(has(ran.err, "stdin, line 5: nonsense is no id; expected a UUID, or JSON with one"));
+  CHECK(has(ran.err, "stdin, line 6: id: missing"));
+  CHECK(has(ran.err, "stdin, line 7: is no JSON: {"));
+  options.input.clear();
+  for (int i = 0; i < 1200; ++i) options.input += send() + '\n';
+  CHECK(run({"kill", queue, "-"}, options).code == 0);
+  CHECK(look.counts().dead == 1200);
+}
+
+TEST_CASE_FIXTURE(Fixture, "by id: what is held is refused, unless forced") {
+  const std::string id = send(0ms);
+  Holder holder(queue);
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"release", queue, id},
+                                             {"kill", queue, id},
+                                             {"extend", queue, id, "--by", "1m"},
+                                             {"reschedule", queue, id, "--in", "1m"}}) {
+    const Ran ran = run(command);
+    CHECK_MESSAGE(ran.code == 1, ran.out);
+    CHECK(has(ran.out, "held"));
+  }
+  CHECK(run({"extend", queue, id, "--by", "1h", "--force"}).out == table(id, "extended"));
+  CHECK(*look.find(id)->at > look.counts().now + 1h);
+  CHECK(run({"kill", queue, id, "--force"}).out == table(id, "killed"));
+  CHECK(look.find(id)->state == State::dead);
+  CHECK(look.find(id)->reason == "killed by hand");
+  const std::string other = send(0ms);
+  while (holder.held < 2) std::this_thread::sleep_for(1ms);
+  CHECK(has(run({"cancel", queue, other}).out, "cancelled, but held: gone unless that delivery succeeds"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "by id: what makes no sense is code 2, names the argument, and does nothing") {
+  const std::string id = send();
+  const std::pair<std::vector<std::string>, std::string> rows[] = {
+      {{"cancel", queue}, "ID... is required"},
+      {{"cancel", queue, id, "x"}, "ID: x; expected a UUID, or - alone"},
+      {{"cancel", queue, id, "-"}, "ID: -; expected"},
+      {{"reschedule", queue, id}, "--in or --at: missing"},
+      {{"reschedule", queue, id, "--in", "1h", "--at", "+1h"}, "--in and --at: expected one"},
+      {{"reschedule", queue, id, "--in", "soon"}, "--in: 'soon'"},
+      {{"reschedule", queue, id, "--at", "tomorrow"}, "--at: 'tomorrow'"},
+      {{"extend", queue, id}, "--by is required"},
+      {{"extend", queue, id, "--by", "0s"}, "by: 0 ms"},
+  };
+  for (const auto& [arguments, expected] : rows) {
+    const Ran ran = run(arguments);
+    CHECK(ran.code == 2);
+    CHECK_MESSAGE(has(ran.err, expected), ran.err);
+    CHECK(ran.out.empty());
+  }
+  CHECK(look.counts().pending == 1);
+  for (const char* command : {"cancel", "release", "kill"}) {
+    const Ran ran = run({command, queue + "x", id});
+    CHECK(ran.code == 3);
+    CHECK(has(ran.err, "queue " + queue + "x is not at "));
+  }
+}
+
+}  // namespace

@@ -1,0 +1,179 @@
+// The command line itself: global options, errors and exit codes.
+#include <doctest/doctest.h>
+
+#include <delayqueue/producer.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "run.h"
+#include "support/local.h"
+#include "support/server.h"
+
+using test::DqctlOptions;
+using test::Ran;
+using test::run;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+DqctlOptions at(const std::string& uri) {
+  DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = uri;
+  return options;
+}
+
+void write_file(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+}  // namespace
+
+TEST_CASE("cli: --help and --version") {
+  const Ran help = run({"--help"});
+  CHECK(help.code == 0);
+  CHECK(has(help.out, "queues"));
+  CHECK(has(help.out, "--password-file"));
+  CHECK(help.err.empty());
+  const Ran command = run({"queues", "--help"});
+  CHECK(command.code == 0);
+  CHECK(has(command.out, "Example"));
+  CHECK(has(command.out, "  dqctl queues\n"));
+  const Ran version = run({"--version"});
+  CHECK(version.code == 0);
+  CHECK(version.out.substr(0, 8) == "dqctl 0.");
+}
+
+TEST_CASE("cli: wrong usage is exit code 2, and a line that says what to do") {
+  const auto refused = [](const std::vector<std::string>& arguments, const std::string& word) {
+    CAPTURE(word);
+    const Ran ran = run(arguments);
+    CHECK(ran.code == 2);
+    CHECK(ran.out.empty());
+    CHECK(ran.err.substr(0, 7) == "dqctl: ");
+    CHECK(has(ran.err, word));
+    CHECK(ran.err.find('\n') == ran.err.size() - 1);
+  };
+  refused({}, "dqctl --help");
+  refused({"dance"}, "dance");
+  refused({"queues", "--no-such"}, "--no-such");
+  refused({"queues", "-o", "xml"}, "--output: 'xml'; expected one of table, json, ndjson");
+  refused({"queues", "--timeout", "10x"}, "--timeout: '10x'; expected a duration such as 250ms");
+  refused({"queues", "--timeout", "0s"}, "at least 1ms");
+  refused({"queues", "--hash-tag", "maybe"}, "--hash-tag");
+  refused({"queues", "--prefix", ""}, "prefix");
+  refused({"queues", "-u", "http://x"}, "http://x");
+  refused({"queues", "--password-file", "/no/such"}, "--password-file: /no/such");
+}
+
+TEST_CASE("cli: a password in an argument is refused, and never shown") {
+  for (const char* uri : {"redis://:geheim@127.0.0.1", "redis://me:geheim@127.0.0.1:1/2", "rediss://:ge/heim@h:1",
+                          "redis+sentinel://u:geheim@a,b/master", "unix://u:geheim@/s"}) {
+    CAPTURE(uri);
+    for (const bool before : {true, false}) {
+      const Ran ran = before ? run({"-u", uri, "queues"}) : run({"queues", "--uri", uri});
+      CHECK(ran.code == 2);
+      CHECK(has(ran.err, "DELAYQUEUE_URI"));
+      CHECK(has(ran.err, "--password-file"));
+      CHECK_FALSE(has(ran.err, "heim"));
+    }
+  }
+}
+
+TEST_CASE("cli: passwords from the environment, a file or the URL in the environment; a wrong one") {
+  const test::TempDir folder;
+  delayqueue::PrivateServerOptions server_options;
+  server_options.arguments = {"--requirepass", "geheim"};
+  const test::Port port;
+  server_options.arguments.insert(server_options.arguments.end(), {"--port", std::to_string(port.number())});
+  delayqueue::PrivateServer server = [&] {
+    try {
+      return delayqueue::PrivateServer(server_options);
+    } catch (const std::exception& error) {
+      FAIL(error.what());
+      throw;
+    }
+  }();
+  const std::string place = "127.0.0.1:" + std::to_string(port.number());
+
+  CHECK(run({"queues"}, at("redis://:geheim@" + place)).code == 0);
+  DqctlOptions options = at("redis://" + place);
+  const Ran none = run({"queues"}, options);
+  CHECK(none.code == 1);
+  CHECK(has(none.err, "NOAUTH"));
+  CHECK(has(none.err, "DELAYQUEUE_PASSWORD"));
+  options.environment["DELAYQUEUE_PASSWORD"] = "geheim";
+  CHECK(run({"queues"}, options).code == 0);
+  write_file(folder.file("wrong"), "falsch\n");
+  const Ran wrong = run({"queues", "--password-file", folder.file("wrong")}, options);
+  CHECK(wrong.code == 1);
+  CHECK(has(wrong.err, "WRONGPASS"));
+  CHECK_FALSE(has(wrong.err, "falsch"));
+  options.environment["DELAYQUEUE_PASSWORD"] = "falsch";
+  write_file(folder.file("right"), "geheim\r\nmore\n");
+  CHECK(run({"queues", "--password-file", folder.file("right")}, options).code == 0);
+  write_file(folder.file("empty"), "");
+  CHECK(run({"queues", "--password-file", folder.file("empty")}, options).code == 2);
+}
+
+TEST_CASE("cli: no server is exit code 1, and says where it looked, without the password") {
+  const test::Port nobody;
+  const std::string place = "127.0.0.1:" + std::to_string(nobody.number());
+  const Ran ran = run({"queues"}, at("redis://:geheim@" + place));
+  CHECK(ran.code == 1);
+  CHECK(ran.out.empty());
+  CHECK(has(ran.err, place));
+  CHECK_FALSE(has(ran.err, "geheim"));
+}
+
+TEST_CASE("cli: --uri wins over the environment") {
+  const test::Port nobody;
+  const std::string nowhere = "redis://127.0.0.1:" + std::to_string(nobody.number());
+  CHECK(run({"-u", test::server().url(), "queues"}, at(nowhere)).code == 0);
+  CHECK(run({"queues", "-u", nowhere}).code == 1);
+}
+
+TEST_CASE("cli: --timeout bounds the wait for a silent server") {
+  delayqueue::PrivateServer server;
+  ::kill(server.pid(), SIGSTOP);
+  const Ran ran = run({"queues", "--timeout", "200ms"}, at(server.url()));
+  ::kill(server.pid(), SIGCONT);
+  CHECK(ran.code == 1);
+  CHECK(ran.took >= std::chrono::milliseconds(190));
+  CHECK(ran.took < std::chrono::milliseconds(1900));  // the default is 2 s
+}
+
+TEST_CASE("cli: a reader that leaves ends it quietly") {
+  test::redis().cmd({"FLUSHALL"});
+  for (int i = 0; i < 3000; ++i) test::redis().cmd({"SADD", "dp:queues", "dp:queue " + std::to_string(i)});
+  test::Dqctl running({"queues", "-o", "ndjson"});
+  REQUIRE(running.wait_for("queue"));
+  running.close_out();
+  const Ran ran = running.wait();
+  CHECK(ran.code == 141);
+  CHECK(ran.err.empty());
+  test::redis().cmd({"FLUSHALL"});
+}
+
+TEST_CASE("cli: stdout that cannot be written is an error") {
+  DqctlOptions options;
+  const std::string command = std::string(DQCTL_PROGRAM) + " queues -o json >/dev/full 2>/dev/null";
+  ::setenv("DELAYQUEUE_URI", test::server().url().c_str(), 1);
+  const int status = std::system(command.c_str());
+  ::unsetenv("DELAYQUEUE_URI");
+  CHECK(WEXITSTATUS(status) == 1);
+}
+
+TEST_CASE("cli: colours on a terminal only, and not with --no-color, NO_COLOR or TERM=dumb") {
+  test::redis().cmd({"FLUSHALL"});
+  delayqueue::Producer(test::server().url(), "q").send("x");
+  CHECK_FALSE(has(run({"queues"}).out, "\033["));
+  DqctlOptions options;
+  options.terminal = true;
+  CHECK(has(run({"queues"}, options).out, "\033["));
+  CHECK_FALSE(has(run({"queues", "--no-color"}, options).out, "\033["));
+  options.environment = {{"NO_COLOR", "1"}};
+  CHECK_FALSE(has(run({"queues"}, options).out, "\033["));
+  options.environment = {{"TERM", "dumb"}};
+  CHECK_FALSE(has(run({"queues"}, options).out, "\033["));
+}

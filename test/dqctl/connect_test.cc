@@ -1,0 +1,106 @@
+// How dqctl reaches a server, and which keys it looks at.
+#include <delayqueue/inspector.h>
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "fill.h"
+#include "run.h"
+#include "support/local.h"
+#include "support/server.h"
+#include "support/tls_files.h"
+
+using nlohmann::json;
+using test::DqctlOptions;
+using test::Ran;
+using test::run;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+DqctlOptions at(const std::string& uri) {
+  DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = uri;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("connect: over TLS, with a client certificate") {
+  const test::TlsFiles& files = test::TlsFiles::shared();
+  const test::Port port;
+  const std::string number = std::to_string(port.number());
+  delayqueue::PrivateServerOptions options;
+  options.arguments = {"--tls-port",
+                       number,
+                       "--bind",
+                       "127.0.0.1",
+                       "--tls-cert-file",
+                       files.server.cert,
+                       "--tls-key-file",
+                       files.server.key,
+                       "--tls-ca-cert-file",
+                       files.ca,
+                       "--tls-auth-clients",
+                       "yes"};
+  delayqueue::PrivateServer server(options);
+  const auto to = at("rediss://127.0.0.1:" + number);
+  CHECK(
+      run({"queues", "--tls-ca", files.ca, "--tls-cert", files.client.cert, "--tls-key", files.client.key}, to).code ==
+      0);
+  CHECK(run({"queues", "--tls-ca", files.ca}, to).code == 1);
+  const Ran foreign =
+      run({"queues", "--tls-ca", files.other_ca, "--tls-cert", files.client.cert, "--tls-key", files.client.key}, to);
+  CHECK(foreign.code == 1);
+  CHECK(has(foreign.err, "certificate"));
+  const Ran plain = run({"queues", "--tls-ca", files.ca});
+  CHECK(plain.code == 2);  // a certificate for a link that is not encrypted
+}
+
+TEST_CASE("connect: an ACL user with a password") {
+  test::redis().cmd({"ACL", "SETUSER", "caller", "on", ">geheim", "~*", "&*", "+@all"});
+  auto options = at(test::server().url());
+  options.environment["DELAYQUEUE_PASSWORD"] = "geheim";
+  CHECK(run({"queues", "--user", "caller"}, options).code == 0);
+  const Ran wrong = run({"queues", "--user", "nobody"}, options);
+  CHECK(wrong.code == 1);
+  CHECK(has(wrong.err, "--user"));
+  CHECK_FALSE(has(wrong.err, "geheim"));
+  test::redis().cmd({"ACL", "DELUSER", "caller"});
+}
+
+TEST_CASE("connect: --prefix and --hash-tag say which keys are the queue's") {
+  test::empty_server();
+  delayqueue::ProducerOptions options;
+  options.queue.prefix = "shop";
+  options.queue.hash_tag = delayqueue::HashTag::on;
+  delayqueue::Producer(test::server().url(), "q", options).send("x");
+  const Ran found = run({"--prefix", "shop", "--hash-tag", "on", "ls", "q", "--state", "ready", "-o", "json"});
+  CHECK(found.code == 0);
+  CHECK(json::parse(found.out).at("messages").size() == 1);
+  CHECK(run({"ls", "q", "--state", "ready"}).code == 3);
+  const Ran twin = run({"ls", "q", "--state", "ready", "--prefix", "shop"});
+  CHECK(twin.code == 2);
+  CHECK(has(twin.err, "hash_tag"));
+}
+
+TEST_CASE("connect: embedded:/folder, started by it and by others") {
+  const test::TempDir folder;
+  const std::string uri = "embedded:" + folder.file("data");
+  CHECK(run({"queues"}, at(uri)).code == 0);
+  delayqueue::Producer(uri, "q").send("x");
+  CHECK(json::parse(run({"-u", uri, "queues", "-o", "json"}).out).at("queues")[0].at("ready") == 1);
+}
+
+TEST_CASE("connect: SIGTERM ends a watch in order") {
+  test::empty_server();
+  test::send("q", {"x"});
+  test::Dqctl running({"stats", "q", "--watch", "50ms"});
+  REQUIRE(running.wait_for("TOTAL"));
+  running.signal(SIGTERM);
+  const Ran ran = running.wait();
+  CHECK(ran.code == 0);
+  CHECK(ran.signal == 0);
+}

@@ -1,0 +1,117 @@
+// dqctl events
+#include <delayqueue/consumer.h>
+#include <delayqueue/private_server.h>
+
+#include <csignal>
+
+#include "work_support.h"
+
+using nlohmann::json;
+using test::Dqctl;
+using test::Ran;
+using test::run;
+using test::text_lines;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE("no '" << part << "' in: " << text);
+  return found;
+}
+
+// A queue with a producer that tells what it does.
+struct Told {
+  explicit Told(const std::string& url = test::server().url()) : producer(url, name, options()) { producer.send("x"); }
+
+  static delayqueue::ProducerOptions options() {
+    delayqueue::ProducerOptions options;
+    options.report_events = true;
+    return options;
+  }
+
+  const std::string name = test::fresh_queue();
+  delayqueue::Producer producer;
+};
+
+}  // namespace
+
+TEST_CASE("events: live, a line each, until Ctrl-C") {
+  Told queue;
+  Dqctl events({"events", queue.name, "--follow", "--utc"});
+  REQUIRE(events.wait_for("listening; only what processes with report_events"));
+  queue.producer.send_batch({"a", "b"});
+  REQUIRE(events.wait_for("sent"));
+  events.signal(SIGINT);
+  const Ran ran = events.wait();
+  CHECK(ran.code == 0);
+  const auto lines = text_lines(ran.out);
+  REQUIRE(lines.size() >= 2);
+  CHECK(has(lines[0], "TIME"));
+  CHECK(has(lines[0], "EVENT      COUNT"));
+  CHECK(has(lines[1], "sent           2"));
+  CHECK(has(lines[1], "Z  "));
+}
+
+TEST_CASE("events: every kind, as lines of JSON, and an end after so many") {
+  Told queue;
+  Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
+  REQUIRE(events.wait_for("listening"));
+  delayqueue::ConsumerOptions options;
+  options.report_events = true;
+  delayqueue::SendOptions once;
+  once.retries = 0;
+  delayqueue::Consumer consumer(
+      test::server().url(), queue.name, [](const delayqueue::Message& message) { return message.payload == "x"; },
+      options);
+  consumer.start();
+  queue.producer.send("y", once);
+  const Ran ran = events.wait();
+  CHECK(ran.code == 0);
+  std::map<std::string, std::uint64_t> counts;
+  for (const std::string& line : text_lines(ran.out)) {
+    const json event = json::parse(line);
+    CHECK(has(event.at("time").get<std::string>(), "Z"));
+    counts[event.at("event").get<std::string>()] += event.at("count").get<std::uint64_t>();
+  }
+  CHECK(text_lines(ran.out).size() == 4);
+  CHECK(counts["delivered"] >= 1);
+}
+
+TEST_CASE("events: an end after so long; silence is explained, once; a document of JSON") {
+  Told queue;
+  const Ran ran = run({"events", queue.name, "--for", "3500ms", "-o", "json"});
+  CHECK(ran.code == 0);
+  CHECK(json::parse(ran.out) == json{{"queue", queue.name}, {"events", json::array()}});
+  CHECK(has(ran.err, "no event so far: does any producer or consumer of " + queue.name + " set report_events"));
+  CHECK(text_lines(ran.err).size() == 2);
+}
+
+TEST_CASE("events: a server that goes away and comes back is followed") {
+  delayqueue::PrivateServer server;
+  Told queue(server.url());
+  test::DqctlOptions options;
+  options.environment = {{"DELAYQUEUE_URI", server.url()}};
+  Dqctl events({"events", queue.name}, options);
+  REQUIRE(events.wait_for("listening;"));
+  server.kill();
+  REQUIRE(events.wait_for("what happens now is not seen"));
+  server.restart();
+  REQUIRE(events.wait_for("listening again"));
+  queue.producer.send("x");
+  REQUIRE(events.wait_for("sent"));
+  events.signal(SIGTERM);
+  CHECK(events.wait().code == 0);
+}
+
+TEST_CASE("events: what is not there") {
+  const Ran missing = run({"events", "not there"});
+  CHECK(missing.code == 3);
+  CHECK(has(missing.err, "queue 'not there' is not at "));
+  test::DqctlOptions nowhere;
+  nowhere.environment = {{"DELAYQUEUE_URI", "redis://127.0.0.1:1"}};
+  CHECK(run({"events", "q"}, nowhere).code == 1);
+  CHECK(run({"events"}).code == 2);
+  CHECK(has(run({"events", "q", "--for", "soon"}).err, "--for: 'soon'"));
+  CHECK(has(run({"events", "--help"}).out, "dqctl events orders --follow"));
+}

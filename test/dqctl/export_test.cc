@@ -1,0 +1,147 @@
+// dqctl export, import
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "queue.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using delayqueue::MessageInfo;
+using delayqueue::State;
+using nlohmann::json;
+using test::has;
+using test::Ran;
+using test::run;
+
+constexpr State kStates[] = {State::pending, State::ready, State::retry, State::unack, State::dead};
+
+std::vector<MessageInfo> all_of(const std::string& url, const std::string& queue) {
+  std::vector<MessageInfo> all;
+  delayqueue::Inspector look(url, queue);
+  for (const State state : kStates) {
+    delayqueue::ListOptions options;
+    options.limit = 1000;
+    options.payload = 10'000'000;
+    for (const MessageInfo& message : look.list(state, options)) all.push_back(message);
+  }
+  return all;
+}
+
+TEST_CASE("export, import: a queue moves to another server with every byte, due time, retry and reason") {
+  const std::string queue = test::fresh_queue() + ": \xff and colon";
+  const std::string url = test::server().url();
+  delayqueue::Producer producer(url, queue);
+  delayqueue::Inspector look(url, queue);
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  for (int i = 0; i < 300; ++i) {
+    delayqueue::SendOptions options;
+    options.delay = i % 3 == 0 ? 1h + i * 1ms : 0ms;
+    options.retries = i % 7;
+    if (i % 5 == 0) options.ttl = 24h;
+    producer.send(bytes.substr(static_cast<std::size_t>(i % 256)) + std::string(i == 9 ? 300'000 : 0, '\x01'), options);
+  }
+  {
+    delayqueue::Consumer consumer(url, queue, [](const delayqueue::Message& m) {
+      return m.attempt > 1 || m.payload.size() % 2 == 0 ? delayqueue::reject("no \xfe")
+                                                        : delayqueue::nack(1h, "later \"");
+    });
+    consumer.start();
+    while (look.counts().ready > 0 || look.counts().totals.nacked < 200) std::this_thread::sleep_for(5ms);
+    consumer.stop();
+  }
+  producer.send("ready");
+  const auto before = all_of(url, queue);
+  REQUIRE(before.size() == 301);
+  const Ran exported = run({"export", queue});
+  CHECK(exported.code == 0);
+  CHECK(exported.err.empty());
+  CHECK(std::count(exported.out.begin(), exported.out.end(), '\n') == 301);
+
+  delayqueue::PrivateServer elsewhere;
+  test::DqctlOptions there;
+  there.environment["DELAYQUEUE_URI"] = elsewhere.url();
+  there.input = exported.out;
+  CHECK(has(run({"import", queue, "-", "--dry-run"}, there).out, "dry run: 301 messages, of which "));
+  CHECK(test::counts(queue, elsewhere.url()).totals.sent == 0);
+  const json told = json::parse(run({"import", queue, "-", "-o", "json"}, there).out);
+  CHECK(told.at("created") == 301);
+  CHECK(told.at("failed") == 0);
+  delayqueue::Inspector copy(elsewhere.url(), queue);
+  for (const MessageInfo& message : before) {
+    const auto found = copy.find(message.id);
+    REQUIRE(found);
+    CHECK(found->payload == message.payload);
+    CHECK(found->reason == message.reason);
+    CHECK(found->retries == message.retries);
+    CHECK(found->deliveries == message.deliveries);
+    CHECK(found->ttl.has_value() == message.ttl.has_value());
+    CHECK(found->state == (message.state == State::unack ? State::pending : message.state));
+    if (message.at) CHECK(*message.at - *found->at < 1ms);
+    if (message.at && message.state != State::dead) CHECK(*message.at == *found->at);  // those are whole milliseconds
+  }
+  CHECK(json::parse(run({"import", queue, "-", "-o", "json"}, there).out).at("existed") == 301);
+  CHECK(copy.queues() == std::vector<std::string>{queue});
+}
+
+TEST_CASE("export: one state, by a filter; what is held is told; what lost its body is left out with code 4") {
+  const std::string queue = test::fresh_queue();
+  test::bury(queue, 5, "a");
+  const auto ids = test::bury(queue, 3, "b");
+  CHECK(test::lines_of(run({"export", queue, "--state", "dead", "--reason", "b"}).out).size() == 3);
+  CHECK(run({"export", queue, "--state", "pending"}).out.empty());
+  test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + ids[0]});
+  const Ran ran = run({"export", queue});
+  CHECK(ran.code == 4);
+  CHECK(test::lines_of(ran.out).size() == 7);
+  CHECK(has(ran.err, "1 have lost their body, and were left out"));
+  test::redis().cmd({"ZADD", "dp:" + queue + ":unack", "99999999999.0000005", ids[1]});
+  test::redis().cmd({"HSET", "dp:" + queue + ":retry:cnt", ids[1], "2"});
+  test::redis().cmd({"ZREM", "dp:" + queue + ":dead", ids[1]});
+  CHECK(has(run({"export", queue, "--state", "unack"}).err, "1 are in consumers' hands"));
+  test::redis().cmd({"HDEL", "dp:" + queue + ":retry:cnt", ids[1]});
+  const Ran cancelled = run({"export", queue, "--state", "unack"});
+  CHECK(cancelled.out.empty());
+  CHECK(has(cancelled.err, "1 were cancelled while they were held"));
+  CHECK(run({"export", queue + "x"}).code == 3);
+}
+
+TEST_CASE("import: bad lines are told by number, and the rest comes in; a file that is not there is code 2") {
+  const std::string queue = test::fresh_queue();
+  const std::string id = R"({"id":"0197f3a4-5b6c-7d8e-9f01-23456789abcd",)";
+  test::DqctlOptions options;
+  options.input = "x\n" + id + "\"state\":\"ready\"}\n" + id + "\"state\":\"ready\",\"retries\":1}\n" + id +
+                  "\"state\":\"gone\"}\n" + id + "\"state\":\"dead\",\"payload\":\"x\"}\n" + id +
+                  "\"state\":\"ready\",\"retries\":1,\"payload\":\"xy\",\"size\":7}\n" + id +
+                  "\"state\":\"ready\",\"retries\":1,\"payload_base64\":\"AA==\",\"size\":1}\n";
+  const Ran ran = run({"import", queue, "-"}, options);
+  CHECK(ran.code == 4);
+  CHECK(ran.out == "imported 1 messages into " + queue + "; 6 lines failed\n");
+  for (const char* expected : {"stdin, line 1: is no JSON: x", "stdin, line 2: retries: missing",
+                               "stdin, line 3: payload: missing", "stdin, line 4: state: 'gone'",
+                               "stdin, line 5: at: missing", "stdin, line 6: payload: 2 bytes, but its size says 7"}) {
+    CHECK_MESSAGE(has(ran.err, expected), ran.err);
+  }
+  CHECK(delayqueue::Inspector(test::server().url(), queue).find("0197f3a4-5b6c-7d8e-9f01-23456789abcd")->payload ==
+        std::string(1, '\0'));
+  options.input = "x\n";
+  CHECK(run({"import", queue, "-"}, options).code == 1);
+  CHECK(run({"import", queue, "/nowhere/at/all"}).code == 2);
+  CHECK(run({"import", queue}).code == 2);
+}
+
+TEST_CASE("export | head: ends quietly") {
+  const std::string queue = test::fresh_queue();
+  test::bury(queue, 20'000, "x");
+  test::Dqctl dqctl({"export", queue});
+  CHECK(dqctl.wait_for("\n"));
+  dqctl.close_out();
+  const Ran ran = dqctl.wait();
+  CHECK(ran.code == 141);
+  CHECK(ran.err.empty());
+}
+
+}  // namespace

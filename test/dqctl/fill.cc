@@ -1,0 +1,49 @@
+#include "fill.h"
+
+#include "support/server.h"
+
+namespace test {
+
+using namespace std::chrono;
+
+void empty_server() { redis().cmd({"FLUSHALL"}); }
+
+std::vector<std::string> send(const std::string& queue, const std::vector<std::string>& payloads, milliseconds delay) {
+  delayqueue::Producer producer(server().url(), queue);
+  delayqueue::SendOptions options;
+  options.delay = delay;
+  std::vector<std::string> ids;
+  for (const delayqueue::Sent& sent : producer.send_batch(payloads, options)) ids.push_back(sent.id);
+  return ids;
+}
+
+std::vector<std::string> bury(const std::string& queue, const std::vector<std::string>& payloads,
+                              const std::string& reason) {
+  const std::vector<std::string> ids = send(queue, payloads);
+  delayqueue::KillOptions options;
+  options.reason = reason;
+  delayqueue::Inspector(server().url(), queue).kill(ids, options);
+  redis().cmd({"DEL", "dp:" + queue + ":ready"});  // where the ids were left behind
+  return ids;
+}
+
+std::string hold(const std::string& queue, milliseconds left, int deliveries, const std::string& reason) {
+  const std::string base = "dp:" + queue;
+  const std::string id = send(queue, {"held"}, hours(1)).front();
+  redis().cmd({"ZREM", base + ":pending", id});
+  const std::vector<std::string> time = redis().cmd({"TIME"}).strings();
+  const long long end = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]) + left.count() * 1000;
+  const std::string us = std::to_string(end - end % 1000 + 123);  // lease ends are never whole milliseconds
+  redis().cmd({"ZADD", base + ":unack", us.substr(0, us.size() - 6) + '.' + us.substr(us.size() - 6), id});
+  if (deliveries > 1) redis().cmd({"HSET", base + ":attempts", id, std::to_string(deliveries) + ' ' + us});
+  if (!reason.empty()) redis().cmd({"HSET", base + ":reason", id, reason});
+  return id;
+}
+
+std::vector<std::string> numbered(int count) {
+  std::vector<std::string> payloads;
+  for (int i = 0; i < count; ++i) payloads.push_back("payload " + std::to_string(i));
+  return payloads;
+}
+
+}  // namespace test

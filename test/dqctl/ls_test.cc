@@ -1,0 +1,253 @@
+// dqctl ls
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "fill.h"
+#include "filter.h"
+#include "run.h"
+#include "support/server.h"
+
+using nlohmann::json;
+using test::Ran;
+using test::run;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+json listed(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "ls");
+  arguments.insert(arguments.end(), {"-o", "json"});
+  const Ran ran = run(arguments);
+  CAPTURE(ran.err);
+  CHECK(ran.code == 0);
+  return json::parse(ran.out);
+}
+
+std::vector<std::string> payloads(const json& document) {
+  std::vector<std::string> out;
+  for (const json& message : document.at("messages")) out.push_back(message.at("payload_start"));
+  return out;
+}
+
+using Strings = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("ls: the dead, as a table and as JSON") {
+  const std::string queue = "dead: and more";
+  test::empty_server();
+  const auto ids = test::bury(queue, {"first", std::string("\xff\x1b[31m\n", 7)}, "gateway timeout\n\x1b[2J");
+  const Ran table = run({"ls", queue, "--state", "dead"});
+  CHECK(table.code == 0);
+  CHECK(table.err.empty());
+  CHECK(has(table.out, "ID                                    GIVEN UP"));
+  CHECK(has(table.out, ids[0]));
+  CHECK(has(table.out, "  5 B  gateway timeout\\n\\x1b[2J  first\n"));
+  CHECK(has(table.out, "\\xff\\x1b[31m\\n\n"));
+  CHECK_FALSE(has(table.out, "\x1b"));
+
+  const json document = listed({queue, "--state", "dead"});
+  CHECK(document.at("queue") == queue);
+  CHECK(document.at("state") == "dead");
+  CHECK(document.at("next") == nullptr);
+  REQUIRE(document.at("messages").size() == 2);
+  const json first = document.at("messages")[0];
+  CHECK(first.at("id") == ids[0]);
+  CHECK(first.at("state") == "dead");
+  CHECK(first.at("reason") == "gateway timeout\n\x1b[2J");
+  CHECK(first.at("size") == 5);
+  CHECK(first.at("retries") == nullptr);
+  CHECK(first.at("held") == false);
+  CHECK(first.at("payload_start") == "first");
+  CHECK(first.at("at").get<std::string>().size() == 24);
+  CHECK(first.at("sent").get<std::string>().back() == 'Z');
+  CHECK(document.at("messages")[1].at("payload_start_base64") == "/xtbMzFtCg==");
+
+  const Ran lines = run({"-o", "ndjson", "ls", queue, "--state=dead", "--limit", "1"});
+  CHECK(json::parse(lines.out).at("id") == ids[0]);
+  CHECK(lines.err == "more: --cursor 1\n");
+}
+
+TEST_CASE("ls: what waits, is held, or lies in a list") {
+  test::empty_server();
+  test::send("q", {"later"}, 1h);
+  test::send("q", {"now"});
+  const std::string held = test::hold("q", 20s, 3, "slow");
+  CHECK(payloads(listed({"q", "--state", "pending"})) == Strings{"later"});
+  CHECK(payloads(listed({"q", "--state", "ready"})) == Strings{"now"});
+  CHECK(payloads(listed({"q", "--state", "retry"})).empty());
+  const json unack = listed({"q", "--state", "unack"}).at("messages")[0];
+  CHECK(unack.at("id") == held);
+  CHECK(unack.at("held") == true);
+  CHECK(unack.at("deliveries") == 3);
+  CHECK(unack.at("retries") == 3);
+  CHECK(has(run({"ls", "q", "--state", "pending"}).out, "  in 59m5"));
+  const Ran table = run({"ls", "q", "--state", "unack"});
+  CHECK(has(table.out, "LEASE ENDS"));
+  CHECK(has(table.out, "  in 1"));
+  const Ran none = run({"ls", "q", "--state", "retry"});
+  CHECK(none.code == 0);
+  CHECK(none.out.empty());
+  CHECK(none.err == "q has no message in retry\n");
+}
+
+TEST_CASE("ls: a body that is missing is said to be") {
+  test::empty_server();
+  const auto ids = test::bury("q", {"a"}, "r");
+  test::redis().cmd({"DEL", "dp:q:msg:" + ids[0]});
+  CHECK(has(run({"ls", "q", "--state", "dead"}).out, "missing"));
+  const json message = listed({"q", "--state", "dead"}).at("messages")[0];
+  CHECK(message.at("size") == nullptr);
+  CHECK(message.count("payload_start") == 0);
+}
+
+TEST_CASE("ls: a long payload is cut between characters") {
+  test::empty_server();
+  test::send("q", {std::string(63, 'x') + "ä and more"});
+  CHECK(payloads(listed({"q", "--state", "ready"})) == Strings{std::string(63, 'x')});
+  CHECK(has(run({"ls", "q", "--state", "ready"}).out, std::string(63, 'x') + "…\n"));
+}
+
+TEST_CASE("ls: page by page with the cursor, and all at once") {
+  test::empty_server();
+  test::send("q", test::numbered(25));
+  Strings seen;
+  std::string cursor;
+  int pages = 0;
+  do {
+    Strings arguments = {"q", "--state", "ready", "--limit", "10"};
+    if (!cursor.empty()) arguments.insert(arguments.end(), {"--cursor", cursor});
+    const json page = listed(arguments);
+    for (const std::string& payload : payloads(page)) seen.push_back(payload);
+    cursor = page.at("next").is_null() ? "" : page.at("next").get<std::string>();
+  } while (!cursor.empty() && ++pages < 10);
+  CHECK(seen == test::numbered(25));
+  CHECK(payloads(listed({"q", "--state", "ready"})).size() == 20);
+  CHECK(payloads(listed({"q", "--state", "ready", "--limit", "0"})).size() == 25);
+}
+
+TEST_CASE("ls: filters by reason, payload and age, and goes on where it ended") {
+  test::empty_server();
+  test::bury("q", {"a1", "a2"}, "gateway timeout");
+  test::bury("q", {"b1", "b2", "b3"}, "no such user");
+  test::rewind("dp:q", 1h);
+  test::bury("q", {"a3"}, "gateway timeout");
+  const auto dead = [](Strings more) {
+    Strings arguments = {"q", "--state", "dead"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return listed(arguments);
+  };
+  CHECK(payloads(dead({"--reason", "*timeout"})) == Strings{"a1", "a2", "a3"});
+  CHECK(payloads(dead({"--reason", "timeout"})).empty());
+  CHECK(payloads(dead({"--match", "?2"})) == Strings{"a2", "b2"});
+  CHECK(payloads(dead({"--match", "a*", "--older-than", "30m"})) == Strings{"a1", "a2"});
+  CHECK(payloads(dead({"--older-than", "2h"})).empty());
+  const json first = dead({"--reason", "no*", "--limit", "2"});
+  CHECK(payloads(first) == Strings{"b1", "b2"});
+  CHECK(payloads(dead({"--reason", "no*", "--cursor", first.at("next")})) == Strings{"b3"});
+  CHECK(dead({"--older-than", "30m"}).at("next") == nullptr);  // all that follow are too young
+  const Ran none = run({"ls", "q", "--state", "dead", "--match", "z"});
+  CHECK(none.code == 0);
+  CHECK(none.err == "q has no message in dead that is like that\n");
+}
+
+TEST_CASE("walk: ends at the first message that is too young, where they come in the order of time") {
+  test::empty_server();
+  test::bury("q", {"old"}, "r");
+  test::rewind("dp:q", 1h);
+  test::bury("q", test::numbered(5), "r");
+  delayqueue::Inspector inspector(test::server().url(), "q");
+  ::dqctl::Filter filter;
+  filter.older_than = 30min;
+  ::dqctl::Walk walk(inspector, delayqueue::State::dead, filter, inspector.counts().now, 0);
+  CHECK(walk.next().has_value());
+  CHECK_FALSE(walk.next().has_value());
+  CHECK(walk.looked() == 2);
+  CHECK(walk.cursor().empty());
+}
+
+TEST_CASE("ls: in a list the age is told by the id") {
+  test::empty_server();
+  delayqueue::Producer producer(test::server().url(), "q");
+  delayqueue::SendOptions options;
+  options.id = "0190f7c2-5b1f-7000-8000-000000000001";  // of 2024
+  producer.send("old", options);
+  producer.send("new");
+  options.id = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";  // tells no time
+  producer.send("?", options);
+  CHECK(payloads(listed({"q", "--state", "ready", "--older-than", "1h"})) == Strings{"old"});
+  CHECK(payloads(listed({"q", "--state", "ready", "--older-than", "0s"})) == Strings{"old", "new"});
+}
+
+TEST_CASE("ls: of payloads longer than it shows, the match sees more") {
+  test::empty_server();
+  test::send("q", {std::string(3000, 'x') + "needle", std::string(3000, 'x')});
+  CHECK(payloads(listed({"q", "--state", "ready", "--match", "*needle"})) == Strings{std::string(64, 'x')});
+}
+
+TEST_CASE("ls: errors") {
+  test::empty_server();
+  test::send("there", {"x"});
+  const Ran nowhere = run({"ls", "nowhere", "--state", "dead"});
+  CHECK(nowhere.code == 3);
+  CHECK(has(nowhere.err, "dqctl: queue nowhere is not at unix://"));
+  CHECK(has(nowhere.err, "there are: there\n"));
+  CHECK(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:nowhere"}) == 0);  // to look makes no queue
+  CHECK(run({"ls", "there"}).code == 2);
+  CHECK(run({"ls", "--state", "dead"}).code == 2);
+  CHECK(run({"ls", "there", "--state", "lost"}).code == 2);
+  CHECK(run({"ls", "there", "--state", "dead", "--older-than", "soon"}).code == 2);
+  CHECK(run({"ls", "there", "--state", "dead", "--limit", "-1"}).code == 2);
+  CHECK(run({"ls", "there", "--state", "dead", "--cursor", "x"}).code == 2);
+  test::redis().cmd({"SET", "dp:there:dead", "something else"});
+  const Ran wrong = run({"ls", "there", "--state", "dead"});
+  CHECK(wrong.code == 1);
+  CHECK(has(wrong.err, "WRONGTYPE"));
+  CHECK(has(wrong.err, "dqctl doctor"));
+}
+
+TEST_CASE("ls: an empty queue that is known is no error") {
+  test::empty_server();
+  const auto ids = test::send("q", {"x"});
+  delayqueue::Producer(test::server().url(), "q").cancel(ids[0]);
+  test::empty_server();
+  test::redis().cmd({"SADD", "dp:queues", "dp:q"});
+  CHECK(run({"ls", "q", "--state", "ready"}).code == 0);
+}
+
+TEST_CASE("ls: names that look like commands, options or lists") {
+  test::empty_server();
+  for (const char* name : {"ls", "[a,b]", "-x", "--state", "*"}) {
+    CAPTURE(name);
+    test::send(name, {"x"});
+    const Ran ran = run({"ls", "--state", "ready", "-o", "json", "--", name});
+    CHECK(ran.code == 0);
+    CHECK(json::parse(ran.out).at("queue") == name);
+  }
+  CHECK(run({"ls", "ls", "--state", "ready"}).code == 0);
+  CHECK(json::parse(run({"stats", "-o", "json", "--", "[a,b]", "ls"}).out).at("queues").size() == 2);
+}
+
+TEST_CASE("ls: SIGINT ends a long walk, with what was found") {
+  test::empty_server();
+  test::redis().cmd({"EVAL",
+                     R"lua(for i = 1, 150000 do
+                             local id = string.format('0190f7c2-5b1f-7000-8000-%012x', i)
+                             redis.call('ZADD', KEYS[1], i, id)
+                           end)lua",
+                     "1", "dp:q:dead"});
+  test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"});
+  REQUIRE(running.wait_for("\n"));
+  running.signal(SIGINT);
+  const Ran ran = running.wait();
+  CHECK(ran.code == 4);
+  CHECK(has(ran.err, "more: --cursor "));
+  const auto lines = std::count(ran.out.begin(), ran.out.end(), '\n');
+  CHECK(lines < 150'000);
+  CHECK(has(ran.err, std::to_string(lines)));
+}

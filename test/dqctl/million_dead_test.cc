@@ -1,0 +1,76 @@
+// A million dead messages: a look at them stays quick and small.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "fill.h"
+#include "run.h"
+#include "support/server.h"
+
+using nlohmann::json;
+using test::Ran;
+using test::run;
+
+namespace {
+
+constexpr int kMessages = 1'000'000;
+constexpr long kMostKib = 50 * 1024;
+
+void bury_a_million() {
+  static constexpr char kScript[] = R"lua(
+    for i = ARGV[1] + 1, ARGV[1] + 20000 do
+      local id = string.format('0190f7c2-5b1f-7000-8000-%012x', i)
+      redis.call('ZADD', KEYS[1], 1000 + i / 1000, id)
+      redis.call('HSET', KEYS[2], id, i % 2 == 0 and 'gateway timeout' or 'no such user')
+      redis.call('SET', ARGV[2] .. id, 'payload ' .. i)
+    end)lua";
+  for (int from = 0; from < kMessages; from += 20'000) {
+    test::redis().cmd({"EVAL", kScript, "2", "dp:q:dead", "dp:q:reason", std::to_string(from), "dp:q:msg:"});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a million dead: ls --limit 20 takes under 100 ms, and no look over 50 MiB") {
+  test::empty_server();
+  bury_a_million();
+  std::chrono::milliseconds best{1'000'000};
+  long most_kib = 0;
+  for (int i = 0; i < 10 && best >= std::chrono::milliseconds(100); ++i) {  // the machine may be busy
+    const Ran ran = run({"ls", "q", "--state", "dead", "--limit", "20", "-o", "json"});
+    CHECK(json::parse(ran.out).at("messages").size() == 20);
+    best = std::min(best, ran.took);
+    most_kib = std::max(most_kib, ran.peak_kib);
+  }
+  MESSAGE("ls --limit 20: " << best.count() << " ms, " << most_kib << " KiB");
+  CHECK(best < std::chrono::milliseconds(100));
+  CHECK(most_kib < kMostKib);
+
+  const Ran stuck = run({"stuck", "q"});
+  CHECK(stuck.code == 0);
+  CHECK(stuck.peak_kib < kMostKib);
+
+  const Ran last = run({"ls", "q", "--state", "dead", "--match", "payload 1000000", "-o", "json"});
+  MESSAGE("ls --match of the last: " << last.took.count() << " ms, " << last.peak_kib << " KiB");
+  CHECK(json::parse(last.out).at("messages").size() == 1);
+  CHECK(last.peak_kib < kMostKib);
+  test::empty_server();
+}
+
+TEST_CASE("a hundred thousand listed whole: memory stays what it is for a page") {
+  test::empty_server();
+  bury_a_million();
+  test::redis().cmd({"ZREMRANGEBYRANK", "dp:q:dead", "100000", "-1"});
+  for (const char* format : {"table", "json", "ndjson"}) {
+    test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", format});
+    const Ran ran = running.wait();
+    CHECK(ran.code == 0);
+    const auto lines = std::count(ran.out.begin(), ran.out.end(), '\n');
+    CHECK(lines >= 100'000);
+    CHECK(lines <= 100'002);
+    MESSAGE(std::string(format) << ": " << ran.took.count() << " ms, " << ran.peak_kib << " KiB");
+    CHECK(ran.peak_kib < kMostKib);
+  }
+  test::empty_server();
+}

@@ -1,0 +1,103 @@
+// A million dead messages: to purge them costs Redis no more at a time than to purge few, and dqctl no more memory.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "queue.h"
+
+using test::Ran;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kMessages = 1'000'000;
+constexpr long kMostKib = 50 * 1024;
+constexpr long long kBoundUs = 2048;  // the end of a bucket of Redis' histograms
+
+void bury(test::Redis& client, int count) {
+  static constexpr char kScript[] = R"lua(
+    for i = ARGV[1] + 1, ARGV[1] + 20000 do
+      local id = string.format('0190f7c2-5b1f-7000-8000-%012x', i)
+      redis.call('ZADD', KEYS[1], 1000 + i / 1000, id)
+      redis.call('HSET', KEYS[2], id, i % 2 == 0 and 'gateway timeout' or 'no such user')
+      redis.call('SET', ARGV[2] .. id, 'payload ' .. i)
+    end)lua";
+  for (int from = 0; from < count; from += 20'000) {
+    client.cmd({"EVAL", kScript, "2", "dp:q:dead", "dp:q:reason", std::to_string(from), "dp:q:msg:"});
+  }
+}
+
+// The p99.9 of all scripts since the last RESETSTAT, as the upper end of its bucket; -1 where Redis keeps no such count.
+long long p999_us(test::Redis& client) {
+  const auto reply = client.cmd({"LATENCY", "HISTOGRAM", "evalsha"});
+  if (reply.array.size() < 2 || reply.array[1].array.size() < 4) return -1;
+  const auto& buckets = reply.array[1].array[3].array;
+  if (buckets.empty()) return -1;
+  const long long calls = buckets.back().integer;
+  for (std::size_t i = 0; i + 1 < buckets.size(); i += 2) {
+    if (buckets[i + 1].integer * 1000 >= calls * 999) return buckets[i].integer;
+  }
+  return -1;
+}
+
+struct Server {
+  Server() {
+    delayqueue::PrivateServerOptions options;
+    options.arguments = {"--appendonly", "no", "--save", ""};
+    server = std::make_unique<delayqueue::PrivateServer>(options);
+    client = std::make_unique<test::Redis>(server->socket());
+    dqctl.environment["DELAYQUEUE_URI"] = server->url();
+  }
+
+  std::unique_ptr<delayqueue::PrivateServer> server;
+  std::unique_ptr<test::Redis> client;
+  test::DqctlOptions dqctl;
+};
+
+TEST_CASE("a million dead: purge shows how far it is, holds Redis for under 2 ms at a time, and stays under 50 MiB") {
+  long long us = 0;
+  for (int round = 0; round < 3; ++round) {  // a slow round shows no more than that the machine was busy
+    Server own;
+    bury(*own.client, kMessages);
+    own.client->cmd({"CONFIG", "RESETSTAT"});
+    own.dqctl.terminal = true;
+    const Ran ran = test::Dqctl({"purge", "q", "--state", "dead", "--yes"}, own.dqctl).wait(120s);
+    CHECK(ran.code == 0);
+    CHECK(test::has(ran.out, "purged 1,000,000 dead messages of q"));
+    CHECK((test::has(ran.out, " of 1,000,000 (") || ran.took < 1200ms));
+    CHECK(ran.peak_kib < kMostKib);
+    CHECK(own.client->cmd({"DBSIZE"}) == 2);  // stats, and the list of queues
+    us = p999_us(*own.client);
+    MESSAGE("purge: " << ran.took.count() << " ms, " << ran.peak_kib << " KiB, p99.9 of scripts <= " << us << " us");
+    if (us < kBoundUs * 11 / 10) break;
+  }
+  CHECK(us < kBoundUs * 11 / 10);
+}
+
+TEST_CASE("a hundred thousand of two hundred thousand purged by reason, with a backup: bounded, too") {
+  long long us = 0;
+  for (int round = 0; round < 3; ++round) {
+    Server own;
+    bury(*own.client, 200'000);
+    own.client->cmd({"CONFIG", "RESETSTAT"});
+    char file[] = "/tmp/dqctl-test-XXXXXX";
+    ::close(::mkstemp(file));
+    const Ran ran =
+        test::Dqctl({"purge", "q", "--state", "dead", "--reason", "gateway*", "--backup", file, "--append", "--yes"},
+                    own.dqctl)
+            .wait(120s);
+    ::unlink(file);
+    CHECK(ran.code == 0);
+    CHECK(own.client->cmd({"ZCARD", "dp:q:dead"}) == 100'000);
+    CHECK(own.client->cmd({"HLEN", "dp:q:reason"}) == 100'000);
+    CHECK(ran.peak_kib < kMostKib);
+    us = p999_us(*own.client);
+    MESSAGE("purge --reason: " << ran.took.count() << " ms, " << ran.peak_kib << " KiB, p99.9 <= " << us << " us");
+    if (us < kBoundUs * 11 / 10) break;
+  }
+  CHECK(us < kBoundUs * 11 / 10);
+}
+
+}  // namespace

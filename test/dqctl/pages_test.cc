@@ -1,0 +1,134 @@
+// The man page, the help and the completions name every command and every option.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "fill.h"
+#include "run.h"
+#include "support/local.h"
+#include "support/server.h"
+
+using test::Ran;
+using test::run;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::set<std::string> all_matches(const std::string& text, const char* pattern) {
+  std::set<std::string> out;
+  const std::regex regex(pattern, std::regex::multiline);
+  for (std::sregex_iterator it(text.begin(), text.end(), regex); it != std::sregex_iterator(); ++it)
+    out.insert((*it)[1]);
+  return out;
+}
+
+// From the help: what people see.
+std::set<std::string> commands() {
+  const std::string help = run({"--help"}).out;
+  return all_matches(help.substr(help.find("\nCommands:")), "^  ([a-z]+) ");
+}
+
+std::set<std::string> options_of(const std::string& command) {
+  const std::string help = command.empty() ? run({"--help"}).out : run({command, "--help"}).out;
+  return all_matches(help.substr(0, help.find("\nExample")), "^  (?:-[a-z],)?(--[a-z-]+)");
+}
+
+// Runs bash on it, and says what the last line wrote.
+std::string bash(const std::string& text) {
+  const test::TempDir folder;
+  std::ofstream(folder.file("script")) << text;
+  const std::string line = "DELAYQUEUE_URI='" + test::server().url() + "' bash " + folder.file("script") + " >" +
+                           folder.file("out") + " 2>&1";
+  const int status = std::system(line.c_str());
+  std::ifstream in(folder.file("out"));
+  std::string out((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  return status == 0 ? out : out + "failed";
+}
+
+std::string completed(const std::vector<std::string>& words, const std::string& line) {
+  std::string quoted;
+  for (const std::string& word : words) quoted += " '" + word + "'";
+  std::string script = "PATH=$(dirname '" DQCTL_PROGRAM "'):$PATH\n" + run({"completion", "bash"}).out;
+  script += "COMP_WORDS=(" + quoted + ")\nCOMP_CWORD=" + std::to_string(words.size() - 1) + "\n";
+  script += "COMP_LINE='" + line + "'\nCOMP_POINT=${#COMP_LINE}\n_dqctl\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n";
+  return bash(script);
+}
+
+}  // namespace
+
+TEST_CASE("pages: every command has a help with an example") {
+  const auto all = commands();
+  CHECK(all.size() >= 7);
+  for (const std::string& command : all) {
+    CAPTURE(command);
+    const Ran help = run({command, "--help"});
+    CHECK(help.code == 0);
+    CHECK(has(help.out, "\n  dqctl " + command));
+  }
+}
+
+TEST_CASE("pages: the man page has every command and option") {
+  const std::string page = run({"man"}).out;
+  const auto escaped = [](const std::string& text) { return std::regex_replace(text, std::regex("-"), "\\-"); };
+  for (const std::string& option : options_of("")) CHECK(has(page, "\\fB" + escaped(option) + "\\fR"));
+  for (const std::string& command : commands()) {
+    CAPTURE(command);
+    const std::size_t begin = page.find(".SS \\fBdqctl " + escaped(command) + "\\fR");
+    REQUIRE(begin != std::string::npos);
+    const std::string section = page.substr(begin, page.find("\n.SS ", begin + 1) - begin);
+    for (const std::string& option : options_of(command)) {
+      CAPTURE(option);
+      CHECK((option == "--help" || has(section, "\\fB" + escaped(option) + "\\fR")));
+    }
+  }
+}
+
+TEST_CASE("pages: the man page is well formed") {
+  if (std::system("command -v groff >/dev/null 2>&1") != 0) return;
+  const test::TempDir folder;
+  REQUIRE(run({"man", "--file", folder.file("dqctl.1")}).code == 0);
+  const std::string line = "groff -man -Tutf8 -ww -z " + folder.file("dqctl.1") + " >" + folder.file("out") + " 2>&1";
+  CHECK(std::system(line.c_str()) == 0);
+  std::ifstream out(folder.file("out"));
+  CHECK(out.peek() == std::ifstream::traits_type::eof());
+}
+
+TEST_CASE("pages: the completions know every command and option") {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Ran script = run({"completion", shell});
+    CHECK(script.code == 0);
+    const bool fish = shell == std::string("fish");
+    const auto known = [&](const std::string& option) {
+      return has(script.out, fish ? "-l " + option.substr(2) + ' ' : option);
+    };
+    for (const std::string& option : options_of("")) CHECK(known(option));
+    for (const std::string& command : commands()) {
+      CAPTURE(command);
+      CHECK(has(script.out, command));
+      for (const std::string& option : options_of(command)) CHECK(known(option));
+    }
+    CHECK_FALSE(has(script.out, fish ? "-a man" : "    man)"));
+  }
+  CHECK(run({"completion", "tcsh"}).code == 2);
+  CHECK(run({"completion"}).code == 2);
+}
+
+TEST_CASE("pages: completion in bash") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  test::send("my orders:eu", {"x"});
+  CHECK(completed({"dqctl", "st"}, "dqctl st") == "stats\nstuck\n");
+  CHECK(completed({"dqctl", "-o", "j"}, "dqctl -o j") == "json\n");
+  CHECK(completed({"dqctl", "ls", "or"}, "dqctl ls or") == "orders\n");
+  CHECK(completed({"dqctl", "-o", "json", "ls", ""}, "dqctl -o json ls ") == "my\\ orders:eu\norders\n");
+  CHECK(completed({"dqctl", "stats", "my\\ orders", ":", "e"}, "dqctl stats my\\ orders:e") == "eu\n");
+  CHECK(completed({"dqctl", "ls", "orders", "--state", "p"}, "dqctl ls orders --state p") == "pending\n");
+  CHECK(completed({"dqctl", "ls", "orders", "--st"}, "dqctl ls orders --st") == "--state\n");
+  CHECK(completed({"dqctl", "ls", "orders", "--ut"}, "dqctl ls orders --ut") == "--utc\n");
+  CHECK(completed({"dqctl", "completion", ""}, "dqctl completion ") == "bash\nzsh\nfish\n");
+}

@@ -1,0 +1,79 @@
+// dqctl pause, resume, drain
+#include <doctest/doctest.h>
+
+#include "queue.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using test::has;
+using test::Ran;
+using test::run;
+
+TEST_CASE("pause, resume: says until when and why, in a table and as JSON; a queue that is not there is code 3") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer(test::server().url(), queue).send("x");
+  delayqueue::Inspector look(test::server().url(), queue);
+  const Ran ran = run({"pause", queue, "--why", "database\nmaintenance"});
+  CHECK(ran.code == 0);
+  CHECK(ran.out == queue + " is paused until dqctl resume: database\\nmaintenance\n");
+  CHECK(has(ran.err, "Go library take no notice"));
+  CHECK(look.paused()->why == "database\nmaintenance");
+  const json told = json::parse(run({"pause", queue, "--for", "10m", "-o", "json"}).out);
+  CHECK(told.at("paused") == true);
+  CHECK(told.at("why") == "");
+  CHECK(has(told.at("until").get<std::string>(), "Z"));
+  CHECK(look.paused()->until);
+  CHECK(run({"resume", queue}).out == queue + " is not paused\n");
+  CHECK(!look.counts().paused);
+  CHECK(json::parse(run({"resume", queue, "-o", "ndjson"}).out).at("until").is_null());
+  for (const char* command : {"pause", "resume", "drain"}) {
+    CHECK(run({command, queue + "x"}).code == 3);
+    CHECK(run({command}).code == 2);
+  }
+}
+
+TEST_CASE("drain: waits for what is due and in hand, not for what is pending for later") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer producer(test::server().url(), queue);
+  delayqueue::SendOptions later;
+  later.delay = 1h;
+  producer.send("later", later);
+  CHECK(run({"drain", queue}).code == 0);
+  for (int i = 0; i < 20; ++i) producer.send("now");
+  const Ran late = run({"drain", queue, "--timeout", "300ms"});
+  CHECK(late.code == 5);
+  CHECK(late.out == queue + " is not drained: 20 ready, 0 unack, 0 retry\n");
+  run({"pause", queue});
+  const Ran paused = run({"drain", queue, "--timeout", "1ms", "-o", "json"});
+  CHECK(paused.code == 5);
+  CHECK(has(paused.err, "the queue is paused"));
+  const json told = json::parse(paused.out);
+  CHECK(told.at("drained") == false);
+  CHECK(told.at("ready") == 20);
+  CHECK(told.at("paused") == true);
+  run({"resume", queue});
+  test::Dqctl drain({"drain", queue});
+  delayqueue::Consumer consumer(test::server().url(), queue, [](const delayqueue::Message&) { return true; });
+  consumer.start();
+  const Ran ran = drain.wait();
+  CHECK(ran.code == 0);
+  CHECK(ran.out == queue + " is drained\n");
+  CHECK(test::counts(queue).pending == 1);
+}
+
+TEST_CASE("drain: ids that were left behind in a list are nothing to wait for; SIGINT ends it") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer producer(test::server().url(), queue);
+  producer.cancel(producer.send("x").id);
+  CHECK(test::counts(queue).ready == 1);
+  CHECK(run({"drain", queue, "--timeout", "10s"}).code == 0);
+  producer.send("y");
+  test::Dqctl drain({"drain", queue});
+  std::this_thread::sleep_for(300ms);
+  drain.signal(SIGINT);
+  CHECK(drain.wait().code == 130);
+}
+
+}  // namespace

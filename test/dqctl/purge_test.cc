@@ -1,0 +1,338 @@
+// dqctl purge, redrive: what touches more than the ids named
+#include <doctest/doctest.h>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "queue.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using delayqueue::State;
+using nlohmann::json;
+using test::bury;
+using test::counts;
+using test::has;
+using test::Ran;
+using test::run;
+
+// A name in a folder of its own, which goes with it.
+struct TempFile {
+  TempFile() {
+    char name[] = "/tmp/dqctl-test-XXXXXX";
+    REQUIRE(::mkdtemp(name) != nullptr);
+    folder = name;
+    path = folder + "/back up.ndjson";
+  }
+  ~TempFile() {
+    ::unlink(path.c_str());
+    ::rmdir(folder.c_str());
+  }
+  std::string text() const {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string folder, path;
+};
+
+std::set<std::string> ids_in(const std::string& lines) {
+  std::set<std::string> ids;
+  for (const json& line : test::lines_of(lines)) ids.insert(line.at("id").get<std::string>());
+  return ids;
+}
+
+struct Fixture {
+  Fixture() {
+    bury(queue, 12, "gateway: 500");
+    bury(queue, 7, "no such order");
+  }
+  std::string queue = test::fresh_queue();
+  delayqueue::Inspector look{test::server().url(), queue};
+};
+
+TEST_CASE_FIXTURE(Fixture, "purge: without --yes it says how many and shows some, and does nothing") {
+  const Ran ran = run({"purge", queue, "--state", "dead", "--reason", "no such*"});
+  CHECK(ran.code == 0);
+  CHECK(ran.err ==
+        "dry run: would purge 7 of 19 dead messages of " + queue + " with reason 'no such*'; to do it, add --yes\n");
+  CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 6);
+  CHECK(has(ran.out, "no such order  0\n"));
+  const json told = json::parse(run({"purge", queue, "--state", "dead", "-o", "json"}).out);
+  CHECK(told.at("dry_run") == true);
+  CHECK(told.at("matching") == 19);
+  CHECK(told.at("of") == 19);
+  CHECK(told.at("sample").size() == 5);
+  const Ran none = run({"purge", queue, "--state", "dead", "--older-than", "1h"});
+  CHECK(has(none.err, "would purge 0 of 19 dead messages"));
+  CHECK(!has(none.err, "--yes"));
+  CHECK(look.counts().dead == 19);
+}
+
+TEST_CASE_FIXTURE(Fixture, "purge: by reason, payload, age; all; the rest stays") {
+  const json told = json::parse(
+      run({"purge", queue, "--state", "dead", "--reason", "gateway*", "--match", "1?", "--yes", "-o", "json"}).out);
+  CHECK(told ==
+        json::parse(R"({"queue":")" + queue +
+                    R"(","state":"dead","purged":2,"left_alone":0,"backup":null,"interrupted":false,"error":null})"));
+  test::rewind(look.list(State::dead).messages.empty() ? "" : "dp:" + queue, 1h);
+  bury(queue, 3, "young");
+  CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--reason", "*", "--yes"}).out ==
+        "purged 17 dead messages of " + queue + '\n');
+  CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--yes"}).out ==
+        "purged 0 dead messages of " + queue + '\n');
+  CHECK(run({"purge", queue, "--state", "dead", "--yes"}).out == "purged 3 dead messages of " + queue + '\n');
+  CHECK(look.counts().totals.purged == 22);
+}
+
+TEST_CASE("purge: of pending, ready and retry, with and without a filter") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Inspector look(test::server().url(), queue);
+  for (const char* state : {"pending", "ready"}) {
+    delayqueue::SendOptions options;
+    if (std::string(state) == "pending") options.delay = 1h;
+    delayqueue::Producer producer(test::server().url(), queue);
+    for (int i = 0; i < 600; ++i) producer.send(i % 3 == 0 ? "a" : "b", options);
+    CHECK(run({"purge", queue, "--state", state, "--match", "a", "--yes"}).out ==
+          "purged 200 " + std::string(state) + " messages of " + queue + '\n');
+    CHECK(run({"purge", queue, "--state", state, "--yes"}).out ==
+          "purged 400 " + std::string(state) + " messages of " + queue + '\n');
+  }
+  CHECK(look.counts().pending + look.counts().ready == 0);
+  CHECK(run({"purge", queue, "--state", "retry", "--yes"}).code == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "purge: what makes no sense is code 2; a queue that is not there is code 3") {
+  const std::pair<std::vector<std::string>, std::string> rows[] = {
+      {{"purge", queue}, "--state is required"},
+      {{"purge", queue, "--state", "unack", "--yes"}, "--state: 'unack'; expected pending, ready, retry or dead"},
+      {{"purge", queue, "--state", "dead", "--append", "--yes"}, "--append: expected --backup"},
+      {{"purge", queue, "--state", "dead", "--backup", "/nowhere/at/all", "--yes"},
+       "--backup: /nowhere/at/all: No such"},
+      {{"redrive", queue}, "which: expected ids, or --all"},
+      {{"redrive", queue, "x"}, "ID: x"},
+      {{"redrive", queue, "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "--all"}, "either ids, or --all"},
+      {{"redrive", queue, "--all", "--rate", "fast"}, "--rate: 'fast'"},
+      {{"redrive", queue, "--all", "--to", queue}, "--to: " + queue + "; expected another queue"},
+  };
+  for (const auto& [arguments, expected] : rows) {
+    const Ran ran = run(arguments);
+    CHECK(ran.code == 2);
+    CHECK_MESSAGE(has(ran.err, expected), ran.err);
+  }
+  CHECK(run({"purge", queue + "x", "--state", "dead", "--yes"}).code == 3);
+  CHECK(run({"redrive", queue + "x", "--all", "--yes"}).code == 3);
+  CHECK(look.counts().dead == 19);
+}
+
+TEST_CASE_FIXTURE(Fixture, "purge --backup: what is removed is in the file before, and comes back whole by import") {
+  TempFile file;
+  std::vector<delayqueue::MessageInfo> papers;
+  std::string all_bytes;
+  for (int i = 255; i >= 0; --i) all_bytes += static_cast<char>(i);
+  papers.push_back(*look.find(look.list(State::dead).messages[0].id));
+  papers[0].id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  papers[0].payload = all_bytes + std::string(100'000, '\xff');  // more than comes with a page
+  papers[0].size = papers[0].payload.size();
+  papers[0].reason = "bad \xff bytes";
+  look.restore(papers);
+  delayqueue::ListOptions all;
+  all.limit = 1000;
+  all.payload = 1'000'000;
+  const auto before = look.list(State::dead, all).messages;
+  REQUIRE(before.size() == 20);
+  CHECK(run({"purge", queue, "--state", "dead", "--backup", file.path, "--yes"}).out ==
+        "purged 20 dead messages of " + queue + "; they are in '" + file.path + "'\n");
+  CHECK(look.counts().dead == 0);
+  struct stat facts {};
+  REQUIRE(::stat(file.path.c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 0777) == 0600);
+  CHECK(test::lines_of(file.text()).size() == 20);
+  const Ran imported = run({"import", queue, file.path});
+  CHECK(imported.out == "imported 20 messages into " + queue + '\n');
+  const auto after = look.list(State::dead, all).messages;
+  REQUIRE(after.size() == 20);
+  for (std::size_t i = 0; i < 20; ++i) {
+    CHECK(after[i].payload == before[i].payload);
+    CHECK(after[i].reason == before[i].reason);
+    CHECK(after[i].deliveries == before[i].deliveries);
+    CHECK(*before[i].at - *after[i].at < 1ms);  // JSON has milliseconds
+  }
+  CHECK(run({"import", queue, file.path}).out == "imported 0 messages into " + queue + ", 20 existed\n");
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "purge --backup: a file that exists is not touched, but with --append; a torn line is ended") {
+  TempFile file;
+  std::ofstream(file.path) << "{\"torn";
+  const Ran refused = run({"purge", queue, "--state", "dead", "--backup", file.path, "--yes"});
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, "exists; name another file, or add to it with --append"));
+  CHECK(file.text() == "{\"torn");
+  CHECK(look.counts().dead == 19);
+  CHECK(run({"purge", queue, "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
+  CHECK(file.text().substr(0, 8) == "{\"torn\n{");
+  const Ran imported = run({"import", queue, file.path});
+  CHECK(imported.code == 4);
+  CHECK(imported.out == "imported 19 messages into " + queue + "; 1 lines failed\n");
+}
+
+TEST_CASE("purge --backup: a file that takes no more ends it, and what is not in it is not removed") {
+  const std::string queue = test::fresh_queue();
+  bury(queue, 10, "x");
+  const Ran ran = run({"purge", queue, "--state", "dead", "--backup", "/dev/full", "--append", "--yes"});
+  CHECK(ran.code == 1);
+  CHECK(has(ran.err, "--backup: /dev/full: No space left on device; what is not in it was not removed"));
+  CHECK(counts(queue).dead == 10);
+}
+
+TEST_CASE("purge --backup: a disk that is full in the middle is code 4, and backup and rest are all there was") {
+  const std::string queue = test::fresh_queue();
+  const auto ids = bury(queue, 5000, "x");
+  TempFile file;
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 300'000;
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  test::Dqctl purge({"purge", queue, "--state", "dead", "--backup", file.path, "--yes"});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  const Ran ran = purge.wait();
+  CHECK(ran.code == 4);
+  CHECK(has(ran.err, "what is not in it was not removed"));
+  const auto rest = test::lines_of(run({"export", queue}).out);
+  CHECK(rest.size() == counts(queue).dead);
+  CHECK(rest.size() < 5000);
+  std::set<std::string> all;
+  for (const json& line : rest) all.insert(line.at("id").get<std::string>());
+  const std::string text = file.text();
+  for (const std::string& id : ids_in(text.substr(0, text.rfind('\n') + 1))) all.insert(id);
+  CHECK((all == std::set<std::string>(ids.begin(), ids.end())));
+}
+
+TEST_CASE("purge: SIGINT in the middle ends it between two steps; run again, backup and rest are all there was") {
+  const std::string queue = test::fresh_queue();
+  const auto ids = bury(queue, 30'000, "x");
+  TempFile file;
+  test::Dqctl purge({"purge", queue, "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
+  struct stat facts {};
+  while (::stat(file.path.c_str(), &facts) != 0 || facts.st_size < 100'000) ::usleep(500);
+  purge.signal(SIGINT);
+  const Ran ran = purge.wait();
+  CHECK(ran.code == 4);
+  const json told = json::parse(ran.out);
+  CHECK(told.at("interrupted") == true);
+  CHECK(has(ran.err, "interrupted: purged "));
+  const std::uint64_t purged = told.at("purged");
+  CHECK(purged > 0);
+  CHECK(purged < 30'000);
+  CHECK(counts(queue).dead == 30'000 - purged);
+  CHECK(ids_in(file.text()).size() == purged);
+  CHECK(run({"purge", queue, "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
+  CHECK((ids_in(file.text()) == std::set<std::string>(ids.begin(), ids.end())));
+  CHECK(counts(queue).dead == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "redrive: by ids; by reason after a look; with retries") {
+  const auto dead = look.list(State::dead).messages;
+  const Ran named = run({"redrive", queue, dead[0].id, "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "--retries", "9"});
+  CHECK(named.code == 4);
+  CHECK(has(named.out, dead[0].id + "  redriven\n"));
+  CHECK(has(named.out, "not among the dead"));
+  CHECK(look.find(dead[0].id)->retries == 9);
+  const Ran dry = run({"redrive", queue, "--reason", "gateway*"});
+  CHECK(has(dry.err, "dry run: would redrive 11 of 18 dead messages of " + queue));
+  CHECK(look.counts().ready == 1);
+  CHECK(run({"redrive", queue, "--reason", "gateway*", "--yes"}).out == "redriven 11 messages of " + queue + '\n');
+  CHECK(look.counts().ready == 12);
+  CHECK(look.counts().dead == 7);
+  test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + look.list(State::dead).messages[0].id});
+  const Ran all = run({"redrive", queue, "--all", "--yes", "-o", "json"});
+  CHECK(json::parse(all.out) ==
+        json::parse(R"({"queue":")" + queue +
+                    R"(","to":null,"redriven":6,"no_body":1,"exist":0,"interrupted":false,"error":null})"));
+  CHECK(look.counts().dead == 0);
+}
+
+TEST_CASE("redrive: thousands, among others that stay; --rate is kept; SIGINT ends it") {
+  const std::string queue = test::fresh_queue();
+  bury(queue, 3000, "a");
+  bury(queue, 3000, "b");
+  CHECK(run({"redrive", queue, "--reason", "a", "--match", "*5", "--yes"}).out ==
+        "redriven 300 messages of " + queue + '\n');
+  CHECK(run({"redrive", queue, "--reason", "b", "--yes"}).out == "redriven 3,000 messages of " + queue + '\n');
+  const Ran slow = run({"redrive", queue, "--match", "1?", "--rate", "20/s", "--yes"});  // 9 are left: without 15
+  CHECK(slow.out == "redriven 9 messages of " + queue + '\n');
+  CHECK(slow.took >= 390ms);
+  test::Dqctl all({"redrive", queue, "--all", "--rate", "200/s", "--yes"});
+  while (counts(queue).ready < 3400) ::usleep(1000);
+  all.signal(SIGINT);
+  const Ran ran = all.wait();
+  CHECK(ran.code == 4);
+  const auto after = counts(queue);
+  CHECK(after.ready + after.dead == 6000);
+  CHECK(after.dead > 0);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "redrive --to: into another queue, with ids and payloads; broken midway it may be run again") {
+  const std::string other = test::fresh_queue();
+  const auto dead = look.list(State::dead).messages;
+  delayqueue::Inspector there(test::server().url(), other);
+  auto copy = *look.find(dead[3].id);  // as if it had broken after this one
+  copy.state = State::ready;
+  copy.retries = 1;
+  copy.reason.clear();
+  there.restore({copy});
+  CHECK(run({"redrive", queue, "--all", "--to", other, "--retries", "1", "--yes"}).out ==
+        "redriven 19 messages of " + queue + " to " + other + '\n');
+  CHECK(look.counts().dead == 0);
+  CHECK(there.counts().ready == 19);
+  for (const auto& message : dead) {
+    const auto found = there.find(message.id);
+    REQUIRE(found);
+    CHECK(found->payload == message.payload);
+    CHECK(found->retries == 1);
+    CHECK(found->reason.empty());
+  }
+  bury(queue, 1, "x");
+  const auto one = look.list(State::dead).messages[0];
+  CHECK(run({"redrive", queue, one.id, "--to", other}).code == 0);
+  CHECK(there.find(one.id));
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "redrive --to: what the other queue has under the same id, alive or dead, costs no message") {
+  const std::string other = test::fresh_queue();
+  const auto dead = look.list(State::dead).messages;
+  delayqueue::Inspector there(test::server().url(), other);
+  for (const State state : {State::ready, State::dead}) {
+    auto stranger = *look.find(dead[state == State::dead ? 0 : 1].id);
+    stranger.state = state;
+    stranger.retries = state == State::dead ? std::nullopt : std::optional(1);
+    stranger.payload = "another";
+    stranger.size = stranger.payload.size();
+    there.restore({stranger});
+  }
+  const auto ran = run({"redrive", queue, "--all", "--to", other, "--yes"});
+  CHECK(ran.code == 4);
+  CHECK(ran.out == "redriven 17 messages of " + queue + " to " + other + '\n');
+  CHECK(ran.err.find("2 are left alone: " + other + " has other messages with their ids") != std::string::npos);
+  CHECK(look.counts().dead == 2);
+  for (int i : {0, 1}) {
+    CHECK(look.find(dead[i].id)->payload == dead[i].payload);
+    CHECK(there.find(dead[i].id)->payload == "another");
+    const auto one = run({"redrive", queue, dead[i].id, "--to", other});
+    CHECK(one.code != 0);
+    CHECK(look.find(dead[i].id));
+  }
+}
+
+}  // namespace

@@ -1,0 +1,48 @@
+// Queues for the tests of dqctl.
+#pragma once
+
+#include <delayqueue/delayqueue.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "run.h"
+#include "support/server.h"
+
+namespace test {
+
+// As many dead messages, with this reason; payloads "0", "1" ... Ids in the order of their deaths.
+inline std::vector<std::string> bury(const std::string& queue, std::size_t count, const std::string& reason,
+                                     const std::string& url = server().url()) {
+  delayqueue::Producer producer(url, queue);
+  std::vector<std::string> payloads, ids;
+  for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
+  delayqueue::SendOptions later;  // not ready, where the ids would be left behind
+  later.delay = std::chrono::hours(1);
+  for (const auto& sent : producer.send_batch(payloads, later)) ids.push_back(sent.id);
+  delayqueue::KillOptions why;
+  why.reason = reason;
+  delayqueue::Inspector(url, queue).kill(ids, why);
+  return ids;
+}
+
+inline delayqueue::Counts counts(const std::string& queue, const std::string& url = server().url()) {
+  return delayqueue::Inspector(url, queue).counts();
+}
+
+inline std::vector<nlohmann::json> lines_of(const std::string& text) {
+  std::vector<nlohmann::json> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(nlohmann::json::parse(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace test

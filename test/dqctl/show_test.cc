@@ -1,0 +1,124 @@
+// dqctl show
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fill.h"
+#include "run.h"
+#include "support/server.h"
+
+using nlohmann::json;
+using test::Ran;
+using test::run;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+constexpr const char* kUnknown = "0190f7c2-5b1f-7000-8000-000000000001";
+
+}  // namespace
+
+TEST_CASE("show: everything known, as a sheet and as JSON") {
+  test::empty_server();
+  const std::string id = test::hold("my queue:1", 20s, 3, "slow\x1b[2J");
+  const Ran sheet = run({"show", "my queue:1", id, "--utc"});
+  CHECK(sheet.code == 0);
+  CHECK(has(sheet.out, "id            " + id + "\n"));
+  CHECK(has(sheet.out, "state         unack, in a consumer's hand\n"));
+  CHECK(has(sheet.out, "lease ends    2"));
+  CHECK(has(sheet.out, "Z (in 1"));
+  CHECK(has(sheet.out, "sent          2"));
+  CHECK(has(sheet.out, "deliveries    3\n"));
+  CHECK(has(sheet.out, "retries left  3\n"));
+  CHECK(has(sheet.out, "reason        slow\\x1b[2J\n"));
+  CHECK(has(sheet.out, "payload       4 B\nheld\n"));
+
+  const json message = json::parse(run({"show", "my queue:1", id, "-o", "json"}).out);
+  CHECK(message.at("queue") == "my queue:1");
+  CHECK(message.at("missing").empty());
+  REQUIRE(message.at("messages").size() == 1);
+  CHECK(message.at("messages")[0].at("payload") == "held");
+  CHECK(message.at("messages")[0].at("deliveries") == 3);
+  CHECK(json::parse(run({"show", "my queue:1", id, "-o", "ndjson"}).out) == message.at("messages")[0]);
+}
+
+TEST_CASE("show: payloads of any bytes in every form") {
+  test::empty_server();
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  const std::string id = test::send("q", {all})[0];
+  CHECK(run({"show", "q", id, "--payload", "raw"}).out == all);
+  const Ran text = run({"show", "q", id});
+  CHECK(has(text.out, "\\x00\\x01"));
+  CHECK(has(text.out, "\\xfe\\xff\n"));
+  CHECK(has(text.out, "\n\\x0b"));  // a new line stays one
+  CHECK_FALSE(has(text.out, "\x1b"));
+  const Ran dump = run({"show", "q", id, "--payload", "hex"});
+  CHECK(has(dump.out, "00000000  00 01 02 03 04 05 06 07  08 09 0a 0b 0c 0d 0e 0f  |................|\n"));
+  CHECK(has(dump.out, "00000040  40 41 42 43 44 45 46 47  48 49 4a 4b 4c 4d 4e 4f  |@ABCDEFGHIJKLMNO|\n"));
+  const json message = json::parse(run({"show", "q", id, "-o", "ndjson", "--payload", "hex"}).out);
+  CHECK(message.at("payload_base64").get<std::string>().size() == 344);
+  CHECK(message.at("payload_hex").get<std::string>().substr(0, 8) == "00010203");
+}
+
+TEST_CASE("show: JSON payloads are laid out, in their order; others are shown as they are") {
+  test::empty_server();
+  const std::string id = test::send("q", {R"({"b":1,"a":[{"x":"ä\u001b"}]})"})[0];
+  const Ran ran = run({"show", "q", id, "--payload", "json"});
+  CHECK(has(ran.out, "{\n  \"b\": 1,\n  \"a\": [\n    {\n      \"x\": \"ä\\u001b\"\n    }\n  ]\n}\n"));
+  const json message = json::parse(run({"show", "q", id, "--payload", "json", "-o", "ndjson"}).out);
+  CHECK(message.at("payload_json").at("b") == 1);
+  const std::string other = test::send("q", {"{no json"})[0];
+  const Ran plain = run({"show", "q", other, "--payload", "json"});
+  CHECK(plain.code == 0);
+  CHECK(has(plain.out, "{no json\n"));
+  CHECK(has(plain.err, "is no JSON"));
+}
+
+TEST_CASE("show: a long payload is cut on a sheet only") {
+  test::empty_server();
+  const std::string payload(10'000, 'x');
+  const std::string id = test::send("q", {payload})[0];
+  CHECK(has(run({"show", "q", id}).out, "… 5,904 more bytes: --payload raw shows all\n"));
+  CHECK(run({"show", "q", id, "--payload", "raw"}).out == payload);
+  CHECK(json::parse(run({"show", "q", id, "-o", "ndjson"}).out).at("payload") == payload);
+}
+
+TEST_CASE("show: ids that are not there, ids that are none") {
+  test::empty_server();
+  const std::string id = test::send("q", {"x"})[0];
+  const Ran some = run({"show", "q", id, kUnknown});
+  CHECK(some.code == 4);
+  CHECK(has(some.out, id));
+  CHECK(some.err == std::string("no message ") + kUnknown + " in q\n");
+  const Ran none = run({"show", "q", kUnknown, "-o", "json"});
+  CHECK(none.code == 3);
+  CHECK(json::parse(none.out).at("missing") == json::array({kUnknown}));
+  const Ran wrong = run({"show", "q", "42"});
+  CHECK(wrong.code == 2);
+  CHECK(has(wrong.err, "42"));
+  CHECK(run({"show", "nowhere", id}).code == 3);
+  CHECK(run({"show", "q"}).code == 2);
+  CHECK(run({"show", "q", id, kUnknown, "--payload", "raw"}).code == 2);
+  CHECK(run({"show", "q", kUnknown, "--payload", "raw"}).code == 3);
+  CHECK(run({"show", "q", id, "--payload", "xml"}).code == 2);
+}
+
+TEST_CASE("show: a missing body, a TTL, a message that was cancelled in hand") {
+  test::empty_server();
+  const auto ids = test::bury("q", {"a"}, "r");
+  test::redis().cmd({"DEL", "dp:q:msg:" + ids[0]});
+  const Ran ran = run({"show", "q", ids[0]});
+  CHECK(ran.code == 0);
+  CHECK(has(ran.out, "payload       missing"));
+  CHECK(has(ran.out, "given up      2"));
+  delayqueue::SendOptions options;
+  options.ttl = 1h;
+  const std::string brief = delayqueue::Producer(test::server().url(), "q").send("x", options).id;
+  CHECK(has(run({"show", "q", brief}).out, "expires       in 59m5"));
+  const std::string held = test::hold("q", 20s);
+  test::redis().cmd({"HDEL", "dp:q:retry:cnt", held});
+  CHECK(has(run({"show", "q", held}).out, "none recorded: it was cancelled"));
+}

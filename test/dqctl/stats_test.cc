@@ -1,0 +1,126 @@
+// dqctl stats
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "fill.h"
+#include "run.h"
+#include "support/server.h"
+
+using nlohmann::json;
+using test::Ran;
+using test::run;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+void fill(const std::string& queue) {
+  test::empty_server();
+  test::send(queue, {"a", "b"}, 1h);
+  test::send(queue, {"c", "d", "e"});
+  test::hold(queue, -30s);
+  test::hold(queue, 30s);
+  test::bury(queue, {"f"}, "r");
+  test::send(queue, {"c", "d", "e"});
+}
+
+}  // namespace
+
+TEST_CASE("stats: every state with its ages, and the totals") {
+  fill("my queue:eu");
+  test::redis().cmd({"ZADD", "dp:my queue:eu:pending", "1000", "0190f7c2-5b1f-7000-8000-000000000001"});
+  const Ran ran = run({"stats", "my queue:eu"});
+  CHECK(ran.code == 0);
+  CHECK(ran.err.empty());
+  CHECK(ran.out.find("my queue:eu  2") == 0);
+  CHECK(has(ran.out, "\nSTATE    COUNT\n"));
+  CHECK(has(ran.out, "\npending      3  1 due but not taken, the oldest "));
+  CHECK(has(ran.out, "\nready        3  the first was sent "));
+  CHECK(has(ran.out, "\nunack        2  1 leases ended and not taken back, the oldest 3"));
+  CHECK(has(ran.out, "\nretry        0\n"));
+  CHECK(has(ran.out, "\ndead         1  the oldest was given up "));
+  CHECK(has(ran.out, "\nTOTAL      COUNT\nsent          11\n"));
+
+  const json document = json::parse(run({"stats", "my queue:eu", "-o", "json"}).out);
+  REQUIRE(document.at("queues").size() == 1);
+  const json look = document.at("queues")[0];
+  CHECK(look.at("queue") == "my queue:eu");
+  CHECK(look.at("pending") == 3);
+  CHECK(look.at("due") == 1);
+  CHECK(look.at("unack") == 2);
+  CHECK(look.at("overdue") == 1);
+  CHECK(look.at("oldest_due") == "1970-01-01T00:16:40.000Z");
+  CHECK(look.at("oldest_ready_sent").get<std::string>().size() == 24);
+  CHECK(look.at("oldest_retry_sent") == nullptr);
+  CHECK(look.at("paused") == false);
+  CHECK(look.at("totals").at("sent") == 11);
+  CHECK(look.at("rates") == nullptr);
+}
+
+TEST_CASE("stats: a pause, why and until when") {
+  test::empty_server();
+  delayqueue::Inspector(test::server().url(), "q").pause(1h, "the shop is\n closed");
+  CHECK(has(run({"stats", "q"}).out, "paused: the shop is\\n closed, ends in 59m5"));
+  const json look = json::parse(run({"stats", "q", "-o", "ndjson"}).out);
+  CHECK(look.at("paused") == true);
+  CHECK(look.at("paused_why") == "the shop is\n closed");
+  CHECK(look.at("paused_until").is_string());
+}
+
+TEST_CASE("stats: --watch looks again, with rates; of several queues") {
+  test::empty_server();
+  test::send("a", {"x"});
+  test::send("b", {"x"});
+  test::Dqctl running({"stats", "a", "b", "--watch", "300ms", "--count", "2", "-o", "ndjson"});
+  REQUIRE(running.wait_for("\n"));
+  test::send("a", test::numbered(30));
+  const Ran ran = running.wait();
+  CHECK(ran.code == 0);
+  REQUIRE(std::count(ran.out.begin(), ran.out.end(), '\n') == 4);
+  std::vector<json> looks;
+  for (std::size_t at = 0; at < ran.out.size(); at = ran.out.find('\n', at) + 1) {
+    looks.push_back(json::parse(ran.out.substr(at, ran.out.find('\n', at) - at)));
+  }
+  CHECK(looks[0].at("rates") == nullptr);
+  CHECK(looks[2].at("queue") == "a");
+  const double rate = looks[2].at("rates").at("sent");
+  CHECK(rate > 1);
+  CHECK(rate <= 101);  // 30 in no less than 300 ms
+  CHECK(looks[3].at("rates").at("sent") == 0);
+  const Ran table = run({"stats", "a", "--watch", "50ms", "--count", "2"});
+  CHECK(has(table.out, "  RATE\n"));
+  CHECK(has(table.out, "0.0/s\n"));
+}
+
+TEST_CASE("stats: --watch ends at Ctrl-C, and outlives the server") {
+  delayqueue::PrivateServer server;
+  delayqueue::Producer(server.url(), "q").send("x");
+  test::DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = server.url();
+  test::Dqctl running({"stats", "q", "--watch", "50ms", "-o", "ndjson"}, options);
+  REQUIRE(running.wait_for("\"pending\""));
+  server.kill();
+  REQUIRE(running.wait_for("dqctl: "));
+  server.restart();
+  CHECK(running.wait_for("\"rates\":{"));
+  running.signal(SIGINT);
+  CHECK(running.wait().code == 0);
+}
+
+TEST_CASE("stats: errors") {
+  test::empty_server();
+  test::send("q", {"x"});
+  CHECK(run({"stats"}).code == 2);
+  CHECK(run({"stats", "q", "nowhere"}).code == 3);
+  CHECK(run({"stats", "q", "--count", "2"}).code == 2);
+  CHECK(run({"stats", "q", "--watch", "0s"}).code == 2);
+  CHECK(run({"stats", "q", "--watch", "often"}).code == 2);
+  test::redis().cmd({"SET", "dp:q:unack", "something else"});
+  const Ran wrong = run({"stats", "q"});
+  CHECK(wrong.code == 1);
+  CHECK(has(wrong.err, "dqctl doctor"));
+}

@@ -1,0 +1,211 @@
+// dqctl stuck
+#include "stuck.h"
+
+#include <delayqueue/consumer.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "fill.h"
+#include "run.h"
+#include "support/server.h"
+
+using nlohmann::json;
+using test::Ran;
+using test::run;
+using namespace std::chrono_literals;
+using ::dqctl::Evidence;
+using ::dqctl::Level;
+using ::dqctl::StuckOptions;
+using ::dqctl::Trouble;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+json stuck(std::vector<std::string> arguments, int code) {
+  arguments.insert(arguments.begin(), {"stuck", "-o", "json", "--look", "300ms"});
+  const Ran ran = run(arguments);
+  CAPTURE(ran.err);
+  CHECK(ran.code == code);
+  return json::parse(ran.out);
+}
+
+std::vector<std::string> kinds(const json& document) {
+  std::vector<std::string> out;
+  for (const json& finding : document.at("findings")) out.push_back(finding.at("kind"));
+  return out;
+}
+
+using Strings = std::vector<std::string>;
+
+const dqctl::Time kNow = dqctl::Time(1'800'000'000s);
+
+Evidence evidence() {
+  Evidence seen;
+  seen.before.now = kNow - 1s;
+  seen.now.now = kNow;
+  return seen;
+}
+
+Trouble only(const Evidence& seen) {
+  const auto troubles = ::dqctl::find_troubles(seen, "q", StuckOptions());
+  REQUIRE(troubles.size() == 1);
+  return troubles.front();
+}
+
+}  // namespace
+
+TEST_CASE("stuck: a healthy queue says so") {
+  test::empty_server();
+  test::send("q", {"later"}, 1h);
+  const Ran ran = run({"stuck", "q"});
+  CHECK(ran.code == 0);
+  CHECK(ran.out == "q: OK: nothing is stuck\n");
+  CHECK(stuck({"q"}, 0) == json::parse(R"({"queue": "q", "level": "ok", "findings": []})"));
+}
+
+TEST_CASE("stuck: a queue that consumers serve is healthy") {
+  test::empty_server();
+  delayqueue::Consumer consumer(test::server().url(), "q", [](const auto&) { return delayqueue::ack(); });
+  consumer.start();
+  test::send("q", test::numbered(200));
+  CHECK(stuck({"q", "--warn", "1s"}, 0).at("level") == "ok");
+  consumer.stop();
+}
+
+TEST_CASE("stuck: due long ago with no consumer") {
+  test::empty_server();
+  test::send("my queue:eu", test::numbered(3), 1h);
+  test::rewind("dp:my queue:eu", 1h + 5min);
+  const Ran ran = run({"stuck", "my queue:eu", "--look", "100ms"});
+  CHECK(ran.code == 5);
+  CHECK(ran.out.find("my queue:eu: WARNING: 3 messages are due and were not taken, the oldest for 5m") == 0);
+  CHECK(has(ran.out, "no consumer runs"));
+  CHECK(has(ran.out, "dqctl stats 'my queue:eu' --watch 2s"));
+  const json document = stuck({"my queue:eu", "--crit", "5m"}, 5);
+  CHECK(document.at("level") == "critical");
+  CHECK(kinds(document) == Strings{"due"});
+  CHECK(document.at("findings")[0].at("age_ms") >= 300'000);
+  CHECK(document.at("findings")[0].at("count") == 3);
+  CHECK(stuck({"my queue:eu", "--warn", "10m"}, 0).at("level") == "ok");
+}
+
+TEST_CASE("stuck: leases that ended and nobody took back") {
+  test::empty_server();
+  const std::string id = test::hold("q", -11min);
+  const json finding = stuck({"q"}, 5).at("findings")[0];
+  CHECK(finding.at("kind") == "lease_ended");
+  CHECK(finding.at("level") == "critical");
+  CHECK(finding.at("example") == id);
+  CHECK(has(finding.at("why"), "died or was cut off"));
+}
+
+TEST_CASE("stuck: paused, why and until when; the others say it, too") {
+  test::empty_server();
+  test::send("q", {"x"});
+  delayqueue::Inspector(test::server().url(), "q").pause(1h, "migration\x1b[2J of users");
+  const json document = stuck({"q"}, 5);
+  CHECK(kinds(document) == Strings{"paused"});
+  CHECK(kinds(stuck({"q", "--warn", "1ms"}, 5)) == Strings{"paused"});  // that nobody takes them is no news
+  const Ran ran = run({"stuck", "q", "--look", "10ms"});
+  CHECK(has(ran.out, "somebody paused it: migration\\x1b[2J of users; it ends in 59m5"));
+  CHECK(has(ran.out, "dqctl resume q"));
+  delayqueue::Producer(test::server().url(), "q");
+  test::redis().cmd({"DEL", "dp:q:ready"});
+  CHECK(stuck({"q"}, 0).at("level") == "ok");  // nothing waits: a word, no alarm
+}
+
+TEST_CASE("stuck: what is ready and nobody takes; what is held and nobody finishes") {
+  test::empty_server();
+  test::send("q", {"x", "y"});
+  CHECK(stuck({"q"}, 0).at("level") == "ok");  // for no longer than the default warning
+  const json none = stuck({"q", "--warn", "100ms"}, 5);
+  CHECK(kinds(none) == Strings{"not_taken"});
+  CHECK(has(none.at("findings")[0].at("why"), "nothing is in hand"));
+  test::hold("q", 20s);
+  const json slow = stuck({"q", "--warn", "100ms", "--crit", "200ms"}, 5);
+  CHECK(kinds(slow) == Strings{"slow"});
+  CHECK(slow.at("level") == "warning");
+}
+
+TEST_CASE("stuck: hot retries, with their reasons") {
+  test::empty_server();
+  test::hold("q", 20s, 4, "not yet hot");
+  test::hold("q", 20s, 7, "gateway timeout");
+  const std::string hottest = test::hold("q", 20s, 9, "gateway timeout");
+  const json document = stuck({"q"}, 5);
+  CHECK(kinds(document) == Strings{"hot_retries"});
+  const json finding = document.at("findings")[0];
+  CHECK(finding.at("count") == 2);
+  CHECK(finding.at("example") == hottest);
+  CHECK(finding.at("why") == "2x gateway timeout");
+  CHECK(kinds(stuck({"q", "--hot", "10"}, 0)).empty());
+}
+
+TEST_CASE("stuck: bodies that are missing, and dead letters as a note") {
+  test::empty_server();
+  const auto later = test::send("q", {"a", "b"}, 1h);
+  test::bury("q", test::numbered(3), "no such user");
+  test::bury("q", test::numbered(2), "gateway timeout");
+  const json note = stuck({"q"}, 0);
+  CHECK(note.at("level") == "ok");
+  CHECK(kinds(note) == Strings{"dead"});
+  CHECK(note.at("findings")[0].at("why") == "3x no such user; 2x gateway timeout");
+  test::redis().cmd({"DEL", "dp:q:msg:" + later[1]});
+  const json document = stuck({"q"}, 5);
+  CHECK(kinds(document) == Strings{"no_body", "dead"});
+  CHECK(document.at("findings")[0].at("example") == later[1]);
+}
+
+TEST_CASE("stuck: errors") {
+  test::empty_server();
+  CHECK(run({"stuck", "nowhere"}).code == 3);
+  test::send("q", {"x"});
+  CHECK(run({"stuck"}).code == 2);
+  CHECK(run({"stuck", "q", "--warn", "10m", "--crit", "1m"}).code == 2);
+  CHECK(run({"stuck", "q", "--hot", "1"}).code == 2);
+}
+
+TEST_CASE("troubles: consumers that run but fall behind are told from none") {
+  Evidence seen = evidence();
+  seen.now.due = 5;
+  seen.now.oldest_due = kNow - 2min;
+  CHECK(has(only(seen).why, "no consumer runs"));
+  CHECK(only(seen).level == Level::warning);
+  seen.now.totals.delivered = 1;
+  CHECK(only(seen).why == "consumers run, but fall behind");
+  seen.now.oldest_due = kNow - 10min;
+  CHECK(only(seen).level == Level::critical);
+  seen.now.oldest_due = kNow - 59s;
+  CHECK(::dqctl::find_troubles(seen, "q", StuckOptions()).empty());
+}
+
+TEST_CASE("troubles: a backlog, by its pace") {
+  Evidence seen = evidence();
+  seen.now.ready = 30'000;
+  seen.first_ready.emplace().id = "first";
+  seen.now.totals.delivered = 100;
+  const Trouble trouble = only(seen);
+  CHECK(std::string(trouble.kind) == "backlog");
+  CHECK(trouble.age == 300s);
+  CHECK(trouble.level == Level::warning);
+  seen.now.ready = 5000;
+  CHECK(::dqctl::find_troubles(seen, "q", StuckOptions()).empty());
+}
+
+TEST_CASE("troubles: the worst comes first") {
+  Evidence seen = evidence();
+  seen.now.dead = 1;
+  seen.now.due = 1;
+  seen.now.oldest_due = kNow - 2min;
+  seen.now.overdue = 1;
+  seen.now.oldest_lease = kNow - 1h;
+  const auto troubles = ::dqctl::find_troubles(seen, "q", StuckOptions());
+  REQUIRE(troubles.size() == 3);
+  CHECK(std::string(troubles[0].kind) == "lease_ended");
+  CHECK(std::string(troubles[1].kind) == "due");
+  CHECK(std::string(troubles[2].kind) == "dead");
+}

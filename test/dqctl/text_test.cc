@@ -1,0 +1,85 @@
+#include "text.h"
+
+#include <doctest/doctest.h>
+
+#include <clocale>
+
+using namespace dqctl;
+using namespace std::chrono_literals;
+
+TEST_CASE("text: only what is safe on a terminal comes through") {
+  CHECK(printable("plain ä € 𝄞 日本") == "plain ä € 𝄞 日本");
+  CHECK(printable("a\nb\tc\r") == "a\\nb\\tc\\r");
+  CHECK(printable(std::string("\0\x1b[2J\x7f", 6)) == "\\x00\\x1b[2J\\x7f");
+  CHECK(printable("\xc2\x9b"
+                  "31m") == "\\u009b31m");  // CSI as one C1 character
+  CHECK(printable("\xe2\x80\xae"
+                  "abc") ==
+        "\\u202e"
+        "abc");  // turns the direction of writing
+  CHECK(printable("\xff\xc0\x80\xed\xa0\x80\xf5") == "\\xff\\xc0\\x80\\xed\\xa0\\x80\\xf5");
+  CHECK(printable("\xe2\x82") == "\\xe2\\x82");
+}
+
+TEST_CASE("text: what is UTF-8") {
+  CHECK(is_utf8(""));
+  CHECK(is_utf8("ä€𝄞"));
+  CHECK(is_utf8(std::string("\0", 1)));
+  for (const char* bytes :
+       {"\xff", "\x80", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82"}) {
+    CHECK_FALSE(is_utf8(bytes));
+  }
+}
+
+TEST_CASE("text: widths and cuts") {
+  CHECK(width_of("abc") == 3);
+  CHECK(width_of("ä€") == 2);
+  CHECK(width_of("日本") == 4);
+  CHECK(width_of("e\xcc\x81") == 1);
+  CHECK(cut("abcdef", 6) == "abcdef");
+  CHECK(cut("abcdef", 4) == "abc…");
+  CHECK(cut("日本語", 4) == "日…");
+  CHECK(cut("abc", 0).empty());
+}
+
+TEST_CASE("text: quoting for people with a shell") {
+  CHECK(in_quotes("orders") == "orders");
+  CHECK(in_quotes("my queue") == "'my queue'");
+  CHECK(in_quotes("it's") == "'it'\\''s'");
+  CHECK(in_quotes("") == "''");
+  CHECK(in_quotes("a\x1b") == "'a\\x1b'");
+}
+
+TEST_CASE("text: base64 and hex") {
+  CHECK(base64("").empty());
+  CHECK(base64("f") == "Zg==");
+  CHECK(base64("fo") == "Zm8=");
+  CHECK(base64("foo") == "Zm9v");
+  CHECK(base64(std::string("\xff\x00\xfe", 3)) == "/wD+");
+  CHECK(hex(std::string("\x00\xff"
+                        "a",
+                        3)) == "00ff61");
+}
+
+TEST_CASE("text: spans, times and numbers") {
+  CHECK(span_text(0ms) == "0ms");
+  CHECK(span_text(999ms) == "999ms");
+  CHECK(span_text(12s) == "12s");
+  CHECK(span_text(3min + 12s + 5ms) == "3m12s");
+  CHECK(span_text(2h) == "2h");
+  CHECK(span_text(2h + 3s) == "2h");
+  CHECK(span_text(99h + 59min) == "4d3h");
+  CHECK(span_text(-12s) == "-12s");
+  const Time now = Time(1'800'000'000s);
+  CHECK(ago_text(now - 5s, now) == "5s ago");
+  CHECK(ago_text(now + 5min, now) == "in 5m");
+  CHECK(ago_text(now, now) == "now");
+  CHECK(utc_text(Time(1'795'291'005'123ms)) == "2026-11-21T19:56:45.123Z");
+  CHECK(utc_text(Time(-1ms)) == "1969-12-31T23:59:59.999Z");
+  CHECK(count_text(0) == "0");
+  CHECK(count_text(1234) == "1,234");
+  CHECK(count_text(1'234'567) == "1,234,567");
+  CHECK(size_text(17) == "17 B");
+  CHECK(size_text(1536) == "1.5 KiB");
+  CHECK(size_text(3 << 20) == "3.0 MiB");
+}

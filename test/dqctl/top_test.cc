@@ -1,0 +1,369 @@
+// dqctl top, in a terminal.
+#include <delayqueue/private_server.h>
+
+#include <csignal>
+
+#include "screen.h"
+#include "work_support.h"
+
+using delayqueue::Inspector;
+using delayqueue::Producer;
+using delayqueue::SendOptions;
+using test::Emulator;
+using test::run;
+using test::Screen;
+
+namespace {
+
+constexpr char kUp[] = "\033[A", kDown[] = "\033[B", kPageDown[] = "\033[6~", kPageUp[] = "\033[5~", kEscape[] = "\033";
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE("no '" << part << "' in: " << text);
+  return found;
+}
+
+void send(const std::string& queue, int count, const SendOptions& options = {}, const std::string& payload = "hello",
+          const std::string& url = test::server().url()) {
+  Producer producer(url, queue);
+  for (int i = 0; i < count; ++i) producer.send(payload, options);
+}
+
+SendOptions later() {
+  SendOptions options;
+  options.delay = std::chrono::hours(1);
+  return options;
+}
+
+// Two queues: many (7 pending, 3 ready), and some (12 ready).
+void fill() {
+  test::redis().cmd({"FLUSHALL"});
+  send("many", 7, later());
+  send("many", 3);
+  send("some", 12);
+}
+
+std::string row_of(const Emulator& seen, const std::string& queue) {
+  for (std::size_t i = 2; i < 30; ++i) {
+    if (seen.line(i).substr(0, 2 + queue.size()).find(queue) == 2) return seen.line(i);
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("top: shows the queues with their counts, and leaves the terminal as it was") {
+  fill();
+  Screen screen({"top", "--interval", "200ms"});
+  REQUIRE(screen.shows("some"));
+  CHECK(screen.seen().alternate());
+  CHECK_FALSE(screen.seen().cursor_shown());
+  CHECK_FALSE(screen.restored());
+  CHECK(has(screen.seen().line(0), "dqctl top  2 queues by name"));
+  CHECK(has(screen.seen().line(1), "QUEUE              PENDING READY UNACK RETRY  DEAD OLDEST SENT/S  ACK/S FAIL/S"));
+  CHECK(has(screen.seen().line(2), "> many"));
+  CHECK(has(screen.seen().line(2), " 7     3     0     0     0"));
+  CHECK(has(screen.seen().line(3), "  some"));
+  CHECK(has(screen.seen().line(3), " 0    12     0     0     0"));
+  CHECK(has(screen.seen().line(23), "q quit"));
+  send("some", 5);  // it looks again, and sees how fast
+  CHECK(screen.wait([](const Emulator& seen) { return row_of(seen, "some").find(" 17 ") != std::string::npos; }));
+  CHECK(screen.wait([](const Emulator& seen) { return row_of(seen, "some").find("0.0    0.0") != std::string::npos; }));
+  screen.type("q");
+  CHECK(screen.code() == 0);
+  CHECK(screen.restored());
+  CHECK(screen.seen().strange().empty());
+}
+
+TEST_CASE("top: only the queues named, and those a filter leaves") {
+  fill();
+  send("more", 1);
+  Screen screen({"top", "many", "more"});
+  REQUIRE(screen.shows("more"));
+  CHECK(screen.seen().text().find("some") == std::string::npos);
+  screen.type("/ORE");
+  REQUIRE(screen.shows("Show queues with: ORE_"));
+  REQUIRE(screen.shows_not("many"));
+  screen.type("\x7f\x7f\x7fnone");
+  REQUIRE(screen.shows("None has such a name"));
+  screen.type(kEscape);
+  REQUIRE(screen.shows("many"));
+  screen.type("q");
+  CHECK(screen.code() == 0);
+}
+
+TEST_CASE("top: s sorts by the next column and says so, r the other way round") {
+  fill();
+  Screen screen({"top"});
+  REQUIRE(screen.shows("> many"));
+  screen.type("jk");  // from here on it is chosen, wherever it stands
+  screen.type("s");
+  REQUIRE(screen.shows("by pending"));
+  CHECK(has(screen.seen().line(2), "many"));
+  screen.type("s");
+  REQUIRE(screen.shows("by ready"));
+  CHECK(has(screen.seen().line(2), "some"));
+  CHECK(has(screen.seen().line(3), "> many"));
+  screen.type("r");
+  REQUIRE(screen.shows("by ready, reversed"));
+  CHECK(has(screen.seen().line(2), "many"));
+  screen.type(std::string(kDown) + "k" + kUp + "j");
+  REQUIRE(screen.shows("> some"));
+  screen.type("\x03");
+  CHECK(screen.code() == 0);
+  CHECK(screen.restored());
+}
+
+TEST_CASE("top: p pauses and resumes, after a yes only") {
+  fill();
+  Inspector some(test::server().url(), "some");
+  Screen screen({"top"});
+  REQUIRE(screen.shows("> many"));
+  screen.type(std::string("j"));
+  REQUIRE(screen.shows("> some"));
+  screen.type("p");
+  REQUIRE(screen.shows("Pause some? Its consumers take nothing then. (y/n)"));
+  screen.type("n");
+  REQUIRE(screen.shows_not("Pause some?"));
+  CHECK_FALSE(some.counts().paused);
+  screen.type("p");
+  REQUIRE(screen.shows("Pause some?"));
+  screen.type("y");
+  REQUIRE(screen.shows("some is paused"));
+  CHECK(some.counts().paused);
+  REQUIRE(screen.shows("some [paused]"));
+  screen.type("p");
+  REQUIRE(screen.shows("Resume some? (y/n)"));
+  screen.type("y");
+  REQUIRE(screen.shows("some goes on"));
+  CHECK_FALSE(some.counts().paused);
+}
+
+TEST_CASE("top: opens a queue, turns its pages, and shows a message") {
+  fill();
+  send("some", 30);
+  Screen screen({"top"});
+  REQUIRE(screen.shows("> many"));
+  screen.type("j");
+  REQUIRE(screen.shows("> some"));
+  screen.type("\r");
+  REQUIRE(screen.shows("[2 ready 42]"));
+  REQUIRE(screen.shows("> …"));
+  CHECK(has(screen.seen().line(2), "ID"));
+  CHECK(has(screen.seen().line(2), "SENT"));
+  CHECK(has(screen.seen().line(3), "hello"));
+  CHECK(has(screen.seen().line(3), " 5 B"));
+  const std::string first = screen.seen().line(3);
+  screen.type(kPageDown);
+  REQUIRE(screen.shows("page 2"));
+  REQUIRE(screen.wait([&](const Emulator& seen) { return seen.line(3) != first && seen.line(3)[0] == '>'; }));
+  screen.type(kPageDown);
+  REQUIRE(screen.shows("page 3"));
+  REQUIRE(screen.shows_not("Looking"));
+  CHECK(screen.seen().line(3 + 42 % 19).empty());
+  screen.type(kPageUp);
+  REQUIRE(screen.shows("page 2"));
+  screen.type(kPageUp);
+  REQUIRE(screen.shows_not("page 2"));
+  REQUIRE(screen.shows_not("Looking"));
+  const std::string end_of_id = first.substr(first.find("…") + 3, 12);
+  screen.type("\r");
+  REQUIRE(screen.shows("as text"));
+  CHECK(has(screen.seen().line(1), end_of_id));
+  CHECK(has(screen.seen().text(), "state         ready"));
+  CHECK(has(screen.seen().text(), "retries left  3"));
+  CHECK(has(screen.seen().text(), "payload       5 B, as text\n  hello\n"));
+  screen.type("x");
+  REQUIRE(screen.shows("00000000  68 65 6c 6c 6f"));
+  screen.type(kEscape);
+  REQUIRE(screen.shows("[2 ready 42]"));
+  screen.type("\t");
+  REQUIRE(screen.shows("[3 unack 0]"));
+  REQUIRE(screen.shows("No message is unack"));
+  screen.type("1");
+  REQUIRE(screen.shows("[1 pending 0]"));
+  screen.type("\033[Z");
+  REQUIRE(screen.shows("[5 dead 0]"));
+  screen.type("q");
+  REQUIRE(screen.shows("> some"));
+  screen.type("q");
+  CHECK(screen.code() == 0);
+}
+
+TEST_CASE("top: a long message is folded and scrolled") {
+  test::redis().cmd({"FLUSHALL"});
+  std::string payload = std::string(100, 'a') + "END\n";
+  for (int i = 0; i < 50; ++i) payload += "line " + std::to_string(i) + "\n";
+  send("q", 1, later(), payload);
+  Screen screen({"top"});
+  REQUIRE(screen.shows("> q"));
+  screen.type("\r");
+  REQUIRE(screen.shows("> …"));
+  screen.type("\r");
+  REQUIRE(screen.shows("\n  " + std::string(76, 'a') + "\n  " + std::string(24, 'a') + "END\n  line 0\n"));
+  screen.type("G");
+  REQUIRE(screen.shows("line 49"));
+  CHECK(screen.seen().text().find("retries left") == std::string::npos);
+  screen.type("g");
+  REQUIRE(screen.shows("retries left"));
+}
+
+TEST_CASE("top: a payload, a reason or a name cannot drive the terminal") {
+  test::redis().cmd({"FLUSHALL"});
+  const std::string evil =
+      "\033]0;evil\007\033[2J\x9b"
+      "31m\r\n\tend\xff";
+  send("q" + evil, 1, later(), evil);
+  Screen screen({"top"});
+  REQUIRE(screen.shows("q\\x1b]0;evil"));
+  screen.type("\r");
+  REQUIRE(screen.shows("[1 pending 1]"));
+  REQUIRE(screen.shows("> …"));
+  CHECK(has(screen.seen().text(), "\\x1b]0;evil\\x07"));
+  screen.type("\r");
+  REQUIRE(screen.shows("\\x1b]0;evil\\x07\\x1b[2J\\x9b31m\\r\n  \\tend\\xff"));
+  screen.type("x");
+  REQUIRE(screen.shows("1b 5d 30 3b 65 76 69 6c"));
+  screen.type("qqq");
+  CHECK(screen.code() == 0);
+  CHECK(screen.seen().strange().empty());
+  CHECK(screen.raw().find("\033]") == std::string::npos);
+  CHECK(screen.raw().find('\007') == std::string::npos);
+}
+
+TEST_CASE("top: signals restore the terminal, too") {
+  fill();
+  for (const int number : {SIGTERM, SIGINT}) {
+    Screen screen({"top"});
+    REQUIRE(screen.shows("> many"));
+    screen.signal(number);
+    CHECK(screen.code() == 130);
+    CHECK(screen.restored());
+  }
+  Screen screen({"top"});
+  REQUIRE(screen.shows("> many"));
+  screen.signal(SIGQUIT);
+  CHECK(screen.code() == 128 + SIGQUIT);
+  CHECK(screen.restored());
+}
+
+TEST_CASE("top: Ctrl-Z and SIGTSTP give the terminal back, and it goes on where it was") {
+  fill();
+  Screen screen({"top"});
+  REQUIRE(screen.shows("> many"));
+  for (const bool by_key : {true, false}) {
+    by_key ? screen.type("\x1a") : screen.signal(SIGTSTP);
+    REQUIRE(test::eventually([&] { return screen.stopped(); }));
+    REQUIRE(screen.wait([](const Emulator& seen) { return !seen.alternate(); }));
+    CHECK(screen.restored());
+    screen.signal(SIGCONT);
+    REQUIRE(screen.wait([](const Emulator& seen) { return seen.alternate(); }));
+    REQUIRE(screen.shows("> many"));
+  }
+  screen.type("q");
+  CHECK(screen.code() == 0);
+  CHECK(screen.restored());
+}
+
+TEST_CASE("top: follows the size of the terminal, however small") {
+  fill();
+  Screen screen({"top"});
+  REQUIRE(screen.shows("> many"));
+  CHECK(screen.seen().text().find("OVERDUE") == std::string::npos);
+  screen.resize(200, 50);
+  REQUIRE(screen.shows("DELIV/S"));
+  REQUIRE(screen.wait([](const Emulator& seen) { return has(seen.line(49), "q quit"); }));
+  CHECK(has(screen.seen().line(1), "OVERDUE"));
+  CHECK(has(screen.seen().line(1), "ACKED PER SECOND"));
+  for (const std::pair<std::size_t, std::size_t>& size :
+       {std::pair<std::size_t, std::size_t>{50, 10}, {20, 5}, {7, 2}, {1, 1}}) {
+    screen.resize(size.first, size.second);
+    screen.type("?");
+    screen.type("?\rq");
+  }
+  screen.resize(80, 24);
+  REQUIRE(screen.shows("FAIL/S"));
+  screen.type("?");
+  REQUIRE(screen.shows("dqctl top: help"));
+  screen.type("xq");
+  CHECK(screen.code() == 0);
+}
+
+TEST_CASE("top: without colours there are marks") {
+  fill();
+  SendOptions once;
+  once.retries = 0;
+  const std::string id = Producer(test::server().url(), "many").send("x", once).id;
+  test::redis().cmd({"ZADD", "dp:many:dead", "1700000000", id});
+  for (const bool by_option : {false, true}) {
+    Screen screen(
+        by_option ? std::vector<std::string>{"top", "--no-color"} : std::vector<std::string>{"top"},
+        by_option ? std::map<std::string, std::string>{} : std::map<std::string, std::string>{{"NO_COLOR", "1"}});
+    REQUIRE(screen.shows(">!many"));
+    for (const char* code : {"\033[0;1;31m", "\033[0;1;7m", ";35m"})
+      CHECK(screen.raw().find(code) == std::string::npos);
+  }
+  Screen screen({"top"});
+  REQUIRE(screen.shows(">!many"));
+  for (const char* code : {"31m", "7m"}) CHECK(has(screen.raw(), code));
+  for (const char* code : {"30m", "33m", "34m", "37m", "9"}) {  // hard to read on one ground or the other
+    CHECK(screen.raw().find(std::string("\033[0;1;") + code) == std::string::npos);
+  }
+}
+
+TEST_CASE("top: a server that goes away is told of, and waited for; keys still work") {
+  delayqueue::PrivateServer server;
+  send("q", 3, {}, "hello", server.url());
+  Screen screen({"top", "--interval", "200ms"}, {{"DELAYQUEUE_URI", server.url()}});
+  REQUIRE(screen.shows("> q"));
+  server.kill();
+  REQUIRE(screen.shows("No answer for "));
+  CHECK(has(screen.seen().text(), "trying again: "));
+  screen.type("?");
+  REQUIRE(screen.shows("dqctl top: help"));
+  screen.type("?");
+  REQUIRE(screen.shows("> q"));
+  server.restart();
+  REQUIRE(screen.shows_not("No answer"));
+  ::kill(server.pid(), SIGSTOP);  // silent: nothing comes, nothing breaks
+  screen.type("\r");
+  REQUIRE(screen.shows("Looking ..."));
+  screen.type("qq");
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(screen.code() == 0);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));  // its answers have 3 s
+  CHECK(screen.restored());
+  ::kill(server.pid(), SIGCONT);
+}
+
+TEST_CASE("top: a queue with a key of a wrong type does not hide the others") {
+  fill();
+  test::redis().cmd({"SET", "dp:other:ready", "x"});
+  test::redis().cmd({"SADD", "dp:queues", "dp:other"});
+  Screen screen({"top"}, {}, 200, 50);
+  REQUIRE(screen.shows("many"));
+  CHECK(has(screen.seen().text(), "!other"));
+  CHECK(has(screen.seen().text(), "WRONGTYPE"));
+  test::redis().cmd({"FLUSHALL"});
+}
+
+TEST_CASE("top: what makes no sense, and what is not there") {
+  fill();
+  const test::Ran piped = run({"top"});
+  CHECK(piped.code == 2);
+  CHECK(has(piped.err, "top needs a terminal on stdin and stdout; expected dqctl stats QUEUE --watch 2s"));
+  Screen dumb({"top"}, {{"TERM", "dumb"}});
+  CHECK(dumb.code() == 2);
+  Screen json({"top", "-o", "json"});
+  CHECK(json.code() == 2);
+  CHECK(has(json.raw(), "stats --watch 2s -o ndjson"));
+  Screen fast({"top", "--interval", "1ms"});
+  CHECK(fast.code() == 2);
+  Screen missing({"top", "not there"});
+  CHECK(missing.code() == 3);
+  CHECK(has(missing.raw(), "queue 'not there' is not at "));
+  Screen nowhere({"top"}, {{"DELAYQUEUE_URI", "redis://127.0.0.1:1"}});
+  CHECK(nowhere.code() == 1);
+  CHECK(nowhere.raw().find("\033[?1049h") == std::string::npos);
+  CHECK(has(run({"top", "--help"}).out, "dqctl top orders mails"));
+}

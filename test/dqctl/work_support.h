@@ -1,0 +1,72 @@
+// What the tests of `dqctl work` share.
+#pragma once
+
+#include <delayqueue/inspector.h>
+#include <delayqueue/producer.h>
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "run.h"
+#include "support/local.h"
+#include "support/server.h"
+
+namespace test {
+
+inline std::string content_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline std::vector<std::string> text_lines(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+// Whether a process runs; one that has ended and was not waited for does not.
+inline bool process_runs(const std::string& pid) {
+  const std::string stat = content_of("/proc/" + pid + "/stat");
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.at(name_end + 2) != 'Z';
+}
+
+// A queue of a test of its own.
+class Work {
+ public:
+  explicit Work(std::string url = server().url()) : url_(std::move(url)), producer_(url_, name), look(url_, name) {}
+
+  std::string send(const std::string& payload, const delayqueue::SendOptions& options = {}) {
+    return producer_.send(payload, options).id;
+  }
+
+  // The arguments of a worker.
+  std::vector<std::string> by(const std::string& command, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"work", name, "--exec", command};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  Ran drain(const std::string& command, std::vector<std::string> more = {}) const {
+    more.push_back("--until-empty");
+    return run(by(command, more));
+  }
+
+  const std::string name = fresh_queue();
+  const TempDir folder{};
+
+ private:
+  std::string url_;
+  delayqueue::Producer producer_;
+
+ public:
+  delayqueue::Inspector look;
+};
+
+}  // namespace test

@@ -1,0 +1,121 @@
+#include "acting.h"
+
+#include <delayqueue/error.h>
+
+#include <utility>
+
+#include "signals.h"
+#include "text.h"
+
+namespace dqctl {
+
+Ids::Ids(Output& output, const std::vector<std::string>& arguments) : output_(output) {
+  if (arguments.size() == 1 && arguments.front() == "-") {
+    lines_ = std::make_unique<Lines>("-");
+    return;
+  }
+  for (const std::string& id : arguments) {
+    if (!is_id(id)) throw Usage("ID: " + in_quotes(id) + "; expected a UUID, or - alone to read them from stdin");
+  }
+  named_ = arguments;
+}
+
+std::vector<std::string> Ids::next(std::size_t most) {
+  std::vector<std::string> some;
+  if (!lines_) {
+    while (taken_ < named_.size() && some.size() < most && !interrupted()) some.push_back(named_[taken_++]);
+    return some;
+  }
+  std::string line;
+  while (some.size() < most && lines_->next(line)) {
+    try {
+      some.push_back(id_in(line));
+    } catch (const BadLine& error) {
+      ++bad_;
+      output_.say(lines_->where() + ": " + printable(error.what()));
+    }
+  }
+  if (interrupted()) some.clear();
+  return some;
+}
+
+Tally::Tally(Output& output, const std::string& queue)
+    : output_(output), listing_(output, {{"ID"}, {"OUTCOME"}}, "messages", Object().add("queue", queue)) {}
+
+void Tally::add(const std::string& id, const std::string& outcome, Grade grade) {
+  ++(grade == Grade::good ? good_ : grade == Grade::refused ? refused_ : unknown_);
+  const Colour colour = grade == Grade::good ? Colour::plain : Colour::yellow;
+  listing_.add({{id}, {outcome, colour}}, Object().add("id", id).add("outcome", outcome));
+}
+
+Exit Tally::run(Ids& ids, const std::function<void(const std::vector<std::string>&)>& act) {
+  std::string error;
+  try {
+    for (auto some = ids.next(); !some.empty(); some = ids.next()) act(some);
+  } catch (const delayqueue::Error& failure) {
+    if (good_ + refused_ + unknown_ == 0) throw;
+    error = failure.what();
+  }
+  return end(ids, error);
+}
+
+Exit Tally::end(const Ids& ids, const std::string& error) {
+  const std::uint64_t all = good_ + refused_ + unknown_;
+  const std::uint64_t left = refused_ + unknown_ + ids.bad();
+  Object tail;
+  tail.add("done", good_).add("refused", refused_).add("unknown", unknown_).add("bad_lines", ids.bad());
+  tail.add("interrupted", interrupted());
+  error.empty() ? tail.add_null("error") : tail.add("error", printable(error));
+  listing_.end(tail);
+  if (!error.empty()) output_.say("after " + count_text(all) + " messages: " + printable(error));
+  if (interrupted()) output_.say("interrupted after " + count_text(all) + " messages; those are done, no other is");
+  if (interrupted() && all == 0) return Exit::interrupted;
+  if (interrupted() || !error.empty()) return Exit::partly;
+  if (left == 0) return Exit::done;
+  if (good_ > 0) return Exit::partly;
+  return refused_ + ids.bad() == 0 ? Exit::not_found : Exit::failed;
+}
+
+Exit Steps::code(bool left) const {
+  if (interrupted || !error.empty()) {
+    return done > 0 ? Exit::partly : interrupted ? Exit::interrupted : Exit::failed;
+  }
+  return left ? done > 0 ? Exit::partly : Exit::failed : Exit::done;
+}
+
+Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
+               const std::function<std::optional<std::uint64_t>()>& step) {
+  Steps steps;
+  Progress progress(output, verb);
+  try {
+    while (!interrupted()) {
+      const auto more = step();
+      if (!more) break;
+      steps.done += *more;
+      progress.update(steps.done, total);
+    }
+  } catch (const delayqueue::Error& failure) {
+    if (steps.done == 0) throw;
+    steps.error = failure.what();
+  } catch (const Failure& failure) {
+    if (steps.done == 0) throw;
+    steps.error = failure.what();
+  }
+  progress.clear();
+  steps.interrupted = interrupted();
+  if (steps.interrupted) {
+    output.say("interrupted: " + verb + ' ' + count_text(steps.done) + "; run it again for the rest");
+  }
+  if (!steps.error.empty()) {
+    output.say(verb + ' ' + count_text(steps.done) + ", then: " + printable(steps.error) +
+               "; run it again for the rest");
+  }
+  return steps;
+}
+
+void add_ending(Object& object, const Steps& steps) {
+  object.add("interrupted", steps.interrupted);
+  steps.error.empty() ? object.add_null("error") : object.add("error", printable(steps.error));
+}
+
+}  // namespace dqctl

@@ -1,0 +1,79 @@
+// What commands that change messages share: which ids they are about, what became of each, how far they came.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "context.h"
+#include "exit.h"
+#include "lines.h"
+#include "table.h"
+
+namespace dqctl {
+
+// Ids from the arguments, or from stdin if the only one is "-". Bad ones in the arguments are a Usage, before anything
+// is done; bad lines are told on stderr and passed over.
+class Ids {
+ public:
+  Ids(Output& output, const std::vector<std::string>& arguments);
+
+  // The next few; none: that was all, or a signal came.
+  std::vector<std::string> next(std::size_t most = 500);
+
+  std::uint64_t bad() const { return bad_; }
+
+ private:
+  Output& output_;
+  std::vector<std::string> named_;
+  std::size_t taken_ = 0;
+  std::unique_ptr<Lines> lines_;
+  std::uint64_t bad_ = 0;
+};
+
+enum class Grade {
+  good,
+  refused,  // it is there, but cannot be done
+  unknown,  // no such message
+};
+
+// One line for each id, and the exit code.
+class Tally {
+ public:
+  Tally(Output& output, const std::string& queue);
+
+  void add(const std::string& id, const std::string& outcome, Grade grade);
+
+  // Calls `act` with some ids at a time; it adds them. An error of the server ends it, as a signal does.
+  Exit run(Ids& ids, const std::function<void(const std::vector<std::string>&)>& act);
+
+ private:
+  Exit end(const Ids& ids, const std::string& error);
+
+  Output& output_;
+  Listing listing_;
+  std::uint64_t good_ = 0, refused_ = 0, unknown_ = 0;
+};
+
+// How a command went that goes in steps.
+struct Steps {
+  std::uint64_t done = 0;
+  bool interrupted = false;
+  std::string error{};
+
+  // left: of what was to be done something could not be, for other reasons.
+  Exit code(bool left = false) const;
+};
+
+// Calls `step` until it answers nothing; else it says how many more were done. An error of the server after the first
+// step ends it, too, and is told on stderr. Progress goes to the terminal.
+Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
+               const std::function<std::optional<std::uint64_t>()>& step);
+
+// The fields "interrupted" and "error".
+void add_ending(Object& object, const Steps& steps);
+
+}  // namespace dqctl

@@ -1,0 +1,72 @@
+#include "backup.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+
+#include "exit.h"
+#include "lines.h"
+#include "text.h"
+
+namespace dqctl {
+namespace {
+
+// The name of a new file is on the disk when its folder is.
+void sync_folder_of(const std::string& file) {
+  const std::size_t slash = file.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : file.substr(0, slash);
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+}  // namespace
+
+Backup::Backup(const std::string& file, bool append) : name_(file) {
+  const int how = O_RDWR | O_CLOEXEC | O_CREAT | O_APPEND;
+  file_ = ::open(file.c_str(), append ? how : how | O_EXCL, S_IRUSR | S_IWUSR);
+  if (file_ < 0 && errno == EEXIST) {
+    throw Usage("--backup: " + in_quotes(file) + " exists; name another file, or add to it with --append");
+  }
+  if (file_ < 0) throw Usage("--backup: " + in_quotes(file) + ": " + std::generic_category().message(errno));
+  sync_folder_of(file);
+  const off_t size = ::lseek(file_, 0, SEEK_END);
+  char last = '\n';
+  if (size > 0 && ::pread(file_, &last, 1, size - 1) == 1 && last != '\n') write("\n");  // torn when it was cut off
+}
+
+Backup::~Backup() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void Backup::broken() const {
+  throw Failure(Exit::failed, "--backup: " + in_quotes(name_) + ": " + std::generic_category().message(errno) +
+                                  "; what is not in it was not removed");
+}
+
+void Backup::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto n = ::write(file_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) broken();
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void Backup::write(const std::vector<delayqueue::MessageInfo>& messages) {
+  std::string lines;
+  for (const auto& message : messages) lines += line_of(message) + '\n';
+  write(lines);
+  while (::fsync(file_) != 0) {
+    if (errno == EINVAL || errno == ENOTSUP) break;  // a pipe or the like: there is no disk
+    if (errno != EINTR) broken();
+  }
+  written_ += messages.size();
+}
+
+}  // namespace dqctl

@@ -1,0 +1,34 @@
+// A file of messages as lines that `import` takes. What write() returned from is on the disk.
+#pragma once
+
+#include <delayqueue/inspector.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dqctl {
+
+class Backup {
+ public:
+  // Throws Usage when the file exists and is not to be added to; Failure when it cannot be written. Only its owner may
+  // read it.
+  Backup(const std::string& file, bool append);
+  ~Backup();
+  Backup(const Backup&) = delete;
+  Backup& operator=(const Backup&) = delete;
+
+  void write(const std::vector<delayqueue::MessageInfo>& messages);
+
+  std::uint64_t written() const { return written_; }
+
+ private:
+  void write(std::string_view bytes);
+  [[noreturn]] void broken() const;
+
+  const std::string name_;
+  int file_ = -1;
+  std::uint64_t written_ = 0;
+};
+
+}  // namespace dqctl

@@ -1,0 +1,270 @@
+#include "cli.h"
+
+#include <CLI/CLI.hpp>
+#include <deque>
+#include <iostream>
+#include <utility>
+
+#include "context.h"
+#include "text.h"
+
+namespace dqctl {
+namespace {
+
+std::vector<std::string> split(const std::string& names) {
+  std::vector<std::string> out;
+  std::size_t begin = 0;
+  while (begin <= names.size()) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    out.push_back(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+// CLI11 takes "[a,b]" for two values. A mark in front, which no argument begins with by chance, keeps it one.
+constexpr const char* kMark = "\x01\x02";
+
+std::string guarded(const std::string& argument) {
+  const bool is_list = argument.size() > 1 && argument.front() == '[' && argument.back() == ']';
+  return is_list ? kMark + argument : argument;
+}
+
+std::string unguarded(const std::string& argument) {
+  return argument.rfind(kMark, 0) == 0 ? argument.substr(2) : argument;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string out;
+  for (const auto& word : words) out += (out.empty() ? "" : between) + word;
+  return out;
+}
+
+constexpr const char* kFooter =
+    R"(Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 partly done, 5 threshold passed.
+Durations: 250ms 10s 5m 2h 3d 1h30m. Times: 2026-11-21T19:36:45Z or +10m.
+Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels DELAYQUEUE_SENTINEL_USER and
+DELAYQUEUE_SENTINEL_PASSWORD. Every command has a --help with an example. The rest is in `man dqctl`.)";
+
+// Options of the program and of commands are added alike.
+class Adder {
+ public:
+  Adder(CLI::App& app, std::vector<OptionInfo>& infos) : app_(app), infos_(infos) {}
+
+  CLI::Option* flag(const std::string& names, bool& into, const std::string& what) {
+    infos_.push_back({split(names), "", {}, what});
+    return app_.add_flag(names, into, what);
+  }
+
+  CLI::Option* option(const std::string& names, const Command::Take& take, const std::string& value,
+                      const std::string& what, std::vector<std::string> values = {}) {
+    infos_.push_back({split(names), value, std::move(values), what});
+    const auto take_plain = [take](const std::string& given) { take(unguarded(given)); };
+    return app_.add_option_function<std::string>(names, take_plain, what)
+        ->type_name(value)
+        ->multi_option_policy(CLI::MultiOptionPolicy::Throw)
+        ->trigger_on_parse(false);
+  }
+
+  CLI::Option* choice(const std::string& names, std::string& into, const std::vector<std::string>& values,
+                      const std::string& what) {
+    const std::string name = split(names).back();
+    const auto take = [&into, values, name](const std::string& value) {
+      if (std::find(values.begin(), values.end(), value) == values.end()) {
+        throw Usage(name + ": '" + printable(value) + "'; expected one of " + joined(values, ", "));
+      }
+      into = value;
+    };
+    return option(names, take, joined(values, "|"), what, values);
+  }
+
+ private:
+  CLI::App& app_;
+  std::vector<OptionInfo>& infos_;
+};
+
+Command::Take into_text(std::string& into) {
+  return [&into](const std::string& value) { into = value; };
+}
+
+}  // namespace
+
+class Command::Impl {
+ public:
+  explicit Impl(CLI::App* command) : app(command) {}
+
+  Adder adder() { return {*app, info.options}; }
+
+  CLI::App* app;
+  CommandInfo info{};
+  bool hidden = false;
+  CLI::Option* last = nullptr;
+  std::function<Exit()> run{};
+};
+
+Command::Command(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Command::~Command() = default;
+Command::Command(Command&&) noexcept = default;
+
+std::string Command::long_name(const std::string& names) { return split(names).back(); }
+
+Command& Command::argument(const std::string& name, std::string& into, const std::string& what, bool wanted) {
+  impl_->info.options.push_back({{name}, name, {}, what, true, wanted});
+  const std::function<void(const std::string&)> take = [&into](const auto& value) { into = unguarded(value); };
+  impl_->last = impl_->app->add_option_function(name, take, what)->type_name("")->required(wanted);
+  return *this;
+}
+
+Command& Command::arguments(const std::string& name, std::vector<std::string>& into, const std::string& what,
+                            bool wanted) {
+  impl_->info.options.push_back({{name}, name, {}, what, true, wanted});
+  const std::function<void(const std::vector<std::string>&)> take = [&into](const auto& values) {
+    for (const std::string& value : values) into.push_back(unguarded(value));
+  };
+  impl_->last = impl_->app->add_option_function(name, take, what)->type_name("")->required(wanted);
+  return *this;
+}
+
+Command& Command::flag(const std::string& names, bool& into, const std::string& what) {
+  impl_->last = impl_->adder().flag(names, into, what);
+  return *this;
+}
+
+Command& Command::text(const std::string& names, std::string& into, const std::string& value, const std::string& what) {
+  return taken(names, into_text(into), value, what);
+}
+
+Command& Command::optional_text(const std::string& names, std::optional<std::string>& into, const std::string& value,
+                                const std::string& what) {
+  return taken(
+      names, [&into](const std::string& given) { into = given; }, value, what);
+}
+
+Command& Command::choice(const std::string& names, std::string& into, std::vector<std::string> values,
+                         const std::string& what) {
+  impl_->last = impl_->adder().choice(names, into, values, what);
+  return *this;
+}
+
+Command& Command::duration(const std::string& names, std::optional<milliseconds>& into, const std::string& what) {
+  const auto take = [name = long_name(names), &into](const std::string& value) { into = parse_duration(name, value); };
+  return taken(names, take, "D", what);
+}
+
+Command& Command::state(const std::string& names, std::optional<delayqueue::State>& into, const std::string& what) {
+  const auto take = [name = long_name(names), &into](const std::string& value) { into = parse_state(name, value); };
+  impl_->last = impl_->adder().option(names, take, "STATE", what, {"pending", "ready", "unack", "retry", "dead"});
+  return *this;
+}
+
+Command& Command::taken(const std::string& names, Take take, const std::string& value, const std::string& what) {
+  impl_->last = impl_->adder().option(names, take, value, what);
+  return *this;
+}
+
+Command& Command::wanted() {
+  impl_->last->required();
+  impl_->info.options.back().wanted = true;
+  return *this;
+}
+
+void Command::run(std::function<Exit()> run) { impl_->run = std::move(run); }
+
+class Cli::Impl {
+ public:
+  explicit Impl(GlobalOptions& options) { add_globals(options); }
+
+  void add_globals(GlobalOptions& options);
+
+  CLI::App app{"dqctl looks into the queues of delayqueue, and mends them.", "dqctl"};
+  std::vector<OptionInfo> globals{};
+  std::deque<Command> commands{};
+  std::vector<Command::Impl*> impls{};
+};
+
+void Cli::Impl::add_globals(GlobalOptions& options) {
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("dqctl ") + DQCTL_VERSION, "Shows the version");
+  app.get_help_ptr()->description("Shows this help");
+  globals.push_back({{"-h", "--help"}, "", {}, "Shows help; after a command, that of the command"});
+  globals.push_back({{"--version"}, "", {}, "Shows the version"});
+
+  Adder add(app, globals);
+  add.option("-u,--uri", into_text(options.uri), "URL",
+             "The server: redis://host:port/db, rediss://, unix:///path, redis+sentinel://, redis+cluster://, "
+             "embedded:/folder (DELAYQUEUE_URI; redis://127.0.0.1:6379)");
+  add.option("--prefix", into_text(options.prefix), "TEXT", "What keys begin with (dp)");
+  add.choice("--hash-tag", options.hash_tag, {"auto", "on", "off"}, "Keys in one Cluster slot (auto)");
+  add.option("--tls-ca", into_text(options.tls_ca), "FILE", "Certificate authorities, PEM");
+  add.option("--tls-cert", into_text(options.tls_cert), "FILE", "Client certificate, PEM");
+  add.option("--tls-key", into_text(options.tls_key), "FILE", "Its key, PEM");
+  add.option("--user", into_text(options.user), "NAME", "ACL user");
+  add.option("--password-file", into_text(options.password_file), "FILE",
+             "Its first line is the password (DELAYQUEUE_PASSWORD)");
+  const auto timeout = [&options](const std::string& value) {
+    options.timeout = parse_duration("--timeout", value);
+    if (options.timeout->count() == 0) throw Usage("--timeout: '" + value + "'; expected at least 1ms");
+  };
+  add.option("--timeout", timeout, "D", "For connecting (2s), and for each answer (3s)");
+  add.choice("-o,--output", options.format, {"table", "json", "ndjson"}, "How data is shown (table)");
+  add.flag("--no-color", options.no_colour, "No colours (NO_COLOR)");
+  add.flag("--utc", options.utc, "Times in UTC, not in local time");
+}
+
+Cli::Cli(GlobalOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Cli::~Cli() = default;
+
+Command& Cli::add(const std::string& name, const std::string& what, const std::vector<std::string>& examples,
+                  bool hidden) {
+  CLI::App* app = impl_->app.add_subcommand(name, what);
+  app->group(hidden ? "" : "Commands");
+  app->get_help_ptr()->description("Shows this help");
+  std::string footer = examples.size() == 1 ? "Example:\n" : "Examples:\n";
+  for (const std::string& example : examples) footer += "  dqctl " + example + "\n";
+  app->footer(footer + "\nOptions of all commands (--uri, --output ...): dqctl --help");
+  auto impl = std::make_unique<Command::Impl>(app);
+  impl->info = {name, what, examples, {}};
+  impl->hidden = hidden;
+  impl_->impls.push_back(impl.get());
+  return impl_->commands.emplace_back(std::move(impl));
+}
+
+std::function<Exit()> Cli::parse(int argc, char** argv) {
+  try {
+    std::vector<std::string> arguments;
+    for (int i = argc - 1; i > 0; --i) arguments.push_back(guarded(argv[i]));  // CLI11 wants them so
+    impl_->app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream text;
+      impl_->app.exit(error, text, text);
+      return [text = text.str()] {
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        return Exit::done;
+      };
+    }
+    const auto chosen = impl_->app.get_subcommands();
+    const std::vector<std::string> rest = impl_->app.remaining();
+    if (chosen.empty() && !rest.empty()) throw Usage("no command " + in_quotes(rest.front()) + "; see dqctl --help");
+    if (chosen.empty()) throw Usage("a command is missing; see dqctl --help");
+    throw Usage(printable(error.what()) + "; see dqctl " + chosen.front()->get_name() + " --help");
+  }
+  for (const Command::Impl* command : impl_->impls) {
+    if (command->app->parsed()) return command->run;
+  }
+  throw Usage("no command; see dqctl --help");
+}
+
+const std::vector<OptionInfo>& Cli::global_options() const { return impl_->globals; }
+
+std::vector<CommandInfo> Cli::commands() const {
+  std::vector<CommandInfo> out;
+  for (const Command::Impl* command : impl_->impls) {
+    if (!command->hidden) out.push_back(command->info);
+  }
+  return out;
+}
+
+}  // namespace dqctl

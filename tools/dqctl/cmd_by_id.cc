@@ -1,0 +1,181 @@
+// dqctl cancel, reschedule, release, kill, extend
+#include <memory>
+#include <utility>
+
+#include "acting.h"
+#include "commands.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Extended;
+using delayqueue::Inspector;
+using delayqueue::Killed;
+using delayqueue::Moved;
+using delayqueue::Released;
+using delayqueue::State;
+
+struct Args {
+  std::string queue{};
+  std::vector<std::string> ids{};
+  bool force = false;
+  std::string why = "killed by hand";
+  std::optional<milliseconds> span{};
+  std::optional<When> when{};
+};
+
+struct Outcome {
+  std::string text;
+  Grade grade;
+};
+
+using Outcomes = std::vector<Outcome>;
+using Act = Outcomes (*)(Inspector&, const std::vector<std::string>&, const Args&);
+
+template <class Answer, class Meaning>
+Outcomes meanings(const std::vector<Answer>& answers, Meaning meaning) {
+  Outcomes out;
+  out.reserve(answers.size());
+  for (const Answer answer : answers) out.push_back(meaning(answer));
+  return out;
+}
+
+const Outcome kUnknown{"unknown", Grade::unknown};
+
+Outcomes cancel(Inspector& inspector, const std::vector<std::string>& ids, const Args&) {
+  return meanings(inspector.cancel(ids), [](State was) {
+    if (was == State::unknown) return kUnknown;
+    return Outcome{was == State::unack ? "cancelled, but held: gone unless that delivery succeeds"
+                                       : std::string("cancelled, was ") + delayqueue::to_string(was),
+                   Grade::good};
+  });
+}
+
+Outcomes reschedule(Inspector& inspector, const std::vector<std::string>& ids, const Args& args) {
+  delayqueue::RescheduleOptions when;
+  when.delay = args.when->delay;
+  when.at = args.when->at;
+  return meanings(inspector.reschedule(ids, when), [](Moved moved) {
+    return moved == Moved::moved     ? Outcome{"moved", Grade::good}
+           : moved == Moved::refused ? Outcome{"refused: held, or dead", Grade::refused}
+                                     : kUnknown;
+  });
+}
+
+Outcomes release(Inspector& inspector, const std::vector<std::string>& ids, const Args& args) {
+  Outcomes outcomes = meanings(inspector.release(ids, args.force), [](Released released) {
+    return released == Released::released ? Outcome{"released", Grade::good}
+           : released == Released::held   ? Outcome{"held", Grade::refused}
+                                          : kUnknown;
+  });
+  for (std::size_t i = 0; i < ids.size(); ++i) {  // "unknown" says little here: these are found with one more look
+    if (outcomes[i].grade != Grade::unknown) continue;
+    const auto found = inspector.find(std::vector<std::string>{ids[i]}, 0).front();
+    if (!found) continue;
+    outcomes[i] = found->state == State::dead ? Outcome{"dead: see dqctl redrive", Grade::refused}
+                                              : Outcome{"is ready already", Grade::good};
+  }
+  return outcomes;
+}
+
+Outcomes kill(Inspector& inspector, const std::vector<std::string>& ids, const Args& args) {
+  delayqueue::KillOptions options;
+  options.reason = args.why;
+  options.force = args.force;
+  return meanings(inspector.kill(ids, options), [](Killed killed) {
+    return killed == Killed::killed    ? Outcome{"killed", Grade::good}
+           : killed == Killed::already ? Outcome{"was dead already", Grade::good}
+           : killed == Killed::held    ? Outcome{"held", Grade::refused}
+                                       : kUnknown;
+  });
+}
+
+Outcomes extend(Inspector& inspector, const std::vector<std::string>& ids, const Args& args) {
+  return meanings(inspector.extend(ids, *args.span, args.force), [](Extended extended) {
+    return extended == Extended::extended ? Outcome{"extended", Grade::good}
+           : extended == Extended::held   ? Outcome{"held: its consumer renews it", Grade::refused}
+                                          : Outcome{"neither held nor backing off", Grade::unknown};
+  });
+}
+
+Exit act_on(Context& context, const Args& args, Act act) {
+  Ids ids(context.out(), args.ids);
+  context.counts(args.queue);
+  Inspector& inspector = context.inspector(args.queue);
+  Tally tally(context.out(), args.queue);
+  return tally.run(ids, [&](const std::vector<std::string>& some) {
+    const Outcomes outcomes = act(inspector, some, args);
+    for (std::size_t i = 0; i < some.size(); ++i) tally.add(some[i], outcomes[i].text, outcomes[i].grade);
+  });
+}
+
+const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+
+Command& add_by_id(Cli& cli, Context& context, const std::string& name, const std::string& what,
+                   std::vector<std::string> examples, const std::shared_ptr<Args>& args, Act act) {
+  Command& command = cli.add(name, what, examples);
+  command.argument("QUEUE", args->queue, "The queue")
+      .arguments("ID...", args->ids, "Ids; or - for those that stdin has, one a line, plain or as ls -o ndjson");
+  command.run([&context, args, act] { return act_on(context, *args, act); });
+  return command;
+}
+
+}  // namespace
+
+void add_cancel(Cli& cli, Context& context) {
+  add_by_id(cli, context, "cancel", "Takes messages back, in any state",
+            {"cancel orders " + kId, "ls orders --state dead --limit 0 -o ndjson | dqctl cancel orders -"},
+            std::make_shared<Args>(), cancel);
+}
+
+void add_reschedule(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  const auto take = [args](const char* name) {
+    return [args, name](const std::string& value) {
+      if (args->when) throw Usage("--in and --at: expected one of them");
+      args->when =
+          std::string(name) == "--at" ? parse_when(name, value) : When{std::nullopt, parse_duration(name, value)};
+    };
+  };
+  add_by_id(cli, context, "reschedule", "Gives messages that are neither held nor dead another due time",
+            {"reschedule orders " + kId + " --in 30m", "reschedule orders - --at 2026-11-22T08:00:00Z < ids"}, args,
+            reschedule)
+      .taken("--in", take("--in"), "D", "Due so long from now, by Redis' clock")
+      .taken("--at", take("--at"), "TIME", "Due then")
+      .run([&context, args] {
+        if (!args->when) throw Usage("--in or --at: missing; expected when, such as --in 30m");
+        return act_on(context, *args, reschedule);
+      });
+}
+
+void add_release(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  add_by_id(cli, context, "release", "Delivers now what is pending or waits out a backoff",
+            {"release orders " + kId, "release orders " + kId + " --force"}, args, release)
+      .flag("--force", args->force,
+            "Also what a consumer holds: if that one lives, the message is handled twice, and its verdict is stale");
+}
+
+void add_kill(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  add_by_id(cli, context, "kill", "Gives messages up: they are dead, and kept, until redriven or purged",
+            {"kill orders " + kId + " --why 'customer is gone'"}, args, kill)
+      .text("--why", args->why, "TEXT", "The reason to keep (killed by hand); '' leaves the last failure's")
+      .flag("--force", args->force,
+            "Also what a consumer holds: its handler runs on, and loses the lease. If it succeeds nevertheless, the "
+            "message leaves the dead");
+}
+
+void add_extend(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  add_by_id(cli, context, "extend",
+            "Lets messages wait longer that wait out a backoff or are held by a worker of the Go library",
+            {"extend orders " + kId + " --by 10m"}, args, extend)
+      .duration("--by", args->span, "So much longer, from the end, or from now if that is past")
+      .wanted()
+      .flag("--force", args->force,
+            "Also what a consumer of this library holds. One that lives renews its lease by itself and LOSES it by "
+            "this: its verdict is stale, the message comes again. Only for what a dead one left behind");
+}
+
+}  // namespace dqctl

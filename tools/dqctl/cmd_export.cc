@@ -1,0 +1,184 @@
+// dqctl export, import
+#include <algorithm>
+#include <memory>
+
+#include "acting.h"
+#include "commands.h"
+#include "lines.h"
+#include "pages.h"
+#include "signals.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Counts;
+using delayqueue::MessageInfo;
+using delayqueue::State;
+
+struct ExportArgs {
+  std::string queue{};
+  std::optional<State> state{};
+  Filter filter{};
+};
+
+class Export {
+ public:
+  Export(Context& context, const ExportArgs& args)
+      : out_(context.out()),
+        inspector_(context.inspector(args.queue)),
+        args_(args),
+        counts_(context.counts(args.queue)) {}
+
+  Exit run() {
+    std::vector<State> states = {State::pending, State::ready, State::retry, State::unack, State::dead};
+    if (args_.state) states = {*args_.state};
+    std::uint64_t total = 0;
+    for (const State state : states) total += count_of(counts_, state);
+    std::size_t at = 0;
+    std::unique_ptr<Pages> pages;
+    std::vector<MessageInfo> some;
+    const Steps steps =
+        in_steps(out_, "exported", args_.filter.any() ? 0 : total, [&]() -> std::optional<std::uint64_t> {
+          while (true) {
+            if (pages == nullptr && at == states.size()) return std::nullopt;
+            if (pages == nullptr) {
+              pages = std::make_unique<Pages>(inspector_, states[at++], args_.filter, counts_, Pages::Payload::whole);
+            }
+            if (pages->next(some)) return write(some);
+            if (interrupted()) return std::nullopt;
+            pages.reset();
+          }
+        });
+    out_.flush();
+    tell();
+    return steps.code(bodiless_ > 0);
+  }
+
+ private:
+  std::uint64_t write(const std::vector<MessageInfo>& messages) {
+    std::uint64_t written = 0;
+    for (const MessageInfo& message : messages) {
+      const bool cancelled = message.state == State::unack && !message.retries;
+      if (!message.size) ++bodiless_;
+      if (cancelled) ++cancelled_;
+      if (!message.size || cancelled) continue;
+      if (message.held) ++held_;
+      out_.line(line_of(message));
+      ++written;
+    }
+    return written;
+  }
+
+  void tell() {
+    if (bodiless_ > 0) out_.say(count_text(bodiless_) + " have lost their body, and were left out");
+    if (cancelled_ > 0) out_.say(count_text(cancelled_) + " were cancelled while they were held, and were left out");
+    if (held_ > 0) {
+      out_.say(count_text(held_) +
+               " are in consumers' hands: where they are imported they are ready, and handled again");
+    }
+  }
+
+  Output& out_;
+  delayqueue::Inspector& inspector_;
+  const ExportArgs& args_;
+  const Counts counts_;
+  std::uint64_t bodiless_ = 0, cancelled_ = 0, held_ = 0;
+};
+
+struct ImportArgs {
+  std::string queue{};
+  std::string file{};
+  bool dry_run = false;
+};
+
+class Import {
+ public:
+  Import(Context& context, const ImportArgs& args)
+      : out_(context.out()), inspector_(context.inspector(args.queue)), args_(args), lines_(args.file) {}
+
+  Exit run() {
+    const std::string verb = args_.dry_run ? "read" : "imported";
+    const Steps steps = in_steps(out_, verb, 0, [&]() -> std::optional<std::uint64_t> {
+      const std::vector<MessageInfo> messages = read();
+      if (messages.empty() || interrupted()) return std::nullopt;
+      for (const MessageInfo& message : messages) ++(message.state == State::dead ? dead_ : alive_);
+      if (args_.dry_run) return messages.size();
+      for (const auto& sent : inspector_.restore(messages)) ++(sent.created ? created_ : existed_);
+      return messages.size();
+    });
+    show(steps);
+    return steps.code(failed_ > 0);
+  }
+
+ private:
+  std::vector<MessageInfo> read() {
+    constexpr std::size_t kBatch = 512;
+    constexpr std::size_t kBatchBytes = 4U << 20U;
+    std::vector<MessageInfo> messages;
+    std::string line;
+    for (std::size_t bytes = 0; messages.size() < kBatch && bytes < kBatchBytes && lines_.next(line);) {
+      try {
+        messages.push_back(message_in(line));
+        bytes += messages.back().payload.size();
+      } catch (const BadLine& error) {
+        ++failed_;
+        out_.say(lines_.where() + ": " + printable(error.what()));
+      }
+    }
+    return messages;
+  }
+
+  void show(const Steps& steps) {
+    if (!out_.is_table()) {
+      Object object;
+      object.add("queue", args_.queue).add("dry_run", args_.dry_run).add("created", created_).add("existed", existed_);
+      object.add("alive", alive_).add("dead", dead_).add("failed", failed_);
+      add_ending(object, steps);
+      out_.object(object);
+    } else if (args_.dry_run) {
+      out_.line("dry run: " + count_text(alive_ + dead_) + " messages, of which " + count_text(dead_) + " dead" +
+                bad());
+    } else {
+      out_.line("imported " + count_text(created_) + " messages into " + in_quotes(args_.queue) +
+                (existed_ > 0 ? ", " + count_text(existed_) + " existed" : "") + bad());
+    }
+  }
+
+  std::string bad() const { return failed_ > 0 ? "; " + count_text(failed_) + " lines failed" : ""; }
+
+  Output& out_;
+  delayqueue::Inspector& inspector_;
+  const ImportArgs& args_;
+  Lines lines_;
+  std::uint64_t created_ = 0, existed_ = 0, alive_ = 0, dead_ = 0, failed_ = 0;
+};
+
+}  // namespace
+
+void add_export(Cli& cli, Context& context) {
+  const auto args = std::make_shared<ExportArgs>();
+  Command& command =
+      cli.add("export",
+              "Writes messages as lines of JSON, whole, that import takes; a queue at work is best paused and drained "
+              "before",
+              {"export orders > orders.ndjson", "export orders --state dead --reason 'no such*' > dead.ndjson",
+               "-u redis://old export orders | dqctl -u redis://new import orders -"});
+  command.argument("QUEUE", args->queue, "The queue")
+      .state("--state", args->state, "Only this one: pending, ready, unack, retry or dead");
+  add_filter(command, args->filter);
+  command.run([&context, args] { return Export(context, *args).run(); });
+}
+
+void add_import(Cli& cli, Context& context) {
+  const auto args = std::make_shared<ImportArgs>();
+  cli.add("import",
+          "Brings back what export or a backup wrote: dead ones dead, pending ones for their time, all others ready. "
+          "What exists stays as it is, so it may be run again",
+          {"import orders dead.ndjson", "import orders orders.ndjson --dry-run"})
+      .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
+      .argument("FILE", args->file, "The file; - for stdin")
+      .flag("--dry-run", args->dry_run, "Only read it, and say what is in it")
+      .run([&context, args] { return Import(context, *args).run(); });
+}
+
+}  // namespace dqctl

@@ -1,0 +1,150 @@
+// dqctl man, hidden: writes the man page from what the command line knows of itself.
+#include <fstream>
+
+#include "commands.h"
+
+namespace dqctl {
+namespace {
+
+struct Args {
+  std::string file{};
+};
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else if (c == '\'') {
+      out += "\\(aq";
+    } else {
+      out += c;
+    }
+  }
+  return !out.empty() && out.front() == '.' ? "\\&" + out : out;
+}
+
+std::string option_text(const OptionInfo& option) {
+  std::string out = ".TP\n";
+  for (std::size_t i = 0; i < option.names.size(); ++i) {
+    out += (i == 0 ? "" : ", ") + ("\\fB" + escaped(option.names[i]) + "\\fR");
+  }
+  if (!option.value.empty() && !option.argument) out += " \\fI" + escaped(option.value) + "\\fR";
+  return out + (option.wanted && !option.argument ? " (must be given)" : "") + "\n" + escaped(option.what) + ".\n";
+}
+
+std::string synopsis(const CommandInfo& command) {
+  std::string out = "\\fBdqctl " + escaped(command.name) + "\\fR";
+  for (const OptionInfo& option : command.options) {
+    if (option.argument)
+      out += option.wanted ? " \\fI" + escaped(option.names.front()) + "\\fR"
+                           : " [\\fI" + escaped(option.names.front()) + "\\fR]";
+  }
+  return out + " [\\fIoptions\\fR]";
+}
+
+std::string command_text(const CommandInfo& command) {
+  std::string out = ".SS " + synopsis(command) + "\n" + escaped(command.what) + ".\n";
+  for (const OptionInfo& option : command.options) out += option_text(option);
+  out += ".PP\nFor example:\n.PP\n.nf\n";
+  for (const std::string& example : command.examples) out += ".RS 4\ndqctl " + escaped(example) + "\n.RE\n";
+  return out + ".fi\n";
+}
+
+constexpr const char* kHead = R"man(.SH NAME
+dqctl \- looks into the queues of delayqueue, and mends them
+.SH SYNOPSIS
+\fBdqctl\fR [\fIoptions\fR] \fIcommand\fR [\fIarguments\fR]
+.SH DESCRIPTION
+Data goes to standard output, words to standard error.
+What touches more than the messages named is a dry run until it is told
+\fB\-\-yes\fR.
+Control characters in payloads, reasons and names are shown escaped: nobody's
+payload drives the terminal.
+.PP
+A password is never given as an argument: put the URL with its password into
+\fBDELAYQUEUE_URI\fR, or the password into \fBDELAYQUEUE_PASSWORD\fR or the first
+line of a \fB\-\-password\-file\fR.
+.PP
+Durations are written 250ms, 10s, 5m, 2h, 3d or 1h30m; points in time
+2026\-11\-21T19:36:45Z (or with an offset), or +10m.
+A GLOB is the whole text, with * for any bytes, ? for one and \e before those
+that are meant.
+)man";
+
+constexpr const char* kTail = R"man(.SH OUTPUT
+\fB\-o table\fR is for people, and may change. \fB\-o json\fR writes one document,
+\fB\-o ndjson\fR one line for each element; their fields are stable, and described in
+tools/dqctl/README.md of the sources. Times are RFC 3339 in UTC with milliseconds.
+Text that is not UTF\-8 is in a field whose name ends in _base64 instead.
+.SH EXIT STATUS
+.TP
+.B 0
+done
+.TP
+.B 1
+failed: the server could not be reached, or refused
+.TP
+.B 2
+wrong usage
+.TP
+.B 3
+not found: no such queue, or none of the messages named
+.TP
+.B 4
+partly done: some messages were not there or refused, or it was interrupted
+.TP
+.B 5
+threshold passed: \fBstuck\fR found something, \fBdoctor\fR a risk or damage
+.TP
+.B 130
+interrupted before anything was done
+.TP
+.B 141
+standard output was closed
+.SH ENVIRONMENT
+.TP
+.B DELAYQUEUE_URI
+the server, where \fB\-\-uri\fR does not say it
+.TP
+.B DELAYQUEUE_PASSWORD
+the password, where there is no \fB\-\-password\-file\fR
+.TP
+.BR DELAYQUEUE_SENTINEL_USER ", " DELAYQUEUE_SENTINEL_PASSWORD
+for the Sentinels of a redis+sentinel URL
+.TP
+.B NO_COLOR
+if set and not empty: no colours
+)man";
+
+Exit write_page(const Cli& cli, Context& context, const std::string& file) {
+  std::string page = ".\\\" Made by dqctl itself.\n.TH DQCTL 1 \"\" \"delayqueue " DQCTL_VERSION "\"\n";
+  page += kHead;
+  page += ".SH OPTIONS OF ALL COMMANDS\nMay stand before the command or behind it.\n";
+  for (const OptionInfo& option : cli.global_options()) page += option_text(option);
+  page += ".SH COMMANDS\n";
+  for (const CommandInfo& command : cli.commands()) page += command_text(command);
+  page += kTail;
+  if (file.empty()) {
+    context.out().write(page);
+    return Exit::done;
+  }
+  std::ofstream out(file);
+  out << page;
+  out.close();
+  if (!out) throw Failure(Exit::failed, "--file: " + in_quotes(file) + " cannot be written");
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_man(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("man", "Writes the man page", {"man | man -l -"}, true)
+      .text("--file", args->file, "FILE", "Where to (standard output)")
+      .run([&cli, &context, args] { return write_page(cli, context, args->file); });
+}
+
+}  // namespace dqctl

@@ -1,0 +1,135 @@
+// dqctl pause, resume, drain
+#include <chrono>
+#include <memory>
+
+#include "commands.h"
+#include "signals.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Counts;
+using delayqueue::Inspector;
+using delayqueue::State;
+using Clock = std::chrono::steady_clock;
+
+struct Args {
+  std::string queue{};
+  std::optional<milliseconds> span{};
+  std::string why{};
+};
+
+// Also after a resume: then it says that it is not paused.
+Exit show_pause(Context& context, const std::string& queue) {
+  Output& out = context.out();
+  const auto pause = context.inspector(queue).paused();
+  if (out.is_table()) {
+    std::string line = in_quotes(queue) + (pause ? " is paused" : " is not paused");
+    if (pause) line += pause->until ? " until " + out.time(*pause->until) : " until dqctl resume";
+    if (pause && !pause->why.empty()) line += ": " + printable(pause->why);
+    out.line(line);
+    return Exit::done;
+  }
+  Object object;
+  object.add("queue", queue).add("paused", pause.has_value());
+  object.add("until", pause ? pause->until : std::nullopt).add("why", pause ? std::optional(pause->why) : std::nullopt);
+  out.object(object);
+  return Exit::done;
+}
+
+Exit pause(Context& context, const Args& args) {
+  context.counts(args.queue);
+  context.inspector(args.queue).pause(args.span.value_or(milliseconds(0)), args.why);
+  context.out().say("consumers finish what they have in hand; workers of the Go library take no notice");
+  return show_pause(context, args.queue);
+}
+
+Exit resume(Context& context, const Args& args) {
+  context.counts(args.queue);
+  context.inspector(args.queue).resume();
+  return show_pause(context, args.queue);
+}
+
+struct Left {
+  std::uint64_t due, ready, unack, retry;
+  bool paused;
+
+  std::uint64_t all() const { return due + ready + unack + retry; }
+};
+
+// Lists may hold ids of messages that are gone. Where nobody takes them off, a look tells.
+std::uint64_t really(Inspector& inspector, State state, std::uint64_t count) {
+  if (count == 0) return 0;
+  delayqueue::ListOptions one;
+  one.limit = 1;
+  one.payload = 0;
+  return inspector.list(state, one).empty() ? 0 : count;
+}
+
+Left look(Inspector& inspector) {
+  const Counts counts = inspector.counts();
+  return {counts.due, really(inspector, State::ready, counts.ready), counts.unack,
+          really(inspector, State::retry, counts.retry), counts.paused};
+}
+
+Exit drain(Context& context, const Args& args) {
+  Output& out = context.out();
+  context.counts(args.queue);
+  Inspector& inspector = context.inspector(args.queue);
+  const auto begin = Clock::now();
+  const auto spent = [&] { return std::chrono::duration_cast<milliseconds>(Clock::now() - begin); };
+  Left left = look(inspector);
+  if (left.all() > 0 && left.paused) out.say("the queue is paused: nothing is taken until dqctl resume");
+  const std::uint64_t most = left.all();
+  {
+    Progress progress(out, "drained");
+    while (left.all() > 0 && !(args.span && spent() >= *args.span)) {
+      progress.update(most - std::min(most, left.all()), most);
+      if (!sleep_for(milliseconds(200))) break;
+      left = look(inspector);
+    }
+  }
+  const bool drained = left.all() == 0;
+  if (out.is_table()) {
+    out.line(drained ? in_quotes(args.queue) + " is drained"
+                     : in_quotes(args.queue) + " is not drained: " + count_text(left.due + left.ready) + " ready, " +
+                           count_text(left.unack) + " unack, " + count_text(left.retry) + " retry");
+  } else {
+    Object object;
+    object.add("queue", args.queue).add("drained", drained).add("ms", spent().count()).add("due", left.due);
+    object.add("ready", left.ready).add("unack", left.unack).add("retry", left.retry).add("paused", left.paused);
+    out.object(object);
+  }
+  if (drained) return Exit::done;
+  return interrupted() ? Exit::interrupted : Exit::threshold;
+}
+
+}  // namespace
+
+void add_pause(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("pause", "Consumers take nothing any more, until resume",
+          {"pause orders --for 10m --why 'database maintenance'"})
+      .argument("QUEUE", args->queue, "The queue")
+      .duration("--for", args->span, "Only for so long")
+      .text("--why", args->why, "TEXT", "For those who wonder")
+      .run([&context, args] { return pause(context, *args); });
+}
+
+void add_resume(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("resume", "Ends a pause", {"resume orders"})
+      .argument("QUEUE", args->queue, "The queue")
+      .run([&context, args] { return resume(context, *args); });
+}
+
+void add_drain(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("drain", "Waits until nothing is due, ready, in hand or to be tried again; exit code 5 if it takes too long",
+          {"drain orders --timeout 5m && echo 'all done, but what is pending for later'"})
+      .argument("QUEUE", args->queue, "The queue")
+      .duration("--timeout", args->span, "Wait no longer")
+      .run([&context, args] { return drain(context, *args); });
+}
+
+}  // namespace dqctl

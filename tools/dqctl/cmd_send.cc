@@ -1,0 +1,243 @@
+// dqctl send
+#include <delayqueue/error.h>
+
+#include <memory>
+#include <optional>
+
+#include "acting.h"
+#include "commands.h"
+#include "lines.h"
+#include "signals.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Draft;
+using delayqueue::Producer;
+using delayqueue::SendOptions;
+using delayqueue::Sent;
+
+constexpr std::size_t kBatch = 1000;
+constexpr std::size_t kBatchBytes = 4U << 20U;
+constexpr std::size_t kErrorsKept = 100;
+
+struct Args {
+  std::string queue{};
+  std::optional<std::string> payload{};
+  std::string payload_text{};
+  std::optional<std::string> file{};
+  std::optional<When> when{};
+  std::optional<int> retries{};
+  std::optional<milliseconds> ttl{};
+  std::optional<std::string> id{};
+};
+
+SendOptions options_of(const Args& args) {
+  SendOptions options;
+  if (args.when) {
+    options.delay = args.when->delay;
+    options.at = args.when->at;
+  }
+  options.retries = args.retries;
+  options.ttl = args.ttl;
+  options.id = args.id.value_or("");
+  return options;
+}
+
+std::string all_of_stdin() {
+  std::string all;
+  char some[65536];
+  while (const std::size_t n = std::fread(some, 1, sizeof some, stdin)) all.append(some, n);
+  if (std::ferror(stdin) != 0 || interrupted())
+    throw Failure(Exit::interrupted, "stdin: not read to its end; nothing was sent");
+  return all;
+}
+
+// Until the server has said so: to send again with the ids of a failure makes no second message.
+template <class Send>
+auto surely(std::vector<Draft> drafts, Send send) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return send(drafts);
+    } catch (const delayqueue::ConnectionError& error) {
+      if (tries == 4 || error.ids().size() != drafts.size()) throw;
+      for (std::size_t i = 0; i < drafts.size(); ++i) drafts[i].options.id = error.ids()[i];
+      if (!sleep_for(milliseconds(250 * tries))) throw;
+    }
+  }
+}
+
+Exit send_one(Context& context, const Args& args) {
+  Output& out = context.out();
+  Draft draft;
+  draft.payload = args.payload_text == "-" ? all_of_stdin() : args.payload_text;
+  draft.options = options_of(args);
+  Producer& producer = context.producer(args.queue);
+  const Sent sent = surely({draft}, [&](const std::vector<Draft>& one) { return producer.send_batch(one); }).front();
+  if (out.is_table()) {
+    out.line(sent.id);
+  } else {
+    out.object(Object().add("queue", args.queue).add("id", sent.id).add("created", sent.created));
+  }
+  if (!sent.created) out.say("a message with this id is alive already; it was left as it is");
+  return Exit::done;
+}
+
+class Stream {
+ public:
+  Stream(Context& context, const Args& args)
+      : out_(context.out()),
+        producer_(context.producer(args.queue)),
+        queue_(args.queue),
+        options_(options_of(args)),
+        lines_(*args.file) {}
+
+  Exit run() {
+    steps_ = in_steps(out_, "sent", 0, [&]() -> std::optional<std::uint64_t> {
+      if (!read()) return std::nullopt;
+      send();
+      const std::uint64_t count = drafts_.size();
+      last_sent_ = lines_.number();
+      return count;
+    });
+    return finish();
+  }
+
+ private:
+  // False: nothing is left to send.
+  bool read() {
+    drafts_.clear();
+    numbers_.clear();
+    std::string line;
+    for (std::size_t bytes = 0; drafts_.size() < kBatch && bytes < kBatchBytes && lines_.next(line);) {
+      try {
+        drafts_.push_back(draft_in(line, options_));
+        numbers_.push_back(lines_.number());
+        bytes += drafts_.back().payload.size();
+      } catch (const BadLine& error) {
+        fail(error.what());
+      }
+    }
+    return !drafts_.empty() && !interrupted();
+  }
+
+  void send() {
+    std::vector<Sent> sent;
+    try {
+      sent = surely(drafts_, [&](const std::vector<Draft>& drafts) { return producer_.send_batch(drafts); });
+    } catch (const std::invalid_argument&) {  // one of them: which?
+      return send_singly();
+    }
+    for (std::size_t i = 0; i < sent.size(); ++i) note(numbers_[i], sent[i]);
+  }
+
+  void send_singly() {
+    std::vector<Draft> good;
+    for (std::size_t i = 0; i < drafts_.size(); ++i) {
+      try {
+        note(numbers_[i],
+             surely({drafts_[i]}, [&](const std::vector<Draft>& one) { return producer_.send_batch(one); }).front());
+        good.push_back(drafts_[i]);
+      } catch (const std::invalid_argument& error) {
+        fail(error.what(), numbers_[i]);
+      }
+    }
+    drafts_ = std::move(good);
+  }
+
+  void note(std::uint64_t line, const Sent& sent) {
+    if (!sent.created) ++existed_;
+    if (out_.format() != Format::ndjson) return;
+    out_.object(Object().add("line", line).add("id", sent.id).add("created", sent.created));
+  }
+
+  void fail(const std::string& what, std::uint64_t line = 0) {
+    ++failed_;
+    if (line == 0) line = lines_.number();
+    out_.say("line " + std::to_string(line) + ": " + printable(what));
+    if (errors_.size() < kErrorsKept) errors_.push_back(Object().add("line", line).add("error", printable(what)));
+  }
+
+  Exit finish() {
+    const bool stopped = steps_.interrupted || !steps_.error.empty();
+    if (stopped) {
+      out_.say("lines after " + std::to_string(last_sent_) +
+               " were not sent, or it is not known; to send them: tail -n +" + std::to_string(last_sent_ + 1) +
+               ". Lines with an id of their own may be sent again");
+    }
+    if (out_.is_table()) {
+      out_.line("sent " + count_text(steps_.done) + " messages to " + in_quotes(queue_) +
+                (existed_ > 0 ? ", of which " + count_text(existed_) + " existed" : "") +
+                (failed_ > 0 ? "; " + count_text(failed_) + " lines failed" : ""));
+    } else if (out_.format() == Format::json) {
+      Object object;
+      object.add("queue", queue_).add("sent", steps_.done).add("existed", existed_).add("failed", failed_);
+      object.add("errors", errors_);
+      add_ending(object, steps_);
+      out_.object(object);
+    }
+    return steps_.code(failed_ > 0);
+  }
+
+  Output& out_;
+  Producer& producer_;
+  const std::string queue_;
+  const SendOptions options_;
+  Lines lines_;
+  Steps steps_{};
+  std::vector<Draft> drafts_{};
+  std::vector<std::uint64_t> numbers_{};  // of their lines
+  std::vector<Object> errors_{};
+  std::uint64_t existed_ = 0, failed_ = 0, last_sent_ = 0;
+};
+
+Exit send(Context& context, const Args& args) {
+  const bool given = !args.payload_text.empty() || args.payload;
+  if (args.file && given) throw Usage("PAYLOAD and --ndjson: expected one of them");
+  if (args.file && args.id) throw Usage("--id: every message of --ndjson needs its own; expected \"id\" in its line");
+  if (args.file) return Stream(context, args).run();
+  if (!given) throw Usage("PAYLOAD: missing; expected a text ('' is the empty one), - for stdin, or --ndjson FILE");
+  return send_one(context, args);
+}
+
+}  // namespace
+
+void add_send(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  const auto words = std::make_shared<std::vector<std::string>>();
+  const auto take = [args](const char* name) {
+    return [args, name](const std::string& value) {
+      if (args->when) throw Usage("--delay and --at: expected one of them");
+      const bool at = std::string(name) == "--at";
+      args->when = at ? parse_when(name, value) : When{std::nullopt, parse_duration(name, value)};
+    };
+  };
+  cli.add("send", "Sends a message, or one for every line of a file; prints its id",
+          {"send orders 'order 42' --delay 15m", "send orders - --id 0197f3a4-5b6c-7d8e-9f01-23456789abcd < order.bin",
+           "send orders --ndjson orders.ndjson    # {\"payload\": \"order 42\", \"delay\": \"15m\", \"retries\": 5}"})
+      .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
+      .arguments("PAYLOAD", *words, "What to send; - for all of stdin", false)
+      .optional_text(
+          "--ndjson", args->file, "FILE",
+          "One message a line (- for stdin): payload or payload_base64; if wanted id, delay or at, retries, ttl")
+      .taken("--delay", take("--delay"), "D", "Due so long from now, by Redis' clock")
+      .taken("--at", take("--at"), "TIME", "Due then")
+      .taken(
+          "--retries",
+          [args](const std::string& value) {
+            args->retries = static_cast<int>(parse_number("--retries", value, 0, 2'147'483'647));
+          },
+          "N", "Deliveries after the first (3)")
+      .duration("--ttl", args->ttl, "How long after its due time it is still wanted (for ever)")
+      .optional_text("--id", args->id, "UUID", "Its id; one that is alive makes no second message")
+      .run([&context, args, words] {
+        if (words->size() > 1) {
+          throw Usage("PAYLOAD: " + std::to_string(words->size()) + " words; expected one, in quotes");
+        }
+        if (!words->empty()) args->payload = args->payload_text = words->front();
+        if (args->id && !is_id(*args->id)) throw Usage("--id: " + in_quotes(*args->id) + "; expected a UUID");
+        return send(context, *args);
+      });
+}
+
+}  // namespace dqctl

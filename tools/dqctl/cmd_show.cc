@@ -1,0 +1,187 @@
+// dqctl show
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "filter.h"
+#include "signals.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::MessageInfo;
+using delayqueue::State;
+
+constexpr std::size_t kShownText = 4096;  // bytes
+
+struct Args {
+  std::string queue{};
+  std::vector<std::string> ids{};
+  std::string payload = "text";
+};
+
+std::string hex_dump(std::string_view bytes) {
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 16) {
+    const std::string_view part = bytes.substr(i, 16);
+    char offset[24];
+    std::snprintf(offset, sizeof offset, "%08zx ", i);
+    std::string line = offset;
+    std::string text;
+    for (std::size_t j = 0; j < 16; ++j) {
+      line += (j % 8 == 0 ? " " : "") + (j < part.size() ? hex(part.substr(j, 1)) + ' ' : "   ");
+      if (j < part.size()) text += part[j] >= 32 && part[j] < 127 ? part[j] : '.';
+    }
+    out += line + " |" + text + "|\n";
+  }
+  return out;
+}
+
+// Lines stay lines; all else that is not text is escaped.
+std::string text_of(std::string_view bytes) {
+  const bool is_cut = bytes.size() > kShownText;
+  const std::string shown = is_cut ? whole_characters(std::string(bytes.substr(0, kShownText))) : std::string(bytes);
+  std::string out;
+  std::size_t begin = 0;
+  while (begin < shown.size()) {
+    const std::size_t end = std::min(shown.find('\n', begin), shown.size());
+    out += printable(std::string_view(shown).substr(begin, end - begin)) + '\n';
+    begin = end + 1;
+  }
+  if (is_cut) out += "… " + count_text(bytes.size() - shown.size()) + " more bytes: --payload raw shows all\n";
+  return out;
+}
+
+// Nothing: it is no JSON.
+std::optional<std::string> json_of(std::string_view bytes, int indent) {
+  const auto value = nlohmann::ordered_json::parse(bytes, nullptr, false);
+  if (value.is_discarded()) return std::nullopt;
+  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// "due", "lease ends" ... and when.
+std::string time_name(const MessageInfo& message) {
+  switch (message.state) {
+    case State::pending:
+      return "due";
+    case State::unack:
+      return message.held ? "lease ends" : "backoff ends";
+    default:
+      return "given up";
+  }
+}
+
+class Sheet {
+ public:
+  Sheet(Output& out, Time now) : out_(out), now_(now) {}
+
+  void line(const std::string& name, const std::string& text, Colour colour = Colour::plain) {
+    out_.line(name + std::string(14 - std::min<std::size_t>(13, name.size()), ' ') + out_.paint(colour, text));
+  }
+
+  void time(const std::string& name, const std::optional<Time>& when) {
+    if (when) line(name, out_.time(*when) + " (" + ago_text(*when, now_) + ")");
+  }
+
+ private:
+  Output& out_;
+  const Time now_;
+};
+
+void write_payload(Output& out, const MessageInfo& message, const std::string& form) {
+  if (form == "hex") return out.write(hex_dump(message.payload));
+  if (form == "json") {
+    if (const auto text = json_of(message.payload, 2)) return out.write(text_of(*text));
+    out.say("the payload of " + message.id + " is no JSON");
+  }
+  out.write(text_of(message.payload));
+}
+
+void write_sheet(Output& out, const MessageInfo& message, const Args& args, Time now) {
+  Sheet sheet(out, now);
+  sheet.line("id", message.id, Colour::bold);
+  const bool backoff = message.state == State::unack && !message.held;
+  sheet.line("state", std::string(delayqueue::to_string(message.state)) + (message.held ? ", in a consumer's hand"
+                                                                           : backoff    ? ", waiting out a backoff"
+                                                                                        : ""));
+  sheet.time(time_name(message), message.at);
+  sheet.time("sent", message.sent);
+  const bool in_list = message.state == State::ready || message.state == State::retry;
+  sheet.line("deliveries", in_list && message.deliveries == 0 ? "0 or 1" : std::to_string(message.deliveries));
+  if (message.state != State::dead) {
+    sheet.line("retries left", message.retries ? std::to_string(*message.retries) : "none recorded: it was cancelled",
+               message.retries ? Colour::plain : Colour::yellow);
+  }
+  if (!message.reason.empty()) sheet.line("reason", printable(message.reason), Colour::red);
+  if (message.ttl) sheet.line("expires", "in " + span_text(*message.ttl));
+  if (!message.size) return sheet.line("payload", "missing: it expired, or was deleted", Colour::red);
+  sheet.line("payload", size_text(*message.size));
+  write_payload(out, message, args.payload);
+}
+
+Object document_of(const MessageInfo& message, const std::string& form) {
+  Object object = object_of(message, "payload");
+  if (!message.size) return object;
+  if (form == "hex") object.add("payload_hex", hex(message.payload));
+  if (form == "json") {
+    const auto text = json_of(message.payload, -1);
+    text ? object.add_json("payload_json", *text) : object.add_null("payload_json");
+  }
+  return object;
+}
+
+Exit show_raw(Context& context, const Args& args) {
+  if (args.ids.size() != 1) throw Usage("--payload: raw is for one message; expected one ID");
+  const auto message = context.inspector(args.queue).find(args.ids.front());
+  if (!message) throw Failure(Exit::not_found, "no message " + args.ids.front() + " in " + in_quotes(args.queue));
+  if (!message->size) throw Failure(Exit::not_found, "the payload of " + message->id + " is missing");
+  context.out().write(message->payload);
+  return Exit::done;
+}
+
+Exit show(Context& context, const Args& args) {
+  Output& out = context.out();
+  const Time now = context.counts(args.queue).now;
+  if (args.payload == "raw") return show_raw(context, args);
+  std::size_t found = 0;
+  std::vector<std::string> missing;
+  const bool document = out.format() == Format::json;
+  if (document) out.write("{" + Object().add("queue", args.queue).fields() + ",\"messages\":[");
+  for (const std::string& id : args.ids) {
+    if (interrupted()) break;
+    const auto message = context.inspector(args.queue).find(id);
+    if (!message) {
+      missing.push_back(id);
+      continue;
+    }
+    ++found;
+    if (out.is_table()) {
+      if (found > 1) out.line("");
+      write_sheet(out, *message, args, now);
+    } else {
+      if (document) out.write(found > 1 ? ",\n" : "\n");
+      const Object object = document_of(*message, args.payload);
+      document ? out.write(object.text()) : out.object(object);
+    }
+  }
+  if (document) out.line((found > 0 ? "\n]," : "],") + Object().add("missing", missing).fields() + "}");
+  for (const std::string& id : missing) out.say("no message " + printable(id) + " in " + in_quotes(args.queue));
+  if (interrupted()) return found == 0 ? Exit::interrupted : Exit::partly;
+  return missing.empty() ? Exit::done : found == 0 ? Exit::not_found : Exit::partly;
+}
+
+}  // namespace
+
+void add_show(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("show", "Shows everything known about messages",
+          {"show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55",
+           "show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55 --payload raw > body"})
+      .argument("QUEUE", args->queue, "Its name")
+      .arguments("ID", args->ids, "Of the messages")
+      .choice("--payload", args->payload, {"text", "hex", "json", "raw"},
+              "How it is shown; raw: nothing but its bytes (text)")
+      .run([&context, args] { return show(context, *args); });
+}
+
+}  // namespace dqctl

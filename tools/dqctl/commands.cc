@@ -1,0 +1,35 @@
+#include "commands.h"
+
+namespace dqctl {
+
+void add_commands(Cli& cli, Context& context) {
+  // To look.
+  add_queues(cli, context);
+  add_stats(cli, context);
+  add_ls(cli, context);
+  add_show(cli, context);
+  add_stuck(cli, context);
+  add_top(cli, context);
+  add_events(cli, context);
+  add_doctor(cli, context);
+  // To act.
+  add_send(cli, context);
+  add_work(cli, context);
+  add_cancel(cli, context);
+  add_reschedule(cli, context);
+  add_release(cli, context);
+  add_kill(cli, context);
+  add_extend(cli, context);
+  add_redrive(cli, context);
+  add_purge(cli, context);
+  add_pause(cli, context);
+  add_resume(cli, context);
+  add_drain(cli, context);
+  add_export(cli, context);
+  add_import(cli, context);
+  // About dqctl itself.
+  add_completion(cli, context);
+  add_man(cli, context);
+}
+
+}  // namespace dqctl

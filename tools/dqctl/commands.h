@@ -1,0 +1,37 @@
+// Every command: its function adds it to the command line. They stand in cmd_<name>.cc, or in that of their group.
+#pragma once
+
+#include "cli.h"
+#include "context.h"
+
+namespace dqctl {
+
+// All of them, in the order of the help.
+void add_commands(Cli& cli, Context& context);
+
+void add_cancel(Cli& cli, Context& context);
+void add_completion(Cli& cli, Context& context);
+void add_doctor(Cli& cli, Context& context);
+void add_drain(Cli& cli, Context& context);
+void add_events(Cli& cli, Context& context);
+void add_export(Cli& cli, Context& context);
+void add_extend(Cli& cli, Context& context);
+void add_import(Cli& cli, Context& context);
+void add_kill(Cli& cli, Context& context);
+void add_ls(Cli& cli, Context& context);
+void add_man(Cli& cli, Context& context);
+void add_pause(Cli& cli, Context& context);
+void add_purge(Cli& cli, Context& context);
+void add_queues(Cli& cli, Context& context);
+void add_redrive(Cli& cli, Context& context);
+void add_release(Cli& cli, Context& context);
+void add_reschedule(Cli& cli, Context& context);
+void add_resume(Cli& cli, Context& context);
+void add_send(Cli& cli, Context& context);
+void add_show(Cli& cli, Context& context);
+void add_stats(Cli& cli, Context& context);
+void add_stuck(Cli& cli, Context& context);
+void add_top(Cli& cli, Context& context);
+void add_work(Cli& cli, Context& context);
+
+}  // namespace dqctl

@@ -1,0 +1,139 @@
+#include "context.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "text.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Counts;
+using delayqueue::HashTag;
+
+constexpr const char* kDefaultUri = "redis://127.0.0.1:6379";
+constexpr std::size_t kNamesShown = 10;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Where "user:password" stands in the URI; empty without one. Rather too much than too little: a password may hold
+// an unescaped / or @.
+std::string_view login_of(std::string_view uri) {
+  const std::size_t scheme = uri.find("://");
+  if (scheme == std::string_view::npos) return {};
+  const std::string_view rest = uri.substr(scheme + 3);
+  const std::size_t at = rest.rfind('@');
+  if (at == std::string_view::npos || rest.front() == '/') return {};
+  return rest.substr(0, at);
+}
+
+bool has_password(std::string_view uri) {
+  const std::string_view login = login_of(uri);
+  const std::size_t colon = login.find(':');
+  return colon != std::string_view::npos && colon + 1 < login.size();
+}
+
+std::string first_line_of(const std::string& file) {
+  std::ifstream in(file);
+  std::string line;
+  if (!in || (!std::getline(in, line) && in.bad())) {
+    throw Usage("--password-file: " + in_quotes(file) +
+                " cannot be read; expected a file with the password in its first line");
+  }
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  if (line.empty())
+    throw Usage("--password-file: the first line of " + in_quotes(file) + " is empty; expected the password");
+  return line;
+}
+
+bool is_blank(const Counts& counts) {
+  const auto& totals = counts.totals;
+  return counts.pending + counts.ready + counts.unack + counts.retry + counts.dead + counts.garbage == 0 &&
+         totals.sent + totals.delivered + totals.acked == 0 && !counts.paused;
+}
+
+std::string names_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) text += (i == 0 ? "" : ", ") + in_quotes(names[i]);
+  if (names.size() > kNamesShown) text += " and " + std::to_string(names.size() - kNamesShown) + " more";
+  return text;
+}
+
+template <class Kind, class Options>
+Kind& kept(std::map<std::string, std::unique_ptr<Kind>>& all, const std::string& uri, const std::string& queue,
+           Options options) {
+  auto& one = all[queue];
+  if (one == nullptr) one = std::make_unique<Kind>(uri, queue, options);
+  return *one;
+}
+
+}  // namespace
+
+void Context::settle() {
+  const Format format = options.format == "json"     ? Format::json
+                        : options.format == "ndjson" ? Format::ndjson
+                                                     : Format::table;
+  output_ = Output(format, options.no_colour, options.utc);
+  if (has_password(options.uri)) {
+    throw Usage(
+        "--uri: a password in an argument is seen by everybody on this machine; put the URL into DELAYQUEUE_URI, "
+        "or the password into DELAYQUEUE_PASSWORD or a --password-file");
+  }
+  uri_ = !options.uri.empty() ? options.uri : environment("DELAYQUEUE_URI");
+  if (uri_.empty()) uri_ = kDefaultUri;
+  connection_.user = options.user;
+  connection_.password =
+      options.password_file.empty() ? environment("DELAYQUEUE_PASSWORD") : first_line_of(options.password_file);
+  connection_.client_name = "dqctl";
+  connection_.tls.ca_file = options.tls_ca;
+  connection_.tls.cert_file = options.tls_cert;
+  connection_.tls.key_file = options.tls_key;
+  if (uri_.find("+sentinel://") != std::string::npos) {
+    connection_.sentinel.user = environment("DELAYQUEUE_SENTINEL_USER");
+    connection_.sentinel.password = environment("DELAYQUEUE_SENTINEL_PASSWORD");
+  }
+  if (options.timeout) connection_.connect_timeout = connection_.command_timeout = *options.timeout;
+  queue_options_.prefix = options.prefix;
+  queue_options_.hash_tag = options.hash_tag == "on"    ? HashTag::on
+                            : options.hash_tag == "off" ? HashTag::off
+                                                        : HashTag::automatic;
+}
+
+delayqueue::Inspector& Context::inspector(const std::string& queue) {
+  delayqueue::InspectorOptions wanted;
+  wanted.connection = connection_;
+  wanted.queue = queue_options_;
+  return kept(inspectors_, uri_, queue, wanted);
+}
+
+delayqueue::Producer& Context::producer(const std::string& queue) {
+  delayqueue::ProducerOptions wanted;
+  wanted.connection = connection_;
+  wanted.queue = queue_options_;
+  return kept(producers_, uri_, queue, wanted);
+}
+
+std::string Context::shown_uri() const {
+  const std::string_view login = login_of(uri_);
+  if (!has_password(uri_)) return printable(uri_);
+  const auto begin = static_cast<std::size_t>(login.data() - uri_.data());
+  return printable(uri_.substr(0, begin + login.find(':') + 1) + "***" + uri_.substr(begin + login.size()));
+}
+
+Counts Context::counts(const std::string& queue) {
+  const Counts counts = inspector(queue).counts();
+  if (!is_blank(counts)) return counts;
+  const std::vector<std::string> known = inspector(queue).queues();
+  if (std::find(known.begin(), known.end(), queue) != known.end()) return counts;
+  throw Failure(Exit::not_found, "queue " + in_quotes(queue) + " is not at " + shown_uri() + " (prefix " +
+                                     in_quotes(options.prefix) + "); " +
+                                     (known.empty() ? "no queue is" : "there are: " + names_text(known)));
+}
+
+}  // namespace dqctl

@@ -1,0 +1,124 @@
+#include "filter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "parse.h"
+#include "signals.h"
+
+namespace dqctl {
+
+using delayqueue::MessageInfo;
+using delayqueue::State;
+
+std::optional<milliseconds> age_of(const MessageInfo& message, Time now) {
+  const std::optional<Time> since = message.at ? message.at : message.sent;
+  if (!since) return std::nullopt;
+  return std::chrono::duration_cast<milliseconds>(now - *since);
+}
+
+bool Filter::passes(const MessageInfo& message, Time now) const {
+  if (older_than) {
+    const auto age = age_of(message, now);
+    if (!age || *age < *older_than) return false;
+  }
+  if (reason && !matches_glob(*reason, message.reason)) return false;
+  if (!match) return true;
+  return message.size && matches_glob(*match, std::string_view(message.payload).substr(0, kMatchedBytes));
+}
+
+bool Filter::ends(const MessageInfo& message, Time now) const {
+  return older_than && message.at && now - *message.at < *older_than;
+}
+
+void add_filter(Command& command, Filter& filter) {
+  command
+      .duration("--older-than", filter.older_than,
+                "Only those due (dead: given up; unack: whose lease ended; ready, retry: sent) so long ago")
+      .optional_text("--match", filter.match, "GLOB",
+                     "Only those whose whole payload is like this (* any bytes, ? one), by its first 64 KiB")
+      .optional_text("--reason", filter.reason, "GLOB", "Only those whose last delivery failed for a reason like this");
+}
+
+Walk::Walk(delayqueue::Inspector& inspector, State state, Filter filter, Time now, std::size_t payload,
+           std::size_t page, std::string cursor)
+    : inspector_(inspector),
+      state_(state),
+      filter_(std::move(filter)),
+      now_(now),
+      shown_payload_(payload),
+      following_(std::move(cursor)) {
+  options_.payload = filter_.match ? std::max(payload, Filter::kMatchedBytes) : payload;
+  // So that a page is a few megabytes at most.
+  const std::size_t most = options_.payload <= 1024 ? 1000 : std::max<std::size_t>(1, (4U << 20) / options_.payload);
+  options_.limit = std::max<std::size_t>(1, std::min(page, most));
+}
+
+bool Walk::fetch() {
+  if (last_ || interrupted()) return false;
+  begin_ = following_;
+  options_.cursor = begin_;
+  delayqueue::MessagePage page = inspector_.list(state_, options_);
+  taken_ = 0;
+  following_ = page.next;
+  last_ = page.next.empty();
+  page_.assign(std::make_move_iterator(page.messages.begin()), std::make_move_iterator(page.messages.end()));
+  return true;
+}
+
+std::optional<MessageInfo> Walk::next() {
+  while (true) {
+    while (page_.empty()) {
+      if (!fetch()) return std::nullopt;
+    }
+    MessageInfo message = std::move(page_.front());
+    page_.pop_front();
+    ++taken_;
+    ++looked_;
+    if (filter_.ends(message, now_)) {
+      page_.clear();
+      last_ = true;
+      following_.clear();
+      return std::nullopt;
+    }
+    if (!filter_.passes(message, now_)) continue;
+    if (message.payload.size() > shown_payload_) message.payload.resize(shown_payload_);
+    return message;
+  }
+}
+
+std::string Walk::cursor() {
+  if (page_.empty()) return following_;
+  delayqueue::ListOptions again;
+  again.cursor = begin_;
+  again.limit = taken_;
+  again.payload = 0;
+  return inspector_.list(state_, again).next;
+}
+
+std::string whole_characters(std::string bytes) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
+    if (byte < 0x80) break;
+    if (byte < 0xC0) continue;
+    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+    if (length > back) bytes.resize(bytes.size() - back);
+    break;
+  }
+  return bytes;
+}
+
+Object object_of(const MessageInfo& message, const char* payload_name) {
+  Object object;
+  object.add("id", message.id).add("state", delayqueue::to_string(message.state)).add("at", message.at);
+  object.add("sent", message.sent).add("held", message.held).add("deliveries", message.deliveries);
+  object.add("retries", message.retries).add("reason", message.reason).add("size", message.size);
+  object.add("ttl_ms", message.ttl ? std::optional(message.ttl->count()) : std::nullopt);
+  if (!message.size) return object;
+  const bool is_whole = message.payload.size() >= *message.size;
+  object.add(payload_name, is_whole ? message.payload : whole_characters(message.payload));
+  return object;
+}
+
+}  // namespace dqctl

@@ -1,0 +1,263 @@
+#include "lines.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "exit.h"
+#include "filter.h"
+#include "parse.h"
+#include "signals.h"
+#include "text.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::MessageInfo;
+using delayqueue::State;
+using nlohmann::json;
+
+std::string reason_of(int error) { return std::generic_category().message(error); }
+
+std::optional<std::string> from_base64(std::string_view text) {
+  const auto value = [](char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+  };
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); i += 4) {
+    const bool last = i + 4 == text.size();
+    const int padding = last && text[i + 3] == '=' ? (text[i + 2] == '=' ? 2 : 1) : 0;
+    unsigned bits = 0;
+    for (int k = 0; k < 4; ++k) {
+      const int six = k >= 4 - padding ? 0 : value(text[i + static_cast<std::size_t>(k)]);
+      if (six < 0) return std::nullopt;
+      bits = bits << 6 | static_cast<unsigned>(six);
+    }
+    for (int k = 0; k < 3 - padding; ++k) bytes += static_cast<char>(bits >> (16 - 8 * k) & 0xFF);
+  }
+  return bytes;
+}
+
+json parsed(const std::string& line) {
+  json object = json::parse(line, nullptr, false);
+  if (object.is_discarded()) throw BadLine("is no JSON: " + printable(cut(line, 60)));
+  if (!object.is_object()) throw BadLine("is no JSON object: " + printable(cut(line, 60)));
+  return object;
+}
+
+[[noreturn]] void wrong(const char* field, const json& value, const char* expected) {
+  throw BadLine(std::string(field) + ": " + printable(cut(value.dump(), 60)) + "; expected " + expected);
+}
+
+// Null is as if it were not there.
+const json* field(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<std::string> text(const json& object, const char* name) {
+  const json* value = field(object, name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) wrong(name, *value, "a text");
+  return value->get<std::string>();
+}
+
+// As it stands, or as <name>_base64.
+std::optional<std::string> bytes(const json& object, const char* name) {
+  const std::string coded = std::string(name) + "_base64";
+  const auto code = text(object, coded.c_str());
+  if (!code) return text(object, name);
+  auto decoded = from_base64(*code);
+  if (!decoded) wrong(coded.c_str(), *code, "base64");
+  return decoded;
+}
+
+std::optional<long long> number(const json& object, const char* name, long long most) {
+  const json* value = field(object, name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number_integer() || value->get<long long>() < 0 || value->get<long long>() > most) {
+    wrong(name, *value, ("a whole number from 0 to " + std::to_string(most)).c_str());
+  }
+  return value->get<long long>();
+}
+
+constexpr long long kMostCount = 2'147'483'647;
+constexpr long long kMostMs = 36'525LL * 86'400'000;  // a hundred years
+
+std::string wanted_id(const json& object) {
+  const auto id = text(object, "id");
+  if (!id) throw BadLine("id: missing");
+  if (!is_id(*id)) wrong("id", *id, "a UUID");
+  return *id;
+}
+
+// A Usage of the parser of arguments is the line's.
+template <class Parse>
+auto as_line(Parse parse) {
+  try {
+    return parse();
+  } catch (const Usage& error) {
+    throw BadLine(error.what());
+  }
+}
+
+std::optional<milliseconds> span(const json& object, const char* name) {
+  const std::string in_ms = std::string(name) + "_ms";
+  if (const auto ms = number(object, in_ms.c_str(), kMostMs)) return milliseconds(*ms);
+  const auto words = text(object, name);
+  if (!words) return std::nullopt;
+  return as_line([&] { return parse_duration(name, *words); });
+}
+
+void check_known(const json& object, std::initializer_list<const char*> known) {
+  for (const auto& [name, value] : object.items()) {
+    bool found = false;
+    for (const char* one : known) found = found || name == one;
+    if (!found) {
+      throw BadLine("field " + in_quotes(name) + " is not known to send; `dqctl import` takes what `export` wrote");
+    }
+  }
+}
+
+}  // namespace
+
+Lines::Lines(const std::string& file) : name_(file == "-" ? "stdin" : file) {
+  file_ = file == "-" ? STDIN_FILENO : ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) throw Usage(in_quotes(name_) + " cannot be read: " + reason_of(errno));
+}
+
+Lines::~Lines() {
+  if (file_ > STDIN_FILENO) ::close(file_);
+}
+
+std::string Lines::where() const { return printable(name_) + ", line " + std::to_string(number_); }
+
+// False at the end, or when a signal came.
+bool Lines::fill() {
+  std::array<char, 65536> some;
+  while (!interrupted()) {
+    const auto n = ::read(file_, some.data(), some.size());
+    if (n > 0) {
+      buffer_.erase(0, begin_);
+      begin_ = 0;
+      buffer_.append(some.data(), static_cast<std::size_t>(n));
+      return true;
+    }
+    if (n == 0) return end_ = true, false;
+    if (errno != EINTR) throw Failure(Exit::failed, in_quotes(name_) + " cannot be read: " + reason_of(errno));
+  }
+  return false;
+}
+
+bool Lines::next(std::string& line) {
+  std::size_t searched = begin_;
+  while (!interrupted()) {
+    const std::size_t found = buffer_.find('\n', searched);
+    if (found == std::string::npos && !end_) {
+      const std::size_t open = buffer_.size() - begin_;  // of a line whose end is not here
+      searched = fill() ? open : buffer_.size();
+      continue;
+    }
+    if (found == std::string::npos && begin_ == buffer_.size()) return false;
+    const std::size_t end = std::min(found, buffer_.size());
+    line.assign(buffer_, begin_, end - begin_);
+    begin_ = searched = std::min(end + 1, buffer_.size());
+    ++number_;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.find_first_not_of(" \t") != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool is_id(std::string_view text) {
+  if (text.size() != 36) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    const char c = text[i];
+    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    if (dash ? c != '-' : !digit) return false;
+  }
+  return true;
+}
+
+std::string id_in(const std::string& line) {
+  const std::size_t begin = line.find_first_not_of(" \t");
+  if (begin != std::string::npos && line[begin] == '{') return wanted_id(parsed(line));
+  std::string id = line.substr(begin == std::string::npos ? 0 : begin);
+  id.erase(id.find_last_not_of(" \t") + 1);
+  if (!is_id(id)) throw BadLine(in_quotes(cut(id, 60)) + " is no id; expected a UUID, or JSON with one");
+  return id;
+}
+
+MessageInfo message_in(const std::string& line) {
+  const json object = parsed(line);
+  MessageInfo message;
+  message.id = wanted_id(object);
+  const auto state = text(object, "state");
+  if (!state) throw BadLine("state: missing");
+  message.state = as_line([&] { return parse_state("state", *state); });
+  if (const auto at = text(object, "at")) {
+    message.at = as_line([&] { return parse_when("at", *at); }).at;
+    if (!message.at) wrong("at", *at, "a time such as 2026-11-21T19:36:45Z");
+  }
+  if (!message.at && (message.state == State::pending || message.state == State::dead)) throw BadLine("at: missing");
+  if (const json* held = field(object, "held")) {
+    if (!held->is_boolean()) wrong("held", *held, "true or false");
+    message.held = held->get<bool>();
+  }
+  message.deliveries = static_cast<int>(number(object, "deliveries", kMostCount).value_or(0));
+  if (const auto retries = number(object, "retries", kMostCount)) message.retries = static_cast<int>(*retries);
+  if (!message.retries && message.state != State::dead) throw BadLine("retries: missing");
+  message.reason = bytes(object, "reason").value_or("");
+  if (const auto ttl = number(object, "ttl_ms", kMostMs)) message.ttl = milliseconds(*ttl);
+  auto payload = bytes(object, "payload");
+  if (!payload) throw BadLine("payload: missing; `dqctl export` writes whole ones");
+  const auto size = number(object, "size", kMostMs);
+  if (size && static_cast<std::uint64_t>(*size) != payload->size()) {
+    throw BadLine("payload: " + std::to_string(payload->size()) + " bytes, but its size says " + std::to_string(*size));
+  }
+  message.payload = std::move(*payload);
+  message.size = message.payload.size();
+  return message;
+}
+
+std::string line_of(const MessageInfo& message) { return object_of(message, "payload").text(); }
+
+delayqueue::Draft draft_in(const std::string& line, const delayqueue::SendOptions& options) {
+  const json object = parsed(line);
+  check_known(object, {"payload", "payload_base64", "id", "delay", "delay_ms", "at", "retries", "ttl", "ttl_ms"});
+  delayqueue::Draft draft;
+  draft.options = options;
+  const json* payload = field(object, "payload");
+  if (payload != nullptr && !payload->is_string() && object.count("payload_base64") == 0) {
+    draft.payload = payload->dump();
+  } else if (auto raw = bytes(object, "payload")) {
+    draft.payload = std::move(*raw);
+  } else {
+    throw BadLine("payload: missing");
+  }
+  if (field(object, "id") != nullptr) draft.options.id = wanted_id(object);
+  const auto delay = span(object, "delay");
+  const auto at = text(object, "at");
+  if (delay && at) throw BadLine("delay and at: expected one of them");
+  if (delay || at) {
+    const When when = at ? as_line([&] { return parse_when("at", *at); }) : When{std::nullopt, *delay};
+    draft.options.delay = when.delay;
+    draft.options.at = when.at;
+  }
+  if (const auto retries = number(object, "retries", kMostCount)) draft.options.retries = static_cast<int>(*retries);
+  if (const auto ttl = span(object, "ttl")) draft.options.ttl = ttl;
+  return draft;
+}
+
+}  // namespace dqctl

@@ -1,0 +1,58 @@
+// Lines of a file or of stdin, one at a time; and what JSON in them says.
+#pragma once
+
+#include <delayqueue/inspector.h>
+#include <delayqueue/producer.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace dqctl {
+
+// Throws Failure when the file cannot be opened or read.
+class Lines {
+ public:
+  explicit Lines(const std::string& file);  // "-": stdin
+  ~Lines();
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+
+  // Without its end, be it \n or \r\n. Empty lines are passed over. False at the end, or when a signal came.
+  bool next(std::string& line);
+
+  std::uint64_t number() const { return number_; }  // of the line that came last, from 1
+  std::string where() const;                        // "orders.jsonl, line 7"
+
+ private:
+  bool fill();
+
+  const std::string name_;
+  int file_ = -1;
+  std::string buffer_;
+  std::size_t begin_ = 0;
+  bool end_ = false;
+  std::uint64_t number_ = 0;
+};
+
+// What is wrong with a line, in words.
+struct BadLine : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Whether it is a UUID in its form of 36 characters.
+bool is_id(std::string_view text);
+
+// Of a line that is an id, or an object with one, as `ls -o ndjson` writes it. Throws BadLine.
+std::string id_in(const std::string& line);
+
+// A message as `export` writes it. Throws BadLine.
+delayqueue::MessageInfo message_in(const std::string& line);
+std::string line_of(const delayqueue::MessageInfo& message);
+
+// One to be sent: payload (text, or any JSON value, or payload_base64), and if wanted id, delay or at, retries, ttl.
+// What it does not say is as in `options`. Throws BadLine.
+delayqueue::Draft draft_in(const std::string& line, const delayqueue::SendOptions& options);
+
+}  // namespace dqctl

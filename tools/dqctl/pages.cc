@@ -1,0 +1,141 @@
+#include "pages.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "signals.h"
+#include "table.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::MessageInfo;
+using delayqueue::State;
+
+constexpr std::size_t kStart = 64;             // bytes of a payload to show
+constexpr std::size_t kBrought = 16 * 1024;    // bytes of a payload to bring with a page; the rest by itself
+constexpr std::size_t kPageBytes = 4U << 20U;  // of payloads in a page, at most
+constexpr std::size_t kSample = 5;
+
+std::string text_of(const Filter& filter) {
+  std::string text;
+  if (filter.older_than) text += " older than " + span_text(*filter.older_than);
+  if (filter.match) text += " matching " + in_quotes(*filter.match);
+  if (filter.reason) text += " with reason " + in_quotes(*filter.reason);
+  return text;
+}
+
+void show_sample(Output& out, const std::vector<MessageInfo>& sample, Time now) {
+  Listing listing(out, {{"ID"}, {"AGE"}, {"TRIED", true}, {"REASON"}, {"PAYLOAD"}}, "sample");
+  for (const MessageInfo& message : sample) {
+    const auto age = age_of(message, now);
+    listing.add({{message.id},
+                 {age ? span_text(*age) : "?"},
+                 {std::to_string(message.deliveries)},
+                 {cut(printable(message.reason), 40)},
+                 {message.size ? printable(whole_characters(message.payload)) : "missing"}},
+                {});
+  }
+  listing.end();
+}
+
+}  // namespace
+
+std::uint64_t count_of(const delayqueue::Counts& counts, State state) {
+  return state == State::pending ? counts.pending
+         : state == State::ready ? counts.ready
+         : state == State::unack ? counts.unack
+         : state == State::retry ? counts.retry
+                                 : counts.dead;
+}
+
+Pages::Pages(delayqueue::Inspector& inspector, State state, Filter filter, const delayqueue::Counts& counts,
+             Payload payload, std::size_t most)
+    : inspector_(inspector),
+      state_(state),
+      filter_(std::move(filter)),
+      now_(counts.now),
+      payload_(payload),
+      total_(count_of(counts, state)) {
+  const std::size_t bytes = payload == Payload::whole ? kBrought : kStart;
+  options_.payload = filter_.match ? std::max(bytes, Filter::kMatchedBytes) : bytes;
+  options_.limit = std::clamp<std::size_t>(kPageBytes / options_.payload, 1, std::min<std::size_t>(most, 1000));
+}
+
+bool Pages::next(std::vector<MessageInfo>& into) {
+  into.clear();
+  if (!first_) options_.cursor = page_.next_after(freed_);
+  last_ = last_ || (!first_ && options_.cursor.empty()) || looked_ >= total_;
+  first_ = false;
+  freed_ = 0;
+  if (last_ || interrupted()) return false;
+  const std::size_t most = options_.limit;
+  options_.limit = static_cast<std::size_t>(std::min<std::uint64_t>(most, total_ - looked_));
+  page_ = inspector_.list(state_, options_);
+  options_.limit = most;
+  looked_ += page_.size();
+  for (MessageInfo& message : page_.messages) {
+    last_ = last_ || filter_.ends(message, now_);
+    if (!last_ && filter_.passes(message, now_)) into.push_back(std::move(message));
+  }
+  if (page_.empty()) last_ = true;
+  page_.messages.clear();
+  if (payload_ == Payload::whole) complete(into);
+  return true;
+}
+
+void Pages::freed(std::uint64_t places) { freed_ += places; }
+
+// The payloads that did not fit, one by one.
+void Pages::complete(std::vector<MessageInfo>& messages) {
+  for (MessageInfo& message : messages) {
+    if (!message.size || message.payload.size() >= *message.size) continue;
+    auto whole = inspector_.find(message.id);
+    if (whole && whole->state == state_) {
+      message = std::move(*whole);
+    } else {
+      message.id.clear();
+    }
+  }
+  const auto gone = std::remove_if(messages.begin(), messages.end(), [](const MessageInfo& m) { return m.id.empty(); });
+  messages.erase(gone, messages.end());
+}
+
+Exit dry_run(Context& context, const std::string& verb, const std::string& queue, State state, const Filter& filter,
+             const delayqueue::Counts& counts) {
+  Output& out = context.out();
+  Pages pages(context.inspector(queue), state, filter, counts, Pages::Payload::start);
+  std::vector<MessageInfo> sample, some;
+  std::uint64_t matching = 0;
+  Progress progress(out, "looked at");
+  while (pages.next(some)) {
+    matching += some.size();
+    for (std::size_t i = 0; i < some.size() && sample.size() < kSample; ++i) sample.push_back(std::move(some[i]));
+    progress.update(pages.looked(), pages.total());
+    if (filter.any() || sample.size() < std::min<std::uint64_t>(kSample, pages.total())) continue;
+    matching = pages.total();
+    break;
+  }
+  progress.clear();
+  if (interrupted()) {
+    out.say("interrupted; nothing was done");
+    return Exit::interrupted;
+  }
+  if (out.is_table()) {
+    show_sample(out, sample, counts.now);
+  } else {
+    std::vector<Object> objects;
+    for (const MessageInfo& message : sample) objects.push_back(object_of(message, "payload_start"));
+    Object object;
+    object.add("queue", queue).add("state", delayqueue::to_string(state)).add("dry_run", true);
+    object.add("matching", matching).add("of", pages.total()).add("sample", objects);
+    out.object(object);
+  }
+  out.say("dry run: would " + verb + ' ' + count_text(matching) + " of " + count_text(pages.total()) + ' ' +
+          delayqueue::to_string(state) + " messages of " + in_quotes(queue) + text_of(filter) +
+          (matching > 0 ? "; to do it, add --yes" : ""));
+  return Exit::done;
+}
+
+}  // namespace dqctl

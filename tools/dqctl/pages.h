@@ -1,0 +1,56 @@
+// The messages of a state that pass a filter, page by page, for commands that move or remove what they see.
+#pragma once
+
+#include <delayqueue/inspector.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "context.h"
+#include "filter.h"
+
+namespace dqctl {
+
+std::uint64_t count_of(const delayqueue::Counts& counts, delayqueue::State state);
+
+class Pages {
+ public:
+  enum class Payload { start, whole };
+
+  // Ends with what was there when `counts` were taken, however many come in meanwhile.
+  Pages(delayqueue::Inspector& inspector, delayqueue::State state, Filter filter, const delayqueue::Counts& counts,
+        Payload payload, std::size_t most = 1000);
+
+  // Those of the next page that pass: maybe none. False: that was all, or a signal came. Messages that went away
+  // between the page and their payload are left out.
+  bool next(std::vector<delayqueue::MessageInfo>& into);
+
+  // So many places of the last page were freed: the walk goes on where it would have.
+  void freed(std::uint64_t places);
+
+  std::uint64_t looked() const { return looked_; }
+  std::uint64_t total() const { return total_; }
+
+ private:
+  void complete(std::vector<delayqueue::MessageInfo>& messages);
+
+  delayqueue::Inspector& inspector_;
+  const delayqueue::State state_;
+  const Filter filter_;
+  const Time now_;
+  const Payload payload_;
+  const std::uint64_t total_;
+  delayqueue::ListOptions options_{};
+  delayqueue::MessagePage page_{};
+  std::uint64_t freed_ = 0;
+  std::uint64_t looked_ = 0;
+  bool first_ = true;
+  bool last_ = false;
+};
+
+// What would be done, without doing it: how many, and a sample. verb: "purge", "redrive".
+Exit dry_run(Context& context, const std::string& verb, const std::string& queue, delayqueue::State state,
+             const Filter& filter, const delayqueue::Counts& counts);
+
+}  // namespace dqctl

@@ -1,0 +1,41 @@
+#include "signals.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+
+namespace dqctl {
+namespace {
+
+volatile sig_atomic_t came = 0;
+
+void note(int) { came = 1; }
+
+}  // namespace
+
+void watch_signals() {
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+bool interrupted() { return came != 0; }
+
+bool sleep_for(std::chrono::milliseconds span) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kSlice{50};  // a signal may come just before nanosleep would notice it
+  const auto end = Clock::now() + span;
+  while (!interrupted()) {
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(end - Clock::now());
+    if (left.count() <= 0) return true;
+    const timespec slice{0, static_cast<long>(std::min<std::chrono::nanoseconds>(left, kSlice).count())};
+    ::nanosleep(&slice, nullptr);
+  }
+  return false;
+}
+
+}  // namespace dqctl

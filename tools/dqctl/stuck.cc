@@ -1,0 +1,221 @@
+#include "stuck.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Counts;
+using delayqueue::MessageInfo;
+
+constexpr const char* kNoConsumer =
+    "no consumer runs on this queue: one that does takes back and moves what is due within seconds";
+constexpr std::size_t kReasonsShown = 3;
+constexpr std::size_t kReasonWidth = 60;
+
+milliseconds since(Time when, Time now) { return std::chrono::duration_cast<milliseconds>(now - when); }
+
+std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
+  std::vector<std::pair<std::uint64_t, std::string>> order;
+  for (const auto& [reason, count] : reasons) order.emplace_back(count, reason);
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < order.size() && i < kReasonsShown; ++i) {
+    const std::string reason =
+        order[i].second.empty() ? "no reason noted" : cut(printable(order[i].second), kReasonWidth);
+    text += (i == 0 ? "" : "; ") + count_text(order[i].first) + "x " + reason;
+  }
+  if (order.size() > kReasonsShown) text += "; " + std::to_string(order.size() - kReasonsShown) + " other reasons";
+  return text;
+}
+
+class Finder {
+ public:
+  Finder(const Evidence& evidence, const std::string& queue, const StuckOptions& options)
+      : seen_(evidence), now_(evidence.now), queue_(in_quotes(queue)), options_(options) {}
+
+  std::vector<Trouble> run() {
+    paused();
+    due();
+    lease_ended();
+    waiting();
+    hot_retries();
+    no_body();
+    dead();
+    std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.level > b.level; });
+    return std::move(found_);
+  }
+
+ private:
+  Level level_of(milliseconds age) const {
+    return age >= *options_.crit ? Level::critical : age >= *options_.warn ? Level::warning : Level::ok;
+  }
+
+  bool works() const {  // whether somebody took or finished anything between the looks
+    const auto& before = seen_.before.totals;
+    const auto& after = now_.totals;
+    return after.delivered > before.delivered || after.acked > before.acked || after.nacked > before.nacked ||
+           after.retried > before.retried || seen_.heads_moved;
+  }
+
+  void paused() {
+    if (!seen_.pause) return;
+    Trouble trouble;
+    trouble.kind = "paused";
+    trouble.count = now_.due + now_.ready + now_.retry;
+    if (now_.due > 0 && now_.oldest_due) trouble.age = since(*now_.oldest_due, now_.now);
+    if (trouble.count > 0) trouble.level = std::max(Level::warning, level_of(trouble.age.value_or(milliseconds(0))));
+    trouble.what = "the queue is paused, and " + count_text(trouble.count) + " messages wait to be taken";
+    if (trouble.age) trouble.what += ", the oldest for " + span_text(*trouble.age);
+    trouble.why = seen_.pause->why.empty() ? "somebody paused it, and did not say why"
+                                           : "somebody paused it: " + printable(seen_.pause->why);
+    trouble.why += seen_.pause->until ? "; it ends " + ago_text(*seen_.pause->until, now_.now) : "; it has no end";
+    trouble.todo = "dqctl resume " + queue_;
+    found_.push_back(trouble);
+  }
+
+  void due() {
+    if (now_.due == 0 || !now_.oldest_due) return;
+    Trouble trouble;
+    trouble.kind = "due";
+    trouble.age = since(*now_.oldest_due, now_.now);
+    trouble.level = level_of(*trouble.age);
+    if (trouble.level == Level::ok) return;
+    trouble.count = now_.due;
+    trouble.what =
+        count_text(now_.due) + " messages are due and were not taken, the oldest for " + span_text(*trouble.age);
+    trouble.why = works()       ? "consumers run, but fall behind"
+                  : seen_.pause ? "the queue is paused, or no consumer runs"
+                                : kNoConsumer;
+    trouble.todo =
+        works() ? "add consumers or concurrency" : "start a worker, and look: dqctl stats " + queue_ + " --watch 2s";
+    found_.push_back(trouble);
+  }
+
+  void lease_ended() {
+    if (now_.overdue == 0 || !now_.oldest_lease) return;
+    Trouble trouble;
+    trouble.kind = "lease_ended";
+    trouble.age = since(*now_.oldest_lease, now_.now);
+    trouble.level = level_of(*trouble.age);
+    if (trouble.level == Level::ok) return;
+    trouble.count = now_.overdue;
+    trouble.what = count_text(now_.overdue) +
+                   " leases or backoffs ended and nobody took the messages back, the oldest for " +
+                   span_text(*trouble.age);
+    trouble.why = works() ? "consumers run, but do not get to it"
+                          : std::string("whoever held them died or was cut off, and ") + kNoConsumer;
+    trouble.todo = "start a worker: it takes them back by itself; or dqctl release " + queue_ + " ID... --force";
+    if (seen_.first_unack) trouble.example = seen_.first_unack->id;
+    found_.push_back(trouble);
+  }
+
+  void waiting() {
+    const std::uint64_t count = now_.ready + now_.retry;
+    if (seen_.pause || count == 0 || (!seen_.first_ready && !seen_.first_retry)) return;
+    works() ? backlog(count) : not_taken(count);
+  }
+
+  void not_taken(std::uint64_t count) {
+    const MessageInfo& first = seen_.first_ready ? *seen_.first_ready : *seen_.first_retry;
+    const std::uint64_t held = now_.unack - std::min(now_.unack, now_.overdue);
+    Trouble trouble;
+    trouble.kind = held == 0 ? "not_taken" : "slow";
+    trouble.count = count;
+    trouble.age = first.sent ? since(*first.sent, now_.now) : *options_.look;
+    trouble.level = level_of(*trouble.age);
+    // What is held may be finished in time: how long they have been due is not known.
+    if (held > 0) trouble.level = std::min(trouble.level, Level::warning);
+    if (trouble.level == Level::ok) return;
+    trouble.what = count_text(count) + " messages wait in ready and retry, the first was sent " +
+                   span_text(*trouble.age) + " ago, and none was taken in " + span_text(*options_.look);
+    trouble.why = held == 0
+                      ? "no consumer runs on this queue: nothing is in hand"
+                      : "all hands are busy: " + count_text(held) +
+                            " are in hand or wait out a backoff, and none was finished; handlers are slow, or hang";
+    trouble.todo = held == 0 ? "start a worker, and look: dqctl stats " + queue_ + " --watch 2s"
+                             : "see what is in hand: dqctl ls " + queue_ + " --state unack";
+    trouble.example = first.id;
+    found_.push_back(trouble);
+  }
+
+  void backlog(std::uint64_t count) {
+    const auto seconds = std::chrono::duration<double>(now_.now - seen_.before.now).count();
+    const auto delivered =
+        static_cast<double>(now_.totals.delivered - std::min(now_.totals.delivered, seen_.before.totals.delivered));
+    if (delivered <= 0 || seconds <= 0) return;
+    const double left = static_cast<double>(count) * seconds / delivered;
+    Trouble trouble;
+    trouble.kind = "backlog";
+    trouble.count = count;
+    trouble.age = milliseconds(static_cast<long long>(std::min(left, 1e9) * 1000));
+    trouble.level = level_of(*trouble.age);
+    if (trouble.level == Level::ok) return;
+    trouble.what =
+        count_text(count) + " messages wait in ready and retry: " + span_text(*trouble.age) + " at the pace of now";
+    trouble.why = "more is sent than handled, or a lot came at once";
+    trouble.todo = "add consumers or concurrency";
+    found_.push_back(trouble);
+  }
+
+  void hot_retries() {
+    const Sample& sample = seen_.sample;
+    if (sample.hot == 0) return;
+    Trouble trouble;
+    trouble.kind = "hot_retries";
+    trouble.level = Level::warning;
+    trouble.count = sample.hot;
+    trouble.what = count_text(sample.hot) + " messages were delivered " + std::to_string(options_.hot) +
+                   " times or more (one " + std::to_string(sample.most_deliveries) + " times), and are tried again";
+    trouble.why = reasons_text(sample.hot_reasons);
+    trouble.todo = "dqctl show " + queue_ + ' ' + sample.hot_id + "; what cannot succeed: dqctl kill";
+    trouble.example = sample.hot_id;
+    found_.push_back(trouble);
+  }
+
+  void no_body() {
+    const Sample& sample = seen_.sample;
+    if (sample.no_body == 0) return;
+    Trouble trouble;
+    trouble.kind = "no_body";
+    trouble.level = Level::warning;
+    trouble.count = sample.no_body;
+    trouble.what =
+        count_text(sample.no_body) + " messages have lost their payload: they cannot be delivered, or redriven";
+    trouble.why = "their TTL ended, Redis evicted it, or somebody deleted the key";
+    trouble.todo = "dqctl doctor " + queue_;
+    trouble.example = sample.no_body_id;
+    found_.push_back(trouble);
+  }
+
+  void dead() {
+    if (now_.dead == 0) return;
+    Trouble trouble;
+    trouble.kind = "dead";
+    trouble.count = now_.dead;
+    trouble.what = count_text(now_.dead) + " messages are dead: they were given up";
+    trouble.why = reasons_text(seen_.sample.dead_reasons);
+    if (now_.dead > seen_.sample.dead) trouble.why += " (of the oldest " + count_text(seen_.sample.dead) + ")";
+    trouble.todo = "dqctl ls " + queue_ + " --state dead, then dqctl redrive or purge";
+    found_.push_back(trouble);
+  }
+
+  const Evidence& seen_;
+  const Counts& now_;
+  const std::string queue_;
+  const StuckOptions& options_;
+  std::vector<Trouble> found_;
+};
+
+}  // namespace
+
+const char* to_string(Level level) {
+  return level == Level::critical ? "critical" : level == Level::warning ? "warning" : "ok";
+}
+
+std::vector<Trouble> find_troubles(const Evidence& evidence, const std::string& queue, const StuckOptions& options) {
+  return Finder(evidence, queue, options).run();
+}
+
+}  // namespace dqctl

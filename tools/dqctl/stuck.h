@@ -1,0 +1,59 @@
+// What should have moved in a queue and has not, and the likely why.
+#pragma once
+
+#include <delayqueue/inspector.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text.h"
+
+namespace dqctl {
+
+enum class Level { ok, warning, critical };
+const char* to_string(Level level);
+
+struct Trouble {
+  const char* kind = "";  // due, lease_ended, not_taken, slow, backlog, paused, hot_retries, no_body, dead
+  Level level = Level::ok;
+  std::uint64_t count = 0;
+  std::optional<milliseconds> age{};
+  std::string what{};
+  std::string why{};
+  std::string todo{};
+  std::string example{};  // an id
+};
+
+// Of the first messages of each state.
+struct Sample {
+  std::uint64_t hot = 0, no_body = 0, dead = 0;
+  std::string hot_id{};
+  std::vector<std::string> without_body{};  // at the first look: one may just have been finished
+  std::string no_body_id{};                 // of one that is there still, without
+  int most_deliveries = 0;
+  std::map<std::string, std::uint64_t> hot_reasons{}, dead_reasons{};
+};
+
+// Two looks at a queue, some time apart.
+struct Evidence {
+  delayqueue::Counts before{}, now{};
+  std::optional<delayqueue::Pause> pause{};
+  std::optional<delayqueue::MessageInfo> first_ready{}, first_retry{}, first_unack{};
+  bool heads_moved = false;  // of ready or retry
+  Sample sample{};
+};
+
+struct StuckOptions {
+  std::optional<milliseconds> warn{std::chrono::minutes(1)};
+  std::optional<milliseconds> crit{std::chrono::minutes(10)};
+  std::optional<milliseconds> look{std::chrono::seconds(1)};  // between the two looks
+  int hot = 5;                                                // deliveries
+};
+
+// The worst first. Those that are no more than worth a word have Level::ok.
+std::vector<Trouble> find_troubles(const Evidence& evidence, const std::string& queue, const StuckOptions& options);
+
+}  // namespace dqctl

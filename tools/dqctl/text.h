@@ -1,0 +1,52 @@
+// Bytes of strangers, made fit for a terminal; times and spans, for people and for programs. No locale plays a part.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dqctl {
+
+using Time = std::chrono::system_clock::time_point;
+using std::chrono::milliseconds;
+
+bool is_utf8(std::string_view bytes);
+
+// Safe on any terminal, in one line: control characters (also those that turn the direction of writing) and bytes that
+// are not UTF-8 are shown as \n, \x1b, \u202e ...
+std::string printable(std::string_view bytes);
+
+// In single quotes if a shell would need them, control characters escaped: for words on stderr.
+std::string in_quotes(std::string_view bytes);
+
+// How many places a text takes on a terminal. For text from printable().
+std::size_t width_of(std::string_view text);
+
+// At most so many places; what was cut off leaves an ellipsis.
+std::string cut(std::string_view text, std::size_t width);
+
+std::string base64(std::string_view bytes);
+
+std::string hex(std::string_view bytes);
+
+// The two largest units: 250ms, 12s, 3m12s, 2h, 4d3h. Negative: -12s.
+std::string span_text(milliseconds span);
+
+// "3m12s ago", "in 2h", "now".
+std::string ago_text(Time when, Time now);
+
+// 2026-11-21T19:36:45.123Z
+std::string utc_text(Time when);
+
+// 2026-11-21 19:36:45, in the time zone of this machine.
+std::string local_text(Time when);
+
+// 1,234,567
+std::string count_text(std::uint64_t count);
+
+// 17 B, 1.5 KiB, 3.0 MiB
+std::string size_text(std::uint64_t bytes);
+
+}  // namespace dqctl

@@ -1,0 +1,209 @@
+#include "top_look.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Counts;
+using delayqueue::Inspector;
+using delayqueue::MessagePage;
+using delayqueue::State;
+using View = Wish::View;
+
+constexpr std::size_t kHistory = 120;
+constexpr std::uint64_t kOftenFetched = 64 * 1024;  // a larger payload is not brought again and again
+
+// Of the lists nothing is known but when their messages were sent.
+std::optional<milliseconds> oldest_of(Inspector& inspector, const Counts& counts) {
+  if (counts.due > 0 && counts.oldest_due) {
+    return std::chrono::duration_cast<milliseconds>(counts.now - *counts.oldest_due);
+  }
+  delayqueue::ListOptions one;
+  one.limit = 1;
+  one.payload = 0;
+  std::optional<milliseconds> oldest;
+  for (const State state : {State::ready, State::retry}) {
+    if ((state == State::ready ? counts.ready : counts.retry) == 0) continue;
+    const MessagePage page = inspector.list(state, one);
+    if (page.empty() || !page.messages.front().sent) continue;
+    const auto age = std::chrono::duration_cast<milliseconds>(counts.now - *page.messages.front().sent);
+    oldest = std::max(oldest.value_or(age), age);
+  }
+  return oldest;
+}
+
+}  // namespace
+
+bool operator==(const Wish& a, const Wish& b) {
+  return a.view == b.view && a.queue == b.queue && a.state == b.state && a.cursor == b.cursor && a.limit == b.limit &&
+         a.id == b.id;
+}
+
+Looker::Looker(Context& context, std::vector<std::string> names, milliseconds interval, std::function<void()> changed)
+    : context_(context), names_(std::move(names)), interval_(interval), changed_(std::move(changed)) {
+  for (const std::string& name : names_) context_.counts(name);
+  look(wish_);
+}
+
+Looker::~Looker() {
+  stop(milliseconds(0));
+  if (thread_.joinable()) thread_.join();
+}
+
+void Looker::start() {
+  has_ended_ = false;
+  started_ = true;
+  thread_ = std::thread([this] { run(); });
+}
+
+void Looker::want(const Wish& wish) {
+  const std::lock_guard lock(mutex_);
+  if (wish_ == wish) return;
+  wish_ = wish;
+  wish_is_new_ = true;
+  wanted_.notify_one();
+}
+
+void Looker::set_paused(const std::string& queue, bool paused) {
+  const std::lock_guard lock(mutex_);
+  actions_.emplace_back(queue, paused);
+  wanted_.notify_one();
+}
+
+Sight Looker::sight() const {
+  const std::lock_guard lock(mutex_);
+  return sight_;
+}
+
+bool Looker::stop(milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  wanted_.notify_one();
+  return ended_.wait_for(lock, limit, [this] { return has_ended_; });
+}
+
+void Looker::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    wanted_.wait_for(lock, interval_, [this] { return stopping_ || wish_is_new_ || !actions_.empty(); });
+    if (stopping_) break;
+    const auto actions = std::exchange(actions_, {});
+    const Wish wish = wish_;
+    wish_is_new_ = false;
+    lock.unlock();
+    try {
+      for (const auto& [queue, paused] : actions) act(queue, paused);
+      look(wish);
+    } catch (const std::exception& error) {
+      publish([&](Sight& sight) {
+        if (sight.trouble.empty()) sight.trouble_since = std::chrono::steady_clock::now();
+        sight.trouble = error.what();
+      });
+    }
+    lock.lock();
+  }
+  has_ended_ = true;
+  ended_.notify_all();
+}
+
+void Looker::act(const std::string& queue, bool paused) {
+  std::string notice = in_quotes(queue);
+  try {
+    Inspector& inspector = context_.inspector(queue);
+    paused ? inspector.pause(milliseconds{0}, "by dqctl top") : inspector.resume();
+    notice += paused ? " is paused: its consumers take nothing until it is resumed" : " goes on";
+  } catch (const delayqueue::Error& error) {
+    notice += std::string(" could not be ") + (paused ? "paused: " : "resumed: ") + printable(error.what());
+  }
+  publish([&](Sight& sight) {
+    sight.notice = notice;
+    ++sight.notices;
+  });
+}
+
+void Looker::look(const Wish& wish) {
+  Sight seen;
+  if (wish.view == View::queues) {
+    for (const std::string& name : names_.empty() ? context_.inspector("queues").queues() : names_) {
+      seen.queues.push_back(look_at(name));
+      if (seen.queues.back().trouble.empty()) seen.now = seen.queues.back().counts.now;
+    }
+  } else {
+    seen.queue = look_at(wish.queue);
+    seen.now = seen.queue.counts.now;
+    Inspector& inspector = context_.inspector(wish.queue);
+    if (wish.view == View::messages) {
+      delayqueue::ListOptions options;
+      options.limit = wish.limit;
+      options.cursor = wish.cursor;
+      options.payload = 256;
+      seen.page = inspector.list(wish.state, options);
+    } else {
+      const Sight last = sight();
+      const bool large = last.wish == wish && last.message && last.message->size.value_or(0) > kOftenFetched;
+      seen.message = large ? last.message : inspector.find(wish.id);
+    }
+  }
+  publish([&](Sight& sight) {
+    if (wish.view == View::queues) sight.queues = std::move(seen.queues);
+    if (wish.view != View::queues) sight.queue = std::move(seen.queue);
+    if (wish.view == View::messages) sight.page = std::move(seen.page);
+    if (wish.view == View::message) sight.message = std::move(seen.message);
+    if (seen.now) sight.now = seen.now;
+    sight.wish = wish;
+    sight.trouble.clear();
+  });
+}
+
+// A queue that is refused (a key of a wrong type) must not hide the others.
+QueueLook Looker::look_at(const std::string& name) {
+  QueueLook seen;
+  seen.name = name;
+  try {
+    Inspector& inspector = context_.inspector(name);
+    seen.counts = inspector.counts();
+    seen.oldest = oldest_of(inspector, seen.counts);
+    seen.rates = rates_of(name, seen.counts, seen.history);
+  } catch (const delayqueue::ReplyError& error) {
+    seen.trouble = error.what();
+  }
+  return seen;
+}
+
+std::optional<Rates> Looker::rates_of(const std::string& name, const Counts& counts, std::vector<double>& history) {
+  const auto [place, is_first] = before_.try_emplace(name);
+  Before& before = place->second;
+  const auto span = std::chrono::duration_cast<milliseconds>(counts.now - before.now);
+  // A key makes us look again at once: too soon for a rate.
+  if (is_first || span >= interval_ / 2) {
+    const auto rate = [&span](std::uint64_t last, std::uint64_t first) {
+      return last < first ? 0.0 : static_cast<double>(last - first) * 1000 / static_cast<double>(span.count());
+    };
+    const auto& then = before.totals;
+    const auto& now = counts.totals;
+    if (!is_first) {
+      before.rates = Rates{rate(now.sent, then.sent), rate(now.delivered, then.delivered), rate(now.acked, then.acked),
+                           rate(now.nacked, then.nacked)};
+      before.history.push_back(before.rates->acked);
+      if (before.history.size() > kHistory) before.history.pop_front();
+    }
+    before.totals = counts.totals;
+    before.now = counts.now;
+  }
+  history.assign(before.history.begin(), before.history.end());
+  return before.rates;
+}
+
+void Looker::publish(const std::function<void(Sight&)>& change) {
+  bool started = false;
+  {
+    const std::lock_guard lock(mutex_);
+    change(sight_);
+    started = started_;
+  }
+  if (started) changed_();
+}
+
+}  // namespace dqctl
