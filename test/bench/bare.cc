@@ -1,0 +1,152 @@
+#include "bench/bare.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+
+#include "bench/part.h"
+#include "redis/resp.h"
+#include "store/record.h"
+#include "store/store.h"
+
+namespace bench {
+namespace {
+
+using delayqueue::redis::append_head;
+using delayqueue::redis::append_word;
+using delayqueue::store::Keys;
+using Words = std::vector<std::string_view>;
+
+constexpr std::size_t kBatch = delayqueue::store::kBatch;
+
+// As long as the library's: seconds and a fraction.
+std::string score(std::int64_t us) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%lld.%06lld", static_cast<long long>(us / 1'000'000),
+                static_cast<long long>(us % 1'000'000));
+  return text;
+}
+
+void append_number(std::string& out, std::size_t number) { append_head(out, ':', number); }
+
+void append_array(std::string& out, const Words& words) {
+  append_head(out, '*', words.size());
+  for (const std::string_view word : words) append_word(out, word);
+}
+
+// A batch under construction.
+struct Making {
+  Batch batch;
+
+  void ask(std::string_view command, std::initializer_list<std::string_view> first, const Words& rest = {}) {
+    Words words{command};
+    words.insert(words.end(), first.begin(), first.end());
+    words.insert(words.end(), rest.begin(), rest.end());
+    append(batch.request, words);
+  }
+};
+
+struct Some {
+  Words ids;
+  std::vector<std::string> bodies;  // their keys
+  Words body_words;
+};
+
+Some some(const Keys& keys, const std::vector<std::string>& ids, std::size_t begin) {
+  Some some;
+  for (std::size_t i = begin; i < std::min(begin + kBatch, ids.size()); ++i) {
+    some.ids.push_back(ids[i]);
+    some.bodies.push_back(keys.bodies + ids[i]);
+  }
+  some.body_words.assign(some.bodies.begin(), some.bodies.end());
+  return some;
+}
+
+}  // namespace
+
+std::int64_t bare_due_us(std::size_t number) {
+  return 1'700'000'000'000'457 + 1'000 * static_cast<std::int64_t>(number / kBatch);
+}
+
+std::vector<Batch> bare_sends(const Keys& keys, const std::vector<std::string>& ids, Bodies bodies, std::size_t first) {
+  const std::string body = payload();
+  std::vector<Batch> batches;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
+    const Some members = some(keys, ids, begin);
+    const std::string due = score(bare_due_us(first + begin));
+    Making making;
+    Words all, counts, scores;
+    for (std::size_t i = 0; i < members.ids.size(); ++i) {
+      if (bodies == Bodies::set) making.ask("SET", {members.body_words[i], body});
+      if (bodies == Bodies::set) making.batch.answer += "+OK\r\n";
+      all.insert(all.end(), {members.body_words[i], body});
+      counts.insert(counts.end(), {members.ids[i], "3"});
+      scores.insert(scores.end(), {due, members.ids[i]});
+    }
+    if (bodies == Bodies::mset) making.ask("MSET", {}, all);
+    if (bodies == Bodies::mset) making.batch.answer += "+OK\r\n";
+    making.ask("HSET", {keys.count}, counts);
+    making.ask("ZADD", {keys.pending}, scores);
+    for (int i = 0; i < 2; ++i) append_number(making.batch.answer, members.ids.size());
+    batches.push_back(std::move(making.batch));
+  }
+  return batches;
+}
+
+std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string>& ids) {
+  const std::string body = payload();
+  const std::string now = score(bare_due_us(ids.size()));
+  const std::string lease = "1700000030.123457";
+  std::vector<Batch> batches;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
+    const Some members = some(keys, ids, begin);
+    const std::string count = std::to_string(members.ids.size());
+    const std::string last = std::to_string(members.ids.size() - 1);
+    Words leases;
+    for (const std::string_view id : members.ids) leases.insert(leases.end(), {lease, id});
+    Making making;
+    making.ask("ZRANGEBYSCORE", {keys.pending, "-inf", now, "LIMIT", "0", count});
+    making.ask("LPUSH", {keys.ready}, members.ids);
+    making.ask("ZREMRANGEBYRANK", {keys.pending, "0", last});
+    making.ask("RPOP", {keys.ready, count});
+    making.ask("ZADD", {keys.unack}, leases);
+    making.ask("MGET", {}, members.body_words);
+    making.ask("ZREM", {keys.unack}, members.ids);
+    making.ask("UNLINK", {}, members.body_words);
+    making.ask("HDEL", {keys.count}, members.ids);
+
+    std::string& answer = making.batch.answer;
+    append_array(answer, members.ids);
+    for (int i = 0; i < 2; ++i) append_number(answer, members.ids.size());
+    append_array(answer, members.ids);
+    append_number(answer, members.ids.size());
+    append_array(answer, Words(members.ids.size(), body));
+    for (int i = 0; i < 3; ++i) append_number(answer, members.ids.size());
+    batches.push_back(std::move(making.batch));
+  }
+  return batches;
+}
+
+std::vector<Batch> bare_residents(const Keys& keys) {
+  const std::vector<std::string> ids = delayqueue::store::new_ids(1'000);
+  Making making;
+  Words leases;
+  for (const std::string& id : ids) leases.insert(leases.end(), {"1700000060.123457", id});
+  making.ask("ZADD", {keys.unack}, leases);
+  append_number(making.batch.answer, ids.size());
+  return {making.batch};
+}
+
+double run(Wire& wire, const std::vector<Batch>& batches, std::size_t in_flight) {
+  const auto start = Clock::now();
+  for (std::size_t next = 0, answered = 0; answered < batches.size(); ++answered) {
+    while (next < std::min(answered + in_flight, batches.size())) wire.write(batches[next++].request);
+    const std::string_view answer = wire.read(batches[answered].answer.size());
+    if (answer != batches[answered].answer) {
+      throw std::runtime_error("bare commands: the server answered " + std::string(answer.substr(0, 200)));
+    }
+  }
+  return since(start);
+}
+
+}  // namespace bench

@@ -1,0 +1,51 @@
+#include "bench/drain.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace bench {
+namespace {
+
+delayqueue::ConsumerOptions with_hands(int concurrency) {
+  delayqueue::ConsumerOptions options;
+  options.concurrency = concurrency;
+  return options;
+}
+
+}  // namespace
+
+Drain::Drain(const std::string& url, const std::string& queue, int concurrency, std::vector<std::size_t> marks)
+    : marks_(std::move(marks)),
+      times_(marks_.size()),
+      consumer_(
+          url, queue, [this](const delayqueue::Message&) { return handle(); }, with_hands(concurrency)) {
+  consumer_.start();
+}
+
+bool Drain::handle() {
+  const std::size_t number = handled_.fetch_add(1, std::memory_order_relaxed) + 1;
+  for (std::size_t i = 0; i < marks_.size(); ++i) {
+    if (number == marks_[i]) times_[i] = since(start_);
+  }
+  return true;
+}
+
+bool Drain::reaches(std::size_t settled, Clock::time_point deadline, Progress& progress) {
+  std::size_t acked = 0;
+  while (Clock::now() < deadline && acked < settled) {
+    acked = consumer_.stats().acked;
+    progress.step("handled", acked, settled);
+    // Seldom while much is left: who looks takes time from those who work.
+    std::this_thread::sleep_for(std::chrono::microseconds(acked + 2'000 < settled ? 2'000 : 100));
+  }
+  reached_ = Clock::now();
+  cpu_us_ = 1e6 * (cpu_time() - cpu_start_);
+  return acked >= settled;
+}
+
+double Drain::mark(std::size_t i) const { return times_[i]; }
+
+void Drain::stop() { consumer_.stop(); }
+
+}  // namespace bench

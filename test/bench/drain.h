@@ -1,0 +1,44 @@
+// A consumer with an empty handler that takes all there is.
+#pragma once
+
+#include <delayqueue/consumer.h>
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "bench/part.h"
+
+namespace bench {
+
+class Drain {
+ public:
+  // Starts. `marks`: the time of so manieth messages is noted.
+  Drain(const std::string& url, const std::string& queue, int concurrency, std::vector<std::size_t> marks = {});
+
+  // Until so many are handled and settled; in seconds since the start. False: not before the deadline.
+  bool reaches(std::size_t settled, Clock::time_point deadline, Progress& progress);
+  double took() const { return seconds(reached_ - start_); }
+
+  std::size_t handled() const { return handled_; }
+  double mark(std::size_t i) const;  // seconds since the start; 0: it did not get there
+  double now() const { return since(start_); }
+  double cpu_us() const { return cpu_us_; }  // of this process, from start to end of reaches()
+
+  void stop();
+
+ private:
+  bool handle();
+
+  const std::vector<std::size_t> marks_;
+  std::vector<std::atomic<double>> times_;
+  std::atomic<std::size_t> handled_{0};
+  const double cpu_start_ = cpu_time();
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point reached_{};
+  double cpu_us_ = 0;
+  delayqueue::Consumer consumer_;  // last: its handler uses the rest
+};
+
+}  // namespace bench

@@ -1,0 +1,114 @@
+// What consumers with nothing to do cost, and how many of fifty stir when one message comes.
+#include <delayqueue/consumer.h>
+#include <delayqueue/producer.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "bench/monitor.h"
+#include "bench/part.h"
+
+namespace bench {
+namespace {
+
+using namespace delayqueue;
+
+constexpr milliseconds kSettle{500};  // after a start
+constexpr std::chrono::seconds kPatience{20};
+constexpr milliseconds kStarts{500};  // all start within: they do not look all at once
+
+class Idlers {
+ public:
+  Idlers(Bench& bench, std::size_t count, const ConsumerOptions& options = {}) {
+    const auto handler = [this](const Message&) {
+      ++handled_;
+      return true;
+    };
+    for (std::size_t i = 0; i < count; ++i) {
+      consumers_.push_back(std::make_unique<Consumer>(bench.server.url(), "bench", handler, options));
+      consumers_.back()->start();
+      std::this_thread::sleep_for(kStarts / static_cast<int>(count));
+    }
+  }
+
+  ~Idlers() {
+    std::vector<std::thread> enders;
+    for (auto& consumer : consumers_) enders.emplace_back([&consumer] { consumer.reset(); });
+    for (std::thread& ender : enders) ender.join();
+  }
+  Idlers(const Idlers&) = delete;
+  Idlers& operator=(const Idlers&) = delete;
+
+  int handled() const { return handled_; }
+
+ private:
+  std::atomic<int> handled_{0};
+  std::vector<std::unique_ptr<Consumer>> consumers_;
+};
+
+// The requests since the last such call; ends at a moment, or when so many messages are handled, whichever is later.
+double requests_until(Monitor& monitor, Clock::time_point moment, const Idlers& idlers, int handled) {
+  std::this_thread::sleep_until(moment);
+  while (idlers.handled() < handled) {
+    if (Clock::now() > moment + kPatience) throw std::runtime_error("herd: a message was not handled");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return static_cast<double>(monitor.requests(false));
+}
+
+// What a message causes, its own send included. The consumers look by themselves only after it is over: what they ask
+// for now they ask for because of it.
+void measure_herd(Bench& bench) {
+  bench.server.flush();
+  Producer producer(bench.server.url(), "bench");
+  SendOptions options;
+  options.delay = kLater;
+  producer.send(payload(), options);  // connects, and is never due
+  Monitor monitor(bench.server);
+  ConsumerOptions patient;
+  patient.poll_interval = kPatience;
+  const auto start = Clock::now();
+  Idlers many(bench, bench.scale.herd_consumers, patient);
+  const auto calm = start + bench.scale.herd_calm;
+  const milliseconds half = bench.scale.herd_half;
+  requests_until(monitor, calm, many, 0);
+
+  options.delay = milliseconds(0);
+  producer.send(payload(), options);
+  const double immediate = requests_until(monitor, calm + half, many, 1);
+  options.delay = half * 7 / 5;
+  producer.send(payload(), options);
+  const double delayed = requests_until(monitor, calm + 3 * half, many, 2);
+
+  bench.figures.add("herd.requests", std::max(immediate, delayed));
+  bench.figures.add("herd.immediate", immediate);
+  bench.figures.add("herd.delayed", delayed);
+}
+
+}  // namespace
+
+void idle(Bench& bench) {
+  for (int i = 0; i < bench.scale.repetitions; ++i) {
+    bench.server.flush();
+    Idlers one(bench, 1);
+    std::this_thread::sleep_for(kSettle);
+    Monitor monitor(bench.server);
+    monitor.requests();
+    const double cpu = cpu_time();
+    const auto start = Clock::now();
+    std::this_thread::sleep_for(bench.scale.idle);
+    const double took = since(start);
+    bench.figures.add("idle.cpu_percent", 100 * (cpu_time() - cpu) / took);
+    bench.figures.add("idle.requests_per_s", static_cast<double>(monitor.requests()) / took);
+  }
+}
+
+void herd(Bench& bench) {
+  for (int i = 0; i < bench.scale.herds; ++i) measure_herd(bench);
+}
+
+}  // namespace bench

@@ -1,0 +1,115 @@
+// Measures the library on a Redis of its own; scripts/bench.sh builds and runs it. See README.md in this folder.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "bench/arguments.h"
+#include "bench/part.h"
+#include "bench/peers.h"
+#include "store/store.h"
+
+namespace bench {
+
+const std::vector<Part>& parts() {
+  static const std::vector<Part> all{
+      {"throughput", throughput}, {"sends", sends}, {"worker", worker}, {"end_to_end", end_to_end},
+      {"lateness", lateness},     {"wake", wake},   {"idle", idle},     {"herd", herd},
+      {"million", million},
+  };
+  return all;
+}
+
+double cpu_time() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds_of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
+}
+
+std::string payload() { return std::string(64, 'x'); }
+
+namespace {
+
+sigset_t interruptions() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+// Whoever breaks a run off leaves no server and no folder behind.
+void end_with_signals(Server& server) {
+  std::thread([&server] {
+    const sigset_t set = interruptions();
+    int signal = 0;
+    sigwait(&set, &signal);
+    end_peers();
+    server.end();
+    ::_exit(128 + signal);
+  }).detach();
+}
+
+void describe(Bench& bench) {
+  Figures& figures = bench.figures;
+  figures.environment("server", bench.server.version());
+  figures.environment("appendonly", bench.server.setting("appendonly"));
+  figures.environment("save", bench.server.setting("save"));
+  figures.environment("link", "unix socket");
+  figures.environment("cores", std::to_string(std::thread::hardware_concurrency()));
+  figures.environment("compiler", BENCH_COMPILER);
+  figures.environment("build", BENCH_BUILD);
+  figures.environment("library", BENCH_LIBRARY);
+  figures.environment("run", bench.scale.name);
+  figures.environment("payload", std::to_string(payload().size()) + " bytes");
+  figures.environment("batch", std::to_string(delayqueue::store::kBatch));
+}
+
+void run(const Arguments& arguments) {
+  const sigset_t set = interruptions();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before there are threads, who inherit it
+  static Server server;                         // static: the thread that waits for signals goes on to the end
+  end_with_signals(server);
+  Figures figures;
+  Progress progress;
+  Bench bench{server, arguments.scale, figures, progress};
+  describe(bench);
+  for (const Part& part : parts()) {
+    if (!arguments.wants(part.name)) continue;
+    progress.part(part.name);
+    part.run(bench);
+  }
+  if (!arguments.peers.empty()) {
+    progress.part("peers");
+    run_peers(bench, arguments.peers);
+  }
+  progress.end();
+  std::puts(figures.json().c_str());
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int count, char** words) {
+  bench::Arguments arguments;
+  try {
+    arguments = bench::arguments_of(count, words);
+  } catch (const std::invalid_argument& e) {
+    std::fprintf(stderr, "bench: %s\n", e.what());
+    return 2;
+  }
+  try {
+    bench::run(arguments);
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench: %s\n", e.what());
+    return 1;
+  }
+}

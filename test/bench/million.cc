@@ -1,0 +1,151 @@
+// A million messages in one queue: what single calls cost the server with so many in each state, and then a consumer
+// that handles them all while a stranger looks on.
+#include <stdexcept>
+
+#include "bench/bare.h"
+#include "bench/drain.h"
+#include "bench/part.h"
+#include "bench/probe.h"
+#include "bench/stall.h"
+#include "bench/stock.h"
+#include "store/record.h"
+#include "store/store.h"
+
+namespace bench {
+namespace {
+
+using namespace delayqueue;
+using store::kBatch;
+using store::Store;
+
+const std::string kQueue = "bench";
+
+const std::chrono::seconds kSoon{3};  // due by the time of the drain
+
+// Each measures so many calls, and leaves the messages as they were, but for those it removed.
+struct Million {
+  Bench& bench;
+  Stall& stall;
+  const Store store;
+  Stock& stock;
+};
+
+void of_pending(const Million& of) {
+  const std::size_t cancelled = of.stock.ids().size() / 5 * 2;  // purges take the first of them
+  of.stall.measure("cancel", [&](redis::Pipeline& pipeline, std::size_t i) -> Answered {
+    return [answer = of.store.cancel(pipeline, of.stock.ids()[cancelled + i])] {
+      if (answer.get() != "pending") throw std::runtime_error("million: a cancel found nothing");
+    };
+  });
+  of.stall.measure("purge", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+    of.store.purge_zset(pipeline, of.store.keys().pending, kBatch, std::nullopt, 0);
+    return {};
+  });
+  of.stall.measure("send", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+    const std::vector<std::string> ids = store::new_ids(kBatch);
+    const std::string body = payload();
+    std::vector<store::NewMessage> messages;
+    for (const std::string& id : ids) messages.push_back({id, body});
+    store::SendTerms terms;
+    terms.due.delay = kSoon;
+    terms.fresh = true;
+    of.store.send(pipeline, messages, terms);
+    return {};
+  });
+}
+
+void of_unack(const Million& of) {
+  const std::size_t acked = of.stock.ids().size() / 5 * 3;
+  of.stall.measure("ack", [&](redis::Pipeline& pipeline, std::size_t call) -> Answered {
+    std::vector<store::Receipt> receipts;
+    for (std::size_t i = acked + call * kBatch; i < acked + (call + 1) * kBatch; ++i) {
+      receipts.push_back({of.stock.ids().at(i), bare_due_us(i)});
+    }
+    return [answer = of.store.ack(pipeline, receipts)] {
+      if (answer.get() != std::string(kBatch, 'S')) throw std::runtime_error("million: an ack was refused");
+    };
+  });
+  of.stall.measure("unack2retry", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+    return [answer = of.store.unack2retry(pipeline)] {
+      if (answer.get().moved != delayqueue::store::kReclaimBatch)
+        throw std::runtime_error("million: a lease that is over was not taken back");
+    };
+  });
+}
+
+void of_ready(const Million& of) {
+  store::Places places;
+  places.total = kBatch;
+  places.hands = 8;
+  of.stall.measure("ready2unack", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+    return [answer = of.store.ready2unack(pipeline, places, kLater)] {
+      if (answer.get().messages.size() != kBatch) throw std::runtime_error("million: a take found less than there is");
+    };
+  });
+}
+
+void stalls(const Million& of) {
+  Progress& progress = of.bench.progress;
+  progress.stage("of pending");
+  of_pending(of);
+  progress.stage("of unack");
+  of.stock.pending_to_unack();
+  of_unack(of);
+  of.stock.unack_to_pending();
+  progress.stage("of ready");
+  of.stock.keep_pending();
+  of.stall.measure("pending2ready", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+    of.store.pending2ready(pipeline, false, {"bench"});
+    return {};
+  });
+  of.stock.pending_to_ready();
+  of_ready(of);
+  of.stock.restore_pending();
+}
+
+void drain(Bench& bench, std::size_t count) {
+  const std::size_t part = count / 10;
+  // A slow drain is cut short: its last messages are those before that.
+  const auto deadline = std::max(bench.start + bench.scale.until, Clock::now() + std::chrono::seconds(3));
+  Probe probe(bench.server.socket());
+  std::vector<std::size_t> marks;
+  for (std::size_t mark = part; mark <= count; mark += part / 10) marks.push_back(mark);
+  if (marks.back() != count) marks.push_back(count);
+  Drain drain(bench.server.url(), kQueue, 8, marks);
+  const bool all = drain.reaches(count, deadline, bench.progress);
+  const std::vector<double> waits = probe.waits();
+  drain.stop();
+  std::size_t last = 0;  // the last mark that was reached
+  while (last + 1 < marks.size() && drain.mark(last + 1) > 0) ++last;
+  std::size_t before = 0;  // a part before that
+  while (marks[before] + part < marks[last]) ++before;
+  if (before == last) throw std::runtime_error("backlog: less than two parts in ten were handled in time");
+  if (!all) {
+    bench.progress.line("  the drain was cut short: " + std::to_string(drain.handled()) + " of " +
+                        std::to_string(count) + " messages");
+  }
+  const auto between = static_cast<double>(marks[last] - marks[before]);
+  bench.figures.add("backlog.first_100k_per_s", static_cast<double>(part) / drain.mark(0));
+  bench.figures.add("backlog.last_100k_per_s", between / (drain.mark(last) - drain.mark(before)));
+  bench.figures.add("probe_ms.p50", percentile(waits, 0.5));
+  bench.figures.add("probe_ms.p999", percentile(waits, 0.999));
+}
+
+}  // namespace
+
+void million(Bench& bench) {
+  for (int i = 0; i < bench.scale.millions; ++i) {
+    bench.server.flush();
+    const auto keys = store::make_keys(kQueue, {});
+    bench.progress.stage("fill");
+    // So many more as the calls before them take away.
+    Stock stock(bench.server, keys, bench.scale.million + (bench.scale.calls + 1) * kBatch);
+    Stall stall(bench);
+    stalls({bench, stall, Store(keys), stock});
+    bench.progress.stage("drain");
+    drain(bench, stock.size(keys.pending));
+  }
+  bench.server.flush();
+}
+
+}  // namespace bench

@@ -1,0 +1,63 @@
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLongArray;
+
+/** Notes the first delivery of each message, and when all were there. */
+final class Arrivals {
+  private static final long OFFSET = 3_600_000_000L; // so that zero is "not yet"
+
+  private final AtomicLongArray late;
+  private final CountDownLatch left;
+  private volatile long lastNanos;
+
+  Arrivals(int count) {
+    late = new AtomicLongArray(count);
+    left = new CountDownLatch(count);
+  }
+
+  static long nowMicros() {
+    return ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now());
+  }
+
+  /** The due time in microseconds and the number of the message. */
+  static String payload(long dueMicros, int number, int bytes) {
+    String head = String.format("%016d%08d", dueMicros, number);
+    return head + "x".repeat(bytes - head.length());
+  }
+
+  void handle(String payload) {
+    long due = Long.parseLong(payload.substring(0, 16));
+    int number = Integer.parseInt(payload.substring(16, 24));
+    if (late.compareAndSet(number, 0, nowMicros() - due + OFFSET)) {
+      lastNanos = System.nanoTime();
+      left.countDown();
+    }
+  }
+
+  boolean complete() {
+    return left.getCount() == 0;
+  }
+
+  /** Returns when the last message came, by System.nanoTime(). */
+  long await() throws InterruptedException {
+    if (!left.await(2, TimeUnit.MINUTES)) {
+      String missing = left.getCount() + " of " + late.length();
+      throw new IllegalStateException(missing + " messages did not come within two minutes");
+    }
+    return lastNanos;
+  }
+
+  String lateness() {
+    double[] ms = new double[late.length()];
+    for (int i = 0; i < ms.length; i++) {
+      ms[i] = (late.get(i) - OFFSET) / 1000.0;
+    }
+    Arrays.sort(ms);
+    int n = ms.length;
+    String form = "{\"min\":%.2f,\"p50\":%.2f,\"p99\":%.2f,\"max\":%.2f}";
+    return String.format(form, ms[0], ms[(n - 1) / 2], ms[(n - 1) * 99 / 100], ms[n - 1]);
+  }
+}

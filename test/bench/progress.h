@@ -1,0 +1,33 @@
+// Tells a person what is going on, on stderr: one line that changes on a terminal, else a line for each part.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace bench {
+
+class Progress {
+ public:
+  void part(const std::string& name);                                            // begins, and ends the one before
+  void stage(const std::string& name);                                           // of the part; likewise
+  void step(const std::string& what, std::size_t done = 0, std::size_t of = 0);  // on a terminal only
+  void line(const std::string& text);                                            // stays
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void clear();
+  void close_stage();
+  void close_part();
+
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point part_start_{};
+  Clock::time_point stage_start_{};
+  Clock::time_point shown_{};
+  std::string part_, stage_;
+  std::size_t width_ = 0;  // of what stands on the terminal
+};
+
+}  // namespace bench

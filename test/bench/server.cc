@@ -1,0 +1,96 @@
+#include "bench/server.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+namespace bench {
+namespace {
+
+using namespace delayqueue;
+
+PrivateServerOptions without_persistence() {
+  PrivateServerOptions options;
+  options.arguments = {"--appendonly", "no", "--save", ""};
+  return options;
+}
+
+std::string text_of(redis::Reply reply) {
+  return reply.is_text() ? std::string(reply.text()) : std::to_string(reply.integer());
+}
+
+}  // namespace
+
+Server::Server()
+    : own_(without_persistence()),
+      url_(own_.url()),
+      socket_(own_.socket()),
+      folder_(own_.folder()),
+      connection_(connect()) {}
+
+std::unique_ptr<redis::Connection> Server::connect() const {
+  redis::Address address;
+  address.path = socket_;
+  redis::Login login;
+  login.client_name = "bench";
+  ConnectionOptions patient;  // a million keys take a while to go
+  patient.command_timeout = std::chrono::seconds(60);
+  return std::make_unique<redis::Connection>(address, login, patient);
+}
+
+std::string Server::command(const std::vector<std::string>& words) {
+  redis::Pipeline pipeline(*connection_);
+  pipeline.command(words.front());
+  for (std::size_t i = 1; i < words.size(); ++i) pipeline.arg(words[i]);
+  pipeline.run();
+  return text_of(pipeline.reply(0));
+}
+
+double Server::info(const std::string& section, const std::string& field) {
+  const std::string text = command({"INFO", section});
+  const std::string_view value = field_of(text, field);
+  if (value.empty()) throw std::runtime_error("INFO " + section + " of this server has no " + field);
+  return std::strtod(value.data(), nullptr);
+}
+
+std::string Server::version() {
+  const std::string text = command({"INFO", "server"});
+  for (const std::string name : {"valkey", "redict", "redis"}) {
+    const std::string_view version = field_of(text, name + "_version");
+    if (!version.empty()) return name + ' ' + std::string(version);
+  }
+  return "unknown";
+}
+
+std::string Server::setting(const std::string& name) {
+  redis::Pipeline pipeline(*connection_);
+  pipeline.command("CONFIG").arg("GET").arg(name).run();
+  const redis::Reply reply = pipeline.reply(0);
+  return reply.size() == 2 ? std::string(reply[1].text()) : "";
+}
+
+void Server::flush() { command({"FLUSHALL", "SYNC"}); }
+
+void Server::end() noexcept {
+  try {
+    own_.kill();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  } catch (const std::exception&) {  // it dies with this process, whatever happens
+  }
+}
+
+std::string_view field_of(std::string_view info, std::string_view field) {
+  for (std::size_t begin = 0; begin < info.size();) {
+    const std::size_t end = std::min(info.find('\n', begin), info.size());
+    std::string_view line = info.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.size() <= field.size() || line.substr(0, field.size()) != field || line[field.size()] != ':') continue;
+    line.remove_prefix(field.size() + 1);
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    return line;
+  }
+  return {};
+}
+
+}  // namespace bench

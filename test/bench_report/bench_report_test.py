@@ -1,0 +1,156 @@
+"""scripts/bench_report on a sample (sample.json, invented figures), and on what is wrong."""
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(HERE, '..', '..', 'scripts', 'bench_report')
+with open(os.path.join(HERE, 'sample.json'), encoding='utf-8') as file:
+    SAMPLE = json.load(file)
+
+
+def run(arguments, text=''):
+    return subprocess.run([sys.executable, PROGRAM] + arguments, input=text.encode(), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, check=False)
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def report(self, figures, *more):
+        """The files that came of it: name -> text."""
+        done = run(['--out', os.path.join(self.folder.name, 'out')] + list(more), json.dumps(figures))
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, ''))
+        files = {}
+        for path in done.stdout.decode().split():
+            with open(path, encoding='utf-8') as file:
+                files[os.path.basename(path)] = file.read()
+        self.assertEqual(sorted(files), ['lateness.svg', 'report.md', 'throughput.svg'])
+        return files
+
+    def rows(self, markdown):
+        """The cells of each line of a table, by their first."""
+        lines = [line.strip('| ').split(' | ') for line in markdown.splitlines() if line.startswith('|')]
+        return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in lines}
+
+    def test_the_table_has_every_library_and_marks_the_best_of_a_line(self):
+        rows = self.rows(self.report(SAMPLE)['report.md'])
+        titles = ['**delayqueue**', 'Go delayqueue 1.1.2', 'BullMQ 6.7.0', 'Redisson 4.7.0']
+        self.assertEqual(rows['messages a second'], titles)
+        self.assertEqual(rows['send, one thread'], ['19,500', '**25,374**', '8,148', '15,171'])
+        self.assertEqual(rows['send, its fastest way'], ['**172,000**', '49,786', '29,647', '39,096'])
+        self.assertEqual(rows['receive, eight handlers'], ['**151,000**', '18,430', '13,243', '20,687 †'])
+        self.assertEqual(rows['min'], ['0.08', '−53.6', '0.26', '0.06'])
+        self.assertEqual(rows['p50, tuned'], ['–', '−435', '–', '–'])
+        self.assertEqual(rows['bytes for each waiting message'], ['431', '696', '930', '**275**'])
+        self.assertEqual(rows['requests a second of an idle worker'], ['1.1', '4.5', '**0**', '**0**'])
+
+    def test_what_was_skipped_is_named_with_its_reason(self):
+        self.assertIn('- asynq: not measured: go is not installed.', self.report(SAMPLE)['report.md'])
+
+    def test_how_fast_the_machine_was_is_said_if_known_for_all(self):
+        known = 'equally fast: Go delayqueue 1000k, BullMQ 1050k, Redisson 1100k.'
+        self.assertIn(known, self.report(SAMPLE)['report.md'])
+        unknown = copy.deepcopy(SAMPLE)
+        del unknown['peers']['bullmq']['machine']
+        self.assertNotIn('equally fast', self.report(unknown)['report.md'])
+
+    def test_targets_say_pass_short_or_not_measured(self):
+        self.assertNotIn('Targets', self.report(SAMPLE)['report.md'])
+        rows = self.rows(self.report(SAMPLE, '--targets')['report.md'])
+        self.assertEqual(rows['`ratio.send`'], ['0.88', 'at least 0.9', '**short**'])
+        self.assertEqual(rows['`ratio.receive`'], ['0.88', 'at least 0.85', 'pass'])
+        self.assertEqual(rows['`lateness_ms.p50`'], ['0.6', 'at most 1', 'pass'])
+        self.assertEqual(rows['`wake_ms.p50`'], ['–', 'at most 0.5', 'not measured'])
+        self.assertEqual(rows['`send.batch / BullMQ send.batch`'], ['6.92', 'at least 5', 'pass'])
+        self.assertEqual(rows['`end_to_end / Go delayqueue end_to_end`'], ['4.7', 'at least 15', '**short**'])
+
+    def test_peers_are_not_needed(self):
+        alone = {key: value for key, value in SAMPLE.items() if key != 'peers'}
+        rows = self.rows(self.report(alone, '--targets')['report.md'])
+        self.assertEqual(rows['messages a second'], ['**delayqueue**'])
+        self.assertEqual(rows['`end_to_end / Go delayqueue end_to_end`'], ['–', 'at least 15', 'not measured'])
+
+    def test_charts_are_xml_for_light_and_dark_that_loads_nothing(self):
+        files = self.report(SAMPLE)
+        for name in ('throughput.svg', 'lateness.svg'):
+            xml.dom.minidom.parseString(files[name].encode())
+            self.assertIn('prefers-color-scheme: dark', files[name])
+            self.assertIn('class="bg"', files[name])
+            for load in ('url(', '@import', '@font-face', 'href', '<script', '<image'):
+                self.assertNotIn(load, files[name])
+        self.assertIn('limit of Redis: 185k', files['throughput.svg'])
+        self.assertIn('172k', files['throughput.svg'])
+        self.assertIn('Redisson (settles nothing)', files['throughput.svg'])
+        self.assertIn('−435 ms', files['lateness.svg'])
+
+    def texts(self, svg):
+        """(left, top, right, bottom, text) of each, with letters as wide as those of a wide font."""
+        for node in xml.dom.minidom.parseString(svg.encode()).getElementsByTagName('text'):
+            words, kind = node.firstChild.data, node.getAttribute('class').split()
+            width = len(words) * (8.2 if 'head' in kind else 7.6 if 'bold' in kind else 7)
+            x, y = float(node.getAttribute('x')), float(node.getAttribute('y'))
+            left = x - width if 'end' in kind else x - width / 2 if 'mid' in kind else x
+            yield left, y - 10, left + width, y + 3, words
+
+    def no_overlap(self, svg):
+        size = xml.dom.minidom.parseString(svg.encode()).documentElement
+        texts = list(self.texts(svg))
+        self.assertGreater(len(texts), 10)
+        for i, (left, top, right, bottom, words) in enumerate(texts):
+            inside = left >= 0 and top >= 0 and right <= float(size.getAttribute('width')) and \
+                bottom <= float(size.getAttribute('height'))
+            self.assertTrue(inside, words)
+            for other in texts[:i]:
+                apart = left >= other[2] or right <= other[0] or top >= other[3] or bottom <= other[1]
+                self.assertTrue(apart, '"%s" is written over "%s"' % (words, other[4]))
+
+    def test_labels_do_not_overlap_with_any_figures(self):
+        far = copy.deepcopy(SAMPLE)
+        far['lateness_ms'] = {'min': -9000, 'p50': 0.01, 'p99': 20000, 'max': 65000}
+        far['limit'] = {'send': 400000, 'receive': 12000, 'receive_others_in_hand': 12000}
+        slow = copy.deepcopy(SAMPLE)
+        slow['lateness_ms'] = {'min': 0, 'p50': 0, 'p99': 0, 'max': 0}
+        slow['send'] = {'one_thread': 1, 'eight_threads': 2, 'batch': 3}
+        del slow['peers']
+        for figures in (SAMPLE, far, slow):
+            files = self.report(figures)
+            self.no_overlap(files['throughput.svg'])
+            self.no_overlap(files['lateness.svg'])
+
+    def refused(self, said, arguments, text=''):
+        done = run(arguments + ['--out', self.folder.name], text)
+        self.assertEqual(done.returncode, 1)
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn(said, lines[0])
+        self.assertEqual(os.listdir(self.folder.name), [])
+
+    def test_wrong_input_gets_one_line(self):
+        self.refused('is not JSON', [], 'no such thing')
+        self.refused('is not JSON', [], '')
+        self.refused('no JSON object', [], '[1]')
+        self.refused("cannot read '/nowhere/figures.json': No such file", ['/nowhere/figures.json'])
+        self.refused("cannot read '%s'" % HERE, [HERE])
+        lacking = copy.deepcopy(SAMPLE)
+        del lacking['limit']
+        lacking['send']['batch'] = 'fast'
+        self.refused('lacks limit.send, limit.receive, limit.receive_others_in_hand, send.batch; run scripts/bench.sh', [], json.dumps(lacking))
+        broken = dict(SAMPLE, peers=[1])
+        self.report(broken)  # as if there were none
+
+    def test_a_folder_that_cannot_be_written_gets_one_line(self):
+        done = run(['--out', os.path.join(HERE, 'sample.json')], json.dumps(SAMPLE))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('cannot write into', done.stderr.decode())
+
+
+if __name__ == '__main__':
+    unittest.main()
