@@ -81,8 +81,8 @@ Exit Following::run() {
   out_.say("listening; only what processes with report_events (Go: EnableReport) do is heard");
   while (true) {
     if (event) show(*event);
-    if (over()) break;
     if (!event) hint();
+    if (over()) break;
     event = next();
   }
   listing_.end();

@@ -158,7 +158,6 @@ bool stop(Consumer& consumer, Work& work) {
 [[noreturn]] void leave(Work& work) {
   try {
     work.finish(0);
-    std::fflush(stdout);
   } catch (const std::exception& error) {
     work.say(error.what());
   } catch (const ClosedOutput&) {

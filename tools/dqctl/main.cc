@@ -37,8 +37,11 @@ std::string advised(const std::string& refusal) {
   return refusal;
 }
 
-int complain(const std::string& what, Exit code) {
-  std::fflush(stdout);
+int complain(Context& context, const std::string& what, Exit code) {
+  try {
+    context.out().flush();
+  } catch (...) {  // the first failure is the one to tell
+  }
   std::fprintf(stderr, "dqctl: %s\n", printable(what).c_str());
   return static_cast<int>(code);
 }
@@ -50,15 +53,15 @@ int guarded(int argc, char** argv) {
   } catch (const ClosedOutput&) {
     return kClosedOutput;
   } catch (const Failure& failure) {
-    return complain(failure.what(), failure.code());
+    return complain(context, failure.what(), failure.code());
   } catch (const delayqueue::ConnectionError& error) {
-    return complain(error.what(), Exit::failed);
+    return complain(context, error.what(), Exit::failed);
   } catch (const delayqueue::ReplyError& error) {
-    return complain(advised(error.what()), Exit::failed);
+    return complain(context, advised(error.what()), Exit::failed);
   } catch (const std::invalid_argument& error) {
-    return complain(error.what(), Exit::usage);
+    return complain(context, error.what(), Exit::usage);
   } catch (const std::exception& error) {
-    return complain(error.what(), Exit::failed);
+    return complain(context, error.what(), Exit::failed);
   }
 }
 

@@ -41,8 +41,9 @@ const char* code_of(Colour colour) {
   return "";
 }
 
-[[noreturn]] void cannot_write() {
-  const int error = errno;
+constexpr std::size_t kBuffer = 4096;
+
+[[noreturn]] void cannot_write(int error) {
   if (error == EPIPE) throw ClosedOutput();
   throw Failure(Exit::failed, "stdout: cannot be written: " + std::generic_category().message(error));
 }
@@ -63,7 +64,9 @@ std::size_t Output::width() const {
 }
 
 void Output::write(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size()) cannot_write();
+  buffer_ += bytes;
+  const bool whole_line = !bytes.empty() && bytes.back() == '\n';
+  if (buffer_.size() >= kBuffer || (terminal_ && whole_line)) flush();
 }
 
 void Output::line(std::string_view text) {
@@ -72,7 +75,15 @@ void Output::line(std::string_view text) {
 }
 
 void Output::flush() {
-  if (std::fflush(stdout) != 0) cannot_write();
+  const std::string bytes = std::exchange(buffer_, {});
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const auto n = ::write(STDOUT_FILENO, rest.data(), rest.size());
+    if (n >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno != EINTR) {
+      cannot_write(errno);
+    }
+  }
 }
 
 void Output::object(const Object& object) { line(object.text()); }

@@ -30,7 +30,8 @@ class Output {
   bool is_terminal() const { return terminal_; }
   std::size_t width() const;  // of the terminal; without one, endless
 
-  // Buffered. Throws ClosedOutput, or Failure when it cannot be written.
+  // Buffered. Throws ClosedOutput, or Failure when it cannot be written. A signal that comes while a slow reader keeps
+  // it waiting loses nothing (stdio's fwrite would).
   void write(std::string_view bytes);
   void line(std::string_view text);
   void flush();
@@ -45,6 +46,7 @@ class Output {
   std::string time(Time when) const;  // for people: local, or UTC if so asked
 
  private:
+  std::string buffer_{};
   Format format_ = Format::table;
   bool terminal_ = false;
   bool colours_ = false;
