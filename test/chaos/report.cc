@@ -65,7 +65,7 @@ std::vector<std::string> slow_recoveries(const Ledger& ledger) {
     all.insert(all.end(), times.begin(), times.end());
   }
   std::sort(all.begin(), all.end());
-  look("any fault", all, kSoon);
+  look("any fault", all, all.size() < 5 ? 2 * kSoon : kSoon);  // of a few, one slow kind makes the median
   return slow;
 }
 

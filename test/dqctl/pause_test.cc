@@ -70,8 +70,9 @@ TEST_CASE("drain: ids that were left behind in a list are nothing to wait for; S
   CHECK(test::counts(queue).ready == 1);
   CHECK(run({"drain", queue, "--timeout", "10s"}).code == 0);
   producer.send("y");
+  run({"pause", queue});
   test::Dqctl drain({"drain", queue});
-  std::this_thread::sleep_for(300ms);
+  REQUIRE(drain.wait_for("is paused"));
   drain.signal(SIGINT);
   CHECK(drain.wait().code == 130);
 }

@@ -8,6 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -99,6 +100,8 @@ bool read_into(int& fd, std::string& text) {
 
 Dqctl::Dqctl(const std::vector<std::string>& arguments, const DqctlOptions& options) : input_(options.input) {
   std::vector<std::string> words = {DQCTL_PROGRAM};
+  const auto named = std::find(arguments.begin(), arguments.end(), "--timeout");
+  if (named == arguments.end()) words.insert(words.end(), {"--timeout", "30s"});  // the machine may stand still for 2 s
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> settings = environment_of(options);
   const std::vector<char*> argv = pointers(words);

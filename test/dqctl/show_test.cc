@@ -117,7 +117,7 @@ TEST_CASE("show: a missing body, a TTL, a message that was cancelled in hand") {
   delayqueue::SendOptions options;
   options.ttl = 1h;
   const std::string brief = delayqueue::Producer(test::server().url(), "q").send("x", options).id;
-  CHECK(has(run({"show", "q", brief}).out, "expires       in 59m5"));
+  CHECK(has(run({"show", "q", brief}).out, "expires       in 59m"));
   const std::string held = test::hold("q", 20s);
   test::redis().cmd({"HDEL", "dp:q:retry:cnt", held});
   CHECK(has(run({"show", "q", held}).out, "none recorded: it was cancelled"));

@@ -111,7 +111,7 @@ TEST_CASE("stuck: paused, why and until when; the others say it, too") {
   CHECK(kinds(document) == Strings{"paused"});
   CHECK(kinds(stuck({"q", "--warn", "1ms"}, 5)) == Strings{"paused"});  // that nobody takes them is no news
   const Ran ran = run({"stuck", "q", "--look", "10ms"});
-  CHECK(has(ran.out, "somebody paused it: migration\\x1b[2J of users; it ends in 59m5"));
+  CHECK(has(ran.out, "somebody paused it: migration\\x1b[2J of users; it ends in 59m"));
   CHECK(has(ran.out, "dqctl resume q"));
   delayqueue::Producer(test::server().url(), "q");
   test::redis().cmd({"DEL", "dp:q:ready"});

@@ -185,7 +185,7 @@ TEST_CASE("work --timeout: the whole process group ends, even one that ignores S
   const std::string start = "sleep 1000 & echo $! >>" + pids + "; echo $$ >>" + pids + "; echo 'so far' >&2; ";
   const std::string mild = work.send(start + "wait", once());
   const std::string hard = work.send("trap '' TERM; " + start + "wait", once());
-  const Ran ran = work.drain("exec sh", {"--timeout", "300ms", "--concurrency", "2", "-o", "json"});
+  const Ran ran = work.drain("exec sh", {"--timeout", "2s", "--concurrency", "2", "-o", "json"});
   CHECK(ran.code == 4);
   const json document = json::parse(ran.out);
   CHECK(document.at("queue") == work.name);
@@ -194,12 +194,12 @@ TEST_CASE("work --timeout: the whole process group ends, even one that ignores S
   CHECK(first.at("id") == mild);
   CHECK(first.at("ended") == "timeout");
   CHECK(first.at("verdict") == "nack");
-  CHECK(first.at("reason") == "timed out after 300ms: so far");
-  CHECK(first.at("ms") >= 300);
+  CHECK(first.at("reason") == "timed out after 2s: so far");
+  CHECK(first.at("ms") >= 2000);
   const json& second = document.at("messages")[1];
   CHECK(second.at("id") == hard);
   CHECK(second.at("signal") == SIGKILL);
-  CHECK(second.at("ms") >= 5300);
+  CHECK(second.at("ms") >= 7000);
   const auto processes = text_lines(content_of(pids));
   CHECK(processes.size() == 4);
   for (const std::string& pid : processes) CHECK_FALSE(process_runs(pid));
@@ -208,7 +208,7 @@ TEST_CASE("work --timeout: the whole process group ends, even one that ignores S
 TEST_CASE("work --timeout: what the shell has started has time to end, too") {
   Work work;
   work.send("trap 'sleep 0.3; echo cleaned; exit 1' TERM; echo begun; sleep 1000 & wait", once());
-  const Ran ran = work.drain("sh; true", {"--timeout", "300ms"});
+  const Ran ran = work.drain("sh; true", {"--timeout", "2s"});
   CHECK(ran.code == 4);
   CHECK(ran.out == "begun\ncleaned\n");
 }
@@ -226,7 +226,7 @@ TEST_CASE("work: what a command leaves behind in its process group is killed") {
 TEST_CASE("work: a command whose lease is lost is ended") {
   Work work;
   const std::string id = work.send("x");
-  test::Dqctl worker(work.by("echo here; sleep 1000", {"--lease", "300ms", "-o", "ndjson"}));
+  test::Dqctl worker(work.by("echo here; sleep 1000", {"--lease", "3s", "-o", "ndjson"}));
   REQUIRE(worker.wait_for("here"));
   test::redis().cmd({"ZREM", "dp:" + work.name + ":unack", id});
   REQUIRE(worker.wait_for("\"ended\":\"lost\""));
@@ -260,7 +260,7 @@ TEST_CASE("work -o ndjson: stdout holds nothing but the lines of dqctl") {
 TEST_CASE("work: SIGINT takes nothing new and lets running commands finish") {
   Work work;
   for (int i = 0; i < 3; ++i) work.send("x");
-  test::Dqctl worker(work.by("echo begun; sleep 0.5; echo ended"));
+  test::Dqctl worker(work.by("echo begun; sleep 2; echo ended"));
   REQUIRE(worker.wait_for("begun"));
   worker.signal(SIGINT);
   const Ran ran = worker.wait();
@@ -295,7 +295,7 @@ TEST_CASE("work --until-empty: ended by a signal before it is empty: 130") {
   Work work;
   work.send("x");
   work.send("x");
-  test::Dqctl worker(work.by("echo begun; sleep 0.3", {"--until-empty"}));
+  test::Dqctl worker(work.by("echo begun; sleep 2", {"--until-empty"}));
   REQUIRE(worker.wait_for("begun"));
   worker.signal(SIGINT);
   CHECK(worker.wait().code == 130);

