@@ -193,7 +193,7 @@ Answer<Renewed> Store::renew(Pipeline& pipeline, const std::vector<Receipt>& rec
 
 Answer<Outcomes> Store::release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const {
   pipeline.script(scripts::release).key(keys_.unack).key(keys_.ready).key(keys_.pending).key(keys_.count);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.dead);
   for (const Receipt& receipt : receipts) pipeline.key(keys_.bodies, receipt.id);
   pipeline.arg(delay.count());
   for (const Receipt& receipt : receipts) pipeline.arg(receipt.end_us);
@@ -202,7 +202,7 @@ Answer<Outcomes> Store::release(Pipeline& pipeline, const std::vector<Receipt>& 
 
 Answer<Outcomes> Store::release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const {
   pipeline.script(scripts::release).key(keys_.unack).key(keys_.ready).key(keys_.pending).key(keys_.count);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.dead);
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
   pipeline.arg("0");
   for (std::size_t i = 0; i < ids.size(); ++i) pipeline.arg(force ? "*" : "-");

@@ -7,23 +7,25 @@
 -- KEYS[5] attempts  hash  id -> deliveries
 -- KEYS[6] reason    hash
 -- KEYS[7] garbage   set
--- KEYS[8...]        body of each message; the last 36 characters are its id
+-- KEYS[8] dead      zset
+-- KEYS[9...]        body of each message; the last 36 characters are its id
 -- ARGV[1] ms until they are due again; '0': at once
 -- ARGV[2...] of each message its receipt; or '-': whoever asks holds nothing and wants what waits, in pending or for
 --            the end of its backoff; or '*': as '-', and what a consumer holds, too
 --
 -- Spends no retry. The delivery of a holder that gives back by receipt is not counted; others stay counted.
 -- The last one given will be the next.
--- Returns one character a message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*') pending.
+-- Returns one character a message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*') pending,
+-- or dead: then it leaves unack, where a late nack of a Go worker brought it.
 local unack, ready, pending, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local attempts, reason, garbage = KEYS[5], KEYS[6], KEYS[7]
-local messages, delay = #KEYS - 7, tonumber(ARGV[1])
+local attempts, reason, garbage, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local messages, delay = #KEYS - 8, tonumber(ARGV[1])
 
 local time = redis.call('TIME')
 local due = math.ceil(time[1] * 1000 + time[2] / 1000 + delay)
 
 local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS[7 + i], -36) end
+for i = 1, messages do ids[i] = string.sub(KEYS[8 + i], -36) end
 local scores = redis.call('ZMSCORE', unack, unpack(ids))
 local waits = redis.call('ZMSCORE', pending, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
@@ -31,6 +33,7 @@ local before = redis.call('HMGET', attempts, unpack(ids))
 redis.call('LLEN', ready)
 redis.call('HLEN', reason)
 redis.call('SCARD', garbage)
+redis.call('ZCARD', dead)
 
 local function place(i)
   local id = ids[i]
@@ -39,13 +42,17 @@ local function place(i)
     redis.call('ZREM', pending, id)
     return
   end
-  local life = redis.call('PTTL', KEYS[7 + i])
-  if life > 0 then redis.call('PEXPIRE', KEYS[7 + i], life + delay) end
+  local life = redis.call('PTTL', KEYS[8 + i])
+  if life > 0 then redis.call('PEXPIRE', KEYS[8 + i], life + delay) end
   redis.call('ZADD', pending, due / 1000, id)
 end
 
 local function from_unack(i, by_receipt)
   local id = ids[i]
+  if not counts[i] and redis.call('ZSCORE', dead, id) then
+    redis.call('ZREM', unack, id)
+    return 'G'
+  end
   if not counts[i] then  -- cancelled while it was held
     redis.call('SADD', garbage, id)
     redis.call('HDEL', attempts, id)

@@ -87,6 +87,14 @@ TEST_CASE("kill: without a body there is nothing to keep") {
   }
 }
 
+TEST_CASE("release by force: what a late nack of a Go worker brought back from the dead just leaves") {
+  Scene scene;
+  scene.put(At::dead, "a", {-1h, "", "", "too bad"});
+  scene.cmd({"ZADD", scene.keys().unack, "1700000000", scene.id("a")});
+  CHECK(scene.run(&Store::release_waiting, scene.ids({"a"}), true) == "G");
+  CHECK(scene.changes() == "unack -a; ");
+}
+
 TEST_CASE("extend: counts from now if the end has passed, keeps what kind of end it is, and moves a TTL") {
   for (const At at : {At::backing_off, At::held_by_go, At::held}) {
     CAPTURE(to_string(at));

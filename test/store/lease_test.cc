@@ -173,7 +173,7 @@ TEST_CASE("release: a delay within a millisecond is rounded up, so that nothing 
   const Keys& keys = scene.keys();
   CHECK(scene.run_at(1'800'000'000'123'001, scripts::release,
                      {keys.unack, keys.ready, keys.pending, keys.count, keys.attempts, keys.reason, keys.garbage,
-                      keys.bodies + scene.id("a")},
+                      keys.dead, keys.bodies + scene.id("a")},
                      {"5", std::to_string(scene.receipt("a").end_us)}) == "S");
   CHECK(scene.score_us(keys.pending, "a") == 1'800'000'000'129'000);
 }

@@ -241,8 +241,11 @@ std::string Model::release(Span now, const std::vector<Hold>& holds, std::int64_
 std::string Model::release_waiting(Span now, const std::vector<std::string>& ids, bool force) {
   std::string answer;
   for (const std::string& id : ids) {
-    const Record& record = records_[id];
-    if (record.lease) {
+    Record& record = records_[id];
+    if (record.lease && record.dead && (force || record.backs_off())) {
+      answer += 'G';
+      record.lease.reset();
+    } else if (record.lease) {
       answer += force || record.backs_off() ? 'S' : 'H';
       if (answer.back() == 'S') leave_unack(now, id, 0, true);
     } else {

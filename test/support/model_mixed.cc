@@ -268,7 +268,10 @@ void Mixed::go_intercepts() {
   if (ids_.empty()) return;
   const std::string id = any_id();
   go_.intercept(id);
-  if (dump_.dead.count(id) == 0) over(id, "intercepted by Go");
+  // It deletes the body of what it finds waiting, which may be no more than an id that a dead letter left behind.
+  const bool waits =
+      dump_.pending.count(id) > 0 || std::find(dump_.ready.begin(), dump_.ready.end(), id) != dump_.ready.end();
+  if (waits || dump_.dead.count(id) == 0) over(id, "intercepted by Go");
   log_.push_back("Go: intercepts " + id.substr(0, 8));
 }
 
