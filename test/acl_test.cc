@@ -199,6 +199,7 @@ void consume(Guarded& guarded, const std::string& user) {
   ConsumerOptions options = test::quick(4);
   options.lease = 600ms;
   options.dead_limit = 2;
+  options.poll_interval = 200ms;  // what is put off for less than that is watched for
   Redis aside(guarded.server.socket());
   std::mutex mutex;
   std::atomic<bool> snoozed{false}, again{false};
@@ -207,7 +208,7 @@ void consume(Guarded& guarded, const std::string& user) {
       [&](const Message& message) {
         if (message.payload == "nack" && message.attempt == 1) return nack(0ms, "why");
         if (message.payload == "reject") return reject("why");
-        if (message.payload == "snooze" && !snoozed.exchange(true)) return snooze(20ms);
+        if (message.payload == "snooze" && !snoozed.exchange(true)) return snooze(150ms);
         if (message.payload == "again" && !again.exchange(true)) return snooze(0ms);
         if (message.payload == "slow") std::this_thread::sleep_for(500ms);
         if (message.payload == "late") {

@@ -159,7 +159,7 @@ TEST_CASE("silence: a server that is stopped, and goes on") {
 }
 
 TEST_CASE("reset: a server that dies with questions unread, and is started again") {
-  World world;
+  World world({"--appendfsync", "always"});  // the kill must not undo the take
   see_through({"reset", "ConnectionError", "cannot connect to", "refused",
                [](World& w) {
                  ::kill(w.server.pid(), SIGSTOP);

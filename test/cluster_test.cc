@@ -47,7 +47,7 @@ TEST_CASE("A queue works in a Cluster, by a hash tag, whichever node is asked") 
     const std::string id = producer.send("later", later).id;
     CHECK(inspector.counts().pending == 1);
     CHECK(producer.cancel(id) == State::pending);
-    Consumer consumer(six().url(), queue, ledger.watch(), quick());
+    Consumer consumer(six().url(), queue, ledger.watch(), test::quick(2));
     consumer.start();
     REQUIRE(eventually([&] { return consumer.stats().acked == 100; }, kPatience));
     const std::vector<std::string> known = inspector.queues();

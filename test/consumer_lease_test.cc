@@ -28,9 +28,9 @@ TEST_CASE("lease: a handler much longer than the lease keeps its message, and al
   queue.producer.send_batch({"a", "b", "c"}, SendOptions());
   Ledger ledger;
   ConsumerOptions options = quick(2);
-  options.lease = 200ms;
+  options.lease = 600ms;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) {
-    std::this_thread::sleep_for(1s);  // five leases
+    std::this_thread::sleep_for(3s);  // five leases
     return true;
   }),
                                        options);

@@ -30,7 +30,9 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST_CASE("outage: handlers go on, and what they said is settled when Redis is back") {
   for (const bool killed : {false, true}) {
     CAPTURE(killed);
-    PrivateServer own;
+    PrivateServerOptions always;
+    always.arguments = {"--appendfsync", "always"};  // a kill must not undo the take that the handlers run by
+    PrivateServer own(always);
     Queue queue(own.url());
     Redis client(own.socket());
     queue.producer.send_batch({"ack", "ack", "nack", "reject", "snooze", "left", "left"}, SendOptions());
@@ -79,7 +81,7 @@ TEST_CASE("outage: one longer than the lease spends no retry of what is still ru
   Ledger ledger;
   ConsumerOptions options = quick(3);
   options.lease = 300ms;
-  options.reconnect_grace = ConsumerOptions().reconnect_grace;
+  options.reconnect_grace = 10s;
   const auto handler = ledger.watch([&](const Message&) {
     gate.pass();
     return true;
@@ -93,7 +95,7 @@ TEST_CASE("outage: one longer than the lease spends no retry of what is still ru
   std::this_thread::sleep_for(1s);  // no consumer may be idle: time itself must pass for both
   for (const auto& entry : ledger.entries()) CHECK(entry.message.lost());
   own.restart();
-  CHECK(eventually([&] { return one->stats().connects == 2 && two->stats().connects == 2; }, kPatience));
+  CHECK(eventually([&] { return one->stats().connects >= 2 && two->stats().connects >= 2; }, kPatience));
   CHECK(eventually(
       [&] {
         const auto entries = ledger.entries();
@@ -275,7 +277,7 @@ TEST_CASE("refused while it runs: reported, waited for, and on it goes when allo
   REQUIRE(client.cmd({"ACL", "SETUSER", "default", "+evalsha"}) == "OK");
   CHECK(eventually([&] { return queue.empty(client); }, kPatience));
   CHECK(ledger.size() == 50);
-  CHECK(consumer->stats().acked == 50);
+  CHECK(eventually([&] { return consumer->stats().acked == 50; }, kPatience));
   CHECK(consumer->stop());
 }
 

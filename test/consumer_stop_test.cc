@@ -92,7 +92,7 @@ TEST_CASE("stop: past its deadline it says false; that message keeps its lease, 
                                        quick(3));
   consumer->start();
   REQUIRE(ledger.reaches(1));
-  CHECK(!consumer->stop(1500ms));
+  CHECK(!consumer->stop(4s));
   const MessageInfo info = *queue.inspector.find(id);
   CHECK(info.state == State::unack);
   CHECK(info.held);

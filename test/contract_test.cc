@@ -33,7 +33,7 @@ SendOptions named(const std::string& id, milliseconds delay = 0ms) {
 struct Late {
   explicit Late(int retries, const Verdict& verdict = ack()) {
     ConsumerOptions options = quick();
-    options.lease = 100ms;
+    options.lease = 1s;  // time to pause the queue before it ends
     options.processing_timeout = 30ms;
     SendOptions sending;
     sending.retries = retries;
@@ -43,6 +43,7 @@ struct Late {
       return verdict;
     }),
                               options);
+    queue.inspector.counts();  // connected
     consumer->start();
     REQUIRE(ledger.reaches(1));
     queue.inspector.pause();

@@ -222,7 +222,7 @@ TEST_CASE("check: a send of the Go library that is half-way at the first look is
   redis().cmd({"SET", queue.base + ":msg:" + id, "of Go"});
   CheckOptions options = at_once(true);
   std::thread go;
-  options.settle = 300ms;
+  options.settle = 3s;
   options.progress = [&](std::uint64_t, std::uint64_t) {
     if (go.joinable()) return;
     go = std::thread([&] {

@@ -29,8 +29,10 @@ using test::World;
 
 constexpr const char* kAdvice = "raise maxmemory or free some";
 
+// What the limit does not count, the buffer of the append-only file, may be there now and written a moment later.
 void limit(World& world, long long room) {
-  const long long used = std::stoll(test::info("memory", "used_memory", world.admin));
+  const long long used = std::stoll(test::info("memory", "used_memory", world.admin)) -
+                         std::stoll(test::info("memory", "mem_not_counted_for_evict", world.admin));
   REQUIRE(world.admin.cmd({"CONFIG", "SET", "maxmemory", std::to_string(used + room)}) == "OK");
 }
 
@@ -201,7 +203,11 @@ TEST_CASE("out of memory: leases are renewed, and what a dead worker held is tak
   fill(world);
   std::this_thread::sleep_for(2500ms);  // longer than the lease
   CHECK(queue.inspector.counts().totals.retried == 0);
-  for (const auto& entry : ledger.entries()) CHECK(!entry.message.lost());
+  const auto none_lost = [&] {
+    const auto entries = ledger.entries();
+    return std::none_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.lost(); });
+  };
+  CHECK(eventually(none_lost, kPatience));  // without renewals they stay lost
   gate.open();
   CHECK(eventually([&] { return consumer->stats().acked == 3; }, kPatience));
   CHECK(consumer->stop());

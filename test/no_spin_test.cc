@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/local.h"
 #include "support/raw_server.h"
 #include "support/sanitized.h"
 
@@ -60,9 +61,8 @@ void check_idle(const std::string& what, const Consumer& consumer) {
 bool acks(const Message&) { return true; }
 
 TEST_CASE("no spin: a port that refuses") {
-  const int fd = test::listen_on_loopback();
-  const std::string url = "redis://127.0.0.1:" + std::to_string(test::port_of(fd));
-  ::close(fd);
+  const test::Port nobody;
+  const std::string url = "redis://127.0.0.1:" + std::to_string(nobody.number());
   Consumer consumer(url, "orders", acks, usual());
   consumer.start();
   check_idle("refused", consumer);

@@ -161,10 +161,10 @@ PrivateServerOptions in(const std::string& folder) {
   return options;
 }
 
-PrivateServerOptions running(const std::string& program) {
+PrivateServerOptions running(const std::string& program, std::chrono::milliseconds timeout = 10s) {
   PrivateServerOptions options;
   options.program = program;
-  options.start_timeout = 300ms;
+  options.start_timeout = timeout;
   return options;
 }
 
@@ -274,7 +274,7 @@ TEST_CASE("private server: a program that cannot be its server is named, with wh
   const auto loud = folder.program("#!/bin/sh\necho I am no Redis >&2\nexit 3\n");
   CHECK(contains(error_of(running(loud)), loud + " ended with exit status 3; it wrote:\nI am no Redis"));
   const auto silent = folder.program("#!/bin/sh\nsleep 60\n");
-  CHECK(contains(error_of(running(silent)), silent + " did not answer in time; it wrote nothing"));
+  CHECK(contains(error_of(running(silent, 2s)), silent + " did not answer in time; it wrote nothing"));
   PrivateServerOptions wrong;
   wrong.arguments = {"--no-such-option", "1"};
   CHECK(contains(error_of(wrong), "no-such-option"));

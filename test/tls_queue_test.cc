@@ -8,35 +8,36 @@
 #include <string>
 
 #include "support/ledger.h"
-#include "support/raw_server.h"
+#include "support/local.h"
 #include "support/tls_files.h"
 
 namespace delayqueue {
 namespace {
-
-int free_port() {
-  const int fd = test::listen_on_loopback();
-  const int port = test::port_of(fd);
-  ::close(fd);
-  return port;
-}
 
 // A private server that also listens with TLS on a port of its own.
 struct TlsServer {
   TlsServer() {
     const test::TlsFiles& files = test::TlsFiles::shared();
     PrivateServerOptions options;
-    options.arguments = {"--tls-port",     std::to_string(port), "--bind",
-                         "127.0.0.1",      "--tls-cert-file",    files.server.cert,
-                         "--tls-key-file", files.server.key,     "--tls-ca-cert-file",
-                         files.ca,         "--tls-auth-clients", "no"};
+    options.arguments = {"--tls-port",
+                         std::to_string(port.number()),
+                         "--bind",
+                         "127.0.0.1",
+                         "--tls-cert-file",
+                         files.server.cert,
+                         "--tls-key-file",
+                         files.server.key,
+                         "--tls-ca-cert-file",
+                         files.ca,
+                         "--tls-auth-clients",
+                         "no"};
     server = std::make_unique<PrivateServer>(options);
     connection.tls.ca_file = files.ca;
   }
 
-  std::string url() const { return "rediss://127.0.0.1:" + std::to_string(port); }
+  std::string url() const { return "rediss://127.0.0.1:" + std::to_string(port.number()); }
 
-  const int port = free_port();
+  const test::Port port;
   std::unique_ptr<PrivateServer> server;
   ConnectionOptions connection;
 };

@@ -111,7 +111,8 @@ TEST_CASE("one message, at once or later, wakes one of many idle consumers") {
   }
 }
 
-TEST_CASE("of many idle consumers that know of a message one looks when it is due") {
+// What a message causes among fifty idle consumers that know of it; 0: they cannot be told from their polls.
+std::size_t requests_when_due() {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
@@ -121,7 +122,7 @@ TEST_CASE("of many idle consumers that know of a message one looks when it is du
   const auto last = Clock::now();
   if (last - first > kPoll / 4) {
     MESSAGE("not run: on this machine, now, the consumers' polls cannot be told from what the message causes");
-    return;
+    return 0;
   }
   // All of them poll between sending and due time, and none within a second of that.
   queue.producer.send("x", in(std::chrono::duration_cast<milliseconds>(first + 3 * kPoll / 2 + kPoll / 8 - last)));
@@ -131,6 +132,13 @@ TEST_CASE("of many idle consumers that know of a message one looks when it is du
   std::this_thread::sleep_until(first + 3 * kPoll / 2 + kPoll / 4);
   const std::size_t caused = requests(client) - before;
   MESSAGE("requests: " << caused);
+  return caused;
+}
+
+TEST_CASE("of many idle consumers that know of a message one looks when it is due") {
+  std::size_t caused = requests_when_due();
+  // Polls that a stop of the machine held back may fall into the second that is looked at.
+  for (int more = 2; more > 0 && caused > 18; --more) caused = requests_when_due();
   CHECK(caused <= 18);
 }
 
@@ -212,13 +220,22 @@ TEST_CASE("what a Go worker schedules wakes nobody; once a poll has seen it, it 
   Redis client(own.socket());
   Queue queue(own.url());
   Idle idle(queue, client, 2, patient(1s));
-  const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-  const long long due_us = test::redis_time_us(client) + 2'500'000;
-  client.cmd({"SET", queue.base + ":msg:" + id, "x"});
-  client.cmd({"HSET", queue.base + ":retry:cnt", id, "3"});
-  client.cmd({"ZADD", queue.base + ":pending", std::to_string(due_us / 1'000'000) + ".5", id});
-  CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
-  CHECK(idle.ledger.reaches(1));
+  bool watched = false;
+  // No poll may fall into the second before it is due, if the machine stands still then.
+  for (std::size_t round = 1; round <= 3 && !watched; ++round) {
+    const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abc" + std::to_string(round);
+    const long long due_us = test::redis_time_us(client) + 2'500'000;
+    client.cmd({"SET", queue.base + ":msg:" + id, "x"});
+    client.cmd({"HSET", queue.base + ":retry:cnt", id, "3"});
+    client.cmd({"ZADD", queue.base + ":pending", std::to_string(due_us / 1'000'000) + ".5", id});
+    const auto seen = [&] {
+      watched = client.cmd({"EXISTS", queue.base + ":watch"}) == 1;
+      return watched || idle.ledger.size() == round;
+    };
+    CHECK(eventually(seen, kPatience));
+    CHECK(idle.ledger.reaches(round));
+  }
+  CHECK(watched);
 }
 
 TEST_CASE("a consumer with its hands full hands on what it watched for") {

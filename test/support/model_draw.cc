@@ -29,7 +29,9 @@ std::string Random::uuid() {
 delayqueue::redis::Connection connect() {
   delayqueue::redis::Address address;
   address.path = test::server().socket();
-  return {address, {}, {}};
+  delayqueue::ConnectionOptions options;
+  options.connect_timeout = options.command_timeout = std::chrono::seconds(60);  // the machine may stand still
+  return {address, {}, options};
 }
 
 Play::Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const Options& options)

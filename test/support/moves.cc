@@ -33,7 +33,9 @@ std::int64_t to_us(const std::string& score) { return std::llround(std::strtod(s
 std::unique_ptr<Connection> connect(const Scene::Setup& setup) {
   Address address;
   address.path = setup.socket;
-  return std::make_unique<Connection>(address, setup.login, ConnectionOptions());
+  ConnectionOptions options;
+  options.connect_timeout = options.command_timeout = 60s;  // the machine may stand still
+  return std::make_unique<Connection>(address, setup.login, options);
 }
 
 bool is_zset(const std::string& key) { return key == "pending" || key == "unack" || key == "dead"; }

@@ -38,8 +38,8 @@ struct Put {
   // zsets: due, end or given up at the scene's start + time. Half a minute off, so that `changes` never takes a time
   // that a move derives from it for one that the move's clock gave.
   milliseconds time{std::chrono::seconds(630)};
-  std::string retries = "3";                    // retry:cnt, of all but cancelled, dead, garbage
-  std::string attempts{};                       // empty: none, but of retry and dead "<n> <end of the last lease>"
+  std::string retries = "3";  // retry:cnt, of all but cancelled, dead, garbage
+  std::string attempts{};     // empty: none, but of retry and dead "<n> <end of the last lease>"
   std::string reason{};
   milliseconds ttl{0};  // of the body
   std::string payload = "payload";
