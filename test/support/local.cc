@@ -3,34 +3,17 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <stdlib.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <stdexcept>
 
 namespace test {
 namespace {
 
 using delayqueue::Descriptor;
-
-// The name and the lock are those of PrivateServer's own folders, for the sake of its sweep.
-std::string new_folder() {
-  const std::string name = "delayqueue-" + std::to_string(::getpid()) + "-XXXXXX";
-  std::string path = std::filesystem::temp_directory_path() / name;
-  if (!::mkdtemp(path.data())) throw std::runtime_error("cannot make the folder " + path);
-  return path;
-}
-
-Descriptor locked(const std::string& folder) {
-  Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  ::flock(opened.get(), LOCK_EX | LOCK_NB);
-  return opened;
-}
 
 sockaddr_in loopback(int port) {
   sockaddr_in address{};
@@ -62,13 +45,6 @@ Descriptor listening(Descriptor bound, const std::string& where) {
 }
 
 }  // namespace
-
-TempDir::TempDir() : path_(new_folder()), lock_(locked(path_)) {}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 Port::Port() : bound_(bound_to(0)) {
   sockaddr_in address{};

@@ -4,22 +4,17 @@
 #include <string>
 
 #include "server_process.h"
+#include "temporary_folder.h"
 
 namespace test {
 
 // A new folder, removed with all it holds. What a killed process leaves is removed by the next PrivateServer.
 class TempDir {
  public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string file(const std::string& name) const { return folder_.path() / name; }
 
  private:
-  const std::string path_;
-  const delayqueue::Descriptor lock_;
+  const delayqueue::TemporaryFolder folder_;
 };
 
 // A port of 127.0.0.1 that no other process is given while this lives, listening or not: a server that dies finds it

@@ -8,3 +8,4 @@
 #include <delayqueue/options.h>
 #include <delayqueue/private_server.h>
 #include <delayqueue/producer.h>
+#include <delayqueue/version.h>

@@ -1,0 +1,10 @@
+// What a shared library shows to its users: everything else in it is hidden.
+#pragma once
+
+#if defined(__GNUC__)
+#define DELAYQUEUE_EXPORT __attribute__((visibility("default")))
+#define DELAYQUEUE_HIDDEN __attribute__((visibility("hidden")))
+#else
+#define DELAYQUEUE_EXPORT
+#define DELAYQUEUE_HIDDEN
+#endif
