@@ -15,19 +15,28 @@
 
 namespace delayqueue {
 
+Logger stderr_log();
+
+// For all objects without a logger of their own: stderr_log(). Tests replace it before the first one is made.
+Logger& default_log();
+
 class Report {
  public:
   Report(Logger logger, EventCallback on_event, bool publishes)
-      : logger_(std::move(logger)), on_event_(std::move(on_event)), publishes_(publishes) {}
+      : logger_(logger ? std::move(logger) : default_log()), on_event_(std::move(on_event)), publishes_(publishes) {}
 
   bool wants_events() const { return static_cast<bool>(on_event_); }
 
   void log(Severity severity, const std::string& line) const {
-    if (!logger_) return;
     try {
       logger_(severity, line);
     } catch (...) {  // there is nobody left to tell
     }
+  }
+
+  // Nothing if the line is empty.
+  void warn(const std::string& line) const {
+    if (!line.empty()) log(Severity::warning, line);
   }
 
   void event(EventKind kind, std::vector<std::string> ids) const {

@@ -5,10 +5,13 @@
 #include <delayqueue/error.h>
 
 #include <algorithm>
+#include <charconv>
 #include <mutex>
 
 namespace delayqueue::redis {
 namespace {
+
+constexpr std::size_t kMostNodes = 1000;  // Redis' own limit
 
 // What one node knows of the others.
 struct Map {
@@ -19,10 +22,10 @@ struct Map {
 };
 
 // An entry of CLUSTER SLOTS: host, port, and more. A node may leave out the host: it is that of the one asked.
-Address node_of(Reply entry, const Address& asked) {
+Address node_of(Reply entry, const Address& asked, const Connection& connection) {
   Address node = asked;
   if (!entry[0].is_nil() && !entry[0].text().empty() && entry[0].text() != "?") node.host = entry[0].text();
-  node.port = static_cast<int>(entry[1].integer());
+  node.port = port_of(entry[1], connection);
   return node;
 }
 
@@ -42,18 +45,59 @@ Map map_of(Connection& connection, const Address& asked, const std::string& key)
   pipeline.run();
   Map map;
   map.is_down = is_down(pipeline);
-  map.slot = static_cast<int>(pipeline.reply(0).integer());
+  map.slot = static_cast<int>(std::clamp(pipeline.reply(0).integer(), -1LL, 16'383LL));
   const Reply ranges = pipeline.reply(1);
   bool owned = false;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Reply range = ranges[i];
-    for (std::size_t node = 2; node < range.size(); ++node) map.nodes.push_back(node_of(range[node], asked));
+    for (std::size_t node = 2; node < range.size() && map.nodes.size() < kMostNodes; ++node) {
+      map.nodes.push_back(node_of(range[node], asked, connection));
+    }
     if (map.slot < range[0].integer() || map.slot > range[1].integer()) continue;
-    map.owner = node_of(range[2], asked);
+    map.owner = node_of(range[2], asked, connection);
     owned = true;
   }
   if (owned) return map;
   throw ConnectionError(asked.text() + " knows no node that serves slot " + std::to_string(map.slot));
+}
+
+// The address in a line of CLUSTER NODES: "<id> <ip>:<port>@<bus port>[,<host name>] <flags> ...". Nothing for a node
+// without one, which is not met yet, or forgotten.
+std::optional<Address> node_of(std::string_view line, const Address& asked) {
+  const std::size_t begin = line.find(' ') + 1;
+  const std::size_t at = line.find('@', begin);
+  const std::size_t colon = line.rfind(':', at);
+  if (begin == 0 || at == line.npos || colon == line.npos || colon < begin) return std::nullopt;
+  const std::string_view digits = line.substr(colon + 1, at - colon - 1);
+  const std::string_view rest = line.substr(at, line.find(' ', at) - at);
+  const bool gone = line.find("noaddr") != line.npos || line.find("handshake") != line.npos;
+  Address node = asked;
+  node.port = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), node.port);
+  if (gone || node.port == 0) return std::nullopt;
+  if (colon > begin) node.host = line.substr(begin, colon - begin);
+  // A certificate is for the name, where there is one: "...@16379,name,more=..."
+  const std::size_t comma = rest.find(',');
+  if (asked.tls && comma != rest.npos) {
+    const std::string_view name = rest.substr(comma + 1, rest.find(',', comma + 1) - comma - 1);
+    if (!name.empty() && name.find('=') == name.npos) node.host = name;
+  }
+  return node;
+}
+
+std::vector<Address> nodes_of(Connection& connection, const Address& asked) {
+  Pipeline pipeline(connection);
+  pipeline.command("CLUSTER").arg("NODES");
+  pipeline.run();
+  std::string_view lines = pipeline.reply(0).text();
+  std::vector<Address> nodes;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    if (const auto node = node_of(line, asked)) nodes.push_back(*node);
+  }
+  if (nodes.empty()) throw ReplyError(asked.text() + " names no node of its Cluster");
+  return nodes;
 }
 
 bool same(const Address& a, const Address& b) { return a.host == b.host && a.port == b.port; }
@@ -88,6 +132,12 @@ class ClusterTopology : public Topology, public Cluster {
 
   std::unique_ptr<Connection> dial(const Address& node) override {
     return std::make_unique<Connection>(node, login_, options_);
+  }
+
+  // Those without slots, too, which CLUSTER SLOTS leaves out: a slot may move to them.
+  std::vector<Address> servers() override {
+    return ask_in_turn(candidates(), "no node of " + where_ + " names the others", Clock::now() + limit_,
+                       [this](const Address& node) { return nodes_of(*dial(node), node); });
   }
 
   bool moved(const Redirection& to) override {

@@ -1,5 +1,6 @@
 #include "redis/connection.h"
 
+#include "redis/escaped.h"
 #include "redis/resp.h"
 #include "redis/tls.h"
 
@@ -17,19 +18,26 @@ namespace delayqueue::redis {
 namespace {
 
 constexpr std::size_t kBuffer = 64 * 1024;
-constexpr std::size_t kMostElements = 1024 * 1024;                // of one array; we ask for some hundreds
+constexpr std::size_t kMostElements = 1024 * 1024;                // of all arrays in a reply; we ask for some hundreds
+constexpr int kMostNested = 8;                                    // arrays; we ask for three
 constexpr std::size_t kMostUnread = 512 * 1024 * 1024 + kBuffer;  // a payload of the largest size, and the next piece
 
 const redisReplyObjectFunctions* usual = nullptr;
 
-// hiredis takes memory for an array when it is announced, and 0.14 knows no bound. (It counts with int, later versions
-// with size_t.)
+// hiredis takes memory for an array when it is announced: seven bytes of "*1000\r\n" cost eight thousand. 0.14 knows
+// no bound, later versions only one for each array. (0.14 counts with int, they with size_t.)
 template <class Count>
 void* array_within_bounds(const redisReadTask* task, Count count) {
-  return static_cast<std::size_t>(count) > kMostElements ? nullptr : usual->createArray(task, count);
+  int depth = 1;
+  for (const redisReadTask* above = task->parent; above != nullptr; above = above->parent) ++depth;
+  std::size_t& elements = *static_cast<std::size_t*>(task->privdata);
+  if (depth > kMostNested || static_cast<std::size_t>(count) > kMostElements - elements) return nullptr;
+  elements += static_cast<std::size_t>(count);
+  return usual->createArray(task, count);
 }
 
-redisReader* new_reader() {
+// `elements`: of the reply that is being read.
+redisReader* new_reader(std::size_t& elements) {
   redisReader* const reader = redisReaderCreate();
   if (reader == nullptr) throw std::bad_alloc();
   static redisReplyObjectFunctions bounded = [&] {
@@ -39,6 +47,7 @@ redisReader* new_reader() {
     return functions;
   }();
   reader->fn = &bounded;
+  reader->privdata = &elements;
   return reader;
 }
 
@@ -92,7 +101,7 @@ Connection::Connection(std::unique_ptr<Transport> link, const Address& address, 
       cluster_(cluster),
       transport_(std::move(link)),
       tie_(std::make_shared<Tie>(transport_->fd())),
-      reader_(new_reader()),
+      reader_(new_reader(elements_)),
       buffer_(new char[kBuffer]) {
   log_in(login, deadline);
 }
@@ -185,12 +194,16 @@ ReplyPtr Connection::read_until(Deadline deadline) {
 
 ReplyPtr Connection::parse() {
   void* reply = nullptr;
-  if (redisReaderGetReply(reader_.get(), &reply) == REDIS_OK) return ReplyPtr(static_cast<redisReply*>(reply));
-  if (reader_->err == REDIS_ERR_OOM) {
-    fail("the answer of " + where_ + " is too large: an array of more than " + std::to_string(kMostElements) +
-         " elements, or more than there is memory for");
+  if (redisReaderGetReply(reader_.get(), &reply) == REDIS_OK) {
+    if (reply != nullptr) elements_ = 0;
+    return ReplyPtr(static_cast<redisReply*>(reply));
   }
-  fail("the server at " + where_ + " does not speak Redis' protocol: " + reader_->errstr);
+  if (reader_->err == REDIS_ERR_OOM) {
+    fail("the answer of " + where_ + " is too large: arrays of more than " + std::to_string(kMostElements) +
+         " elements in all, or nested deeper than " + std::to_string(kMostNested) +
+         ", or more than there is memory for");
+  }
+  fail("the server at " + where_ + " does not speak Redis' protocol: " + escaped(reader_->errstr));
 }
 
 void Connection::fill(Deadline deadline) {
@@ -201,7 +214,7 @@ void Connection::fill(Deadline deadline) {
   const std::size_t size = transport_->read(buffer_.get(), kBuffer, deadline);
   broken_ = false;
   if (redisReaderFeed(reader_.get(), buffer_.get(), size) != REDIS_OK) {
-    fail("cannot read the answer of " + where_ + ": " + reader_->errstr);
+    fail("cannot read the answer of " + where_ + ": " + escaped(reader_->errstr));
   }
 }
 
@@ -231,7 +244,7 @@ void Connection::log_in(const Login& login, Deadline deadline) {
   throw_if_error(facts, where_);
   for (std::size_t i = 0; i + 1 < facts.size(); i += 2) {
     if (facts[i].text() == "version" && version_number(facts[i + 1].text()) < 602) {
-      throw ReplyError("redis at " + where_ + " is too old: " + std::string(facts[i + 1].text()) +
+      throw ReplyError("redis at " + where_ + " is too old: " + escaped(facts[i + 1].text()) +
                        "; 6.2 or later is needed");
     }
   }

@@ -80,7 +80,8 @@ class Connection {
   void write(std::string_view bytes);
 
   // The next answer; errors of Redis are answers, too. All of it must arrive within the command timeout, and `longer`.
-  // Whatever the server sends, memory is taken only for what has arrived: see kMostElements and kMostUnread.
+  // Whatever the server sends, memory is taken only for what has arrived, and for arrays of bounded size and depth: see
+  // kMostElements, kMostNested and kMostUnread.
   ReplyPtr read(milliseconds longer = milliseconds(0));
 
   // The next answer if one arrives before the deadline, else null; for channels, where silence is no fault.
@@ -136,6 +137,7 @@ class Connection {
   Cluster* const cluster_;
   const std::unique_ptr<Transport> transport_;
   const std::shared_ptr<Tie> tie_;
+  std::size_t elements_ = 0;  // of all arrays of the reply that is being read
   const std::unique_ptr<redisReader, FreeReader> reader_;
   std::unique_ptr<char[]> buffer_;
   std::deque<Pipeline*> awaited_;

@@ -1,10 +1,12 @@
 #include "redis/pipeline.h"
 
+#include "redis/escaped.h"
 #include "redis/resp.h"
 
 #include <delayqueue/error.h>
 
 #include <charconv>
+#include <numeric>
 
 namespace delayqueue::redis {
 
@@ -41,15 +43,15 @@ void Pipeline::word(std::string_view front, std::string_view back) {
   words_.append(front).append(back).append("\r\n");
 }
 
-void Pipeline::append(std::string& out, std::size_t i, bool whole_script) const {
+void Pipeline::append(std::string& out, std::size_t i) const {
   const Request& request = requests_[i];
   const std::size_t end = i + 1 < requests_.size() ? requests_[i + 1].begin : words_.size();
   if (request.script == nullptr) {
     append_head(out, '*', request.words);
   } else {
     append_head(out, '*', request.words + 3);
-    append_word(out, whole_script ? "EVAL" : "EVALSHA");
-    append_word(out, whole_script ? request.script->body : request.script->sha1);
+    append_word(out, request.whole ? "EVAL" : "EVALSHA");
+    append_word(out, request.whole ? request.script->body : request.script->sha1);
     append_word(out, std::to_string(request.keys));
   }
   out.append(words_, request.begin, end - request.begin);
@@ -59,14 +61,16 @@ void Pipeline::send() {
   if (requests_.empty()) return;
   std::string out;
   out.reserve(words_.size() + requests_.size() * 96);
-  for (std::size_t i = 0; i < requests_.size(); ++i) append(out, i, false);
+  for (std::size_t i = 0; i < requests_.size(); ++i) append(out, i);
   connection_.write(out);
   connection_.awaited().push_back(this);
 }
 
 void Pipeline::receive() {
   while (replies_.size() < requests_.size()) connection_.awaited().front()->read_replies();
-  resend_unknown_scripts();
+  std::vector<std::size_t> all(requests_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  resend_unknown_scripts(connection_, all, false);
   follow_redirections();
 }
 
@@ -91,19 +95,34 @@ bool Pipeline::is_unknown_script(std::size_t i) const {
   return requests_[i].script != nullptr && reply.is_error() && reply.text().substr(0, 8) == "NOSCRIPT";
 }
 
-void Pipeline::resend_unknown_scripts() {
-  std::vector<std::size_t> again;
+// A write and the answers. ask: each request goes after ASKING.
+void Pipeline::exchange(Connection& node, const std::vector<std::size_t>& requests, bool ask) {
+  resent_ = true;
   std::string out;
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (!is_unknown_script(i) && (again.empty() || !requests_[i].repeatable)) continue;
+  for (const std::size_t i : requests) {
+    if (ask) append_command(out, {"ASKING"});
+    append(out, i);
+  }
+  node.write(out);
+  for (const std::size_t i : requests) {
+    ReplyPtr asking = ask ? node.read() : nullptr;
+    replies_[i] = node.read(requests_[i].takes);
+    if (asking != nullptr && Reply(asking.get()).is_error()) replies_[i] = std::move(asking);
+  }
+}
+
+void Pipeline::resend_unknown_scripts(Connection& node, const std::vector<std::size_t>& requests, bool ask) {
+  std::vector<std::size_t> again;
+  for (const std::size_t i : requests) {
+    const bool unknown = is_unknown_script(i);
+    if (!unknown && (again.empty() || !requests_[i].repeatable)) continue;
+    requests_[i].whole = unknown;
     again.push_back(i);
-    append(out, i, true);
   }
   if (again.empty()) return;
-  resent_ = true;
-  while (!connection_.awaited().empty()) connection_.awaited().front()->read_replies();
-  connection_.write(out);
-  for (const std::size_t i : again) replies_[i] = connection_.read(requests_[i].takes);
+  unloaded_at_ = node.where();
+  while (!node.awaited().empty()) node.awaited().front()->read_replies();
+  exchange(node, again, ask);
 }
 
 // To one node at a time: what it was asked to take over, in the order in which it was built. Whoever sends us on for
@@ -113,7 +132,6 @@ void Pipeline::follow_redirections() {
   for (int hop = 0; hop < kMostHops; ++hop) {
     std::optional<Redirection> to;
     std::vector<std::size_t> again;
-    std::string out;
     bool all = true;  // that has run by now will have run there
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       const auto sent_on = connection_.redirection(Reply(replies_[i].get()));
@@ -128,19 +146,13 @@ void Pipeline::follow_redirections() {
         throw ConnectionError("the slot moved from " + connection_.where() + " to " + to->address.text() +
                               " midway: what was written is on both, and not known to be safe");
       }
+      requests_[i].whole = false;  // it may be loaded there
       again.push_back(i);
-      if (to->ask) append_command(out, {"ASKING"});
-      append(out, i, true);
     }
     if (again.empty()) return;
-    resent_ = true;
     Connection& node = connection_.follow(*to);
-    node.write(out);
-    for (const std::size_t i : again) {
-      ReplyPtr asking = to->ask ? node.read() : nullptr;
-      replies_[i] = node.read(requests_[i].takes);
-      if (asking != nullptr && Reply(asking.get()).is_error()) replies_[i] = std::move(asking);
-    }
+    exchange(node, again, to->ask);
+    resend_unknown_scripts(node, again, to->ask);
   }
 }
 
@@ -155,9 +167,14 @@ Reply Pipeline::reply(std::size_t i) const {
   const Script* script = requests_[i].script;
   if (connection_.redirection(reply)) {
     throw ConnectionError("redis at " + connection_.where() +
-                          " and others keep sending us on: " + std::string(reply.text()));
+                          " and others keep sending us on: " + escaped(reply.text()));
   }
   if (reply.is_error()) {
+    if (requests_[i].whole && is_refused_eval(reply.text())) {
+      throw ScriptsMissing("the scripts are not loaded at " + unloaded_at_ +
+                           " and this user may not EVAL: run `dqctl scripts load` there as a user who may, or grant "
+                           "+eval");
+    }
     throw_if_error(
         reply, script == nullptr ? connection_.where() : connection_.where() + " (" + std::string(script->name) + ")");
   }

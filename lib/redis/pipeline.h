@@ -17,7 +17,8 @@ namespace delayqueue::redis {
 // Build requests one after the other, each by command() or script() followed by its words; run(); then look at the
 // replies. A script that the server does not know (NOSCRIPT: it was restarted, or promoted) is sent again whole, once,
 // and with it the repeatable() requests behind it; the others have run by then, so they must not depend on its having
-// gone first. So is what a node of a Cluster redirects, to where it belongs.
+// gone first. So is what a node of a Cluster redirects, to where it belongs. Only what is unknown is sent whole: a user
+// without the right to EVAL can work wherever the scripts are loaded.
 //
 // Several pipelines of one connection may be under way: each is sent, later received. Answers come in the order of the
 // writes, so receive() first takes in those of the pipelines sent before it, and, when a script has to be
@@ -69,13 +70,15 @@ class Pipeline {
     std::size_t begin;  // in words_
     bool repeatable = false;
     milliseconds takes{0};
+    bool whole = false;  // the script, not its name: EVAL
   };
 
   void word(std::string_view front, std::string_view back);
-  void append(std::string& out, std::size_t i, bool whole_script) const;
+  void append(std::string& out, std::size_t i) const;
   void read_replies();
   bool is_unknown_script(std::size_t i) const;
-  void resend_unknown_scripts();
+  void exchange(Connection& node, const std::vector<std::size_t>& requests, bool ask);
+  void resend_unknown_scripts(Connection& node, const std::vector<std::size_t>& requests, bool ask);
   void follow_redirections();
   bool repeats_with(std::size_t i, bool sent_on, const std::optional<Redirection>& to) const;
 
@@ -84,6 +87,7 @@ class Pipeline {
   std::string words_;  // of all requests, in RESP, without their heads
   std::vector<ReplyPtr> replies_;
   bool resent_ = false;
+  std::string unloaded_at_;  // the address of a server that wanted scripts whole
 };
 
 // What a request of a pipeline will have been answered, read as a T once the pipeline has run.

@@ -1,5 +1,7 @@
 #include "redis/reply.h"
 
+#include "redis/escaped.h"
+
 #include <delayqueue/error.h>
 
 #include <hiredis/hiredis.h>
@@ -112,8 +114,13 @@ bool is_refused_access(std::string_view answer) {
   return starts_with(error, "NOAUTH") || starts_with(error, "WRONGPASS") || lacks_rights(error);
 }
 
+bool is_refused_eval(std::string_view error) {
+  const bool refused = starts_with(error, "NOPERM") || starts_with(error, "ERR unknown command");
+  return refused && (has(error, "'eval'") || has(error, "'EVAL'") || has(error, "`EVAL`"));
+}
+
 std::string with_advice(std::string_view error) {
-  std::string text(error);
+  const std::string text = escaped(error);
   const std::string_view cause = lacks_rights(error) ? "NOPERM" : cause_of(error);
   for (const Advice& one : kAdvice) {
     if (starts_with(cause, one.code)) return text + "; " + one.text;

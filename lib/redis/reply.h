@@ -42,13 +42,23 @@ class AccessError : public ReplyError {
   using ReplyError::ReplyError;
 };
 
+// The server lacks a script, and this user may not send it one. Cured by a person, but also by the next start of another
+// program: servers forget scripts whenever they restart.
+class ScriptsMissing : public AccessError {
+ public:
+  using AccessError::AccessError;
+};
+
+// Whether the answer to EVAL says that this user may not call it, or that the server has it under no or another name.
+bool is_refused_eval(std::string_view error);
+
 // Whether an error says "not now": the same call may succeed later without anybody changing anything.
 bool is_temporary(std::string_view error);
 
 // Whether it is one for an AccessError.
 bool is_refused_access(std::string_view error);
 
-// The error, and what a person can do about it where that is known.
+// The error, escaped, and what a person can do about it where that is known.
 std::string with_advice(std::string_view error);
 
 // The door from Redis' errors to C++'s: throws ConnectionError for temporary ones, else ReplyError or AccessError, with

@@ -1,4 +1,6 @@
 // A master and its replicas, watched over by Sentinels.
+#include "os/interrupt.h"
+#include "redis/escaped.h"
 #include "redis/pipeline.h"
 #include "redis/topology.h"
 
@@ -65,6 +67,7 @@ class SentinelTopology : public Topology {
       ended_ = true;
       for (const auto& tie : listening_) tie->cut();
     }
+    interrupt_.raise();
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
   }
@@ -82,6 +85,17 @@ class SentinelTopology : public Topology {
         if (doubted || !in_doubt() || Clock::now() >= deadline) throw;
       }
     }
+  }
+
+  // Replicas that a Sentinel finds down are named, too: they may come back.
+  std::vector<Address> servers() override {
+    return ask_in_turn(preferred(), "no Sentinel of " + where_ + " names the servers of '" + name_ + "'",
+                       Clock::now() + options_.connect_timeout,
+                       [this](const Address& sentinel) { return servers_by(*open(sentinel)); });
+  }
+
+  std::unique_ptr<Connection> dial(const Address& server) override {
+    return std::make_unique<Connection>(server, login_, options_);
   }
 
  private:
@@ -112,7 +126,7 @@ class SentinelTopology : public Topology {
     Word word;
     try {
       word = newer(ask(*open(sentinel)));
-      auto connection = std::make_unique<Connection>(word.master, login_, options_);
+      auto connection = dial(word.master);
       check_role(*connection);
       use(word, *connection);
       prefer(sentinel, true);
@@ -122,6 +136,26 @@ class SentinelTopology : public Topology {
       prefer(sentinel, false);
       throw;
     }
+  }
+
+  std::vector<Address> servers_by(Connection& sentinel) {
+    std::vector<Address> servers = {newer(ask(sentinel)).master};
+    Pipeline pipeline(sentinel);
+    pipeline.command("SENTINEL").arg("REPLICAS").arg(name_);
+    pipeline.run();
+    const Reply replicas = pipeline.reply(0);
+    for (std::size_t i = 0; i < replicas.size(); ++i) {
+      Address server;
+      for (std::size_t field = 0; field + 1 < replicas[i].size(); field += 2) {
+        const Reply value = replicas[i][field + 1];
+        if (replicas[i][field].text() == "ip") server.host = value.text();
+        if (replicas[i][field].text() == "port") server.port = port_of(value, sentinel);
+      }
+      server.tls = tls_;
+      const auto same = [&](const Address& known) { return known.text() == server.text(); };
+      if (std::none_of(servers.begin(), servers.end(), same)) servers.push_back(server);
+    }
+    return servers;
   }
 
   Word ask(Connection& sentinel) const {
@@ -135,7 +169,7 @@ class SentinelTopology : public Topology {
     }
     Word word;
     word.master.host = address[0].text();
-    word.master.port = static_cast<int>(address[1].integer());
+    word.master.port = port_of(address[1], sentinel);
     word.master.tls = tls_;
     const Reply facts = pipeline.reply(0);
     for (std::size_t i = 0; i + 1 < facts.size(); i += 2) {
@@ -151,7 +185,8 @@ class SentinelTopology : public Topology {
     const std::string role(pipeline.reply(0)[0].text());
     if (role == "master") return;
     throw ConnectionError(connection.where() + ", named as master '" + name_ +
-                          "' by the Sentinels, says that its role is " + role + "; a failover may be under way");
+                          "' by the Sentinels, says that its role is " + escaped(role) +
+                          "; a failover may be under way");
   }
 
   bool in_doubt() {
@@ -232,6 +267,7 @@ class SentinelTopology : public Topology {
   // ---- Following ----
 
   void follow() {
+    const Interrupt::Scope until(interrupt_);
     std::size_t next = 0;
     milliseconds pause{0};
     Deadline doubts = Clock::now() + kLook;  // the first are those of connect()
@@ -316,6 +352,7 @@ class SentinelTopology : public Topology {
   std::vector<std::pair<std::string, std::weak_ptr<Tie>>> ties_;  // of connections to masters, by address
   std::vector<std::shared_ptr<Tie>> listening_;
   bool ended_ = false;
+  Interrupt interrupt_;  // of thread_
   std::thread thread_;
 };
 

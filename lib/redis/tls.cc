@@ -1,5 +1,7 @@
 #include "redis/tls.h"
 
+#include "redis/escaped.h"
+
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -45,7 +47,8 @@ std::string name_to_check(const Address& address, const TlsOptions& options) {
   if (name.size() > 1 && name.back() == '.') name.pop_back();  // certificates spell names without the root's dot
   const auto odd = [](unsigned char c) { return c <= ' ' || c == 0x7f; };
   if (name.empty() || name.front() == '.' || std::any_of(name.begin(), name.end(), odd)) {
-    throw std::invalid_argument("tls.server_name: '" + name + "' is neither a host name nor an IP address; one is " +
+    throw std::invalid_argument("tls.server_name: '" + escaped(name) +
+                                "' is neither a host name nor an IP address; one is " +
                                 "needed to check the certificate of " + address.text());
   }
   return name;
@@ -215,7 +218,7 @@ std::string TlsLink::bad_certificate(long verdict) const {
   switch (verdict) {
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
-      return whose + " is not valid for " + name_ + ": " + reason +
+      return whose + " is not valid for " + escaped(name_) + ": " + reason +
              "; set tls.server_name if the name in the certificate differs";
     case X509_V_ERR_CERT_HAS_EXPIRED:
     case X509_V_ERR_CERT_NOT_YET_VALID:

@@ -10,7 +10,11 @@ class SingleServer : public Topology {
   SingleServer(const Url& url, const ConnectionOptions& options)
       : address_(url.addresses.front()), login_(login_of(url, options)), options_(options) {}
 
-  std::unique_ptr<Connection> connect() override { return std::make_unique<Connection>(address_, login_, options_); }
+  std::unique_ptr<Connection> connect() override { return dial(address_); }
+  std::vector<Address> servers() override { return {address_}; }
+  std::unique_ptr<Connection> dial(const Address& server) override {
+    return std::make_unique<Connection>(server, login_, options_);
+  }
 
  private:
   const Address address_;
@@ -27,6 +31,12 @@ Login login_of(const Url& url, const ConnectionOptions& options) {
   login.client_name = options.client_name.empty() ? "delayqueue" : options.client_name;
   login.db = url.db;
   return login;
+}
+
+int port_of(Reply port, const Connection& node) {
+  const long long number = port.integer();
+  if (number >= 1 && number <= 65535) return static_cast<int>(number);
+  throw ReplyError(node.where() + " names a server with the port " + std::to_string(number) + "; expected 1 to 65535");
 }
 
 ConnectionOptions in_a_hurry(ConnectionOptions options) {

@@ -18,6 +18,13 @@ class Topology {
 
   // A new, logged-in connection to the master. Throws what Connection's constructor throws.
   virtual std::unique_ptr<Connection> connect() = 0;
+
+  // Every server that may be the master now or after a failover: replicas, and all nodes of a Cluster. Asks those who
+  // know; throws as connect() does.
+  virtual std::vector<Address> servers() = 0;
+
+  // A new, logged-in connection to one of them.
+  virtual std::unique_ptr<Connection> dial(const Address& server) = 0;
 };
 
 // The part of `options` and `url` that logs in; what is set in the options wins.
@@ -38,6 +45,9 @@ std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& optio
 
 // A quarter of the connect timeout is for each node that is asked for the way, the whole of it for all.
 ConnectionOptions in_a_hurry(ConnectionOptions options);
+
+// The port that `node` names. Throws ReplyError if it is none.
+int port_of(Reply port, const Connection& node);
 
 // Calls `ask` with one node after the other until one answers. If none does, throws with what each of them said: an
 // AccessError or ReplyError if all of them refused, else ConnectionError.

@@ -23,6 +23,7 @@ struct Address {
   int port = 6379;
   std::string path;  // unix socket
   bool tls = false;
+  bool own_user = false;  // of a unix socket: its server must run as this process' effective user
 
   std::string text() const;  // "127.0.0.1:6379", "[::1]:6379", "unix:/tmp/s": for messages
 };
@@ -50,8 +51,13 @@ class Transport {
 };
 
 // Opens a link: connect (every address of the name in turn) and TLS handshake end by the deadline. The look-up of a
-// name that is no IP is the system's: it may take its own time. Throws ConnectionError.
+// name that is no IP is the system's: it may take its own time. Throws ConnectionError; SetupError for a server that is not own_user.
 // `tls`: of this very address, which asks for it; null for one that does not.
 std::unique_ptr<Transport> open_transport(const Address& address, Tls* tls, Deadline deadline);
+
+// Of a unix socket in a folder of this user: it must be no symbolic link, and the server that a connection has reached
+// must run as the effective user, as far as the system tells. Throws SetupError.
+void check_own_socket(const std::string& path);
+void check_own_peer(int fd, const std::string& path);
 
 }  // namespace delayqueue::redis

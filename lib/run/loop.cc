@@ -28,17 +28,16 @@ void wait(pollfd* fds, nfds_t count, nanoseconds time) {
 }  // namespace
 
 Loop::Loop(std::function<Rest()> step) : step_(std::move(step)) {
-  if (::pipe(pipe_) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  for (const int end : pipe_) {
-    ::fcntl(end, F_SETFD, FD_CLOEXEC);
-    ::fcntl(end, F_SETFL, O_NONBLOCK);
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  reading_ = above_standard(ends[0]);
+  writing_ = above_standard(ends[1]);
+  for (const Descriptor* end : {&reading_, &writing_}) {
+    if (::fcntl(end->get(), F_SETFL, O_NONBLOCK) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   }
 }
 
-Loop::~Loop() {
-  stop();
-  for (const int end : pipe_) ::close(end);
-}
+Loop::~Loop() { stop(); }
 
 void Loop::start() {
   const std::lock_guard lock(joining_);
@@ -47,7 +46,7 @@ void Loop::start() {
 
 void Loop::wake() {
   if (woken_.exchange(true)) return;
-  [[maybe_unused]] const auto written = ::write(pipe_[1], "", 1);
+  [[maybe_unused]] const auto written = ::write(writing_.get(), "", 1);
 }
 
 void Loop::stop() {
@@ -64,14 +63,14 @@ void Loop::run() {
     rest(pause);
     woken_ = false;
     char bytes[16];  // also those that come late: the flag of their wake may be gone already
-    while (::read(pipe_[0], bytes, sizeof bytes) > 0) {
+    while (::read(reading_.get(), bytes, sizeof bytes) > 0) {
     }
   }
 }
 
 void Loop::rest(const Rest& rest) {
   if (woken_) return;
-  pollfd fds[] = {{pipe_[0], POLLIN, 0}, {rest.fd, POLLIN, 0}};
+  pollfd fds[] = {{reading_.get(), POLLIN, 0}, {rest.fd, POLLIN, 0}};
   wait(fds, rest.fd < 0 ? 1 : 2, rest.time);
 }
 

@@ -1,6 +1,8 @@
 // A thread that does one thing again and again.
 #pragma once
 
+#include "os/descriptor.h"
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -43,7 +45,7 @@ class Loop {
   void rest(const Rest& rest);
 
   const std::function<Rest()> step_;
-  int pipe_[2];  // its reading end becomes readable with a wake
+  Descriptor reading_, writing_;  // of a pipe that becomes readable with a wake
   std::atomic<bool> woken_{false};
   std::atomic<bool> stopped_{false};
   std::mutex joining_;  // guards thread_

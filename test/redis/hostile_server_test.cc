@@ -47,8 +47,34 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST_CASE("hostile: an array of more elements than anybody asks for is refused when it is announced") {
   for (const std::string header : {"*1048577\r\n", "*2147483647\r\n", "*1\r\n*500000000\r\n"}) {
     const std::string text = error_of_reading(link_to(endless(kHello + header, "")));
-    CHECK_MESSAGE(has(text, "the answer of nowhere:6379 is too large: an array of more than 1048576 elements"), text);
+    CHECK_MESSAGE(has(text, "the answer of nowhere:6379 is too large: arrays of more than 1048576 elements"), text);
   }
+}
+
+TEST_CASE("hostile: the elements of all arrays of an answer are counted, however they are nested") {
+  // Half of the elements that are allowed are in the outer arrays, and each inner one is announced by few bytes.
+  for (const std::string inner : {"*1000\r\n*0\r\n", "*1\r\n*1000\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1000\r\n"}) {
+    std::string elements;
+    for (int i = 0; i < 1000; ++i) elements += ":1\r\n";
+    const std::string text = error_of_reading(link_to(endless(kHello + "*524288\r\n", inner + elements)));
+    CHECK_MESSAGE(has(text, "the answer of nowhere:6379 is too large: arrays of more than 1048576 elements"), text);
+  }
+}
+
+TEST_CASE("hostile: arrays within arrays without end are refused") {
+  const std::string text = error_of_reading(link_to(endless(kHello, "*1\r\n")));
+  const bool refused = has(text, "nested deeper than 8") || has(text, "depth > 7");  // by us, or by an old hiredis
+  CHECK_MESSAGE(refused, text);
+}
+
+TEST_CASE("hostile: the elements of one answer do not count for the next") {
+  std::string answers = kHello;
+  for (int i = 0; i < 2; ++i) {
+    answers += "*700000\r\n";
+    for (int k = 0; k < 700'000; ++k) answers += ":1\r\n";
+  }
+  Connection link = link_to(test::in_pieces(answers, answers.size()));
+  for (int i = 0; i < 2; ++i) CHECK(Reply(link.read().get()).size() == 700'000);
 }
 
 TEST_CASE("hostile: the largest array that is allowed is read") {

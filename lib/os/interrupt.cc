@@ -1,0 +1,28 @@
+#include "os/interrupt.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace delayqueue {
+
+Interrupt::Interrupt() {
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  reading_ = above_standard(ends[0]);
+  writing_ = above_standard(ends[1]);
+  if (reading_.get() < 0 || writing_.get() < 0) throw std::system_error(errno, std::generic_category(), "pipe");
+}
+
+void Interrupt::raise() {
+  if (raised_.exchange(true)) return;
+  [[maybe_unused]] const auto written = ::write(writing_.get(), "", 1);  // stays unread: readable from now on
+}
+
+const Interrupt*& Interrupt::here() {
+  thread_local const Interrupt* interrupt = nullptr;
+  return interrupt;
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,44 @@
+// Ends what one thread waits for in the network, from another thread.
+#pragma once
+
+#include <atomic>
+
+#include "os/descriptor.h"
+
+namespace delayqueue {
+
+// Once raised it stays so: every wait of a thread within a Scope ends, and none begins.
+class Interrupt {
+ public:
+  Interrupt();  // throws std::system_error when there is no pipe to be had
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  void raise();  // any thread, any time
+  bool is_raised() const { return raised_; }
+
+  int fd() const { return reading_.get(); }  // to poll beside what is waited for
+
+  // Of the Scope that this thread is in; null: none.
+  static const Interrupt* current() { return here(); }
+
+  // While it lives, this thread waits in the network only until `interrupt` is raised.
+  class Scope {
+   public:
+    explicit Scope(const Interrupt& interrupt) : before_(here()) { here() = &interrupt; }
+    ~Scope() { here() = before_; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const Interrupt* const before_;
+  };
+
+ private:
+  static const Interrupt*& here();
+
+  Descriptor reading_, writing_;
+  std::atomic<bool> raised_{false};
+};
+
+}  // namespace delayqueue
