@@ -29,6 +29,15 @@ Scanned as_scanned(Reply reply) {
   return scanned;
 }
 
+ScannedTotals as_totals(Reply reply) {
+  ScannedTotals totals{as_text(reply[0]), {}};
+  const Reply found = reply[1];
+  for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
+    totals.fields.emplace_back(as_text(found[i]), as_text(found[i + 1]));
+  }
+  return totals;
+}
+
 std::vector<std::string> as_words(Reply reply) {
   std::vector<std::string> words;
   std::string_view text = reply.text();
@@ -97,6 +106,11 @@ Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Where where, const st
   pipeline.command(zset ? "ZSCAN" : where == Where::garbage ? "SSCAN" : "HSCAN").key(key_of(keys, where));
   pipeline.arg(cursor).arg("COUNT").arg(kScanned);
   return where == Where::garbage ? Answer<Scanned>(pipeline, as_scanned<1>) : Answer<Scanned>(pipeline, as_scanned<2>);
+}
+
+Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const std::string& cursor) {
+  pipeline.command("HSCAN").key(keys.stats).arg(cursor).arg("COUNT").arg(kScanned);
+  return {pipeline, as_totals};
 }
 
 Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Where where) {

@@ -9,6 +9,8 @@
 //   G    g                                finished; gc's, or leaves garbage     gc
 //   V    b, its name no UUID              somebody else's key                   none
 //   S    p, u, d or c of no UUID          a stranger                            removed from there
+//   I    p or d at no time from 1970 to    another program wrote it            p: the nearest of these times, so
+//        2199                                                                    never early; d: now
 //   L    u for more than 100 years, or    no consumer's: no lease and no        leaves unack; if it has b and no other
 //        with neither c nor b for a day   backoff is as long                    place: to ready, with a count
 //   .    p+u or u+d, u whole seconds      taken or nacked by a Go worker that
@@ -63,6 +65,14 @@ struct Scanned {
 Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Where where, const std::string& cursor);
 inline constexpr std::size_t kScanned = 100;      // ids a step, about
 inline constexpr std::size_t kScannedKeys = 500;  // keys of the server a step over bodies
+
+struct ScannedTotals {
+  std::string cursor;  // "0": the walk is over
+  std::vector<std::pair<std::string, std::string>> fields;
+};
+
+// A step of a walk over the statistics: fields and their values.
+Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const std::string& cursor);
 
 // How many there are; of bodies: keys of the server.
 Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Where where);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 namespace delayqueue::store {
 namespace {
@@ -55,6 +56,30 @@ std::optional<std::string> canonical_id(std::string_view id) {
   return bytes ? std::optional(text_of(*bytes)) : std::nullopt;
 }
 
+bool is_id(std::string_view text) {
+  if (text.size() != kIdLength) return false;
+  for (std::size_t i = 0; i < kIdLength; ++i) {
+    const char c = text[i];
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    if (dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+  }
+  return true;
+}
+
+std::string shown(std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text.substr(0, 64)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= ' ' && byte < 0x7f && byte != '\\') {
+      out += c;
+    } else {
+      out.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+    }
+  }
+  return out;
+}
+
 std::optional<WallClock::time_point> time_of_id(std::string_view id) {
   const auto parsed = bytes_of(id);
   if (!parsed || ((*parsed)[6] >> 4) != 7) return std::nullopt;
@@ -76,11 +101,23 @@ std::int64_t to_us(WallClock::time_point time) {
   return std::chrono::floor<std::chrono::microseconds>(time.time_since_epoch()).count();
 }
 
-int deliveries_of(std::string_view attempts) {
+std::int64_t time_of_score(std::string_view us) {
+  const bool negative = !us.empty() && us.front() == '-';
+  std::int64_t number = 0;
+  const std::errc error = std::from_chars(us.data(), us.data() + us.size(), number).ec;
+  if (error != std::errc()) number = negative ? 0 : kLatestUs;  // more digits than fit, or "inf"
+  return std::clamp<std::int64_t>(number, 0, kLatestUs);
+}
+
+int number_at_start(std::string_view text) {
   int number = 0;
-  std::from_chars(attempts.data(), attempts.data() + attempts.size(), number);
+  const std::errc error = std::from_chars(text.data(), text.data() + text.size(), number).ec;
+  const bool negative = !text.empty() && text.front() == '-';
+  if (error == std::errc::result_out_of_range) number = negative ? 0 : std::numeric_limits<int>::max();
   return std::max(number, 0);
 }
+
+int deliveries_of(std::string_view attempts) { return number_at_start(attempts); }
 
 bool is_lease(std::int64_t end_us) { return end_us % 1000 != 0 || end_us % 1'000'000 == 0; }
 

@@ -33,11 +33,28 @@ std::string text_of(const IdBytes& bytes);
 // The id in lower case if it is a UUID in its form of 36 characters.
 std::optional<std::string> canonical_id(std::string_view id);
 
+// Whether it is an id as they are stored: a UUID in its form of 36 characters, in lower case. In Redis anything may stand
+// in the place of one.
+bool is_id(std::string_view text);
+
+// The beginning of what may be no id, to be shown: bytes that are no printable ASCII as \xNN.
+std::string shown(std::string_view text);
+
 // When a UUIDv7 was made; nothing for other ids.
 std::optional<WallClock::time_point> time_of_id(std::string_view id);
 
 WallClock::time_point from_us(std::int64_t us);  // what the clock cannot hold is its first or last time
 std::int64_t to_us(WallClock::time_point time);
+
+// Every time of a message lies from 1970 to the end of 2199, in us of which Lua's numbers keep each one. Others who
+// write into Redis may set any score, infinite ones too; read back, it is the first or last of these times.
+inline constexpr std::int64_t kLatestUs = 7'258'118'400'000'000 - 1000;
+
+// A score as scripts answer it, in us: digits, or "inf".
+std::int64_t time_of_score(std::string_view us);
+
+// Another program may have written the number into a field of Redis: one that is too large is the largest.
+int number_at_start(std::string_view text);  // 0 if there is none, or it is negative
 
 // The number of deliveries in a field of attempts: "<deliveries> <end of the last lease in us>"; 0 if it is no number.
 int deliveries_of(std::string_view attempts);

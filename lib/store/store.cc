@@ -21,11 +21,31 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
+constexpr std::size_t kIdLength = 36;
+
+// Moves to the next of words joined by a space, of which the first is `length` long, whatever characters it has.
+std::string next_word(std::string_view& text, std::size_t length) {
+  std::string word(text.substr(0, length));
+  text.remove_prefix(std::min(length + 1, text.size()));
+  return word;
+}
+
+std::vector<std::string> split_ids(std::string_view text) {
+  std::vector<std::string> ids;
+  while (!text.empty()) ids.push_back(next_word(text, kIdLength));
+  return ids;
+}
+
+// What callers see as ids are ids, whatever stands in Redis.
+std::vector<std::string> only_ids(std::string_view text) {
+  std::vector<std::string> ids = split_ids(text);
+  ids.erase(std::remove_if(ids.begin(), ids.end(), [](const std::string& id) { return !is_id(id); }), ids.end());
+  return ids;
+}
+
 std::size_t as_count(Reply reply) { return static_cast<std::size_t>(std::max(0LL, reply.integer())); }
 
-// What is added to times stays within bounds, whatever the server says or a stranger wrote into a score.
-constexpr std::int64_t kLatestUs = 9'000'000'000'000'000;  // in the year 2255
-
+// What is added to times stays within bounds, whatever the server says or another program wrote into a score.
 std::int64_t as_now(Reply reply) { return std::clamp<std::int64_t>(reply.integer(), 0, kLatestUs); }
 
 std::optional<microseconds> as_wait(Reply reply) {
@@ -64,7 +84,7 @@ std::vector<std::optional<std::string>> as_bodies(Reply reply) {
 }
 
 Promoted as_promoted(Reply reply) {
-  return {as_count(reply[0]), as_wait(reply[1]), split(reply[2].text()), reply[3].integer() == 1};
+  return {as_count(reply[0]), as_wait(reply[1]), only_ids(reply[2].text()), reply[3].integer() == 1};
 }
 
 Taken as_taken(Reply reply) {
@@ -72,22 +92,25 @@ Taken as_taken(Reply reply) {
   taken.popped = as_count(reply[0]);
   taken.lease_us = reply[1].integer();
   taken.now_us = as_now(reply[2]);
-  for (std::string& id : split(reply[3].text())) taken.messages.emplace_back(std::move(id), 1);
-  std::vector<std::string> again = split(reply[4].text());
-  for (std::size_t i = 0; i + 1 < again.size(); i += 2) {
-    taken.messages.emplace_back(std::move(again[i]), deliveries_of(again[i + 1]));
+  for (std::string& id : split_ids(reply[3].text())) taken.messages.emplace_back(std::move(id), 1);
+  for (std::string_view again = reply[4].text(); !again.empty();) {
+    std::string id = next_word(again, kIdLength);
+    const std::string deliveries = next_word(again, std::min(again.find(' '), again.size()));
+    taken.messages.emplace_back(std::move(id), std::max(1, deliveries_of(deliveries)));
   }
   taken.from_retry = as_count(reply[5]);
   taken.retry_left = as_count(reply[6]);
   taken.suspects = split(reply[7].text());
   taken.met = as_count(reply[8]);
+  taken.foreign = as_count(reply[9]);
+  taken.foreign_id = as_text(reply[10]);
   return taken;
 }
 
 Renewed as_renewed(Reply reply) { return {as_now(reply[0]), as_text(reply[1])}; }
 
 Reclaimed as_reclaimed(Reply reply) {
-  return {as_count(reply[0]), as_wait(reply[1]), split(reply[2].text()), split(reply[3].text())};
+  return {as_count(reply[0]), as_wait(reply[1]), only_ids(reply[2].text()), only_ids(reply[3].text())};
 }
 
 std::pair<std::string, std::vector<std::string>> as_scan(Reply reply) {
@@ -114,6 +137,7 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
                              const SendTerms& terms) const {
   pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.wake);
+  pipeline.key(keys_.retry);
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
   pipeline.arg(terms.fresh ? "1" : "0");
   add_due(pipeline, terms.due);
@@ -122,7 +146,11 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   return {pipeline, as_outcomes<'1'>};
 }
 
-void Store::wake(Pipeline& pipeline) const { pipeline.command("ZADD").key(keys_.wake).arg("0").arg("w").repeatable(); }
+void Store::wake(Pipeline& pipeline) const {
+  pipeline.command("ZADD").key(keys_.wake).arg("0").arg(kMarker).repeatable();
+}
+
+void Store::clear_wake(Pipeline& pipeline) const { pipeline.command("UNLINK").key(keys_.wake).repeatable(); }
 
 Answer<Promoted> Store::pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const {
   promote(pipeline, kBatch, with_ids, watcher);
@@ -158,6 +186,10 @@ Answer<Outcomes> Store::ack(Pipeline& pipeline, const std::vector<Receipt>& rece
 
 Answer<Outcomes> Store::expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
   return remove(pipeline, "expired", receipts);
+}
+
+Answer<Outcomes> Store::remove_foreign(Pipeline& pipeline, const std::vector<Receipt>& receipts) const {
+  return remove(pipeline, "foreign", receipts);
 }
 
 Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
@@ -209,10 +241,10 @@ Answer<Outcomes> Store::release_waiting(Pipeline& pipeline, const std::vector<st
   return {pipeline, as_text};
 }
 
-Answer<Reclaimed> Store::unack2retry(Pipeline& pipeline) const {
+Answer<Reclaimed> Store::unack2retry(Pipeline& pipeline, bool only_backoffs) const {
   pipeline.script(scripts::unack2retry).key(keys_.unack).key(keys_.retry).key(keys_.count).key(keys_.dead);
   pipeline.key(keys_.garbage).key(keys_.attempts).key(keys_.reason).key(keys_.stats);
-  pipeline.arg(kReclaimBatch).arg(options_.keep_dead ? "1" : "0");
+  pipeline.arg(kReclaimBatch).arg(options_.keep_dead ? "1" : "0").arg(only_backoffs ? "1" : "0");
   return {pipeline, as_reclaimed};
 }
 
@@ -265,7 +297,7 @@ Answer<std::string> Store::reschedule(Pipeline& pipeline, std::string_view id, c
 
 Answer<Outcomes> Store::redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const {
   pipeline.script(scripts::redrive).key(keys_.dead).key(keys_.ready).key(keys_.count).key(keys_.attempts);
-  pipeline.key(keys_.reason).key(keys_.garbage).key(keys_.stats);
+  pipeline.key(keys_.reason).key(keys_.garbage).key(keys_.stats).key(keys_.retry);
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
   pipeline.arg(retries);
   return {pipeline, as_text};
@@ -290,7 +322,7 @@ Answer<Outcomes> Store::extend(Pipeline& pipeline, const std::vector<std::string
 
 Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<Saved>& messages) const {
   pipeline.script(scripts::restore).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
-  pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats);
+  pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.retry);
   for (const Saved& message : messages) pipeline.key(keys_.bodies, message.id);
   for (const Saved& message : messages) {
     pipeline.arg(message.dead ? "dead" : "alive").arg(message.at_us).arg(message.retries).arg(message.deliveries);
@@ -305,7 +337,7 @@ Answer<Discarded> Store::discard(Pipeline& pipeline, const std::string& state,
   pipeline.script(scripts::discard).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
   pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(list ? state : keys_.ready).key(keys_.stats);
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
-  pipeline.arg(list ? "list" : state == keys_.dead ? "dead" : "pending");
+  pipeline.arg(std::string_view(state).substr(keys_.base.size() + 1));
   return {pipeline, as_discarded};
 }
 

@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 
 // Most ids in one call of a script that loops: keeps each under 2 ms.
 inline constexpr std::size_t kBatch = 200;
+inline constexpr const char* kMarker = "w";       // the member of `wake`
 inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which writes five things for each
 
 // When a message is due: a delay by Redis' clock, or a time in ms since 1970.
@@ -71,11 +72,13 @@ struct Taken {
   std::size_t popped = 0;                             // ids passed; as many as asked for: there may be more
   std::int64_t lease_us = 0;                          // the end of the lease, and the receipt of all in `messages`
   std::int64_t now_us = 0;                            // Redis' time
-  std::vector<std::pair<std::string, int>> messages;  // id and number of the delivery
+  std::vector<std::pair<std::string, int>> messages;  // id (36 characters, perhaps not one of ours) and delivery number
   std::size_t from_retry = 0;                         // of popped
   std::size_t retry_left = 0;
   std::vector<std::string> suspects;  // of the messages
   std::size_t met = 0;                // suspects met beyond those; more than were to be passed over: it stopped there
+  std::size_t foreign = 0;            // what counted as messages but was no id by its length, and was removed
+  std::string foreign_id;             // the beginning of the first
 };
 
 struct Receipt {
@@ -140,11 +143,13 @@ class Store {
   const Keys& keys() const { return keys_; }
   std::size_t search_lists() const { return options_.search_lists; }
 
-  // '1' created, '0' existed. At most kBatch messages.
+  // '1' created, '0' existed, 'C' cancelled and held still. At most kBatch messages.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
 
   // Leaves the marker that wakes one consumer with free hands. No move: beside one, and lost without harm.
   void wake(Pipeline& pipeline) const;
+  // Removes what stands there, the marker included.
+  void clear_wake(Pipeline& pipeline) const;
 
   Answer<Promoted> pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const;
   // The watcher goes; another should watch.
@@ -155,12 +160,15 @@ class Store {
 
   Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
   Answer<Outcomes> expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
+  // Removes what was taken with an id that is none (see is_id).
+  Answer<Outcomes> remove_foreign(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
   Answer<Outcomes> nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const;
   Answer<Renewed> renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const;
   Answer<Outcomes> release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const;
   Answer<Outcomes> release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const;
 
-  Answer<Reclaimed> unack2retry(Pipeline& pipeline) const;
+  // only_backoffs: ends of leases are left alone.
+  Answer<Reclaimed> unack2retry(Pipeline& pipeline, bool only_backoffs = false) const;
   Answer<std::size_t> persist(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
   Answer<std::vector<std::string>> some_garbage(Pipeline& pipeline) const;

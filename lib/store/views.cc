@@ -3,7 +3,9 @@
 #include "store/record.h"
 #include "store/scripts.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 
 namespace delayqueue::store {
 namespace {
@@ -12,18 +14,24 @@ using redis::Reply;
 
 std::uint64_t as_number(Reply reply) { return static_cast<std::uint64_t>(std::max(0LL, reply.integer())); }
 
+// What is no statistic counts as 0.
+std::uint64_t as_total(Reply reply) {
+  const std::string_view text = reply.text();
+  std::uint64_t number = 0;
+  if (is_total(text)) std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 std::optional<std::int64_t> as_time(Reply reply) {
   if (reply.text().empty()) return std::nullopt;
-  return reply.integer();
+  return time_of_score(reply.text());
 }
 
 // Somebody else may have written the field: what is no number counts as 0, as in the scripts.
 std::optional<int> as_retries(Reply reply) {
   const std::string_view text = reply.text();
   if (text.empty()) return std::nullopt;
-  int number = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), number).ptr;
-  return end == text.data() + text.size() && number >= 0 ? number : 0;
+  return text.find_first_not_of("0123456789") == std::string_view::npos ? number_at_start(text) : 0;
 }
 
 // Score, retries, attempts, reason from position `at` on.
@@ -35,17 +43,15 @@ Entry as_entry(std::string id, Reply reply, std::size_t at) {
 
 QueueCounts as_counts(Reply reply) {
   QueueCounts counts;
-  counts.now_us = reply[0].integer();
+  counts.now_us = std::clamp<std::int64_t>(reply[0].integer(), 0, kLatestUs);
   std::uint64_t* const lengths[] = {&counts.pending, &counts.ready,   &counts.unack, &counts.retry,
                                     &counts.dead,    &counts.garbage, &counts.due,   &counts.overdue};
   for (std::size_t i = 0; i < std::size(lengths); ++i) *lengths[i] = as_number(reply[i + 1]);
   counts.first_pending_us = as_time(reply[9]);
   counts.first_unack_us = as_time(reply[10]);
   counts.paused = reply[11].integer() != 0;
-  const Reply stats = reply[12];
-  for (std::size_t i = 0; i + 1 < stats.size(); i += 2) {
-    counts.stats.emplace(stats[i].text(), as_number(stats[i + 1]));
-  }
+  const Reply totals = reply[12];
+  for (std::size_t i = 0; i < std::size(kTotals); ++i) counts.stats.emplace(kTotals[i], as_total(totals[i]));
   return counts;
 }
 
@@ -69,9 +75,16 @@ Answer<Page> page(Pipeline& pipeline, const Keys& keys, const std::string& state
 
 }  // namespace
 
+bool is_total(std::string_view text) {
+  constexpr std::size_t kMostDigits = 15;  // of what JSON keeps exactly; no queue gets so far
+  const bool number = text.find_first_not_of("0123456789") == std::string_view::npos;
+  return number && !text.empty() && text.size() <= kMostDigits;
+}
+
 Answer<QueueCounts> counts(Pipeline& pipeline, const Keys& keys) {
   pipeline.script(scripts::counts).key(keys.pending).key(keys.ready).key(keys.unack).key(keys.retry).key(keys.dead);
   pipeline.key(keys.garbage).key(keys.paused).key(keys.stats);
+  for (const char* total : kTotals) pipeline.arg(total);
   return {pipeline, as_counts};
 }
 

@@ -16,6 +16,14 @@ namespace delayqueue::store {
 using redis::Answer;
 using redis::Pipeline;
 
+// The fields of stats. Others that stand there are not read.
+inline constexpr const char* kTotals[] = {"sent",    "delivered", "acked",    "nacked", "retried", "dead",
+                                          "expired", "cancelled", "redriven", "purged", "foreign"};
+
+// Whether a field's value is a count. Another program may have written something else there; the moves go on, and it
+// counts as 0.
+bool is_total(std::string_view value);
+
 struct QueueCounts {
   std::int64_t now_us = 0;
   std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0, garbage = 0, due = 0, overdue = 0;

@@ -61,7 +61,6 @@ if #done == 0 then return letters end
 local others = redis.call('HLEN', attempts) > 0
 local reasons = redis.call('HLEN', reason) > 0
 redis.call('HLEN', count)  -- a key of a wrong type must stop us here
-redis.call('HLEN', stats)
 redis.call('ZCARD', dead)
 redis.call('UNLINK', unpack(bodies))
 redis.call('HDEL', count, unpack(done))
@@ -69,5 +68,5 @@ if others then redis.call('HDEL', attempts, unpack(done)) end
 if reasons then redis.call('HDEL', reason, unpack(done)) end
 if #was_late > 0 then redis.call('ZREM', dead, unpack(was_late)) end
 redis.call('ZREM', unack, unpack(done))
-redis.call('HINCRBY', stats, ARGV[1], #done)
+redis.pcall('HINCRBY', stats, ARGV[1], #done)
 return #done == messages and messages or letters

@@ -13,8 +13,9 @@
 -- KEYS[11] stats    hash
 -- ARGV[1] longest list to search and remove the id from; '0': leave it there, where takes pass over it
 --
+-- Finished is what has no body, or is in garbage and in no zset: its way out of there leads back.
 -- Returns where it was: 'pending', 'ready', 'retry', 'dead': it is gone; 'unack': it is held, and gone unless that
--- delivery succeeds; 'unknown'. What waits out a backoff is 'retry'.
+-- delivery succeeds (the same when it is asked for again meanwhile); 'unknown'. What waits out a backoff is 'retry'.
 local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local attempts, reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local id = string.sub(body, -36)
@@ -24,19 +25,20 @@ local waits = redis.call('ZSCORE', pending, id)
 local given_up = redis.call('ZSCORE', dead, id)
 local retries = redis.call('HGET', count, id)
 local last = redis.call('HGET', attempts, id)
-local finished = redis.call('SISMEMBER', garbage, id) == 1 or redis.call('EXISTS', body) == 0
+local placed = score or waits or given_up
+local finished = redis.call('SISMEMBER', garbage, id) == 1 and not placed or redis.call('EXISTS', body) == 0
 local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 redis.call('HLEN', reason)
-redis.call('HLEN', stats)
 if finished then return 'unknown' end
 
 local was
-if score then
+if score and (retries or not given_up) then
   local ends = math.floor(score * 1000000 + 0.5)
   if ends % 1000 ~= 0 or ends % 1000000 == 0 then  -- a lease, of ours or of a Go worker: see nack
-    if not retries then return 'unknown' end
+    if not retries then return 'unack' end
     redis.call('HDEL', count, id)
-    redis.call('HINCRBY', stats, 'cancelled', 1)
+    redis.call('ZREM', pending, id)  -- a Go worker took it through a list that it was rescheduled out of
+    redis.pcall('HINCRBY', stats, 'cancelled', 1)
     return 'unack'
   end
   was = 'retry'
@@ -50,7 +52,7 @@ else
   was = last and string.find(last, ' ', 1, true) and 'retry' or 'ready'
 end
 
-if not (score or waits or given_up) and lists <= tonumber(ARGV[1]) then
+if not placed and lists <= tonumber(ARGV[1]) then
   redis.call('LREM', ready, 0, id)
   redis.call('LREM', retry, 0, id)
 end
@@ -61,5 +63,5 @@ redis.call('HDEL', reason, id)
 redis.call('ZREM', pending, id)
 redis.call('ZREM', unack, id)
 redis.call('ZREM', dead, id)
-redis.call('HINCRBY', stats, 'cancelled', 1)
+redis.pcall('HINCRBY', stats, 'cancelled', 1)
 return was

@@ -23,16 +23,18 @@ for i = 10, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], ARGV[1] + 1) end
 local waits, held = redis.call('ZMSCORE', pending, unpack(ids)), redis.call('ZMSCORE', unack, unpack(ids))
 local given_up, counts = redis.call('ZMSCORE', dead, unpack(ids)), redis.call('HMGET', count, unpack(ids))
 local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
-redis.call('HLEN', attempts)
-redis.call('HLEN', reason)
+redis.call('HLEN', attempts) redis.call('HLEN', reason)
 local longest = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 local hex = '[%da-f]'
 local uuid = '^' .. hex:rep(8) .. ('%-' .. hex:rep(4)):rep(3) .. '%-' .. hex:rep(12) .. '$'
+local latest = 7258118399.999  -- the last of 2199, as in lib/store/record.h
+local function is_no_time(score) return score and not (tonumber(score) >= 0 and tonumber(score) <= latest) end
 
 local function judge(i)
   local p, u, d, c, b = waits[i], held[i], given_up[i], counts[i], bodies[i]
   if finished[i] == 1 then return 'G' end
   if not string.find(ids[i], uuid) and (p or u or d or c or b) then return b and 'V' or 'S' end
+  if is_no_time(p) or is_no_time(d) then return 'I' end
   local left = u and u - now or 0
   if left > 36525 * 86400 or left > 86400 and not (b or c) then return 'L' end
   local by_go = u and math.floor(u * 1000000 + 0.5) % 1000000 == 0 and left < 3600
@@ -54,6 +56,8 @@ end
 
 local function mend(i, found)
   local id, p, u, d, c, b = ids[i], waits[i], held[i], given_up[i], counts[i], bodies[i]
+  if found == 'I' and is_no_time(p) then redis.call('ZADD', pending, 'XX', math.max(0, math.min(p, latest)), id) end
+  if found == 'I' and is_no_time(d) then redis.call('ZADD', dead, 'XX', now, id) end
   local alone = found == 'L' and not (p or d)
   local ends = found == 'B' or found == 'C' or found == 'E' or alone and not b
   local only_dead = found == 'T' and d and not c

@@ -10,10 +10,11 @@
 -- KEYS[8] the list of the state; of pending and dead any
 -- KEYS[9] stats     hash
 -- KEYS[10...]       body of each message; the last 36 characters are its id
--- ARGV[1] the state: 'pending', 'dead', or 'list' for ready and retry
+-- ARGV[1] the state: 'pending', 'dead', 'ready' or 'retry'
 --
--- An id in a list counts as in ready2unack. It leaves the list if it is among the next 100 there; else it stays, where
--- takes pass over it.
+-- An id in a list counts as in ready2unack. It is in retry if its last lease is remembered (or if it is among the next
+-- 100 there: Go workers remember none), else in ready. It leaves the list if it is among the next 100 there; else it
+-- stays, where takes pass over it.
 -- Returns {one character a message: 'S' removed, 'G' not in that state; number of places that are free now}.
 local pending, unack, dead, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local reason, garbage, list, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -25,15 +26,16 @@ local held = redis.call('ZMSCORE', unack, unpack(ids))
 local given_up = redis.call('ZMSCORE', dead, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
+local before = redis.call('HMGET', attempts, unpack(ids))
 redis.call('LLEN', list)
-redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
-redis.call('HLEN', stats)
 
 local function is_there(i)
   if ARGV[1] == 'dead' then return given_up[i] and not (waits[i] or held[i] and counts[i]) end
   if ARGV[1] == 'pending' then return waits[i] and not held[i] end
-  return counts[i] and finished[i] == 0 and not (waits[i] or held[i] or given_up[i])
+  if not counts[i] or finished[i] == 1 or waits[i] or held[i] or given_up[i] then return false end
+  if before[i] and string.find(before[i], ' ', 1, true) then return ARGV[1] == 'retry' end
+  return ARGV[1] == 'ready' or redis.call('LPOS', list, ids[i], 'RANK', -1, 'MAXLEN', 100)
 end
 
 local answer, gone, bodies, seen = {}, {}, {}, {}
@@ -52,7 +54,7 @@ redis.call('UNLINK', unpack(bodies))
 redis.call('HDEL', count, unpack(gone))
 redis.call('HDEL', attempts, unpack(gone))
 redis.call('HDEL', reason, unpack(gone))
-if ARGV[1] == 'list' then
+if ARGV[1] == 'ready' or ARGV[1] == 'retry' then
   places = 0
   for _, id in ipairs(gone) do
     if redis.call('LPOS', list, id, 'RANK', -1, 'MAXLEN', 100) then
@@ -62,5 +64,5 @@ if ARGV[1] == 'list' then
 end
 redis.call('ZREM', pending, unpack(gone))
 redis.call('ZREM', dead, unpack(gone))
-redis.call('HINCRBY', stats, 'purged', #gone)
+redis.pcall('HINCRBY', stats, 'purged', #gone)
 return {table.concat(answer), places}

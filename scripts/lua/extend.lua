@@ -7,7 +7,8 @@
 -- ARGV[2] '1': leases of this library's consumers, too
 --
 -- The end of such a lease is its receipt: who holds it loses it, and its verdict is stale. Go workers have no receipt,
--- and lose nothing. Each end stays of its kind: see nack. A TTL moves with it.
+-- and lose nothing. Each end stays of its kind: see nack. A TTL moves with it, up to
+-- the 9e15 ms that Redis can add to its clock.
 -- Returns one character a message: 'S' extended, 'H' held, 'G' not in unack, or cancelled.
 local unack, count = KEYS[1], KEYS[2]
 local more = tonumber(ARGV[1])
@@ -48,7 +49,7 @@ if #moved > 0 then
   redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
   for _, body in ipairs(bodies) do
     local life = redis.call('PTTL', body)
-    if life > 0 then redis.call('PEXPIRE', body, life + more) end
+    if life > 0 then redis.call('PEXPIRE', body, math.min(life + more, 9e15)) end
   end
   redis.call('ZADD', unack, 'XX', unpack(moved))
 end

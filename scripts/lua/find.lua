@@ -10,8 +10,8 @@
 -- KEYS[8] garbage   set
 --
 -- An id in no zset that has retries recorded lies in a list: in retry if its last lease is remembered, else in ready.
--- Returns {state, score in us or '', retries or '', attempts or '', reason or ''}; the state is 'unknown' for finished
--- and unheard-of ones.
+-- Returns {state, score in us or '', retries or '', attempts or '', reason or ''}, the last three cut to 64, 64 and 1,024
+-- characters; the state is 'unknown' for finished and unheard-of ones.
 local body, pending, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, attempts, reason, garbage = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local id = string.sub(body, -36)
@@ -19,8 +19,8 @@ local id = string.sub(body, -36)
 local retries = redis.call('HGET', count, id)
 local last = redis.call('HGET', attempts, id)
 local function found(state, score)
-  return {state, score and string.format('%.0f', score * 1000000) or '', retries or '', last or '',
-    redis.call('HGET', reason, id) or ''}
+  return {state, score and string.format('%.0f', score * 1000000) or '', string.sub(retries or '', 1, 64),
+    string.sub(last or '', 1, 64), string.sub(redis.call('HGET', reason, id) or '', 1, 1024)}
 end
 
 for _, zset in ipairs({{'pending', pending}, {'unack', unack}, {'dead', dead}}) do

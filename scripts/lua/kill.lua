@@ -34,11 +34,11 @@ local before = redis.call('HMGET', attempts, unpack(ids))
 local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
 local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 redis.call('HLEN', reason)
-redis.call('HLEN', stats)
 
 local killed, dying, notes, reasons, listed, bodies = {}, {}, {}, {}, {}, {}
 local function judge(i, id)
-  if finished[i] == 1 or redis.call('EXISTS', KEYS[10 + i]) == 0 then return 'G' end
+  local placed = scores[i] or waits[i] or given_up[i]
+  if finished[i] == 1 and not placed or redis.call('EXISTS', KEYS[10 + i]) == 0 then return 'G' end
   if given_up[i] then return 'D' end
   if not (counts[i] or waits[i]) then return 'G' end
   local ends = scores[i] and math.floor(scores[i] * 1000000 + 0.5)
@@ -49,6 +49,7 @@ local function judge(i, id)
   dying[#dying + 1], dying[#dying + 2] = now, id
   reasons[#reasons + 1], reasons[#reasons + 2] = id, ARGV[2]
   local deliveries = before[i] and string.match(before[i], '^%d+') or ends and '1' or '0'
+  if ends and deliveries == '0' then deliveries = '1' end  -- a Go worker took it, and noted nothing
   if held then deliveries = string.format('%s %.0f', deliveries, ends) end
   if held or not before[i] then notes[#notes + 1], notes[#notes + 2] = id, deliveries end
   if not (ends or waits[i]) then listed[#listed + 1] = id end
@@ -76,5 +77,5 @@ end
 redis.call('HDEL', count, unpack(killed))
 redis.call('ZREM', pending, unpack(killed))
 redis.call('ZREM', unack, unpack(killed))
-redis.call('HINCRBY', stats, 'dead', #killed)
+redis.pcall('HINCRBY', stats, 'dead', #killed)
 return table.concat(answer)

@@ -29,7 +29,6 @@ redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
 redis.call('ZCARD', dead)
 redis.call('SCARD', garbage)
-redis.call('HLEN', stats)
 
 local function finish(id)
   redis.call('SADD', garbage, id)
@@ -81,6 +80,6 @@ for i, id in ipairs(ids) do
     end
   end
 end
-if settled > 0 then redis.call('HINCRBY', stats, 'nacked', settled) end
-if given_up > 0 then redis.call('HINCRBY', stats, 'dead', given_up) end
+if settled > 0 then redis.pcall('HINCRBY', stats, 'nacked', settled) end
+if given_up > 0 then redis.pcall('HINCRBY', stats, 'dead', given_up) end
 return table.concat(answer)

@@ -12,7 +12,8 @@
 -- ARGV[3] most ids to look at
 --
 -- Ids in a list count as in ready2unack; the others are left out.
--- Returns {ids looked at, {id, score in us or '', retries or '', attempts or '', reason or ''}, ...}, next in turn first.
+-- Returns {ids looked at, {id, score in us or '', retries or '', attempts or '', reason or ''}, ...}, next in turn first;
+-- the last three are cut to 64, 64 and 1,024 characters.
 local state, pending, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]
 local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -43,7 +44,8 @@ end
 local answer = {#ids}
 for i, id in ipairs(ids) do
   if not hint[i] then
-    answer[#answer + 1] = {id, times[i] or '', counts[i] or '', before[i] or '', reasons[i] or ''}
+    answer[#answer + 1] = {id, times[i] or '', string.sub(counts[i] or '', 1, 64), string.sub(before[i] or '', 1, 64),
+      string.sub(reasons[i] or '', 1, 1024)}
   end
 end
 return answer

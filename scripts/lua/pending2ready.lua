@@ -20,8 +20,11 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
 redis.call('LLEN', ready)  -- a wrong type must stop us here
+-- Lets the rest pass when Redis is out of memory. If there is such a member, ranks and ids are others without it.
+if #ids > 0 and redis.call('ZREM', pending, '') == 1 then
+  ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
+end
 if #ids > 0 then
-  redis.call('ZREM', pending, '')  -- lets the rest pass when Redis is out of memory
   redis.call('LPUSH', ready, unpack(ids))
   redis.call('ZREMRANGEBYRANK', pending, 0, #ids - 1)
 end
@@ -34,10 +37,12 @@ if head[2] then
 end
 
 -- Hints, which must fail nothing. A watch that cannot be kept in Redis is kept all the same, by all.
+-- Others may write anything there: a watch without end, or of a time that is past, is none.
 local note = redis.pcall('GET', watch)
 local watched, by
 if type(note) == 'string' then watched, by = string.match(note, '^(%d+) (.+)$') end
-local unwatched = due and (not by or by == who or tonumber(watched) > due)
+local over = by and (tonumber(watched) < now - 200000 or redis.pcall('PTTL', watch) == -1)
+local unwatched = due and (not by or over or by == who or tonumber(watched) > due)
 if ARGV[4] == '' then
   keeps = 1
   if by == who then redis.pcall('UNLINK', watch) end
@@ -50,4 +55,8 @@ elseif unwatched and wait < tonumber(ARGV[4]) then
   keeps = 1
   redis.pcall('SET', watch, string.format('%.0f %s', due, who), 'PX', math.ceil(wait / 1000) + 200)
 end
-return {#ids, wait, ARGV[2] == '1' and table.concat(ids, ' ') or '', keeps}
+local moved = {}
+for i = 1, ARGV[2] == '1' and #ids or 0 do
+  if #ids[i] == 36 then moved[#moved + 1] = ids[i] end  -- else it is no id: see ready2unack
+end
+return {#ids, wait, table.concat(moved, ' '), keeps}

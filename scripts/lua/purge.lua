@@ -51,7 +51,6 @@ redis.call('HLEN', count)
 redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
 redis.call('SCARD', garbage)
-redis.call('HLEN', stats)
 
 redis.call('ZREM', pending, '')  -- lets the rest pass when Redis is out of memory
 if #gone > 0 then
@@ -65,5 +64,5 @@ if ARGV[1] == 'zset' then
 else
   redis.call('LTRIM', state, 0, -#ids - 1)
 end
-redis.call('HINCRBY', stats, 'purged', purged)
+redis.pcall('HINCRBY', stats, 'purged', purged)
 return {#ids, purged, table.concat(gone, ' ')}

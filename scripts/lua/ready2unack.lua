@@ -17,11 +17,15 @@
 -- ARGV[5] suspects  most suspects to take
 -- ARGV[6] pass      most other suspects to pass over, for what waits behind them
 --
--- An id in a list is a hint. It counts if it has retries recorded and is in none of pending, unack, dead.
--- A suspect is an id in retry whose last delivery ended with its lease: it may have killed its process, and the next
--- one with all that it has in hand. Those passed over go to the left end of retry; at one more the taking from it ends.
+-- An id in a list is a hint. It counts if it has retries recorded and is in none of pending, unack, dead. One in ready
+-- whose last lease is remembered waits in retry for a worker that is free: it goes there.
+-- A suspect is an id in retry that counts, and whose last delivery ended with its lease: it may have killed its process,
+-- and the next one with all that it has in hand. Those passed over go to the left end of retry; at one more the taking
+-- from it ends.
+-- What counts but is not 36 characters long is no id, and goes to garbage; who asks looks at the characters.
 -- Returns {ids popped, end of lease in us, Redis' time in us, first deliveries, redeliveries, ids popped from retry, ids
--- left in retry, suspects taken, suspects met beyond those} with redeliveries as 'id deliveries id deliveries ...'.
+-- left in retry, suspects taken, suspects met beyond those, what was no id, the first of these} with redeliveries as
+-- 'id deliveries id deliveries ...'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local places, share, hands = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -29,12 +33,13 @@ local suspects, pass = tonumber(ARGV[5]), tonumber(ARGV[6])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local lease = now + ARGV[4]
+if not (lease < 2 ^ 53) then return redis.error_reply('ERR a lease of ' .. ARGV[4] .. ' us: it must end before 2^53 us') end
 if lease % 1000 == 0 then lease = lease + 1 end  -- whole milliseconds are backoffs: see nack
 local waiting = redis.call('LLEN', retry)
-local ids, old, first, again, suspected, passed, met, looked = {}, {}, {}, {}, {}, {}, 0, 0
+local ids, old, first, again, suspected, passed, foreign, met, looked = {}, {}, {}, {}, {}, {}, {}, 0, 0
 local function answer()
   return {#ids, string.format('%.0f', lease), string.format('%.0f', now), table.concat(first, ' '),
-    table.concat(again, ' '), #old, waiting - #old, table.concat(suspected, ' '), met}
+    table.concat(again, ' '), #old, waiting - #old, table.concat(suspected, ' '), met, #foreign, foreign[1] or ''}
 end
 if redis.call('EXISTS', paused) == 1 then return answer() end
 local due, kept = redis.call('LLEN', ready), math.min(share, places)
@@ -43,10 +48,11 @@ local most_old = math.min(hands, places - math.min(places - kept, due), waiting)
 -- Lists are read now and cut off at the end: if a write in between fails, they still have the ids.
 local function look(most)
   local found = redis.call('LRANGE', retry, -looked - most, -looked - 1)
-  local notes = redis.call('HMGET', attempts, unpack(found))
+  local notes, alive = redis.call('HMGET', attempts, unpack(found)), redis.call('HMGET', count, unpack(found))
   for i = #found, 1, -1 do
     if #old == most_old then return end
     local suspect = notes[i] and string.find(notes[i], '^%d+ %d+$') and string.sub(notes[i], -3) ~= '000'  -- see nack
+    suspect = suspect and alive[i] and not redis.call('ZSCORE', unack, found[i])
     local over = suspect and #suspected == suspects
     if over then met = met + 1 end
     if met > pass then return end
@@ -67,17 +73,20 @@ local some = #ids > 0 and ids or {''}
 local function scores(zset) return redis.call('ZCARD', zset) > 0 and redis.call('ZMSCORE', zset, unpack(some)) or {} end
 local counts, waits, given_up = redis.call('HMGET', count, unpack(some)), scores(pending), scores(dead)
 local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(some)) or {}
-redis.call('SCARD', garbage) redis.call('HLEN', stats)  -- a key of a wrong type must stop us here
+redis.call('SCARD', garbage)  -- a key of a wrong type must stop us here
 while redis.call('ZCOUNT', unack, lease / 1e6, lease / 1e6) > 0 do lease = lease + (lease % 1000 == 999 and 2 or 1) end
 local score = string.format('%.6f', lease / 1000000)  -- a number would be printed anew for each
 local took, leases, finished = {}, {}, {}
 for i = 1, #ids do
   local elsewhere = waits[i] or given_up[i]
-  if counts[i] and not elsewhere then
+  if i <= new and counts[i] and not elsewhere and before[i] and string.find(before[i], '^%d+ ') then
+    passed[#passed + 1], waiting = ids[i], waiting + 1
+  elseif counts[i] and not elsewhere and #ids[i] == 36 then
     took[#took + 1] = i
     leases[2 * #took - 1], leases[2 * #took] = score, ids[i]
   elseif not elsewhere and not redis.call('ZSCORE', unack, ids[i]) then
     finished[#finished + 1] = ids[i]
+    if counts[i] then foreign[#foreign + 1] = string.sub(ids[i], 1, 64) end
   end
 end
 redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
@@ -86,7 +95,8 @@ local added, seen = #took > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)
 for _, i in ipairs(took) do
   local id = ids[i]
   if added == #took or not seen[id] and tonumber(redis.call('ZSCORE', unack, id)) == tonumber(score) then
-    local had = before[i] and tonumber(string.match(before[i], '^%d+')) or redelivery[id] and 1
+    local noted = before[i] and string.match(before[i], '^%d+')
+    local had = noted and math.min(noted, 1e9) or redelivery[id] and 1
     if had then again[#again + 1], again[#again + 2] = id, had + 1 else first[#first + 1] = id end
     if added < #took then seen[id] = true end
   end
@@ -96,5 +106,6 @@ if #finished > 0 then redis.call('SADD', garbage, unpack(finished)) end
 if #passed > 0 then redis.call('LPUSH', retry, unpack(passed)) end
 if new > 0 then redis.call('LTRIM', ready, 0, -new - 1) end
 if looked > 0 then redis.call('LTRIM', retry, 0, -looked - 1) end
-if added > 0 then redis.call('HINCRBY', stats, 'delivered', added) end
+if added > 0 then redis.pcall('HINCRBY', stats, 'delivered', added) end
+if #foreign > 0 then redis.pcall('HINCRBY', stats, 'foreign', #foreign) end
 return answer()

@@ -7,29 +7,30 @@
 -- KEYS[5] reason    hash
 -- KEYS[6] garbage   set
 -- KEYS[7] stats     hash
--- KEYS[8...]        body of each message; the last 36 characters are its id
+-- KEYS[8] retry     list
+-- KEYS[9...]        body of each message; the last 36 characters are its id
 -- ARGV[1] retries of each
 --
 -- They are as new: deliveries and reason are forgotten, a late ack of the last lease is stale.
 -- Returns one character a message: 'S' ready again, 'B' its body is gone, and now it is too, 'G' not among the dead.
 local dead, ready, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local reason, garbage, stats = KEYS[5], KEYS[6], KEYS[7]
+local reason, garbage, stats, retry = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 local ids = {}
-for i = 8, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+for i = 9, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
 local given_up = redis.call('ZMSCORE', dead, unpack(ids))
 redis.call('LLEN', ready)
+local left_behind = redis.call('LLEN', retry) > 0  -- see send
 redis.call('HLEN', count)
 redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
 redis.call('SCARD', garbage)
-redis.call('HLEN', stats)
 
 local answer, back, counts, gone = {}, {}, {}, {}
 for i, id in ipairs(ids) do
   if not given_up[i] then
     answer[i] = 'G'
-  elseif redis.call('EXISTS', KEYS[7 + i]) == 0 then
+  elseif redis.call('EXISTS', KEYS[8 + i]) == 0 then
     answer[i] = 'B'
     gone[#gone + 1] = id
   else
@@ -43,10 +44,11 @@ if #back > 0 then
   redis.call('HSET', count, unpack(counts))  -- first, and refused whole when Redis is out of memory
   redis.call('SREM', garbage, unpack(back))
   redis.call('HDEL', attempts, unpack(back))
+  for i = 1, left_behind and #back or 0 do redis.call('HSET', attempts, back[i], '0') end
   redis.call('HDEL', reason, unpack(back))
   redis.call('LPUSH', ready, unpack(back))
   redis.call('ZREM', dead, unpack(back))
-  redis.call('HINCRBY', stats, 'redriven', #back)
+  redis.pcall('HINCRBY', stats, 'redriven', #back)
 end
 if #gone > 0 then
   redis.call('SADD', garbage, unpack(gone))

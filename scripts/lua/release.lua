@@ -37,13 +37,14 @@ redis.call('ZCARD', dead)
 
 local function place(i)
   local id = ids[i]
+  redis.call('SREM', garbage, id)  -- a Go worker gave up what is in a zset, too: it lives
   if delay == 0 then
     redis.call('RPUSH', ready, id)
     redis.call('ZREM', pending, id)
     return
   end
-  local life = redis.call('PTTL', KEYS[8 + i])
-  if life > 0 then redis.call('PEXPIRE', KEYS[8 + i], life + delay) end
+  local life = redis.call('PTTL', KEYS[8 + i])  -- of up to 2^63 ms, which Redis cannot add to its clock
+  if life > 0 then redis.call('PEXPIRE', KEYS[8 + i], math.min(life + delay, 9e15)) end
   redis.call('ZADD', pending, due / 1000, id)
 end
 
@@ -58,9 +59,9 @@ local function from_unack(i, by_receipt)
     redis.call('HDEL', attempts, id)
     redis.call('HDEL', reason, id)
   else
-    local deliveries = tonumber(before[i] and string.match(before[i], '^%d+') or 1)
+    local deliveries = math.max(1, math.min(before[i] and string.match(before[i], '^%d+') or 1, 1e9))
     if by_receipt then deliveries = deliveries - 1 end
-    if deliveries > 0 then redis.call('HSET', attempts, id, deliveries) end
+    if before[i] or deliveries > 0 then redis.call('HSET', attempts, id, deliveries) end
     place(i)
   end
   redis.call('ZREM', unack, id)

@@ -1,7 +1,7 @@
 -- renew: move the lease ends of messages that are held.
 --
 -- KEYS[1] unack    zset  id -> end of lease
--- ARGV[1] the new end in us; never whole milliseconds
+-- ARGV[1] the new end in us; never whole milliseconds, which would look like a backoff (see nack): refused
 -- ARGV[2...] two a message: id, its receipt
 --
 -- A lease that has the new end already was renewed by this very call, whose answer got lost.
@@ -12,6 +12,7 @@ local unack = KEYS[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local till = tonumber(ARGV[1])
+if till % 1000 == 0 then return redis.error_reply('ERR renew: the new end is in whole milliseconds') end
 
 local ids = {}
 for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end

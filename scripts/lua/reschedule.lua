@@ -15,7 +15,7 @@
 -- ARGV[3] longest list to search and remove the id from; '0': leave it there, where takes pass over it
 --
 -- A TTL moves with the due time. The last lease is forgotten: its late ack is stale.
--- Returns 'moved', 'refused' (held, or dead), or 'unknown'.
+-- Returns 'moved', 'refused' (held, even if it was cancelled meanwhile; or dead), or 'unknown'.
 local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local attempts, garbage, ready, retry, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local id = string.sub(body, -36)
@@ -30,30 +30,31 @@ local waits = redis.call('ZSCORE', pending, id)
 local given_up = redis.call('ZSCORE', dead, id)
 local retries = redis.call('HGET', count, id)
 local last = redis.call('HGET', attempts, id)
-local finished = redis.call('SISMEMBER', garbage, id) == 1 or redis.call('EXISTS', body) == 0
+local placed = score or waits or given_up
+local finished = redis.call('SISMEMBER', garbage, id) == 1 and not placed or redis.call('EXISTS', body) == 0
 local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
-if finished or not (retries or given_up or waits) then return 'unknown' end
+if finished or not (retries or placed) then return 'unknown' end
 if given_up then return 'refused' end
 if score then
   local ends = math.floor(score * 1000000 + 0.5)
   if ends % 1000 ~= 0 or ends % 1000000 == 0 then return 'refused' end  -- held: see nack
+  if not retries then return 'unknown' end
 end
 
 local life = redis.call('PTTL', body)
 redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
 if life > 0 then
-  local from = waits and math.floor(waits * 1000 + 0.5) or now
-  redis.call('PEXPIRE', body, math.max(1, math.ceil(life + due - from)))
+  -- A body that would end before its due time was given that time by somebody else: then it counts from now.
+  local from = waits and waits * 1000 - now < life and math.floor(waits * 1000 + 0.5) or now
+  redis.call('PEXPIRE', body, math.max(1, math.min(math.ceil(life + due - from), 9e15)))
 end
 if last then
   redis.call('HSET', attempts, id, string.match(last, '^%d+') or 1)
 elseif score then
   redis.call('HSET', attempts, id, 1)  -- it waited out the backoff of its first delivery
 end
-if not (score or waits) and lists <= tonumber(ARGV[3]) then
-  redis.call('LREM', ready, 0, id)
-  redis.call('LREM', retry, 0, id)
-end
+local searched = not (score or waits) and lists <= tonumber(ARGV[3])
+local old = searched and not later and #redis.call('LPOS', ready, id, 'COUNT', 0) or 0
 if later then
   redis.call('ZADD', pending, due / 1000, id)
 else
@@ -61,6 +62,12 @@ else
   redis.call('ZREM', pending, id)
 end
 redis.call('ZREM', unack, id)
+redis.call('SREM', garbage, id)  -- a Go worker gave up what is in a zset, too: it lives
+if searched then  -- now that it has its new place
+  if later then redis.call('LREM', ready, 0, id) end
+  if old > 0 then redis.call('LREM', ready, -old, id) end
+  redis.call('LREM', retry, 0, id)
+end
 
 -- A hint, which must fail nothing: what is due now, or before all else that is pending, is worth a look.
 local head = later and redis.pcall('ZRANGE', pending, 0, 0)[1]

@@ -3,29 +3,31 @@
 -- KEYS[1] pending   zset   KEYS[2] ready  list   KEYS[3] retry:cnt hash   KEYS[4] garbage set
 -- KEYS[5] unack     zset   KEYS[6] dead   zset
 -- KEYS[7] attempts  hash   KEYS[8] reason hash   KEYS[9] stats     hash
--- KEYS[10...]       body of each message; the last 36 characters are its id
+-- KEYS[10] retry    list
+-- KEYS[11...]       body of each message; the last 36 characters are its id
 -- ARGV[1...] seven a message: 'dead' or 'alive'; when it was given up or is due, us since 1970; retries; deliveries so
 --            far; ms its body stays, '0' for ever; reason; payload
 --
--- What exists is left as it is, so to bring the same back again is safe. What is due is ready, in the order given.
--- Returns one character a message: '1' created, '0' existed.
+-- What exists (see send) is left as it is, so to bring the same back again is safe. What is due is ready, in the order
+-- given.
+-- Returns one character a message: '1' created, '0' existed, 'C' cancelled, and held still.
 local pending, ready, count, garbage, unack = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local dead, attempts, reason, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local dead, attempts, reason, stats, retry = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local ids = {}
-for i = 10, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+for i = 11, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
 local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 local held = redis.call('ZMSCORE', unack, unpack(ids))
 local waits = redis.call('ZMSCORE', pending, unpack(ids))
 local given_up = redis.call('ZMSCORE', dead, unpack(ids))
 redis.call('LLEN', ready)
+local left_behind = redis.call('LLEN', retry) > 0  -- see send
 redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
-redis.call('HLEN', stats)
 
 local new, living, counted, dying, later, due, notes, reasons, bodies = {}, {}, {}, {}, {}, {}, {}, {}, {}
 local function add(list, one, two) list[#list + 1], list[#list + 2] = one, two end
@@ -33,8 +35,8 @@ local function put(i, id)
   local at, deliveries, why = tonumber(ARGV[7 * i - 5]), ARGV[7 * i - 3], ARGV[7 * i - 1]
   local is_dead = ARGV[7 * i - 6] == 'dead'
   new[#new + 1] = id
-  add(bodies, KEYS[9 + i], ARGV[7 * i])
-  if is_dead or deliveries ~= '0' then add(notes, id, deliveries) end
+  add(bodies, KEYS[10 + i], ARGV[7 * i])
+  if is_dead or deliveries ~= '0' or left_behind then add(notes, id, deliveries) end
   if why ~= '' then add(reasons, id, why) end
   if is_dead then return add(dying, at / 1000000, id) end
   living[#living + 1] = id
@@ -44,15 +46,19 @@ local function put(i, id)
 end
 
 local answer, seen, lives = {}, {}, {}
+local function judge(i, id)
+  if seen[id] then return '0' end
+  if redis.call('EXISTS', KEYS[10 + i]) == 0 then return '1' end
+  local alive = counts[i] and (finished[i] == 0 or held[i] or waits[i])
+  return (alive or given_up[i]) and '0' or held[i] and 'C' or '1'
+end
 for i, id in ipairs(ids) do
-  local body = finished[i] == 0 and redis.call('EXISTS', KEYS[9 + i]) == 1
-  local exists = seen[id] or body and (counts[i] or held[i] or waits[i] or given_up[i])
-  answer[i] = exists and '0' or '1'
-  if not exists then
+  answer[i] = judge(i, id)
+  if answer[i] == '1' then
     seen[id] = true
     put(i, id)
     local life = tonumber(ARGV[7 * i - 2])
-    if life > 0 then add(lives, KEYS[9 + i], life) end
+    if life > 0 then add(lives, KEYS[10 + i], life) end
   end
 end
 if #new == 0 then return table.concat(answer) end
@@ -73,6 +79,6 @@ if #later > 0 then redis.call('ZADD', pending, unpack(later)) end
 if #due > 0 then redis.call('LPUSH', ready, unpack(due)) end
 redis.call('MSET', unpack(bodies))  -- last, and then out of garbage: see send
 redis.call('SREM', garbage, unpack(new))
-for i = 1, #lives, 2 do redis.call('PEXPIRE', lives[i], lives[i + 1]) end
-redis.call('HINCRBY', stats, 'sent', #new)
+for i = 1, #lives, 2 do redis.call('PEXPIRE', lives[i], math.min(lives[i + 1], 9e15)) end
+redis.pcall('HINCRBY', stats, 'sent', #new)
 return table.concat(answer)

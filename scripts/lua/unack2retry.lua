@@ -10,6 +10,7 @@
 -- KEYS[8] stats     hash
 -- ARGV[1] limit     most ids to move
 -- ARGV[2] '1': dead letters are kept; '0': they go to garbage
+-- ARGV[3] '1': only ends of backoffs, of the 200 that ended first; those of leases are left alone
 --
 -- Here, and only here, a retry is spent.
 -- Returns {number moved, us until the next lease ends (-1: none), ids to retry, ids given up}, ids joined by ' '.
@@ -19,43 +20,51 @@ local garbage, attempts, reason, stats = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
+local backoffs = ARGV[3] == '1'
 local function wait()
-  local head = redis.call('ZRANGE', unack, 0, 0, 'WITHSCORES')
+  local from = backoffs and string.format('(%.6f', now / 1000000) or '-inf'  -- what is left alone is over already
+  local head = redis.call('ZRANGEBYSCORE', unack, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   return head[2] and math.max(0, math.floor(head[2] * 1000000 + 0.5) - now) or -1
 end
 
-local over = redis.call('ZRANGEBYSCORE', unack, '-inf', now / 1000000, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
-if #over == 0 then return {0, wait(), '', ''} end
+local limit = tonumber(ARGV[1])
+local over = redis.call('ZRANGEBYSCORE', unack, '-inf', now / 1000000, 'WITHSCORES', 'LIMIT', 0, backoffs and 200 or limit)
 local ids, ends, ran_out = {}, {}, {}
 for i = 1, #over, 2 do
   local id, last = over[i], math.floor(over[i + 1] * 1000000 + 0.5)
-  ids[#ids + 1], ends[#ends + 1] = id, last
-  if last % 1000 ~= 0 then ran_out[#ran_out + 1] = id end  -- the ends of nacks and of Go workers are whole milliseconds
+  local backoff = last % 1000 == 0 and last % 1000000 ~= 0  -- see nack
+  if #ids < limit and (backoff or not backoffs) then
+    ids[#ids + 1], ends[#ends + 1] = id, last
+    if last % 1000 ~= 0 then ran_out[#ran_out + 1] = id end  -- the ends of nacks and of Go workers are whole milliseconds
+  end
 end
+if #ids == 0 then return {0, wait(), '', ''} end
 local counts = redis.call('HMGET', count, unpack(ids))
 local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(ids)) or {}
 local given_up = redis.call('ZCARD', dead) > 0 and redis.call('ZMSCORE', dead, unpack(ids)) or {}
 local some_reasons = redis.call('HLEN', reason) > 0
 redis.call('LLEN', retry)
 redis.call('SCARD', garbage)
-redis.call('HLEN', stats)
 
 -- A lease that ran out has no reason yet, but how often it did is told.
 local said, lease_ended = some_reasons and #ran_out > 0 and redis.call('HMGET', reason, unpack(ran_out)) or {}, {}
 for i, id in ipairs(ran_out) do
-  local times = string.match(said[i] or '', '^lease ended (%d+) times?$') or 0
+  local times = math.min(string.match(said[i] or '', '^lease ended (%d+) times?$') or 0, 1e9)
   lease_ended[id] = string.format('lease ended %d time%s', times + 1, times == 0 and '' or 's')
 end
 
 local given_up_at = string.format('%.6f', now / 1000000)
-local again, lost, finished, counted, delivered, scores, reasons = {}, {}, {}, {}, {}, {}, {}
+local again, lost, finished, counted, delivered, scores, reasons, foreign = {}, {}, {}, {}, {}, {}, {}, 0
 for i, id in ipairs(ids) do
-  if not counts[i] and not given_up[i] then
+  local alive = counts[i] and #id == 36  -- else it is no id: see ready2unack
+  if counts[i] and not alive then foreign = foreign + 1 end
+  if not alive and not given_up[i] then
     finished[#finished + 1] = id  -- cancelled while it was held
-  elseif counts[i] then
-    local retries = tonumber(string.match(counts[i], '^%d+$') or 0)
+  elseif alive then
+    local retries = math.min(string.match(counts[i], '^%d+$') or 0, 2147483647)
     delivered[#delivered + 1] = id
-    delivered[#delivered + 1] = string.format('%s %.0f', before[i] and string.match(before[i], '^%d+') or '1', ends[i])
+    local deliveries = before[i] and string.match(before[i], '^[1-9]%d*') or '1'
+    delivered[#delivered + 1] = string.format('%s %.0f', deliveries, ends[i])
     if lease_ended[id] then
       reasons[#reasons + 1] = id
       reasons[#reasons + 1] = lease_ended[id]
@@ -93,6 +102,7 @@ if #finished > 0 then
   redis.call('HDEL', reason, unpack(finished))
 end
 redis.call('ZREM', unack, unpack(ids))
-if #again > 0 then redis.call('HINCRBY', stats, 'retried', #again) end
-if #lost > 0 then redis.call('HINCRBY', stats, 'dead', #lost) end
+if #again > 0 then redis.pcall('HINCRBY', stats, 'retried', #again) end
+if #lost > 0 then redis.pcall('HINCRBY', stats, 'dead', #lost) end
+if foreign > 0 then redis.pcall('HINCRBY', stats, 'foreign', foreign) end
 return {#ids, wait(), table.concat(again, ' '), table.concat(lost, ' ')}
