@@ -1,4 +1,5 @@
 #include "support/all_moves.h"
+#include "support/paths.h"
 
 #include <doctest/doctest.h>
 
@@ -67,14 +68,8 @@ std::string lost_by(Scene& scene, const std::string& name) {
   return rest;
 }
 
-std::string script_of(const std::string& move_name) {
-  static const std::map<std::string, std::string> others = {{"expire", "ack"}, {"snooze", "release"}};
-  const auto found = others.find(move_name);
-  return found != others.end() ? found->second : move_name.substr(0, move_name.find(' '));
-}
-
 std::string source_of(const std::string& script) {
-  std::ifstream file(std::string(DELAYQUEUE_SOURCE_DIR) + "/scripts/lua/" + script + ".lua");
+  std::ifstream file(test::source_path("scripts/lua/" + script + ".lua"));
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -139,7 +134,7 @@ TEST_CASE("wrong type: a strange body stops nobody") {
 TEST_CASE("refused midway: with any one command forbidden, a move may duplicate but loses nothing") {
   for (const AnyMove& one : test::all_moves()) {
     int refused = 0;
-    for (const std::string& command : commands_of(script_of(one.name))) {
+    for (const std::string& command : commands_of(test::script_of(one.name))) {
       CAPTURE(one.name);
       CAPTURE(command);
       Scene::Setup setup;
@@ -201,7 +196,7 @@ TEST_CASE("refused midway: what was restored in part is whole when it is restore
 }
 
 TEST_CASE("refused midway: what a failed unack2retry left behind is delivered, and not to two") {
-  for (const std::string command : {"HSET", "LPUSH", "HINCRBY", "HDEL", "ZADD", "SADD"}) {
+  for (const std::string command : {"HSET", "LPUSH", "HDEL", "ZADD", "SADD"}) {
     CAPTURE(command);
     Scene::Setup setup;
     setup.lists = false;
@@ -220,6 +215,28 @@ TEST_CASE("refused midway: what a failed unack2retry left behind is delivered, a
     CHECK(scene.score_us(scene.keys().dead, "b") != 0);
     CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, scene.id("c")}) == 1);
     test::redis().cmd({"ACL", "DELUSER", "limited"});
+  }
+}
+
+TEST_CASE(
+    "refused midway: a message that is rescheduled out of a list it is searched for in is in one place at least") {
+  for (const milliseconds delay : {milliseconds(0), milliseconds(20min)}) {
+    for (const std::string& command : commands_of("reschedule")) {
+      CAPTURE(command);
+      CAPTURE(delay.count());
+      Scene::Setup setup;
+      setup.store.search_lists = 5000;
+      setup.login.user = "limited";
+      setup.login.password = "secret";
+      test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+      Scene scene(setup);
+      scene.put(At::ready, "ready").put(At::retry, "retry");
+      for (const char* name : {"ready", "retry"}) {
+        test::refusal([&] { scene.run(&Store::reschedule, scene.id(name), {delay, 0}); });
+      }
+      CHECK(scene.lost().empty());
+      test::redis().cmd({"ACL", "DELUSER", "limited"});
+    }
   }
 }
 

@@ -60,7 +60,7 @@ TEST_CASE("renew: is fine while the id is in unack with that lease, even if the 
   const std::int64_t end = new_end(scene);
   CHECK(scene.run(&Store::renew, {scene.receipt("a")}, end).outcomes == "N");
   CHECK(scene.changes() == "unack a@lease" + std::to_string(end) + "; ");
-  CHECK(scene.run(&Store::unack2retry).moved == 0);
+  CHECK(scene.run(&Store::unack2retry, false).moved == 0);
 }
 
 TEST_CASE("renew: each message has its own answer: renewed, stale, or not in unack") {
@@ -113,7 +113,7 @@ TEST_CASE("renew: does not bring back what was taken away meanwhile") {
   Scene scene;
   scene.put(At::held, "a", {-5min}).put(At::held, "b");
   const std::vector<Receipt> old = {scene.receipt("a"), scene.receipt("b")};
-  scene.run(&Store::unack2retry);
+  scene.run(&Store::unack2retry, false);
   scene.run(&Store::ack, {old[1]});
   CHECK(scene.run(&Store::renew, old, new_end(scene)).outcomes == "GG");
   CHECK(scene.changes().empty());

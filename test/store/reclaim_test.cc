@@ -22,7 +22,7 @@ Scene::Setup no_dead_letters() {
 TEST_CASE("unack2retry: an ended lease spends a retry and goes to retry, with its end, number and reason noted") {
   Scene scene;
   scene.put(At::held, "a", {-1min, "3"}).put(At::held, "b", {-2min, "1", "4"}).put(At::held, "c");
-  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 2);
   CHECK(reclaimed.retried == scene.ids({"b", "a"}));
   CHECK(reclaimed.given_up.empty());
@@ -34,7 +34,7 @@ TEST_CASE("unack2retry: an ended lease spends a retry and goes to retry, with it
 TEST_CASE("unack2retry: with no retries left a message is given up: to dead, its reason kept") {
   Scene scene;
   scene.put(At::held, "a", {-1min, "0"}).put(At::backing_off, "b", {-1min, "0", "3", "too bad"});
-  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 2);
   CHECK(reclaimed.retried.empty());
   CHECK(reclaimed.given_up == scene.ids({"a", "b"}));
@@ -46,7 +46,7 @@ TEST_CASE("unack2retry: with no retries left a message is given up: to dead, its
 TEST_CASE("unack2retry: when dead letters are not kept, what is given up goes straight to garbage") {
   Scene scene(no_dead_letters());
   scene.put(At::held, "a", {-1min, "0", "2", "note"}).put(At::held, "b", {-1min, "1"});
-  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.given_up == scene.ids({"a"}));
   CHECK(scene.changes() ==
         "attempts -a +b=1,end; garbage +a; reason -a +b=lease ended 1 time; retry [b .t2 .t1]; retry:cnt -a b=0; "
@@ -56,7 +56,7 @@ TEST_CASE("unack2retry: when dead letters are not kept, what is given up goes st
 TEST_CASE("unack2retry: a backoff that ended keeps the handler's reason; a Go worker's lease has none to add") {
   Scene scene;
   scene.put(At::backing_off, "a", {-1min, "3", "", "no gateway"}).put(At::held_by_go, "b", {-1min});
-  CHECK(scene.run(&Store::unack2retry).moved == 2);
+  CHECK(scene.run(&Store::unack2retry, false).moved == 2);
   CHECK(scene.changes() ==
         "attempts +a=1,end +b=1,end; retry [a b .t2 .t1]; retry:cnt a=2 b=2; stats retried+2; unack -a -b; ");
 }
@@ -66,7 +66,7 @@ TEST_CASE("unack2retry: leases that end again and again are counted; one that en
   scene.put(At::held, "a", {-1min, "3", "2", "lease ended 1 time"});
   scene.put(At::held, "b", {-1min, "3", "9", "lease ended 8 times"})
       .put(At::held, "c", {-1min, "3", "2", "no gateway"});
-  CHECK(scene.run(&Store::unack2retry).moved == 3);
+  CHECK(scene.run(&Store::unack2retry, false).moved == 3);
   CHECK(scene.cmd({"HMGET", scene.keys().reason, scene.id("a"), scene.id("b"), scene.id("c")}) ==
         std::vector<std::string>{"lease ended 2 times", "lease ended 9 times", "lease ended 1 time"});
 }
@@ -76,7 +76,7 @@ TEST_CASE("unack2retry: what was cancelled while held goes to garbage, whoever h
   scene.put(At::cancelled, "a", {-1min, "", "2", "note"}).put(At::held_by_go, "b", {-1min});
   scene.put(At::backing_off, "c", {-1min});
   scene.cmd({"HDEL", scene.keys().count, scene.id("b"), scene.id("c")});
-  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 3);
   CHECK(reclaimed.retried.empty());
   CHECK(reclaimed.given_up.empty());
@@ -87,7 +87,7 @@ TEST_CASE("unack2retry: what a late nack of a Go worker brought back from the de
   Scene scene;
   scene.put(At::dead, "a", {-1h, "", "", "too bad"});
   scene.cmd({"ZADD", scene.keys().unack, "1700000000", scene.id("a")});
-  const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 1);
   CHECK(reclaimed.retried.empty());
   CHECK(reclaimed.given_up.empty());
@@ -97,7 +97,7 @@ TEST_CASE("unack2retry: what a late nack of a Go worker brought back from the de
 TEST_CASE("unack2retry: what a late nack of a Go worker brought back from nowhere goes to garbage") {
   Scene scene;
   scene.cmd({"ZADD", scene.keys().unack, "1700000000", scene.id("a")});
-  CHECK(scene.run(&Store::unack2retry).moved == 1);
+  CHECK(scene.run(&Store::unack2retry, false).moved == 1);
   CHECK(scene.changes() == "garbage +a; unack -a; ");
 }
 
@@ -119,22 +119,34 @@ TEST_CASE("unack2retry: a lease that ends exactly now has ended, one that ends a
         "retry [now was .t2 .t1]; retry:cnt now=2 was=2; stats retried+2; unack -now -was; ");
 }
 
+TEST_CASE("unack2retry: on request only backoffs that ended come back; leases of ours and of Go workers stay") {
+  Scene scene;
+  scene.put(At::held, "held", {-3min}).put(At::held_by_go, "go", {-3min}).put(At::backing_off, "back", {-1min});
+  const Reclaimed reclaimed = scene.run(&Store::unack2retry, true);
+  CHECK(reclaimed.moved == 1);
+  CHECK(reclaimed.retried == scene.ids({"back"}));
+  REQUIRE(reclaimed.next);
+  CHECK(reclaimed.next->count() > 0);  // not of those that are over, and left alone
+  CHECK(scene.run(&Store::unack2retry, true).moved == 0);
+  CHECK(scene.run(&Store::unack2retry, false).moved == 2);
+}
+
 TEST_CASE("unack2retry: says how long until the next lease ends, and nothing when there is none") {
   Scene scene;
   const auto head = scene.cmd({"ZRANGE", scene.keys().unack, "0", "0", "WITHSCORES"}).strings();
   const auto first = static_cast<std::int64_t>(std::stod(head.at(1)) * 1e6);
-  Reclaimed reclaimed = scene.run(&Store::unack2retry);
+  Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 0);
   REQUIRE(reclaimed.next);
   CHECK(reclaimed.next->count() <= first - scene.before_us() + 1);
   CHECK(reclaimed.next->count() >= first - scene.after_us() - 1);
   CHECK(scene.changes().empty());
   scene.cmd({"DEL", scene.keys().unack});
-  reclaimed = scene.run(&Store::unack2retry);
+  reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 0);
   CHECK_FALSE(reclaimed.next);
   scene.put(At::held, "a", {-1min});
-  reclaimed = scene.run(&Store::unack2retry);
+  reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 1);
   CHECK_FALSE(reclaimed.next);
 }
@@ -144,7 +156,7 @@ TEST_CASE("unack2retry: one call moves at most 50: of 0, 1, 49, 50 and 51 ended,
     CAPTURE(ended);
     Scene scene;
     scene.put_many(At::held, "m", static_cast<int>(ended), {-5min});
-    const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+    const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
     const std::size_t expected = std::min<std::size_t>(ended, 50);
     CHECK(reclaimed.moved == expected);
     CHECK(reclaimed.retried == scene.many("m", static_cast<int>(expected)));
@@ -160,7 +172,7 @@ TEST_CASE("unack2retry: what is no whole number of retries counts as none, and s
     CAPTURE(retries);
     Scene scene;
     scene.put(At::held, "a", {-1min, retries}).put(At::held, "b", {-2min, "3"});
-    const Reclaimed reclaimed = scene.run(&Store::unack2retry);
+    const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
     CHECK(reclaimed.retried == scene.ids({"b"}));
     CHECK(reclaimed.given_up == scene.ids({"a"}));
     CHECK(scene.score_us(scene.keys().dead, "a") != 0);
@@ -172,10 +184,10 @@ TEST_CASE("unack2retry: what is no whole number of retries counts as none, and s
 TEST_CASE("unack2retry: more retries than a computer counts are still retries") {
   Scene scene;
   scene.put(At::held, "a", {-1min, "99999999999999999999999999"});
-  CHECK(scene.run(&Store::unack2retry).retried == scene.ids({"a"}));
+  CHECK(scene.run(&Store::unack2retry, false).retried == scene.ids({"a"}));
   CHECK(scene.run(&Store::ready2unack, {200, 200, 200}, 5min).messages.size() == 5);
   test::rewind(scene.keys().base, 1h);
-  CHECK(scene.run(&Store::unack2retry).retried.size() >= 1);
+  CHECK(scene.run(&Store::unack2retry, false).retried.size() >= 1);
   CHECK(scene.lost().empty());
 }
 
@@ -184,7 +196,7 @@ TEST_CASE("unack2retry: notes of attempts that nobody can read count as one deli
     Scene scene;
     scene.put(At::held, "a", {-1min});
     scene.cmd({"HSET", scene.keys().attempts, scene.id("a"), note});
-    CHECK(scene.run(&Store::unack2retry).retried == scene.ids({"a"}));
+    CHECK(scene.run(&Store::unack2retry, false).retried == scene.ids({"a"}));
     CHECK(scene.changes().find("attempts a=1,end; ") == 0);
   }
 }
@@ -207,7 +219,7 @@ TEST_CASE("retry: n retries are n + 1 deliveries, whether a message fails by nac
         CHECK(taken.messages[0].second == ++deliveries);
         if (by_nack) scene.run(&Store::nack, {{{id, taken.lease_us}, 1min, "again"}});
         test::rewind(scene.keys().base, 2min);
-        scene.run(&Store::unack2retry);
+        scene.run(&Store::unack2retry, false);
       }
       CHECK(deliveries == retries + 1);
       CHECK(scene.cmd({"LLEN", scene.keys().retry}) == 0);

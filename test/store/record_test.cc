@@ -115,7 +115,29 @@ TEST_CASE("times: microseconds since 1970") {
 TEST_CASE("attempts: the number of deliveries stands first; what is no number is none") {
   CHECK(deliveries_of("3 1700000000123457") == 3);
   CHECK(deliveries_of("12") == 12);
-  for (const char* text : {"", " ", "abc", " 3", "+3", "-3", "99999999999999999999"}) CHECK(deliveries_of(text) == 0);
+  for (const char* text : {"", " ", "abc", " 3", "+3", "-3", "-99999999999999999999"}) CHECK(deliveries_of(text) == 0);
+  CHECK(deliveries_of("99999999999999999999") == std::numeric_limits<int>::max());
+}
+
+TEST_CASE("scores: what is no time from 1970 to 2199 is the nearest, with any digits, and inf") {
+  CHECK(time_of_score("1700000000123456") == 1'700'000'000'123'456);
+  for (const std::string& text : {std::string("inf"), std::string("7258118400000000"),
+                                  std::string("9223372036854775808"), std::string("nan"), std::string(307, '9')}) {
+    CHECK(time_of_score(text) == kLatestUs);
+  }
+  for (const char* text : {"-inf", "-1", "0", "-99999999999999999999"}) CHECK(time_of_score(text) == 0);
+}
+
+TEST_CASE("ids: as they are stored, and nothing else; what is none is shown without its control characters") {
+  CHECK(is_id("0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5b"));
+  for (const auto& id : new_ids(100)) CHECK(is_id(id));
+  for (const char* text : {"", "x", "0190A2B3-C4D5-7E6F-8A9B-0C1D2E3F4A5B", "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5",
+                           "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5g", "0190a2b3_c4d5-7e6f-8a9b-0c1d2e3f4a5b",
+                           "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5b "}) {
+    CHECK_FALSE(is_id(text));
+  }
+  CHECK(shown("a b\x1b[2J\\") == "a b\\x1b[2J\\x5c");
+  CHECK(shown(std::string(1000, 'x')).size() == 64);
 }
 
 TEST_CASE("lease ends: ours are no whole milliseconds, Go workers' are whole seconds, backoffs are neither") {

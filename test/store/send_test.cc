@@ -32,7 +32,7 @@ test::Reply send_at(Scene& scene, std::int64_t now_us, const std::string& delay_
   const Keys& keys = scene.keys();
   return scene.run_at(now_us, scripts::send,
                       {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
-                       keys.reason, keys.stats, keys.wake, keys.bodies + scene.id("a")},
+                       keys.reason, keys.stats, keys.wake, keys.retry, keys.bodies + scene.id("a")},
                       {"0", delay_ms, due_ms, "3", "0", "new"});
 }
 
@@ -42,7 +42,8 @@ TEST_CASE("send: what has a delay goes to pending, due that long after Redis' ti
     auto terms = in(5min, 7);
     terms.fresh = is_fresh;
     CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "world"}}, terms) == "11");
-    CHECK(scene.changes() == "msg +a=hello +b=world; pending +a@now+5m +b@now+5m; retry:cnt +a=7 +b=7; stats sent+2; ");
+    CHECK(scene.changes() == std::string("msg +a=hello +b=world; ") + (is_fresh ? "" : "attempts +a=0 +b=0; ") +
+                                 "pending +a@now+5m +b@now+5m; retry:cnt +a=7 +b=7; stats sent+2; ");
   }
 }
 
@@ -52,18 +53,19 @@ TEST_CASE("send: what is due now goes straight to ready, behind what is there, i
     auto terms = in(0ms, 0);
     terms.fresh = is_fresh;
     CHECK(scene.run(&Store::send, {{scene.id("b"), "1"}, {scene.id("a"), "2"}}, terms) == "11");
-    CHECK(scene.changes() == "msg +a=2 +b=1; ready [a b .r2 .r1]; retry:cnt +a=0 +b=0; stats sent+2; ");
+    CHECK(scene.changes() == std::string("msg +a=2 +b=1; ") + (is_fresh ? "" : "attempts +a=0 +b=0; ") +
+                                 "ready [a b .r2 .r1]; retry:cnt +a=0 +b=0; stats sent+2; ");
   }
 }
 
 TEST_CASE("send: an absolute time is the due time to the millisecond; one that has passed is due now") {
   Scene scene;
   CHECK(scene.run(&Store::send, messages({scene.id("a")}), at(scene.start_ms() + 300'000)) == "1");
-  CHECK(scene.changes() == "msg +a=new; pending +a@start+5m; retry:cnt +a=3; stats sent+1; ");
+  CHECK(scene.changes() == "msg +a=new; attempts +a=0; pending +a@start+5m; retry:cnt +a=3; stats sent+1; ");
   CHECK(scene.run(&Store::send, messages({scene.id("b")}), at(scene.start_ms() - 1)) == "1");
-  CHECK(scene.changes() == "msg +b=new; ready [b .r2 .r1]; retry:cnt +b=3; stats sent+1; ");
+  CHECK(scene.changes() == "msg +b=new; attempts +b=0; ready [b .r2 .r1]; retry:cnt +b=3; stats sent+1; ");
   CHECK(scene.run(&Store::send, messages({scene.id("c")}), at(0)) == "1");
-  CHECK(scene.changes() == "msg +c=new; ready [c b .r2 .r1]; retry:cnt +c=3; stats sent+1; ");
+  CHECK(scene.changes() == "msg +c=new; attempts +c=0; ready [c b .r2 .r1]; retry:cnt +c=3; stats sent+1; ");
 }
 
 TEST_CASE("send: due exactly now is ready, a millisecond later is pending") {
@@ -143,7 +145,7 @@ TEST_CASE("send: of several ids those alive are left as they are, wherever they 
   CHECK(scene.run(&Store::send, messages(scene.ids({"o1", "a", "o2", "o3", "g", "o4", "o5", "b"})), in(5min)) ==
         "01001001");
   CHECK(scene.changes() ==
-        "msg +a=new +b=new g=new; garbage -g; pending +a@now+5m +b@now+5m +g@now+5m; "
+        "msg +a=new +b=new g=new; attempts +a=0 +b=0 +g=0; garbage -g; pending +a@now+5m +b@now+5m +g@now+5m; "
         "retry:cnt +a=3 +b=3 +g=3; stats sent+3; ");
 }
 
@@ -152,7 +154,8 @@ TEST_CASE("send: an id twice in one send makes one message, the first") {
   const auto a = scene.id("a");
   CHECK(scene.run(&Store::send, {{a, "first"}, {a, "second"}, {scene.id("b"), "third"}, {a, "fourth"}}, in(0ms)) ==
         "1010");
-  CHECK(scene.changes() == "msg +a=first +b=third; ready [b a .r2 .r1]; retry:cnt +a=3 +b=3; stats sent+2; ");
+  CHECK(scene.changes() ==
+        "msg +a=first +b=third; attempts +a=0 +b=0; ready [b a .r2 .r1]; retry:cnt +a=3 +b=3; stats sent+2; ");
 }
 
 TEST_CASE("send: an id in garbage comes out and starts a new life, of which the old one's notes say nothing") {
@@ -160,7 +163,7 @@ TEST_CASE("send: an id in garbage comes out and starts a new life, of which the 
   scene.put(At::garbage, "a", {0ms, "", "3 1700000000123457", "too bad", 1h});
   CHECK(scene.run(&Store::send, messages({scene.id("a")}), in(5min)) == "1");
   CHECK(scene.changes() ==
-        "msg a=new; attempts -a; garbage -a; pending +a@now+5m; reason -a; retry:cnt +a=3; stats sent+1; ");
+        "msg a=new; attempts a=0; garbage -a; pending +a@now+5m; reason -a; retry:cnt +a=3; stats sent+1; ");
 }
 
 TEST_CASE("send: what an earlier life left behind when its body expired is removed first") {
@@ -173,7 +176,7 @@ TEST_CASE("send: what an earlier life left behind when its body expired is remov
     CHECK(scene.run(&Store::send, messages({scene.id("a")}), in(5min, 9)) == "1");
     const bool counted = at != At::cancelled && at != At::dead && at != At::garbage;
     const bool held = at == At::held || at == At::held_by_go || at == At::backing_off || at == At::cancelled;
-    CHECK(scene.changes() == std::string("msg +a=new; attempts -a; ") + (at == At::dead ? "dead -a; " : "") +
+    CHECK(scene.changes() == std::string("msg +a=new; attempts a=0; ") + (at == At::dead ? "dead -a; " : "") +
                                  (at == At::garbage ? "garbage -a; " : "") +
                                  (at == At::pending ? "pending a@now+5m; " : "pending +a@now+5m; ") +
                                  "reason -a; retry:cnt " + (counted ? "a=9" : "+a=9") + "; stats sent+1; " +

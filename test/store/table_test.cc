@@ -47,10 +47,10 @@ TEST_CASE("table: send again finds what is alive and leaves it; what is finished
          {At::held, "0", ""},
          {At::held_by_go, "0", ""},
          {At::backing_off, "0", ""},
-         {At::cancelled, "0", ""},
+         {At::cancelled, "C", ""},
          {At::dead, "0", ""},
-         {At::garbage, "1", "msg x=new; garbage -x; pending +x@now+5m; retry:cnt +x=3; stats sent+1; "},
-         {At::nowhere, "1", "msg +x=new; pending +x@now+5m; retry:cnt +x=3; stats sent+1; "}},
+         {At::garbage, "1", "msg x=new; attempts +x=0; garbage -x; pending +x@now+5m; retry:cnt +x=3; stats sent+1; "},
+         {At::nowhere, "1", "msg +x=new; attempts +x=0; pending +x@now+5m; retry:cnt +x=3; stats sent+1; "}},
         [](Scene& s) {
           return s.run(&Store::send, {{s.id("x"), "new"}}, {{5min, 0}});
         });
@@ -63,7 +63,7 @@ TEST_CASE("table: cancel removes what is not held, leaves ids in lists, and take
          {At::held, "unack", "retry:cnt -x; stats cancelled+1; "},
          {At::held_by_go, "unack", "retry:cnt -x; stats cancelled+1; "},
          {At::backing_off, "retry", "msg -x; retry:cnt -x; stats cancelled+1; unack -x; "},
-         {At::cancelled, "unknown", ""},
+         {At::cancelled, "unack", ""},
          {At::dead, "dead", "msg -x; attempts -x; dead -x; stats cancelled+1; "},
          {At::garbage, "unknown", ""},
          {At::nowhere, "unknown", ""}},
@@ -86,7 +86,7 @@ TEST_CASE("table: reschedule moves what is not held or dead, leaves ids in lists
          {At::held, "refused", ""},
          {At::held_by_go, "refused", ""},
          {At::backing_off, "moved", "attempts +x=1; pending +x@now+20m; unack -x; "},
-         {At::cancelled, "unknown", ""},
+         {At::cancelled, "refused", ""},
          {At::dead, "refused", ""},
          {At::garbage, "unknown", ""},
          {At::nowhere, "unknown", ""}},
@@ -102,7 +102,7 @@ TEST_CASE("table: reschedule to now puts it behind what is ready") {
          {At::held, "refused", ""},
          {At::held_by_go, "refused", ""},
          {At::backing_off, "moved", "attempts +x=1; ready [x .r2 .r1]; unack -x; "},
-         {At::cancelled, "unknown", ""},
+         {At::cancelled, "refused", ""},
          {At::dead, "refused", ""},
          {At::garbage, "unknown", ""},
          {At::nowhere, "unknown", ""}},
@@ -201,9 +201,8 @@ TEST_CASE("table: discard removes what is in the state that was named, and nothi
   check(column, discard(&Keys::dead));
   column = none;
   column[1] = {At::ready, "S", "msg -x; ready [.r2 .r1]; retry:cnt -x; stats purged+1; "};
-  column[2] = {At::retry, "S", "msg -x; attempts -x; retry:cnt -x; stats purged+1; "};
   check(column, discard(&Keys::ready));
-  column[1] = {At::ready, "S", "msg -x; retry:cnt -x; stats purged+1; "};
+  column = none;
   column[2] = {At::retry, "S", "msg -x; attempts -x; retry [.t2 .t1]; retry:cnt -x; stats purged+1; "};
   check(column, discard(&Keys::retry));
 }
@@ -217,7 +216,7 @@ TEST_CASE("table: restore leaves what is alive, and makes anew what is finished 
   };
   std::vector<Cell> column = {{At::pending, "0", ""},   {At::ready, "0", ""},      {At::retry, "0", ""},
                               {At::held, "0", ""},      {At::held_by_go, "0", ""}, {At::backing_off, "0", ""},
-                              {At::cancelled, "0", ""}, {At::dead, "0", ""}};
+                              {At::cancelled, "C", ""}, {At::dead, "0", ""}};
   std::vector<Cell> alive = column;
   alive.push_back({At::garbage, "1",
                    "msg x=new; attempts +x=3; garbage -x; pending +x@start+20m; reason +x=why; retry:cnt +x=2; "
@@ -302,6 +301,60 @@ TEST_CASE("table: a late renew changes nothing: stale for another lease, gone fo
          {At::garbage, "G", ""},
          {At::nowhere, "G", ""}},
         [](Scene& s) { return s.run(&Store::renew, {earlier(s)}, s.start_ms() * 1000 + 1'200'000'001).outcomes; });
+}
+
+TEST_CASE("table: renew refuses an end in whole milliseconds, which would look like a backoff") {
+  for (const std::int64_t end : {0, 1000}) {
+    Scene scene;
+    scene.put(At::held, "x");
+    const std::int64_t till = scene.start_ms() / 1000 * 1'000'000 + 1'200'000'000 + end;
+    CHECK(test::refusal([&] { scene.run(&Store::renew, {scene.receipt("x")}, till); }).find("whole milliseconds") !=
+          std::string::npos);
+    CHECK(scene.changes().empty());
+  }
+}
+
+// What a Go worker gave up, and a zset still has: as gc takes it, it is not finished.
+TEST_CASE("table: what is in garbage and in a zset lives: it is not sent anew, nor restored, and can be managed") {
+  const auto given_up_by_go = [](Scene& s) {
+    s.cmd({"SADD", s.keys().garbage, s.id("x")});
+    return s.id("x");
+  };
+  check({{At::dead, "0", ""}, {At::pending, "0", ""}, {At::held, "0", ""}, {At::cancelled, "C", ""}}, [&](Scene& s) {
+    return s.run(&Store::send, {{given_up_by_go(s), "new"}}, {{5min, 0}});
+  });
+  check({{At::dead, "0", ""}, {At::pending, "0", ""}, {At::held, "0", ""}, {At::cancelled, "C", ""}}, [&](Scene& s) {
+    given_up_by_go(s);
+    return s.run(&Store::restore, {{s.keep("x"), true, 1'700'000'000'000'000, 2, 3, 0ms, "why", "new"}});
+  });
+  check({{At::dead, "dead", "msg -x; attempts -x; dead -x; stats cancelled+1; "},
+         {At::pending, "pending", "msg -x; pending -x; retry:cnt -x; stats cancelled+1; "}},
+        [&](Scene& s) { return s.run(&Store::cancel, given_up_by_go(s)); });
+  check({{At::dead, "D", ""}}, [&](Scene& s) { return s.run(&Store::kill, {given_up_by_go(s)}, "why", false); });
+  check({{At::pending, "moved", "garbage -x; pending -x; ready [x .r2 .r1]; "}}, [&](Scene& s) {
+    return s.run(&Store::reschedule, given_up_by_go(s), {0ms, 0});
+  });
+  check({{At::pending, "S", "garbage -x; pending -x; ready [.r2 .r1 x]; "}},
+        [&](Scene& s) { return s.run(&Store::release_waiting, {given_up_by_go(s)}, false); });
+}
+
+TEST_CASE("table: what a Go worker took out of a list is cancelled in pending, too, so that a send of its id is made") {
+  Scene scene;
+  scene.put(At::held_by_go, "x");
+  scene.cmd({"ZADD", scene.keys().pending, "9999999999", scene.id("x")});
+  CHECK(scene.run(&Store::cancel, scene.id("x")) == "unack");
+  CHECK(scene.changes() == "pending -x; retry:cnt -x; stats cancelled+1; ");
+  CHECK(scene.run(&Store::send, {{scene.id("x"), "new"}}, {{5min, 0}}) == "C");
+  scene.cmd({"ZREM", scene.keys().unack, scene.id("x")});  // it is back: without a count, the Go worker gave it up
+  CHECK(scene.run(&Store::send, {{scene.id("x"), "new"}}, {{5min, 0}}) == "1");
+}
+
+TEST_CASE("table: pending without retries would be dropped when it is due, so a send of its id is made") {
+  Scene scene;
+  scene.put(At::pending, "x");
+  scene.cmd({"HDEL", scene.keys().count, scene.id("x")});
+  CHECK(scene.run(&Store::send, {{scene.id("x"), "new"}}, {{5min, 0}}) == "1");
+  CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("x")}) == "3");
 }
 
 }  // namespace

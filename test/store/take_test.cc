@@ -403,6 +403,24 @@ TEST_CASE("ready2unack: after cancel and reschedule the ids left in the lists de
   CHECK(scene.changes() == "garbage +a +c; ready []; retry []; stats delivered+1; unack +e@lease+5m; ");
 }
 
+TEST_CASE("ready2unack: a lease whose end one more microsecond does not change is refused, and takes nothing") {
+  for (const char* lease : {"inf", "nan", "1e302", "9007199254740992"}) {
+    CAPTURE(lease);
+    Scene scene(quiet());
+    scene.put(At::ready, "x");
+    for (const char* end : {"inf", "1e296"}) scene.cmd({"ZADD", scene.keys().unack, end, std::string("held-") + end});
+    const store::Keys& keys = scene.keys();
+    std::vector<std::string> words = {"EVAL", std::string(scripts::ready2unack.body), "10"};
+    for (const auto& key : {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
+                            keys.garbage, keys.paused, keys.stats}) {
+      words.push_back(key);
+    }
+    for (const char* word : {"200", "25", "200", lease, "200", "0"}) words.push_back(word);
+    CHECK(scene.cmd(words).error());
+    CHECK(scene.cmd({"LLEN", keys.ready}) == 1);
+  }
+}
+
 TEST_CASE("bodies: come in the order asked for; what is missing is nothing, not empty") {
   Scene scene;
   scene.put(At::held, "a", {10min, "3", "", "", 0ms, "one"}).put(At::held, "b", {10min, "3", "", "", 0ms, ""});
@@ -413,6 +431,59 @@ TEST_CASE("bodies: come in the order asked for; what is missing is nothing, not 
   CHECK((bodies[2] == "one"));
   CHECK((bodies[3] == ""));
   CHECK(scene.changes().empty());
+}
+
+TEST_CASE("old places: the first delivery of a new life is number 1, wherever its id was left") {
+  for (const char* how : {"send", "restore", "redrive"}) {
+    CAPTURE(std::string(how));
+    Scene::Setup quiet;
+    quiet.lists = false;
+    Scene scene(quiet);
+    scene.put(At::retry, "x", {-1min});
+    if (how == std::string("redrive")) {
+      scene.run(&Store::kill, scene.ids({"x"}), "why", false);
+      CHECK(scene.run(&Store::redrive, scene.ids({"x"}), 3) == "S");
+    } else {
+      scene.run(&Store::cancel, scene.id("x"));
+      if (how == std::string("send")) scene.run(&Store::send, {{scene.id("x"), "new"}}, {{0ms, 0}});
+      if (how == std::string("restore"))
+        scene.run(&Store::restore, {{scene.keep("x"), false, 0, 3, 0, 0ms, "", "new"}});
+    }
+    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    REQUIRE(taken.messages.size() == 1);
+    CHECK(taken.messages[0] == std::pair(scene.id("x"), 1));
+  }
+}
+
+TEST_CASE("old places: what waits in retry is not taken through a place in ready, where no free worker is needed") {
+  Scene::Setup quiet;
+  quiet.lists = false;
+  Scene scene(quiet);
+  scene.put(At::retry, "x", {-1min});
+  scene.cmd({"RPUSH", scene.keys().ready, scene.id("x")});
+  scene.cmd({"DEL", scene.keys().retry});
+  Taken taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
+  CHECK(taken.messages.empty());
+  CHECK(taken.popped == 1);
+  CHECK(taken.retry_left == 1);
+  CHECK(scene.changes() == "ready []; retry [x]; ");
+  taken = scene.run(&Store::ready2unack, {200, 25, 1}, 5min);
+  CHECK(taken.messages.size() == 1);
+}
+
+TEST_CASE("old places: of what is dead, or held, in retry neither uses up the limit of suspects nor ends the taking") {
+  Scene::Setup quiet;
+  quiet.lists = false;
+  Scene scene(quiet);
+  for (const char* name : {"d1", "d2", "held"}) scene.put(At::retry, name, {-1min});
+  scene.run(&Store::kill, scene.ids({"d1", "d2"}), "why", false);
+  scene.cmd({"ZADD", scene.keys().unack, "9999999999", scene.id("held")});
+  scene.put(At::retry, "alive", {-1min});
+  const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200, 1, 0}, 5min);
+  REQUIRE(taken.messages.size() == 1);
+  CHECK(taken.messages[0].first == scene.id("alive"));
+  CHECK(taken.suspects == scene.ids({"alive"}));
+  CHECK(taken.met == 0);
 }
 
 }  // namespace

@@ -144,15 +144,37 @@ TEST_CASE("pending2ready: what became due and finds no free hands wakes another 
   CHECK(marker(scene) == 0);
 }
 
+TEST_CASE("pending2ready: a watch without end, or of a time that is past, keeps nobody from watching") {
+  Scene scene;
+  alone(scene).put(At::pending, "a", {10s});
+  const auto us = [](std::int64_t time) { return std::to_string(time) + " ann"; };
+  const std::int64_t due = scene.score_us(scene.keys().pending, "a");
+  const std::vector<std::vector<std::string>> none = {{us(1), "PX", "600000"},
+                                                      {us(scene.now_us() - 1'000'000), "PX", "600000"},
+                                                      {us(due)},
+                                                      {"9999999999999999999999 ann"}};
+  for (const auto& watch : none) {
+    CAPTURE(watch[0]);
+    std::vector<std::string> words = {"SET", scene.keys().watch};
+    words.insert(words.end(), watch.begin(), watch.end());
+    scene.cmd(words);
+    CHECK(scene.run(&Store::pending2ready, false, {"bob", 100s}).keeps);
+  }
+  scene.cmd({"SET", scene.keys().watch, us(due), "PX", "600000"});
+  CHECK_FALSE(scene.run(&Store::pending2ready, false, {"bob", 100s}).keeps);
+}
+
 TEST_CASE("leave_watch: moves nothing; the watch ends, and the marker is left for another") {
   Scene scene;
-  alone(scene).put(At::pending, "a", {5min}).put(At::pending, "due", {-1s});
-  scene.cmd({"SET", scene.keys().watch, note(1, "ann")});
+  alone(scene).put(At::pending, "a", {5min});
+  const std::string kept = note(scene.score_us(scene.keys().pending, "a"), "ann");
+  scene.cmd({"SET", scene.keys().watch, kept, "PX", "600000"});
   Pipeline pipeline(scene.connection());
   scene.store().leave_watch(pipeline, "bob");
   pipeline.run();
-  CHECK(watched(scene) == note(1, "ann"));
+  CHECK(watched(scene) == kept);
   CHECK(!marker(scene));
+  scene.put(At::pending, "due", {-1s});
   Pipeline again(scene.connection());
   scene.store().leave_watch(again, "ann");
   again.run();

@@ -1,5 +1,6 @@
 #include "support/all_moves.h"
 
+#include <map>
 #include <optional>
 
 namespace test {
@@ -15,6 +16,12 @@ void everything(Scene& scene) {
   scene.put(At::held_by_go, "go").put(At::backing_off, "back").put(At::cancelled, "cancel");
   scene.put(At::cancelled, "cancov", {-5min}).put(At::dead, "dead", {-1h, "0", "", "too bad", 1h});
   scene.put(At::garbage, "garb", {0ms, "", "2", "note"}).put(At::nowhere, "none");
+}
+
+std::string script_of(const std::string& move_name) {
+  static const std::map<std::string, std::string> others = {{"expire", "ack"}, {"snooze", "release"}};
+  const auto found = others.find(move_name);
+  return found != others.end() ? found->second : move_name.substr(0, move_name.find(' '));
 }
 
 const std::vector<AnyMove>& all_moves() {
@@ -77,7 +84,7 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::release_waiting, s.ids({"later", "back", "held", "dead"}), true);
        }},
-      {"unack2retry", [](Scene& s) { s.run(&Store::unack2retry); }},
+      {"unack2retry", [](Scene& s) { s.run(&Store::unack2retry, false); }},
       {"persist",
        [](Scene& s) {
          s.run(&Store::persist, s.ids({"dead", "retry"}));

@@ -15,6 +15,9 @@ struct AnyMove {
 };
 const std::vector<AnyMove>& all_moves();
 
+// The script that a move of this name runs.
+std::string script_of(const std::string& move_name);
+
 // Messages for all_moves(), one or more in every state, some due, some over.
 void everything(Scene& scene);
 

@@ -50,12 +50,11 @@ std::string Model::send(Span now, const std::vector<std::pair<std::string, std::
   std::string answer;
   std::set<std::string> made;
   for (const auto& [id, payload] : messages) {
-    const Record& old = records_[id];
-    const bool created = made.count(id) == 0 && !(old.exists() && (old.retries || old.placed()));
-    answer += created ? '1' : '0';
-    if (!created) continue;
+    answer += made.count(id) > 0 ? '0' : records_[id].sent_again();
+    if (answer.back() != '1') continue;
     made.insert(id);
     Record record;
+    record.undelivered = !terms.fresh && !retry_.empty();
     record.body = payload;
     record.retries = terms.retries;
     if (terms.ttl.count() > 0) record.expires_us = due.from + terms.ttl.count() * kMs;
@@ -83,8 +82,9 @@ std::vector<std::string> Model::choose(const Places& places, std::size_t most, T
   std::vector<std::string> chosen, passed;
   while (chosen.size() < most && !retry_.empty()) {
     const std::string id = retry_.front();
-    const std::optional<std::int64_t> end = records_[id].last_end;
-    const bool suspect = end && *end % kMs != 0;
+    const Record& record = records_[id];
+    const std::optional<std::int64_t> end = record.last_end;
+    const bool suspect = end && *end % kMs != 0 && record.retries && !record.lease;
     const bool too_many = suspect && taken.suspects.size() == places.suspects;
     if (too_many && ++taken.met > places.pass) break;
     retry_.pop_front();
@@ -105,7 +105,15 @@ Taken Model::ready2unack(const Places& places, std::int64_t lease_us) {
   std::vector<std::string> ids = pop(ready_, places.total - old.size());
   ids.insert(ids.end(), old.begin(), old.end());
   std::vector<std::pair<std::string, int>> again;
-  for (const std::string& id : ids) {
+  const std::size_t from_ready = ids.size() - old.size();
+  std::vector<std::string> chosen;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Record& record = records_[ids[i]];
+    const bool waits_in_retry = i < from_ready && record.retries && record.last_end && !record.due && !record.dead;
+    if (waits_in_retry) retry_.push_back(ids[i]);
+    if (!waits_in_retry) chosen.push_back(ids[i]);
+  }
+  for (const std::string& id : chosen) {
     Record& record = records_[id];
     if (record.placed()) continue;
     if (!record.retries) {
@@ -113,9 +121,12 @@ Taken Model::ready2unack(const Places& places, std::int64_t lease_us) {
       continue;
     }
     record.lease = Span{lease_us, lease_us};
-    if (record.deliveries == 0 && std::find(old.begin(), old.end(), id) != old.end()) record.deliveries = 1;
+    const bool noted = record.noted();
+    const bool redelivered = !noted && std::find(old.begin(), old.end(), id) != old.end();
+    if (redelivered) record.deliveries = 1;
     record.last_end.reset();
-    if (record.deliveries > 0) {
+    record.undelivered = false;
+    if (noted || redelivered) {
       again.emplace_back(id, ++record.deliveries);
     } else {
       taken.messages.emplace_back(id, 1);
@@ -130,7 +141,7 @@ Taken Model::ready2unack(const Places& places, std::int64_t lease_us) {
 }
 
 char Model::late(const Record& record, std::int64_t receipt) const {
-  if (!record.exists()) return 'G';
+  if (record.gone_to_verdicts()) return 'G';
   return !record.due && record.last_end == receipt ? 'S' : 'T';
 }
 
@@ -169,7 +180,7 @@ std::string Model::nack(Span now, const std::vector<Hold>& holds, std::optional<
   for (const Hold& hold : holds) {
     Record& record = records_[hold.id];
     if (!record.lease || record.lease->from != hold.end) {
-      answer += record.lease || record.exists() ? 'T' : 'G';
+      answer += record.lease || !record.gone_to_verdicts() ? 'T' : 'G';
       continue;
     }
     ++stats_["nacked"];
@@ -212,6 +223,7 @@ std::string Model::renew(Span now, const std::vector<Hold>& holds, std::int64_t 
 
 void Model::put(Span now, const std::string& id, std::int64_t delay_ms) {
   Record& record = records_[id];
+  record.garbage = false;
   record.due.reset();
   if (delay_ms == 0) return ready_.push_front(id);
   if (record.expires_us) *record.expires_us += delay_ms * kMs;
@@ -222,9 +234,10 @@ void Model::leave_unack(Span now, const std::string& id, std::int64_t delay_ms, 
   Record& record = records_[id];
   record.lease.reset();
   if (!record.retries) return finish(id);
-  const int deliveries = std::max(record.deliveries, 1) - (counted ? 0 : 1);
-  record.deliveries = deliveries;
-  if (deliveries > 0) record.last_end.reset();
+  const bool noted = record.noted();
+  record.deliveries = std::max(record.deliveries, 1) - (counted ? 0 : 1);
+  record.undelivered = noted && record.deliveries == 0;
+  record.last_end.reset();
   put(now, id, delay_ms);
 }
 
@@ -265,6 +278,7 @@ void Model::reclaim(Span now, const std::string& id, Reclaimed& result) {
     return;
   }
   record.deliveries = std::max(record.deliveries, 1);
+  record.undelivered = false;
   record.last_end = end;
   if (end % kMs != 0) record.reason = one_more_lease_ended(record.reason);
   if (*record.retries > 0) {
@@ -331,17 +345,21 @@ void Model::search(const std::string& id, std::size_t longest) {
 
 std::string Model::cancel(const std::string& id, std::size_t search_lists) {
   Record& record = records_[id];
-  if (!record.exists() || !(record.retries || record.due || record.dead)) return "unknown";
-  if (record.lease && !record.backs_off()) {
-    if (!record.retries) return "unknown";
+  if (!record.exists() || !(record.retries || record.placed())) return "unknown";
+  const bool in_unack = record.lease && (record.retries || !record.dead);
+  if (in_unack && !record.backs_off()) {
+    if (!record.retries) return "unack";
     record.retries.reset();
+    record.due.reset();
     ++stats_["cancelled"];
     return "unack";
   }
   const std::string listed = record.last_end ? "retry" : "ready";
-  const std::string was = record.lease ? "retry" : record.due ? "pending" : record.dead ? "dead" : listed;
+  const std::string was = in_unack ? "retry" : record.due ? "pending" : record.dead ? "dead" : listed;
   search(id, search_lists);
+  const bool garbage = record.garbage;
   record = Record();
+  record.garbage = garbage;
   ++stats_["cancelled"];
   return was;
 }
@@ -351,12 +369,14 @@ std::string Model::reschedule(Span now, const std::string& id, const Due& when, 
   const std::int64_t delay = when.delay ? when.delay->count() * kMs : 0;
   const Span due = when.delay ? whole_ms(now + delay) : Span{when.at_ms * kMs, when.at_ms * kMs};
   const bool later = when.delay ? delay > 0 : !is_over(due, now);
-  if (!record.exists() || !(record.retries || record.due || record.dead)) return "unknown";
+  if (!record.exists() || !(record.retries || record.placed())) return "unknown";
   if (record.dead || (record.lease && !record.backs_off())) return "refused";
+  if (record.lease && !record.retries) return "unknown";
   if (record.expires_us) *record.expires_us += due.from - (record.due ? *record.due : now).from;
   if (record.lease) record.deliveries = std::max(record.deliveries, 1);
   record.last_end.reset();
   search(id, search_lists);
+  record.garbage = false;
   record.lease.reset();
   record.due.reset();
   if (later) record.due = due;
@@ -375,6 +395,7 @@ std::string Model::redrive(const std::vector<std::string>& ids, int retries) {
     if (record.garbage) continue;
     record.retries = retries;
     record.forget_notes();
+    record.undelivered = !retry_.empty();
     ready_.push_back(id);
     ++stats_["redriven"];
   }

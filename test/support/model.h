@@ -57,7 +57,12 @@ struct Record {
   bool garbage = false;
 
   bool placed() const { return due || lease || dead; }
-  bool exists() const { return body && !garbage; }
+  // Finished is what has no body, or is garbage and in no zset.
+  bool exists() const { return body && !(garbage && !placed()); }
+  // To a late ack or nack what is in garbage is gone, whatever zset it is in.
+  bool gone_to_verdicts() const { return !body || garbage; }
+  // What a send of its id answers: there already, to be made, or cancelled while a consumer has it.
+  char sent_again() const { return !exists() ? '1' : dead || retries ? '0' : lease ? 'C' : '1'; }
   bool backs_off() const;  // in unack, held by nobody
   bool noted() const { return deliveries > 0 || undelivered; }
   void forget_notes();  // deliveries and reason

@@ -71,7 +71,11 @@ Discarded Model::discard(char state, const std::vector<std::string>& ids) {
     Record& record = records_[id];
     const bool is_dead = record.dead && !record.due && !(record.lease && record.retries);
     const bool listed = record.retries && !record.garbage && !record.placed();
-    const bool there = state == 'd' ? is_dead : state == 'p' ? record.due && !record.lease : listed;
+    std::deque<std::string>& list = state == 'r' ? ready_ : retry_;
+    const auto reach = list.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(100, list.size()));
+    const auto found = std::find(list.begin(), reach, id);
+    const bool in_state = state == 'r' ? !record.last_end : record.last_end || found != reach;
+    const bool there = state == 'd' ? is_dead : state == 'p' ? record.due && !record.lease : listed && in_state;
     result.outcomes += there ? 'S' : 'G';
     if (!there) continue;
     Record left;
@@ -83,9 +87,6 @@ Discarded Model::discard(char state, const std::vector<std::string>& ids) {
       ++result.places;
       continue;
     }
-    std::deque<std::string>& list = state == 'r' ? ready_ : retry_;
-    const auto reach = list.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(100, list.size()));
-    const auto found = std::find(list.begin(), reach, id);
     if (found == reach) continue;
     list.erase(found);
     ++result.places;
@@ -97,17 +98,16 @@ std::string Model::restore(Span now, const std::vector<Saved>& messages) {
   std::string answer;
   for (const Saved& message : messages) {
     const std::string id(message.id);
-    const Record& old = records_[id];
-    answer += old.exists() && (old.retries || old.placed()) ? '0' : '1';
-    if (answer.back() == '0') continue;
+    answer += records_[id].sent_again();
+    if (answer.back() != '1') continue;
     Record record;
     record.body = message.payload;
     record.deliveries = message.deliveries;
     if (!message.reason.empty()) record.reason = message.reason;
     if (message.ttl.count() > 0) record.expires_us = now.from + message.ttl.count() * kMs;
     const Span at{message.at_us, message.at_us};
+    record.undelivered = message.deliveries == 0 && (message.dead || !retry_.empty());
     if (message.dead) {
-      record.undelivered = message.deliveries == 0;
       record.dead = at;
     } else {
       record.retries = message.retries;

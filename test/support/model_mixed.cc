@@ -128,6 +128,8 @@ void Mixed::we_send() {
   look();
   const bool placed = dump_.pending.count(id) + dump_.unack.count(id) + dump_.dead.count(id) > 0;
   if (answer == "0" && !placed && dump_.count.count(id) == 0) throw Mismatch(id + ": 'existed', and it does not");
+  const bool will_be = dump_.count.count(id) + dump_.dead.count(id) > 0;
+  if (answer == "0" && !will_be) throw Mismatch(id + ": 'existed', and nothing will deliver it");
 }
 
 void Mixed::go_send() {

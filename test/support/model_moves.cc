@@ -242,8 +242,9 @@ void Play::sweep(const Ids& ids) {
 void Play::cancel(const std::string& id, bool search) {
   const std::string was = ask("cancel " + id.substr(0, 8),
                               [&](Pipeline& pipeline) { return (search ? searching_ : store_).cancel(pipeline, id); });
+  const bool again = !model_[id].retries && was == "unack";  // it was cancelled before, and is held still
   const std::string expected = model_.cancel(id, search ? kSearchLists : 0);
-  if (was != "unknown") lives_.cancelled(id, was);
+  if (was != "unknown" && !again) lives_.cancelled(id, was);
   agree(was, expected);
 }
 

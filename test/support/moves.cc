@@ -75,7 +75,10 @@ std::string to_string(At at) {
 }
 
 Scene::Scene(Setup setup)
-    : store_(make_keys(fresh_queue(), {}), setup.store), client_(setup.socket), connection_(connect(setup)) {
+    : store_(make_keys(fresh_queue(), {}), setup.store),
+      client_(setup.socket),
+      connection_(connect(setup)),
+      watched_(setup.watched) {
   start_us_ = now_us();
   for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
                       At::dead, At::garbage}) {
@@ -199,6 +202,7 @@ std::int64_t Scene::now_us() {
 }
 
 void Scene::watch(delayqueue::store::Pipeline& pipeline) {
+  if (!watched_) return pipeline.run();
   before_ = snapshot(keys().base, client_);
   before_us_ = now_us();
   pipeline.run();

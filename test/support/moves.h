@@ -53,7 +53,8 @@ class Scene {
  public:
   struct Setup {
     delayqueue::store::Store::Options store{};
-    bool lists = true;  // bystanders in ready and retry, too: they are older than what is put there
+    bool lists = true;    // bystanders in ready and retry, too: they are older than what is put there
+    bool watched = true;  // the state before and after each move is kept
     std::string socket = server().socket();
     delayqueue::redis::Login login{};
   };
@@ -132,6 +133,7 @@ class Scene {
   std::map<std::string, std::string> names_;  // by id
   std::map<std::string, At> alive_;           // by name
   std::int64_t spread_us_ = 0;
+  const bool watched_;
   Snapshot before_, after_;
   std::int64_t before_us_ = 0, after_us_ = 0;
 };
