@@ -1,0 +1,371 @@
+#include "store/checks.h"
+#include "support/all_moves.h"
+#include "support/paths.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Every move with every value that another user of the same Redis can write into every field it reads. The damaged
+// message may end where the contract says; all others go the way they go without it, and none is lost.
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::AnyMove;
+using test::Scene;
+
+// The state of a queue: what is stored at (key without its base, id or field). A list counts the places of an id.
+using Cells = std::map<std::pair<std::string, std::string>, std::string>;
+
+// A queue that is put back as it was after each case: that is much quicker than to make it anew.
+class Frozen {
+ public:
+  explicit Frozen(Scene& scene) : scene_(scene) {
+    script(R"lua(
+      redis.call('UNLINK', 'saved', 'ttls')
+      for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do
+        redis.call('HSET', 'saved', key, redis.call('DUMP', key))
+        redis.call('HSET', 'ttls', key, math.max(0, redis.call('PTTL', key)))
+      end)lua");
+  }
+
+  void restore() {
+    script(R"lua(
+      for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do redis.call('UNLINK', key) end
+      local saved = redis.call('HGETALL', 'saved')
+      for i = 1, #saved, 2 do
+        redis.call('RESTORE', saved[i], redis.call('HGET', 'ttls', saved[i]), saved[i + 1])
+      end)lua");
+  }
+
+  Cells cells() {
+    const auto flat = script(R"lua(
+      local out, lists = {}, {}
+      local function add(place, id, value) out[#out + 1], out[#out + 2], out[#out + 3] = place, id, value end
+      for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do
+        local place, kind = string.sub(key, #ARGV[1] + 2), redis.call('TYPE', key).ok
+        if string.sub(place, 1, 4) == 'msg:' then
+          add('msg', string.sub(place, 5), kind .. ' ' .. math.floor(redis.call('PTTL', key) / 60000 + 0.5))
+        elseif kind == 'zset' or kind == 'hash' then
+          local all = redis.call(kind == 'zset' and 'ZRANGE' or 'HGETALL', key, unpack(kind == 'zset' and {0, -1, 'WITHSCORES'} or {}))
+          for i = 1, #all, 2 do add(place, all[i], #all[i + 1] < 1000 and all[i + 1] or 'long') end
+        elseif kind == 'list' then
+          local counts = {}
+          for _, id in ipairs(redis.call('LRANGE', key, 0, -1)) do counts[id] = (counts[id] or 0) + 1 end
+          for id, n in pairs(counts) do add(place, id, tostring(n)) end
+        elseif kind == 'set' then
+          for _, id in ipairs(redis.call('SMEMBERS', key)) do add(place, id, '') end
+        else
+          add(place, '', redis.call('GET', key))
+        end
+      end
+      return out)lua")
+                          .strings();
+    Cells cells;
+    for (std::size_t i = 0; i + 2 < flat.size(); i += 3) cells[{flat[i], flat[i + 1]}] = flat[i + 2];
+    return cells;
+  }
+
+ private:
+  test::Reply script(const char* source) {
+    const test::Reply reply = scene_.cmd({"EVAL", source, "0", scene_.keys().base});
+    REQUIRE_MESSAGE(!reply.error(), reply.text);
+    return reply;
+  }
+
+  Scene& scene_;
+};
+
+// Times that two runs of a move gave differ by what lies between the runs.
+bool alike(const std::string& a, const std::string& b) {
+  const char* x = a.c_str();
+  const char* y = b.c_str();
+  while (*x != '\0' && *y != '\0') {
+    char *after_x = nullptr, *after_y = nullptr;
+    const double one = std::strtod(x, &after_x);
+    const double other = std::strtod(y, &after_y);
+    if (after_x != x && after_y != y) {
+      if (std::abs(one - other) > 1e-7 * std::abs(one)) return false;
+      x = after_x;
+      y = after_y;
+    } else if (*x++ != *y++) {
+      return false;
+    }
+  }
+  return *x == *y;
+}
+
+const char* const kFields[] = {"sent", "delivered", "acked",     "nacked",   "retried",
+                               "dead", "expired",   "cancelled", "redriven", "purged"};
+
+const std::string kDigits(400, '9');
+
+// One piece of damage: to one message, or (no id) to something beside the messages.
+struct Damage {
+  std::string what;
+  std::string id;
+  std::vector<std::vector<std::string>> commands;
+};
+
+// To every field of a message that is stored in these cells.
+std::vector<Damage> damages_to(const Keys& keys, const std::string& id, const Cells& cells) {
+  std::vector<Damage> all;
+  const auto add = [&](const std::string& place, const std::string& value, std::vector<std::string> command) {
+    all.push_back({place + " = " + value.substr(0, 40), id, {std::move(command)}});
+  };
+  for (const std::string place : {"pending", "unack", "dead"}) {
+    if (cells.count({place, id}) == 0) continue;
+    for (const char* score : {"inf", "-inf", "1e300", "-1e300", "-1", "0", "1e18", "1e-300"}) {
+      add(place, score, {"ZADD", keys.base + ":" + place, score, id});
+    }
+  }
+  const std::vector<std::string> numbers = {"bar", "",    "-1",  "2.5", "1e300", "9223372036854775807",
+                                            "inf", "nan", "0x1", " 3",  kDigits};
+  if (cells.count({"retry:cnt", id}) > 0) {
+    for (const auto& count : numbers) add("retry:cnt", count, {"HSET", keys.count, id, count});
+  }
+  std::vector<std::string> attempts = numbers;
+  for (const std::string end : {"inf", "-1", "1e300", "9223372036854775807", "1 1", "000"})
+    attempts.push_back("1 " + end);
+  attempts.push_back(kDigits + " " + kDigits);
+  for (const auto& noted : attempts) add("attempts", noted, {"HSET", keys.attempts, id, noted});
+  const std::string megabyte(1'000'000, 'x');
+  for (const std::string& reason : {std::string("lease ended 9223372036854775807 times"),
+                                    "lease ended " + kDigits + " times", std::string("%d%s%n%%"), megabyte}) {
+    add("reason", reason, {"HSET", keys.reason, id, reason});
+  }
+  if (cells.count({"msg", id}) > 0) {
+    for (const char* ttl : {"9223370000000000000", "9000000000000000", "4000000000000000000"}) {
+      add("TTL", ttl, {"PEXPIRE", keys.bodies + id, ttl});
+    }
+    all.push_back({"body", id, {{"DEL", keys.bodies + id}, {"LPUSH", keys.bodies + id, "x"}}});
+  }
+  return all;
+}
+
+std::vector<Damage> damages_beside(const Keys& keys) {
+  std::vector<Damage> all;
+  for (const std::string value : {"9223372036854775807", "-9223372036854775808", "bar", "", "1e300", " 5", "2.5"}) {
+    std::vector<std::string> command = {"HSET", keys.stats};
+    for (const char* field : kFields) command.insert(command.end(), {field, value});
+    all.push_back({"stats = " + value, "", {command}});
+  }
+  for (const std::string& key : {keys.stats, keys.wake, keys.watch}) {
+    const std::string name = key.substr(keys.base.size() + 1);
+    all.push_back({name + " is a list", "", {{"DEL", key}, {"LPUSH", key, "x"}}});
+    if (key != keys.wake) all.push_back({name + " is a zset", "", {{"DEL", key}, {"ZADD", key, "inf", "x"}}});
+    if (key != keys.watch) all.push_back({name + " is a string", "", {{"DEL", key}, {"SET", key, "x"}}});
+  }
+  for (const std::string value : {"1 zz", "", "x", "inf x", "-1 x", "9223372036854775807 x"}) {
+    all.push_back({"watch = " + value, "", {{"SET", keys.watch, value}}});
+  }
+  all.push_back({"watch = 400 digits", "", {{"SET", keys.watch, kDigits + " x"}}});
+  for (const std::string score : {"inf", "-inf", "1e300"}) {
+    all.push_back({"wake = " + score, "", {{"DEL", keys.wake}, {"ZADD", keys.wake, score, "w", score, "x"}}});
+  }
+  return all;
+}
+
+// What is no id, in every place where moves find ids; as short, long and odd as it may be.
+std::vector<Damage> foreign_ids(const Keys& keys) {
+  std::vector<Damage> all;
+  for (const std::string& id : {std::string(), std::string("x"), std::string("../../etc/passwd"), std::string("a b 1"),
+                                std::string(36, 'z'), std::string(36, ' '), std::string(2000, 'a'),
+                                std::string("00000000-0000-7000-8000-0000000000AA"), std::string("\0\n\x1b", 3)}) {
+    const std::vector<std::string> count = {"HSET", keys.count, id, "3"};
+    const std::vector<std::string> body = {"SET", keys.bodies + id, "x"};
+    for (const std::string& list : {keys.ready, keys.retry}) {
+      all.push_back({id + " in " + list, id, {{"RPUSH", list, id}, count, body}});
+      all.push_back({id + " in " + list + ", without a count", id, {{"RPUSH", list, id}}});
+    }
+    for (const std::string& zset : {keys.pending, keys.unack, keys.dead}) {
+      all.push_back({id + " in " + zset, id, {{"ZADD", zset, "1", id}, count, body}});
+    }
+    all.push_back({id + " in garbage", id, {{"SADD", keys.garbage, id}}});
+  }
+  return all;
+}
+
+// What only looks, and the check: they read what moves read.
+const std::vector<AnyMove>& looks() {
+  static const auto show = [](Scene& scene, const auto& ask) {
+    redis::Pipeline pipeline(scene.connection());
+    const auto answer = ask(pipeline);
+    pipeline.run();
+    answer.get();
+  };
+  static const std::vector<std::string> names = {"due",  "later", "ready", "retry", "held", "last",
+                                                 "over", "overl", "go",    "back",  "dead", "garb"};
+  static const std::vector<AnyMove> all = {
+      {"counts", [](Scene& s) { show(s, [&](Pipeline& p) { return counts(p, s.keys()); }); }},
+      {"find",
+       [](Scene& s) {
+         for (const auto& name : names) show(s, [&](Pipeline& p) { return find(p, s.keys(), s.id(name)); });
+       }},
+      {"page",
+       [](Scene& s) {
+         for (const auto* key : {&s.keys().pending, &s.keys().unack, &s.keys().dead}) {
+           show(s, [&](Pipeline& p) { return page_of_zset(p, s.keys(), *key, 0, 200); });
+         }
+         for (const auto* key : {&s.keys().ready, &s.keys().retry}) {
+           show(s, [&](Pipeline& p) { return page_of_list(p, s.keys(), *key, 0, 200); });
+         }
+       }},
+      {"check", [](Scene& s) {
+         const std::vector<std::string> ids = s.ids(names);
+         redis::Pipeline pipeline(s.connection());
+         const auto seen = look(pipeline, s.keys(), ids);
+         pipeline.run();
+         const std::vector<std::string> words = seen.get();
+         REQUIRE(words.size() == ids.size());
+         std::vector<Suspect> suspects;
+         for (std::size_t i = 0; i < ids.size(); ++i) {
+           if (words[i] != "." && words[i].front() != 'W') suspects.emplace_back(ids[i], words[i].front());
+         }
+         if (!suspects.empty()) show(s, [&](Pipeline& p) { return repair(p, s.keys(), suspects, 3); });
+       }}};
+  return all;
+}
+
+std::vector<AnyMove> all_scripts() {
+  std::vector<AnyMove> all = test::all_moves();
+  all.insert(all.end(), looks().begin(), looks().end());
+  return all;
+}
+
+// These choose among the messages, so that damage to one may let another have its turn, or wait for it.
+bool chooses(const std::string& move) {
+  return move == "purge pending" || move == "purge ready" || move == "purge retry" || move == "purge dead" ||
+         move == "ready2unack one suspect";
+}
+
+class Broken {
+ public:
+  explicit Broken(const AnyMove& move) : move_(move), frozen_(prepared(scene_)) {
+    first_ = frozen_.cells();
+    REQUIRE(test::refusal([&] { move_.run(scene_); }) == "");
+    whole_ = frozen_.cells();
+  }
+
+  // Of those in the move's way: what becomes of the others shows little.
+  std::set<std::string> touched() {
+    std::set<std::string> ids;
+    for (const auto* one : {&first_, &whole_}) {
+      const Cells& other = one == &first_ ? whole_ : first_;
+      for (const auto& [at, value] : *one) {
+        const auto found = other.find(at);
+        if (at.second.size() == 36 && (found == other.end() || !alike(found->second, value))) ids.insert(at.second);
+      }
+    }
+    return ids;
+  }
+
+  const Cells& first() const { return first_; }
+  const Keys& keys() const { return scene_.keys(); }
+
+  void check(const Damage& damage) {
+    CAPTURE(move_.name);
+    CAPTURE(damage.what);
+    CAPTURE(damage.id);
+    frozen_.restore();
+    for (const auto& command : damage.commands) REQUIRE(!scene_.cmd(command).error());
+    CHECK(test::refusal([&] { move_.run(scene_); }) == "");
+    const Cells after = frozen_.cells();
+    std::set<std::pair<std::string, std::string>> all;
+    for (const auto& cell : whole_) all.insert(cell.first);
+    for (const auto& cell : after) all.insert(cell.first);
+    for (const auto& at : all) {
+      const std::string place = at.first;
+      const std::string id = at.second;
+      if (place == "stats" || place == "wake" || place == "watch" || id == damage.id) continue;
+      const auto is = after.find(at);
+      const std::string value = is == after.end() ? "-" : is->second;
+      const auto as = [&](const Cells& cells) {
+        const auto found = cells.find(at);
+        return alike(found == cells.end() ? "-" : found->second, value);
+      };
+      CHECK_MESSAGE((chooses(move_.name) || as(whole_)), place << " " << id << ": " << value);
+    }
+    for (const auto& cell : whole_) {
+      const std::string id = cell.first.second;
+      if (cell.first.first == "msg" && id.size() == 36) CHECK_MESSAGE(is_somewhere(after, id), id << ": lost");
+    }
+  }
+
+ private:
+  static Scene& prepared(Scene& scene) {
+    test::everything(scene);
+    return scene;
+  }
+
+  static bool is_somewhere(const Cells& cells, const std::string& id) {
+    const auto has = [&](const char* place) { return cells.count({place, id}) > 0; };
+    const bool placed = has("pending") || has("unack") || has("ready") || has("retry");
+    return has("msg") && (has("dead") || has("garbage") || (placed && (has("retry:cnt") || has("unack"))));
+  }
+
+  const AnyMove& move_;
+  Scene scene_{quick()};
+  Frozen frozen_;
+  Cells first_, whole_;
+
+  static Scene::Setup quick() {
+    Scene::Setup setup;
+    setup.watched = false;
+    static const PrivateServer server;
+    setup.socket = server.socket();
+    return setup;
+  }
+};
+
+TEST_CASE("hostile: every script there is has its place in these tests") {
+  std::set<std::string> tried;
+  for (const AnyMove& one : all_scripts()) tried.insert(test::script_of(one.name));
+  std::set<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(test::source_path("scripts/lua"))) {
+    files.insert(file.path().stem().string());
+  }
+  CHECK((tried == files));
+}
+
+TEST_CASE("hostile: whatever stands in a field of one message, the move goes through, and entirely for all others") {
+  for (const AnyMove& one : all_scripts()) {
+    Broken broken(one);
+    std::set<std::string> ids = broken.touched();
+    if (ids.empty()) {  // it only looks: at all of them
+      for (const auto& [at, value] : broken.first()) {
+        if (at.second.size() == 36) ids.insert(at.second);
+      }
+    }
+    for (const std::string& id : ids) {
+      for (const Damage& damage : damages_to(broken.keys(), id, broken.first())) broken.check(damage);
+    }
+  }
+}
+
+TEST_CASE("hostile: no statistic, and no hint, of any value or type, fails a move or leaves one half done") {
+  for (const AnyMove& one : all_scripts()) {
+    Broken broken(one);
+    for (const Damage& damage : damages_beside(broken.keys())) broken.check(damage);
+  }
+}
+
+TEST_CASE("hostile: what is no id, in any place, is in the way of no move and of no message") {
+  for (const AnyMove& one : all_scripts()) {
+    Broken broken(one);
+    for (const Damage& damage : foreign_ids(broken.keys())) broken.check(damage);
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue::store
