@@ -1,15 +1,18 @@
 #include "embedded.h"
 
+#include "folder_server.h"
+#include "folder_use.h"
+#include "private_folder.h"
+
 #include <delayqueue/error.h>
 #include <delayqueue/private_server.h>
 
-#include <fcntl.h>
-#include <sys/socket.h>
+#include <signal.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -20,24 +23,11 @@
 namespace delayqueue {
 namespace {
 
-bool listening(const std::string& path) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  if (fd < 0) return false;
-  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  ::fcntl(fd, F_SETFL, O_NONBLOCK);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  const int result = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  const bool up = result == 0 || errno == EAGAIN;  // EAGAIN: it is there, with a long queue at its door
-  ::close(fd);
-  return up;
-}
-
 // The server of one folder, as far as this process started it.
 struct Place {
-  std::mutex mutex;  // guards server; held while it starts
-  std::unique_ptr<PrivateServer> server;
+  std::mutex mutex;                // guards the rest; held while the server starts
+  std::unique_ptr<FolderUse> use;  // null for the process' own server
+  std::unique_ptr<FolderServer> server;
 };
 
 struct Places {
@@ -53,6 +43,20 @@ struct Places {
 // Never destroyed: threads and static objects of the host may ask until the very end.
 std::atomic<Places*> all_places{nullptr};
 
+constexpr std::chrono::seconds kJoinLimit{15};  // others may be starting the server, or ending it
+
+// The last process that uses a folder ends its server and waits for that, so that all is on disk when it has ended.
+void end_server(Place& place, const std::string& folder) try {
+  if (place.use == nullptr) return place.server.reset();
+  if (place.use->is_last()) {
+    place.server.reset();
+    end_server_at(folder + "/s");
+  } else if (place.server) {
+    place.server->leave();
+  }
+} catch (const std::runtime_error&) {  // the end of the process is no time for it; the system tells the server
+}
+
 void end_servers() {
   Places* places = all_places;
   if (places == nullptr || places->owner != ::getpid()) return;
@@ -60,7 +64,7 @@ void end_servers() {
   const std::lock_guard lock(places->mutex);
   for (auto& [folder, place] : places->by_folder) {
     const std::lock_guard none_starts(place.mutex);
-    place.server.reset();
+    end_server(place, folder);
   }
 }
 
@@ -87,36 +91,66 @@ std::string absolute(const std::string& folder) {
 }
 
 void start(Place& place, const std::string& folder) {
-  if (place.server) return place.server->restart();
+  if (place.server) {
+    place.server->end(SIGKILL);
+    return place.server->start();
+  }
   PrivateServerOptions options;
   options.folder = folder;
-  place.server = std::make_unique<PrivateServer>(options);
+  const auto life = folder.empty() ? FolderServer::Life::of_object : FolderServer::Life::until_last_user;
+  place.server = std::make_unique<FolderServer>(options, life);
 }
 
-std::string socket_of(const std::string& folder) {
-  Places& places = places_of_this_process();
-  Place& place = place_of(places, folder);
-  const std::lock_guard lock(place.mutex);
-  if (places.ended) throw ConnectionError("embedded:" + folder + ": the process is ending");
-  if (place.server && listening(place.server->socket())) return place.server->socket();
+void start_or_find(Place& place, const std::string& folder, const std::string& socket) {
+  if (listens(socket)) return;
   try {
     start(place, folder);
-    return place.server->socket();
-  } catch (const std::runtime_error& e) {
-    std::string shared = folder + "/s";
-    if (!folder.empty() && listening(shared)) return shared;  // another process was faster
-    throw ConnectionError("embedded:" + folder + ": " + e.what());
+  } catch (const SetupError&) {
+    throw;
+  } catch (const std::runtime_error&) {
+    if (!listens(socket)) throw;  // else another process was faster
   }
+}
+
+std::string socket_of_folder(Place& place, const std::string& folder) {
+  const std::string socket = folder + "/s";
+  const Descriptor opened = open_private_folder(folder);
+  if (place.use && place.use->is_of(opened)) {
+    start_or_find(place, folder, socket);
+    return socket;
+  }
+  auto use = std::make_unique<FolderUse>(opened, folder);
+  use->join(std::chrono::steady_clock::now() + kJoinLimit, [&socket] { end_server_at(socket); });
+  start_or_find(place, folder, socket);
+  use->share();
+  place.use = std::move(use);
+  return socket;
+}
+
+std::string socket_of_process(Place& place) {
+  if (!place.server || !listens(place.server->socket())) start(place, "");
+  return place.server->socket();
 }
 
 }  // namespace
 
 std::string embedded_socket(const std::string& folder) {
-  if (folder.empty()) return socket_of(folder);
-  const std::string path = absolute(folder);
-  const std::string shared = path + "/s";
-  const bool fits = shared.size() < sizeof(sockaddr_un::sun_path);  // if not, starting it says so
-  return fits && listening(shared) ? shared : socket_of(path);
+  const std::string path = folder.empty() ? "" : absolute(folder);
+  if (path.size() + 2 >= sizeof(sockaddr_un::sun_path)) {
+    throw std::invalid_argument("folder: " + path + ": the path of its socket is longer than " +
+                                std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");
+  }
+  Places& places = places_of_this_process();
+  Place& place = place_of(places, path);
+  const std::lock_guard lock(place.mutex);
+  if (places.ended) throw ConnectionError("embedded:" + folder + ": the process is ending");
+  try {
+    return path.empty() ? socket_of_process(place) : socket_of_folder(place, path);
+  } catch (const SetupError& e) {
+    throw SetupError("embedded:" + folder + ": " + e.what());
+  } catch (const std::runtime_error& e) {
+    throw ConnectionError("embedded:" + folder + ": " + e.what());
+  }
 }
 
 }  // namespace delayqueue

@@ -12,8 +12,9 @@ namespace delayqueue {
 // folder: of an embedded URL; empty for the server of this process' own, whose data survives the server but not the
 // process. A process forked from this one has an own of its own.
 //
-// Any thread. Throws ConnectionError that says why there is no server; std::invalid_argument for a folder whose socket
-// path is too long.
+// Any thread. Throws ConnectionError that says why there is no server; SetupError if there cannot be one until somebody
+// changes something, or if other users could get at it; std::invalid_argument for a folder whose socket path is too
+// long.
 std::string embedded_socket(const std::string& folder);
 
 }  // namespace delayqueue

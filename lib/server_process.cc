@@ -1,9 +1,13 @@
 #include "server_process.h"
 
+#include "environment.h"
+#include "folder_use.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -55,34 +59,33 @@ void die_with(pid_t parent) {
 }
 
 [[noreturn]] void become_server(const Launch& launch, int report) {
-  die_with(launch.parent);
-  ::setpgid(0, 0);  // Ctrl-C is for the program, which may still need its server to end well
+  if (!launch.until_last_user) die_with(launch.parent);
+  ::umask(077);  // the data is the user's alone
+  // Ctrl-C is for the program, which may still need its server to end well; so is the end of its terminal.
+  ::setsid();
   take_default_signals();
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
   close_all_at_exec();
   // Opened here and inherited by the server alone: the folder is locked exactly as long as the server lives.
-  const int lock = ::open(launch.lock.c_str(), O_RDWR | O_CREAT, 0600);
-  if (lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    tell(report, LaunchReport::no_lock, errno);
+  const Descriptor lock = open_own_file(launch.folder, "lock", O_RDWR | O_CREAT);
+  if (lock.get() < 0 || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    tell(report, LaunchReport::lock_failed, errno);
     ::_exit(127);
   }
-  const int log = ::open(launch.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-  if (log < 0) {
-    tell(report, LaunchReport::no_log, errno);
+  ::fcntl(lock.get(), F_SETFD, 0);
+  if (launch.until_last_user) end_with_last_user(launch.folder);
+  const Descriptor log = open_own_file(launch.folder, "log", O_WRONLY | O_CREAT | O_APPEND);
+  if (log.get() < 0 || ::ftruncate(log.get(), 0) != 0) {
+    tell(report, LaunchReport::log_failed, errno);
     ::_exit(127);
   }
-  ::dup2(log, 1);
-  ::dup2(log, 2);
+  ::dup2(log.get(), 1);
+  ::dup2(log.get(), 2);
   tell(report, LaunchReport::locked, 0);
-  ::execve(launch.argv[0], launch.argv.data(), environ);
-  tell(report, LaunchReport::no_exec, errno);
+  ::execve(launch.argv[0], launch.argv.data(), launch.environment.data());
+  tell(report, LaunchReport::exec_failed, errno);
   ::_exit(127);
-}
-
-Descriptor above_standard(int fd) {  // a host that closed its standard streams has pipes numbered 0 to 2
-  Descriptor low(fd);
-  return Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
 }  // namespace
@@ -94,8 +97,20 @@ int milliseconds_until(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<long long>(left, 0, 1'000'000));
 }
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
+Descriptor open_own_file(int folder, const char* name, int flags) {
+  Descriptor file = above_standard(::openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  struct stat facts {};
+  if (file.get() < 0 || ::fstat(file.get(), &facts) != 0) return Descriptor();
+  if (S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid() && facts.st_nlink == 1) return file;
+  errno = EPERM;
+  return Descriptor();
+}
+
+std::vector<char*> server_environment() {
+  std::vector<char*> words;
+  for (char** word = environ; trusts_environment() && *word != nullptr; ++word) words.push_back(*word);
+  words.push_back(nullptr);
+  return words;
 }
 
 Process::Process(const Launch& launch) {
@@ -126,7 +141,6 @@ Process::~Process() {
 void Process::run(const Launch& launch) {
   const pid_t pid = ::fork();
   if (pid == 0) become_server(launch, writing_.get());
-  if (pid > 0) ::setpgid(pid, pid);  // here too: a signal to the group may come before the child has made it
   {
     const std::lock_guard lock(mutex_);
     error_ = pid < 0 ? errno : 0;
@@ -154,7 +168,7 @@ int Process::pid() const {
 
 void Process::signal(int number) {
   const std::lock_guard lock(mutex_);
-  if (pid_ > 0) ::kill(-pid_, number);
+  if (pid_ > 0 && ::kill(-pid_, number) != 0) ::kill(pid_, number);  // it has not made its group yet
 }
 
 bool Process::ended_by(Clock::time_point deadline) {
@@ -171,6 +185,13 @@ LaunchReport Process::report(Clock::time_point deadline) {
   if (::read(reading_.get(), &report, sizeof report) != static_cast<ssize_t>(sizeof report)) return {};
   return report;
 }
+
+bool Process::exited() const {
+  const std::lock_guard lock(mutex_);
+  return error_ == 0 && pid_ < 0 && WIFEXITED(status_);
+}
+
+bool Process::exited_well() const { return exited() && WEXITSTATUS(status_) == 0; }
 
 std::string Process::fate() const {
   const std::lock_guard lock(mutex_);

@@ -1,6 +1,8 @@
 // One run of a redis-server as a child of this process, and the descriptors that go with it.
 #pragma once
 
+#include "os/descriptor.h"
+
 #include <sys/types.h>
 
 #include <chrono>
@@ -19,34 +21,26 @@ std::string reason(int error);
 // For poll(): the rest of the time, rounded up.
 int milliseconds_until(std::chrono::steady_clock::time_point deadline);
 
-// Closes what it holds.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
+// Opens a regular file of the effective user that has one name only; no symbolic link. Made with mode 0600 if `flags`
+// have O_CREAT. Anything else: a negative descriptor and errno. May be called after a fork.
+Descriptor open_own_file(int folder, const char* name, int flags);
 
 // All that the child needs, made before the fork: after it only async-signal-safe calls are allowed.
 struct Launch {
   std::vector<std::string> words;
   std::vector<char*> argv;  // into words
-  std::string lock;
-  std::string log;
+  std::vector<char*> environment;
+  int folder = -1;  // for lock and log; open in the parent
   pid_t parent = -1;
+  bool until_last_user = false;  // of the folder, see folder_use.h; false: dies with the parent
 };
+
+// For Launch: that of this process; an empty one if it is not trusted.
+std::vector<char*> server_environment();
 
 // What the child tells its parent before it is a redis-server, and once more if it could not become one.
 struct LaunchReport {
-  enum Stage { none, locked, no_lock, no_log, no_exec };
+  enum Stage { none, locked, lock_failed, log_failed, exec_failed };
   Stage stage = none;
   int error = 0;
 };
@@ -65,6 +59,8 @@ class Process {
   bool ended_by(std::chrono::steady_clock::time_point deadline);
   LaunchReport report(std::chrono::steady_clock::time_point deadline);  // stage none: it ended or was silent
   std::string fate() const;
+  bool exited() const;       // it has ended by itself, not by a signal
+  bool exited_well() const;  // with status 0
 
  private:
   void run(const Launch& launch);

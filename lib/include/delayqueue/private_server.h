@@ -2,6 +2,7 @@
 #pragma once
 
 #include <delayqueue/error.h>
+#include <delayqueue/export.h>
 
 #include <chrono>
 #include <memory>
@@ -22,12 +23,19 @@ struct PrivateServerOptions {
 //
 // The embedded URLs are made of these: "embedded:" is a server of this process' own, started by the first who names
 // it, gone with the process, its data too. "embedded:/folder" keeps its data; all processes that name the folder share
-// one server, which lives as long as the process that started it; whoever finds it dead starts it again (a file lock
-// makes sure that it is one). Any Producer, Consumer or Inspector reconnects to the new one by itself.
-class PrivateServer {
+// one server (a file lock makes sure that it is one). It is started by the first, and lives as long as any process that
+// has used it: the system ends it, in good order, when the last of them has ended, however that one ended. A fork of
+// such a process counts, too, until it calls exec. If the server dies, the next call of any process starts it again,
+// with its data; any Producer, Consumer or Inspector reconnects to the new one by itself. (Before Linux 5.6, and on
+// other systems, it ends with the process that started it, as if it had died.)
+//
+// A folder must be the effective user's alone: mode 0700, made so if missing, below folders that no other user can
+// write to. Any other is a SetupError that says what to change.
+class DELAYQUEUE_EXPORT PrivateServer {
  public:
-  // Returns when the server answers. Throws std::runtime_error that says which program failed, how, and what it said;
-  // std::invalid_argument for a folder whose socket path is too long (107 bytes).
+  // Returns when the server answers. Throws std::runtime_error that says which program failed, how, and what it said (a
+  // SetupError if another try is of no use); std::invalid_argument for a folder whose socket path is too long (107
+  // bytes).
   explicit PrivateServer(PrivateServerOptions options = {});
   ~PrivateServer();
   PrivateServer(PrivateServer&&) noexcept;
@@ -38,12 +46,15 @@ class PrivateServer {
   std::string folder() const;
   int pid() const;  // of the running child; -1 when stopped
 
-  void stop();     // in good order: everything acknowledged is on disk. May be called twice
+  // In good order: everything acknowledged is on disk. May be called twice. Throws SetupError if that cannot be: on a
+  // full disk the server runs on, so that it can be stopped again when there is space. (The destructor ends it all the
+  // same. A server with a password, set by `arguments`, is not asked.)
+  void stop();
   void kill();     // kill -9, as a power cut would
   void restart();  // kills it if it runs; same folder, same data, same socket; returns when it answers
 
  private:
-  class Impl;
+  class DELAYQUEUE_HIDDEN Impl;
   std::unique_ptr<Impl> impl_;
 };
 
