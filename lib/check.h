@@ -1,6 +1,7 @@
 // Checks of options: each throws std::invalid_argument that names the field and its value.
 #pragma once
 
+#include "store/record.h"
 #include "store/store.h"
 
 #include <delayqueue/options.h>
@@ -22,6 +23,9 @@ void check_at_least(const char* field, milliseconds value, milliseconds least);
 
 // The time of a send or reschedule, with its field's name in what is thrown.
 store::Due due_of(milliseconds delay, const std::optional<std::chrono::system_clock::time_point>& at);
+
+// Times of messages: see store::kLatestUs.
+void check_time(const char* field, milliseconds since_1970);
 
 // The id in its usual form.
 std::string id_of(const char* field, std::string_view id);

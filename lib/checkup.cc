@@ -1,6 +1,11 @@
 #include "checkup.h"
 
+#include "redis/escaped.h"
+
+#include "store/views.h"
+
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <thread>
 #include <utility>
@@ -43,6 +48,8 @@ Problem problem_of(char verdict) {
       return Problem::no_body;
     case 'T':
       return Problem::two_places;
+    case 'I':
+      return Problem::bad_time;
     case 'L':
       return Problem::no_holder;
     case 'C':
@@ -94,6 +101,9 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
     case 'T':
       return say("in two places: " + places_of(parts),
                  "one place stays: the later of pending and unack; dead only if no retries are recorded");
+    case 'I':
+      return say("its time in " + places_of(parts) + " is none from 1970 to 2199: another program wrote it",
+                 "pending: the nearest of these times, never earlier, so reschedule it; dead: as if given up now");
     case 'L':
       return say("in unack for longer than any lease or backoff: no consumer holds it",
                  elsewhere ? "leaves unack; it has another place"
@@ -140,6 +150,10 @@ const char* to_string(Problem problem) {
       return "count_alone";
     case Problem::stranger:
       return "stranger";
+    case Problem::bad_time:
+      return "bad_time";
+    case Problem::totals:
+      return "totals";
     case Problem::wrong_type:
       return "wrong_type";
     case Problem::expired:
@@ -160,6 +174,7 @@ bool CheckReport::clean() const {
 
 CheckReport Checkup::run() {
   if (!check_types()) return std::move(report_);
+  if (has_stats_) check_totals();
   plan();
   for (const Where where : kWalks) {
     walk(where);
@@ -181,6 +196,7 @@ bool Checkup::check_types() {
   for (const auto& [key, wanted] : expected) {
     const std::string type =
         session_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
+    has_stats_ = has_stats_ || (key == &keys().stats && type == wanted);
     if (type == "none" || type == wanted) continue;
     found({Problem::wrong_type, *key,
            "is a " + type + ", expected a " + wanted + ": something else uses a key of this queue",
@@ -188,6 +204,36 @@ bool Checkup::check_types() {
     go_on = go_on && (key == &keys().stats || key == &keys().wake || key == &keys().watch || key == &keys().paused);
   }
   return go_on;
+}
+
+// What stands there fails no move. It is counted as 0, and a value at the limit counts no further.
+void Checkup::check_totals() {
+  std::string cursor = "0";
+  do {
+    const store::ScannedTotals step =
+        session_.ask([&](redis::Pipeline& pipeline) { return store::scan_totals(pipeline, keys(), cursor); });
+    cursor = step.cursor;
+    std::vector<std::string> wrong;
+    for (const auto& [field, value] : step.fields) {
+      const bool known =
+          std::find(std::begin(store::kTotals), std::end(store::kTotals), field) != std::end(store::kTotals);
+      if (known && store::is_total(value)) continue;
+      wrong.push_back(field);
+      found({Problem::totals, field,
+             known ? "the statistic is \"" + redis::escaped(value.substr(0, 32)) +
+                         "\", which is no count of up to 15 digits"
+                   : "no statistic of this library, but a field of " + keys().stats,
+             known ? "counted anew, from 0" : "removed", options_.repair});
+    }
+    if (!options_.repair || wrong.empty()) continue;
+    session_.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      pipeline.command("HDEL").key(keys().stats);
+      for (const std::string& field : wrong) pipeline.arg(field);
+      pipeline.run();
+      pipeline.reply(0);
+    });
+  } while (cursor != "0");
 }
 
 void Checkup::plan() {

@@ -36,6 +36,7 @@ class Checkup {
   };
 
   bool check_types();
+  void check_totals();
   void plan();
   void walk(store::Where where);
   void judge(store::Where where, const std::vector<std::string>& ids);
@@ -57,6 +58,7 @@ class Checkup {
   CheckReport report_;
   std::vector<store::Suspect> suspects_;
   std::vector<Listed> listed_;
+  bool has_stats_ = false;
   std::uint64_t done_ = 0, total_ = 0;
 };
 

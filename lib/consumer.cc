@@ -1,5 +1,6 @@
 #include "consumer_impl.h"
 #include "inside.h"
+#include "redis/escaped.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -28,12 +29,16 @@ std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
 
 Loop::Rest Consumer::Impl::step() {
   const Inside callbacks(this);
+  const Interrupt::Scope until(interrupt_);
+  if (interrupt_.is_raised()) return options_.poll_interval;  // stop() waits for nothing but the end of this step
   // Handlers that end wake us; that is no reason to try sooner.
   if (const auto left = trouble_.left(Clock::now()); left.count() > 0 && !stopping_) return left;
   try {
+    if (first_thread_.joinable()) read_first();
     if (connection_ == nullptr || (connection_->has_moved() && trips_.empty())) connect();
     return tick();
   } catch (const std::exception& e) {
+    if (interrupt_.is_raised()) return options_.poll_interval;
     return trouble(e);
   }
 }
@@ -80,6 +85,7 @@ void Consumer::Impl::set_out(bool stopping) {
   if (!is_under_way(trips_, &Errands::take)) {
     const bool found = watch_.found();
     if (found) promote_due_ = Clock::time_point();
+    if (watch_.found_foreign()) clears_wake_ = true;
     if (is_too_much(found)) wakes_ = true;
   }
   if (one_by_one) return send({true, !stopping});
@@ -98,6 +104,7 @@ void Consumer::Impl::send(Errands errands) {
 void Consumer::Impl::ask_to_settle(Trip& trip) {
   trip.renews = !held_.empty() && Clock::now() >= held_.renewal_due();
   trip.settles = settling_.settle(trip.pipeline, store_, trip.renews);
+  for (const std::string& line : settling_.complaints()) report_.log(Severity::warning, line);
   if (trip.renews) held_.renew(trip.pipeline, store_);
 }
 
@@ -105,9 +112,11 @@ void Consumer::Impl::ask_to_take(Trip& trip) {
   const Clock::time_point now = Clock::now();
   const bool renewed = held_.empty() || now < held_.renewal_due();
   // What comes up while they are asked for moves these nearer again.
-  if (renewed && now >= std::max(reclaim_due_, reclaim_from_)) {
-    trip.reclaimed = store_.unack2retry(trip.pipeline);
+  if (renewed && now >= reclaim_due_) {
+    const bool only_backoffs = now < reclaim_from_;
+    trip.reclaimed = store_.unack2retry(trip.pipeline, only_backoffs);
     reclaim_due_ = now + options_.poll_interval;
+    if (only_backoffs) reclaim_due_ = std::min(reclaim_due_, reclaim_from_);
   }
   if (now >= promote_due_) {
     const bool has_room = intake_.room(hands_load()) > 0;
@@ -126,6 +135,7 @@ void Consumer::Impl::ask_to_take(Trip& trip) {
 void Consumer::Impl::ask_the_rest(Trip& trip) {
   const bool stopping = stopping_;
   if (!stopping) intake_.fetch(trip.pipeline, store_);
+  if (std::exchange(clears_wake_, false)) store_.clear_wake(trip.pipeline);
   if (std::exchange(wakes_, false)) store_.wake(trip.pipeline);
   if (stopping && std::exchange(keeps_watch_, false)) store_.leave_watch(trip.pipeline, watch_.name());
   trip.persists = std::min(to_persist_.size(), store::kBatch);
@@ -220,9 +230,12 @@ Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
   return trouble_.left(Clock::now());
 }
 
-// What a password or an ACL rule forbids is asked for less often, but not so that the leases of what is held end.
+// What a password, an ACL rule or the set-up of this machine forbids is asked for less often, but not so that the
+// leases of what is held end.
 Trouble::Patience Consumer::Impl::patience_with(const std::exception& e) const {
-  if (dynamic_cast<const redis::AccessError*>(&e) == nullptr) return kAway;
+  const bool forbidden =
+      dynamic_cast<const redis::AccessError*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
+  if (!forbidden) return kAway;
   const bool holds = connection_ != nullptr && !held_.empty();
   return holds ? Trouble::Patience{kRefused.shortest, std::clamp(options_.lease / 3, kAway.longest, kRefused.longest)}
                : kRefused;
@@ -239,7 +252,7 @@ Loop::Rest Consumer::Impl::rest() {
   if (!stopping_) {
     const Intake::Load load = hands_load();
     if (intake_.should_go_on(load)) return Loop::Rest::zero();
-    next = std::min({next, promote_due_, std::max(reclaim_due_, reclaim_from_), housekeeping_.due()});
+    next = std::min({next, promote_due_, reclaim_due_, housekeeping_.due()});
     next = std::min(next, intake_.look_due());
     if (intake_.room(load) > 0 && next > Clock::now()) watch_.begin();
   }
@@ -250,11 +263,13 @@ Loop::Rest Consumer::Impl::rest() {
 
 void Consumer::Impl::read_settled() {
   const Settling::Outcome outcome = settling_.read_answers();
-  for (const auto* group : {&outcome.acked, &outcome.expired, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
+  for (const auto* group :
+       {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
     for (const DeliveryPtr& delivery : *group) held_.remove(delivery);
   }
   acked_ += outcome.acked.size();
   expired_ += outcome.expired.size();
+  foreign_ += outcome.foreign.size();
   nacked_ += outcome.nacked.size();
   snoozed_ += outcome.snoozed.size();
   stale_ += outcome.stale.size();
@@ -290,7 +305,8 @@ void Consumer::Impl::read_renewals() {
   for (const DeliveryPtr& delivery : held_.read_renewals()) {
     // What is in doubt was most likely settled, and is gone for that.
     if (!delivery->in_doubt) {
-      report_.log(Severity::warning, "lost the lease of " + delivery->message.id + ": another consumer may have it");
+      report_.log(Severity::warning,
+                  "lost the lease of " + redis::escaped(delivery->message.id) + ": another consumer may have it");
     }
     replace_hand(*delivery);
   }
@@ -332,6 +348,12 @@ void Consumer::Impl::read_taken() {
   if (!taken) return;
   held_.saw_time(taken->now_us, taken->asked);
   for (const DeliveryPtr& delivery : taken->deliveries) held_.add(delivery);
+  for (const DeliveryPtr& delivery : taken->foreign) {
+    held_.add(delivery);
+    settling_.add(delivery);  // removed by receipt
+  }
+  foreign_ += taken->removed;
+  if (!taken->foreign_id.empty()) tell_foreign(taken->foreign_id);
   event(EventKind::delivered, taken->deliveries);
   if (intake_.retry_is_due() != keeping_free_) hands_->keep_one_free(keeping_free_ = !keeping_free_);
 }
@@ -351,9 +373,18 @@ void Consumer::Impl::tell_expired(const std::string& id) {
   const Clock::time_point now = Clock::now();
   if (now < tell_expired_at_) return;
   tell_expired_at_ = now + std::chrono::minutes(1);
-  report_.log(Severity::warning, "removed " + id +
+  report_.log(Severity::warning, "removed " + redis::escaped(id) +
                                      ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
                                      "Redis evicted them, or producers use other queue options (bodies_under_dp)");
+}
+
+// Another program wrote it: an id becomes part of a key, and of whatever handlers make of it.
+void Consumer::Impl::tell_foreign(const std::string& id) {
+  if (std::exchange(told_foreign_, true)) return;
+  report_.log(Severity::warning, "removed \"" + store::shown(id) +
+                                     "\" before a handler saw it: no UUID in its form of 36 characters, in lower " +
+                                     "case, so no message of this library or of the Go library; more of this kind " +
+                                     "are counted only (stats().foreign); check() finds what is left");
 }
 
 // ---- Events --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // A consumer's hands: what they do with a message, how it comes back, and what is done about those that hang.
 #include "consumer_impl.h"
 #include "inside.h"
+#include "redis/escaped.h"
 
 #include <algorithm>
 #include <utility>
@@ -44,7 +45,8 @@ void Consumer::Impl::collect_done() {
 
 void Consumer::Impl::let_go_of_late() {
   for (const DeliveryPtr& delivery : held_.let_go_of_late(options_.processing_timeout)) {
-    report_.log(Severity::warning, "the handler of " + delivery->message.id + " runs longer than processing_timeout (" +
+    report_.log(Severity::warning, "the handler of " + redis::escaped(delivery->message.id) +
+                                       " runs longer than processing_timeout (" +
                                        std::to_string(options_.processing_timeout.count()) + " ms): its lease may end");
     replace_hand(*delivery);
   }

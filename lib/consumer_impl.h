@@ -7,6 +7,7 @@
 #include "held.h"
 #include "housekeeping.h"
 #include "intake.h"
+#include "os/interrupt.h"
 #include "report.h"
 #include "risks.h"
 #include "run/loop.h"
@@ -23,10 +24,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace delayqueue {
@@ -45,6 +48,10 @@ class Consumer::Impl {
 
  private:
   using Hands = run::WorkerPool<DeliveryPtr>;
+
+  // ---- Of start() ----
+  void connect_first();
+  void read_first();
 
   // ---- In the loop's thread ----
   run::Loop::Rest step();
@@ -68,6 +75,7 @@ class Consumer::Impl {
   void read_taken();
   void read_fetched();
   void tell_expired(const std::string& id);
+  void tell_foreign(const std::string& id);
   bool give_back_unstarted();
   bool is_too_much(bool found);
   run::Loop::Rest rest();
@@ -104,20 +112,22 @@ class Consumer::Impl {
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
   Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_, tell_expired_at_;
   Trouble trouble_;
-  bool short_ = false;         // verdicts are not as durable as asked for
-  bool told_ = false;          // others know that there is too much for us
-  bool wakes_ = false;         // another consumer, with the next trip
+  bool short_ = false;        // verdicts are not as durable as asked for
+  bool told_ = false;         // others know that there is too much for us
+  bool wakes_ = false;        // another consumer, with the next trip
+  bool clears_wake_ = false;  // another program wrote into it
+  bool told_foreign_ = false;
   bool keeps_watch_ = false;   // for what is due next: others rely on us
   bool keeping_free_ = false;  // a hand is kept free for retry
 
-  std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, unconfirmed_{0},
-      connects_{0}, errors_{0};
+  std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, foreign_{0},
+      unconfirmed_{0}, connects_{0}, errors_{0};
   std::atomic<bool> connected_{false};
   mutable std::mutex error_mutex_;  // guards last_error_
   std::string last_error_;
   std::atomic<bool> stopping_{false};
 
-  std::mutex life_;         // one start() or stop() at a time
+  std::timed_mutex life_;   // one start() or stop() at a time
   std::mutex state_mutex_;  // guards drained_, asked_to_stop_, stopped_
   std::condition_variable state_changed_;
   bool drained_ = false;        // stopping, and nothing is left to settle
@@ -126,7 +136,10 @@ class Consumer::Impl {
   bool clean_ = true;     // what stop() answered
   bool started_ = false;  // guarded by life_, as is hands_
   std::unique_ptr<Hands> hands_;
-  run::Loop loop_;  // last: its thread uses all above
+  Interrupt interrupt_;       // raised when stop() waits no longer
+  std::thread first_thread_;  // the first attempt to connect; what it uses is the loop's once it was joined
+  std::future<void> first_;   // what became of it
+  run::Loop loop_;            // last: its thread uses all above
 };
 
 }  // namespace delayqueue

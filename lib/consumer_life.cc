@@ -8,10 +8,13 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace delayqueue {
 namespace {
+
+constexpr milliseconds kStartPatience{500};  // six round trips to an encrypted server far away
 
 ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
   check(options);
@@ -35,10 +38,14 @@ Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler h
       intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch),
               options_.lease),
       housekeeping_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit}),
-      loop_([this] { return step(); }) {}
+      loop_([this] { return step(); }) {
+  report_.warn(endpoint_.warning());
+}
 
 Consumer::Impl::~Impl() {
   stop(std::chrono::seconds(30));
+  interrupt_.raise();
+  if (first_thread_.joinable()) first_thread_.join();
   hands_.reset();  // while all that handlers use is still there
 }
 
@@ -46,13 +53,15 @@ void Consumer::Impl::start() {
   const std::lock_guard life(life_);
   const Inside callbacks(this);
   if (started_ || stopping_) throw std::logic_error("a consumer starts once");
+  if (first_thread_.joinable()) first_thread_.join();  // of a start() that threw
+  std::packaged_task<void()> first([this] { connect_first(); });
+  first_ = first.get_future();
+  first_thread_ = std::thread(std::move(first));
   try {
-    connect();
-    redis::Pipeline pipeline(*connection_);
-    const auto probe = store::counts(pipeline, store_.keys());  // finds keys of a wrong type
-    pipeline.run();
-    probe.get();
+    if (first_.wait_for(kStartPatience) == std::future_status::ready) read_first();
   } catch (const ConnectionError& e) {
+    trouble(e);
+  } catch (const redis::ScriptsMissing& e) {  // a server that restarted with this program, and is not done yet
     trouble(e);
   }
   hands_ = std::make_unique<Hands>(
@@ -60,6 +69,23 @@ void Consumer::Impl::start() {
       [this] { loop_.wake(); });
   loop_.start();
   started_ = true;
+}
+
+// In a thread of its own: what it waits for is not waited for by start() beyond its patience.
+void Consumer::Impl::connect_first() {
+  const Inside callbacks(this);
+  const Interrupt::Scope until(interrupt_);
+  connect();
+  redis::Pipeline pipeline(*connection_);
+  const auto probe = store::counts(pipeline, store_.keys());  // finds keys of a wrong type
+  pipeline.run();
+  probe.get();
+}
+
+// Throws what it met with.
+void Consumer::Impl::read_first() {
+  first_thread_.join();
+  first_.get();
 }
 
 void Consumer::Impl::run() {
@@ -72,6 +98,7 @@ void Consumer::Impl::run() {
 }
 
 bool Consumer::Impl::stop(milliseconds deadline) {
+  const auto end = std::chrono::steady_clock::now() + std::min(deadline, kLongest);
   stopping_ = true;
   if (Inside::current() == this) {
     const std::lock_guard lock(state_mutex_);
@@ -79,13 +106,15 @@ bool Consumer::Impl::stop(milliseconds deadline) {
     state_changed_.notify_all();
     return false;
   }
-  const std::lock_guard life(life_);
+  const std::unique_lock life(life_, end);
+  if (!life.owns_lock()) return false;  // another stop() waits for longer
   if (stopped_) return clean_;
   if (started_) {
     loop_.wake();
     std::unique_lock lock(state_mutex_);
-    clean_ = state_changed_.wait_for(lock, std::min(deadline, kLongest), [this] { return drained_; });
+    clean_ = state_changed_.wait_until(lock, end, [this] { return drained_; });
     lock.unlock();
+    interrupt_.raise();  // it may wait for a server that does not answer
     loop_.stop();
   }
   trips_.clear();
@@ -100,15 +129,21 @@ bool Consumer::Impl::stop(milliseconds deadline) {
 
 ConsumerStats Consumer::Impl::stats() const {
   const std::lock_guard lock(error_mutex_);
-  return {delivered_,   acked_,    nacked_, snoozed_,   stale_,     expired_,
-          unconfirmed_, connects_, errors_, connected_, last_error_};
+  return {delivered_, acked_,       nacked_,   snoozed_, stale_,     expired_,
+          foreign_,   unconfirmed_, connects_, errors_,  connected_, last_error_};
 }
 
 // ---- The public face -----------------------------------------------------------------------------------------------
 
 Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
-    : impl_(std::make_unique<Impl>(url, queue, std::move(handler), std::move(options))) {}
-Consumer::~Consumer() = default;
+    : impl_("Consumer", std::make_unique<Impl>(url, queue, std::move(handler), std::move(options))) {}
+
+// A handler cannot wait for its own end: another thread does then.
+Consumer::~Consumer() {
+  if (impl_.get() == nullptr || Inside::current() != impl_.get()) return;
+  std::thread([impl = impl_.release()]() mutable { impl.reset(); }).detach();
+}
+
 void Consumer::start() { impl_->start(); }
 void Consumer::run() { impl_->run(); }
 bool Consumer::stop(milliseconds deadline) { return impl_->stop(deadline); }

@@ -62,6 +62,7 @@ struct Delivery {
   // Of the consumer's thread only.
   std::int64_t receipt_us;  // the lease end as confirmed by Redis
   bool expired = false;     // its body was gone when it was taken
+  bool foreign = false;     // its id is none
   bool settling = false;    // its settle is under way
   bool in_doubt = false;    // a settle was sent whose answer never came
   bool refused = false;     // a settle was answered by an error

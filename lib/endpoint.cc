@@ -6,6 +6,8 @@
 
 #include <delayqueue/error.h>
 
+#include <sys/un.h>
+
 #include <filesystem>
 #include <stdexcept>
 
@@ -24,10 +26,17 @@ class EmbeddedServer : public Topology {
     if (!url_.folder.empty()) folder_ = std::filesystem::absolute(url_.folder).string();
   }
 
-  std::unique_ptr<Connection> connect() override {
+  std::unique_ptr<Connection> connect() override { return dial(servers().front()); }
+
+  std::vector<redis::Address> servers() override {
     redis::Address address;
     address.path = embedded_socket(folder_);
-    return std::make_unique<Connection>(address, redis::login_of(url_, options_), options_);
+    address.own_user = true;
+    return {address};
+  }
+
+  std::unique_ptr<Connection> dial(const redis::Address& server) override {
+    return std::make_unique<Connection>(server, redis::login_of(url_, options_), options_);
   }
 
  private:
@@ -75,6 +84,18 @@ void check_sentinel(const Url& url, const SentinelOptions& asked) {
   }
 }
 
+// Sentinels that are not encrypted can be anybody's. What they name is sent the password if its certificate is valid.
+std::string risk_of_false_sentinels(const Url& url, const ConnectionOptions& options) {
+  const bool plain =
+      url.kind == Url::Kind::sentinel && url.addresses.front().tls && !options.sentinel.encrypted.value_or(true);
+  const bool pinned = !options.tls.ca_file.empty() || !options.tls.server_name.empty();
+  if (!plain || pinned) return {};
+  return "the Sentinels of " + url.text() +
+         " are asked without encryption: a false one can name any server with a valid certificate, which is then sent "
+         "the "
+         "password; set connection.tls.ca_file or connection.tls.server_name, or let the Sentinels be encrypted";
+}
+
 // A user who may not look there cannot have made that queue, either.
 bool exists(const redis::Pipeline& pipeline, std::size_t question) {
   try {
@@ -95,6 +116,16 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
     pointless("connection.tls", parsed, "is not encrypted; expected rediss://");
   }
   check_sentinel(parsed, connection.sentinel);
+  constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  for (const redis::Address& address : parsed.addresses) {
+    if (!address.host.empty() || address.path.size() <= kLongest) continue;
+    throw std::invalid_argument("url: " + parsed.text() + ": the path of a unix socket has at most " +
+                                std::to_string(kLongest) + " bytes, this one " + std::to_string(address.path.size()));
+  }
+  const std::string risk = risk_of_false_sentinels(parsed, connection);
+  if (connection.sentinel.refuse_unpinned && !risk.empty()) {
+    throw std::invalid_argument("connection.sentinel.refuse_unpinned: set, but " + risk);
+  }
   if (parsed.kind == Url::Kind::cluster) {
     if (options.hash_tag == HashTag::off) {
       throw std::invalid_argument(
@@ -117,6 +148,7 @@ Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOpt
                    const QueueOptions& options, Guest guest)
     : prefix_(options.prefix),
       where_(url.text()),
+      warning_(risk_of_false_sentinels(url, connection)),
       keys_(keys_of(queue, options, wants_hash_tag(options, url))),
       other_keys_(keys_of(queue, options, !wants_hash_tag(options, url))),
       guest_(guest),

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace delayqueue {
 
@@ -26,9 +27,16 @@ class Endpoint {
   const std::string& prefix() const { return prefix_; }
   const std::string& where() const { return where_; }  // the URL without its password
 
+  // What makes these options unsafe; empty: nothing. For the logger, before anything is sent.
+  const std::string& warning() const { return warning_; }
+
   // A new connection. The first one also makes sure that the queue does not exist under its other name, with or
   // without a hash tag (std::invalid_argument), and enters it in the set of known queues. It must not outlive this.
   std::unique_ptr<redis::Connection> connect();
+
+  // Every server that may serve the queue, and a connection to one of them: see Topology. No key is touched.
+  std::vector<redis::Address> servers() { return topology_->servers(); }
+  std::unique_ptr<redis::Connection> dial(const redis::Address& server) { return topology_->dial(server); }
 
   // Enters the queue in the set of known queues.
   void announce(redis::Connection& connection);
@@ -41,6 +49,7 @@ class Endpoint {
 
   const std::string prefix_;
   const std::string where_;
+  const std::string warning_;
   const store::Keys keys_;
   const store::Keys other_keys_;  // what the queue's keys would be under the other hash tag form
   const Guest guest_;

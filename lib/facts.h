@@ -3,8 +3,10 @@
 #pragma once
 
 #include "redis/connection.h"
+#include "redis/escaped.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -12,10 +14,10 @@
 
 namespace delayqueue {
 
-// Names and values of INFO or of CONFIG GET. A name that is not there reads as empty.
+// Names and values of INFO or of CONFIG GET; the values are escaped. A name that is not there reads as empty.
 class Facts {
  public:
-  void add(std::string_view name, std::string_view value) { facts_[std::string(name)] = value; }
+  void add(std::string_view name, std::string_view value) { facts_[std::string(name)] = redis::escaped(value); }
 
   void add_info(std::string_view text) {
     while (!text.empty()) {
@@ -61,6 +63,13 @@ void ask(redis::Connection& connection, const Question (&questions)[kCount]) {
     }
   }
   connection.write(requests);
+}
+
+// The answer to TIME, since 1970. A time that no clock of ours can hold is the latest that all of them can.
+inline std::chrono::microseconds time_of(redis::Reply answer) {
+  constexpr long long kLatest = 9'000'000'000;  // seconds; in the year 2255
+  const long long seconds = std::clamp(answer[0].integer(), 0LL, kLatest);
+  return std::chrono::microseconds(seconds * 1'000'000 + std::clamp(answer[1].integer(), 0LL, 999'999LL));
 }
 
 inline constexpr std::string_view kTime = "*1\r\n$4\r\nTIME\r\n";

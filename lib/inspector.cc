@@ -3,8 +3,10 @@
 #include "channel.h"
 #include "check.h"
 #include "checkup.h"
+#include "facts.h"
 #include "report.h"
 #include "risks.h"
+#include "script_loading.h"
 #include "server_report.h"
 #include "state.h"
 #include "store/views.h"
@@ -26,8 +28,8 @@ Totals totals_of(const store::QueueCounts& counts) {
     const auto found = counts.stats.find(name);
     return found == counts.stats.end() ? 0 : found->second;
   };
-  return {total("sent"), total("delivered"), total("acked"),     total("nacked"),   total("retried"),
-          total("dead"), total("expired"),   total("cancelled"), total("redriven"), total("purged")};
+  return {total("sent"),    total("delivered"), total("acked"),    total("nacked"), total("retried"), total("dead"),
+          total("expired"), total("cancelled"), total("redriven"), total("purged"), total("foreign")};
 }
 
 std::optional<store::WallClock::time_point> time_of(const std::optional<std::int64_t>& us) {
@@ -47,6 +49,17 @@ MessageInfo info_of(store::Entry entry, State state) {
   info.retries = entry.retries;
   info.reason = std::move(entry.reason);
   return info;
+}
+
+// Whether a request found a key of another type than it reads: another program wrote it.
+bool is_wrong_type(const redis::Pipeline& pipeline, std::size_t request) {
+  try {
+    pipeline.reply(request);
+    return false;
+  } catch (const ReplyError& e) {
+    if (std::string_view(e.what()).find("WRONGTYPE") == std::string_view::npos) throw;
+    return true;
+  }
 }
 
 std::size_t position_of(const std::string& cursor) {
@@ -102,7 +115,8 @@ void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t
       const std::int64_t ttl = pipeline.reply(3 * i).integer();  // -2: there is no body, -1: it has no TTL
       if (ttl == -2) continue;
       if (ttl >= 0) messages[i].ttl = milliseconds(std::min<std::int64_t>(ttl, kLongest.count()));
-      messages[i].size = static_cast<std::uint64_t>(pipeline.reply(3 * i + 1).integer());
+      if (is_wrong_type(pipeline, 3 * i + 1)) continue;  // it cannot be delivered: shown as missing
+      messages[i].size = static_cast<std::uint64_t>(std::max(0LL, pipeline.reply(3 * i + 1).integer()));
       if (bytes > 0) messages[i].payload = std::string(pipeline.reply(3 * i + 2).text());
     }
   });
@@ -141,7 +155,7 @@ std::optional<Event> Inspector::Impl::next_event(redis::Deadline deadline) {
 }
 
 Inspector::Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options)
-    : impl_(std::make_unique<Impl>(url, queue, options)) {}
+    : impl_("Inspector", std::make_unique<Impl>(url, queue, options)) {}
 Inspector::~Inspector() = default;
 Inspector::Inspector(Inspector&&) noexcept = default;
 Inspector& Inspector::operator=(Inspector&&) noexcept = default;
@@ -228,9 +242,12 @@ std::optional<Pause> Inspector::paused() {
     pipeline.run();
     const std::int64_t left = pipeline.reply(1).integer();
     if (left == -2) return std::nullopt;
-    Pause pause{std::string(pipeline.reply(0).text()), {}};
+    const bool strange = is_wrong_type(pipeline, 0);
+    Pause pause{strange ? "unknown: " + impl_->keys().paused + " is no string; something else uses this key"
+                        : std::string(pipeline.reply(0).text()),
+                {}};
     const redis::Reply time = pipeline.reply(2);
-    if (left >= 0) pause.until = store::from_us(time[0].integer() * 1'000'000 + time[1].integer() + left * 1000);
+    if (left >= 0) pause.until = store::from_us((time_of(time) + std::min(milliseconds(left), kLongest)).count());
     return pause;
   });
 }
@@ -259,6 +276,10 @@ ServerReport Inspector::server() {
   return impl_->session().with_connection([](redis::Connection& connection) { return report_server(connection); });
 }
 
+std::vector<ServerScripts> Inspector::load_scripts() { return delayqueue::load_scripts(impl_->session().endpoint()); }
+
+std::vector<ServerScripts> Inspector::scripts() { return find_scripts(impl_->session().endpoint()); }
+
 std::vector<std::string> Inspector::queues() {
   std::vector<std::string> names = impl_->session().with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
@@ -266,8 +287,13 @@ std::vector<std::string> Inspector::queues() {
     pipeline.run();
     const redis::Reply reply = pipeline.reply(0);
     std::vector<std::string> found;
+    const std::string& prefix = impl_->session().endpoint().prefix();
+    const bool tagged = impl_->keys().base.rfind('{' + prefix + ':', 0) == 0;
     for (std::size_t i = 0; i < reply.size(); ++i) {
-      found.push_back(store::queue_of(reply[i].text(), impl_->session().endpoint().prefix()));
+      std::string name = store::queue_of(reply[i].text(), prefix);
+      // Anybody may add to the set. No queue has such a name: to look at one would be refused.
+      const bool refused = name.empty() || (tagged && name.find_first_of("{}") != std::string::npos);
+      if (!refused) found.push_back(std::move(name));
     }
     return found;
   });

@@ -44,7 +44,10 @@ store::Saved saved(const MessageInfo& message, const std::string& id) {
   saved.id = id;
   saved.dead = message.state == State::dead;
   const bool waits = saved.dead || message.state == State::pending || (message.state == State::unack && !message.held);
-  if (waits && message.at) saved.at_us = store::to_us(*message.at);
+  if (waits && message.at) {
+    saved.at_us = store::to_us(*message.at);
+    check_time(("at of " + id).c_str(), std::chrono::floor<milliseconds>(std::chrono::microseconds(saved.at_us)));
+  }
   if (!saved.dead && !message.retries) throw std::invalid_argument("retries of " + id + ": unset; expected a number");
   saved.retries = message.retries.value_or(0);
   check_retries(saved.retries);
@@ -205,7 +208,7 @@ std::vector<Sent> Inspector::restore(const std::vector<MessageInfo>& messages) {
       return answer;
     });
     if (outcomes.size() != step.size()) throw ReplyError("restore: the server answered for another number of messages");
-    for (const char outcome : outcomes) sent.push_back({ids[sent.size()], outcome == '1'});
+    for (const char outcome : outcomes) sent.push_back({ids[sent.size()], outcome == '1', outcome == 'C'});
   }
   if (all.empty()) return sent;
   impl_->session().with_connection(

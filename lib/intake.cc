@@ -1,5 +1,7 @@
 #include "intake.h"
 
+#include "store/record.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -54,9 +56,12 @@ std::optional<Intake::TakenNow> Intake::read_taken() {
   const store::Taken taken = std::exchange(taken_, std::nullopt)->get();
   more_ready_ = taken.popped == asked_.total;
   retry_left_ = taken.retry_left;
-  TakenNow now{{}, taken.now_us, asked_at_};
+  TakenNow now{{}, taken.now_us, asked_at_, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {
-    now.deliveries.push_back(std::make_shared<Delivery>(id, attempt, taken.lease_us, asked_at_ + lease_));
+    auto delivery = std::make_shared<Delivery>(id, attempt, taken.lease_us, asked_at_ + lease_);
+    delivery->foreign = !store::is_id(id);
+    if (delivery->foreign && now.foreign_id.empty()) now.foreign_id = id;
+    (delivery->foreign ? now.foreign : now.deliveries).push_back(std::move(delivery));
   }
   fetching_.insert(fetching_.end(), now.deliveries.begin(), now.deliveries.end());
   if (asked_.hands > 0) suspects_.read(asked_, taken, now.deliveries);

@@ -66,6 +66,9 @@ class Intake {
     std::vector<DeliveryPtr> deliveries;
     std::int64_t now_us = 0;  // Redis' time
     Clock::time_point asked;
+    std::vector<DeliveryPtr> foreign;  // of no id, so of no message: to be removed by their receipts
+    std::size_t removed = 0;           // the same, removed already
+    std::string foreign_id;            // one of these
   };
   std::optional<TakenNow> read_taken();
   Fetched read_fetched();

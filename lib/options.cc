@@ -1,6 +1,7 @@
 #include <delayqueue/options.h>
 
 #include "check.h"
+#include "redis/escaped.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,7 @@ using std::chrono::system_clock;
 constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
 
 [[noreturn]] void wrong(const std::string& field, const std::string& value, const std::string& wanted) {
-  throw std::invalid_argument(field + ": " + value + "; expected " + wanted);
+  throw std::invalid_argument(field + ": " + redis::escaped(value) + "; expected " + wanted);
 }
 
 std::string text(milliseconds value) { return std::to_string(value.count()) + " ms"; }
@@ -111,8 +112,13 @@ store::Due due_of(milliseconds delay, const std::optional<system_clock::time_poi
   if (!at) return {delay, 0};
   if (delay.count() != 0) wrong("delay", text(delay), "none when `at` is set");
   const auto ms = std::chrono::ceil<milliseconds>(at->time_since_epoch());
-  if (ms < milliseconds(0)) wrong("at", text(ms) + " after 1970", "a time after 1970");
+  check_time("at", ms);
   return {std::nullopt, ms.count()};
+}
+
+void check_time(const char* field, milliseconds since_1970) {
+  if (since_1970.count() >= 0 && since_1970.count() <= store::kLatestUs / 1000) return;
+  wrong(field, text(since_1970) + " after 1970", "a time from 1970 to the end of 2199");
 }
 
 std::string id_of(const char* field, std::string_view id) {

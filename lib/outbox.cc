@@ -91,6 +91,8 @@ std::exception_ptr copy_of(const std::exception_ptr& error) {
     return std::make_exception_ptr(redis::AccessError(std::string(e.what())));
   } catch (const ReplyError& e) {
     return std::make_exception_ptr(ReplyError(std::string(e.what())));
+  } catch (const SetupError& e) {
+    return std::make_exception_ptr(SetupError(std::string(e.what())));
   } catch (const std::invalid_argument& e) {
     return std::make_exception_ptr(std::invalid_argument(std::string(e.what())));
   } catch (...) {
@@ -319,7 +321,8 @@ void Outbox::land(Flight& flight, redis::Connection& connection) {
     std::size_t next = 0;
     for (const Part& part : steps[i].parts) {
       for (std::size_t k = part.begin; k < part.end && !error; ++k) {
-        part.parcel->sent[k].created = outcomes[next++] == '1';
+        part.parcel->sent[k].created = outcomes[next] == '1';
+        part.parcel->sent[k].cancelled = outcomes[next++] == 'C';
       }
       finish_step(*part.parcel, error);
     }

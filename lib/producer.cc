@@ -23,6 +23,7 @@ class Producer::Impl {
         outbox_(session_),
         courier_(outbox_, [this](const std::vector<Sent>& sent) { after(sent); }) {
     check(options_);
+    report_.warn(session_.endpoint().warning());
   }
 
   // Throws what became of it.
@@ -129,7 +130,7 @@ std::string id_for(const SendOptions& options) {
 }  // namespace
 
 Producer::Producer(const std::string& url, const std::string& queue, ProducerOptions options)
-    : impl_(std::make_unique<Impl>(url, queue, std::move(options))) {}
+    : impl_("Producer", std::make_unique<Impl>(url, queue, std::move(options))) {}
 Producer::~Producer() = default;
 Producer::Producer(Producer&&) noexcept = default;
 Producer& Producer::operator=(Producer&&) noexcept = default;

@@ -70,7 +70,7 @@ void replica(const Facts& facts, std::vector<Risk>& risks) {
 }
 
 Risk unknown(const std::string& question, std::string_view why) {
-  return {RiskKind::unknown, "cannot tell all risks, for " + question + " answered: " + std::string(why)};
+  return {RiskKind::unknown, "cannot tell all risks, for " + question + " answered: " + redis::escaped(why)};
 }
 
 void read(const Question& question, Reply reply, Facts& facts, std::vector<Risk>& risks) {
@@ -124,8 +124,7 @@ std::vector<Risk> compare_clocks(redis::Connection& connection) {
   const auto answered = system_clock::now();
   const Reply time(answer.get());
   if (time.is_error()) return {unknown("TIME", time.text())};
-  const system_clock::time_point there(std::chrono::duration_cast<system_clock::duration>(
-      microseconds(time[0].integer() * 1'000'000 + time[1].integer())));
+  const system_clock::time_point there(std::chrono::duration_cast<system_clock::duration>(time_of(time)));
   const auto apart = there > answered ? there - answered : there < asked ? there - asked : system_clock::duration(0);
   const auto us = std::chrono::duration_cast<microseconds>(apart);
   if (us <= kClocksApart && us >= -kClocksApart) return {};

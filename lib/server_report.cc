@@ -1,8 +1,10 @@
 #include "server_report.h"
 
+#include "check.h"
 #include "facts.h"
 #include "redis/reply.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <optional>
@@ -53,8 +55,7 @@ void measure(redis::Connection& connection, ServerReport& report) {
     if (time.is_error()) return;
     if (i > 0 && took >= report.round_trip) continue;
     report.round_trip = took;
-    const microseconds there(time[0].integer() * 1'000'000 + time[1].integer());
-    report.clock_ahead = there - std::chrono::duration_cast<microseconds>(wall.time_since_epoch()) - took / 2;
+    report.clock_ahead = time_of(time) - std::chrono::duration_cast<microseconds>(wall.time_since_epoch()) - took / 2;
   }
 }
 
@@ -70,7 +71,7 @@ ServerReport report_server(redis::Connection& connection) {
   report.role = facts["role"];
   report.mode = facts.has("server_mode") ? facts["server_mode"] : facts["redis_mode"];
   if (const auto uptime = number<std::int64_t>(facts["uptime_in_seconds"]))
-    report.uptime = std::chrono::seconds(*uptime);
+    report.uptime = std::chrono::seconds(std::clamp<std::int64_t>(*uptime, 0, kLongest.count() / 1000));
   report.clients = number<std::uint64_t>(facts["connected_clients"]);
   report.memory = number<std::uint64_t>(facts["used_memory"]);
   report.memory_limit = number<std::uint64_t>(facts["maxmemory"]);

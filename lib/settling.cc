@@ -3,7 +3,9 @@
 #include "check.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
+#include <utility>
 
 namespace delayqueue {
 namespace {
@@ -31,7 +33,7 @@ bool was_settled_before(const Delivery& delivery, char outcome) {
 }  // namespace
 
 std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& store, bool renews) {
-  std::vector<DeliveryPtr> acks, expired, nacks, snoozes;
+  std::vector<DeliveryPtr> acks, expired, foreign, nacks, snoozes;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
   const auto end = !hold ? waiting_.end()
                          : std::stable_partition(waiting_.begin(), waiting_.end(),
@@ -42,8 +44,8 @@ std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& stor
     if (nacks.size() + snoozes.size() == kSlow) break;
     const DeliveryPtr& delivery = waiting_[i];
     delivery->settling = true;
-    if (delivery->expired) {
-      expired.push_back(delivery);
+    if (delivery->expired || delivery->foreign) {
+      (delivery->foreign ? foreign : expired).push_back(delivery);
       continue;
     }
     switch (delivery->verdict.kind) {
@@ -59,10 +61,11 @@ std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& stor
         break;
     }
   }
-  const std::size_t taken = acks.size() + expired.size() + nacks.size() + snoozes.size();
+  const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
   if (!acks.empty()) add_acks(pipeline, store, std::move(acks));
   if (!expired.empty()) add_expired(pipeline, store, std::move(expired));
+  if (!foreign.empty()) add_foreign(pipeline, store, std::move(foreign));
   if (!nacks.empty()) add_nacks(pipeline, store, std::move(nacks));
   if (!snoozes.empty()) add_snoozes(pipeline, store, std::move(snoozes));
   return taken;
@@ -75,6 +78,11 @@ void Settling::add_acks(redis::Pipeline& pipeline, const store::Store& store, st
 
 void Settling::add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
   const auto answer = store.expire(pipeline, receipts_of(members));
+  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+}
+
+void Settling::add_foreign(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.remove_foreign(pipeline, receipts_of(members));
   steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
 }
 
@@ -100,14 +108,35 @@ void Settling::add_snoozes(redis::Pipeline& pipeline, const store::Store& store,
   }
 }
 
-milliseconds Settling::delay_of(const Delivery& delivery) const {
-  if (delivery.verdict.after) return std::clamp(*delivery.verdict.after, milliseconds(0), kLongest);
-  if (delivery.verdict.kind == Verdict::Kind::reject) return kLongest;
+milliseconds Settling::delay_of(const Delivery& delivery) {
+  const Verdict& verdict = delivery.verdict;
+  if (verdict.after) return sensible(*verdict.after, verdict.kind == Verdict::Kind::snooze ? "snooze" : "nack");
+  if (verdict.kind == Verdict::Kind::reject) return kLongest;
   try {
-    return std::clamp(backoff_(delivery.message.attempt), milliseconds(0), kLongest);
-  } catch (...) {  // the user's function; the message must get another delivery all the same
-    return milliseconds(1000);
+    return sensible(backoff_(delivery.message.attempt), "backoff");
+  } catch (const std::exception& e) {  // the user's function; the message must get another delivery all the same
+    complain("backoff (exception)", std::string("the backoff threw: ") + e.what() + "; taken as 1000 ms");
+  } catch (...) {
+    complain("backoff (exception)", "the backoff threw something that is no std::exception; taken as 1000 ms");
   }
+  return milliseconds(1000);
+}
+
+milliseconds Settling::sensible(milliseconds after, const char* kind) {
+  const milliseconds taken = std::clamp(after, milliseconds(0), kLongest);
+  if (taken != after) {
+    complain(kind, std::string(kind) + ": a wait of " + std::to_string(after.count()) +
+                       " ms; expected 0 to a hundred years; taken as " + std::to_string(taken.count()) + " ms");
+  }
+  return taken;
+}
+
+void Settling::complain(const char* kind, std::string line) {
+  const auto now = std::chrono::steady_clock::now();
+  auto& told = told_[kind];
+  if (told && now < *told + std::chrono::minutes(1)) return;
+  told = now;
+  complaints_.push_back(std::move(line));
 }
 
 Settling::Outcome Settling::read_answers() {
@@ -135,6 +164,8 @@ void Settling::sort(const Step& step, const store::Outcomes& outcomes, Outcome& 
       waiting_.push_back(delivery);
     } else if (delivery->expired) {
       outcome.expired.push_back(delivery);
+    } else if (delivery->foreign) {
+      outcome.foreign.push_back(delivery);
     } else if (!settled) {
       outcome.stale.push_back(delivery);
     } else if (step.kind == Verdict::Kind::ack) {

@@ -6,8 +6,11 @@
 
 #include <delayqueue/options.h>
 
+#include <chrono>
 #include <deque>
 #include <exception>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +21,10 @@ class Settling {
  public:
   // What became of the deliveries of one pipeline.
   struct Outcome {
-    std::vector<DeliveryPtr> acked, expired, nacked, gave_up, snoozed, stale;  // gave_up: among the nacked, too
-    milliseconds soonest{milliseconds::max()};                                 // shortest backoff among the nacked
-    std::exception_ptr refused;                                                // Redis refused some: they wait on
+    std::vector<DeliveryPtr> acked, expired, foreign, nacked, gave_up, snoozed,
+        stale;                                  // gave_up: among the nacked, too
+    milliseconds soonest{milliseconds::max()};  // shortest backoff among the nacked
+    std::exception_ptr refused;                 // Redis refused some: they wait on
   };
 
   explicit Settling(Backoff backoff) : backoff_(std::move(backoff)) {}
@@ -39,6 +43,10 @@ class Settling {
 
   Outcome read_answers();
 
+  // Waits that a handler or the backoff asked for and that make no sense, and what was taken instead, since the last
+  // call; each kind once a minute.
+  std::vector<std::string> complaints() { return std::exchange(complaints_, {}); }
+
   // The answers will never come: all waits on, and is in doubt.
   void forget_answers();
 
@@ -52,15 +60,20 @@ class Settling {
 
   void add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
   void add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_foreign(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
   void add_nacks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
   void add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
-  milliseconds delay_of(const Delivery& delivery) const;
+  milliseconds delay_of(const Delivery& delivery);
+  milliseconds sensible(milliseconds after, const char* kind);
+  void complain(const char* kind, std::string line);
   void sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome);
 
   const Backoff backoff_;
   std::deque<DeliveryPtr> waiting_;
   std::vector<Step> steps_;  // of the pipeline under way
   bool holds_back_ = false;
+  std::map<std::string, std::optional<std::chrono::steady_clock::time_point>> told_;  // by kind of complaint
+  std::vector<std::string> complaints_;
 };
 
 }  // namespace delayqueue

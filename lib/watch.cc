@@ -43,6 +43,7 @@ bool Watch::found() noexcept {
     const redis::Reply answer(reply.get());
     if (!answer.is_error()) {
       pause_ = milliseconds(0);
+      if (!answer.is_nil()) foreign_ = foreign_ || answer[1].text() != store::kMarker;
       return !answer.is_nil();
     }
     const bool elsewhere = connection_->redirection(answer).has_value() || redis::is_temporary(answer.text());

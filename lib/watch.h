@@ -19,6 +19,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace delayqueue {
 
@@ -38,8 +39,11 @@ class Watch {
   // To be polled while waiting; -1: not waiting.
   int fd() const { return waiting_ ? connection_->fd() : -1; }
 
-  // True if the marker was found since the last call.
+  // True if the marker was found since the last call; or something that another program put into its place.
   bool found() noexcept;
+
+  // Whether that was so since the last call. There may be a million more: the key should go.
+  bool found_foreign() noexcept { return std::exchange(foreign_, false); }
 
   void end() { drop(milliseconds(0)); }
 
@@ -57,6 +61,7 @@ class Watch {
   const std::string name_;
   std::unique_ptr<redis::Connection> connection_;
   bool waiting_ = false;
+  bool foreign_ = false;
   Clock::time_point until_;       // the answer must have come by then
   Clock::time_point connect_at_;  // not sooner
 };

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <delayqueue/error.h>
+#include <delayqueue/export.h>
 #include <delayqueue/options.h>
+#include <delayqueue/owned.h>
 #include <delayqueue/producer.h>
 
 #include <chrono>
@@ -22,6 +24,7 @@ namespace delayqueue {
 struct Totals {
   std::uint64_t sent = 0, delivered = 0, acked = 0, nacked = 0, retried = 0, dead = 0, expired = 0, cancelled = 0,
                 redriven = 0, purged = 0;
+  std::uint64_t foreign = 0;  // ids that were no UUIDs, removed before a handler saw them
 };
 
 // One moment of a queue. ready and retry are upper bounds: ids of cancelled or moved messages stay in those lists
@@ -59,7 +62,7 @@ struct ListOptions {
 };
 
 // A page, oldest first: of pending and unack by time, of the lists what is next in turn, of dead by when given up.
-struct MessagePage {
+struct DELAYQUEUE_EXPORT MessagePage {
   std::vector<MessageInfo> messages{};
   std::string next{};  // empty: this was the last page
 
@@ -127,6 +130,14 @@ struct ServerReport {
   std::chrono::microseconds clock_ahead{0};     // Redis' clock before this machine's; exact to half the round trip
 };
 
+// How many of this library's scripts one server has.
+struct ServerScripts {
+  std::string where{};                 // its address
+  std::vector<std::string> loaded{};   // names, without .lua
+  std::vector<std::string> missing{};  // the others
+  std::string error{};                 // why it could not be looked at, or be given them; else empty
+};
+
 enum class RiskKind {
   eviction,     // Redis deletes keys when memory is short
   persistence,  // a crash or restart loses messages
@@ -165,13 +176,15 @@ enum class Problem {
   two_places,   // in two of pending, unack and dead
   no_holder,    // in unack, for longer than any lease or backoff can be
   count_alone,  // retries recorded of a message that is not there, or dead
+  bad_time,     // the due time, or the time a message was given up, is none from 1970 to 2199
   stranger,     // an id that is no UUID
+  totals,       // a statistic that is no count, or a field that is no statistic; no move fails by it
   wrong_type,   // a key of the queue is something else's
   expired,      // its body is gone, as after the end of its TTL: it cannot be delivered
   garbage,      // finished, not deleted yet
   notes,        // deliveries or reason of a message that is not there
 };
-const char* to_string(Problem problem);
+DELAYQUEUE_EXPORT const char* to_string(Problem problem);
 
 struct Finding {
   Problem problem;
@@ -181,7 +194,7 @@ struct Finding {
   bool repaired = false;
 };
 
-struct CheckReport {
+struct DELAYQUEUE_EXPORT CheckReport {
   std::uint64_t looked = 0;  // judgements made; most ids are met several times
   std::uint64_t repaired = 0;
   std::map<Problem, std::uint64_t> counts{};  // of all that was found
@@ -202,7 +215,7 @@ struct CheckOptions {
 };
 
 // Any number of threads may use one Inspector; calls share one connection. Errors as for Producer.
-class Inspector {
+class DELAYQUEUE_EXPORT Inspector {
  public:
   Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
   ~Inspector();
@@ -291,13 +304,22 @@ class Inspector {
   // Version, role, memory, settings; round trip and clock are measured.
   ServerReport server();
 
+  // Loads all scripts (SCRIPT LOAD) into every server that may serve the queue: with Sentinels also into the replicas,
+  // of a Cluster into every node, so that a failover needs it no more. Then users without the right to EVAL can work
+  // there. A server forgets them when it restarts. Needs `+script|load`, and no right to any key; of a Cluster also
+  // `+cluster|nodes`. What one server refuses is in its `error`; throws when the servers cannot be found out.
+  std::vector<ServerScripts> load_scripts();
+
+  // Which of the scripts these servers have. Needs `+script|exists`.
+  std::vector<ServerScripts> scripts();
+
   // The queues that were ever used on this server under this prefix, sorted. To look at a name with an Inspector does
   // not make a queue of it.
   std::vector<std::string> queues();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  class DELAYQUEUE_HIDDEN Impl;
+  internal::Owned<Impl> impl_;
 };
 
 }  // namespace delayqueue

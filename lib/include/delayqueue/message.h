@@ -1,6 +1,8 @@
 // A message as a handler sees it, and what a handler says of it.
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -15,7 +17,7 @@ class Lease;  // what the consumer knows of its hold on a message; not for users
 
 // One delivery. A handler gets it by reference; it may be copied and outlive the handler. Made by hand (in a test of
 // a handler) it is a message whose lease never ends.
-struct Message {
+struct DELAYQUEUE_EXPORT Message {
   std::string id{};       // a UUID in its usual form of 36 characters
   std::string payload{};  // the bytes that were sent, all of them
   int attempt = 1;        // 1 for the first delivery; deliveries are at least once, so 1 is no promise of "never seen"
@@ -45,19 +47,20 @@ class Verdict {
 };
 
 // Done: every trace of the message is removed.
-Verdict ack();
+DELAYQUEUE_EXPORT Verdict ack();
 
 // Not done: delivered again after `after` (default: the consumer's backoff), or given up when no retries are left.
-// The reason is kept for whoever looks at the message.
-Verdict nack();
-Verdict nack(std::string reason);
-Verdict nack(std::chrono::milliseconds after, std::string reason = {});
+// The reason is kept with the message. A negative `after`, of a nack, a snooze or a backoff, counts as 0, and one of more
+// than a hundred years as a hundred years; the logger gets a warning that names it, once a minute for each kind.
+DELAYQUEUE_EXPORT Verdict nack();
+DELAYQUEUE_EXPORT Verdict nack(std::string reason);
+DELAYQUEUE_EXPORT Verdict nack(std::chrono::milliseconds after, std::string reason = {});
 
 // Never to be done: given up at once, into the dead letters, with its reason.
-Verdict reject(std::string reason = {});
+DELAYQUEUE_EXPORT Verdict reject(std::string reason = {});
 
 // Not now: delivered again after `after` as if it had not been delivered. Spends no retry and counts as no attempt.
-Verdict snooze(std::chrono::milliseconds after);
+DELAYQUEUE_EXPORT Verdict snooze(std::chrono::milliseconds after);
 
 using Handler = std::function<Verdict(const Message&)>;
 

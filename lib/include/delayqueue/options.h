@@ -6,6 +6,8 @@
 // What makes no sense (a negative delay, a lease of zero) is a std::invalid_argument that names the field and value.
 #pragma once
 
+#include <delayqueue/export.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +26,11 @@ enum class Severity { debug, info, warning, error };
 
 // Called from the thread that has something to tell: the caller's, or a consumer's own. No lock that sends or handlers
 // need is held; it must not wait for a start() or stop() of the same consumer. What it throws is dropped.
+//
+// Without a logger, warnings and errors are written to stderr, a line each: "delayqueue: warning: ...". For silence set
+// no_log().
 using Logger = std::function<void(Severity, const std::string& line)>;
+DELAYQUEUE_EXPORT Logger no_log();
 
 // What happened to messages. The numbers are the codes of the Go library's event channel.
 enum class EventKind { sent = 1, ready = 2, delivered = 3, acked = 4, nacked = 5, retried = 6, gave_up = 7 };
@@ -57,6 +63,11 @@ struct SentinelOptions {
   std::string password{};           // empty: none
   std::optional<bool> encrypted{};  // whether over TLS; unset: as the URL's scheme says
   std::optional<TlsOptions> tls{};  // when encrypted; unset: the same as for the servers
+
+  // Whether std::invalid_argument is thrown where a false Sentinel could have the password: the Sentinels are not
+  // encrypted, the servers are, and neither tls.ca_file nor tls.server_name says whose certificate is wanted, so that
+  // any server with a valid one will do. If false the logger gets a warning.
+  bool refuse_unpinned = false;
 };
 
 // Members that are set win over the same part of the URL.
@@ -102,8 +113,8 @@ struct Durability {
   milliseconds timeout{0};
 };
 
-Durability replicas(int count, milliseconds timeout = milliseconds(1000));
-Durability disk(milliseconds timeout = milliseconds(2000));
+DELAYQUEUE_EXPORT Durability replicas(int count, milliseconds timeout = milliseconds(1000));
+DELAYQUEUE_EXPORT Durability disk(milliseconds timeout = milliseconds(2000));
 
 // ---- Producer ------------------------------------------------------------------------------------------------------
 
@@ -119,7 +130,7 @@ struct ProducerOptions {
 };
 
 // When a message is due: after `delay` by Redis' clock (default: at once), or `at` an absolute time (rounded up to the
-// ms). Only one of the two may be set.
+// ms), from 1970 to the end of 2199. Only one of the two may be set. Durations are at most a hundred years.
 struct SendOptions {
   milliseconds delay{0};
   std::optional<std::chrono::system_clock::time_point> at{};
@@ -136,15 +147,16 @@ struct RescheduleOptions {
 // ---- Consumer ------------------------------------------------------------------------------------------------------
 
 // The number of processor cores, at least 1.
-int cores();
+DELAYQUEUE_EXPORT int cores();
 
-// How long to wait before delivery number attempt + 1, after delivery number `attempt` (from 1) failed.
+// How long to wait before delivery number attempt + 1, after delivery number `attempt` (from 1) failed. One that throws
+// counts as 1 s, and the logger gets a warning.
 using Backoff = std::function<milliseconds(int attempt)>;
 
-Backoff fixed(milliseconds delay);
+DELAYQUEUE_EXPORT Backoff fixed(milliseconds delay);
 
 // first, 2 x first, 4 x first ... at most `most`; each shortened by a random part of up to `jitter` (0 to 1) of it.
-Backoff exponential(milliseconds first, milliseconds most, double jitter = 0.2);
+DELAYQUEUE_EXPORT Backoff exponential(milliseconds first, milliseconds most, double jitter = 0.2);
 
 struct ConsumerOptions {
   int concurrency = cores();         // handlers at the same time, each in its own thread; at least 1
@@ -155,7 +167,8 @@ struct ConsumerOptions {
   milliseconds dead_retention{7 * 24 * 3'600'000LL};  // how long dead letters are kept; 0: not at all
   std::int64_t dead_limit = 0;                        // most dead letters kept, the oldest go first; 0: no limit
   milliseconds reconnect_grace{2000};  // after a connect no lease of others is taken back for so long: they, too,
-                                       // may just be reconnecting. Keep it above 1 s, the longest reconnect pause
+                                       // may just be reconnecting. Keep it above 1 s, the longest reconnect pause.
+                                       // Ends of backoffs are no leases, and are not held up
   Durability durability{};  // of verdicts. What is not confirmed in time is logged and counted, not repeated:
                             // at worst the message is delivered again
   int prefetch = 1000;      // most messages held beyond those running; only as many are taken as

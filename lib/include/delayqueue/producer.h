@@ -2,7 +2,9 @@
 #pragma once
 
 #include <delayqueue/error.h>
+#include <delayqueue/export.h>
 #include <delayqueue/options.h>
+#include <delayqueue/owned.h>
 
 #include <future>
 #include <initializer_list>
@@ -24,11 +26,14 @@ enum class State {
 };
 
 // "pending", "ready" ...
-const char* to_string(State state);
+DELAYQUEUE_EXPORT const char* to_string(State state);
 
 struct Sent {
   std::string id{};
-  bool created = false;  // false: a message with this id is alive already and was left as it is
+  bool created = false;  // false: a message with this id is there already and was left as it is
+  // Not created, for the message with this id was cancelled while a consumer has it. It will not be delivered again:
+  // nothing was stored. Send it again when that delivery is over, or with another id.
+  bool cancelled = false;
 };
 
 // One message of a batch whose members differ.
@@ -46,7 +51,11 @@ enum class Moved {
 // Any number of threads may use one Producer; calls share one connection, and sends that are under way at the same time
 // share round trips. Nothing is sent before the first call, so a
 // Producer can be made while the server is away. A broken connection is made anew by the next call.
-class Producer {
+//
+// After a fork() the child process makes its own Producers, Consumers and Inspectors. Every call to one of its parent's
+// throws std::logic_error; their destructors return at once, send nothing and leave the parent's connections alone. A
+// call to one that was moved from throws std::logic_error, too.
+class DELAYQUEUE_EXPORT Producer {
  public:
   // url: redis://[user:password@]host[:port][/db], unix:///path/to/socket[?db=n],
   // redis+sentinel://[user:password@]host[:port],host.../master[/db], redis+cluster://[user:password@]host[:port],host...
@@ -84,8 +93,8 @@ class Producer {
   Moved reschedule(std::string_view id, const RescheduleOptions& when);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  class DELAYQUEUE_HIDDEN Impl;
+  internal::Owned<Impl> impl_;
 };
 
 }  // namespace delayqueue
