@@ -1,5 +1,7 @@
 #include "support/node.h"
 
+#include "private_folder.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -101,8 +103,9 @@ void Node::start() {
   if (options_.sentinel) launch.words.emplace_back("--sentinel");
   for (auto& word : launch.words) launch.argv.push_back(word.data());
   launch.argv.push_back(nullptr);
-  launch.lock = file("lock");
-  launch.log = file("log");
+  launch.environment = delayqueue::server_environment();
+  const delayqueue::Descriptor folder = delayqueue::open_private_folder(file("."));
+  launch.folder = folder.get();
   launch.parent = ::getpid();
   process_ = std::make_unique<Process>(launch);
   for (const auto deadline = Clock::now() + kStartLimit; Clock::now() < deadline;) {
@@ -111,7 +114,7 @@ void Node::start() {
   }
   const std::string fate = process_->fate();
   process_.reset();
-  throw std::runtime_error("redis-server '" + launch.words[0] + "' " + fate + ": " + content(launch.log));
+  throw std::runtime_error("redis-server '" + launch.words[0] + "' " + fate + ": " + content(file("log")));
 }
 
 bool Node::answers() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/ledger.h"
+#include "support/paths.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ class Process {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-    words.insert(words.begin(), std::string(DELAYQUEUE_BIN_DIR) + "/worker_program");
+    words.insert(words.begin(), program_path("worker_program"));
     std::vector<char*> argv;
     argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());

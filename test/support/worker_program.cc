@@ -52,6 +52,7 @@ int consume(const std::string& url, const std::string& queue, int concurrency, s
   options.poll_interval = poll;
   options.reconnect_grace = 200ms;
   options.backoff = delayqueue::fixed(0ms);
+  options.logger = delayqueue::no_log();
   delayqueue::Consumer consumer(url, queue, handle, options);
   consumer.start();
   int signal = 0;

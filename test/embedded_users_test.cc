@@ -1,0 +1,166 @@
+// embedded:/folder: whose processes end how, and what becomes of the server that they share.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "embedded.h"
+#include "support/local.h"
+#include "support/process.h"
+#include "support/server.h"
+
+using test::eventually;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Each process: consumes for as long as it lives.
+std::unique_ptr<test::Process> user_of(const std::string& url) {
+  return std::make_unique<test::Process>(
+      std::vector<std::string>{"consume", url, "of-" + std::to_string(::getpid()), "1", "30000", "20"});
+}
+
+bool answers(const std::string& socket) {
+  try {
+    return test::Redis(socket).cmd({"PING"}) == "PONG";
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+int pid_behind(const std::string& socket) {
+  const std::string text = test::Redis(socket).cmd({"INFO", "server"}).text;
+  return std::stoi(text.substr(text.find("process_id:") + 11));
+}
+
+bool ended(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string id, name, state;
+  return !(file >> id >> name >> state) || state == "Z" || state == "X";
+}
+
+}  // namespace
+
+TEST_CASE("embedded users: deliveries go on when the process that started the server ends, however it ends") {
+  const test::TempDir base;
+  const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
+  auto starter = user_of(url);
+  REQUIRE(eventually([&socket] { return answers(socket); }));
+  const int server = pid_behind(socket);
+
+  std::mutex mutex;
+  std::vector<Clock::time_point> delivered;
+  const auto note = [&](const delayqueue::Message&) {
+    const std::lock_guard lock(mutex);
+    delivered.push_back(Clock::now());
+    return delayqueue::ack();
+  };
+  delayqueue::Consumer consumer(url, "q", note);
+  consumer.start();
+  std::atomic<bool> enough{false};
+  std::atomic<std::size_t> sent{0};
+  std::thread sender([&] {
+    delayqueue::Producer producer(url, "q");
+    for (; !enough; ++sent) {
+      producer.send("x");
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  std::this_thread::sleep_for(200ms);
+  const auto end = Clock::now();
+  SUBCASE("kill -9") { starter->kill(SIGKILL); }
+  SUBCASE("in good order") { starter->kill(SIGTERM); }
+  starter->wait();
+  std::this_thread::sleep_for(300ms);
+  enough = true;
+  sender.join();
+  CHECK(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return delivered.size() == sent;
+  }));
+  CHECK(pid_behind(socket) == server);
+  CHECK(consumer.stats().connects == 1);
+  CHECK(consumer.stats().errors == 0);
+  consumer.stop();
+  auto gap = Clock::duration::zero();
+  for (std::size_t i = 1; i < delivered.size(); ++i) {
+    if (delivered[i] >= end) gap = std::max(gap, delivered[i] - delivered[i - 1]);
+  }
+  MESSAGE("longest pause of deliveries: " << std::chrono::duration_cast<std::chrono::milliseconds>(gap).count()
+                                          << " ms");
+}
+
+TEST_CASE("embedded users: when the last one has ended, however, the server ends, and the next one finds the data") {
+  const test::TempDir base;
+  const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
+  auto first = user_of(url), second = user_of(url);
+  REQUIRE(eventually([&] { return answers(socket); }));
+  const int server = pid_behind(socket);
+  test::Redis(socket).cmd({"SET", "a", "1"});
+  REQUIRE(eventually([&socket] {  // both have come
+    const auto text = test::Redis(socket).cmd({"CLIENT", "LIST"}).text;
+    return std::count(text.begin(), text.end(), '\n') >= 5;
+  }));
+  const int signal = []() {
+    int chosen = 0;
+    SUBCASE("kill -9") { chosen = SIGKILL; }
+    SUBCASE("in good order") { chosen = SIGTERM; }
+    return chosen;
+  }();
+  first->kill(signal);
+  first->wait();
+  std::this_thread::sleep_for(100ms);
+  CHECK_FALSE(ended(server));
+  second->kill(signal);
+  second->wait();
+  if (signal == SIGTERM) CHECK(ended(server));  // it waits for that
+  CHECK(eventually([server] { return ended(server); }));
+  CHECK(test::Redis(delayqueue::embedded_socket(base.file("q"))).cmd({"GET", "a"}) == "1");
+}
+
+TEST_CASE("embedded users: many that come and go at once lose nothing") {
+  const test::TempDir base;
+  const std::string url = "embedded:" + base.file("q");
+  std::size_t sent = 0;
+  for (int round = 0; round < 6; ++round) {
+    std::vector<std::unique_ptr<test::Process>> processes;
+    for (int i = 0; i < 4; ++i) {
+      processes.push_back(
+          std::make_unique<test::Process>(std::vector<std::string>{"produce", url, "q", std::to_string(3 + 5 * i)}));
+    }
+    for (auto& process : processes) {
+      CHECK(process->wait() == 0);
+      sent += process->said("sent").size();
+    }
+  }
+  CHECK(sent == 6 * (3 + 8 + 13 + 18));
+  CHECK(delayqueue::Inspector(url, "q").counts().ready == static_cast<std::int64_t>(sent));
+}
+
+TEST_CASE("embedded users: a server that was killed is started again for all who use it") {
+  const test::TempDir base;
+  const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
+  auto other = user_of(url);
+  REQUIRE(eventually([&socket] { return answers(socket); }));
+  delayqueue::Producer producer(url, "q");
+  producer.send("x");
+  const int server = pid_behind(socket);
+  ::kill(server, SIGKILL);
+  CHECK(eventually([&] { return answers(socket) && pid_behind(socket) != server; }));
+  other->kill(SIGKILL);  // whichever of the two started it
+  other->wait();
+  std::this_thread::sleep_for(100ms);
+  CHECK(answers(socket));
+}

@@ -1,0 +1,193 @@
+// What becomes of objects of this library in a process that was forked from theirs.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/server.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::server;
+
+// The thread sanitizer ends a fork that makes a thread.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kForksMakeThreads = false;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool kForksMakeThreads = false;
+#else
+constexpr bool kForksMakeThreads = true;
+#endif
+#else
+constexpr bool kForksMakeThreads = true;
+#endif
+
+// Runs it in a fork of this process: 0 if it returned true, 1 if not, 2 if it threw; a hang is ended by SIGALRM.
+int in_child(const std::function<bool()>& call) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(20);
+    int code = 2;
+    try {
+      code = call() ? 0 : 1;
+    } catch (...) {
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+template <class Call>
+bool refused(const std::string& name, Call call) {
+  try {
+    call();
+  } catch (const std::logic_error& e) {
+    const std::string text = e.what();
+    return text.find(name + ": used in process") == 0 && text.find("a fork of process") != text.npos;
+  }
+  return false;
+}
+
+TEST_CASE("fork: a child is refused the Producer of its parent, and destroys it at once") {
+  const std::string queue = test::fresh_queue();
+  auto producer = std::make_optional<Producer>(server().url(), queue);
+  producer->send("a");
+  producer->send_async("b").get();
+  CHECK(in_child([&] {
+          const bool all = refused("Producer", [&] { producer->send("x"); }) &&
+                           refused("Producer", [&] { producer->send_batch({"x"}); }) &&
+                           refused("Producer", [&] { producer->send_async("x"); }) &&
+                           refused("Producer", [&] { producer->cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
+          producer.reset();
+          return all;
+        }) == 0);
+  producer->send("c");
+  producer->send_async("d").get();
+  CHECK(Inspector(server().url(), queue).counts().ready == 4);
+}
+
+TEST_CASE("fork: parent and child send at the same time through Producers of their own, with ids that differ" *
+          doctest::skip(!kForksMakeThreads)) {
+  const std::string queue = test::fresh_queue();
+  Producer producer(server().url(), queue);
+  producer.send_async("before").get();
+  constexpr int kSends = 200;
+  const auto send_many = [&](Producer& by) {
+    for (int i = 0; i < kSends; ++i) by.send_async("x");
+    return true;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    {
+      Producer own(server().url(), queue);
+      send_many(own);
+    }
+    ::_exit(0);
+  }
+  std::vector<std::future<Sent>> sent;
+  for (int i = 0; i < kSends; ++i) sent.push_back(producer.send_async("x"));
+  for (auto& one : sent) CHECK(one.get().created);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(Inspector(server().url(), queue).counts().ready == 2 * kSends + 1);  // two with one id would be one message
+}
+
+TEST_CASE("fork: a child is refused the Consumer of its parent, destroys it at once, and it goes on") {
+  const std::string queue = test::fresh_queue();
+  std::atomic<int> handled{0};
+  const auto handler = [&](const Message&) {
+    ++handled;
+    return ack();
+  };
+  auto consumer = std::make_unique<Consumer>(server().url(), queue, handler);
+  consumer->start();
+  Producer(server().url(), queue).send("a");
+  CHECK(test::eventually([&] { return handled == 1; }));
+  CHECK(in_child([&] {
+          const bool all =
+              refused("Consumer", [&] { consumer->stop(1s); }) && refused("Consumer", [&] { consumer->start(); }) &&
+              refused("Consumer", [&] { consumer->run(); }) && refused("Consumer", [&] { consumer->stats(); });
+          consumer.reset();
+          return all;
+        }) == 0);
+  Producer(server().url(), queue).send("b");
+  CHECK(test::eventually([&] { return handled == 2; }));
+  CHECK(consumer->stop(10s));
+}
+
+TEST_CASE("fork: a child makes a Consumer of its own" * doctest::skip(!kForksMakeThreads)) {
+  const std::string queue = test::fresh_queue();
+  Consumer consumer(server().url(), queue, [](const Message&) { return ack(); });
+  consumer.start();
+  CHECK(consumer.stop(10s));
+  Producer(server().url(), queue).send("a");
+  CHECK(in_child([&] {
+          std::atomic<bool> handled{false};
+          const auto handler = [&](const Message&) {
+            handled = true;
+            return ack();
+          };
+          Consumer own(server().url(), queue, handler);
+          own.start();
+          return test::eventually([&] { return handled.load(); }) && own.stop(10s);
+        }) == 0);
+}
+
+TEST_CASE("fork: a child is refused the Inspector of its parent, and destroys it at once") {
+  auto inspector = std::make_optional<Inspector>(server().url(), test::fresh_queue());
+  inspector->counts();
+  inspector->next_event(1ms);
+  CHECK(in_child([&] {
+          const bool all = refused("Inspector", [&] { inspector->counts(); }) &&
+                           refused("Inspector", [&] { inspector->next_event(1ms); }) &&
+                           refused("Inspector", [&] { inspector->queues(); });
+          inspector.reset();
+          return all;
+        }) == 0);
+  CHECK_NOTHROW(inspector->counts());
+}
+
+TEST_CASE("fork: a child neither stops nor starts the PrivateServer of its parent") {
+  auto own = std::make_optional<PrivateServer>();
+  Producer(own->url(), "q").send("a");
+  CHECK(in_child([&] {
+          const std::string url = own->url();
+          own->stop();
+          own.reset();
+          return Inspector(url, "q").counts().ready == 1;
+        }) == 0);
+  CHECK(Inspector(own->url(), "q").counts().ready == 1);
+}
+
+TEST_CASE("fork: a child has an embedded: server of its own" * doctest::skip(!kForksMakeThreads)) {
+  Producer producer("embedded:", "q");
+  producer.send("a");
+  CHECK(in_child([] {
+          Producer own("embedded:", "q");
+          own.send("b");
+          return Inspector("embedded:", "q").counts().ready == 1;
+        }) == 0);
+  CHECK(Inspector("embedded:", "q").counts().ready == 1);
+}
+
+}  // namespace
+}  // namespace delayqueue

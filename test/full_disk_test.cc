@@ -1,0 +1,93 @@
+// A disk that is full: what was acknowledged is not lost in silence.
+#include <delayqueue/delayqueue.h>
+#include <delayqueue/private_server.h>
+
+#include <doctest/doctest.h>
+#ifdef __linux__
+#include <sys/mount.h>
+#endif
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <iostream>
+#include <string>
+
+#include "support/local.h"
+#include "support/server.h"
+
+using namespace std::chrono_literals;
+using doctest::Contains;
+
+namespace {
+
+// A file system of its own in a folder.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string folder) : folder_(std::move(folder)) {
+    ::mkdir(folder_.c_str(), 0700);
+#ifdef __linux__
+    mounted_ = ::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=1m,mode=0700") == 0;
+#endif
+    if (!mounted_) std::cout << "skipped: only root, where it may mount, has a disk to fill" << std::endl;
+  }
+  ~SmallDisk() {
+#ifdef __linux__
+    if (mounted_) ::umount2(folder_.c_str(), MNT_DETACH);
+#endif
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  bool mounted() const { return mounted_; }
+  void grow() {
+#ifdef __linux__
+    REQUIRE(::mount("tmpfs", folder_.c_str(), "tmpfs", MS_REMOUNT, "size=16m,mode=0700") == 0);
+#endif
+  }
+
+ private:
+  const std::string folder_;
+  bool mounted_ = false;
+};
+
+// Sends until the server refuses; returns how many it acknowledged.
+std::int64_t fill(const std::string& url) {
+  delayqueue::Producer producer(url, "q");
+  for (std::int64_t sent = 0;; ++sent) {
+    try {
+      producer.send(std::string(24'000, 'x'));
+    } catch (const delayqueue::Error&) {
+      return sent;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("full disk: stop says what keeps it from its promise, and keeps it when there is space again") {
+  const test::TempDir base;
+  SmallDisk disk(base.file("d"));
+  if (!disk.mounted()) return;
+  delayqueue::PrivateServerOptions options;
+  options.folder = base.file("d/q");
+  delayqueue::PrivateServer server(options);
+  const auto sent = fill(server.url());
+  REQUIRE(sent > 0);
+  CHECK_THROWS_WITH_AS(server.stop(), Contains(("free space on the disk that holds " + options.folder).c_str()),
+                       delayqueue::SetupError);
+  CHECK(server.pid() > 0);
+  disk.grow();
+  server.stop();
+  server.restart();
+  CHECK(delayqueue::Inspector(server.url(), "q").counts().ready == sent);
+}
+
+TEST_CASE("full disk: stop of a server that keeps up returns, with all that it acknowledged on disk") {
+  delayqueue::PrivateServer server;
+  delayqueue::Producer producer(server.url(), "q");
+  for (int i = 0; i < 100; ++i) producer.send("x");
+  server.stop();
+  CHECK(server.pid() == -1);
+  server.restart();
+  CHECK(delayqueue::Inspector(server.url(), "q").counts().ready == 100);
+}

@@ -1,0 +1,98 @@
+// Objects that end where they are used, and objects that were moved from.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "support/server.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::redis;
+using test::server;
+
+const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+
+TEST_CASE("lifetime: a Consumer may be destroyed by its own handler, whose verdict still counts") {
+  const std::string queue = test::fresh_queue();
+  std::atomic<bool> destroyed{false};
+  std::unique_ptr<Consumer> consumer;
+  consumer = std::make_unique<Consumer>(server().url(), queue, [&](const Message&) {
+    consumer.reset();
+    destroyed = true;
+    return ack();
+  });
+  Producer(server().url(), queue).send("a");
+  consumer->start();
+  CHECK(test::eventually([&] { return destroyed.load(); }));
+  CHECK(test::eventually([&] { return redis().cmd({"HGET", "dp:" + queue + ":stats", "acked"}) == "1"; }));
+  CHECK(redis().cmd({"ZCARD", "dp:" + queue + ":unack"}) == 0);
+}
+
+TEST_CASE("lifetime: a Consumer may be destroyed by its own callback") {
+  const std::string queue = test::fresh_queue();
+  std::atomic<bool> destroyed{false};
+  std::unique_ptr<Consumer> consumer;
+  ConsumerOptions options;
+  options.on_event = [&](const Event& event) {
+    if (event.kind != EventKind::acked || destroyed) return;
+    consumer.reset();
+    destroyed = true;
+  };
+  consumer = std::make_unique<Consumer>(
+      server().url(), queue, [](const Message&) { return ack(); }, options);
+  Producer(server().url(), queue).send("a");
+  consumer->start();
+  CHECK(test::eventually([&] { return destroyed.load(); }));
+  const std::string client = "name=delayqueue";
+  CHECK(test::eventually([&] { return redis().cmd({"CLIENT", "LIST"}).text.find(client) == std::string::npos; }));
+}
+
+template <class Call>
+void check_moved(const std::string& name, Call call) {
+  CHECK_THROWS_WITH_AS(call(), doctest::Contains((name + ": used after it was moved from").c_str()), std::logic_error);
+}
+
+TEST_CASE("lifetime: a call to an object that was moved from says so, and the other one works") {
+  Producer producer(server().url(), test::fresh_queue());
+  Producer other = std::move(producer);
+  check_moved("Producer", [&] { producer.send("a"); });
+  check_moved("Producer", [&] { producer.send_batch({"a"}); });
+  check_moved("Producer", [&] { producer.send_async("a"); });
+  check_moved("Producer", [&] { producer.cancel(kId); });
+  check_moved("Producer", [&] { producer.reschedule(kId, {}); });
+  CHECK(other.send("a").created);
+  producer = std::move(other);
+  CHECK(producer.send("a").created);
+
+  Inspector inspector(server().url(), test::fresh_queue());
+  Inspector second = std::move(inspector);
+  check_moved("Inspector", [&] { inspector.counts(); });
+  check_moved("Inspector", [&] { inspector.list(State::ready); });
+  check_moved("Inspector", [&] { inspector.find(kId); });
+  check_moved("Inspector", [&] { inspector.purge(State::dead); });
+  check_moved("Inspector", [&] { inspector.redrive(kId); });
+  check_moved("Inspector", [&] { inspector.check(); });
+  check_moved("Inspector", [&] { inspector.next_event(1ms); });
+  check_moved("Inspector", [&] { inspector.queues(); });
+  CHECK_NOTHROW(second.counts());
+
+  PrivateServer own;
+  PrivateServer taken = std::move(own);
+  check_moved("PrivateServer", [&] { own.url(); });
+  check_moved("PrivateServer", [&] { own.pid(); });
+  check_moved("PrivateServer", [&] { own.stop(); });
+  check_moved("PrivateServer", [&] { own.restart(); });
+  CHECK(taken.pid() > 0);
+}
+
+}  // namespace
+}  // namespace delayqueue

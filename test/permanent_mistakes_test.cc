@@ -1,0 +1,134 @@
+// What no other try can cure is thrown at once, by every object, as an error that is not "do the same again"; what may
+// pass is retried, and said on stderr when there is no logger.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+#include "report.h"
+#include "support/local.h"
+#include "support/server.h"
+
+using delayqueue::ConnectionOptions;
+using delayqueue::SetupError;
+using doctest::Contains;
+using test::eventually;
+using namespace std::chrono_literals;
+
+namespace {
+
+delayqueue::Verdict ack(const delayqueue::Message&) { return delayqueue::ack(); }
+
+// Each throws `Expected` with `text` from its constructor, or from start() or the first call.
+template <class Expected>
+void check_refused(const std::string& url, const std::string& text, const ConnectionOptions& connection = {}) {
+  CAPTURE(url);
+  delayqueue::ConsumerOptions of_consumer;
+  of_consumer.connection = connection;
+  delayqueue::ProducerOptions of_producer;
+  of_producer.connection = connection;
+  delayqueue::InspectorOptions of_inspector;
+  of_inspector.connection = connection;
+  CHECK_THROWS_WITH_AS(delayqueue::Consumer(url, "q", ack, of_consumer).start(), Contains(text.c_str()), Expected);
+  CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q", of_producer).send("x"), Contains(text.c_str()), Expected);
+  CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q", of_producer).send_async("x").get(), Contains(text.c_str()),
+                       Expected);
+  CHECK_THROWS_WITH_AS(delayqueue::Inspector(url, "q", of_inspector).counts(), Contains(text.c_str()), Expected);
+}
+
+// What `act` writes to stderr when nothing has replaced the log.
+std::string stderr_of(const std::function<void()>& act) {
+  const test::TempDir folder;
+  const std::string file = folder.file("stderr");
+  const int before = ::dup(STDERR_FILENO), caught = ::open(file.c_str(), O_WRONLY | O_CREAT, 0600);
+  REQUIRE(::dup2(caught, STDERR_FILENO) == STDERR_FILENO);
+  delayqueue::default_log() = delayqueue::stderr_log();
+  act();
+  delayqueue::default_log() = delayqueue::no_log();
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(caught);
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace
+
+TEST_CASE("permanent mistakes: a machine without redis-server") {
+  const test::TempDir folder;
+  const char* const before = std::getenv("DELAYQUEUE_REDIS_SERVER");
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv("DELAYQUEUE_REDIS_SERVER", "no-such-redis", 1);
+  const std::string text = "no-such-redis is not on PATH; install redis-server or valkey-server";
+  check_refused<SetupError>("embedded:", text);
+  check_refused<SetupError>("embedded:" + folder.file("q"), text);
+  ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);
+}
+
+TEST_CASE("permanent mistakes: a folder that is open to others") {
+  const test::TempDir base;
+  REQUIRE(::mkdir(base.file("q").c_str(), 0700) == 0);
+  REQUIRE(::chmod(base.file("q").c_str(), 0755) == 0);
+  check_refused<SetupError>("embedded:" + base.file("q"), "chmod 700 " + base.file("q"));
+}
+
+TEST_CASE("permanent mistakes: a server that ends by itself whenever it is started") {
+  const test::TempDir base;
+  { delayqueue::Producer("embedded:" + base.file("q"), "q").send("x"); }
+  const std::string other = base.file("other");
+  REQUIRE(::mkdir(other.c_str(), 0700) == 0);
+  REQUIRE(::mkdir((other + "/appendonlydir").c_str(), 0700) == 0);
+  std::ofstream(other + "/appendonlydir/appendonly.aof.manifest") << "nonsense\n";
+  check_refused<SetupError>("embedded:" + other, "ended with exit status 1");
+}
+
+TEST_CASE("permanent mistakes: a path that is too long for a socket") {
+  const std::string longer(120, 'x');
+  check_refused<std::invalid_argument>("unix:///tmp/" + longer, "this one 125");
+  check_refused<std::invalid_argument>("embedded:/tmp/" + longer, "is longer than 107 bytes");
+}
+
+TEST_CASE("permanent mistakes: a URL with a piece that means nothing") {
+  check_refused<std::invalid_argument>("redis://127.0.0.1/0?retries=3", "");
+  check_refused<std::invalid_argument>("reddis://127.0.0.1", "");
+}
+
+TEST_CASE("permanent mistakes: a file of TLS that cannot be read") {
+  ConnectionOptions connection;
+  connection.tls.ca_file = "/no/such/ca.pem";
+  check_refused<std::invalid_argument>("rediss://127.0.0.1:1", "tls.ca_file: cannot use '/no/such/ca.pem'", connection);
+}
+
+TEST_CASE("permanent mistakes: a wrong password") {
+  ConnectionOptions connection;
+  connection.user = "no-such-user";
+  connection.password = "wrong";
+  check_refused<delayqueue::ReplyError>(test::server().url(), "", connection);
+}
+
+TEST_CASE("permanent mistakes: without a logger a consumer says on stderr what it tries again, unless it is no_log()") {
+  const test::TempDir folder;
+  const std::string url = "unix://" + folder.file("nobody-listens");
+  const auto wait_for_it = [&url](const delayqueue::Logger& logger) {
+    return stderr_of([&] {
+      delayqueue::ConsumerOptions options;
+      options.logger = logger;
+      delayqueue::Consumer consumer(url, "q", ack, options);
+      consumer.start();
+      CHECK(eventually([&consumer] { return consumer.stats().errors >= 2; }));
+    });
+  };
+  const std::string said = wait_for_it({});
+  CHECK_MESSAGE(said.find("delayqueue: warning: cannot connect to unix:") == 0, said);
+  CHECK(wait_for_it(delayqueue::no_log()) == "");
+  CHECK(wait_for_it([](delayqueue::Severity, const std::string&) {}) == "");
+}

@@ -1,0 +1,113 @@
+// Scripts are loaded into every server that may serve a queue: then users without the right to EVAL outlive a failover.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "store/scripts.h"
+#include "support/acl.h"
+#include "support/answers.h"
+#include "support/cluster.h"
+#include "support/sentinels.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::kPatience;
+using test::thrown;
+using test::Words;
+
+// The README's rule, with the keys of a Cluster if need be.
+void add_user(const test::Node& node, const std::string& role, const Words& more) {
+  Words words = test::rule_of(role);
+  for (std::string& word : words) {
+    if (word == "~dp:orders:*") word = "~{dp:orders}:*";
+  }
+  words.insert(words.end(), more.begin(), more.end());
+  test::must(node, words);
+}
+
+template <class Options>
+Options as(const std::string& role) {
+  Options options;
+  options.connection.user = "orders-" + role;
+  options.connection.password = "secret";
+  options.queue.hash_tag = HashTag::on;
+  return options;
+}
+
+void check_loaded(const std::string& url, std::size_t servers) {
+  Inspector loader(url, "orders", as<InspectorOptions>("loader"));
+  for (const ServerScripts& one : loader.scripts()) CHECK(one.loaded.empty());
+  const auto loaded = loader.load_scripts();
+  CHECK(loaded.size() == servers);
+  for (const ServerScripts& one : loaded) CHECK_MESSAGE(one.error.empty(), one.where, ": ", one.error);
+  for (const ServerScripts& one : loader.scripts()) {
+    CHECK(one.missing.empty());
+    CHECK(one.loaded.size() == store::scripts::all().size());
+  }
+}
+
+// A producer and a consumer that may not EVAL, before and after the master changes.
+template <class Change>
+void check_failover(const std::string& url, Change change) {
+  ConsumerOptions options = as<ConsumerOptions>("consumer");
+  options.concurrency = 1;
+  test::Ledger ledger;
+  Consumer consumer(url, "orders", ledger.watch(), options);
+  consumer.start();
+  Producer producer(url, "orders", as<ProducerOptions>("producer"));
+  producer.send("before");
+  REQUIRE(ledger.settles(1));
+  change();
+  std::string error;
+  const auto sends = [&] { return (error = thrown([&] { producer.send("after"); })) == "nothing"; };
+  CHECK_MESSAGE(eventually(sends, 30s), error);
+  CHECK(ledger.settles(2));
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("loading scripts: with Sentinels the replicas have them, too, so that a failover needs no EVAL") {
+  test::Sentinels world;
+  for (std::size_t i = 0; i < test::Sentinels::kNodes; ++i) {
+    add_user(world.node(i), "loader", {});
+    for (const char* role : {"producer", "consumer"}) add_user(world.node(i), role, {"+role"});
+  }
+  check_loaded(world.url(), test::Sentinels::kNodes);
+  check_failover(world.url(), [&] { world.failover(); });
+}
+
+TEST_CASE("loading scripts: all nodes of a Cluster have them, replicas too, and a moved slot needs no EVAL") {
+  test::Cluster world;
+  const Words more = {"+cluster|slots", "+cluster|keyslot", "+cluster|info", "+asking"};
+  for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
+    add_user(world.node(i), "loader", {"+cluster|nodes"});
+    for (const char* role : {"producer", "consumer"}) add_user(world.node(i), role, more);
+  }
+  check_loaded(world.url(), test::Cluster::kNodes);
+  const std::string key = "{dp:orders}:ready";
+  check_failover(world.url(), [&] {
+    const int slot = test::slot_of(key);
+    world.begin_migration(slot, world.other_master(world.owner(key)));
+    while (world.migrate_keys(slot, 100) > 0) {
+    }
+    world.finish_migration(slot);
+  });
+}
+
+TEST_CASE("loading scripts: a server that is away is reported, the others get them") {
+  test::Sentinels world;
+  world.node(2).kill();
+  const auto loaded = Inspector(world.url(), "orders").load_scripts();
+  CHECK(loaded.size() == test::Sentinels::kNodes);
+  const auto failed = [](const ServerScripts& one) { return !one.error.empty() && one.loaded.empty(); };
+  CHECK(std::count_if(loaded.begin(), loaded.end(), failed) == 1);
+}
+
+}  // namespace
+}  // namespace delayqueue
