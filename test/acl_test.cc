@@ -5,14 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <mutex>
-#include <regex>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -20,6 +16,8 @@
 
 #include "redis/connection.h"
 #include "store/record.h"
+#include "store/scripts.h"
+#include "support/acl.h"
 #include "support/answers.h"
 
 namespace delayqueue {
@@ -33,83 +31,11 @@ using test::Lines;
 using test::Redis;
 using test::thrown;
 
-using Words = std::vector<std::string>;
-
-std::string read(const std::string& path) {
-  std::ifstream file(std::string(DELAYQUEUE_SOURCE_DIR) + "/" + path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The commands of the section, one a line of the file; the first block are the rules, the second what is optional.
-std::vector<std::vector<Words>> readme_rules() {
-  std::string text = read("README.md");
-  text = text.substr(text.find("\n## The smallest ACL rule\n") + 4);
-  text = text.substr(0, text.find("\n## "));
-  text = std::regex_replace(text, std::regex(R"(\\\n)"), "");
-  std::vector<std::vector<Words>> blocks;
-  std::istringstream lines(text);
-  bool inside = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line == "```") {
-      inside = !inside;
-      if (inside) blocks.emplace_back();
-    } else if (inside) {
-      std::istringstream words(std::regex_replace(line, std::regex("PASSWORD"), "secret"));
-      blocks.back().emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
-    }
-  }
-  return blocks;
-}
-
-const Words& rule_of(const std::string& role) {
-  static const auto blocks = readme_rules();
-  for (const Words& words : blocks.at(0)) {
-    if (words.at(2) == "orders-" + role) return words;
-  }
-  throw std::logic_error("the README has no rule for " + role);
-}
-
-std::set<std::string> commands_of(const Words& rule) {
-  std::set<std::string> found;
-  for (const std::string& word : rule) {
-    if (word.front() == '+') found.insert(word.substr(1));
-  }
-  return found;
-}
-
-// A server with a user for each rule of the README, and one for all of them.
-struct Guarded {
-  Guarded() {
-    for (const std::string role : {"producer", "consumer", "inspector"}) {
-      Words words = rule_of(role);
-      REQUIRE(admin.cmd(words) == "OK");
-      words[2] = "orders-all";
-      REQUIRE(admin.cmd(words) == "OK");
-    }
-  }
-
-  void allow_options() {
-    const auto blocks = readme_rules();
-    for (const Words& words : blocks.at(1)) REQUIRE(admin.cmd(words) == "OK");
-  }
-
-  std::string url(const std::string& role) const { return "unix://orders-" + role + ":secret@" + server.socket(); }
-
-  // Commands and keys that were refused since the log was reset.
-  std::set<std::string> refused() {
-    std::set<std::string> found;
-    for (const test::Reply& entry : admin.cmd({"ACL", "LOG", "128"}).array) {
-      const auto fields = entry.strings();
-      for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
-        if (fields[i] == "object") found.insert(fields[i + 1]);
-      }
-    }
-    return found;
-  }
-
-  PrivateServer server;
-  Redis admin{server.socket()};
-};
+using test::commands_of;
+using test::Guarded;
+using test::readme_rules;
+using test::rule_of;
+using test::Words;
 
 const std::string kBase = "dp:orders";
 
@@ -312,12 +238,11 @@ TEST_CASE("ACL: without any one command of a rule something is refused") {
     const std::string& role = one.first;
     const auto& work = one.second;
     Guarded guarded;
-    guarded.allow_options();
+    guarded.allow(readme_rules().optional);
     for (const std::string& command : commands_of(rule_of(role))) {
       CAPTURE(role);
       CAPTURE(command);
       guarded.admin.cmd({"FLUSHALL"});
-      guarded.admin.cmd({"SCRIPT", "FLUSH"});  // so that EVAL is asked for, too
       guarded.admin.cmd({"ACL", "LOG", "RESET"});
       REQUIRE(guarded.admin.cmd({"ACL", "SETUSER", "orders-" + role, "-" + command}) == "OK");
       thrown([&] { work(guarded, role); });
@@ -329,7 +254,7 @@ TEST_CASE("ACL: without any one command of a rule something is refused") {
 
 TEST_CASE("ACL: keys and channels outside the queue are out of reach") {
   Guarded guarded;
-  guarded.allow_options();
+  guarded.allow(readme_rules().optional);
   const std::string advice = "see \"The smallest ACL rule\" in the README";
   for (const std::string role : {"producer", "consumer", "inspector", "all"}) {
     CAPTURE(role);
@@ -358,6 +283,7 @@ TEST_CASE("ACL: keys and channels outside the queue are out of reach") {
     CHECK(has(ask({"GET", "secret"}), "NOPERM"));
     CHECK(has(ask({"SET", "secret", "x"}), "NOPERM"));
     CHECK(has(ask({"EXISTS", "secret"}), "NOPERM"));
+    guarded.allow({{"ACL", "SETUSER", "orders-" + role, "+eval"}});
     CHECK(has(ask({"EVAL", "return redis.call('EXISTS', KEYS[1])", "1", "secret"}), "NOPERM"));
     const std::string undeclared = ask({"EVAL", "return redis.call('EXISTS', ARGV[1])", "0", "secret"});
     CHECK_MESSAGE((has(undeclared, "can't access") || has(undeclared, "ACL failure in script")), undeclared);
@@ -380,7 +306,7 @@ TEST_CASE("ACL: a server that hides what it is is reported with what can be seen
 
 TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues work") {
   Guarded guarded;
-  guarded.allow_options();
+  guarded.allow(readme_rules().optional);
   ProducerOptions producing;
   producing.report_events = true;
   producing.queue.remove_from_lists = true;
@@ -421,6 +347,86 @@ TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues 
   CHECK(thrown([&] { produce(guarded, "producer", producing.queue); }) == "nothing");
   for (const std::string& object : guarded.refused()) CHECK_MESSAGE(object.rfind("{dp:orders}:", 0) == 0, object);
   CHECK_MESSAGE(lines.count() == 0, lines.find(""));
+}
+
+const std::string kNotLoaded =
+    "and this user may not EVAL: run `dqctl scripts load` there as a user who may, or grant +eval";
+
+TEST_CASE("ACL: scripts that are not loaded are an error that says what to do, and where") {
+  Guarded guarded(false);
+  const auto is_told = [&](const std::string& error) {
+    return has(error, "ReplyError: the scripts are not loaded at unix:" + guarded.server.socket() + ' ' + kNotLoaded);
+  };
+  const std::string sending = thrown([&] { Producer(guarded.url("producer"), "orders").send("x"); });
+  CHECK_MESSAGE(is_told(sending), sending);
+  const std::string looking = thrown([&] { Inspector(guarded.url("inspector"), "orders").counts(); });
+  CHECK_MESSAGE(is_told(looking), looking);
+}
+
+TEST_CASE(
+    "ACL: a consumer waits for scripts to be loaded, warns, and goes on, at its start and after a restart of Redis") {
+  Guarded guarded(false);
+  Lines lines;
+  ConsumerOptions options = test::quick(1);
+  options.logger = lines.logger();
+  test::Ledger ledger;
+  Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), options);
+  CHECK(thrown([&] { consumer.start(); }) == "nothing");
+  Producer(guarded.server.url(), "orders").send("first");  // may EVAL
+  guarded.admin.cmd({"SCRIPT", "FLUSH"});
+  REQUIRE(eventually([&] { return !lines.find(kNotLoaded).empty(); }, kPatience));
+  CHECK(ledger.size() == 0);
+  guarded.load();
+  CHECK(ledger.settles(1));
+  guarded.restart();
+  Producer(guarded.server.url(), "orders").send("second");
+  guarded.admin.cmd({"SCRIPT", "FLUSH"});
+  const auto refused = consumer.stats().errors;
+  REQUIRE(eventually([&] { return consumer.stats().errors > refused + 1; }, 20s));
+  CHECK(ledger.size() == 1);
+  guarded.load();
+  CHECK(ledger.settles(2));
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("ACL: scripts of an older version that are loaded are run by name, beside one that is missing") {
+  Guarded guarded;
+  Producer producer(guarded.url("producer"), "orders");
+  producer.send("x");
+  CHECK(thrown([&] { producer.cancel(producer.send("y").id); }) == "nothing");
+  guarded.admin.cmd({"SCRIPT", "FLUSH"});
+  guarded.admin.cmd({"SCRIPT", "LOAD", std::string(store::scripts::send.body)});
+  const std::string id = producer.send("z").id;
+  CHECK(has(thrown([&] { producer.cancel(id); }), kNotLoaded));
+}
+
+TEST_CASE("ACL: with the convenient rules nothing has to be loaded, and EVAL is all that they add") {
+  for (const Words& words : readme_rules().eval) CHECK(Words(words.begin() + 3, words.end()) == Words{"+eval"});
+  for (const auto& one : kRoles) {
+    CAPTURE(one.first);
+    Guarded guarded(false);
+    guarded.allow(readme_rules().eval);
+    CHECK(thrown([&] { one.second(guarded, one.first); }) == "nothing");
+  }
+}
+
+TEST_CASE("ACL: the loader loads and lists the scripts, runs none, and needs all of its rule") {
+  Guarded guarded(false);
+  Inspector loader(guarded.url("loader"), "orders");
+  const auto before = loader.scripts();
+  REQUIRE(before.size() == 1);
+  CHECK(before[0].where == "unix:" + guarded.server.socket());
+  CHECK(before[0].loaded.empty());
+  CHECK(before[0].missing.size() == store::scripts::all().size());
+  CHECK(loader.load_scripts()[0].loaded == before[0].missing);
+  CHECK(loader.scripts()[0].missing.empty());
+  CHECK(has(thrown([&] { loader.counts(); }), "NOPERM"));
+  guarded.allow({{"ACL", "SETUSER", "orders-loader", "-script|load"}});
+  CHECK(has(loader.load_scripts()[0].error, "NOPERM"));
+  CHECK(loader.scripts()[0].error.empty());
+  guarded.allow({{"ACL", "SETUSER", "orders-loader", "-script|exists"}});
+  CHECK(has(loader.scripts()[0].error, "NOPERM"));
+  CHECK(commands_of(rule_of("loader")) == std::set<std::string>{"script|exists", "script|load"});
 }
 
 }  // namespace

@@ -212,6 +212,21 @@ TEST_CASE("reconnect_grace: a consumer that just connected leaves overdue leases
   CHECK(ledger.payloads() == std::vector<std::string>{"new", "x"});
 }
 
+TEST_CASE("reconnect_grace: the end of a backoff is no lease: what a fresh consumer nacks comes back on time") {
+  Queue queue;
+  queue.send("x");
+  ConsumerOptions options = quick();
+  options.reconnect_grace = 60s;
+  options.backoff = fixed(50ms);
+  Ledger ledger;
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message& message) { return message.attempt == 2; }), options);
+  const auto begin = std::chrono::steady_clock::now();
+  consumer->start();
+  CHECK(ledger.reaches(2));
+  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+}
+
 TEST_CASE("holders: never two at a time, with several consumers, short leases, and handlers of all kinds") {
   for (const unsigned seed : {1U, 2U, 3U}) {
     CAPTURE(seed);

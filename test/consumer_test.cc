@@ -143,7 +143,7 @@ TEST_CASE("deliver: what was pending comes in the order of due times, equal ones
   std::vector<Draft> drafts;
   for (int i = 0; i < 400; ++i) {
     Draft draft{std::to_string(i), {}};
-    draft.options.at = system_clock::time_point(std::chrono::hours(24) * (100'000 - i / 4));
+    draft.options.at = system_clock::time_point(std::chrono::hours(24) * (80'000 - i / 4));
     drafts.push_back(draft);
   }
   queue.producer.send_batch(drafts);

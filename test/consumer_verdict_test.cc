@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/answers.h"
 #include "support/ledger.h"
 
 namespace delayqueue {
@@ -18,6 +19,7 @@ using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;
+using test::Lines;
 using test::Queue;
 using test::quick;
 
@@ -135,6 +137,28 @@ TEST_CASE("backoff: one that throws, or answers nonsense, costs no message") {
     CHECK(consumer->stop());
     CHECK(ledger.attempts("x") == std::vector<int>{1, 2});
   }
+}
+
+TEST_CASE("verdicts: waits that make no sense are logged, once for each kind, with their value and what is done") {
+  Queue queue;
+  for (const char* payload : {"nack", "nack", "snooze", "long", "backoff"}) queue.send(payload);
+  Lines lines;
+  ConsumerOptions options = quick();
+  options.logger = lines.logger();
+  options.backoff = [](int) -> milliseconds { throw std::runtime_error("no idea"); };
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch([](const Message& message) -> Verdict {
+    if (message.payload == "long") return snooze(std::chrono::hours(24LL * 365 * 1000));
+    if (message.attempt > 1 || message.payload == "snooze") return message.attempt > 1 ? ack() : snooze(-5s);
+    return message.payload == "nack" ? nack(-7s) : nack();
+  }),
+                                       options);
+  consumer->start();
+  CHECK(eventually([&] { return !lines.find("the backoff threw: no idea; taken as 1000 ms").empty(); }, kPatience));
+  CHECK(eventually([&] { return !lines.find("nack: a wait of -7000 ms; expected 0 to a").empty(); }, kPatience));
+  CHECK(eventually([&] { return !lines.find("snooze: a wait of ").empty(); }, kPatience));
+  consumer->stop();
+  CHECK(lines.count() == 3);
 }
 
 TEST_CASE("backoff: the longest there is keeps the message") {

@@ -282,6 +282,16 @@ TEST_CASE("queues: every queue ever used under the prefix, sorted, by its name")
   CHECK(look.queues() == std::vector<std::string>{"a:1", "b", "c"});
 }
 
+TEST_CASE("queues: a name that no queue can have is not among them, whoever adds it") {
+  const std::string prefix = test::fresh_queue();
+  test::redis().cmd({"SADD", prefix + ":queues", prefix + ":", '{' + prefix + ":}", prefix + ":a", prefix + ":b{c}"});
+  InspectorOptions options;
+  options.queue.prefix = prefix;
+  CHECK(Inspector(test::server().url(), "a", options).queues() == std::vector<std::string>{"a", "b{c}"});
+  options.queue.hash_tag = HashTag::on;  // where braces are refused in a name
+  CHECK(Inspector(test::server().url(), "a", options).queues() == std::vector<std::string>{"a"});
+}
+
 TEST_CASE("queues: to look at a name makes no queue of it, to pause it does; what is there is found") {
   test::redis().cmd({"DEL", "dp:queues"});
   const std::string name = test::fresh_queue();

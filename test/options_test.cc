@@ -33,7 +33,7 @@ const std::vector<Bad<ConnectionOptions>> bad_connections = {
     {"connection.command_timeout", "0 ms", [](auto& o) { o.command_timeout = 0ms; }},
     {"connection.command_timeout", "-1 ms", [](auto& o) { o.command_timeout = -1ms; }},
     {"connection.client_name", "two words", [](auto& o) { o.client_name = "two words"; }},
-    {"connection.client_name", "line\nfeed", [](auto& o) { o.client_name = "line\nfeed"; }},
+    {"connection.client_name", "line\\x0afeed", [](auto& o) { o.client_name = "line\nfeed"; }},
 };
 
 template <class Options, class Make>

@@ -419,6 +419,6 @@ TEST_CASE("embedded: where no server can be started the error says what to do") 
   ::setenv("DELAYQUEUE_REDIS_SERVER", "no-such-redis", 1);
   CHECK_THROWS_WITH_AS(delayqueue::embedded_socket(folder / "d"),
                        doctest::Contains("install redis-server or valkey-server, or set DELAYQUEUE_REDIS_SERVER"),
-                       delayqueue::ConnectionError);
+                       delayqueue::SetupError);
   ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);  // empty is as good as none
 }

@@ -1,5 +1,9 @@
 # Builds the Go program, or says why not. cmake -DGO=<go> -DPROGRAM=<to> -DOUTCOME=<file> -P build_go.cmake
 #
+# Where the module proxy does not serve the library, a clone of its repository can: -DMODULE=<clone>, or
+# DELAYQUEUE_GO_MODULE in the environment. The pinned version is taken from it, as its tag is there: go.sum is not
+# asked, for who names a clone vouches for it.
+#
 # Never fails the build. OUTCOME gets one word, and what there is to say behind it:
 #   built                      the tests can run
 #   no go, no module           nothing to test against: the tests are skipped
@@ -19,7 +23,32 @@ if(NOT GO)
   return()
 endif()
 
-execute_process(COMMAND "${GO}" mod download
+set(modfile)
+if(NOT MODULE)
+  set(MODULE "$ENV{DELAYQUEUE_GO_MODULE}")
+endif()
+if(MODULE)
+  set(name github.com/hdt3213/delayqueue)
+  file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/go/go.mod" pinned REGEX "${name} v")
+  string(REGEX REPLACE "^.*${name} (v[0-9.]+).*$" "\\1" version "${pinned}")
+  set(folder "${PROGRAM}_module")
+  file(REMOVE_RECURSE "${folder}")
+  file(MAKE_DIRECTORY "${folder}/delayqueue")
+  execute_process(COMMAND git -C "${MODULE}" archive --format=tar -o "${folder}/delayqueue.tar" "${version}"
+    RESULT_VARIABLE result ERROR_VARIABLE answer)
+  if(NOT result EQUAL 0)
+    say("no module" "DELAYQUEUE_GO_MODULE: ${MODULE} is no clone of ${name} with the tag ${version}: ${answer}")
+    return()
+  endif()
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E tar xf ../delayqueue.tar WORKING_DIRECTORY "${folder}/delayqueue")
+  foreach(file go.mod go.sum)
+    configure_file("${CMAKE_CURRENT_LIST_DIR}/go/${file}" "${folder}/${file}" COPYONLY)
+  endforeach()
+  execute_process(COMMAND "${GO}" mod edit "-replace=${name}=${folder}/delayqueue" "${folder}/go.mod")
+  set(modfile "-modfile=${folder}/go.mod")
+endif()
+
+execute_process(COMMAND "${GO}" mod download ${modfile}
   WORKING_DIRECTORY "${CMAKE_CURRENT_LIST_DIR}/go" TIMEOUT 120
   RESULT_VARIABLE result ERROR_VARIABLE answer)
 if(NOT result EQUAL 0)
@@ -33,7 +62,7 @@ endif()
 
 # What depends on nothing but the pinned modules needs no cgo and no version stamp.
 set(ENV{CGO_ENABLED} 0)
-execute_process(COMMAND "${GO}" build -buildvcs=false -trimpath -o "${PROGRAM}" .
+execute_process(COMMAND "${GO}" build ${modfile} -buildvcs=false -trimpath -o "${PROGRAM}" .
   WORKING_DIRECTORY "${CMAKE_CURRENT_LIST_DIR}/go"
   RESULT_VARIABLE result ERROR_VARIABLE answer)
 if(result EQUAL 0)

@@ -11,7 +11,7 @@ constexpr int kSkipped = 77;
 int main(int argc, char** argv) {
   doctest::Context tests(argc, argv);
   if (const auto why = test::no_go()) {
-    std::cerr << (why->failure ? "[failed] " : "[skipped] ") << why->reason << '\n';
+    std::cerr << (why->failure ? "failed: " : "skipped: ") << why->reason << '\n';
     return why->failure ? 1 : kSkipped;
   }
   return tests.run();

@@ -1,0 +1,3 @@
+#include <delayqueue/error.h>
+#include <unistd.h>
+#include "run/loop.h"
