@@ -1,7 +1,6 @@
 #include "backup.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 
 #include "exit.h"
 #include "lines.h"
+#include "own_file.h"
 #include "text.h"
 
 namespace dqctl {
@@ -27,21 +27,13 @@ void sync_folder_of(const std::string& file) {
 
 }  // namespace
 
-Backup::Backup(const std::string& file, bool append) : name_(file) {
-  const int how = O_RDWR | O_CLOEXEC | O_CREAT | O_APPEND;
-  file_ = ::open(file.c_str(), append ? how : how | O_EXCL, S_IRUSR | S_IWUSR);
-  if (file_ < 0 && errno == EEXIST) {
-    throw Usage("--backup: " + in_quotes(file) + " exists; name another file, or add to it with --append");
-  }
-  if (file_ < 0) throw Usage("--backup: " + in_quotes(file) + ": " + std::generic_category().message(errno));
+Backup::Backup(const std::string& file, bool append)
+    : name_(file), file_(open_own_file("--backup", file, append ? IfExists::append : IfExists::refuse)) {
   sync_folder_of(file);
-  const off_t size = ::lseek(file_, 0, SEEK_END);
+  const off_t size = ::lseek(file_.get(), 0, SEEK_END);
   char last = '\n';
-  if (size > 0 && ::pread(file_, &last, 1, size - 1) == 1 && last != '\n') write("\n");  // torn when it was cut off
-}
-
-Backup::~Backup() {
-  if (file_ >= 0) ::close(file_);
+  if (size > 0 && ::pread(file_.get(), &last, 1, size - 1) == 1 && last != '\n')
+    write("\n");  // torn when it was cut off
 }
 
 void Backup::broken() const {
@@ -51,7 +43,7 @@ void Backup::broken() const {
 
 void Backup::write(std::string_view bytes) {
   while (!bytes.empty()) {
-    const auto n = ::write(file_, bytes.data(), bytes.size());
+    const auto n = ::write(file_.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) broken();
     bytes.remove_prefix(static_cast<std::size_t>(n));
@@ -62,8 +54,8 @@ void Backup::write(const std::vector<delayqueue::MessageInfo>& messages) {
   std::string lines;
   for (const auto& message : messages) lines += line_of(message) + '\n';
   write(lines);
-  while (::fsync(file_) != 0) {
-    if (errno == EINVAL || errno == ENOTSUP) break;  // a pipe or the like: there is no disk
+  while (::fsync(file_.get()) != 0) {
+    if (errno == EINVAL || errno == ENOTSUP) break;  // a file system without a disk
     if (errno != EINTR) broken();
   }
   written_ += messages.size();

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "fd.h"
+
 namespace dqctl {
 
 class Backup {
@@ -14,7 +16,6 @@ class Backup {
   // Throws Usage when the file exists and is not to be added to; Failure when it cannot be written. Only its owner may
   // read it.
   Backup(const std::string& file, bool append);
-  ~Backup();
   Backup(const Backup&) = delete;
   Backup& operator=(const Backup&) = delete;
 
@@ -27,7 +28,7 @@ class Backup {
   [[noreturn]] void broken() const;
 
   const std::string name_;
-  int file_ = -1;
+  Fd file_;
   std::uint64_t written_ = 0;
 };
 

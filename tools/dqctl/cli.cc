@@ -22,12 +22,12 @@ std::vector<std::string> split(const std::string& names) {
   return out;
 }
 
-// CLI11 takes "[a,b]" for two values. A mark in front, which no argument begins with by chance, keeps it one.
+// CLI11 takes "[a,b]" for two values. A mark in front keeps it one.
 constexpr const char* kMark = "\x01\x02";
 
 std::string guarded(const std::string& argument) {
   const bool is_list = argument.size() > 1 && argument.front() == '[' && argument.back() == ']';
-  return is_list ? kMark + argument : argument;
+  return is_list || argument.rfind(kMark, 0) == 0 ? kMark + argument : argument;
 }
 
 std::string unguarded(const std::string& argument) {
@@ -40,8 +40,28 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return out;
 }
 
+// What CLI11 could not place, for an error: options by their names, of all else only how much there is, since it may be
+// a password.
+std::string names_of_unexpected(const std::vector<std::string>& rest) {
+  std::vector<std::string> options;
+  std::size_t words = 0;
+  for (const std::string& word : rest) {
+    const bool is_long = word.rfind("--", 0) == 0 && word.size() > 2;
+    const bool is_short = !is_long && word.size() > 1 && word.front() == '-';
+    if (is_long) options.push_back(in_quotes(word.substr(0, word.find('='))));
+    if (is_short) options.push_back(in_quotes(word.substr(0, 2)));
+    if (!is_long && !is_short) ++words;
+  }
+  std::string text;
+  if (!options.empty()) text = "no option " + joined(options, ", ");
+  if (words == 0) return text;
+  text += (text.empty() ? "" : "; ") + std::to_string(words) + (words == 1 ? " argument" : " arguments");
+  return text + " too many (not repeated here, for " + (words == 1 ? "it" : "one") + " may be a password)";
+}
+
 constexpr const char* kFooter =
     R"(Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 partly done, 5 threshold passed.
+What follows -- is no option: dqctl stats -- "$queue".
 Durations: 250ms 10s 5m 2h 3d 1h30m. Times: 2026-11-21T19:36:45Z or +10m.
 Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels DELAYQUEUE_SENTINEL_USER and
 DELAYQUEUE_SENTINEL_PASSWORD. Every command has a --help with an example. The rest is in `man dqctl`.)";
@@ -83,6 +103,58 @@ class Adder {
   std::vector<OptionInfo>& infos_;
 };
 
+constexpr std::size_t kHelpWidth = 80;
+constexpr std::size_t kHelpColumn = 28;
+
+// CLI11's, with descriptions in lines that fit a terminal, and without what it repeats of positional arguments.
+class Help : public CLI::Formatter {
+ public:
+  Help() { column_width(kHelpColumn); }
+
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    const std::string text = make_option_desc(option);
+    std::string name = "  " + make_option_name(option, is_positional);
+    if (!is_positional && !option->get_type_name().empty()) name += ' ' + option->get_type_name();
+    if (!is_positional && option->get_required()) name += " (needed)";
+    return beside(name, text);
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    return beside("  " + command->get_name(), command->get_description());
+  }
+
+  std::string make_option_usage(const CLI::Option* option) const override {
+    const std::string name = make_option_name(option, true);
+    return option->get_required() ? name : "[" + name + "]";
+  }
+
+  std::string make_description(const CLI::App* app) const override { return wrapped(app->get_description(), 0) + "\n"; }
+
+ private:
+  // The words of a text in lines, all but the first after so many blanks.
+  static std::string wrapped(const std::string& text, std::size_t indent) {
+    std::istringstream words(text);
+    std::string out;
+    std::size_t used = indent;
+    for (std::string word; words >> word;) {
+      if (used > indent && used + 1 + word.size() > kHelpWidth) {
+        out += '\n' + std::string(indent, ' ');
+        used = indent;
+      }
+      if (used > indent) out += ' ', ++used;
+      out += word;
+      used += word.size();
+    }
+    return out;
+  }
+
+  static std::string beside(const std::string& name, const std::string& text) {
+    const bool fits = name.size() + 2 <= kHelpColumn;
+    const std::string gap = fits ? std::string(kHelpColumn - name.size(), ' ') : '\n' + std::string(kHelpColumn, ' ');
+    return name + gap + wrapped(text, kHelpColumn) + '\n';
+  }
+};
+
 Command::Take into_text(std::string& into) {
   return [&into](const std::string& value) { into = value; };
 }
@@ -98,6 +170,7 @@ class Command::Impl {
   CLI::App* app;
   CommandInfo info{};
   bool hidden = false;
+  bool silent = false;
   CLI::Option* last = nullptr;
   std::function<Exit()> run{};
 };
@@ -168,6 +241,11 @@ Command& Command::wanted() {
   return *this;
 }
 
+Command& Command::silent() {
+  impl_->silent = true;
+  return *this;
+}
+
 void Command::run(std::function<Exit()> run) { impl_->run = std::move(run); }
 
 class Cli::Impl {
@@ -183,6 +261,7 @@ class Cli::Impl {
 };
 
 void Cli::Impl::add_globals(GlobalOptions& options) {
+  app.formatter(std::make_shared<Help>());
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(kFooter);
@@ -203,11 +282,16 @@ void Cli::Impl::add_globals(GlobalOptions& options) {
   add.option("--user", into_text(options.user), "NAME", "ACL user");
   add.option("--password-file", into_text(options.password_file), "FILE",
              "Its first line is the password (DELAYQUEUE_PASSWORD)");
-  const auto timeout = [&options](const std::string& value) {
-    options.timeout = parse_duration("--timeout", value);
-    if (options.timeout->count() == 0) throw Usage("--timeout: '" + value + "'; expected at least 1ms");
+  const auto timeout = [](const char* name, std::optional<milliseconds>& into) {
+    return [name, &into](const std::string& value) {
+      into = parse_duration(name, value);
+      if (into->count() == 0) throw Usage(std::string(name) + ": '" + value + "'; expected at least 1ms");
+    };
   };
-  add.option("--timeout", timeout, "D", "For connecting (2s), and for each answer (3s)");
+  add.option("--connect-timeout", timeout("--connect-timeout", options.connect_timeout), "D",
+             "For connecting, with TLS and login (2s)");
+  add.option("--command-timeout", timeout("--command-timeout", options.command_timeout), "D",
+             "For each answer of the server (3s)");
   add.choice("-o,--output", options.format, {"table", "json", "ndjson"}, "How data is shown (table)");
   add.flag("--no-color", options.no_colour, "No colours (NO_COLOR)");
   add.flag("--utc", options.utc, "Times in UTC, not in local time");
@@ -247,14 +331,31 @@ std::function<Exit()> Cli::parse(int argc, char** argv) {
     }
     const auto chosen = impl_->app.get_subcommands();
     const std::vector<std::string> rest = impl_->app.remaining();
-    if (chosen.empty() && !rest.empty()) throw Usage("no command " + in_quotes(rest.front()) + "; see dqctl --help");
+    const bool has_options =
+        std::any_of(rest.begin(), rest.end(), [](const std::string& word) { return word.rfind('-', 0) == 0; });
+    if (chosen.empty() && rest.size() == 1 && !has_options) {
+      std::vector<std::string> names;
+      for (const Command::Impl* command : impl_->impls) names.push_back(command->info.name);
+      const std::string meant = nearest(rest.front(), names);
+      const std::string hint = meant.empty() ? "" : "did you mean " + meant + "? ";
+      throw Usage("no command " + in_quotes(rest.front()) + "; " + hint + "see dqctl --help");
+    }
+    const std::string help =
+        chosen.empty() ? "; see dqctl --help" : "; see dqctl " + chosen.front()->get_name() + " --help";
+    if (!rest.empty()) throw Usage(names_of_unexpected(rest) + help);
     if (chosen.empty()) throw Usage("a command is missing; see dqctl --help");
-    throw Usage(printable(error.what()) + "; see dqctl " + chosen.front()->get_name() + " --help");
+    if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) throw Usage("a flag was given a value" + help);
+    throw Usage(printable(error.what()) + help);
   }
   for (const Command::Impl* command : impl_->impls) {
     if (command->app->parsed()) return command->run;
   }
   throw Usage("no command; see dqctl --help");
+}
+
+bool Cli::prints() const {
+  const auto silent = [](const Command::Impl* command) { return command->silent && command->app->parsed(); };
+  return std::none_of(impl_->impls.begin(), impl_->impls.end(), silent);
 }
 
 const std::vector<OptionInfo>& Cli::global_options() const { return impl_->globals; }

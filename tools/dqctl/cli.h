@@ -72,6 +72,9 @@ class Command {
   // The option added last must be given.
   Command& wanted();
 
+  // It does its work without stdout, too. Of all others main requires that it is open, before they do anything.
+  Command& silent();
+
   // What the command does; called once, when all is read and the Context is settled.
   void run(std::function<Exit()> run);
 
@@ -92,6 +95,9 @@ class Cli {
 
   // What the command line asks for; nothing when that was --help or --version, which are answered. Throws Usage.
   std::function<Exit()> parse(int argc, char** argv);
+
+  // Whether what the command line asks for writes to stdout.
+  bool prints() const;
 
   const std::vector<OptionInfo>& global_options() const;
   std::vector<CommandInfo> commands() const;  // without the hidden

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 #include <vector>
 
+#include "own_file.h"
 #include "text.h"
 
 namespace dqctl {
@@ -16,6 +16,9 @@ using delayqueue::HashTag;
 
 constexpr const char* kDefaultUri = "redis://127.0.0.1:6379";
 constexpr std::size_t kNamesShown = 10;
+constexpr std::size_t kNameShown = 40;        // places
+constexpr std::size_t kInspectorsKept = 100;  // each has a connection
+constexpr milliseconds kBriefly{250};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -39,19 +42,6 @@ bool has_password(std::string_view uri) {
   return colon != std::string_view::npos && colon + 1 < login.size();
 }
 
-std::string first_line_of(const std::string& file) {
-  std::ifstream in(file);
-  std::string line;
-  if (!in || (!std::getline(in, line) && in.bad())) {
-    throw Usage("--password-file: " + in_quotes(file) +
-                " cannot be read; expected a file with the password in its first line");
-  }
-  if (!line.empty() && line.back() == '\r') line.pop_back();
-  if (line.empty())
-    throw Usage("--password-file: the first line of " + in_quotes(file) + " is empty; expected the password");
-  return line;
-}
-
 bool is_blank(const Counts& counts) {
   const auto& totals = counts.totals;
   return counts.pending + counts.ready + counts.unack + counts.retry + counts.dead + counts.garbage == 0 &&
@@ -60,26 +50,22 @@ bool is_blank(const Counts& counts) {
 
 std::string names_text(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) text += (i == 0 ? "" : ", ") + in_quotes(names[i]);
+  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) {
+    text += (i == 0 ? "" : ", ") + cut(in_quotes(names[i]), kNameShown);
+  }
   if (names.size() > kNamesShown) text += " and " + std::to_string(names.size() - kNamesShown) + " more";
   return text;
 }
 
-template <class Kind, class Options>
-Kind& kept(std::map<std::string, std::unique_ptr<Kind>>& all, const std::string& uri, const std::string& queue,
-           Options options) {
-  auto& one = all[queue];
-  if (one == nullptr) one = std::make_unique<Kind>(uri, queue, options);
-  return *one;
-}
-
 }  // namespace
 
+void Context::set_output(const std::string& format) {
+  const Format form = format == "json" ? Format::json : format == "ndjson" ? Format::ndjson : Format::table;
+  output_ = Output(form, options.no_colour, options.utc);
+}
+
 void Context::settle() {
-  const Format format = options.format == "json"     ? Format::json
-                        : options.format == "ndjson" ? Format::ndjson
-                                                     : Format::table;
-  output_ = Output(format, options.no_colour, options.utc);
+  set_output(options.format);
   if (has_password(options.uri)) {
     throw Usage(
         "--uri: a password in an argument is seen by everybody on this machine; put the URL into DELAYQUEUE_URI, "
@@ -88,8 +74,8 @@ void Context::settle() {
   uri_ = !options.uri.empty() ? options.uri : environment("DELAYQUEUE_URI");
   if (uri_.empty()) uri_ = kDefaultUri;
   connection_.user = options.user;
-  connection_.password =
-      options.password_file.empty() ? environment("DELAYQUEUE_PASSWORD") : first_line_of(options.password_file);
+  connection_.password = options.password_file.empty() ? environment("DELAYQUEUE_PASSWORD")
+                                                       : secret_in_file("--password-file", options.password_file);
   connection_.client_name = "dqctl";
   connection_.tls.ca_file = options.tls_ca;
   connection_.tls.cert_file = options.tls_cert;
@@ -98,7 +84,8 @@ void Context::settle() {
     connection_.sentinel.user = environment("DELAYQUEUE_SENTINEL_USER");
     connection_.sentinel.password = environment("DELAYQUEUE_SENTINEL_PASSWORD");
   }
-  if (options.timeout) connection_.connect_timeout = connection_.command_timeout = *options.timeout;
+  if (options.connect_timeout) connection_.connect_timeout = *options.connect_timeout;
+  if (options.command_timeout) connection_.command_timeout = *options.command_timeout;
   queue_options_.prefix = options.prefix;
   queue_options_.hash_tag = options.hash_tag == "on"    ? HashTag::on
                             : options.hash_tag == "off" ? HashTag::off
@@ -106,17 +93,31 @@ void Context::settle() {
 }
 
 delayqueue::Inspector& Context::inspector(const std::string& queue) {
+  const auto found =
+      std::find_if(inspectors_.begin(), inspectors_.end(), [&](const auto& one) { return one.first == queue; });
+  if (found != inspectors_.end()) {
+    inspectors_.splice(inspectors_.begin(), inspectors_, found);
+    return *inspectors_.front().second;
+  }
   delayqueue::InspectorOptions wanted;
   wanted.connection = connection_;
   wanted.queue = queue_options_;
-  return kept(inspectors_, uri_, queue, wanted);
+  if (brief_) {
+    wanted.connection.connect_timeout = std::min(connection_.connect_timeout, kBriefly);
+    wanted.connection.command_timeout = std::min(connection_.command_timeout, kBriefly);
+  }
+  inspectors_.emplace_front(queue, std::make_unique<delayqueue::Inspector>(uri_, queue, wanted));
+  if (inspectors_.size() > kInspectorsKept) inspectors_.pop_back();
+  return *inspectors_.front().second;
 }
 
 delayqueue::Producer& Context::producer(const std::string& queue) {
   delayqueue::ProducerOptions wanted;
   wanted.connection = connection_;
   wanted.queue = queue_options_;
-  return kept(producers_, uri_, queue, wanted);
+  auto& producer = producers_[queue];
+  if (producer == nullptr) producer = std::make_unique<delayqueue::Producer>(uri_, queue, wanted);
+  return *producer;
 }
 
 std::string Context::shown_uri() const {
@@ -131,8 +132,10 @@ Counts Context::counts(const std::string& queue) {
   if (!is_blank(counts)) return counts;
   const std::vector<std::string> known = inspector(queue).queues();
   if (std::find(known.begin(), known.end(), queue) != known.end()) return counts;
+  const std::string meant = nearest(queue, known);
+  const std::string hint = meant.empty() ? "" : "did you mean " + in_quotes(meant) + "? ";
   throw Failure(Exit::not_found, "queue " + in_quotes(queue) + " is not at " + shown_uri() + " (prefix " +
-                                     in_quotes(options.prefix) + "); " +
+                                     in_quotes(options.prefix) + "); " + hint +
                                      (known.empty() ? "no queue is" : "there are: " + names_text(known)));
 }
 

@@ -4,10 +4,12 @@
 #include <delayqueue/inspector.h>
 #include <delayqueue/producer.h>
 
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "exit.h"
 #include "output.h"
@@ -22,7 +24,8 @@ struct GlobalOptions {
   std::string tls_ca{}, tls_cert{}, tls_key{};
   std::string user{};
   std::string password_file{};
-  std::optional<milliseconds> timeout{};
+  std::optional<milliseconds> connect_timeout{};
+  std::optional<milliseconds> command_timeout{};
   std::string format = "table";
   bool no_colour = false;
   bool utc = false;
@@ -36,8 +39,10 @@ class Context {
   void settle();
 
   Output& out() { return output_; }
+  void set_output(const std::string& format);
 
-  // Kept: the second call for a queue gives the same one. A connection is made by the first call of theirs.
+  // Kept: the second call for a queue gives the same one, until a hundred others were asked for. A connection is made
+  // by its first call.
   delayqueue::Inspector& inspector(const std::string& queue);
   delayqueue::Producer& producer(const std::string& queue);
 
@@ -45,6 +50,9 @@ class Context {
   const std::string& uri() const { return uri_; }
   const delayqueue::ConnectionOptions& connection() const { return connection_; }
   const delayqueue::QueueOptions& queue_options() const { return queue_options_; }
+
+  // Whether inspectors made from now on wait for a server no longer than 250 ms.
+  void wait_briefly(bool brief) { brief_ = brief; }
 
   // The URI without its password.
   std::string shown_uri() const;
@@ -54,10 +62,11 @@ class Context {
 
  private:
   Output output_{};
+  bool brief_ = false;
   std::string uri_{};
   delayqueue::ConnectionOptions connection_{};
   delayqueue::QueueOptions queue_options_{};
-  std::map<std::string, std::unique_ptr<delayqueue::Inspector>> inspectors_{};
+  std::list<std::pair<std::string, std::unique_ptr<delayqueue::Inspector>>> inspectors_{};  // the latest first
   std::map<std::string, std::unique_ptr<delayqueue::Producer>> producers_{};
 };
 

@@ -15,7 +15,7 @@ using delayqueue::State;
 std::optional<milliseconds> age_of(const MessageInfo& message, Time now) {
   const std::optional<Time> since = message.at ? message.at : message.sent;
   if (!since) return std::nullopt;
-  return std::chrono::duration_cast<milliseconds>(now - *since);
+  return span_between(*since, now);
 }
 
 bool Filter::passes(const MessageInfo& message, Time now) const {
@@ -28,8 +28,17 @@ bool Filter::passes(const MessageInfo& message, Time now) const {
   return message.size && matches_glob(*match, std::string_view(message.payload).substr(0, kMatchedBytes));
 }
 
+std::string Filter::advice() const {
+  for (const auto& [name, pattern] : {std::pair("--reason", &reason), std::pair("--match", &match)}) {
+    if (!*pattern || (*pattern)->find_first_of("*?") != std::string::npos) continue;
+    return std::string(name) + " " + in_quotes(**pattern) + " finds what is just that; to find it anywhere: " + name +
+           " " + in_quotes("*" + **pattern + "*");
+  }
+  return "";
+}
+
 bool Filter::ends(const MessageInfo& message, Time now) const {
-  return older_than && message.at && now - *message.at < *older_than;
+  return older_than && message.at && span_between(*message.at, now) < *older_than;
 }
 
 void add_filter(Command& command, Filter& filter) {

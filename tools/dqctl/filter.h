@@ -26,6 +26,9 @@ struct Filter {
   bool any() const { return older_than || match || reason; }
   bool passes(const delayqueue::MessageInfo& message, Time now) const;
 
+  // How to find a text anywhere, for a pattern that nothing was like: it stands for the whole. Empty if that is known.
+  std::string advice() const;
+
   // Whether all that follow are too young: pending, unack and dead come in the order of time.
   bool ends(const delayqueue::MessageInfo& message, Time now) const;
 };

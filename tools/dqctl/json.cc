@@ -30,11 +30,11 @@ std::string json_string(std::string_view text) {
         const auto byte = static_cast<unsigned char>(c);
         char code[8];
         std::snprintf(code, sizeof code, "\\u%04x", byte);
-        out += byte < 0x20 || byte == 0x7F ? code : std::string(1, c);
+        out += byte < 0x20 ? code : std::string(1, c);
       }
     }
   }
-  return out + '"';
+  return json_escaped(out) + '"';
 }
 
 Object& Object::put(std::string_view name, std::string_view value) {

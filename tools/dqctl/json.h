@@ -12,7 +12,7 @@
 
 namespace dqctl {
 
-// In quotes, escaped. For UTF-8 only.
+// In quotes; what is not safe on a terminal is escaped. What is not UTF-8 becomes U+FFFD.
 std::string json_string(std::string_view text);
 
 class Object {

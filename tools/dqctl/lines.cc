@@ -13,6 +13,7 @@
 #include "exit.h"
 #include "filter.h"
 #include "parse.h"
+#include "read_json.h"
 #include "signals.h"
 #include "text.h"
 
@@ -49,10 +50,11 @@ std::optional<std::string> from_base64(std::string_view text) {
 }
 
 json parsed(const std::string& line) {
-  json object = json::parse(line, nullptr, false);
-  if (object.is_discarded()) throw BadLine("is no JSON: " + printable(cut(line, 60)));
-  if (!object.is_object()) throw BadLine("is no JSON object: " + printable(cut(line, 60)));
-  return object;
+  if (is_too_deep(line)) throw BadLine("is nested deeper than " + std::to_string(kDeepestJson) + " levels");
+  auto object = read_json(line);
+  if (!object) throw BadLine("is no JSON: " + printable(cut(line.substr(0, 240), 60)));
+  if (!object->is_object()) throw BadLine("is no JSON object: " + printable(cut(line.substr(0, 240), 60)));
+  return std::move(*object);
 }
 
 [[noreturn]] void wrong(const char* field, const json& value, const char* expected) {
@@ -131,7 +133,7 @@ void check_known(const json& object, std::initializer_list<const char*> known) {
 
 }  // namespace
 
-Lines::Lines(const std::string& file) : name_(file == "-" ? "stdin" : file) {
+Lines::Lines(const std::string& file, std::size_t longest) : name_(file == "-" ? "stdin" : file), longest_(longest) {
   file_ = file == "-" ? STDIN_FILENO : ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0) throw Usage(in_quotes(name_) + " cannot be read: " + reason_of(errno));
 }
@@ -159,12 +161,27 @@ bool Lines::fill() {
   return false;
 }
 
+// Behind the end of the line that begins at begin_, or of the file.
+void Lines::pass_line() {
+  ++number_;
+  while (true) {
+    const std::size_t found = buffer_.find('\n', begin_);
+    begin_ = std::min(found, buffer_.size());
+    if (found != std::string::npos) ++begin_;
+    if (found != std::string::npos || end_ || !fill()) return;
+  }
+}
+
 bool Lines::next(std::string& line) {
   std::size_t searched = begin_;
   while (!interrupted()) {
     const std::size_t found = buffer_.find('\n', searched);
+    const std::size_t open = std::min(found, buffer_.size()) - begin_;  // of the line, so far
+    if (open > longest_) {
+      pass_line();
+      throw BadLine("is longer than " + count_text(longest_) + " bytes, and was passed over");
+    }
     if (found == std::string::npos && !end_) {
-      const std::size_t open = buffer_.size() - begin_;  // of a line whose end is not here
       searched = fill() ? open : buffer_.size();
       continue;
     }

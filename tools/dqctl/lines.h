@@ -4,6 +4,7 @@
 #include <delayqueue/inspector.h>
 #include <delayqueue/producer.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -11,15 +12,25 @@
 
 namespace dqctl {
 
+// What is wrong with a line, in words.
+struct BadLine : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A payload of 64 MiB in base64, and the other fields.
+inline constexpr std::size_t kLongestLine = (64ULL << 20U) / 3 * 4 + 64 * 1024;
+
 // Throws Failure when the file cannot be opened or read.
 class Lines {
  public:
-  explicit Lines(const std::string& file);  // "-": stdin
+  // "-": stdin. longest: bytes of a line, which is never held in memory beyond that.
+  explicit Lines(const std::string& file, std::size_t longest = kLongestLine);
   ~Lines();
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
 
-  // Without its end, be it \n or \r\n. Empty lines are passed over. False at the end, or when a signal came.
+  // Without its end, be it \n or \r\n. Empty lines are passed over. False at the end, or when a signal came. Throws
+  // BadLine for one that is too long; the next call goes on behind it.
   bool next(std::string& line);
 
   std::uint64_t number() const { return number_; }  // of the line that came last, from 1
@@ -27,18 +38,15 @@ class Lines {
 
  private:
   bool fill();
+  void pass_line();
 
   const std::string name_;
+  const std::size_t longest_;
   int file_ = -1;
   std::string buffer_;
   std::size_t begin_ = 0;
   bool end_ = false;
   std::uint64_t number_ = 0;
-};
-
-// What is wrong with a line, in words.
-struct BadLine : std::runtime_error {
-  using std::runtime_error::runtime_error;
 };
 
 // Whether it is a UUID in its form of 36 characters.

@@ -5,9 +5,12 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "commands.h"
+#include "row_error.h"
 #include "signals.h"
+#include "standard_streams.h"
 #include "text.h"
 
 namespace dqctl {
@@ -15,30 +18,37 @@ namespace {
 
 constexpr int kClosedOutput = 141;  // as if SIGPIPE had ended it
 
+// The form of output that the arguments ask for, where the error is in the arguments themselves.
+std::string format_in(int argc, char** argv) {
+  std::string format = "table";
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") break;
+    if ((word == "-o" || word == "--output") && i + 1 < argc) format = argv[++i];
+    for (const std::string_view option : {"--output=", "-o="}) {
+      if (word.substr(0, option.size()) == option) format = word.substr(option.size());
+    }
+    if (word == "-ojson" || word == "-ondjson") format = word.substr(2);
+  }
+  return format;
+}
+
 Exit run(int argc, char** argv, Context& context) {
   Cli cli(context.options);
   add_commands(cli, context);
+  context.set_output(format_in(argc, argv));  // for errors in the arguments
   const std::function<Exit()> command = cli.parse(argc, argv);
   context.settle();
+  if (cli.prints()) context.out().require_open();
   const Exit code = command();
+  context.out().complete();
   context.out().flush();
   return code;
 }
 
-// What to do about a refusal that has to do with dqctl's own options.
-std::string advised(const std::string& refusal) {
-  for (const char* word : {"NOAUTH", "WRONGPASS", "invalid username-password", "invalid password"}) {
-    if (refusal.find(word) == std::string::npos) continue;
-    return refusal + "; dqctl takes the password from DELAYQUEUE_PASSWORD or a --password-file, the user from --user";
-  }
-  if (refusal.find("WRONGTYPE") != std::string::npos) {
-    return refusal + "; something else uses a key of this queue: dqctl doctor QUEUE says which";
-  }
-  return refusal;
-}
-
 int complain(Context& context, const std::string& what, Exit code) {
   try {
+    context.out().fail(printable(what));
     context.out().flush();
   } catch (...) {  // the first failure is the one to tell
   }
@@ -69,6 +79,7 @@ int guarded(int argc, char** argv) {
 }  // namespace dqctl
 
 int main(int argc, char** argv) {
+  dqctl::open_standard_streams();
   dqctl::watch_signals();
   return dqctl::guarded(argc, argv);
 }

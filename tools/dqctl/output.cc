@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "exit.h"
+#include "standard_streams.h"
 
 namespace dqctl {
 namespace {
@@ -86,7 +87,43 @@ void Output::flush() {
   }
 }
 
-void Output::object(const Object& object) { line(object.text()); }
+void Output::require_open() const {
+  if (!stdout_was_closed()) return;
+  throw Failure(Exit::failed,
+                "cannot write to stdout: it is closed; nothing was done; redirect it to a file or /dev/null");
+}
+
+void Output::object(const Object& object) {
+  line(object.text());
+  document_ = Document::complete;
+}
+
+void Output::begin_list(const Object& head, std::string_view name) {
+  const std::string& fields = head.fields();
+  write("{" + fields + (fields.empty() ? "" : ",") + json_string(name) + ":[");
+  document_ = Document::open;
+  first_ = true;
+}
+
+void Output::element(const Object& object) { write((std::exchange(first_, false) ? "\n" : ",\n") + object.text()); }
+
+void Output::end_list(const Object& tail) {
+  const std::string& fields = tail.fields();
+  line((first_ ? "]" : "\n]") + std::string(fields.empty() ? "" : ",") + fields + "}");
+  document_ = Document::complete;
+}
+
+void Output::complete() {
+  if (document_ == Document::open) end_list({});
+}
+
+void Output::fail(std::string_view error) {
+  Object failure;
+  failure.add("error", error);
+  if (format_ == Format::ndjson) line(failure.text());
+  if (format_ != Format::json || document_ == Document::complete) return;
+  document_ == Document::open ? end_list(failure) : object(failure);
+}
 
 void Output::say(std::string_view text) {
   flush();

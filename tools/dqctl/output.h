@@ -36,8 +36,23 @@ class Output {
   void line(std::string_view text);
   void flush();
 
+  // Throws Failure if the caller has closed stdout: what cannot be told must not be done first.
+  void require_open() const;
+
   // One object: a document, or a line.
   void object(const Object& object);
+
+  // A document with a list in it, written element by element: {head, "name": [...], tail}. For Format::json only.
+  void begin_list(const Object& head, std::string_view name);
+  void element(const Object& object);
+  void end_list(const Object& tail);
+
+  // Completes a document that is still open.
+  void complete();
+
+  // The last word of a command that failed, for programs: the field "error" of the document, which is completed by it
+  // if it is open, and written if there is none yet; as ndjson a line. Tables get nothing.
+  void fail(std::string_view error);
 
   // A line on stderr, after what was written. Text of strangers in it must be printable() or in_quotes().
   void say(std::string_view text);
@@ -46,7 +61,11 @@ class Output {
   std::string time(Time when) const;  // for people: local, or UTC if so asked
 
  private:
+  enum class Document { none, open, complete };
+
   std::string buffer_{};
+  Document document_ = Document::none;
+  bool first_ = true;  // no element of the open list is written
   Format format_ = Format::table;
   bool terminal_ = false;
   bool colours_ = false;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "lines.h"
 #include "signals.h"
 #include "table.h"
 
@@ -30,7 +31,7 @@ void show_sample(Output& out, const std::vector<MessageInfo>& sample, Time now) 
   Listing listing(out, {{"ID"}, {"AGE"}, {"TRIED", true}, {"REASON"}, {"PAYLOAD"}}, "sample");
   for (const MessageInfo& message : sample) {
     const auto age = age_of(message, now);
-    listing.add({{message.id},
+    listing.add({{id_text(message.id)},
                  {age ? span_text(*age) : "?"},
                  {std::to_string(message.deliveries)},
                  {cut(printable(message.reason), 40)},
@@ -77,7 +78,8 @@ bool Pages::next(std::vector<MessageInfo>& into) {
   looked_ += page_.size();
   for (MessageInfo& message : page_.messages) {
     last_ = last_ || filter_.ends(message, now_);
-    if (!last_ && filter_.passes(message, now_)) into.push_back(std::move(message));
+    if (last_ || !filter_.passes(message, now_)) continue;
+    is_id(message.id) ? into.push_back(std::move(message)) : void(++foreign_);
   }
   if (page_.empty()) last_ = true;
   page_.messages.clear();
@@ -100,6 +102,12 @@ void Pages::complete(std::vector<MessageInfo>& messages) {
   }
   const auto gone = std::remove_if(messages.begin(), messages.end(), [](const MessageInfo& m) { return m.id.empty(); });
   messages.erase(gone, messages.end());
+}
+
+void say_foreign(Output& out, const std::string& queue, std::uint64_t foreign) {
+  if (foreign == 0) return;
+  out.say(count_text(foreign) + (foreign == 1 ? " id is no UUID, and was" : " ids are no UUIDs, and were") +
+          " left alone: " + command_text("doctor", {queue}) + " shows them");
 }
 
 Exit dry_run(Context& context, const std::string& verb, const std::string& queue, State state, const Filter& filter,
@@ -135,6 +143,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
   out.say("dry run: would " + verb + ' ' + count_text(matching) + " of " + count_text(pages.total()) + ' ' +
           delayqueue::to_string(state) + " messages of " + in_quotes(queue) + text_of(filter) +
           (matching > 0 ? "; to do it, add --yes" : ""));
+  if (const std::string advice = filter.advice(); matching == 0 && !advice.empty()) out.say(advice);
   return Exit::done;
 }
 

@@ -29,6 +29,9 @@ class Pages {
   // So many places of the last page were freed: the walk goes on where it would have.
   void freed(std::uint64_t places);
 
+  // Ids that are no UUIDs, which no call about messages takes. They are left out.
+  std::uint64_t foreign() const { return foreign_; }
+
   std::uint64_t looked() const { return looked_; }
   std::uint64_t total() const { return total_; }
 
@@ -44,10 +47,13 @@ class Pages {
   delayqueue::ListOptions options_{};
   delayqueue::MessagePage page_{};
   std::uint64_t freed_ = 0;
-  std::uint64_t looked_ = 0;
+  std::uint64_t looked_ = 0, foreign_ = 0;
   bool first_ = true;
   bool last_ = false;
 };
+
+// On stderr: how many foreign ids were skipped, and the command that shows them. Nothing for none.
+void say_foreign(Output& out, const std::string& queue, std::uint64_t foreign);
 
 // What would be done, without doing it: how many, and a sample. verb: "purge", "redrive".
 Exit dry_run(Context& context, const std::string& verb, const std::string& queue, delayqueue::State state,

@@ -10,7 +10,8 @@ namespace dqctl {
 namespace {
 
 constexpr long long kDay = 24LL * 3'600'000;
-constexpr long long kLongest = 36'525 * kDay;  // 100 years, in ms
+constexpr long long kLongest = 36'525 * kDay;       // 100 years, in ms
+constexpr int kFirstYear = 1970, kLastYear = 2199;  // as the library has it; beyond 2262 its clock would overflow
 
 [[noreturn]] void wrong(const std::string& name, std::string_view text, const char* expected) {
   throw Usage(name + ": '" + printable(text) + "'; expected " + expected);
@@ -82,7 +83,7 @@ std::optional<long long> take_date(std::string_view& text) {  // in days
   if (!month || *month < 1 || *month > 12 || !take(text, "-")) return std::nullopt;
   const auto day = take_digits(text, 2);
   const int most = kLengths[static_cast<std::size_t>(*month - 1)] + (*month == 2 && is_leap(*year) ? 1 : 0);
-  if (!day || *day < 1 || *day > most || *year < 1970) return std::nullopt;
+  if (!day || *day < 1 || *day > most || *year < kFirstYear || *year > kLastYear) return std::nullopt;
   return days_before(*year, *month, *day);
 }
 
@@ -149,14 +150,14 @@ When parse_when(const std::string& name, std::string_view text) {
   } else if ((when.at = time_of(text))) {
     return when;
   }
-  wrong(name, text, "a time such as 2026-11-21T19:36:45Z, 2026-11-21T20:36:45+01:00 or +10m");
+  wrong(name, text, "a time from 1970 to 2199 such as 2026-11-21T19:36:45Z, 2026-11-21T20:36:45+01:00 or +10m");
 }
 
 double parse_rate(const std::string& name, std::string_view text) {
   std::string_view rest = text;
   const auto number = take_number<double>(rest);
   const double seconds = rest.empty() || rest == "/s" ? 1 : rest == "/m" ? 60 : rest == "/h" ? 3600 : 0;
-  if (number && seconds > 0 && *number > 0 && *number < 1e9) return *number / seconds;
+  if (number && seconds > 0 && *number >= 1e-6 && *number < 1e9) return *number / seconds;
   wrong(name, text, "a rate such as 100/s, 6000/m or 10/h");
 }
 

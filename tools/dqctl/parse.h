@@ -22,7 +22,7 @@ struct When {
   milliseconds delay{0};
 };
 
-// 2026-11-21T19:36:45Z, with a fraction of a second, with an offset (+01:00) instead of the Z; or +10m.
+// From 1970 to 2199: 2026-11-21T19:36:45Z, with a fraction of a second, with an offset (+01:00) instead of the Z; or +10m.
 When parse_when(const std::string& name, std::string_view text);
 
 // 100/s, 6000/m, 10/h; 100 alone is 100/s. In events per second, above 0.

@@ -8,13 +8,21 @@ namespace {
 
 constexpr std::size_t kHeldRows = 1000;
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kLeastWidth = 10;  // of the last column, however narrow the terminal is
+constexpr std::size_t kLeastWidth = 6;   // of a column that is cut to fit, however narrow the terminal is
+constexpr std::size_t kLeastFirst = 36;  // of the first: an id is shown whole
 
 }  // namespace
 
 Listing::Listing(Output& output, std::vector<Column> columns, std::string list, Object head)
     : output_(output), columns_(std::move(columns)), list_(std::move(list)), head_(std::move(head)) {
   for (const Column& column : columns_) widths_.push_back(width_of(column.title));
+}
+
+Listing::~Listing() {
+  try {
+    flush();
+  } catch (...) {  // what is thrown already is told
+  }
 }
 
 void Listing::add(std::vector<Cell> row, const Object& object) {
@@ -24,9 +32,7 @@ void Listing::add(std::vector<Cell> row, const Object& object) {
       return;
     case Format::json:
       begin_document();
-      output_.write(first_ ? "\n" : ",\n");
-      output_.write(object.text());
-      first_ = false;
+      output_.element(object);
       return;
     case Format::table:
       break;
@@ -39,8 +45,7 @@ void Listing::add(std::vector<Cell> row, const Object& object) {
 void Listing::begin_document() {
   if (begun_) return;
   begun_ = true;
-  const std::string& fields = head_.fields();
-  output_.write("{" + fields + (fields.empty() ? "" : ",") + json_string(list_) + ":[");
+  output_.begin_list(head_, list_);
 }
 
 void Listing::flush() {
@@ -60,22 +65,39 @@ void Listing::flush() {
   output_.flush();
 }
 
+// On a terminal: the widest columns of text are cut until a row fits. Numbers never are.
+std::vector<std::size_t> Listing::fitting() const {
+  std::vector<std::size_t> widths = widths_;
+  if (!output_.is_terminal()) return widths;
+  std::size_t total = kGap * (widths.size() - 1);
+  for (const std::size_t width : widths) total += width;
+  const auto least = [&](std::size_t i) {
+    return std::max(i == 0 ? kLeastFirst : kLeastWidth, width_of(columns_[i].title));
+  };
+  const auto spare = [&](std::size_t i) { return columns_[i].right || widths[i] <= least(i) ? 0 : widths[i]; };
+  for (; total > output_.width(); --total) {
+    std::size_t widest = 0;
+    for (std::size_t i = 1; i < widths.size(); ++i) {
+      if (spare(i) > spare(widest)) widest = i;
+    }
+    if (spare(widest) == 0) break;
+    --widths[widest];
+  }
+  return widths;
+}
+
 void Listing::write_row(const std::vector<Cell>& row) {
+  const std::vector<std::size_t> widths = fitting();
   std::string line;
-  std::size_t used = 0;
   for (std::size_t i = 0; i < row.size(); ++i) {
     const bool last = i + 1 == row.size();
-    std::string text = row[i].text;
-    if (last && output_.is_terminal()) {
-      text = cut(text, std::max(kLeastWidth, output_.width() - std::min(output_.width(), used)));
-    }
+    const std::string text = output_.is_terminal() ? cut(row[i].text, widths[i]) : row[i].text;
     const std::size_t width = width_of(text);
-    const std::string padding(widths_[i] - std::min(widths_[i], width), ' ');
+    const std::string padding(widths[i] - std::min(widths[i], width), ' ');
     if (columns_[i].right) line += padding;
     line += output_.paint(row[i].colour, text);
     if (!last && !columns_[i].right) line += padding;
     if (!last) line += std::string(kGap, ' ');
-    used += widths_[i] + kGap;
   }
   const std::size_t end = line.find_last_not_of(' ');
   output_.line(std::string_view(line).substr(0, end == std::string::npos ? 0 : end + 1));
@@ -84,7 +106,7 @@ void Listing::write_row(const std::vector<Cell>& row) {
 void Listing::end(const Object& tail) {
   if (output_.format() == Format::json) {
     begin_document();
-    output_.line((first_ ? "]" : "\n]") + std::string(tail.fields().empty() ? "" : ",") + tail.fields() + "}");
+    output_.end_list(tail);
   }
   flush();
 }

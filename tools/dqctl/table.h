@@ -14,7 +14,7 @@ struct Column {
   bool right = false;  // for numbers
 };
 
-// Must be printable(). On a terminal the last one of a row is cut to fit.
+// Must be printable(). On a terminal the widest are cut until a row fits.
 struct Cell {
   std::string text{};
   Colour colour = Colour::plain;
@@ -24,6 +24,9 @@ class Listing {
  public:
   // list: the name of the field that holds the elements. head: the fields before it. Both for JSON documents only.
   Listing(Output& output, std::vector<Column> columns, std::string list, Object head = {});
+  ~Listing();  // writes the rows that an exception left; a document is completed by Output::fail()
+  Listing(const Listing&) = delete;
+  Listing& operator=(const Listing&) = delete;
 
   void add(std::vector<Cell> row, const Object& object);
 
@@ -35,6 +38,7 @@ class Listing {
 
  private:
   void begin_document();
+  std::vector<std::size_t> fitting() const;
   void write_row(const std::vector<Cell>& row);
 
   Output& output_;
@@ -43,8 +47,7 @@ class Listing {
   Object head_;
   std::vector<std::vector<Cell>> rows_;
   std::vector<std::size_t> widths_;
-  bool begun_ = false;
-  bool first_ = true;
+  bool begun_ = false;  // the titles, or the document
 };
 
 }  // namespace dqctl

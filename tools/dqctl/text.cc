@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 namespace dqctl {
@@ -44,9 +45,10 @@ bool is_in(const Range (&ranges)[kCount], char32_t code) {
 }
 
 // Controls, separators of lines, what turns the direction or is not seen at all.
-constexpr Range kUnsafe[] = {{0, 0x1F},        {0x7F, 0x9F},      {0xAD, 0xAD},     {0x61C, 0x61C},
-                             {0x200B, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
-                             {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
+constexpr Range kUnsafe[] = {{0, 0x1F},         {0x7F, 0x9F},     {0xAD, 0xAD},       {0x61C, 0x61C},
+                             {0x180E, 0x180E},  {0x200B, 0x200F}, {0x2028, 0x202E},   {0x2060, 0x206F},
+                             {0xFEFF, 0xFEFF},  {0xFFF9, 0xFFFB}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+                             {0xE0000, 0xE0FFF}};
 constexpr Range kNarrow[] = {{0x300, 0x36F},   {0x483, 0x489},   {0x591, 0x5BD},
                              {0x1AB0, 0x1AFF}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}};
 constexpr Range kWide[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xAC00, 0xD7A3},
@@ -76,6 +78,26 @@ std::string escaped(char32_t code) {
   }
 }
 
+// Octal: what follows such an escape is never taken for a part of it.
+std::string dollar_quotes(std::string_view bytes) {
+  std::string out = "$'";
+  while (!bytes.empty()) {
+    const Character next = front(bytes);
+    const std::string_view part = bytes.substr(0, std::max<std::size_t>(next.length, 1));
+    bytes.remove_prefix(part.size());
+    if (part == "'" || part == "\\") {
+      out += '\\' + std::string(part);
+    } else if (part == "\n" || part == "\r" || part == "\t") {
+      out += escaped(next.code);
+    } else if (next.length == 0 || is_in(kUnsafe, next.code)) {
+      for (std::size_t i = 0; i < part.size(); ++i) out += format("\\%03o", byte_at(part, i));
+    } else {
+      out += part;
+    }
+  }
+  return out + '\'';
+}
+
 }  // namespace
 
 bool is_utf8(std::string_view bytes) {
@@ -103,15 +125,54 @@ std::string printable(std::string_view bytes) {
 }
 
 std::string in_quotes(std::string_view bytes) {
-  const std::string text = printable(bytes);
-  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+  if (printable(bytes) != bytes) return dollar_quotes(bytes);
+  const bool plain = std::all_of(bytes.begin(), bytes.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            std::string_view("_-+=:,./@%").find(c) != std::string_view::npos;
   });
-  if (plain && !text.empty()) return text;
+  if (plain && !bytes.empty() && bytes.front() != '=') return std::string(bytes);  // zsh expands =name
   std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  for (const char c : bytes) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + '\'';
+}
+
+std::string command_text(const std::string& command, const std::vector<std::string_view>& arguments,
+                         const std::string& options) {
+  const bool like_options = std::any_of(arguments.begin(), arguments.end(),
+                                        [](std::string_view argument) { return argument.substr(0, 1) == "-"; });
+  std::string words;
+  for (const std::string_view argument : arguments) words += ' ' + in_quotes(argument);
+  const std::string spaced = options.empty() ? "" : ' ' + options;
+  return "dqctl " + command + (like_options ? spaced + " --" + words : words + spaced);
+}
+
+std::string id_text(std::string_view id) {
+  constexpr std::size_t kWidest = 64;
+  return cut(printable(id), kWidest);
+}
+
+std::string json_escaped(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  while (!json.empty()) {
+    const auto ascii =
+        std::find_if(json.begin(), json.end(), [](char c) { return static_cast<signed char>(c) < 0 || c == 0x7F; });
+    out.append(json.begin(), ascii);
+    json.remove_prefix(static_cast<std::size_t>(ascii - json.begin()));
+    if (json.empty()) break;
+    const Character next = front(json);
+    if (next.length == 0) {
+      out += "\\ufffd";
+    } else if (!is_in(kUnsafe, next.code)) {
+      out += json.substr(0, next.length);
+    } else if (next.code > 0xFFFF) {  // as a pair of surrogates
+      out += escaped(0xD800 + ((next.code - 0x10000) >> 10U)) + escaped(0xDC00 + ((next.code - 0x10000) & 0x3FFU));
+    } else {
+      out += format("\\u%04x", static_cast<unsigned>(next.code));
+    }
+    json.remove_prefix(std::max<std::size_t>(next.length, 1));
+  }
+  return out;
 }
 
 std::size_t width_of(std::string_view text) {
@@ -139,6 +200,33 @@ std::string cut(std::string_view text, std::size_t width) {
   return std::string(text.substr(0, text.size() - rest.size())) + "…";
 }
 
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t least = word.size() / 3 + 1;
+  if (word.size() > 100) return best;
+  for (const std::string& candidate : known) {
+    if (candidate.size() > 100) continue;
+    // Levenshtein's distance, where two swapped neighbours are one mistake. row[j]: between what was read of the word
+    // and the first j characters of the candidate.
+    std::vector<std::size_t> before, last(candidate.size() + 1), row(candidate.size() + 1);
+    std::iota(last.begin(), last.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      row[0] = i;
+      for (std::size_t j = 1; j <= candidate.size(); ++j) {
+        row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (word[i - 1] == candidate[j - 1] ? 0 : 1)});
+        const bool swapped = i > 1 && j > 1 && word[i - 1] == candidate[j - 2] && word[i - 2] == candidate[j - 1];
+        if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+      before = last;
+      std::swap(last, row);
+    }
+    if (last.back() >= least) continue;
+    least = last.back();
+    best = candidate;
+  }
+  return best;
+}
+
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
@@ -163,6 +251,11 @@ std::string hex(std::string_view bytes) {
   return out;
 }
 
+milliseconds span_between(Time from, Time to) {
+  return std::chrono::floor<milliseconds>(to.time_since_epoch()) -
+         std::chrono::floor<milliseconds>(from.time_since_epoch());
+}
+
 std::string span_text(milliseconds span) {
   if (span.count() < 0) return '-' + span_text(-span);
   if (span.count() < 1000) return std::to_string(span.count()) + "ms";
@@ -180,7 +273,7 @@ std::string span_text(milliseconds span) {
 }
 
 std::string ago_text(Time when, Time now) {
-  const auto span = std::chrono::duration_cast<milliseconds>(now - when);
+  const milliseconds span = span_between(when, now);
   if (span.count() == 0) return "now";
   return span.count() > 0 ? span_text(span) + " ago" : "in " + span_text(-span);
 }
@@ -207,6 +300,10 @@ std::string count_text(std::uint64_t count) {
   std::string digits = std::to_string(count);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
+}
+
+std::string counted(std::uint64_t count, const std::string& noun) {
+  return count_text(count) + ' ' + noun + (count == 1 ? "" : "s");
 }
 
 std::string size_text(std::uint64_t bytes) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dqctl {
 
@@ -18,8 +19,23 @@ bool is_utf8(std::string_view bytes);
 // are not UTF-8 are shown as \n, \x1b, \u202e ...
 std::string printable(std::string_view bytes);
 
-// In single quotes if a shell would need them, control characters escaped: for words on stderr.
+// A word of the shell that stands for these bytes, safe on any terminal: plain, in '...', or, where some are escaped, in
+// $'...' (bash, zsh, ksh). For texts on stderr and commands to paste.
 std::string in_quotes(std::string_view bytes);
+
+// A command of dqctl to paste: "dqctl stats orders --watch 2s"; behind "--" what would be taken for options.
+std::string command_text(const std::string& command, const std::vector<std::string_view>& arguments,
+                         const std::string& options = "");
+
+// An id in a table: printable, and cut where it is far longer than a UUID.
+std::string id_text(std::string_view id);
+
+// Of text inside JSON: what is not safe on a terminal, from U+007F on, as \u escapes, which stand for the same text; what
+// is not UTF-8 as U+FFFD.
+std::string json_escaped(std::string_view json);
+
+// Of `known`, the word that is meant by a mistyped one: at most a third of its characters differ. Empty: none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 // How many places a text takes on a terminal. For text from printable().
 std::size_t width_of(std::string_view text);
@@ -30,6 +46,10 @@ std::string cut(std::string_view text, std::size_t width);
 std::string base64(std::string_view bytes);
 
 std::string hex(std::string_view bytes);
+
+// From one time to another. Scores of any size make times that are the first or last there is: their difference is more
+// than a Time counts.
+milliseconds span_between(Time from, Time to);
 
 // The two largest units: 250ms, 12s, 3m12s, 2h, 4d3h. Negative: -12s.
 std::string span_text(milliseconds span);
@@ -45,6 +65,9 @@ std::string local_text(Time when);
 
 // 1,234,567
 std::string count_text(std::uint64_t count);
+
+// "1 message", "1,234 messages".
+std::string counted(std::uint64_t count, const std::string& noun);
 
 // 17 B, 1.5 KiB, 3.0 MiB
 std::string size_text(std::uint64_t bytes);
