@@ -20,15 +20,23 @@ Ids::Ids(Output& output, const std::vector<std::string>& arguments) : output_(ou
   named_ = arguments;
 }
 
+bool Ids::has_more_than(std::size_t most) {
+  if (!lines_) return false;
+  read_ = next(most + 1);
+  return read_.size() > most;
+}
+
 std::vector<std::string> Ids::next(std::size_t most) {
-  std::vector<std::string> some;
+  std::vector<std::string> some = std::exchange(read_, {});
+  if (!some.empty()) return some;
   if (!lines_) {
     while (taken_ < named_.size() && some.size() < most && !interrupted()) some.push_back(named_[taken_++]);
     return some;
   }
   std::string line;
-  while (some.size() < most && lines_->next(line)) {
+  while (some.size() < most) {
     try {
+      if (!lines_->next(line)) break;
       some.push_back(id_in(line));
     } catch (const BadLine& error) {
       ++bad_;
@@ -39,13 +47,29 @@ std::vector<std::string> Ids::next(std::size_t most) {
   return some;
 }
 
+std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::string& queue, Ids& ids, bool yes) {
+  if (yes || !ids.has_more_than(kFewIds)) return std::nullopt;
+  std::uint64_t count = 0;
+  for (auto some = ids.next(); !some.empty(); some = ids.next()) count += some.size();
+  if (interrupted()) {
+    output.say("interrupted; nothing was done");
+    return Exit::interrupted;
+  }
+  Object object;
+  object.add("queue", queue).add("dry_run", true).add("ids", count).add("bad_lines", ids.bad());
+  if (!output.is_table()) output.object(object);
+  output.say("dry run: would " + verb + ' ' + count_text(count) + " messages of " + in_quotes(queue) +
+             "; to do it, add --yes (more than " + std::to_string(kFewIds) + " ids came from stdin)");
+  return Exit::done;
+}
+
 Tally::Tally(Output& output, const std::string& queue)
     : output_(output), listing_(output, {{"ID"}, {"OUTCOME"}}, "messages", Object().add("queue", queue)) {}
 
 void Tally::add(const std::string& id, const std::string& outcome, Grade grade) {
   ++(grade == Grade::good ? good_ : grade == Grade::refused ? refused_ : unknown_);
   const Colour colour = grade == Grade::good ? Colour::plain : Colour::yellow;
-  listing_.add({{id}, {outcome, colour}}, Object().add("id", id).add("outcome", outcome));
+  listing_.add({{id_text(id)}, {outcome, colour}}, Object().add("id", id).add("outcome", outcome));
 }
 
 Exit Tally::run(Ids& ids, const std::function<void(const std::vector<std::string>&)>& act) {

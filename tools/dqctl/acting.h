@@ -21,6 +21,9 @@ class Ids {
  public:
   Ids(Output& output, const std::vector<std::string>& arguments);
 
+  // Whether stdin has more ids than that. They are still returned by next().
+  bool has_more_than(std::size_t most);
+
   // The next few; none: that was all, or a signal came.
   std::vector<std::string> next(std::size_t most = 500);
 
@@ -31,8 +34,15 @@ class Ids {
   std::vector<std::string> named_;
   std::size_t taken_ = 0;
   std::unique_ptr<Lines> lines_;
+  std::vector<std::string> read_{};  // and not returned yet
   std::uint64_t bad_ = 0;
 };
+
+// So many ids from stdin are acted on without --yes.
+inline constexpr std::size_t kFewIds = 20;
+
+// With more ids on stdin and no --yes: reads them all, writes how many there are, and returns the exit code.
+std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::string& queue, Ids& ids, bool yes);
 
 enum class Grade {
   good,

@@ -18,7 +18,9 @@ using delayqueue::State;
 struct Args {
   std::string queue{};
   std::vector<std::string> ids{};
+  std::string verb{};
   bool force = false;
+  bool yes = false;
   std::string why = "killed by hand";
   std::optional<milliseconds> span{};
   std::optional<When> when{};
@@ -101,6 +103,7 @@ Outcomes extend(Inspector& inspector, const std::vector<std::string>& ids, const
 Exit act_on(Context& context, const Args& args, Act act) {
   Ids ids(context.out(), args.ids);
   context.counts(args.queue);
+  if (const auto code = dry_run(context.out(), args.verb, args.queue, ids, args.yes)) return *code;
   Inspector& inspector = context.inspector(args.queue);
   Tally tally(context.out(), args.queue);
   return tally.run(ids, [&](const std::vector<std::string>& some) {
@@ -113,9 +116,11 @@ const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 Command& add_by_id(Cli& cli, Context& context, const std::string& name, const std::string& what,
                    std::vector<std::string> examples, const std::shared_ptr<Args>& args, Act act) {
+  args->verb = name;
   Command& command = cli.add(name, what, examples);
   command.argument("QUEUE", args->queue, "The queue")
-      .arguments("ID...", args->ids, "Ids; or - for those that stdin has, one a line, plain or as ls -o ndjson");
+      .arguments("ID...", args->ids, "Ids; or - for those that stdin has, one a line, plain or as ls -o ndjson")
+      .flag("--yes", args->yes, "Do it, though more than 20 ids come from stdin");
   command.run([&context, args, act] { return act_on(context, *args, act); });
   return command;
 }
@@ -124,7 +129,7 @@ Command& add_by_id(Cli& cli, Context& context, const std::string& name, const st
 
 void add_cancel(Cli& cli, Context& context) {
   add_by_id(cli, context, "cancel", "Takes messages back, in any state",
-            {"cancel orders " + kId, "ls orders --state dead --limit 0 -o ndjson | dqctl cancel orders -"},
+            {"cancel orders " + kId, "ls orders --state dead --limit 0 -o ndjson | dqctl cancel orders - --yes"},
             std::make_shared<Args>(), cancel);
 }
 

@@ -38,32 +38,41 @@ constexpr const char* kBashHead = R"sh(# bash completion of dqctl:  source <(dqc
 _dqctl_words() {
   COMPREPLY=($(compgen -W "$1" -- "$cur"))
 }
+_dqctl_files() {
+  local file
+  compopt -o filenames 2>/dev/null
+  while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "$cur")
+}
+# Names come from Redis, where others may have written them: they are quoted for the shell, and never options.
 _dqctl_queues() {
   local i args=() name wanted=${cur//\\/}
   wanted=${wanted#[\'\"]}
   for ((i = 1; i < ${#words[@]} - 1; ++i)); do
     case ${words[i]} in
+      --) break ;;
       -u | --uri | --prefix | --hash-tag | --user | --password-file | --tls-ca | --tls-cert | --tls-key)
         args+=("${words[i]}" "${words[i + 1]}") ;;
+      --uri=* | --prefix=* | --hash-tag=* | --user=* | --password-file=* | --tls-ca=* | --tls-cert=* | --tls-key=*)
+        args+=("${words[i]}") ;;
     esac
   done
   while IFS= read -r name; do
-    [[ $name == "$wanted"* ]] && COMPREPLY+=("$(printf %q "$name")")
-  done < <(dqctl "${args[@]}" queues --names --timeout 500ms 2>/dev/null)
+    [[ $name != -* && $name == "$wanted"* ]] && COMPREPLY+=("$(printf %q "$name")")
+  done < <(dqctl "${args[@]}" queues --names --connect-timeout 500ms --command-timeout 500ms 2>/dev/null)
 }
 _dqctl_all() {
   local i prev command= before=0 words=()
   # The shell cuts words at : and =, which are common in URLs and names of queues.
   for ((i = 0; i <= COMP_CWORD; ++i)); do
-    if ((i > 0)) && [[ ${COMP_WORDS[i]} == [:=]* || ${words[-1]} == *[:=] ]]; then
-      words[-1]+=${COMP_WORDS[i]}
+    if ((i > 0)) && [[ ${COMP_WORDS[i]} == [:=]* || ${words[${#words[@]} - 1]} == *[:=] ]]; then
+      words[${#words[@]} - 1]+=${COMP_WORDS[i]}
     else
       words+=("${COMP_WORDS[i]}")
     fi
   done
   COMPREPLY=()
-  cur=${words[-1]}
-  prev=${words[-2]}
+  cur=${words[${#words[@]} - 1]}
+  prev=${words[${#words[@]} - 2]}
   for ((i = 1; i < ${#words[@]} - 1; ++i)); do
     case ${words[i]} in
 )sh";
@@ -86,14 +95,50 @@ _dqctl() {
 complete -o default -F _dqctl dqctl
 )sh";
 
+constexpr const char* kZshHead = R"sh(#compdef dqctl
+# zsh completion of dqctl:  source <(dqctl completion zsh), or as a file _dqctl in a folder of $fpath
+# Names come from Redis, where others may have written them: compadd quotes them for the shell.
+_dqctl_queues() {
+  local -a args names
+  local i
+  for ((i = 2; i < CURRENT; ++i)); do
+    case $words[i] in
+      --) break ;;
+      -u|--uri|--prefix|--hash-tag|--user|--password-file|--tls-ca|--tls-cert|--tls-key)
+        args+=("${(Q)words[i]}" "${(Q)words[i+1]}") ;;
+      --uri=*|--prefix=*|--hash-tag=*|--user=*|--password-file=*|--tls-ca=*|--tls-cert=*|--tls-key=*)
+        args+=("${(Q)words[i]}") ;;
+    esac
+  done
+  names=("${(@f)$(command dqctl "${(@)args}" queues --names --connect-timeout 500ms --command-timeout 500ms 2>/dev/null)}")
+  names=("${(@)names:#-*}")
+  names=("${(@)names:#}")
+  compadd -- "${(@)names}"
+}
+_dqctl() {
+  local i command prev=$words[CURRENT-1]
+  integer before=0
+  for ((i = 2; i < CURRENT; ++i)); do
+    case $words[i] in
+)sh";
+
+constexpr const char* kZshTail = R"sh(  esac
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  _dqctl "$@"
+else
+  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i -D }
+  compdef _dqctl dqctl
+fi
+)sh";
+
 // What may follow an option that takes a value. command: whose option it is, "*" for all.
 std::string value_cases(const std::string& command, const std::vector<OptionInfo>& options) {
   std::string out;
   for (const OptionInfo& option : options) {
     if (option.argument || option.value.empty()) continue;
-    const std::string reply = option.value == "FILE"
-                                  ? "COMPREPLY=($(compgen -f -- \"$cur\"))"
-                                  : "_dqctl_words " + in_single_quotes(joined(option.values, "", " "));
+    const std::string reply =
+        option.value == "FILE" ? "_dqctl_files" : "_dqctl_words " + in_single_quotes(joined(option.values, "", " "));
     out += "    " + joined(option.names, command + ",", " | ") + ") " + reply + "; return ;;\n";
   }
   return out;
@@ -123,11 +168,38 @@ std::string bash(const Cli& cli) {
   return out + kBashTail;
 }
 
-// zsh runs the completion of bash.
+std::string zsh_cases(const std::string& command, const std::vector<OptionInfo>& options) {
+  std::string out;
+  for (const OptionInfo& option : options) {
+    if (option.argument || option.value.empty()) continue;
+    const std::string reply = option.value == "FILE"  ? "_files"
+                              : option.values.empty() ? ""
+                                                      : "compadd -- " + joined(option.values, "", " ");
+    out += "    " + joined(option.names, command + ",", "|") + ") " + reply + "; return ;;\n";
+  }
+  return out;
+}
+
 std::string zsh(const Cli& cli) {
-  return "#compdef dqctl\n# zsh completion of dqctl:  source <(dqctl completion zsh)\n"
-         "autoload -Uz +X compinit bashcompinit && bashcompinit\n" +
-         bash(cli);
+  std::vector<std::string> with_value = names_of(cli.global_options(), true);
+  std::vector<std::string> names;
+  std::string values, cases;
+  const std::string globals = joined(names_of(cli.global_options(), false), "", " ");
+  for (const CommandInfo& command : cli.commands()) {
+    names.push_back(command.name);
+    for (const std::string& name : names_of(command.options, true)) with_value.push_back(name);
+    values += zsh_cases(command.name, command.options);
+    cases += "    " + command.name + ")\n      if [[ $words[CURRENT] == -* ]]; then\n        compadd -- " +
+             joined(names_of(command.options, false), "", " ") + ' ' + globals + "\n";
+    if (takes_queue(command)) cases += "      elif (( before == 0 )); then\n        _dqctl_queues\n";
+    if (command.name == "completion") cases += "      else\n        compadd -- bash zsh fish\n";
+    cases += "      fi ;;\n";
+  }
+  return kZshHead + std::string("      ") + joined(with_value, "", "|") +
+         ") ((++i)) ;;\n      -*) ;;\n      *) if [[ -z $command ]]; then command=$words[i]; else ((++before)); fi ;;\n"
+         "    esac\n  done\n  case $command,$prev in\n" +
+         values + zsh_cases("*", cli.global_options()) + "  esac\n  case $command in\n    '') compadd -- " +
+         joined(names, "", " ") + ' ' + globals + " ;;\n" + cases + kZshTail;
 }
 
 std::string fish_option(const OptionInfo& option, const std::string& condition) {
@@ -144,12 +216,23 @@ constexpr const char* kFishHead = R"sh(# fish completion of dqctl:  dqctl comple
 function __dqctl_queues
   set -l args
   set -l words (commandline -opc)
-  for i in (seq 2 (count $words))
-    if contains -- $words[$i] -u --uri --prefix --hash-tag --user --password-file --tls-ca --tls-cert --tls-key
-      set -a args $words[$i] $words[(math $i + 1)]
+  set -l take 0
+  for word in $words[2..-1]
+    if test $take = 1
+      set -a args $word
+      set take 0
+    else if test "$word" = --
+      break
+    else if contains -- $word -u --uri --prefix --hash-tag --user --password-file --tls-ca --tls-cert --tls-key
+      set -a args $word
+      set take 1
+    else if string match -qr -- '^--(uri|prefix|hash-tag|user|password-file|tls-ca|tls-cert|tls-key)=' $word
+      set -a args $word
     end
   end
-  dqctl $args queues --names --timeout 500ms 2>/dev/null
+  if test $take = 0
+    command dqctl $args queues --names --connect-timeout 500ms --command-timeout 500ms 2>/dev/null | string match -rv -- '^-'
+  end
 end
 complete -c dqctl -f
 )sh";

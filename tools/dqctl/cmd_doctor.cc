@@ -222,7 +222,7 @@ void say_what_next(Output& out, const Findings& found, const Args& args) {
   } else if (left > 0 && args.repair) {
     out.say("dry run: this is what a repair would do; add --yes to do it");
   } else if (!found.check->clean()) {
-    out.say("dqctl doctor " + in_quotes(args.queue) + " --repair shows what a repair would do");
+    out.say(command_text("doctor", {args.queue}, "--repair") + " shows what a repair would do");
   }
 }
 

@@ -121,8 +121,8 @@ void Following::hint() {
   if (hinted_ || shown_ > 0 || away_ || Clock::now() - begin_ < kSilence) return;
   hinted_ = true;
   out_.say("no event so far: does any producer or consumer of " + in_quotes(args_.queue) +
-           " set report_events (Go: EnableReport)? dqctl stats " + in_quotes(args_.queue) +
-           " --watch 2s shows rates without it");
+           " set report_events (Go: EnableReport)? " + command_text("stats", {args_.queue}, "--watch 2s") +
+           " shows rates without it");
 }
 
 Exit follow(Context& context, const Args& args) {

@@ -45,13 +45,14 @@ class Export {
               pages = std::make_unique<Pages>(inspector_, states[at++], args_.filter, counts_, Pages::Payload::whole);
             }
             if (pages->next(some)) return write(some);
+            foreign_ += pages->foreign();
             if (interrupted()) return std::nullopt;
             pages.reset();
           }
         });
     out_.flush();
     tell();
-    return steps.code(bodiless_ > 0);
+    return steps.code(bodiless_ + foreign_ > 0);
   }
 
  private:
@@ -70,6 +71,7 @@ class Export {
   }
 
   void tell() {
+    say_foreign(out_, args_.queue, foreign_);
     if (bodiless_ > 0) out_.say(count_text(bodiless_) + " have lost their body, and were left out");
     if (cancelled_ > 0) out_.say(count_text(cancelled_) + " were cancelled while they were held, and were left out");
     if (held_ > 0) {
@@ -82,19 +84,23 @@ class Export {
   delayqueue::Inspector& inspector_;
   const ExportArgs& args_;
   const Counts counts_;
-  std::uint64_t bodiless_ = 0, cancelled_ = 0, held_ = 0;
+  std::uint64_t bodiless_ = 0, cancelled_ = 0, held_ = 0, foreign_ = 0;
 };
 
 struct ImportArgs {
   std::string queue{};
   std::string file{};
+  std::uint64_t longest = kLongestLine;
   bool dry_run = false;
 };
 
 class Import {
  public:
   Import(Context& context, const ImportArgs& args)
-      : out_(context.out()), inspector_(context.inspector(args.queue)), args_(args), lines_(args.file) {}
+      : out_(context.out()),
+        inspector_(context.inspector(args.queue)),
+        args_(args),
+        lines_(args.file, static_cast<std::size_t>(args.longest)) {}
 
   Exit run() {
     const std::string verb = args_.dry_run ? "read" : "imported";
@@ -116,8 +122,9 @@ class Import {
     constexpr std::size_t kBatchBytes = 4U << 20U;
     std::vector<MessageInfo> messages;
     std::string line;
-    for (std::size_t bytes = 0; messages.size() < kBatch && bytes < kBatchBytes && lines_.next(line);) {
+    for (std::size_t bytes = 0; messages.size() < kBatch && bytes < kBatchBytes;) {
       try {
+        if (!lines_.next(line)) break;
         messages.push_back(message_in(line));
         bytes += messages.back().payload.size();
       } catch (const BadLine& error) {
@@ -177,6 +184,9 @@ void add_import(Cli& cli, Context& context) {
           {"import orders dead.ndjson", "import orders orders.ndjson --dry-run"})
       .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
       .argument("FILE", args->file, "The file; - for stdin")
+      .taken(
+          "--longest-line", [args](const std::string& value) { args->longest = parse_size("--longest-line", value); },
+          "SIZE", "Lines that are longer are refused (85M: a payload of 64 MiB in base64)")
       .flag("--dry-run", args->dry_run, "Only read it, and say what is in it")
       .run([&context, args] { return Import(context, *args).run(); });
 }

@@ -49,7 +49,7 @@ std::string time_text(const MessageInfo& message, Time now) {
 
 std::vector<Cell> row_of(const MessageInfo& message, Time now) {
   const bool late = message.at && *message.at < now && message.state != State::dead;
-  std::vector<Cell> row = {{message.id}, {time_text(message, now), late ? Colour::yellow : Colour::plain}};
+  std::vector<Cell> row = {{id_text(message.id)}, {time_text(message, now), late ? Colour::yellow : Colour::plain}};
   row.push_back({message.deliveries == 0 ? "-" : std::to_string(message.deliveries)});
   if (message.state != State::dead) row.push_back({message.retries ? std::to_string(*message.retries) : "none"});
   row.push_back({message.size ? size_text(*message.size) : "missing", message.size ? Colour::plain : Colour::red});
@@ -88,6 +88,7 @@ Exit list(Context& context, const Args& args) {
   if (shown == 0 && out.is_table()) {
     out.say(in_quotes(args.queue) + " has no message in " + delayqueue::to_string(state) +
             (walks ? " that is like that" : ""));
+    if (const std::string advice = args.filter.advice(); !advice.empty()) out.say(advice);
   }
   if (!interrupted()) return Exit::done;
   return shown == 0 ? Exit::interrupted : Exit::partly;

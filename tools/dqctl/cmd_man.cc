@@ -1,7 +1,11 @@
 // dqctl man, hidden: writes the man page from what the command line knows of itself.
-#include <fstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string_view>
 
 #include "commands.h"
+#include "own_file.h"
 
 namespace dqctl {
 namespace {
@@ -128,13 +132,17 @@ Exit write_page(const Cli& cli, Context& context, const std::string& file) {
   for (const CommandInfo& command : cli.commands()) page += command_text(command);
   page += kTail;
   if (file.empty()) {
+    context.out().require_open();
     context.out().write(page);
     return Exit::done;
   }
-  std::ofstream out(file);
-  out << page;
-  out.close();
-  if (!out) throw Failure(Exit::failed, "--file: " + in_quotes(file) + " cannot be written");
+  const Fd fd = open_own_file("--file", file, IfExists::replace);
+  for (std::string_view rest = page; !rest.empty();) {
+    const auto n = ::write(fd.get(), rest.data(), rest.size());
+    if (n <= 0) throw Failure(Exit::failed, "--file: " + in_quotes(file) + " cannot be written");
+    rest.remove_prefix(static_cast<std::size_t>(n));
+  }
+  ::fchmod(fd.get(), S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
   return Exit::done;
 }
 
@@ -144,6 +152,7 @@ void add_man(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
   cli.add("man", "Writes the man page", {"man | man -l -"}, true)
       .text("--file", args->file, "FILE", "Where to (standard output)")
+      .silent()
       .run([&cli, &context, args] { return write_page(cli, context, args->file); });
 }
 

@@ -17,14 +17,18 @@ struct Args {
   std::string queue{};
   std::optional<milliseconds> span{};
   std::string why{};
+  bool replace = false;
 };
 
-// Also after a resume: then it says that it is not paused.
-Exit show_pause(Context& context, const std::string& queue) {
+// After a resume `was` says whether it had been paused.
+Exit show_pause(Context& context, const std::string& queue, std::optional<bool> was = {}) {
   Output& out = context.out();
   const auto pause = context.inspector(queue).paused();
   if (out.is_table()) {
-    std::string line = in_quotes(queue) + (pause ? " is paused" : " is not paused");
+    std::string line = in_quotes(queue) + (pause  ? " is paused"
+                                           : !was ? " is not paused"
+                                           : *was ? " is resumed"
+                                                  : " was not paused");
     if (pause) line += pause->until ? " until " + out.time(*pause->until) : " until dqctl resume";
     if (pause && !pause->why.empty()) line += ": " + printable(pause->why);
     out.line(line);
@@ -39,6 +43,13 @@ Exit show_pause(Context& context, const std::string& queue) {
 
 Exit pause(Context& context, const Args& args) {
   context.counts(args.queue);
+  const auto old = context.inspector(args.queue).paused();
+  if (old && !args.replace) {
+    throw Failure(Exit::failed, in_quotes(args.queue) + " is paused already, " +
+                                    (old->until ? "until " + context.out().time(*old->until) : "without an end") +
+                                    (old->why.empty() ? "" : ": " + printable(old->why)) +
+                                    "; --replace sets this pause instead");
+  }
   context.inspector(args.queue).pause(args.span.value_or(milliseconds(0)), args.why);
   context.out().say("consumers finish what they have in hand; workers of the Go library take no notice");
   return show_pause(context, args.queue);
@@ -46,8 +57,9 @@ Exit pause(Context& context, const Args& args) {
 
 Exit resume(Context& context, const Args& args) {
   context.counts(args.queue);
+  const bool was = context.inspector(args.queue).paused().has_value();
   context.inspector(args.queue).resume();
-  return show_pause(context, args.queue);
+  return show_pause(context, args.queue, was);
 }
 
 struct Left {
@@ -112,7 +124,8 @@ void add_pause(Cli& cli, Context& context) {
           {"pause orders --for 10m --why 'database maintenance'"})
       .argument("QUEUE", args->queue, "The queue")
       .duration("--for", args->span, "Only for so long")
-      .text("--why", args->why, "TEXT", "For those who wonder")
+      .text("--why", args->why, "TEXT", "The reason, shown by stats, stuck and pause")
+      .flag("--replace", args->replace, "Replace the pause that is set already")
       .run([&context, args] { return pause(context, *args); });
 }
 

@@ -19,6 +19,7 @@ using delayqueue::State;
 struct Args {
   std::string queue{};
   std::optional<State> state{};
+  bool all = false;
   Filter filter{};
   std::optional<std::string> backup{};
   bool append = false;
@@ -50,12 +51,14 @@ Steps purge_all(Output& out, Inspector& inspector, const Args& args, std::uint64
 }
 
 Steps purge_some(Output& out, Inspector& inspector, const Args& args, const Counts& counts, Backup* backup,
-                 std::uint64_t& kept) {
+                 std::uint64_t& kept, std::uint64_t& foreign) {
   Pages pages(inspector, *args.state, args.filter, counts,
               backup != nullptr ? Pages::Payload::whole : Pages::Payload::start);
   std::vector<MessageInfo> some;
   return in_steps(out, "purged", 0, [&]() -> std::optional<std::uint64_t> {
-    if (!pages.next(some)) return std::nullopt;
+    const bool more = pages.next(some);
+    foreign = pages.foreign();
+    if (!more) return std::nullopt;
     if (some.empty()) return 0;
     if (backup != nullptr) {
       // A message without body cannot be brought back, nor delivered: it is no loss.
@@ -78,6 +81,9 @@ Exit purge(Context& context, const Args& args) {
         "--state: 'unack'; expected pending, ready, retry or dead. What is held or waits out a backoff goes by "
         "dqctl cancel, by its id");
   }
+  if (!args.all && !args.filter.any()) {
+    throw Usage("which: expected --all, --match, --reason or --older-than; see dqctl purge --help");
+  }
   if (args.append && !args.backup) throw Usage("--append: expected --backup FILE with it");
   Output& out = context.out();
   const Counts counts = context.counts(args.queue);
@@ -85,9 +91,9 @@ Exit purge(Context& context, const Args& args) {
   Inspector& inspector = context.inspector(args.queue);
   std::unique_ptr<Backup> backup;
   if (args.backup) backup = std::make_unique<Backup>(*args.backup, args.append);
-  std::uint64_t kept = 0;
+  std::uint64_t kept = 0, foreign = 0;
   const Steps steps = is_plain(args) ? purge_all(out, inspector, args, count_of(counts, *args.state))
-                                     : purge_some(out, inspector, args, counts, backup.get(), kept);
+                                     : purge_some(out, inspector, args, counts, backup.get(), kept, foreign);
   if (out.is_table()) {
     out.line("purged " + count_text(steps.done) + ' ' + delayqueue::to_string(*args.state) + " messages of " +
              in_quotes(args.queue) + (args.backup ? "; they are in " + in_quotes(*args.backup) : ""));
@@ -95,11 +101,12 @@ Exit purge(Context& context, const Args& args) {
   } else {
     Object object;
     object.add("queue", args.queue).add("state", delayqueue::to_string(*args.state)).add("purged", steps.done);
-    object.add("left_alone", kept).add("backup", args.backup);
+    object.add("left_alone", kept).add("foreign", foreign).add("backup", args.backup);
     add_ending(object, steps);
     out.object(object);
   }
-  return steps.code();
+  say_foreign(out, args.queue, foreign);
+  return foreign > 0 && steps.code() == Exit::done ? Exit::partly : steps.code();
 }
 
 }  // namespace
@@ -111,7 +118,8 @@ void add_purge(Cli& cli, Context& context) {
                               "purge orders --state dead --reason 'no such*' --backup dead.ndjson --yes"});
   command.argument("QUEUE", args->queue, "The queue")
       .state("--state", args->state, "pending, ready, retry or dead")
-      .wanted();
+      .wanted()
+      .flag("--all", args->all, "All that are in that state");
   add_filter(command, args->filter);
   command
       .optional_text("--backup", args->backup, "FILE",

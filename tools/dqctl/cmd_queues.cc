@@ -1,5 +1,7 @@
 // dqctl queues
 #include "commands.h"
+#include "row_error.h"
+#include "signals.h"
 #include "table.h"
 
 namespace dqctl {
@@ -17,14 +19,32 @@ Object object_of(const std::string& queue, const Counts& counts) {
       .add("dead", counts.dead)
       .add("due", counts.due)
       .add("overdue", counts.overdue)
-      .add("paused", counts.paused);
+      .add("paused", counts.paused)
+      .add_null("error");
   return object;
 }
 
-// One a line; names that are no text or hold a newline are left out.
+Object object_of(const std::string& queue, const RowError& error) {
+  Object object;
+  object.add("queue", queue);
+  for (const char* name : {"pending", "ready", "unack", "retry", "dead", "due", "overdue", "paused"}) {
+    object.add_null(name);
+  }
+  return object.add("error", printable(error.text));
+}
+
+// Whether a name may be given to a shell script: one line of text that is not taken for an option.
+bool is_plain_name(const std::string& name) { return !name.empty() && name.front() != '-' && printable(name) == name; }
+
 Exit list_names(Context& context) {
+  std::uint64_t left_out = 0;
   for (const std::string& name : context.inspector("queues").queues()) {
-    if (printable(name) == name) context.out().line(name);
+    is_plain_name(name) ? context.out().line(name) : void(++left_out);
+  }
+  if (left_out > 0) {
+    context.out().say(count_text(left_out) + (left_out == 1 ? " name was" : " names were") +
+                      " left out: they begin with - or hold control characters; dqctl queues shows them, and "
+                      "dqctl stats -- NAME takes them");
   }
   return Exit::done;
 }
@@ -35,8 +55,17 @@ Exit list_queues(Context& context) {
       out, {{"QUEUE"}, {"PENDING", true}, {"READY", true}, {"UNACK", true}, {"RETRY", true}, {"DEAD", true}, {""}},
       "queues");
   const std::vector<std::string> names = context.inspector("queues").queues();
+  RowErrors errors;
   for (const std::string& name : names) {
-    const Counts counts = context.inspector(name).counts();
+    if (interrupted()) break;
+    Counts counts;
+    const auto error = look_at_row(context, [&] { counts = context.inspector(name).counts(); });
+    errors.add(error);
+    if (error) {
+      listing.add({{printable(name), Colour::bold}, {}, {}, {}, {}, {}, {printable(error->text), Colour::red}},
+                  object_of(name, *error));
+      continue;
+    }
     const auto number = [](std::uint64_t count) {
       return Cell{count_text(count), count == 0 ? Colour::dim : Colour::plain};
     };
@@ -52,7 +81,8 @@ Exit list_queues(Context& context) {
   listing.end();
   if (names.empty())
     out.say("no queue is at " + context.shown_uri() + " (prefix " + in_quotes(context.options.prefix) + ")");
-  return Exit::done;
+  if (interrupted()) return Exit::partly;
+  return errors.code();
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct Args {
   std::optional<double> rate{};
   std::optional<std::string> to{};
   int retries = 3;
+  bool create = false;
   bool yes = false;
 };
 
@@ -143,6 +144,7 @@ class Redrive {
 Exit by_ids(Context& context, const Args& args) {
   Ids ids(context.out(), args.ids);
   context.counts(args.queue);
+  if (const auto code = dry_run(context.out(), "redrive", args.queue, ids, args.yes)) return *code;
   Redrive redrive(context, args);
   Pace pace(args.rate);
   Tally tally(context.out(), args.queue);
@@ -179,11 +181,13 @@ Exit by_filter(Context& context, const Args& args) {
   Pages pages(context.inspector(args.queue), State::dead, args.filter, counts, Pages::Payload::start, 500);
   std::vector<MessageInfo> some;
   std::size_t at = 0;
-  std::uint64_t bodiless = 0, exist = 0;
+  std::uint64_t bodiless = 0, exist = 0, foreign = 0;
   const Steps steps = in_steps(out, "redriven", 0, [&]() -> std::optional<std::uint64_t> {
     while (at == some.size()) {
       at = 0;
-      if (!pages.next(some)) return std::nullopt;
+      const bool more = pages.next(some);
+      foreign = pages.foreign();
+      if (!more) return std::nullopt;
     }
     if (!pace.wait()) return std::nullopt;
     std::vector<std::string> ids;
@@ -200,7 +204,7 @@ Exit by_filter(Context& context, const Args& args) {
     return count(Became::redriven);
   });
   if (out.is_table()) {
-    out.line("redriven " + count_text(steps.done) + " messages of " + in_quotes(args.queue) +
+    out.line("redriven " + counted(steps.done, "message") + " of " + in_quotes(args.queue) +
              (args.to ? " to " + in_quotes(*args.to) : ""));
     if (bodiless > 0) out.say(count_text(bodiless) + " had lost their body, and are removed");
     if (exist > 0) {
@@ -212,11 +216,22 @@ Exit by_filter(Context& context, const Args& args) {
         .add("to", args.to)
         .add("redriven", steps.done)
         .add("no_body", bodiless)
-        .add("exist", exist);
+        .add("exist", exist)
+        .add("foreign", foreign);
     add_ending(object, steps);
     out.object(object);
   }
-  return exist > 0 && steps.code() == Exit::done ? Exit::partly : steps.code();
+  say_foreign(out, args.queue, foreign);
+  return exist + foreign > 0 && steps.code() == Exit::done ? Exit::partly : steps.code();
+}
+
+// A mistyped --to would make a queue that no consumer serves.
+void must_exist(Context& context, const std::string& queue) {
+  try {
+    context.counts(queue);
+  } catch (const Failure& failure) {
+    throw Failure(failure.code(), std::string("--to: ") + failure.what() + "; --create makes it");
+  }
 }
 
 Exit redrive(Context& context, const Args& args) {
@@ -224,6 +239,8 @@ Exit redrive(Context& context, const Args& args) {
     throw Usage("ID...: expected either ids, or --all, --match, --reason, --older-than");
   }
   if (args.to == args.queue) throw Usage("--to: " + in_quotes(*args.to) + "; expected another queue");
+  if (args.create && !args.to) throw Usage("--create: makes the queue of --to; expected --to QUEUE, too");
+  if (args.to && !args.create) must_exist(context, *args.to);
   if (!args.ids.empty()) return by_ids(context, args);
   if (!args.all && !args.filter.any()) {
     throw Usage("which: expected ids, or --all, --match, --reason, --older-than; see dqctl redrive --help");
@@ -235,10 +252,10 @@ Exit redrive(Context& context, const Args& args) {
 
 void add_redrive(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  Command& command =
-      cli.add("redrive", "Lets dead messages live again; without ids or --yes only says which",
-              {"redrive orders 0197f3a4-5b6c-7d8e-9f01-23456789abcd",
-               "redrive orders --reason 'gateway*' --rate 100/s --yes", "redrive orders --all --to orders-slow --yes"});
+  Command& command = cli.add(
+      "redrive", "Lets dead messages live again; without ids or --yes only says which",
+      {"redrive orders 0197f3a4-5b6c-7d8e-9f01-23456789abcd", "redrive orders --reason 'gateway*' --rate 100/s --yes",
+       "redrive orders --all --to orders-slow --create --yes"});
   command.argument("QUEUE", args->queue, "The queue")
       .arguments("ID...", args->ids, "Ids; or - for those that stdin has, one a line, plain or as ls -o ndjson", false)
       .flag("--all", args->all, "All that are dead");
@@ -248,6 +265,7 @@ void add_redrive(Cli& cli, Context& context) {
           "--rate", [args](const std::string& value) { args->rate = parse_rate("--rate", value); }, "RATE",
           "No faster than that: 100/s, 6000/m")
       .optional_text("--to", args->to, "QUEUE", "Into another queue of this server, with the same ids")
+      .flag("--create", args->create, "Let --to make a queue that does not exist yet")
       .number("--retries", args->retries, 0, 2'147'483'647, "Deliveries after the first (3)")
       .flag("--yes", args->yes, "Do it")
       .run([&context, args] { return redrive(context, *args); });

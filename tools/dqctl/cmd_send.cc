@@ -20,6 +20,8 @@ using delayqueue::Sent;
 constexpr std::size_t kBatch = 1000;
 constexpr std::size_t kBatchBytes = 4U << 20U;
 constexpr std::size_t kErrorsKept = 100;
+const std::size_t kMostPayload = delayqueue::ProducerOptions().max_payload;
+const std::size_t kLongestDraft = 6 * kMostPayload + 64 * 1024;  // every byte as \u0000, and the other fields
 
 struct Args {
   std::string queue{};
@@ -47,9 +49,15 @@ SendOptions options_of(const Args& args) {
 std::string all_of_stdin() {
   std::string all;
   char some[65536];
-  while (const std::size_t n = std::fread(some, 1, sizeof some, stdin)) all.append(some, n);
-  if (std::ferror(stdin) != 0 || interrupted())
-    throw Failure(Exit::interrupted, "stdin: not read to its end; nothing was sent");
+  while (const std::size_t n = std::fread(some, 1, sizeof some, stdin)) {
+    all.append(some, n);
+    if (all.size() > kMostPayload) {
+      throw Usage("PAYLOAD: stdin holds more than " + count_text(kMostPayload) +
+                  " bytes, the most a message may have; store it elsewhere, and send its place");
+    }
+  }
+  if (interrupted()) throw Failure(Exit::interrupted, "stdin: not read to its end; nothing was sent");
+  if (std::ferror(stdin) != 0) throw Failure(Exit::failed, "'stdin' cannot be read; nothing was sent");
   return all;
 }
 
@@ -79,7 +87,12 @@ Exit send_one(Context& context, const Args& args) {
   } else {
     out.object(Object().add("queue", args.queue).add("id", sent.id).add("created", sent.created));
   }
-  if (!sent.created) out.say("a message with this id is alive already; it was left as it is");
+  if (sent.cancelled) {
+    out.say(
+        "nothing was sent: the message with this id was cancelled, and a consumer still has it; send it again later");
+  } else if (!sent.created) {
+    out.say("a message with this id is alive already; it was left as it is");
+  }
   return Exit::done;
 }
 
@@ -90,7 +103,7 @@ class Stream {
         producer_(context.producer(args.queue)),
         queue_(args.queue),
         options_(options_of(args)),
-        lines_(*args.file) {}
+        lines_(*args.file, kLongestDraft) {}
 
   Exit run() {
     steps_ = in_steps(out_, "sent", 0, [&]() -> std::optional<std::uint64_t> {
@@ -109,8 +122,9 @@ class Stream {
     drafts_.clear();
     numbers_.clear();
     std::string line;
-    for (std::size_t bytes = 0; drafts_.size() < kBatch && bytes < kBatchBytes && lines_.next(line);) {
+    for (std::size_t bytes = 0; drafts_.size() < kBatch && bytes < kBatchBytes;) {
       try {
+        if (!lines_.next(line)) break;
         drafts_.push_back(draft_in(line, options_));
         numbers_.push_back(lines_.number());
         bytes += drafts_.back().payload.size();

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "filter.h"
+#include "read_json.h"
 #include "signals.h"
 
 namespace dqctl {
@@ -54,9 +55,9 @@ std::string text_of(std::string_view bytes) {
 
 // Nothing: it is no JSON.
 std::optional<std::string> json_of(std::string_view bytes, int indent) {
-  const auto value = nlohmann::ordered_json::parse(bytes, nullptr, false);
-  if (value.is_discarded()) return std::nullopt;
-  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const auto value = read_json<nlohmann::ordered_json>(bytes);
+  if (!value) return std::nullopt;
+  return json_escaped(value->dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 // "due", "lease ends" ... and when.
@@ -92,14 +93,15 @@ void write_payload(Output& out, const MessageInfo& message, const std::string& f
   if (form == "hex") return out.write(hex_dump(message.payload));
   if (form == "json") {
     if (const auto text = json_of(message.payload, 2)) return out.write(text_of(*text));
-    out.say("the payload of " + message.id + " is no JSON");
+    out.say("the payload of " + in_quotes(message.id) + " is no JSON, or nested deeper than " +
+            std::to_string(kDeepestJson) + " levels");
   }
   out.write(text_of(message.payload));
 }
 
 void write_sheet(Output& out, const MessageInfo& message, const Args& args, Time now) {
   Sheet sheet(out, now);
-  sheet.line("id", message.id, Colour::bold);
+  sheet.line("id", printable(message.id), Colour::bold);
   const bool backoff = message.state == State::unack && !message.held;
   sheet.line("state", std::string(delayqueue::to_string(message.state)) + (message.held ? ", in a consumer's hand"
                                                                            : backoff    ? ", waiting out a backoff"
@@ -133,8 +135,9 @@ Object document_of(const MessageInfo& message, const std::string& form) {
 Exit show_raw(Context& context, const Args& args) {
   if (args.ids.size() != 1) throw Usage("--payload: raw is for one message; expected one ID");
   const auto message = context.inspector(args.queue).find(args.ids.front());
-  if (!message) throw Failure(Exit::not_found, "no message " + args.ids.front() + " in " + in_quotes(args.queue));
-  if (!message->size) throw Failure(Exit::not_found, "the payload of " + message->id + " is missing");
+  if (!message)
+    throw Failure(Exit::not_found, "no message " + in_quotes(args.ids.front()) + " in " + in_quotes(args.queue));
+  if (!message->size) throw Failure(Exit::not_found, "the payload of " + in_quotes(message->id) + " is missing");
   context.out().write(message->payload);
   return Exit::done;
 }
@@ -146,7 +149,7 @@ Exit show(Context& context, const Args& args) {
   std::size_t found = 0;
   std::vector<std::string> missing;
   const bool document = out.format() == Format::json;
-  if (document) out.write("{" + Object().add("queue", args.queue).fields() + ",\"messages\":[");
+  if (document) out.begin_list(Object().add("queue", args.queue), "messages");
   for (const std::string& id : args.ids) {
     if (interrupted()) break;
     const auto message = context.inspector(args.queue).find(id);
@@ -159,13 +162,12 @@ Exit show(Context& context, const Args& args) {
       if (found > 1) out.line("");
       write_sheet(out, *message, args, now);
     } else {
-      if (document) out.write(found > 1 ? ",\n" : "\n");
       const Object object = document_of(*message, args.payload);
-      document ? out.write(object.text()) : out.object(object);
+      document ? out.element(object) : out.object(object);
     }
   }
-  if (document) out.line((found > 0 ? "\n]," : "],") + Object().add("missing", missing).fields() + "}");
-  for (const std::string& id : missing) out.say("no message " + printable(id) + " in " + in_quotes(args.queue));
+  if (document) out.end_list(Object().add("missing", missing));
+  for (const std::string& id : missing) out.say("no message " + in_quotes(id) + " in " + in_quotes(args.queue));
   if (interrupted()) return found == 0 ? Exit::interrupted : Exit::partly;
   return missing.empty() ? Exit::done : found == 0 ? Exit::not_found : Exit::partly;
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "commands.h"
+#include "row_error.h"
 #include "signals.h"
 #include "table.h"
 
@@ -43,6 +44,7 @@ struct Look {
   Counts counts{};
   std::optional<Pause> pause{};
   std::optional<MessageInfo> ready{}, unack{}, retry{}, dead{};  // the first of each
+  std::optional<RowError> error{};                               // then nothing else is known
 };
 
 std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
@@ -55,9 +57,7 @@ std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State stat
   return std::move(page.messages.front());
 }
 
-Look look_at(Context& context, const std::string& queue) {
-  Look look;
-  look.queue = queue;
+void fill(Look& look, Context& context, const std::string& queue) {
   look.counts = context.counts(queue);
   delayqueue::Inspector& inspector = context.inspector(queue);
   if (look.counts.paused) look.pause = inspector.paused();
@@ -65,13 +65,19 @@ Look look_at(Context& context, const std::string& queue) {
   look.unack = first_of(inspector, State::unack, look.counts.unack);
   look.retry = first_of(inspector, State::retry, look.counts.retry);
   look.dead = first_of(inspector, State::dead, look.counts.dead);
+}
+
+Look look_at(Context& context, const std::string& queue) {
+  Look look;
+  look.queue = queue;
+  look.error = look_at_row(context, [&] { fill(look, context, queue); });
   return look;
 }
 
 // Events a second between two looks; unset without a look before.
 std::optional<double> rate_of(const Total& total, const Look& now, const Look* before) {
-  if (before == nullptr) return std::nullopt;
-  const auto seconds = std::chrono::duration<double>(now.counts.now - before->counts.now).count();
+  if (before == nullptr || before->error) return std::nullopt;
+  const auto seconds = std::chrono::duration<double>(span_between(before->counts.now, now.counts.now)).count();
   const std::uint64_t first = before->counts.totals.*total.member;
   const std::uint64_t last = now.counts.totals.*total.member;
   if (seconds <= 0 || last < first) return std::nullopt;
@@ -83,6 +89,7 @@ std::optional<Time> sent_of(const std::optional<MessageInfo>& message) {
 }
 
 Object object_of(const Look& look, const Look* before) {
+  if (look.error) return Object().add("queue", look.queue).add("error", printable(look.error->text));
   const Counts& counts = look.counts;
   Object totals;
   Object rates;
@@ -103,6 +110,7 @@ Object object_of(const Look& look, const Look* before) {
   if (look.pause) object.add("paused_why", look.pause->why).add("paused_until", look.pause->until);
   object.add("totals", totals);
   before == nullptr ? object.add_null("rates") : object.add("rates", rates);
+  object.add_null("error");
   return object;
 }
 
@@ -174,6 +182,11 @@ std::string pause_text(const Look& look) {
 }
 
 void write_sheet(Output& out, const Look& look, const Look* before) {
+  if (look.error) {
+    out.line(out.paint(Colour::bold, printable(look.queue)) + "  " +
+             out.paint(Colour::red, printable(look.error->text)));
+    return;
+  }
   const std::string pause = pause_text(look);
   out.line(out.paint(Colour::bold, printable(look.queue)) + "  " + out.time(look.counts.now) +
            (pause.empty() ? "" : "  " + out.paint(Colour::yellow, pause)));
@@ -210,16 +223,21 @@ Exit stats(Context& context, const Args& args) {
   if (watches && args.watch->count() == 0) throw Usage("--watch: '0s'; expected at least 1ms");
   std::vector<Look> before;
   for (std::uint64_t done = 1;; ++done) {
-    try {
-      std::vector<Look> looks;
-      for (const std::string& queue : args.queues) looks.push_back(look_at(context, queue));
+    std::vector<Look> looks;
+    RowErrors errors;
+    context.wait_briefly(false);
+    for (const std::string& queue : args.queues) {
+      looks.push_back(look_at(context, queue));
+      errors.add(looks.back().error);
+    }
+    if (looks.size() == 1 && looks.front().error) {
+      if (before.empty()) throw Failure(looks.front().error->code, looks.front().error->text);
+      context.out().say("dqctl: " + printable(looks.front().error->text));  // a watch goes on until the server is back
+    } else {
       write(context.out(), looks, before, watches);
       before = std::move(looks);
-    } catch (const delayqueue::ConnectionError& error) {  // who watches wants to see it come back
-      if (before.empty()) throw;
-      context.out().say("dqctl: " + printable(error.what()));
     }
-    if (!watches || done == args.count || !sleep_for(*args.watch)) return Exit::done;
+    if (!watches || done == args.count || !sleep_for(*args.watch)) return errors.code();
   }
 }
 

@@ -1,5 +1,4 @@
 // dqctl work
-#include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,14 +51,6 @@ void pause_a_step() {
   ::nanosleep(&step, nullptr);  // cut short by a signal
 }
 
-// So that no pipe is taken for one of them.
-void open_standard_files() {
-  for (int fd = 0; fd < 3; ++fd) {
-    while (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) >= 0) {
-    }
-  }
-}
-
 // Looks whether anything is left to do, more seldom the longer there is, and only while no command runs.
 class Emptiness {
  public:
@@ -104,7 +95,7 @@ bool Emptiness::reached() {
 void Emptiness::explain(const Counts& counts) {
   if (std::exchange(explained_, true)) return;
   if (counts.paused) {
-    work_.say("the queue is paused; waiting for: dqctl resume " + in_quotes(queue_));
+    work_.say("the queue is paused; waiting for: " + command_text("resume", {queue_}));
   } else if (counts.unack > 0) {
     work_.say("waiting for " + count_text(counts.unack) + " messages that others hold or that wait out a backoff");
   } else {
@@ -167,7 +158,7 @@ bool stop(Consumer& consumer, Work& work) {
 
 Exit work_on(Context& context, const WorkOptions& options) {
   if (options.command.empty()) throw Usage("--exec: ''; expected a command of the shell");
-  open_standard_files();
+  if (!context.out().is_table()) context.out().require_open();
   count_signals();
   const Keeper keeper;
   if (options.until_empty) {
@@ -214,6 +205,7 @@ void add_work(Cli& cli, Context& context) {
       .duration("--timeout", options->timeout, "Of a command (30m; 0s: none): SIGTERM, SIGKILL 5s later, and a nack")
       .duration("--later", options->later, "How long exit code 75 puts a message off (10s)")
       .duration("--dead-retention", options->dead_retention, "Deletes older dead letters (none)")
+      .silent()
       .run([&context, options] { return work_on(context, *options); });
 }
 

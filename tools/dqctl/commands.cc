@@ -27,9 +27,11 @@ void add_commands(Cli& cli, Context& context) {
   add_drain(cli, context);
   add_export(cli, context);
   add_import(cli, context);
+  add_scripts(cli, context);
   // About dqctl itself.
   add_completion(cli, context);
   add_man(cli, context);
+  add_version(cli, context);
 }
 
 }  // namespace dqctl

@@ -27,11 +27,13 @@ void add_redrive(Cli& cli, Context& context);
 void add_release(Cli& cli, Context& context);
 void add_reschedule(Cli& cli, Context& context);
 void add_resume(Cli& cli, Context& context);
+void add_scripts(Cli& cli, Context& context);
 void add_send(Cli& cli, Context& context);
 void add_show(Cli& cli, Context& context);
 void add_stats(Cli& cli, Context& context);
 void add_stuck(Cli& cli, Context& context);
 void add_top(Cli& cli, Context& context);
+void add_version(Cli& cli, Context& context);
 void add_work(Cli& cli, Context& context);
 
 }  // namespace dqctl

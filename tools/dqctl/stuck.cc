@@ -14,7 +14,7 @@ constexpr const char* kNoConsumer =
 constexpr std::size_t kReasonsShown = 3;
 constexpr std::size_t kReasonWidth = 60;
 
-milliseconds since(Time when, Time now) { return std::chrono::duration_cast<milliseconds>(now - when); }
+milliseconds since(Time when, Time now) { return span_between(when, now); }
 
 std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
   std::vector<std::pair<std::uint64_t, std::string>> order;
@@ -33,13 +33,14 @@ std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
 class Finder {
  public:
   Finder(const Evidence& evidence, const std::string& queue, const StuckOptions& options)
-      : seen_(evidence), now_(evidence.now), queue_(in_quotes(queue)), options_(options) {}
+      : seen_(evidence), now_(evidence.now), queue_(queue), options_(options) {}
 
   std::vector<Trouble> run() {
     paused();
     due();
     lease_ended();
     waiting();
+    held();
     hot_retries();
     no_body();
     dead();
@@ -71,7 +72,7 @@ class Finder {
     trouble.why = seen_.pause->why.empty() ? "somebody paused it, and did not say why"
                                            : "somebody paused it: " + printable(seen_.pause->why);
     trouble.why += seen_.pause->until ? "; it ends " + ago_text(*seen_.pause->until, now_.now) : "; it has no end";
-    trouble.todo = "dqctl resume " + queue_;
+    trouble.todo = command_text("resume", {queue_});
     found_.push_back(trouble);
   }
 
@@ -88,8 +89,8 @@ class Finder {
     trouble.why = works()       ? "consumers run, but fall behind"
                   : seen_.pause ? "the queue is paused, or no consumer runs"
                                 : kNoConsumer;
-    trouble.todo =
-        works() ? "add consumers or concurrency" : "start a worker, and look: dqctl stats " + queue_ + " --watch 2s";
+    trouble.todo = works() ? "add consumers or concurrency"
+                           : "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s");
     found_.push_back(trouble);
   }
 
@@ -106,7 +107,8 @@ class Finder {
                    span_text(*trouble.age);
     trouble.why = works() ? "consumers run, but do not get to it"
                           : std::string("whoever held them died or was cut off, and ") + kNoConsumer;
-    trouble.todo = "start a worker: it takes them back by itself; or dqctl release " + queue_ + " ID... --force";
+    trouble.todo =
+        "start a worker: it takes them back by itself; or " + command_text("release", {queue_, "ID..."}, "--force");
     if (seen_.first_unack) trouble.example = seen_.first_unack->id;
     found_.push_back(trouble);
   }
@@ -134,14 +136,14 @@ class Finder {
                       ? "no consumer runs on this queue: nothing is in hand"
                       : "all hands are busy: " + count_text(held) +
                             " are in hand or wait out a backoff, and none was finished; handlers are slow, or hang";
-    trouble.todo = held == 0 ? "start a worker, and look: dqctl stats " + queue_ + " --watch 2s"
-                             : "see what is in hand: dqctl ls " + queue_ + " --state unack";
+    trouble.todo = held == 0 ? "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s")
+                             : "see what is in hand: " + command_text("ls", {queue_}, "--state unack");
     trouble.example = first.id;
     found_.push_back(trouble);
   }
 
   void backlog(std::uint64_t count) {
-    const auto seconds = std::chrono::duration<double>(now_.now - seen_.before.now).count();
+    const auto seconds = std::chrono::duration<double>(span_between(seen_.before.now, now_.now)).count();
     const auto delivered =
         static_cast<double>(now_.totals.delivered - std::min(now_.totals.delivered, seen_.before.totals.delivered));
     if (delivered <= 0 || seconds <= 0) return;
@@ -169,7 +171,7 @@ class Finder {
     trouble.what = count_text(sample.hot) + " messages were delivered " + std::to_string(options_.hot) +
                    " times or more (one " + std::to_string(sample.most_deliveries) + " times), and are tried again";
     trouble.why = reasons_text(sample.hot_reasons);
-    trouble.todo = "dqctl show " + queue_ + ' ' + sample.hot_id + "; what cannot succeed: dqctl kill";
+    trouble.todo = command_text("show", {queue_, sample.hot_id}) + "; what cannot succeed: dqctl kill";
     trouble.example = sample.hot_id;
     found_.push_back(trouble);
   }
@@ -184,20 +186,41 @@ class Finder {
     trouble.what =
         count_text(sample.no_body) + " messages have lost their payload: they cannot be delivered, or redriven";
     trouble.why = "their TTL ended, Redis evicted it, or somebody deleted the key";
-    trouble.todo = "dqctl doctor " + queue_;
+    trouble.todo = command_text("doctor", {queue_});
     trouble.example = sample.no_body_id;
+    found_.push_back(trouble);
+  }
+
+  // Redis does not store since when a message is held: known is how long it was watched.
+  void held() {
+    const auto watched = since(seen_.before.now, now_.now);
+    if (seen_.held_throughout == 0 || watched < options_.held.value_or(*options_.warn)) return;
+    Trouble trouble;
+    trouble.kind = "held";
+    trouble.count = seen_.held_throughout;
+    trouble.age = watched;
+    trouble.level = watched >= *options_.crit ? Level::critical : Level::warning;
+    trouble.what =
+        count_text(trouble.count) + " messages were held by the same delivery for " + span_text(watched) + " or longer";
+    trouble.why = "their handlers are slow, or hang; the consumers live, for they renew the leases";
+    trouble.todo = "look at the handlers; see what is held: " + command_text("ls", {queue_}, "--state unack");
+    trouble.example = seen_.held_id;
     found_.push_back(trouble);
   }
 
   void dead() {
     if (now_.dead == 0) return;
+    const std::uint64_t more = now_.dead - std::min(now_.dead, seen_.before.dead);
     Trouble trouble;
     trouble.kind = "dead";
     trouble.count = now_.dead;
+    trouble.level = now_.dead >= options_.dead_crit                              ? Level::critical
+                    : now_.dead >= options_.dead || more >= options_.dead_growth ? Level::warning
+                                                                                 : Level::ok;
     trouble.what = count_text(now_.dead) + " messages are dead: they were given up";
     trouble.why = reasons_text(seen_.sample.dead_reasons);
     if (now_.dead > seen_.sample.dead) trouble.why += " (of the oldest " + count_text(seen_.sample.dead) + ")";
-    trouble.todo = "dqctl ls " + queue_ + " --state dead, then dqctl redrive or purge";
+    trouble.todo = command_text("ls", {queue_}, "--state dead") + ", then dqctl redrive or purge";
     found_.push_back(trouble);
   }
 

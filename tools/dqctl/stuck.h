@@ -17,7 +17,7 @@ enum class Level { ok, warning, critical };
 const char* to_string(Level level);
 
 struct Trouble {
-  const char* kind = "";  // due, lease_ended, not_taken, slow, backlog, paused, hot_retries, no_body, dead
+  const char* kind = "";  // due, lease_ended, not_taken, slow, backlog, held, paused, hot_retries, no_body, dead
   Level level = Level::ok;
   std::uint64_t count = 0;
   std::optional<milliseconds> age{};
@@ -42,7 +42,9 @@ struct Evidence {
   delayqueue::Counts before{}, now{};
   std::optional<delayqueue::Pause> pause{};
   std::optional<delayqueue::MessageInfo> first_ready{}, first_retry{}, first_unack{};
-  bool heads_moved = false;  // of ready or retry
+  bool heads_moved = false;           // of ready or retry
+  std::uint64_t held_throughout = 0;  // of the first of unack: held at both looks, by the same delivery
+  std::string held_id{};              // one of them
   Sample sample{};
 };
 
@@ -50,7 +52,10 @@ struct StuckOptions {
   std::optional<milliseconds> warn{std::chrono::minutes(1)};
   std::optional<milliseconds> crit{std::chrono::minutes(10)};
   std::optional<milliseconds> look{std::chrono::seconds(1)};  // between the two looks
+  std::optional<milliseconds> held{};                         // unset: as warn
   int hot = 5;                                                // deliveries
+  std::uint64_t dead = 1000, dead_crit = 100'000;             // dead letters: a warning, critical
+  std::uint64_t dead_growth = 1;                              // between the two looks: a warning
 };
 
 // The worst first. Those that are no more than worth a word have Level::ok.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <stdexcept>
 
 namespace dqctl {
 namespace {
@@ -18,7 +19,7 @@ constexpr std::uint64_t kOftenFetched = 64 * 1024;  // a larger payload is not b
 // Of the lists nothing is known but when their messages were sent.
 std::optional<milliseconds> oldest_of(Inspector& inspector, const Counts& counts) {
   if (counts.due > 0 && counts.oldest_due) {
-    return std::chrono::duration_cast<milliseconds>(counts.now - *counts.oldest_due);
+    return span_between(*counts.oldest_due, counts.now);
   }
   delayqueue::ListOptions one;
   one.limit = 1;
@@ -28,7 +29,7 @@ std::optional<milliseconds> oldest_of(Inspector& inspector, const Counts& counts
     if ((state == State::ready ? counts.ready : counts.retry) == 0) continue;
     const MessagePage page = inspector.list(state, one);
     if (page.empty() || !page.messages.front().sent) continue;
-    const auto age = std::chrono::duration_cast<milliseconds>(counts.now - *page.messages.front().sent);
+    const auto age = span_between(*page.messages.front().sent, counts.now);
     oldest = std::max(oldest.value_or(age), age);
   }
   return oldest;
@@ -125,11 +126,14 @@ void Looker::act(const std::string& queue, bool paused) {
 
 void Looker::look(const Wish& wish) {
   Sight seen;
+  context_.wait_briefly(false);
   if (wish.view == View::queues) {
     for (const std::string& name : names_.empty() ? context_.inspector("queues").queues() : names_) {
       seen.queues.push_back(look_at(name));
       if (seen.queues.back().trouble.empty()) seen.now = seen.queues.back().counts.now;
     }
+    const bool away = std::all_of(seen.queues.begin(), seen.queues.end(), [](const auto& one) { return one.away; });
+    if (away && !seen.queues.empty()) throw delayqueue::ConnectionError(seen.queues.front().trouble);
   } else {
     seen.queue = look_at(wish.queue);
     seen.now = seen.queue.counts.now;
@@ -157,7 +161,7 @@ void Looker::look(const Wish& wish) {
   });
 }
 
-// A queue that is refused (a key of a wrong type) must not hide the others.
+// A queue that is refused (a key of a wrong type), or whose server is away, must not hide the others.
 QueueLook Looker::look_at(const std::string& name) {
   QueueLook seen;
   seen.name = name;
@@ -166,7 +170,13 @@ QueueLook Looker::look_at(const std::string& name) {
     seen.counts = inspector.counts();
     seen.oldest = oldest_of(inspector, seen.counts);
     seen.rates = rates_of(name, seen.counts, seen.history);
+  } catch (const delayqueue::ConnectionError& error) {
+    seen.trouble = error.what();
+    seen.away = true;
+    context_.wait_briefly(true);
   } catch (const delayqueue::ReplyError& error) {
+    seen.trouble = error.what();
+  } catch (const std::invalid_argument& error) {  // a name that no queue can have
     seen.trouble = error.what();
   }
   return seen;
@@ -175,7 +185,7 @@ QueueLook Looker::look_at(const std::string& name) {
 std::optional<Rates> Looker::rates_of(const std::string& name, const Counts& counts, std::vector<double>& history) {
   const auto [place, is_first] = before_.try_emplace(name);
   Before& before = place->second;
-  const auto span = std::chrono::duration_cast<milliseconds>(counts.now - before.now);
+  const auto span = span_between(before.now, counts.now);
   // A key makes us look again at once: too soon for a rate.
   if (is_first || span >= interval_ / 2) {
     const auto rate = [&span](std::uint64_t last, std::uint64_t first) {

@@ -32,7 +32,8 @@ struct QueueLook {
   std::optional<milliseconds> oldest{};  // how long what is first in line waits: since it was due, or since it was sent
   std::optional<Rates> rates{};
   std::vector<double> history{};  // of acked, the latest last
-  std::string trouble{};          // what the server said instead
+  std::string trouble{};          // why nothing else is known
+  bool away = false;              // for its server could not be reached
 };
 
 // What is on the screen, and so to be looked at.

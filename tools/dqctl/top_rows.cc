@@ -89,7 +89,8 @@ std::string rate_text(double rate) {
     std::snprintf(text, sizeof text, "%.1f", rate);
     return text;
   }
-  return short_count(static_cast<std::uint64_t>(rate + 0.5));
+  constexpr double kMost = 1e18;  // what others write into statistics may rise by more than an integer holds
+  return short_count(static_cast<std::uint64_t>(std::min(rate, kMost) + 0.5));
 }
 
 std::string text_of(const QueueLook& queue, Sort sort, std::size_t room) {

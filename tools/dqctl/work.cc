@@ -24,15 +24,17 @@ constexpr milliseconds kDefaultTimeout{30 * 60'000};
 constexpr milliseconds kDefaultLater{10'000};
 constexpr milliseconds kShortly{1000};
 
+// Ours, without what opens the queue: a command need not hold the password of the server.
 std::vector<std::string> environment_for(const std::string& queue, const Message& message) {
   std::vector<std::string> out = {"DQ_ID=" + message.id, "DQ_ATTEMPT=" + std::to_string(message.attempt),
                                   "DQ_QUEUE=" + queue};
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    bool ours = false;
-    for (const char* name : {"DQ_ID=", "DQ_ATTEMPT=", "DQ_QUEUE="}) {
-      ours = ours || std::strncmp(*entry, name, std::strlen(name)) == 0;
+    bool passed = true;
+    for (const char* name : {"DQ_ID=", "DQ_ATTEMPT=", "DQ_QUEUE=", "DELAYQUEUE_URI=", "DELAYQUEUE_PASSWORD=",
+                             "DELAYQUEUE_SENTINEL_PASSWORD="}) {
+      passed = passed && std::strncmp(*entry, name, std::strlen(name)) != 0;
     }
-    if (!ours) out.emplace_back(*entry);
+    if (passed) out.emplace_back(*entry);
   }
   return out;
 }
@@ -131,9 +133,9 @@ bool Work::is_no_command(const Ending& ending) {
   const bool missing = ending.cut == Cut::none && (ending.exit == kNotFound || ending.exit == kNotExecutable);
   if (!missing) can_run_ = true;
   if (can_run_) return false;
-  stop_with(std::make_exception_ptr(
-      Failure(Exit::failed, "--exec: " + in_quotes(options_.command) + " cannot be run (exit code " +
-                                std::to_string(ending.exit) + "); its messages were put back, no retry was spent")));
+  stop_with(std::make_exception_ptr(Failure(Exit::failed, "--exec: the command cannot be run (exit code " +
+                                                              std::to_string(ending.exit) +
+                                                              "); its messages were put back, no retry was spent")));
   return true;
 }
 
@@ -182,7 +184,7 @@ void Work::tell(const Message& message, const Ending& ending, const Outcome& out
   }
   if (!output_.is_table() || outcome.verdict.kind == Verdict::Kind::ack) return;
   const std::string how = how_it_ended(ending, timeout_);
-  std::fprintf(stderr, "dqctl: %s %s: %s\n", message.id.c_str(), outcome.word, how.c_str());
+  std::fprintf(stderr, "dqctl: %s %s: %s\n", id_text(message.id).c_str(), outcome.word, how.c_str());
 }
 
 void Work::stop_with(std::exception_ptr why) {
