@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: from stdin, plain and as lines of ls; bad lin
   CHECK(has(ran.err, "stdin, line 7: is no JSON: {"));
   options.input.clear();
   for (int i = 0; i < 1200; ++i) options.input += send() + '\n';
-  CHECK(run({"kill", queue, "-"}, options).code == 0);
+  CHECK(run({"kill", queue, "-", "--yes"}, options).code == 0);
   CHECK(look.counts().dead == 1200);
 }
 
@@ -165,3 +165,40 @@ TEST_CASE_FIXTURE(Fixture, "by id: what makes no sense is code 2, names the argu
 }
 
 }  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "by id: more than 20 ids from stdin are a dry run until --yes, for every command") {
+  std::string few, many;
+  for (int i = 0; i < 21; ++i) {
+    const std::string id = send();
+    if (i < 20) few += id + '\n';
+    many += id + '\n';
+  }
+  test::DqctlOptions options;
+  options.input = many + "no id\n";
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"cancel", queue, "-"},
+                                             {"reschedule", queue, "-", "--in", "2h"},
+                                             {"release", queue, "-"},
+                                             {"kill", queue, "-"},
+                                             {"extend", queue, "-", "--by", "1h"},
+                                             {"redrive", queue, "-"}}) {
+    CAPTURE(words.front());
+    const Ran ran = run(words, options);
+    CHECK(ran.code == 0);
+    CHECK(ran.out.empty());
+    CHECK(has(ran.err, "dry run: would " + words.front() + " 21 messages of " + queue));
+    std::vector<std::string> as_json = words;
+    as_json.insert(as_json.end(), {"-o", "json"});
+    const json told = json::parse(run(as_json, options).out);
+    CHECK(told.at("dry_run") == true);
+    CHECK(told.at("ids") == 21);
+    CHECK(told.at("bad_lines") == 1);
+    CHECK(look.counts().pending == 21);
+  }
+  const Ran done = run({"kill", queue, "-", "--yes"}, options);
+  CHECK(done.code == 4);  // one line was none
+  CHECK(look.counts().dead == 21);
+  options.input = few;
+  CHECK(run({"redrive", queue, "-"}, options).code == 0);
+  CHECK(look.counts().dead == 1);
+}

@@ -9,6 +9,7 @@
 
 #include "run.h"
 #include "support/local.h"
+#include "support/paths.h"
 #include "support/server.h"
 
 using test::DqctlOptions;
@@ -58,12 +59,12 @@ TEST_CASE("cli: wrong usage is exit code 2, and a line that says what to do") {
   refused({"dance"}, "dance");
   refused({"queues", "--no-such"}, "--no-such");
   refused({"queues", "-o", "xml"}, "--output: 'xml'; expected one of table, json, ndjson");
-  refused({"queues", "--timeout", "10x"}, "--timeout: '10x'; expected a duration such as 250ms");
-  refused({"queues", "--timeout", "0s"}, "at least 1ms");
+  refused({"queues", "--command-timeout", "10x"}, "--command-timeout: '10x'; expected a duration such as 250ms");
+  refused({"queues", "--command-timeout", "0s"}, "at least 1ms");
   refused({"queues", "--hash-tag", "maybe"}, "--hash-tag");
   refused({"queues", "--prefix", ""}, "prefix");
   refused({"queues", "-u", "http://x"}, "http://x");
-  refused({"queues", "--password-file", "/no/such"}, "--password-file: /no/such");
+  refused({"queues", "--password-file", "/no/such"}, "--password-file: the file cannot be read");
 }
 
 TEST_CASE("cli: a password in an argument is refused, and never shown") {
@@ -133,12 +134,12 @@ TEST_CASE("cli: --uri wins over the environment") {
   CHECK(run({"queues", "-u", nowhere}).code == 1);
 }
 
-TEST_CASE("cli: --timeout bounds the wait for a silent server") {
+TEST_CASE("cli: --connect-timeout and --command-timeout bound the wait for a silent server") {
   delayqueue::PrivateServer server;
   ::kill(server.pid(), SIGSTOP);
   Ran ran;
   for (int tries = 0; tries < 4; ++tries) {  // late once may be the machine's fault
-    ran = run({"queues", "--timeout", "200ms"}, at(server.url()));
+    ran = run({"queues", "--connect-timeout", "200ms", "--command-timeout", "200ms"}, at(server.url()));
     CHECK(ran.code == 1);
     CHECK(ran.took >= std::chrono::milliseconds(190));
     if (ran.took < std::chrono::milliseconds(1900)) break;
@@ -161,7 +162,7 @@ TEST_CASE("cli: a reader that leaves ends it quietly") {
 
 TEST_CASE("cli: stdout that cannot be written is an error") {
   DqctlOptions options;
-  const std::string command = std::string(DQCTL_PROGRAM) + " queues -o json >/dev/full 2>/dev/null";
+  const std::string command = test::program_path("dqctl") + " queues -o json >/dev/full 2>/dev/null";
   ::setenv("DELAYQUEUE_URI", test::server().url().c_str(), 1);
   const int status = std::system(command.c_str());
   ::unsetenv("DELAYQUEUE_URI");

@@ -154,7 +154,9 @@ TEST_CASE("ls: filters by reason, payload and age, and goes on where it ended") 
   CHECK(dead({"--older-than", "30m"}).at("next") == nullptr);  // all that follow are too young
   const Ran none = run({"ls", "q", "--state", "dead", "--match", "z"});
   CHECK(none.code == 0);
-  CHECK(none.err == "q has no message in dead that is like that\n");
+  CHECK(none.err ==
+        "q has no message in dead that is like that\n"
+        "--match z finds what is just that; to find it anywhere: --match '*z*'\n");
 }
 
 TEST_CASE("walk: ends at the first message that is too young, where they come in the order of time") {

@@ -10,6 +10,7 @@
 #include "fill.h"
 #include "run.h"
 #include "support/local.h"
+#include "support/paths.h"
 #include "support/server.h"
 
 using test::Ran;
@@ -53,7 +54,8 @@ std::string bash(const std::string& text) {
 std::string completed(const std::vector<std::string>& words, const std::string& line) {
   std::string quoted;
   for (const std::string& word : words) quoted += " '" + word + "'";
-  std::string script = "PATH=$(dirname '" DQCTL_PROGRAM "'):$PATH\n" + run({"completion", "bash"}).out;
+  std::string script =
+      "PATH=$(dirname '" + test::program_path("dqctl") + "'):$PATH\n" + run({"completion", "bash"}).out;
   script += "COMP_WORDS=(" + quoted + ")\nCOMP_CWORD=" + std::to_string(words.size() - 1) + "\n";
   script += "COMP_LINE='" + line + "'\nCOMP_POINT=${#COMP_LINE}\n_dqctl\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n";
   return bash(script);

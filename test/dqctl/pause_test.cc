@@ -20,12 +20,13 @@ TEST_CASE("pause, resume: says until when and why, in a table and as JSON; a que
   CHECK(ran.out == queue + " is paused until dqctl resume: database\\nmaintenance\n");
   CHECK(has(ran.err, "Go library take no notice"));
   CHECK(look.paused()->why == "database\nmaintenance");
-  const json told = json::parse(run({"pause", queue, "--for", "10m", "-o", "json"}).out);
+  const json told = json::parse(run({"pause", queue, "--for", "10m", "--replace", "-o", "json"}).out);
   CHECK(told.at("paused") == true);
   CHECK(told.at("why") == "");
   CHECK(has(told.at("until").get<std::string>(), "Z"));
   CHECK(look.paused()->until);
-  CHECK(run({"resume", queue}).out == queue + " is not paused\n");
+  CHECK(run({"resume", queue}).out == queue + " is resumed\n");
+  CHECK(run({"resume", queue}).out == queue + " was not paused\n");
   CHECK(!look.counts().paused);
   CHECK(json::parse(run({"resume", queue, "-o", "ndjson"}).out).at("until").is_null());
   for (const char* command : {"pause", "resume", "drain"}) {
@@ -78,3 +79,18 @@ TEST_CASE("drain: ids that were left behind in a list are nothing to wait for; S
 }
 
 }  // namespace
+
+TEST_CASE("pause: another pause is refused and shown, unless it is to be replaced") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer(test::server().url(), queue).send("x");
+  delayqueue::Inspector look(test::server().url(), queue);
+  CHECK(run({"pause", queue, "--why", "migration"}).code == 0);
+  const Ran refused = run({"pause", queue, "--for", "1s", "--why", "mine"});
+  CHECK(refused.code == 1);
+  CHECK(has(refused.err, "is paused already, without an end: migration; --replace sets this pause instead"));
+  CHECK(look.paused()->why == "migration");
+  CHECK(json::parse(run({"pause", queue, "-o", "json"}).out).contains("error"));
+  CHECK(run({"pause", queue, "--for", "1h", "--why", "mine", "--replace"}).code == 0);
+  CHECK(look.paused()->why == "mine");
+  CHECK(has(run({"pause", queue}).err, "is paused already, until "));
+}

@@ -64,7 +64,7 @@ TEST_CASE_FIXTURE(Fixture, "purge: without --yes it says how many and shows some
         "dry run: would purge 7 of 19 dead messages of " + queue + " with reason 'no such*'; to do it, add --yes\n");
   CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 6);
   CHECK(has(ran.out, "no such order  0\n"));
-  const json told = json::parse(run({"purge", queue, "--state", "dead", "-o", "json"}).out);
+  const json told = json::parse(run({"purge", queue, "--all", "--state", "dead", "-o", "json"}).out);
   CHECK(told.at("dry_run") == true);
   CHECK(told.at("matching") == 19);
   CHECK(told.at("of") == 19);
@@ -78,16 +78,18 @@ TEST_CASE_FIXTURE(Fixture, "purge: without --yes it says how many and shows some
 TEST_CASE_FIXTURE(Fixture, "purge: by reason, payload, age; all; the rest stays") {
   const json told = json::parse(
       run({"purge", queue, "--state", "dead", "--reason", "gateway*", "--match", "1?", "--yes", "-o", "json"}).out);
-  CHECK(told ==
-        json::parse(R"({"queue":")" + queue +
-                    R"(","state":"dead","purged":2,"left_alone":0,"backup":null,"interrupted":false,"error":null})"));
+  CHECK(
+      told ==
+      json::parse(
+          R"({"queue":")" + queue +
+          R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"backup":null,"interrupted":false,"error":null})"));
   test::rewind(look.list(State::dead).messages.empty() ? "" : "dp:" + queue, 1h);
   bury(queue, 3, "young");
   CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--reason", "*", "--yes"}).out ==
         "purged 17 dead messages of " + queue + '\n');
   CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--yes"}).out ==
         "purged 0 dead messages of " + queue + '\n');
-  CHECK(run({"purge", queue, "--state", "dead", "--yes"}).out == "purged 3 dead messages of " + queue + '\n');
+  CHECK(run({"purge", queue, "--all", "--state", "dead", "--yes"}).out == "purged 3 dead messages of " + queue + '\n');
   CHECK(look.counts().totals.purged == 22);
 }
 
@@ -101,19 +103,19 @@ TEST_CASE("purge: of pending, ready and retry, with and without a filter") {
     for (int i = 0; i < 600; ++i) producer.send(i % 3 == 0 ? "a" : "b", options);
     CHECK(run({"purge", queue, "--state", state, "--match", "a", "--yes"}).out ==
           "purged 200 " + std::string(state) + " messages of " + queue + '\n');
-    CHECK(run({"purge", queue, "--state", state, "--yes"}).out ==
+    CHECK(run({"purge", queue, "--all", "--state", state, "--yes"}).out ==
           "purged 400 " + std::string(state) + " messages of " + queue + '\n');
   }
   CHECK(look.counts().pending + look.counts().ready == 0);
-  CHECK(run({"purge", queue, "--state", "retry", "--yes"}).code == 0);
+  CHECK(run({"purge", queue, "--all", "--state", "retry", "--yes"}).code == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "purge: what makes no sense is code 2; a queue that is not there is code 3") {
   const std::pair<std::vector<std::string>, std::string> rows[] = {
       {{"purge", queue}, "--state is required"},
       {{"purge", queue, "--state", "unack", "--yes"}, "--state: 'unack'; expected pending, ready, retry or dead"},
-      {{"purge", queue, "--state", "dead", "--append", "--yes"}, "--append: expected --backup"},
-      {{"purge", queue, "--state", "dead", "--backup", "/nowhere/at/all", "--yes"},
+      {{"purge", queue, "--all", "--state", "dead", "--append", "--yes"}, "--append: expected --backup"},
+      {{"purge", queue, "--all", "--state", "dead", "--backup", "/nowhere/at/all", "--yes"},
        "--backup: /nowhere/at/all: No such"},
       {{"redrive", queue}, "which: expected ids, or --all"},
       {{"redrive", queue, "x"}, "ID: x"},
@@ -126,7 +128,7 @@ TEST_CASE_FIXTURE(Fixture, "purge: what makes no sense is code 2; a queue that i
     CHECK(ran.code == 2);
     CHECK_MESSAGE(has(ran.err, expected), ran.err);
   }
-  CHECK(run({"purge", queue + "x", "--state", "dead", "--yes"}).code == 3);
+  CHECK(run({"purge", queue + "x", "--all", "--state", "dead", "--yes"}).code == 3);
   CHECK(run({"redrive", queue + "x", "--all", "--yes"}).code == 3);
   CHECK(look.counts().dead == 19);
 }
@@ -147,7 +149,7 @@ TEST_CASE_FIXTURE(Fixture, "purge --backup: what is removed is in the file befor
   all.payload = 1'000'000;
   const auto before = look.list(State::dead, all).messages;
   REQUIRE(before.size() == 20);
-  CHECK(run({"purge", queue, "--state", "dead", "--backup", file.path, "--yes"}).out ==
+  CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"}).out ==
         "purged 20 dead messages of " + queue + "; they are in '" + file.path + "'\n");
   CHECK(look.counts().dead == 0);
   struct stat facts {};
@@ -171,12 +173,12 @@ TEST_CASE_FIXTURE(Fixture,
                   "purge --backup: a file that exists is not touched, but with --append; a torn line is ended") {
   TempFile file;
   std::ofstream(file.path) << "{\"torn";
-  const Ran refused = run({"purge", queue, "--state", "dead", "--backup", file.path, "--yes"});
+  const Ran refused = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"});
   CHECK(refused.code == 2);
   CHECK(has(refused.err, "exists; name another file, or add to it with --append"));
   CHECK(file.text() == "{\"torn");
   CHECK(look.counts().dead == 19);
-  CHECK(run({"purge", queue, "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
+  CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
   CHECK(file.text().substr(0, 8) == "{\"torn\n{");
   const Ran imported = run({"import", queue, file.path});
   CHECK(imported.code == 4);
@@ -186,9 +188,18 @@ TEST_CASE_FIXTURE(Fixture,
 TEST_CASE("purge --backup: a file that takes no more ends it, and what is not in it is not removed") {
   const std::string queue = test::fresh_queue();
   bury(queue, 10, "x");
-  const Ran ran = run({"purge", queue, "--state", "dead", "--backup", "/dev/full", "--append", "--yes"});
+  TempFile file;
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit none = before;
+  none.rlim_cur = 1;
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &none);
+  const Ran ran = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, SIG_DFL);
   CHECK(ran.code == 1);
-  CHECK(has(ran.err, "--backup: /dev/full: No space left on device; what is not in it was not removed"));
+  CHECK(has(ran.err, ": File too large; what is not in it was not removed"));
   CHECK(counts(queue).dead == 10);
 }
 
@@ -202,7 +213,7 @@ TEST_CASE("purge --backup: a disk that is full in the middle is code 4, and back
   small.rlim_cur = 300'000;
   ::signal(SIGXFSZ, SIG_IGN);
   ::setrlimit(RLIMIT_FSIZE, &small);
-  test::Dqctl purge({"purge", queue, "--state", "dead", "--backup", file.path, "--yes"});
+  test::Dqctl purge({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"});
   ::setrlimit(RLIMIT_FSIZE, &before);
   const Ran ran = purge.wait();
   CHECK(ran.code == 4);
@@ -221,7 +232,7 @@ TEST_CASE("purge: SIGINT in the middle ends it between two steps; run again, bac
   const std::string queue = test::fresh_queue();
   const auto ids = bury(queue, 30'000, "x");
   TempFile file;
-  test::Dqctl purge({"purge", queue, "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
+  test::Dqctl purge({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
   struct stat facts {};
   while (::stat(file.path.c_str(), &facts) != 0 || facts.st_size < 100'000) ::usleep(500);
   purge.signal(SIGINT);
@@ -235,7 +246,7 @@ TEST_CASE("purge: SIGINT in the middle ends it between two steps; run again, bac
   CHECK(purged < 30'000);
   CHECK(counts(queue).dead == 30'000 - purged);
   CHECK(ids_in(file.text()).size() == purged);
-  CHECK(run({"purge", queue, "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
+  CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
   CHECK((ids_in(file.text()) == std::set<std::string>(ids.begin(), ids.end())));
   CHECK(counts(queue).dead == 0);
 }
@@ -257,7 +268,7 @@ TEST_CASE_FIXTURE(Fixture, "redrive: by ids; by reason after a look; with retrie
   const Ran all = run({"redrive", queue, "--all", "--yes", "-o", "json"});
   CHECK(json::parse(all.out) ==
         json::parse(R"({"queue":")" + queue +
-                    R"(","to":null,"redriven":6,"no_body":1,"exist":0,"interrupted":false,"error":null})"));
+                    R"(","to":null,"redriven":6,"no_body":1,"exist":0,"foreign":0,"interrupted":false,"error":null})"));
   CHECK(look.counts().dead == 0);
 }
 
@@ -291,7 +302,7 @@ TEST_CASE_FIXTURE(Fixture,
   copy.retries = 1;
   copy.reason.clear();
   there.restore({copy});
-  CHECK(run({"redrive", queue, "--all", "--to", other, "--retries", "1", "--yes"}).out ==
+  CHECK(run({"redrive", queue, "--all", "--to", other, "--retries", "1", "--create", "--yes"}).out ==
         "redriven 19 messages of " + queue + " to " + other + '\n');
   CHECK(look.counts().dead == 0);
   CHECK(there.counts().ready == 19);
@@ -304,7 +315,7 @@ TEST_CASE_FIXTURE(Fixture,
   }
   bury(queue, 1, "x");
   const auto one = look.list(State::dead).messages[0];
-  CHECK(run({"redrive", queue, one.id, "--to", other}).code == 0);
+  CHECK(run({"redrive", queue, one.id, "--to", other, "--create"}).code == 0);
   CHECK(there.find(one.id));
 }
 
@@ -321,7 +332,7 @@ TEST_CASE_FIXTURE(Fixture,
     stranger.size = stranger.payload.size();
     there.restore({stranger});
   }
-  const auto ran = run({"redrive", queue, "--all", "--to", other, "--yes"});
+  const auto ran = run({"redrive", queue, "--all", "--to", other, "--create", "--yes"});
   CHECK(ran.code == 4);
   CHECK(ran.out == "redriven 17 messages of " + queue + " to " + other + '\n');
   CHECK(ran.err.find("2 are left alone: " + other + " has other messages with their ids") != std::string::npos);
@@ -329,10 +340,74 @@ TEST_CASE_FIXTURE(Fixture,
   for (int i : {0, 1}) {
     CHECK(look.find(dead[i].id)->payload == dead[i].payload);
     CHECK(there.find(dead[i].id)->payload == "another");
-    const auto one = run({"redrive", queue, dead[i].id, "--to", other});
+    const auto one = run({"redrive", queue, dead[i].id, "--to", other, "--create"});
     CHECK(one.code != 0);
     CHECK(look.find(dead[i].id));
   }
 }
 
 }  // namespace
+
+TEST_CASE("redrive, purge, export: a foreign id among 1,200 dead is skipped and reported, the rest is done") {
+  const auto prepared = [] {
+    const std::string queue = test::fresh_queue();
+    bury(queue, 1200, "x");
+    test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "stranger-1"});
+    return queue;
+  };
+  const auto check = [](const Ran& ran, const std::string& queue) {
+    CAPTURE(ran.err);
+    CHECK(ran.code == 4);
+    CHECK(has(ran.err, "1 id is no UUID, and was left alone: dqctl doctor " + queue + " shows them"));
+    CHECK_FALSE(has(ran.err, "nothing was done"));
+  };
+  std::string queue = prepared();
+  Ran ran = run({"redrive", queue, "--all", "--yes", "-o", "json"});
+  check(ran, queue);
+  CHECK(json::parse(ran.out).at("redriven") == 1200);
+  CHECK(json::parse(ran.out).at("foreign") == 1);
+  CHECK(counts(queue).ready == 1200);
+
+  queue = prepared();
+  const std::string other = test::fresh_queue();
+  check(run({"redrive", queue, "--all", "--to", other, "--create", "--yes"}), queue);
+  CHECK(counts(other).ready == 1200);
+
+  queue = prepared();
+  check(run({"export", queue}), queue);
+  TempFile file;
+  ran = run({"purge", queue, "--state", "dead", "--all", "--backup", file.path, "--yes", "-o", "json"});
+  check(ran, queue);
+  CHECK(json::parse(ran.out).at("purged") == 1200);
+  CHECK(json::parse(ran.out).at("foreign") == 1);
+  CHECK(test::lines_of(file.text()).size() == 1200);
+}
+
+TEST_CASE("purge: all of a state are meant only with --all") {
+  const std::string queue = test::fresh_queue();
+  bury(queue, 3, "x");
+  for (const bool yes : {false, true}) {
+    std::vector<std::string> words = {"purge", queue, "--state", "dead"};
+    if (yes) words.emplace_back("--yes");
+    const Ran ran = run(words);
+    CHECK(ran.code == 2);
+    CHECK(has(ran.err, "expected --all, --match, --reason or --older-than"));
+  }
+  CHECK(counts(queue).dead == 3);
+  CHECK(run({"purge", queue, "--all", "--state", "dead", "--yes"}).code == 0);
+  CHECK(counts(queue).dead == 0);
+}
+
+TEST_CASE("redrive --to: a queue that does not exist is made only with --create") {
+  const std::string queue = test::fresh_queue();
+  const std::string other = test::fresh_queue();
+  bury(queue, 3, "x");
+  const Ran ran = run({"redrive", queue, "--all", "--to", other, "--yes"});
+  CHECK(ran.code == 3);
+  CHECK(has(ran.err, "--to: queue " + other + " is not at"));
+  CHECK(has(ran.err, "--create makes it"));
+  CHECK(counts(queue).dead == 3);
+  CHECK(run({"redrive", queue, "--all", "--to", other, "--create", "--yes"}).code == 0);
+  CHECK(counts(other).ready == 3);
+  CHECK(run({"redrive", queue, "--all", "--create", "--yes"}).code == 2);
+}

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "queue.h"
 #include "run.h"
+#include "support/cluster.h"
 #include "support/server.h"
 
 using nlohmann::json;
@@ -44,7 +46,7 @@ TEST_CASE("queues: every known queue with its counts, whatever its name") {
   const json queues = json::parse(document.out).at("queues");
   REQUIRE(queues.size() == 3);
   CHECK(queues[0] == json::parse(R"({"queue": "plain", "pending": 0, "ready": 2, "unack": 0, "retry": 0, "dead": 0,
-                                     "due": 0, "overdue": 0, "paused": true})"));
+                                     "due": 0, "overdue": 0, "paused": true, "error": null})"));
   CHECK(queues[1].at("queue_base64") == "cmF3/wobWzMxbQ==");
   CHECK(queues[2].at("pending") == 3);
 
@@ -60,4 +62,77 @@ TEST_CASE("queues: none is no error") {
   CHECK(ran.out.empty());
   CHECK(ran.err.find("no queue is at unix://") == 0);
   CHECK(json::parse(run({"queues", "-o", "json"}).out) == json::parse(R"({"queues": []})"));
+}
+
+TEST_CASE("queues, stats: a queue that cannot be read says why in its row, the others are shown") {
+  test::redis().cmd({"FLUSHALL"});
+  send("good", 2);
+  send("bad", 1);
+  test::redis().cmd({"DEL", "dp:bad:ready"});
+  test::redis().cmd({"SET", "dp:bad:ready", "of another program"});
+
+  const Ran table = run({"queues"});
+  CHECK(table.code == 4);
+  CHECK(test::has(table.out, "\ngood "));
+  CHECK(test::has(table.out, "\nbad "));
+  CHECK(test::has(table.out, "WRONGTYPE"));
+  CHECK(test::has(table.out, "dqctl doctor QUEUE says which"));
+  const Ran document = run({"queues", "-o", "json"});
+  CHECK(document.code == 4);
+  const json queues = json::parse(document.out).at("queues");
+  REQUIRE(queues.size() == 2);
+  CHECK(queues[0].at("ready").is_null());
+  CHECK(test::has(queues[0].at("error"), "WRONGTYPE"));
+  CHECK(queues[1].at("ready") == 2);
+  CHECK(run({"queues", "-o", "ndjson"}).code == 4);
+
+  const Ran sheets = run({"stats", "bad", "good", "nowhere"});
+  CHECK(sheets.code == 4);
+  CHECK(test::has(sheets.out, "WRONGTYPE"));
+  CHECK(test::has(sheets.out, "nowhere is not at"));
+  CHECK(test::has(sheets.out, "good  20"));
+  const json stats = json::parse(run({"stats", "bad", "good", "-o", "json"}).out).at("queues");
+  CHECK(test::has(stats[0].at("error"), "WRONGTYPE"));
+  CHECK(stats[1].at("error").is_null());
+  test::redis().cmd({"DEL", "dp:bad:ready"});
+}
+
+TEST_CASE("queues: those one has no rights to are rows, too") {
+  test::redis().cmd({"FLUSHALL"});
+  send("mine", 2);
+  send("theirs", 1);
+  test::redis().cmd({"ACL", "SETUSER", "me", "on", ">geheim", "+@all", "~dp:queues", "~dp:mine:*"});
+  test::DqctlOptions options;
+  options.environment["DELAYQUEUE_PASSWORD"] = "geheim";
+  const Ran ran = run({"queues", "--user", "me", "-o", "json"}, options);
+  CHECK(ran.code == 4);
+  const json queues = json::parse(ran.out).at("queues");
+  REQUIRE(queues.size() == 2);
+  CHECK(queues[0].at("ready") == 2);
+  CHECK(queues[1].at("ready").is_null());
+  CHECK_FALSE(queues[1].at("error").is_null());
+  test::redis().cmd({"ACL", "DELUSER", "me"});
+}
+
+TEST_CASE("queues: a frozen shard of a Cluster hides only its own queues, and does not cost a timeout for each") {
+  test::ClusterOptions cluster_options;
+  cluster_options.node_timeout = std::chrono::seconds(60);
+  test::Cluster cluster(cluster_options);
+  constexpr int kQueues = 30;
+  for (int i = 0; i < kQueues; ++i) {
+    delayqueue::Producer(cluster.url(), "q" + std::to_string(i)).send("payload");
+  }
+  const test::Node& home = cluster.owner("dp:queues");
+  test::Node& frozen = cluster.other_master(home);
+  frozen.freeze();
+  const Ran ran =
+      run({"queues", "-o", "json", "--connect-timeout", "3s", "--command-timeout", "3s", "-u", cluster.url()});
+  frozen.thaw();
+  CHECK(ran.code == 4);
+  const json queues = json::parse(ran.out).at("queues");
+  REQUIRE(queues.size() == kQueues);
+  const auto away = std::count_if(queues.begin(), queues.end(), [](const json& q) { return !q.at("error").is_null(); });
+  CHECK(away > 0);
+  CHECK(away < kQueues);
+  CHECK(ran.took < std::chrono::seconds(30));
 }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "support/paths.h"
 #include "support/server.h"
 
 extern char** environ;
@@ -99,9 +100,10 @@ bool read_into(int& fd, std::string& text) {
 }  // namespace
 
 Dqctl::Dqctl(const std::vector<std::string>& arguments, const DqctlOptions& options) : input_(options.input) {
-  std::vector<std::string> words = {DQCTL_PROGRAM};
-  const auto named = std::find(arguments.begin(), arguments.end(), "--timeout");
-  if (named == arguments.end()) words.insert(words.end(), {"--timeout", "30s"});  // the machine may stand still for 2 s
+  std::vector<std::string> words = {test::program_path("dqctl")};
+  const auto named = std::find(arguments.begin(), arguments.end(), "--command-timeout");
+  // The machine may stand still for 2 s.
+  if (named == arguments.end()) words.insert(words.end(), {"--connect-timeout", "30s", "--command-timeout", "30s"});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> settings = environment_of(options);
   const std::vector<char*> argv = pointers(words);

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "support/paths.h"
 #include "support/server.h"
 
 extern char** environ;
@@ -190,7 +191,7 @@ std::string Emulator::text() const {
 
 Screen::Screen(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment,
                std::size_t columns, std::size_t rows) {
-  std::vector<std::string> words = {DQCTL_PROGRAM};
+  std::vector<std::string> words = {test::program_path("dqctl")};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> settings = environment_of(environment);
   const std::vector<char*> argv = pointers(words);

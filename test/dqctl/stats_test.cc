@@ -120,7 +120,7 @@ TEST_CASE("stats: errors") {
   test::empty_server();
   test::send("q", {"x"});
   CHECK(run({"stats"}).code == 2);
-  CHECK(run({"stats", "q", "nowhere"}).code == 3);
+  CHECK(run({"stats", "q", "nowhere"}).code == 4);
   CHECK(run({"stats", "q", "--count", "2"}).code == 2);
   CHECK(run({"stats", "q", "--watch", "0s"}).code == 2);
   CHECK(run({"stats", "q", "--watch", "often"}).code == 2);

@@ -126,7 +126,7 @@ TEST_CASE("stuck: what is ready and nobody takes; what is held and nobody finish
   CHECK(kinds(none) == Strings{"not_taken"});
   CHECK(has(none.at("findings")[0].at("why"), "nothing is in hand"));
   test::hold("q", 20s);
-  const json slow = stuck({"q", "--warn", "100ms", "--crit", "200ms"}, 5);
+  const json slow = stuck({"q", "--warn", "100ms", "--crit", "200ms", "--held", "1h"}, 5);
   CHECK(kinds(slow) == Strings{"slow"});
   CHECK(slow.at("level") == "warning");
 }
@@ -164,7 +164,6 @@ TEST_CASE("stuck: errors") {
   test::empty_server();
   CHECK(run({"stuck", "nowhere"}).code == 3);
   test::send("q", {"x"});
-  CHECK(run({"stuck"}).code == 2);
   CHECK(run({"stuck", "q", "--warn", "10m", "--crit", "1m"}).code == 2);
   CHECK(run({"stuck", "q", "--hot", "1"}).code == 2);
 }
@@ -208,4 +207,74 @@ TEST_CASE("troubles: the worst comes first") {
   CHECK(std::string(troubles[0].kind) == "lease_ended");
   CHECK(std::string(troubles[1].kind) == "due");
   CHECK(std::string(troubles[2].kind) == "dead");
+}
+
+TEST_CASE("stuck: a handler that hangs alarms once it was watched for as long as the threshold") {
+  test::empty_server();
+  test::send("q", {"1", "2"});
+  test::DqctlOptions options;
+  test::Dqctl worker({"work", "q", "--exec", "sleep 600", "--concurrency", "2"}, options);
+  REQUIRE(test::eventually([] { return delayqueue::Inspector(test::server().url(), "q").counts().unack == 2; }));
+  CHECK(kinds(stuck({"q"}, 0)).empty());
+  const Ran ran = run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "1100ms", "-o", "json"});
+  CHECK(ran.code == 5);
+  const json warning = json::parse(ran.out);
+  CHECK(kinds(warning) == Strings{"held"});
+  CHECK(warning.at("level") == "warning");
+  CHECK(warning.at("findings")[0].at("count") == 2);
+  const json critical =
+      json::parse(run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "2100ms", "-o", "json"}).out);
+  CHECK(critical.at("level") == "critical");
+  CHECK(
+      has(run({"stuck", "q", "--held", "300ms", "--look", "400ms"}).out, "2 messages were held by the same delivery"));
+}
+
+TEST_CASE("stuck: many dead letters alarm, and so do new ones between the looks") {
+  test::empty_server();
+  test::bury("q", test::numbered(20), "no such user");
+  CHECK(stuck({"q"}, 0).at("level") == "ok");
+  CHECK(stuck({"q", "--dead", "20"}, 5).at("level") == "warning");
+  CHECK(stuck({"q", "--dead", "10", "--dead-crit", "20"}, 5).at("level") == "critical");
+  CHECK(stuck({"q", "--dead", "21"}, 0).at("level") == "ok");
+  CHECK(run({"stuck", "q", "--dead", "10", "--dead-crit", "9"}).code == 2);
+  test::Dqctl watch({"stuck", "q", "--look", "1500ms", "-o", "json"});
+  std::this_thread::sleep_for(500ms);
+  test::bury("q", test::numbered(3), "no such user");
+  const Ran ran = watch.wait();
+  CHECK(ran.code == 5);
+  CHECK(json::parse(ran.out).at("level") == "warning");
+  CHECK(stuck({"q", "--dead-growth", "4"}, 0).at("level") == "ok");
+}
+
+TEST_CASE("stuck: without a name all queues, one line each, the worst first; one that cannot be read is first of all") {
+  test::empty_server();
+  test::send("well", {"x"}, 1h);
+  test::send("due", {"x"}, 1h);
+  test::rewind("dp:due", 1h + 5min);
+  test::send("worse", {"x"}, 1h);
+  test::rewind("dp:worse", 1h + 50min);
+  Ran ran = run({"stuck", "--look", "10ms"});
+  CHECK(ran.code == 5);
+  CHECK(ran.out.find("worse: CRITICAL: 1 ") == 0);
+  CHECK(has(ran.out, "\ndue: WARNING: 1 "));
+  CHECK(has(ran.out, "\nwell: OK: nothing is stuck\n"));
+  const json queues = stuck({}, 5).at("queues");
+  REQUIRE(queues.size() == 3);
+  CHECK(queues[0].at("queue") == "worse");
+  CHECK(queues[0].at("findings")[0].at("kind") == "due");
+  CHECK(queues[2].at("level") == "ok");
+  test::redis().cmd({"DEL", "dp:well:ready"});
+  test::redis().cmd({"SET", "dp:well:ready", "x"});
+  ran = run({"stuck", "--look", "10ms"});
+  CHECK(ran.code == 5);
+  CHECK(ran.out.find("well: UNKNOWN: ") == 0);
+  CHECK(run({"stuck", "--look", "10ms", "--warn", "3h", "--crit", "3h"}).code == 4);
+  CHECK(stuck({"--warn", "3h", "--crit", "3h"}, 4).at("queues")[0].at("level") == "unknown");
+}
+
+TEST_CASE("stuck: a foreign id among the dead fails nothing") {
+  test::empty_server();
+  test::bury("q", {"x"}, "why");
+  test::redis().cmd({"ZADD", "dp:q:dead", "1", "stranger"});
+  CHECK(run({"stuck", "q", "--look", "10ms"}).code == 0);
 }

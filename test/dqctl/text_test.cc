@@ -47,7 +47,7 @@ TEST_CASE("text: quoting for people with a shell") {
   CHECK(in_quotes("my queue") == "'my queue'");
   CHECK(in_quotes("it's") == "'it'\\''s'");
   CHECK(in_quotes("") == "''");
-  CHECK(in_quotes("a\x1b") == "'a\\x1b'");
+  CHECK(in_quotes("a\x1b") == "$'a\\033'");
 }
 
 TEST_CASE("text: base64 and hex") {
@@ -76,6 +76,10 @@ TEST_CASE("text: spans, times and numbers") {
   CHECK(ago_text(now, now) == "now");
   CHECK(utc_text(Time(1'795'291'005'123ms)) == "2026-11-21T19:56:45.123Z");
   CHECK(utc_text(Time(-1ms)) == "1969-12-31T23:59:59.999Z");
+  CHECK(span_between(now, now + 1500us) == 1ms);
+  CHECK(span_between(Time::min(), Time::max()) > 500 * 365 * 24h);
+  CHECK(ago_text(Time::min(), Time::max()).find("d") != std::string::npos);
+  CHECK(ago_text(Time::max(), Time::min()).find("in ") == 0);
   CHECK(count_text(0) == "0");
   CHECK(count_text(1234) == "1,234");
   CHECK(count_text(1'234'567) == "1,234,567");

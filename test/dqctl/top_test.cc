@@ -314,7 +314,8 @@ TEST_CASE("top: without colours there are marks") {
 TEST_CASE("top: a server that goes away is told of, and waited for; keys still work") {
   delayqueue::PrivateServer server;
   send("q", 3, {}, "hello", server.url());
-  Screen screen({"top", "--interval", "200ms", "--timeout", "60s"}, {{"DELAYQUEUE_URI", server.url()}});
+  Screen screen({"top", "--interval", "200ms", "--connect-timeout", "60s", "--command-timeout", "60s"},
+                {{"DELAYQUEUE_URI", server.url()}});
   REQUIRE(screen.shows("> q"));
   server.kill();
   REQUIRE(screen.shows("No answer for "));
@@ -329,7 +330,7 @@ TEST_CASE("top: a server that goes away is told of, and waited for; keys still w
   screen.type("\r");
   REQUIRE(screen.shows("Looking ..."));
   screen.type("qq");
-  CHECK(screen.code() == 0);  // long before --timeout
+  CHECK(screen.code() == 0);  // long before --command-timeout
   CHECK(screen.restored());
   ::kill(server.pid(), SIGCONT);
 }

@@ -1,0 +1,106 @@
+// The README's rule for dqctl: enough for all of its commands, and nothing in it that none of them uses.
+#include "support/acl.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "queue.h"
+#include "support/local.h"
+
+namespace {
+
+using test::Guarded;
+using test::has;
+using test::Ran;
+
+struct Operator {
+  Operator() {
+    options.environment["DELAYQUEUE_URI"] = guarded.url("dqctl");
+    guarded.admin.cmd({"CONFIG", "RESETSTAT"});
+  }
+
+  // What it called is remembered, then the counters begin anew: what the test does in between does not count.
+  Ran dqctl(const std::vector<std::string>& arguments, const std::string& input = {}) {
+    guarded.admin.cmd({"CONFIG", "RESETSTAT"});
+    options.input = input;
+    const Ran ran = test::run(arguments, options);
+    const std::string stats = guarded.admin.cmd({"INFO", "commandstats"}).text;
+    const std::regex name("cmdstat_([a-z|]+):");
+    for (std::sregex_iterator i(stats.begin(), stats.end(), name), end; i != end; ++i) used.insert((*i)[1]);
+    std::string command;
+    for (const std::string& argument : arguments) command += argument + ' ';
+    const bool worked = ran.code == 0 || ran.code == 5;  // doctor finds risks
+    CHECK_MESSAGE(worked, command, ran.code, ' ', ran.err);
+    CHECK_MESSAGE(!has(ran.err + ran.out, "NOPERM"), command, ran.err, ran.out);
+    return ran;
+  }
+
+  std::string id_in(const std::string& state) {
+    return test::lines_of(dqctl({"ls", "orders", "--state", state, "--limit", "1", "-o", "ndjson"}).out).at(0).at("id");
+  }
+
+  Guarded guarded;
+  test::DqctlOptions options{};
+  std::set<std::string> used{};
+};
+
+TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command of it is used") {
+  Operator op;
+  const test::TempDir folder;
+  const std::string backup = folder.file("backup");
+  for (const char* delay : {"0s", "0s", "1h", "1h", "1h"})
+    op.dqctl({"send", "orders", "x", "--delay", delay, "--ttl", "1h"});
+  op.dqctl({"send", "orders", "--ndjson", "-"}, "{\"payload\":\"a\"}\n{\"payload\":\"b\"}\n");
+  const std::string later = op.id_in("pending");
+  op.dqctl({"reschedule", "orders", later, "--in", "2h"});
+  op.dqctl({"release", "orders", later});
+  op.dqctl({"cancel", "orders", later});
+  test::bury("orders", 3, "why", op.guarded.server.url());
+  op.dqctl({"redrive", "orders", op.id_in("dead")});
+  op.dqctl({"redrive", "orders", "--reason", "why", "--yes"});
+  op.dqctl({"kill", "orders", op.id_in("pending"), op.id_in("ready")});
+  // Two that a consumer holds, and one that waits out a backoff.
+  const auto soon = std::to_string(std::stoll(op.guarded.admin.cmd({"TIME"}).strings().at(0)) + 1000);
+  for (const char* fraction : {".000001", ".000002", ".001000"}) {
+    const std::string id = op.id_in("ready");
+    op.guarded.admin.cmd({"LREM", "dp:orders:ready", "0", id});
+    op.guarded.admin.cmd({"ZADD", "dp:orders:unack", soon + fraction, id});
+  }
+  const std::string held = op.id_in("unack");
+  op.dqctl({"extend", "orders", held, "--by", "1h", "--force"});
+  op.dqctl({"release", "orders", held, "--force"});
+  const std::string failed = op.id_in("ready");
+  op.guarded.admin.cmd({"LREM", "dp:orders:ready", "0", failed});
+  op.guarded.admin.cmd({"LPUSH", "dp:orders:retry", failed});
+  op.dqctl({"queues"});
+  for (const char* look : {"stats", "stuck", "pause", "resume"}) op.dqctl({look, "orders"});
+  for (const char* state : {"pending", "ready", "retry", "dead"}) op.dqctl({"ls", "orders", "--state", state});
+  op.dqctl({"show", "orders", failed});
+  op.dqctl({"doctor"});
+  op.guarded.admin.cmd({"HSET", "dp:orders:attempts", "01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55", "2 1000"});
+  op.dqctl({"doctor", "orders", "--repair", "--yes", "--settle", "1ms"});
+  const std::string all = op.dqctl({"export", "orders"}).out;
+  for (const char* state : {"pending", "ready", "retry", "dead"}) {
+    op.dqctl({"purge", "orders", "--all", "--state", state, "--backup", backup, "--append", "--yes"});
+  }
+  op.guarded.admin.cmd({"DEL", "dp:orders:unack"});
+  op.dqctl({"import", "orders", "-"}, all);
+  for (const char* state : {"pending", "ready"}) op.dqctl({"purge", "orders", "--all", "--state", state, "--yes"});
+  op.dqctl({"drain", "orders", "--timeout", "1ms"});
+
+  std::set<std::string> rule = test::commands_of(test::rule_of("dqctl"));
+  for (const std::string& command : rule) {
+    CHECK_MESSAGE((op.used.count(command) == 1 || command == "subscribe"), command);
+  }
+  for (const std::string& object : op.guarded.refused()) {
+    // Keys of other queues: whether this one exists with a hash tag, and names that dqctl uses for a queue of none.
+    CHECK_MESSAGE((has(object, ":") && object.rfind("dp:orders:", 0) != 0), object);
+  }
+}
+
+}  // namespace

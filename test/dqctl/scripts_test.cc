@@ -1,0 +1,65 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "queue.h"
+#include "support/acl.h"
+#include "support/sentinels.h"
+
+namespace {
+
+using nlohmann::json;
+using test::Guarded;
+using test::has;
+using test::run;
+
+test::DqctlOptions at(const std::string& url) {
+  test::DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = url;
+  return options;
+}
+
+TEST_CASE("scripts: list says what is missing with exit code 5, load loads it, as a user who may do no more") {
+  Guarded guarded(false);
+  const auto loader = at(guarded.url("loader"));
+  const auto before = run({"scripts", "list"}, loader);
+  CHECK(before.code == 5);
+  CHECK_MESSAGE(has(before.out, "missing: all"), before.out);
+  const auto loaded = run({"scripts", "load"}, loader);
+  CHECK(loaded.code == 0);
+  CHECK_MESSAGE(has(loaded.out, "unix:" + guarded.server.socket()), loaded.out);
+  CHECK(has(loaded.out, "SERVER"));
+  CHECK(run({"scripts", "list"}, loader).code == 0);
+  CHECK(run({"send", "orders", "x"}, at(guarded.url("producer"))).code == 0);
+}
+
+TEST_CASE("scripts: JSON has a server's address, what is loaded, what is missing, and why") {
+  Guarded guarded(false);
+  const auto loader = at(guarded.url("loader"));
+  const json before = json::parse(run({"scripts", "list", "-o", "json"}, loader).out).at("servers");
+  REQUIRE(before.size() == 1);
+  CHECK(before[0].at("server") == "unix:" + guarded.server.socket());
+  CHECK(before[0].at("loaded").empty());
+  CHECK(before[0].at("missing").size() > 20);
+  CHECK(before[0].at("error").is_null());
+  const auto refused = run({"scripts", "load", "-o", "ndjson"}, at(guarded.url("producer")));
+  CHECK(refused.code == 1);
+  CHECK(has(test::lines_of(refused.out).at(0).at("error"), "NOPERM"));
+}
+
+TEST_CASE("scripts: with Sentinels there is a row for each server, and exit code 4 if one is away") {
+  test::Sentinels world;
+  CHECK(test::lines_of(run({"scripts", "load", "-o", "ndjson"}, at(world.url())).out).size() == 3);
+  world.node(1).kill();
+  const auto some = run({"scripts", "load"}, at(world.url()));
+  CHECK(some.code == 4);
+  CHECK_MESSAGE(has(some.out, world.node(1).address()), some.out);
+}
+
+TEST_CASE("scripts: what is to be done must be load or list") {
+  const auto wrong = run({"scripts", "flush"});
+  CHECK(wrong.code == 2);
+  CHECK_MESSAGE(has(wrong.err, "ACTION: flush; expected load or list"), wrong.err);
+}
+
+}  // namespace
