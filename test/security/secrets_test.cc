@@ -1,0 +1,104 @@
+// No password is repeated: not by an error, not to the commands of `work`.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fill.h"
+#include "queue.h"
+#include "run.h"
+#include "support/server.h"
+
+using test::has;
+using test::Ran;
+using test::run;
+using Strings = std::vector<std::string>;
+
+TEST_CASE("secrets: a password in the wrong place of the command line is in no error, in no form of output") {
+  test::empty_server();
+  const std::vector<Strings> places = {
+      {"queues", "--password", "s3cret"},
+      {"--password", "s3cret", "queues"},
+      {"queues", "--password=s3cret"},
+      {"queues", "-ps3cret"},
+      {"queues", "-p", "s3cret"},
+      {"queues", "s3cret"},
+      {"stats", "q", "--user", "me", "--pass", "s3cret"},
+      {"purge", "q", "--state", "dead", "--yes=s3cret"},
+      {"queues", "--password-file", "s3cret"},
+      {"queues", "--password-file", "/no/such/s3cret"},
+      {"queues", "-u", "redis://:s3cret@127.0.0.1:1"},
+      {"queues", "-u", "redis://me:s3cret@127.0.0.1:1/0"},
+      {"queues", "-u", "redis:/:s3cret@host"},
+      {"queues", "-u", "redis:s3cret@host"},
+      {"queues", "-u", ":s3cret@host"},
+      {"queues", "-u", "me:s3cret@host:1"},
+      {"queues", "-u", "redis://host/0?password=s3cret"},
+      {"queues", "-u", "http://me:s3cret@host"},
+      {"queues", "-u", "unix://me:s3cret@/no/such"},
+  };
+  for (const Strings& place : places) {
+    for (const char* form : {"table", "json", "ndjson"}) {
+      Strings words = {"-o", form};
+      words.insert(words.end(), place.begin(), place.end());
+      const Ran ran = run(words);
+      CAPTURE(ran.err);
+      CHECK(ran.code != 0);
+      CHECK_FALSE(ran.err.empty());
+      CHECK_FALSE(has(ran.out + ran.err, "s3cret"));
+    }
+  }
+  CHECK(has(run({"queues", "--password", "s3cret"}).err, "no option --password; 1 argument too many"));
+}
+
+TEST_CASE("secrets: an address with a password that is none is in no error") {
+  for (const char* uri : {"redis:/:s3cret@host", "redis:s3cret@host", ":s3cret@host", "me:s3cret@host:1",
+                          "redis://me:s3cret@127.0.0.1:1", "redis://host/0?password=s3cret", "http://me:s3cret@host",
+                          "redis+sentinel://me:s3cret@127.0.0.1:1/m", "redis+cluster://me:s3cret@127.0.0.1:1"}) {
+    test::DqctlOptions options;
+    options.environment["DELAYQUEUE_URI"] = uri;
+    for (const Strings& words :
+         {Strings{"queues"}, Strings{"stats", "q"}, Strings{"doctor"}, Strings{"queues", "--names"}}) {
+      const Ran ran = run(words, options);
+      CAPTURE(uri);
+      CAPTURE(ran.err);
+      CHECK(ran.code != 0);
+      CHECK_FALSE(has(ran.out + ran.err, "s3cret"));
+    }
+  }
+}
+
+TEST_CASE("secrets: commands of work are run without what opens the queue") {
+  test::empty_server();
+  test::send("q", {"x"});
+  test::DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = test::server().url();
+  options.environment["DELAYQUEUE_SENTINEL_PASSWORD"] = "s3cret";
+  options.environment["OF_THE_COMMAND"] = "kept";
+  const Ran ran = run({"work", "q", "--exec", "env", "--until-empty"}, options);
+  CHECK(ran.code == 0);
+  CHECK(has(ran.out, "DQ_QUEUE=q\n"));
+  CHECK(has(ran.out, "OF_THE_COMMAND=kept\n"));
+  CHECK_FALSE(has(ran.out, "DELAYQUEUE_URI"));
+  CHECK_FALSE(has(ran.out, "s3cret"));
+
+  test::redis().cmd({"ACL", "SETUSER", "worker", "on", ">s3cret", "~*", "&*", "+@all"});
+  options.environment["DELAYQUEUE_PASSWORD"] = "s3cret";
+  test::send("q", {"x"});
+  const Ran second = run({"work", "q", "--user", "worker", "--exec", "env", "--until-empty"}, options);
+  CHECK(second.code == 0);
+  CHECK(has(second.out, "DQ_QUEUE=q\n"));
+  CHECK_FALSE(has(second.out, "DELAYQUEUE_PASSWORD"));
+  CHECK_FALSE(has(second.out, "s3cret"));
+  test::redis().cmd({"ACL", "DELUSER", "worker"});
+}
+
+TEST_CASE("secrets: a command that cannot be run is not repeated in the error") {
+  test::empty_server();
+  test::send("q", {"x"});
+  const Ran ran = run({"work", "q", "--exec", "/no/such/program --token=s3cret", "--until-empty"});
+  CHECK(ran.code == 1);
+  CHECK(has(ran.err, "the command cannot be run"));
+  CHECK_FALSE(has(ran.err, "s3cret"));
+}
