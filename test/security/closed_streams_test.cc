@@ -1,0 +1,308 @@
+// A program whose stdin, stdout or stderr is closed: what it opens next gets their numbers. None of that may be a
+// connection to Redis, which would execute what the program prints.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "fill.h"
+#include "queue.h"
+#include "support/local.h"
+#include "support/paths.h"
+#include "support/server.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::redis;
+using test::server;
+
+constexpr char kCommand[] = "DEL canary\r\n";
+constexpr int kAll = 8;  // combinations of closed streams: bit n closes descriptor n
+
+std::string contents(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A program some of whose standard streams are closed; the others read nothing and write to files.
+class Program {
+ public:
+  Program(std::vector<std::string> words, int closed) {
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const std::string uri = "DELAYQUEUE_URI=" + server().url();
+    const std::string out = out_file(), err = err_file();
+    int exec[2];  // closed at exec
+    REQUIRE(::pipe2(exec, O_CLOEXEC) == 0);
+    pid_ = ::fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ > 0) {
+      ::close(exec[1]);
+      [[maybe_unused]] const auto end = ::read(exec[0], exec, 1);
+      ::close(exec[0]);
+      return;
+    }
+    ::putenv(const_cast<char*>(uri.c_str()));
+    ::dup2(::open("/dev/null", O_RDONLY), 0);
+    ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+    for (int fd = 3; fd < 1024; ++fd) {
+      if (fd != exec[1]) ::close(fd);
+    }
+    for (int fd = 0; fd < 3; ++fd) {
+      if ((closed >> fd & 1) != 0) ::close(fd);
+    }
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+
+  ~Program() {
+    signal(SIGKILL);
+    wait();
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void signal(int number) const {
+    if (pid_ > 0) ::kill(pid_, number);
+  }
+
+  bool ended() const {
+    siginfo_t found{};
+    return pid_ < 0 ||
+           (::waitid(P_PID, static_cast<id_t>(pid_), &found, WEXITED | WNOHANG | WNOWAIT) == 0 && found.si_pid == pid_);
+  }
+
+  // Its exit code, or minus the signal that ended it.
+  int wait() {
+    if (pid_ > 0) {
+      int status = 0;
+      ::waitpid(pid_, &status, 0);
+      pid_ = -1;
+      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    }
+    return code_;
+  }
+
+  // What its descriptor refers to; empty: it is closed.
+  std::string link(int fd) const {
+    char to[256];
+    const std::string path = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(fd);
+    const auto size = ::readlink(path.c_str(), to, sizeof to);
+    return size < 0 ? "" : std::string(to, static_cast<std::size_t>(size));
+  }
+
+  bool has_socket() const {
+    for (int fd = 0; fd < 64; ++fd) {
+      if (link(fd).rfind("socket:", 0) == 0) return true;
+    }
+    return false;
+  }
+
+  std::string out() const { return contents(out_file()); }
+  std::string err() const { return contents(err_file()); }
+
+ private:
+  std::string out_file() const { return files_.file("out"); }
+  std::string err_file() const { return files_.file("err"); }
+
+  const test::TempDir files_;
+  pid_t pid_ = -1;
+  int code_ = 0;
+};
+
+bool canary_lives() { return redis().cmd({"GET", "canary"}) == "alive"; }
+
+// Started while the server stands still, so that its connections can be looked at.
+void look_at_streams(Program& program) {
+  CHECK(eventually([&] { return program.has_socket() || program.ended(); }));
+  for (int fd = 0; fd < 3; ++fd) {
+    const std::string link = program.link(fd);
+    CAPTURE(fd);
+    const bool harmless = link.empty() || link == "/dev/null" || link.find("/out") != std::string::npos ||
+                          link.find("/err") != std::string::npos;
+    CHECK_MESSAGE(harmless, link);
+  }
+}
+
+class Frozen {
+ public:
+  Frozen() { ::kill(server().pid(), SIGSTOP); }
+  ~Frozen() { ::kill(server().pid(), SIGCONT); }
+};
+
+TEST_CASE("closed streams: no connection, pipe or file of the library takes the place of one") {
+  redis().cmd({"SET", "canary", "alive"});
+  for (const char* kind : {"Producer", "Consumer", "Inspector", "PrivateServer", "embedded:"}) {
+    for (int closed = 0; closed < kAll; ++closed) {
+      CAPTURE(kind);
+      CAPTURE(closed);
+      const test::TempDir folder;
+      Program program(
+          {test::program_path("streams_program"), kind, server().url(), test::fresh_queue(), folder.file("report")},
+          closed);
+      CHECK(program.wait() == 0);
+      CHECK(contents(folder.file("report")) == "");
+      CHECK(canary_lives());
+    }
+  }
+}
+
+// How each command is called for a queue with one message.
+std::map<std::string, std::vector<std::string>> calls(const std::string& queue, const std::string& id) {
+  return {{"queues", {"queues", "--names"}},
+          {"stats", {"stats", queue}},
+          {"ls", {"ls", queue, "--state", "pending"}},
+          {"show", {"show", queue, id, "--payload", "raw"}},
+          {"stuck", {"stuck", queue}},
+          {"top", {"top"}},
+          {"events", {"events", queue, "--for", "10ms"}},
+          {"doctor", {"doctor", queue}},
+          {"send", {"send", queue, kCommand}},
+          {"work", {"work", queue, "--exec", "cat", "--until-empty"}},
+          {"cancel", {"cancel", queue, id}},
+          {"reschedule", {"reschedule", queue, id, "--in", "2h"}},
+          {"release", {"release", queue, id}},
+          {"kill", {"kill", queue, id}},
+          {"extend", {"extend", queue, id, "--by", "1h"}},
+          {"redrive", {"redrive", queue, "--all", "--yes"}},
+          {"purge", {"purge", queue, "--all", "--state", "pending", "--yes"}},
+          {"pause", {"pause", queue, "--for", "1ms"}},
+          {"resume", {"resume", queue}},
+          {"drain", {"drain", queue}},
+          {"export", {"export", queue}},
+          {"import", {"import", queue, "-"}},
+          {"scripts", {"scripts", "list"}},
+          {"version", {"version"}},
+          {"completion", {"completion", "bash"}},
+          {"man", {"man"}}};
+}
+
+TEST_CASE("closed streams: no command of dqctl sends to Redis what it prints") {
+  redis().cmd({"SET", "canary", "alive"});
+  redis().cmd({"SADD", "dp:queues", std::string("dp:") + kCommand});
+  dqctl::Context context;
+  dqctl::Cli cli(context.options);
+  dqctl::add_commands(cli, context);
+  std::vector<std::string> names{"man"};
+  for (const dqctl::CommandInfo& command : cli.commands()) names.push_back(command.name);
+  for (const std::string& name : names) {
+    for (int closed = 0; closed < kAll; ++closed) {
+      CAPTURE(name);
+      CAPTURE(closed);
+      const std::string queue = test::fresh_queue();
+      const std::string id = test::send(queue, {kCommand}, 1h).front();
+      const auto known = calls(queue, id);
+      REQUIRE(known.count(name) == 1);  // a new command needs its place above
+      std::vector<std::string> words = known.at(name);
+      words.insert(words.begin(),
+                   {test::program_path("dqctl"), "--connect-timeout", "30s", "--command-timeout", "30s"});
+      std::optional<Frozen> frozen(std::in_place);
+      Program program(words, closed);
+      look_at_streams(program);
+      frozen.reset();
+      const int code = program.wait();
+      CHECK(canary_lives());
+      const bool prints = name != "work";
+      const bool without_stdout = (closed & 2) != 0;
+      if (!without_stdout || !prints) {
+        CHECK(code != 127);
+        continue;
+      }
+      CHECK(code == 1);
+      CHECK(redis().cmd({"ZSCORE", "dp:" + queue + ":pending", id}).nil() == false);  // nothing was done
+      const bool without_stderr = (closed & 4) != 0;
+      const std::string said = without_stderr ? "" : "dqctl: cannot write to stdout: it is closed; nothing was done";
+      CHECK_MESSAGE(program.err().rfind(said, 0) == 0, program.err());
+    }
+  }
+}
+
+TEST_CASE("closed streams: dqctl does not read a message from a stdin that is closed") {
+  const std::string queue = test::fresh_queue();
+  Program program({test::program_path("dqctl"), "send", queue, "-"}, 1);
+  CHECK(program.wait() == 1);
+  CHECK_MESSAGE(program.err().find("'stdin' cannot be read") != std::string::npos, program.err());
+  CHECK(redis().cmd({"EXISTS", "dp:" + queue + ":ready"}) == 0);
+}
+
+TEST_CASE("closed streams: the file of a backup holds the messages and nothing that is told") {
+  for (const int closed : {0, 1, 4, 5}) {
+    CAPTURE(closed);
+    const std::string queue = test::fresh_queue();
+    test::send(queue, test::numbered(3), 1h);
+    const test::TempDir folder;
+    Program program({test::program_path("dqctl"), "purge", queue, "--all", "--state", "pending", "--yes", "--backup",
+                     folder.file("backup")},
+                    closed);
+    CHECK(program.wait() == 0);
+    CHECK(test::lines_of(contents(folder.file("backup"))).size() == 3);
+  }
+}
+
+TEST_CASE("closed streams: a command of dqctl work writes to no connection") {
+  redis().cmd({"SET", "canary", "alive"});
+  for (int closed = 0; closed < kAll; ++closed) {
+    CAPTURE(closed);
+    const std::string queue = test::fresh_queue();
+    test::send(queue, {kCommand});
+    Program program({test::program_path("dqctl"), "work", queue, "--until-empty", "--exec",
+                     "cat; cat <&0; echo 'DEL canary' >&2; for fd in 0 1 2; do readlink /proc/self/fd/$fd; done"},
+                    closed);
+    CHECK(program.wait() == 0);
+    CHECK(canary_lives());
+  }
+}
+
+TEST_CASE("closed streams: no example sends to Redis what it prints") {
+  redis().cmd({"SET", "canary", "alive"});
+  for (int closed = 0; closed < kAll; ++closed) {
+    const std::string queue = test::fresh_queue();
+    const std::string id = test::send(queue, {kCommand}).front();
+    const std::string url = server().url();
+    const std::vector<std::vector<std::string>> programs = {
+        {"send", url, queue, kCommand},
+        {"work", url, queue},
+        {"cancel", url, queue, id},
+        {"order_timeout", url, test::source_path("examples/orders.jsonl")}};
+    for (std::vector<std::string> words : programs) {
+      const std::string name = words.front();
+      CAPTURE(name);
+      CAPTURE(closed);
+      words.front() = test::program_path(name);
+      std::optional<Frozen> frozen(std::in_place);
+      Program program(words, closed);
+      look_at_streams(program);
+      frozen.reset();
+      if (name == "work") {
+        CHECK(eventually([&] { return redis().cmd({"HGET", "dp:" + queue + ":stats", "acked"}) == "2"; }));
+        look_at_streams(program);
+        program.signal(SIGTERM);
+      }
+      if (name == "order_timeout") {
+        std::this_thread::sleep_for(100ms);
+        look_at_streams(program);
+        program.signal(SIGKILL);
+      }
+      program.wait();
+      CHECK(canary_lives());
+    }
+  }
+}
+
+}  // namespace

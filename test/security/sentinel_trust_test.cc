@@ -1,0 +1,80 @@
+// Sentinels that are asked without encryption, in front of servers that are encrypted.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace delayqueue;
+
+const std::string kUrl = "rediss+sentinel://alice:s3cret@127.0.0.1:1,127.0.0.1:2/m";
+
+ConnectionOptions plain_sentinels() {
+  ConnectionOptions options;
+  options.sentinel.encrypted = false;
+  return options;
+}
+
+// The warnings of a Producer and of a Consumer, neither of which connects.
+std::vector<std::string> warnings(const std::string& url, const ConnectionOptions& connection) {
+  std::vector<std::string> lines;
+  const Logger logger = [&](Severity severity, const std::string& line) {
+    if (severity == Severity::warning) lines.push_back(line);
+  };
+  ProducerOptions producing;
+  producing.connection = connection;
+  producing.logger = logger;
+  Producer(url, "q", producing);
+  ConsumerOptions options;
+  options.connection = connection;
+  options.logger = logger;
+  Consumer(
+      url, "q", [](const Message&) { return ack(); }, options);
+  return lines;
+}
+
+TEST_CASE("sentinel trust: each object warns once where a false Sentinel could name any server with a certificate") {
+  const std::vector<std::string> lines = warnings(kUrl, plain_sentinels());
+  REQUIRE(lines.size() == 2);
+  for (const std::string& line : lines) {
+    CHECK_MESSAGE(line.find("asked without encryption") != line.npos, line);
+    CHECK_MESSAGE(line.find("set connection.tls.ca_file or connection.tls.server_name") != line.npos, line);
+    CHECK_MESSAGE(line.find("s3cret") == line.npos, line);
+  }
+}
+
+TEST_CASE("sentinel trust: no warning where the servers are pinned, the Sentinels encrypted, or nothing is") {
+  ConnectionOptions by_authority = plain_sentinels();
+  by_authority.tls.ca_file = "ca.pem";
+  ConnectionOptions by_name = plain_sentinels();
+  by_name.tls.server_name = "redis.example";
+  CHECK(warnings(kUrl, by_authority).empty());
+  CHECK(warnings(kUrl, by_name).empty());
+  CHECK(warnings(kUrl, {}).empty());
+  CHECK(warnings("redis+sentinel://127.0.0.1:1/m", {}).empty());
+  CHECK(warnings("rediss://127.0.0.1:1", {}).empty());
+}
+
+TEST_CASE("sentinel trust: with refuse_unpinned no object is made of such options, and of others it is") {
+  ConnectionOptions strict = plain_sentinels();
+  strict.sentinel.refuse_unpinned = true;
+  const auto inspect = [](const ConnectionOptions& connection) {
+    InspectorOptions options;
+    options.connection = connection;
+    Inspector(kUrl, "q", options);
+  };
+  CHECK_THROWS_WITH_AS(warnings(kUrl, strict), doctest::Contains("connection.sentinel.refuse_unpinned: set, but the"),
+                       std::invalid_argument);
+  CHECK_THROWS_AS(inspect(strict), std::invalid_argument);
+  strict.tls.server_name = "redis.example";
+  CHECK_NOTHROW(inspect(strict));
+  strict.tls.server_name.clear();
+  strict.sentinel.encrypted.reset();
+  CHECK_NOTHROW(inspect(strict));
+}
+
+}  // namespace
