@@ -1,0 +1,270 @@
+// A server, a Sentinel or a node of a Cluster that answers with what would forge a line of a log, or take over the
+// terminal of its reader.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "redis/escaped.h"
+#include "support/scripted_server.h"
+#include "support/server.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace delayqueue;
+using test::array;
+using test::bulk;
+using test::hello;
+using test::ScriptedServer;
+using Words = std::vector<std::string>;
+
+// ESC, a newline, a carriage return, a byte that is no UTF-8, C1 and bidirectional controls, and NUL.
+const std::string kHostile =
+    std::string("\x1b]0;owned\x07\nERROR all is well\r\xff\xc2\x9b\xe2\x80\xae") + '\0' + "end";
+const std::string kShown = "\\x1b]0;owned\\x07";
+
+std::string one_line(std::string text) {  // an error or a status of RESP ends with its line
+  std::replace(text.begin(), text.end(), '\n', '\x0b');
+  std::replace(text.begin(), text.end(), '\r', '\x0c');
+  return text;
+}
+
+const std::string kError = "-ERR " + one_line(kHostile) + "\r\n";
+
+bool is_printable(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+void check_text(const std::string& text) {
+  CHECK_MESSAGE(is_printable(text), redis::escaped(text));
+  CHECK_MESSAGE(text.size() < 8192, text);
+}
+
+template <class Call>
+std::string thrown(Call call) {
+  try {
+    call();
+  } catch (const std::exception& e) {
+    check_text(e.what());
+    return e.what();
+  }
+  return "nothing";
+}
+
+void check_shown(const std::string& text) { CHECK_MESSAGE(text.find(kShown) != std::string::npos, text); }
+
+ConnectionOptions brief() {
+  ConnectionOptions options;
+  options.connect_timeout = 5s;
+  options.command_timeout = 5s;
+  return options;
+}
+
+// What each class says of a server; the texts are checked.
+struct Said {
+  std::string send, counts, start, logged;
+};
+
+Said all_classes(const std::string& url) {
+  Said said;
+  ProducerOptions producing;
+  producing.connection = brief();
+  std::mutex mutex;
+  producing.logger = [&](Severity, const std::string& line) { check_text(line); };
+  Producer producer(url, "q", producing);
+  said.send = thrown([&] { producer.send("x"); });
+  thrown([&] { producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
+  thrown([&] { producer.send_async("x").get(); });
+  InspectorOptions inspecting;
+  inspecting.connection = brief();
+  Inspector inspector(url, "q", inspecting);
+  said.counts = thrown([&] { inspector.counts(); });
+  thrown([&] { inspector.check(); });
+  thrown([&] { inspector.next_event(1ms); });
+  ConsumerOptions options;
+  options.connection = brief();
+  options.logger = [&](Severity, const std::string& line) {
+    check_text(line);
+    const std::lock_guard lock(mutex);
+    said.logged += line;
+  };
+  Consumer consumer(
+      url, "q", [](const Message&) { return ack(); }, options);
+  said.start = thrown([&] { consumer.start(); });
+  consumer.stop(100ms);
+  check_text(consumer.stats().last_error);
+  return said;
+}
+
+TEST_CASE("hostile answers: the error of a server is escaped, whatever it answers") {
+  ScriptedServer refuses([](const Words&) { return kError; });
+  const Said said = all_classes("redis://" + refuses.host());
+  check_shown(said.send);
+  check_shown(said.counts);
+  check_shown(said.start);
+  ScriptedServer later([](const Words& words) { return words[0] == "HELLO" ? hello() : kError; });
+  const Said of_commands = all_classes("redis://" + later.host());
+  check_shown(of_commands.send);
+  check_shown(of_commands.counts);
+  ScriptedServer away(
+      [](const Words& words) { return words[0] == "HELLO" ? hello() : "-LOADING " + one_line(kHostile) + "\r\n"; });
+  check_shown(all_classes("redis://" + away.host()).logged);
+}
+
+TEST_CASE("hostile answers: a version, and bytes that are no protocol, are escaped") {
+  ScriptedServer old([](const Words&) { return hello("5." + kHostile); });
+  check_shown(all_classes("redis://" + old.host()).send);
+  ScriptedServer mute([](const Words&) { return kHostile; });
+  all_classes("redis://" + mute.host());
+}
+
+TEST_CASE("hostile answers: a long error is cut") {
+  ScriptedServer server([](const Words&) { return "-ERR " + std::string(100'000, 'x') + "\r\n"; });
+  const std::string text = all_classes("redis://" + server.host()).send;
+  CHECK_MESSAGE(text.find("xxx...") != std::string::npos, text);
+  CHECK(text.size() < 1200);
+}
+
+TEST_CASE("hostile answers: what a server reports of itself is escaped, in the report and in risks") {
+  ScriptedServer server([](const Words& words) -> std::string {
+    if (words[0] == "HELLO") return hello();
+    if (words[0] == "EXISTS") return ":0\r\n";
+    if (words[0] == "TIME") return array({bulk("1700000000"), bulk("0")});
+    if (words[0] == "CONFIG") return array({bulk(words[2]), bulk(kHostile)});
+    std::string info = "redis_version:" + kHostile + "\r\nmaxmemory:1" + kHostile + "\r\nmaxmemory_policy:allkeys" +
+                       kHostile + "\r\naof_enabled:0\r\nrole:slave\r\nmaster_host:" + kHostile +
+                       "\r\nmaster_port:" + kHostile + "\r\nredis_mode:" + kHostile + "\r\n";
+    return bulk(info);
+  });
+  Inspector inspector("redis://" + server.host(), "q");
+  const std::vector<Risk> risks = inspector.risks();
+  CHECK(risks.size() >= 3);
+  for (const Risk& risk : risks) check_text(risk.text);
+  const ServerReport report = inspector.server();
+  check_shown(report.version);
+  for (const auto& text : {report.where, report.product, report.version, report.role, report.mode, report.eviction,
+                           report.append_only, report.fsync, report.snapshots}) {
+    check_text(text);
+  }
+  ScriptedServer silent([](const Words& words) -> std::string { return words[0] == "HELLO" ? hello() : kError; });
+  for (const Risk& risk : [&] {
+         try {
+           return Inspector("redis://" + silent.host(), "q").risks();
+         } catch (const Error& e) {
+           check_text(e.what());
+           return std::vector<Risk>{};
+         }
+       }()) {
+    check_text(risk.text);
+  }
+}
+
+TEST_CASE("hostile answers: what a Sentinel answers is escaped") {
+  ScriptedServer replica([](const Words& words) -> std::string {
+    if (words[0] == "ROLE") return array({bulk(kHostile)});
+    return hello();
+  });
+  const auto sentinel = [](const std::string& address) {
+    return [address](const Words& words) -> std::string {
+      if (words[0] == "HELLO") return hello();
+      if (words[0] != "SENTINEL") return kError;
+      return words[1] == "MASTER" ? array({bulk("config-epoch"), bulk("1")}) : address;
+    };
+  };
+  ScriptedServer refuses([](const Words& words) { return words[0] == "HELLO" ? hello() : kError; });
+  check_shown(all_classes("redis+sentinel://" + refuses.host() + "/m").send);
+  ScriptedServer strange(sentinel(array({bulk(kHostile), bulk("1")})));
+  check_shown(all_classes("redis+sentinel://" + strange.host() + "/m").send);
+  ScriptedServer honest(sentinel(array({bulk("127.0.0.1"), bulk(std::to_string(replica.port()))})));
+  check_shown(all_classes("redis+sentinel://" + honest.host() + "/m").send);
+  for (const std::string port : {"0", "-1", "65536", "9223372036854775807"}) {
+    ScriptedServer off(sentinel(array({bulk("127.0.0.1"), bulk(port)})));
+    const std::string text = all_classes("redis+sentinel://" + off.host() + "/m").send;
+    CHECK_MESSAGE(text.find("port " + port) != std::string::npos, text);
+  }
+}
+
+TEST_CASE("hostile answers: what a node of a Cluster answers is escaped") {
+  const auto node = [](const std::string& host, const std::string& port, const std::string& answer) {
+    return [=](const Words& words) -> std::string {
+      if (words[0] == "HELLO") return hello();
+      if (words[0] != "CLUSTER") return answer;
+      if (words[1] == "KEYSLOT") return ":7\r\n";
+      if (words[1] == "INFO") return bulk("cluster_state:ok");
+      return array({array({":0\r\n", ":16383\r\n", array({bulk(host), ":" + port + "\r\n"})})});
+    };
+  };
+  ScriptedServer refuses([](const Words& words) { return words[0] == "HELLO" ? hello() : kError; });
+  check_shown(all_classes("redis+cluster://" + refuses.host()).send);
+  ScriptedServer strange(node(kHostile, "1", kError));
+  check_shown(all_classes("redis+cluster://" + strange.host()).send);
+  for (const std::string port : {"0", "-1", "65536", "9223372036854775807"}) {
+    ScriptedServer off(node("127.0.0.1", port, kError));
+    const std::string text = all_classes("redis+cluster://" + off.host()).send;
+    CHECK_MESSAGE(text.find("port " + port) != std::string::npos, text);
+  }
+  for (const std::string kind : {"MOVED", "ASK"}) {
+    int own = 0;
+    ScriptedServer moves([&, kind](const Words& words) {
+      const std::string away = "-" + kind + " 7 " + one_line(kHostile) + ":1\r\n";
+      return node("127.0.0.1", std::to_string(own), away)(words);
+    });
+    own = moves.port();
+    check_shown(all_classes("redis+cluster://" + moves.host()).send);
+  }
+}
+
+TEST_CASE("hostile answers: the id of a message is escaped where a consumer logs it") {
+  const std::string queue = test::fresh_queue();
+  const std::string base = "dp:" + queue;
+  test::redis().cmd({"LPUSH", base + ":ready", "zz" + kHostile});
+  test::redis().cmd({"HSET", base + ":retry:cnt", "zz" + kHostile, "1"});
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  ConsumerOptions options;
+  options.logger = [&](Severity, const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+  };
+  Consumer consumer(
+      test::server().url(), queue, [](const Message&) { return ack(); }, options);
+  consumer.start();
+  CHECK(test::eventually([&] {
+    const std::lock_guard lock(mutex);
+    return std::any_of(lines.begin(), lines.end(), [](const auto& line) { return line.find("zz") != line.npos; });
+  }));
+  consumer.stop();
+  for (const std::string& line : lines) check_text(line);
+}
+
+TEST_CASE("hostile numbers: a clock, an uptime or a pause that no clock can hold overflows nothing") {
+  for (const std::string number : {"9223372036854775807", "-9223372036854775808", "9223372036855", "0"}) {
+    CAPTURE(number);
+    ScriptedServer server([&](const Words& words) -> std::string {
+      if (words[0] == "HELLO") return hello();
+      if (words[0] == "EXISTS") return ":0\r\n";
+      if (words[0] == "TIME") return array({bulk(number), bulk(number)});
+      if (words[0] == "CONFIG") return array({});
+      if (words[0] == "INFO") return bulk("redis_version:7.0.15\r\nuptime_in_seconds:" + number + "\r\n");
+      if (words[0] == "GETRANGE") return bulk("why");
+      return ":" + number + "\r\n";  // PTTL
+    });
+    Inspector inspector("redis://" + server.host(), "q");
+    const ServerReport report = inspector.server();
+    CHECK(report.uptime.value_or(0s) >= 0s);
+    CHECK(report.uptime.value_or(0s) <= 36'500 * 24h);
+    CHECK(report.clock_ahead <= 400 * 8766h);
+    CHECK(report.clock_ahead >= -400 * 8766h);
+    for (const Risk& risk : inspector.risks()) check_text(risk.text);
+    thrown([&] { inspector.paused(); });
+    thrown([&] { inspector.find("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
+  }
+}
+
+}  // namespace

@@ -1,0 +1,281 @@
+// Another user of the same Redis writes into the keys of a queue: its messages are delivered all the same, on time, and
+// nothing that is no message reaches a handler.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/keys.h"
+#include "store/record.h"
+#include "support/answers.h"
+#include "support/ledger.h"
+#include "support/server.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::system_clock;
+using test::eventually;
+using test::has;
+using test::kPatience;
+using test::Ledger;
+using test::Lines;
+using test::redis;
+
+const std::vector<std::string> kStatistics = {"sent", "delivered", "acked",     "nacked",   "retried",
+                                              "dead", "expired",   "cancelled", "redriven", "purged"};
+
+struct Victim {
+  std::string name = test::fresh_queue();
+  std::string url = test::server().url();
+  store::Keys keys = store::make_keys(name, {});
+  Producer producer{url, name};
+  Inspector inspector{url, name};
+
+  void set_statistics(const std::string& value) {
+    for (const auto& field : kStatistics) redis().cmd({"HSET", keys.stats, field, value});
+  }
+
+  std::string put(const std::string& list, const std::string& id) {
+    redis().cmd({"SET", keys.bodies + id, "payload"});
+    redis().cmd({"HSET", keys.count, id, "3"});
+    redis().cmd({"RPUSH", list, id});
+    return id;
+  }
+};
+
+CheckOptions repairing() {
+  CheckOptions options;
+  options.repair = true;
+  options.settle = 0ms;
+  options.sample = 100;
+  return options;
+}
+
+TEST_CASE("statistics of any value fail no send, delivery, retry or verdict; a check repairs them") {
+  for (const char* value : {"9223372036854775807", "-1", "bar", "1e300", ""}) {
+    CAPTURE(std::string(value));
+    Victim victim;
+    victim.set_statistics(value);
+    redis().cmd({"HSET", victim.keys.stats, "not ours", "1"});
+    CHECK(victim.producer.send("ack").created);
+    CHECK(victim.producer.send("nack").created);
+    ConsumerOptions options = test::quick(2);
+    options.backoff = fixed(10ms);
+    Ledger ledger;
+    Consumer consumer(
+        victim.url, victim.name,
+        ledger.watch([](const Message& message) { return message.payload == "ack" || message.attempt > 1; }), options);
+    consumer.start();
+    CHECK(ledger.settles(2));
+    CHECK(eventually([&] { return consumer.stats().acked == 2; }, kPatience));
+    CHECK(consumer.stop());
+    const Counts counts = victim.inspector.counts();
+    CHECK(counts.ready + counts.retry + counts.unack + counts.dead == 0);
+    CHECK(counts.totals.nacked < 10);
+
+    const CheckReport report = victim.inspector.check(repairing());
+    CHECK_FALSE(report.clean());
+    CHECK(report.counts.at(Problem::totals) >= 2);
+    CHECK(victim.inspector.check(repairing()).clean());
+    CHECK(victim.producer.send("more").created);
+    CHECK(victim.inspector.counts().totals.sent >= 1);
+  }
+}
+
+TEST_CASE("a million foreign fields among the statistics cost a look at the queue nothing") {
+  Victim victim;
+  victim.producer.send("one");
+  const std::string script = "for i = 1, 10000 do redis.call('HSET', KEYS[1], ARGV[1] .. i, i) end";
+  for (int i = 0; i < 100; ++i) redis().cmd({"EVAL", script, "1", victim.keys.stats, std::to_string(i) + "field"});
+  redis().cmd({"CONFIG", "RESETSTAT"});
+  CHECK(victim.inspector.counts().totals.sent == 1);
+  const std::string stats = redis().cmd({"INFO", "commandstats"}).text;
+  CHECK(has(stats, "cmdstat_hmget"));
+  CHECK_FALSE(has(stats, "cmdstat_hgetall"));
+  redis().cmd({"UNLINK", victim.keys.stats});
+}
+
+TEST_CASE("scores that are no times are shown as the nearest time, make nothing due, and hinder nobody") {
+  for (const char* score : {"inf", "1e300", "9223372036854775807"}) {
+    CAPTURE(std::string(score));
+    Victim victim;
+    SendOptions later;
+    later.delay = 1h;
+    const std::string id = victim.producer.send("later", later).id;
+    const std::string other = victim.producer.send("now").id;
+    redis().cmd({"ZADD", victim.keys.pending, score, id});
+    redis().cmd({"ZADD", victim.keys.dead, score, store::new_ids(1).front()});
+    const auto found = victim.inspector.find(id);
+    REQUIRE(found);
+    CHECK(found->at > system_clock::now() + 24h);
+    CHECK(victim.inspector.list(State::pending).size() == 1);
+    CHECK(victim.inspector.list(State::dead).size() == 1);
+    CHECK(victim.inspector.counts().oldest_due == found->at);
+    Ledger ledger;
+    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return true; }), test::quick(1));
+    consumer.start();
+    CHECK(ledger.settles(1));
+    CHECK(consumer.stop());
+
+    const CheckReport report = victim.inspector.check(repairing());
+    CHECK(report.counts.at(Problem::bad_time) == 2);
+    CHECK(victim.inspector.check(repairing()).counts.count(Problem::bad_time) == 0);
+    CHECK(victim.inspector.find(id)->at == found->at);
+    RescheduleOptions now;
+    CHECK(victim.producer.reschedule(id, now) == Moved::moved);
+  }
+}
+
+TEST_CASE("scores below 1970 are shown as 1970") {
+  Victim victim;
+  SendOptions later;
+  later.delay = 1h;
+  const std::string id = victim.producer.send("later", later).id;
+  redis().cmd({"ZADD", victim.keys.pending, "-inf", id});
+  CHECK(victim.inspector.find(id)->at == system_clock::time_point());
+  CHECK(victim.inspector.counts().oldest_due == system_clock::time_point());
+}
+
+TEST_CASE("what is no id reaches no handler and no event: removed, counted, told once") {
+  Victim victim;
+  const std::vector<std::string> foreign = {"../../etc/passwd",
+                                            "-rf",
+                                            "zzz$(id)",
+                                            "",
+                                            "a b",
+                                            std::string(500, 'x'),
+                                            "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5g",
+                                            "0190A2B3-C4D5-7E6F-8A9B-0C1D2E3F4A5B",
+                                            "x 0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5"};
+  for (const auto& id : foreign) {
+    victim.put(victim.keys.ready, id);
+    victim.put(victim.keys.retry, id + "\x1b]");
+    redis().cmd({"HSET", victim.keys.count, id + "!", "3"});
+    redis().cmd({"ZADD", victim.keys.unack, "1", id + "!"});
+    redis().cmd({"HSET", victim.keys.count, id + "?", "3"});
+    redis().cmd({"ZADD", victim.keys.pending, "1", id + "?"});
+  }
+  const std::string id = victim.producer.send("a message").id;
+  Lines lines;
+  std::mutex mutex;
+  std::set<std::string> seen;
+  ConsumerOptions options = test::quick(4);
+  options.logger = lines.logger();
+  options.on_event = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    seen.insert(event.ids.begin(), event.ids.end());
+  };
+  Ledger ledger;
+  Consumer consumer(victim.url, victim.name, ledger.watch([&](const Message& message) {
+    const std::lock_guard lock(mutex);
+    seen.insert(message.id);
+    return true;
+  }),
+                    options);
+  consumer.start();
+  CHECK(ledger.settles(1));
+  const auto gone = [&] {
+    const Counts counts = victim.inspector.counts();
+    return counts.ready + counts.retry + counts.unack + counts.pending + counts.garbage == 0 &&
+           redis().cmd({"EXISTS", victim.keys.count}) == 0;
+  };
+  CHECK(eventually(gone, kPatience));
+  CHECK(consumer.stats().foreign > 0);
+  CHECK(victim.inspector.counts().totals.foreign > foreign.size());
+  CHECK(consumer.stop());
+  CHECK((seen == std::set<std::string>{id}));
+  CHECK(ledger.size() == 1);
+  CHECK_FALSE(lines.find("no UUID").empty());
+  CHECK(lines.find("\x1b").empty());
+  CHECK(lines.count() == 1);
+}
+
+TEST_CASE("what is no id is reported by a check, wherever it is") {
+  Victim victim;
+  redis().cmd({"ZADD", victim.keys.pending, "9999999999", "../../etc/passwd"});
+  redis().cmd({"HSET", victim.keys.count, "-rf", "3"});
+  redis().cmd({"ZADD", victim.keys.dead, "1700000000", "zzz$(id)"});
+  CHECK(victim.inspector.check(repairing()).counts.at(Problem::stranger) == 3);
+  CHECK(victim.inspector.check(repairing()).clean());
+}
+
+TEST_CASE("watch of any value or type delays no delivery by more than a poll, and not for ever") {
+  const auto far = std::to_string(
+      std::chrono::duration_cast<std::chrono::microseconds>((system_clock::now() + 2s).time_since_epoch()).count());
+  for (const std::string& watch : {std::string("1 zz"), far + " zz", std::string("9999999999999999999999 zz")}) {
+    CAPTURE(watch);
+    Victim victim;
+    redis().cmd({"SET", victim.keys.watch, watch});
+    ConsumerOptions options = test::quick(1);
+    options.poll_interval = 20s;
+    Ledger ledger;
+    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return true; }), options);
+    consumer.start();
+    for (int i = 1; i <= 3; ++i) {
+      SendOptions soon;
+      soon.delay = 300ms;
+      victim.producer.send("soon", soon);
+      const auto count = static_cast<std::size_t>(i);
+      CHECK(eventually([&] { return ledger.size() >= count; }, 10s));  // by the poll it would be 20 s
+    }
+    CHECK(consumer.stop());
+  }
+}
+
+TEST_CASE("wake full of what others put there neither keeps a consumer busy nor makes it late") {
+  Victim victim;
+  const std::string script = "for i = 1, 10000 do redis.call('ZADD', KEYS[1], i, ARGV[1] .. i) end";
+  for (int i = 0; i < 10; ++i) redis().cmd({"EVAL", script, "1", victim.keys.wake, std::to_string(i) + "member"});
+  ConsumerOptions options = test::quick(1);
+  options.poll_interval = 20s;
+  Ledger ledger;
+  Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return true; }), options);
+  consumer.start();
+  CHECK(eventually([&] { return redis().cmd({"EXISTS", victim.keys.wake}) == 0; }, kPatience));
+  victim.producer.send("now");
+  CHECK(eventually([&] { return ledger.size() == 1; }, 10s));
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("paused of any type or value pauses, says so, and ends with resume") {
+  for (const bool list : {false, true}) {
+    Victim victim;
+    victim.producer.send("waits");
+    redis().cmd(list ? std::vector<std::string>{"LPUSH", victim.keys.paused, "x"}
+                     : std::vector<std::string>{"SET", victim.keys.paused, "\x1b[31m", "PX", "9223370000000000000"});
+    CHECK(victim.inspector.counts().paused);
+    CHECK(victim.inspector.paused().has_value());
+    Ledger ledger;
+    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return true; }), test::quick(1));
+    consumer.start();
+    std::this_thread::sleep_for(200ms);
+    CHECK(ledger.size() == 0);
+    victim.inspector.resume();
+    CHECK(ledger.settles(1));
+    CHECK(consumer.stop());
+    CHECK_FALSE(victim.inspector.paused().has_value());
+  }
+}
+
+TEST_CASE("bodies of another type are listed as missing, and everything else is shown") {
+  Victim victim;
+  const std::string id = victim.producer.send("one").id;
+  victim.producer.send("two");
+  redis().cmd({"DEL", victim.keys.bodies + id});
+  redis().cmd({"LPUSH", victim.keys.bodies + id, "x"});
+  const MessagePage page = victim.inspector.list(State::ready);
+  REQUIRE(page.size() == 2);
+  CHECK_FALSE(page.messages[0].size.has_value());
+  CHECK(page.messages[1].payload == "two");
+}
+
+}  // namespace
+}  // namespace delayqueue

@@ -1,0 +1,224 @@
+// Every field that another user of the same Redis can write, with every hostile value, read by every call of the
+// library: nothing crashes or hangs, no error carries bytes that drive a terminal, messages beside are delivered.
+#include <delayqueue/delayqueue.h>
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "hostile_queue.h"
+#include "lines.h"
+#include "support/server.h"
+#include "text.h"
+
+using namespace std::chrono_literals;
+using delayqueue::Consumer;
+using delayqueue::Inspector;
+using delayqueue::Producer;
+using delayqueue::State;
+using test::HostileField;
+using test::HostileValue;
+
+namespace {
+
+struct Call {
+  const char* name;
+  std::function<void(Inspector&, Producer&)> run;
+};
+
+// Readers first: the others change the queue.
+const std::vector<Call>& calls() {
+  static const std::vector<Call> kCalls = {
+      {"counts", [](Inspector& inspector, Producer&) { inspector.counts(); }},
+      {"list",
+       [](Inspector& inspector, Producer&) {
+         for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
+           delayqueue::ListOptions options;
+           options.limit = 2;
+           do {
+             const auto page = inspector.list(state, options);
+             options.cursor = page.next;
+           } while (!options.cursor.empty());
+         }
+       }},
+      {"find", [](Inspector& inspector, Producer&) { inspector.find(test::all_ids()); }},
+      {"find one", [](Inspector& inspector, Producer&) { inspector.find(test::spoiled_id("unack")); }},
+      {"paused", [](Inspector& inspector, Producer&) { inspector.paused(); }},
+      {"queues", [](Inspector& inspector, Producer&) { inspector.queues(); }},
+      {"server", [](Inspector& inspector, Producer&) { inspector.server(); }},
+      {"risks", [](Inspector& inspector, Producer&) { inspector.risks(); }},
+      {"check",
+       [](Inspector& inspector, Producer&) {
+         delayqueue::CheckOptions options;
+         options.settle = 0ms;
+         for (const auto& finding : inspector.check(options).findings) {
+           CHECK_FALSE(test::is_unsafe(finding.what + finding.repair));
+         }
+       }},
+      {"send",
+       [](Inspector&, Producer& producer) {
+         delayqueue::SendOptions later;
+         later.delay = 1h;
+         producer.send("sent for later", later);
+       }},
+      {"send again",
+       [](Inspector&, Producer& producer) {
+         for (const std::string& id : test::all_ids()) {
+           delayqueue::Draft draft{"again", {}};
+           draft.options.id = id;
+           producer.send_batch(std::vector<delayqueue::Draft>{draft});
+         }
+       }},
+      {"release one", [](Inspector& inspector, Producer&) { inspector.release(test::spoiled_id("pending")); }},
+      {"extend", [](Inspector& inspector, Producer&) { inspector.extend(test::all_ids(), 1s, true); }},
+      {"reschedule",
+       [](Inspector& inspector, Producer&) {
+         delayqueue::RescheduleOptions when;
+         when.delay = 1h;
+         inspector.reschedule({test::spoiled_id("pending"), test::spoiled_id("ready"), test::spoiled_id("retry")},
+                              when);
+       }},
+      {"reschedule one",
+       [](Inspector&, Producer& producer) {
+         delayqueue::RescheduleOptions when;
+         when.delay = 2h;
+         producer.reschedule(test::spoiled_id("pending"), when);
+       }},
+      {"release", [](Inspector& inspector, Producer&) { inspector.release(test::all_ids(), true); }},
+      {"kill",
+       [](Inspector& inspector, Producer&) {
+         delayqueue::KillOptions options;
+         options.force = true;
+         inspector.kill({test::spoiled_id("unack"), test::spoiled_id("pending")}, options);
+       }},
+      {"redrive", [](Inspector& inspector, Producer&) { inspector.redrive(test::all_ids()); }},
+      {"cancel", [](Inspector&, Producer& producer) { producer.cancel(test::spoiled_id("retry")); }},
+      {"repair",
+       [](Inspector& inspector, Producer&) {
+         delayqueue::CheckOptions options;
+         options.settle = 0ms;
+         options.repair = true;
+         inspector.check(options);
+       }},
+  };
+  return kCalls;
+}
+
+// What the call throws; empty: nothing.
+std::string failure_of(const std::function<void()>& call, bool& reply_error) {
+  reply_error = false;
+  try {
+    call();
+    return "";
+  } catch (const delayqueue::ReplyError& error) {
+    reply_error = true;
+    return error.what();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+// What a consumer does wrong with this queue until it has handled "healthy"; nothing: empty.
+std::string delivery_fault(const std::string& queue, bool holds_up, bool settles = true) {
+  std::atomic<bool> healthy{false}, foreign{false}, unsafe{false};
+  delayqueue::ConsumerOptions options;
+  options.concurrency = 2;
+  options.poll_interval = 100ms;
+  options.logger = [&](delayqueue::Severity, const std::string& line) { unsafe = unsafe || test::is_unsafe(line); };
+  const auto handle = [&](const delayqueue::Message& message) {
+    if (!dqctl::is_id(message.id)) foreign = true;
+    if (message.payload == "healthy") healthy = true;
+    return !message.id.empty() && message.id.back() == '2' ? delayqueue::nack("\x1b[2J") : delayqueue::ack();
+  };
+  Consumer consumer(test::server().url(), queue, handle, options);
+  consumer.start();
+  if (holds_up) {
+    std::this_thread::sleep_for(5ms);
+  } else {
+    test::eventually([&] { return healthy.load(); });
+  }
+  std::string fault;
+  if (!consumer.stop(settles ? 10s : 100ms) && settles) fault += "does not stop; ";
+  if (foreign) fault += "a handler got an id that is no UUID; ";
+  if (unsafe) fault += "unsafe words in a log line; ";
+  if (!healthy && !holds_up) fault += "a healthy message is not delivered; ";
+  return fault;
+}
+
+// The cases of one field.
+void run(const HostileField& field, const HostileValue& value, test::Watchdog& watchdog,
+         std::set<std::string>& faults) {
+  const std::string name = field.name + " = " + value.name;
+  bool reply_error = false;
+  const auto attempt = [&](const std::string& what, const std::function<void()>& call) {
+    watchdog.step(name + ": " + what);
+    const std::string failure = failure_of(call, reply_error);
+    const std::string shown = dqctl::printable(failure).substr(0, 200);
+    if (test::is_unsafe(failure)) faults.insert(name + ": " + what + ": unsafe words: " + shown);
+    if (!failure.empty() && !(field.wrong_type && reply_error)) faults.insert(name + ": " + what + ": " + shown);
+    return failure.empty();
+  };
+  Inspector inspector(test::server().url(), test::kQueue);
+  Producer producer(test::server().url(), test::kQueue);
+  for (const Call& call : calls()) {
+    attempt(call.name, [&] { call.run(inspector, producer); });
+  }
+  const bool sent = attempt("send for now", [&] { producer.send("healthy"); });
+  std::string fault;
+  attempt("consumer", [&] { fault = delivery_fault(test::kQueue, field.holds_up || !sent, !field.wrong_type); });
+  if (!fault.empty()) faults.insert(name + ": " + fault);
+}
+
+void check_beside(const std::string& name, test::Watchdog& watchdog, std::set<std::string>& faults) {
+  watchdog.step(name + ": beside");
+  Producer(test::server().url(), test::kBeside).send("healthy");
+  const std::string fault = delivery_fault(test::kBeside, false);
+  if (!fault.empty()) faults.insert(name + ": beside: " + fault);
+}
+
+std::string text_of(const std::set<std::string>& faults) {
+  std::string text;
+  for (const std::string& fault : faults) text += fault + '\n';
+  return text;
+}
+
+// few: the values for fields that are not read as numbers.
+void run_all(const std::vector<HostileField>& fields, const std::vector<HostileValue>& values, std::size_t few = 1000) {
+  test::Watchdog watchdog;
+  std::set<std::string> faults;
+  int cases = 0, refused = 0;
+  for (const HostileField& field : fields) {
+    for (std::size_t i = 0; i < values.size() && (field.number || i < few); ++i) {
+      const HostileValue& value = values[i];
+      test::build_queue();
+      if (!test::spoil(field, value.bytes)) {
+        ++refused;
+        continue;
+      }
+      ++cases;
+      run(field, value, watchdog, faults);
+    }
+    check_beside(field.name, watchdog, faults);
+  }
+  MESSAGE(cases, " cases; ", refused, " that Redis refuses");
+  CHECK_MESSAGE(faults.empty(), text_of(faults));
+}
+
+}  // namespace
+
+TEST_CASE("hostile Redis: every field with every hostile text, read by every call of the library") {
+  run_all(test::hostile_fields(), test::hostile_strings());
+}
+
+TEST_CASE("hostile Redis: every field with every hostile number, read by every call of the library") {
+  run_all(test::hostile_fields(), test::hostile_numbers(), 2);
+}
+
+TEST_CASE("hostile Redis: every key as every other type, read by every call of the library") {
+  run_all(test::hostile_types(), {test::hostile_strings().front()});
+}
