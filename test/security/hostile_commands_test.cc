@@ -1,0 +1,224 @@
+// Every command of dqctl, in every output form, on a queue that another user of the same Redis has filled with hostile
+// values: nothing crashes or hangs, nothing drives the terminal, JSON is JSON, the queue beside is shown.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "dqctl_here.h"
+#include "hostile_queue.h"
+#include "queue.h"
+#include "support/server.h"
+#include "text.h"
+
+using nlohmann::json;
+using test::HostileField;
+using test::HostileValue;
+using test::Ran;
+using Words = std::vector<std::string>;
+
+namespace {
+
+struct Invocation {
+  Words words{};
+  std::string input{};
+  bool raw = false;  // stdout is the payload as it is
+};
+
+// What is run of each command. Those that only look come first, in the order of the command line's own list.
+std::map<std::string, std::vector<Invocation>> invocations() {
+  const std::string q = test::kQueue;
+  const Words ids = test::all_ids();
+  const auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  std::string id_lines;
+  for (const std::string& id : ids) id_lines += id + '\n';
+  std::map<std::string, std::vector<Invocation>> all;
+  all["queues"] = {{{"queues"}}, {{"queues", "--names"}}};
+  all["stats"] = {{{"stats", q, test::kBeside}}, {{"stats", q, "--watch", "1ms", "--count", "2"}}};
+  for (const char* state : {"pending", "ready", "unack", "retry", "dead"}) {
+    all["ls"].push_back({{"ls", q, "--state", state}});
+    all["ls"].push_back({{"ls", q, "--state", state, "--limit", "1"}});
+    all["ls"].push_back({{"ls", q, "--state", state, "--match", "*a*", "--older-than", "1s", "--reason", "*"}});
+  }
+  for (const char* form : {"text", "hex", "json"}) {
+    all["show"].push_back({with({"show", q, "--payload", form}, ids)});
+  }
+  all["show"].push_back({{"show", q, test::spoiled_id("pending"), "--payload", "raw"}, {}, true});
+  all["stuck"] = {{{"stuck", q, "--look", "1ms", "--warn", "1ms", "--crit", "1ms", "--hot", "2"}}};
+  all["top"] = {};   // below, on its own screen
+  all["work"] = {};  // below, in a process of its own
+  all["events"] = {{{"events", q, "--for", "1ms"}}};
+  all["doctor"] = {{{"doctor"}}, {{"doctor", q, "--settle", "0s"}}, {{"doctor", q, "--settle", "0s", "--repair"}}};
+  all["export"] = {{{"export", q}}, {{"export", q, "--state", "dead", "--reason", "*"}}};
+  all["purge"] = {{{"purge", q, "--state", "dead", "--match", "*"}}};
+  all["redrive"] = {{{"redrive", q, "--all"}}};
+  all["drain"] = {{{"drain", q, "--timeout", "1ms"}}};
+  all["version"] = {{{"version"}}};
+  all["scripts"] = {{{"scripts", "list"}}, {{"scripts", "load"}}};
+  all["completion"] = {{{"completion", "bash"}}, {{"completion", "zsh"}}, {{"completion", "fish"}}};
+  all["man"] = {{{"man"}}};
+  all["pause"] = {{{"pause", q, "--replace", "--for", "10m", "--why", "tests"}}};
+  all["resume"] = {{{"resume", q}}};
+  all["send"] = {{{"send", q, "payload"}}};
+  all["import"] = {{{"import", q, "-"},
+                    R"({"id":"018f0000-0000-7000-8000-000000000077","state":"ready","retries":1,"payload":"x"})"}};
+  all["extend"] = {{with({"extend", q, "--by", "1s", "--force"}, ids)}};
+  all["reschedule"] = {{with({"reschedule", q, "--in", "1h"}, ids)}};
+  all["release"] = {{{"release", q, "-", "--force"}, id_lines}};
+  all["kill"] = {{with({"kill", q, "--force"}, ids)}};
+  all["cancel"] = {{with({"cancel", q}, {ids[0], ids[3], ids[8]})}};
+  return all;
+}
+
+// Those change the queue: last, and in this order.
+const Words kActing = {"pause", "resume", "send", "import", "extend", "reschedule", "release", "kill", "cancel"};
+
+Words command_names() {
+  dqctl::Context context;
+  dqctl::Cli cli(context.options);
+  dqctl::add_commands(cli, context);
+  Words names = {"man"};
+  for (const auto& command : cli.commands()) names.push_back(command.name);
+  return names;
+}
+
+bool is_json(const std::string& text) { return text.empty() || json::accept(text); }
+
+bool is_ndjson(const std::string& text) {
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (!json::accept(text.substr(begin, end - begin))) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+class Faults {
+ public:
+  void add(const std::string& where, const std::string& what) { all_.insert(where + ": " + what); }
+
+  std::string text() const {
+    std::string text;
+    for (const std::string& fault : all_) text += fault + '\n';
+    return text;
+  }
+  bool none() const { return all_.empty(); }
+
+ private:
+  std::set<std::string> all_;
+};
+
+std::string joined(const Words& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out.size() > 90 ? out.substr(0, 90) + "..." : out;
+}
+
+void judge(const Ran& ran, const Invocation& invocation, const std::string& form, const std::string& where,
+           Faults& faults) {
+  const bool always_text = invocation.words[0] == "completion" || invocation.words[0] == "man" ||
+                           invocation.words.back() == "--names" || invocation.raw;
+  if (ran.code < 0 || ran.code > 5) faults.add(where, "exit code " + std::to_string(ran.code) + ": " + ran.err);
+  if (!invocation.raw && test::is_unsafe(ran.out))
+    faults.add(where, "unsafe stdout: " + dqctl::printable(ran.out).substr(0, 200));
+  if (test::is_unsafe(ran.err)) faults.add(where, "unsafe stderr: " + dqctl::printable(ran.err).substr(0, 200));
+  if (always_text) return;
+  const bool export_lines = invocation.words[0] == "export";
+  const bool lines = form == "ndjson" || export_lines;
+  const bool document =
+      form == "json" && !export_lines && invocation.words.size() > 2 && invocation.words[2] != "--watch";
+  if (lines && !is_ndjson(ran.out)) faults.add(where, "no NDJSON: " + ran.out.substr(0, 200));
+  if (document && !is_json(ran.out)) faults.add(where, "no JSON: " + ran.out.substr(0, 200));
+}
+
+// The row of the queue beside, as it is.
+void check_beside(const std::string& where, Faults& faults) {
+  for (const char* form : {"table", "json", "ndjson"}) {
+    const Ran ran = test::run_here({"queues", "-o", form});
+    const std::string row = R"({"queue":")" + test::kBeside + R"(","pending":0,"ready":1,)";
+    const bool shown = test::has(ran.out, form == std::string("table") ? '\n' + test::kBeside + ' ' : row);
+    if (!shown)
+      faults.add(where, std::string("the queue beside is not shown: ") + form + ": " + ran.err.substr(0, 200));
+  }
+}
+
+const Words kForms = {"table", "json", "ndjson"};
+
+// brief: the first invocation of each command.
+int run_commands(const std::string& name, test::Watchdog& watchdog, Faults& faults, bool brief = false) {
+  static const auto kInvocations = invocations();
+  int cases = 0;
+  const auto run_all = [&](const std::string& command) {
+    for (const Invocation& invocation : kInvocations.at(command)) {
+      for (const std::string& form : kForms) {
+        Words words = {"-o", form};
+        words.insert(words.end(), invocation.words.begin(), invocation.words.end());
+        const std::string where = joined(words) + " | " + name;
+        watchdog.step(where);
+        judge(test::run_here(words, invocation.input), invocation, form, where, faults);
+        ++cases;
+      }
+      if (brief) break;
+    }
+  };
+  for (const auto& [command, unused] : kInvocations) {
+    if (std::find(kActing.begin(), kActing.end(), command) == kActing.end()) run_all(command);
+  }
+  if (name.rfind("queues as", 0) != 0) check_beside(name, faults);  // the list of all is what is gone there
+  for (const std::string& command : kActing) run_all(command);
+  return cases;
+}
+
+void run_values(const std::vector<HostileValue>& values) {
+  test::Watchdog watchdog;
+  Faults faults;
+  int cases = 0;
+  for (const HostileValue& value : values) {
+    test::build_spoiled(test::Fields::others, value.bytes);
+    cases += run_commands("fields = " + value.name, watchdog, faults);
+    test::build_spoiled(test::Fields::counted, value.bytes);
+    cases += run_commands("scores and statistics = " + value.name, watchdog, faults);
+  }
+  MESSAGE(cases, " cases");
+  CHECK_MESSAGE(faults.none(), faults.text());
+}
+
+}  // namespace
+
+TEST_CASE("hostile Redis: every command of dqctl is tried") {
+  Words tried;
+  for (const auto& [name, unused] : invocations()) tried.push_back(name);
+  Words names = command_names();
+  std::sort(names.begin(), names.end());
+  CHECK(names == tried);
+}
+
+TEST_CASE("hostile Redis: every command of dqctl, in every form, on hostile texts") {
+  run_values(test::hostile_strings());
+}
+
+TEST_CASE("hostile Redis: every command of dqctl, in every form, on hostile numbers") {
+  run_values(test::hostile_numbers());
+}
+
+TEST_CASE("hostile Redis: every command of dqctl, in every form, on keys of a wrong type") {
+  test::Watchdog watchdog;
+  Faults faults;
+  int cases = 0;
+  for (const HostileField& field : test::hostile_types()) {
+    test::build_queue();
+    test::spoil(field, test::hostile_strings().front().bytes);
+    cases += run_commands(field.name, watchdog, faults, true);
+  }
+  MESSAGE(cases, " cases");
+  CHECK_MESSAGE(faults.none(), faults.text());
+}

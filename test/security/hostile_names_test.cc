@@ -1,0 +1,212 @@
+// Names of queues come from Redis, where others write them: no name becomes an option or a command of a shell.
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fill.h"
+#include "queue.h"
+#include "run.h"
+#include "support/local.h"
+#include "support/paths.h"
+#include "support/server.h"
+
+using test::Ran;
+using test::run;
+using Strings = std::vector<std::string>;
+
+namespace {
+
+// A shell takes each of them for something else, unless it is quoted.
+const Strings kPlain = {"a b",
+                        "*",
+                        "?x",
+                        "it's",
+                        "say \"hi\"",
+                        "$(touch pwned)",
+                        "`touch pwned`",
+                        "a;touch pwned",
+                        "~root",
+                        "{a,b}",
+                        "[x]",
+                        "#note",
+                        "a&b",
+                        "a|b",
+                        "back\\slash",
+                        "!!",
+                        "$HOME",
+                        "new:x=y",
+                        "a>b",
+                        "\xc3\xa4"};
+
+// Never listed by --names, nor completed.
+Strings not_listed(const std::string& folder) {
+  return {"--uri=embedded:" + folder, "-o", "--", "two\nlines", "\x1b[2J", "raw\xff", "tab\tbed"};
+}
+
+Strings make_queues(const std::string& folder) {
+  test::empty_server();
+  Strings all = not_listed(folder);
+  all.insert(all.end(), kPlain.begin(), kPlain.end());
+  for (const std::string& name : all) test::send(name, {"x"});
+  return all;
+}
+
+std::string all_of(FILE* pipe) {
+  std::string text;
+  char some[4096];
+  while (const std::size_t n = std::fread(some, 1, sizeof some, pipe)) text.append(some, n);
+  return text;
+}
+
+// What a script writes to stdout and stderr; dqctl is on its PATH, the folder is its working directory.
+std::string script(const std::string& shell, const std::string& text, const test::TempDir& folder) {
+  std::ofstream(folder.file("script")) << text;
+  const std::string programs = test::program_path("dqctl").substr(0, test::program_path("dqctl").rfind('/'));
+  const std::string line = "cd '" + folder.file(".") + "' && PATH='" + programs + "':\"$PATH\" DELAYQUEUE_URI='" +
+                           test::server().url() + "' HOME='" + folder.file(".") + "' " + shell + " ./script 2>&1";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
+  return all_of(pipe.get());
+}
+
+bool is_there(const std::string& file) {
+  struct stat found {};
+  return ::lstat(file.c_str(), &found) == 0;
+}
+
+bool has_shell(const std::string& name) {
+  if (std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0) return true;
+  MESSAGE("skipped: no " << name << " on PATH");
+  return false;
+}
+
+Strings lines_of(const std::string& text) {
+  Strings lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+Strings sorted(Strings names) {
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("names: --names lists no name that begins with - or holds control characters, and says how many") {
+  const test::TempDir folder;
+  make_queues(folder.file("queue"));
+  const Ran ran = run({"queues", "--names"});
+  CHECK(ran.code == 0);
+  CHECK(lines_of(ran.out) == sorted(kPlain));
+  CHECK(test::has(ran.err, "7 names were left out"));
+  CHECK(test::has(ran.err, "dqctl queues shows them"));
+  CHECK(nlohmann::json::parse(run({"queues", "-o", "json"}).out).at("queues").size() == kPlain.size() + 7);
+}
+
+TEST_CASE("names: behind -- every name is a name") {
+  const test::TempDir folder;
+  for (const std::string& name : make_queues(folder.file("queue"))) {
+    CAPTURE(name);
+    const Ran ran = run({"stats", "-o", "json", "--", name});
+    CHECK(ran.code == 0);
+    CHECK(nlohmann::json::parse(ran.out).at("queues").at(0).at("ready") == 1);
+  }
+  test::send("\x01\x02[mark]", {"x"});
+  CHECK(run({"stats", "\x01\x02[mark]"}).code == 0);
+  CHECK_FALSE(is_there(folder.file("queue")));
+}
+
+TEST_CASE("names: a loop over --names starts no server and runs no command, quoted or not") {
+  const test::TempDir folder;
+  make_queues(folder.file("queue"));
+  const std::string good = script("sh",
+                                  "dqctl queues --names 2>/dev/null | while IFS= read -r q; do dqctl stats -- \"$q\" "
+                                  ">/dev/null || echo \"failed: $q\"; done\n",
+                                  folder);
+  CHECK(good.empty());
+  script("sh", "for q in $(dqctl queues --names); do dqctl stats $q; done\n", folder);
+  CHECK_FALSE(is_there(folder.file("queue")));
+  CHECK_FALSE(is_there(folder.file("pwned")));
+}
+
+TEST_CASE("names: help and README name the --") {
+  CHECK(test::has(run({"--help"}).out, "dqctl stats -- \"$queue\""));
+  std::ifstream in(test::source_path("tools/dqctl/README.md"));
+  const std::string readme((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  CHECK(test::has(readme, "while IFS= read -r queue; do dqctl doctor -- \"$queue\""));
+}
+
+TEST_CASE("names: bash completes each name so that the shell reads that name back") {
+  if (!has_shell("bash")) return;
+  const test::TempDir folder;
+  make_queues(folder.file("queue"));
+  const std::string out = script("bash --norc", R"(source <(dqctl completion bash)
+complete_for() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _dqctl; }
+complete_for dqctl stats ''
+for reply in "${COMPREPLY[@]}"; do eval "set -- $reply"; printf '%s\n' "$*"; [ $# = 1 ] || echo "words: $#"; done
+)",
+                                 folder);
+  CHECK(lines_of(out) == sorted(kPlain));
+  CHECK_FALSE(is_there(folder.file("pwned")));
+  const std::string rest = script("bash --norc", R"(source <(dqctl completion bash)
+complete_for() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _dqctl; printf '%s\n' "${COMPREPLY[*]}"; }
+complete_for dqctl stat
+complete_for dqctl ls q --state de
+complete_for dqctl stats new : x = 
+complete_for dqctl completion ''
+complete_for dqctl --uri unix:///no/such stats ''
+)",
+                                  folder);
+  CHECK(rest == "stats\ndead\ny\nbash zsh fish\n\n");
+}
+
+// compadd quotes what it is given; outside of the line editor it is replaced by one that prints.
+TEST_CASE("names: zsh completes commands, options and names, and hands each name to compadd whole") {
+  if (!has_shell("zsh")) return;
+  const test::TempDir folder;
+  make_queues(folder.file("queue"));
+  const std::string head = R"(compdef() { true }
+compadd() { [[ $1 == -- ]] || print "options: $1"; shift; print -rl -- "$@" }
+source <(dqctl completion zsh)
+complete_for() { words=("$@"); CURRENT=$#; _dqctl }
+)";
+  CHECK(lines_of(script("zsh -f", head + "complete_for dqctl stats ''\n", folder)) == sorted(kPlain));
+  CHECK_FALSE(is_there(folder.file("pwned")));
+  CHECK(test::has(script("zsh -f", head + "complete_for dqctl ''\n", folder), "\nstats\n"));
+  CHECK(script("zsh -f", head + "complete_for dqctl ls q --state ''\n", folder) ==
+        "pending\nready\nunack\nretry\ndead\n");
+  CHECK(test::has(script("zsh -f", head + "complete_for dqctl ls q --\n", folder), "--older-than\n"));
+  CHECK(script("zsh -f", head + "complete_for dqctl completion ''\n", folder) == "bash\nzsh\nfish\n");
+  CHECK(script("zsh -f", "source <(dqctl completion zsh)\nprint -r -- $_comps[dqctl]\n", folder) == "_dqctl\n");
+}
+
+TEST_CASE("names: fish completes each name, and takes none for an option") {
+  if (!has_shell("fish")) return;
+  const test::TempDir folder;
+  make_queues(folder.file("queue"));
+  const std::string out =
+      script("fish --no-config",
+             "dqctl completion fish | source\ncomplete -C 'dqctl stats ' | string match -v -- '-*'\n", folder);
+  for (const std::string& name : kPlain) {
+    CAPTURE(name);
+    CHECK(test::has("\n" + out, "\n" + name));
+  }
+  CHECK_FALSE(test::has(out, "embedded:"));
+  CHECK_FALSE(is_there(folder.file("pwned")));
+  CHECK_FALSE(is_there(folder.file("queue")));
+}

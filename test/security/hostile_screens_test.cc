@@ -1,0 +1,177 @@
+// What runs on and on: top on its screen, work with its commands, events; on hostile values as another user of the same
+// Redis, or a sender of events, may write them.
+#include <delayqueue/inspector.h>
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dqctl_here.h"
+#include "hostile_queue.h"
+#include "queue.h"
+#include "screen.h"
+#include "support/server.h"
+#include "text.h"
+#include "top.h"
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using test::Fields;
+using test::HostileValue;
+using test::Ran;
+
+namespace {
+
+std::vector<HostileValue> all_values() {
+  std::vector<HostileValue> values = test::hostile_strings();
+  values.insert(values.end(), test::hostile_numbers().begin(), test::hostile_numbers().end());
+  return values;
+}
+
+// What is drawn of a row: without the code that clears the rest of the line.
+std::string text_of(std::string row) {
+  const std::string clear = "\x1b[K";
+  if (row.size() >= clear.size() && row.compare(row.size() - clear.size(), clear.size(), clear) == 0) {
+    row.resize(row.size() - clear.size());
+  }
+  return row;
+}
+
+void check_screen(dqctl::Top& top, const dqctl::Sight& sight, dqctl::Size size) {
+  const std::vector<std::string> rows = top.draw(size, sight).rows(false);
+  CHECK(rows.size() == size.rows);
+  for (const std::string& row : rows) {
+    const std::string text = text_of(row);
+    CHECK_MESSAGE(dqctl::printable(text) == text, dqctl::printable(text));
+    CHECK(dqctl::width_of(text) <= size.columns);
+  }
+}
+
+void press(dqctl::Top& top, const dqctl::Sight& sight, const std::string& keys) {
+  for (const char key : keys) {
+    const auto kind = key == '\n'   ? dqctl::Key::Kind::enter
+                      : key == '\t' ? dqctl::Key::Kind::tab
+                                    : dqctl::Key::Kind::text;
+    top.press(dqctl::Key{kind, kind == dqctl::Key::Kind::text ? std::string(1, key) : ""}, sight);
+  }
+}
+
+// Waits until what the screen wants has been looked at.
+dqctl::Sight look(dqctl::Looker& looker, const dqctl::Top& top) {
+  const dqctl::Wish wish = top.wish();
+  looker.want(wish);
+  test::eventually([&] {
+    const dqctl::Sight sight = looker.sight();
+    return !sight.trouble.empty() || (sight.wish && *sight.wish == wish);
+  });
+  return looker.sight();
+}
+
+void walk_through_top() {
+  dqctl::Context context;
+  context.options.uri = test::server().url();
+  context.settle();
+  dqctl::Looker looker(context, {}, 100ms, [] {});
+  looker.start();
+  dqctl::Top top(dqctl::TopOptions{});
+  for (const dqctl::Size size : {dqctl::Size{80, 24}, dqctl::Size{200, 50}, dqctl::Size{20, 5}, dqctl::Size{1, 1}}) {
+    check_screen(top, look(looker, top), size);
+    for (int sort = 0; sort < dqctl::kSorts; ++sort) {
+      press(top, looker.sight(), "s");
+      check_screen(top, looker.sight(), size);
+    }
+  }
+  const dqctl::Size size{80, 24};
+  for (const dqctl::QueueLook& queue : looker.sight().queues) {
+    if (queue.name != test::kQueue) press(top, looker.sight(), "j");
+  }
+  press(top, looker.sight(), "p");
+  check_screen(top, looker.sight(), size);
+  press(top, looker.sight(), "n\n");
+  for (const char* state : {"1", "2", "3", "4", "5"}) {
+    press(top, looker.sight(), state);
+    check_screen(top, look(looker, top), size);
+    press(top, looker.sight(), "G\n");
+    check_screen(top, look(looker, top), size);
+    press(top, looker.sight(), "xq");
+    check_screen(top, look(looker, top), size);
+  }
+  looker.stop(10s);
+}
+
+}  // namespace
+
+TEST_CASE("hostile Redis: no screen of top lets a control through, or is wider than the terminal") {
+  test::Watchdog watchdog;
+  for (const HostileValue& value : all_values()) {
+    for (const Fields fields : {Fields::others, Fields::counted}) {
+      CAPTURE(value.name);
+      watchdog.step("top: " + value.name);
+      test::build_spoiled(fields, value.bytes);
+      walk_through_top();
+    }
+  }
+}
+
+TEST_CASE("hostile Redis: top on a terminal sends nothing that the terminal does not know") {
+  test::build_spoiled(Fields::others, test::hostile_strings()[1].bytes);
+  test::Screen screen({"top", test::kQueue, "--interval", "100ms"});
+  REQUIRE(screen.shows("QUEUE"));
+  screen.type("\n");
+  REQUIRE(screen.shows("000000000041"));  // the first of the dead
+  screen.type("\n");
+  CHECK(screen.shows("deliveries"));
+  screen.type("q");
+  screen.type("q");
+  screen.type("q");
+  CHECK(screen.code() == 0);
+  CHECK(screen.seen().strange().empty());
+}
+
+TEST_CASE("hostile Redis: work hands its commands whole words, and says nothing unsafe") {
+  for (const HostileValue& value : all_values()) {
+    for (const Fields fields : {Fields::others, Fields::counted}) {
+      CAPTURE(value.name);
+      test::build_spoiled(fields, value.bytes);
+      for (const char* key : {":unack", ":paused", ":pending"}) test::redis().cmd({"DEL", test::kBase + key});
+      const Ran ran = test::run({"work", test::kQueue, "-o", "ndjson", "--until-empty", "--concurrency", "8", "--exec",
+                                 "echo \"$DQ_ID\" >&2"});
+      CHECK(ran.signal == 0);
+      CHECK_FALSE(test::is_unsafe(ran.out));
+      CHECK_FALSE(test::is_unsafe(ran.err));
+      for (const json& line : test::lines_of(ran.out)) CHECK(line.at("id").get<std::string>().size() == 36);
+    }
+  }
+}
+
+TEST_CASE("hostile Redis: events that are none are passed over, in every form") {
+  test::build_queue();
+  std::atomic<bool> over{false};
+  const std::string socket = test::server().socket();
+  std::thread sender([&] {
+    test::Redis redis(socket);
+    while (!over) {
+      for (const HostileValue& value : all_values()) {
+        redis.cmd({"PUBLISH", "dq:q:reportEvents", value.bytes});
+        redis.cmd({"PUBLISH", "dq:q:reportEvents", "2 " + value.bytes + " 1"});
+        redis.cmd({"PUBLISH", "dq:q:reportEvents", value.bytes + " 1 1"});
+        redis.cmd({"PUBLISH", "dq:q:reportEvents", "2 1 " + value.bytes});
+      }
+      redis.cmd({"PUBLISH", "dq:q:reportEvents", "2 1700000000 42"});
+    }
+  });
+  for (const char* form : {"table", "json", "ndjson"}) {
+    const Ran ran = test::run_here({"events", test::kQueue, "--limit", "50", "-o", form});
+    CHECK(ran.code == 0);
+    CHECK_FALSE(test::is_unsafe(ran.out + ran.err));
+    CHECK(test::has(ran.out, "42"));
+    if (form == std::string("json")) CHECK(json::parse(ran.out).at("events").size() == 50);
+    if (form == std::string("ndjson")) CHECK(test::lines_of(ran.out).size() == 50);
+  }
+  over = true;
+  sender.join();
+}
