@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sets up, builds and runs every test.   test.sh [release|debug|asan|tsan] [arguments for ctest]
+# Sets up, builds and runs the tests.   test.sh [release|debug|asan|tsan] [arguments for ctest]
+# At its end it names those that this machine cannot run, and why.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,4 +14,4 @@ scripts/setup.sh
 jobs=$(getconf _NPROCESSORS_ONLN)
 cmake --preset "$preset"
 cmake --build --preset "$preset" --parallel "$jobs"
-ctest --preset "$preset" --parallel $((jobs + 1)) "$@"  # tests wait a lot
+scripts/ctest_patiently "build/$preset" --preset "$preset" --parallel $((jobs + 1)) "$@"  # tests wait a lot
