@@ -1,4 +1,4 @@
-// Messages that must be handled later, at least once, and never lost, on nothing but a Redis.
+// All public headers: a queue of delayed messages, delivered at least once, kept in Redis.
 #pragma once
 
 #include <delayqueue/consumer.h>

@@ -1,4 +1,4 @@
-// What a shared library shows to its users: everything else in it is hidden.
+// Marks the symbols that the shared library exports; all others are hidden.
 #pragma once
 
 #if defined(__GNUC__)

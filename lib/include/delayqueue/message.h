@@ -1,4 +1,4 @@
-// A message as a handler sees it, and what a handler says of it.
+// The message that a handler receives, and the verdict that it returns.
 #pragma once
 
 #include <delayqueue/export.h>
@@ -13,55 +13,58 @@
 
 namespace delayqueue {
 
-class Lease;  // what the consumer knows of its hold on a message; not for users
+class Lease;  // the consumer's lease on a message; not for users
 
-// One delivery. A handler gets it by reference; it may be copied and outlive the handler. Made by hand (in a test of
-// a handler) it is a message whose lease never ends.
+// One delivery of a message. A copy may outlive the handler. One constructed by a caller (in a test of a handler) has a
+// lease that never ends.
 struct DELAYQUEUE_EXPORT Message {
   std::string id{};       // a UUID in its usual form of 36 characters
-  std::string payload{};  // the bytes that were sent, all of them
+  std::string payload{};  // all bytes that were sent
   int attempt = 1;        // 1 for the first delivery; deliveries are at least once, so 1 is no promise of "never seen"
 
-  // True once the consumer no longer holds the lease: it ended, or processing_timeout did, or Redis said that another
-  // consumer has the message or that it is gone. What the handler then returns counts only if nobody else has got the
-  // message yet. Any thread may ask.
+  // True after the consumer has lost the lease: it ended, processing_timeout passed, or Redis answered that another
+  // consumer has the message or that it is gone. The handler's verdict then counts only if no other consumer has
+  // received the message yet. Thread-safe.
   bool lost() const;
 
   std::shared_ptr<const Lease> lease{};  // set by the consumer
 };
 
-// What became of a delivery. Made by the functions below; a plain bool means ack or nack.
+// The result of a delivery, made by the functions below. A bool converts to it: true is ack(), false is nack().
 class Verdict {
  public:
   enum class Kind { ack, nack, reject, snooze };
 
-  // From bool alone: a pointer or a number is no verdict.
+  // From bool only: a pointer or a number does not convert.
   template <class Bool, class = std::enable_if_t<std::is_same_v<Bool, bool>>>
   Verdict(Bool done) : kind(done ? Kind::ack : Kind::nack) {}  // NOLINT(google-explicit-constructor)
   Verdict(Kind k, std::optional<std::chrono::milliseconds> a, std::string r)
       : kind(k), after(a), reason(std::move(r)) {}
 
   Kind kind;
-  std::optional<std::chrono::milliseconds> after;  // nack: unset means by ConsumerOptions::backoff
+  std::optional<std::chrono::milliseconds> after;  // of a nack, unset: as ConsumerOptions::backoff says
   std::string reason{};                            // cut to 1 KiB when stored
 };
 
-// Done: every trace of the message is removed.
+// Done: the message is deleted.
 DELAYQUEUE_EXPORT Verdict ack();
 
-// Not done: delivered again after `after` (default: the consumer's backoff), or given up when no retries are left.
-// The reason is kept with the message. A negative `after`, of a nack, a snooze or a backoff, counts as 0, and one of more
-// than a hundred years as a hundred years; the logger gets a warning that names it, once a minute for each kind.
+// Not done: delivered again after `after` (default: the consumer's backoff), or a dead letter if no retries are left.
+// Spends a retry. The reason is kept with the message. A negative wait, of a nack, a snooze or a backoff, counts as 0,
+// and one of more than a hundred years as a hundred years; the logger gets a warning with the value, once a minute for
+// each kind.
 DELAYQUEUE_EXPORT Verdict nack();
 DELAYQUEUE_EXPORT Verdict nack(std::string reason);
 DELAYQUEUE_EXPORT Verdict nack(std::chrono::milliseconds after, std::string reason = {});
 
-// Never to be done: given up at once, into the dead letters, with its reason.
+// Cannot be done: a dead letter at once, with the reason, even if retries are left.
 DELAYQUEUE_EXPORT Verdict reject(std::string reason = {});
 
-// Not now: delivered again after `after` as if it had not been delivered. Spends no retry and counts as no attempt.
+// Not now: delivered again after `after`. Spends no retry and counts as no attempt.
 DELAYQUEUE_EXPORT Verdict snooze(std::chrono::milliseconds after);
 
+// Called for each message, in one of the consumer's ConsumerOptions::concurrency threads. An exception counts as a nack
+// with the exception's text as reason.
 using Handler = std::function<Verdict(const Message&)>;
 
 }  // namespace delayqueue

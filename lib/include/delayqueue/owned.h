@@ -1,4 +1,4 @@
-// What is behind a public object. Not for users.
+// Owns the implementation behind a public object. Not for users.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@ namespace delayqueue::internal {
 
 long this_process();
 
-// Throws std::logic_error that names the class: there is nothing behind the object (it was moved from), or it was made
-// by another process, of which this one is a fork.
+// Throws std::logic_error that names the class if the object was moved from (impl is null) or was made by another
+// process, of which this one is a fork.
 void check_owned(const void* impl, long owner, const char* name);
 
-// Never destroys it.
+// Keeps the implementation alive until the process ends: in a fork its destructor must not run.
 void keep(std::shared_ptr<void> impl);
 
-// Threads of a process do not exist in its forks, locks may be held there for ever, and a connection serves one process
-// only. So every call in a fork throws, and the destructor there leaves all as it is.
+// A unique_ptr that refuses use in a fork: the threads of the parent do not exist there, its locks may stay locked, and
+// two processes must not share a connection. In a fork every call throws, and the destructor destroys nothing.
 template <class Impl>
 class Owned {
  public:
