@@ -23,8 +23,8 @@ struct PrivateServerOptions {
 //
 // The embedded URLs use the same servers. "embedded:" is one server for the whole process: its first use starts it, and
 // it ends with the process; its data is deleted. "embedded:/folder" keeps its data, and all processes that name the
-// folder share one server (a file lock guarantees that it is only one). The first process starts it. It lives as long as
-// any process that has used it: when the last one has ended, in any way, the system shuts the server down cleanly. A
+// folder share one server (a file lock guarantees that it is only one). The first process starts it. It lives while any
+// process lives that has used it: when the last one has ended, in any way, the system shuts the server down cleanly. A
 // fork of such a process counts, too, until it calls exec. If the server dies, the next call of any process starts it
 // again, with its data; every Producer, Consumer and Inspector reconnects to the new one. (Before Linux 5.6, and on
 // other systems, the server ends with the process that started it, as if it had died.)
