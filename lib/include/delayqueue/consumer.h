@@ -50,10 +50,11 @@ class DELAYQUEUE_EXPORT Consumer {
   Consumer& operator=(const Consumer&) = delete;
 
   // Connects and begins to deliver. Waits at most 500 ms for the server, then returns and goes on connecting in the
-  // background. Throws an error that a retry cannot cure, if it shows within these 500 ms: ReplyError if the server
-  // refuses (password, version, keys of a wrong type), std::invalid_argument if an option cannot be used (a TLS file),
-  // SetupError if an embedded server cannot be started. Later refusals go to the logger and are retried. After an
-  // exception start() may be called again. A second start(), or one after stop(), throws std::logic_error.
+  // background, so it throws no ConnectionError. Throws an error that a retry cannot cure, if it shows within 500 ms:
+  // ReplyError if the server refuses (password, version, keys of a wrong type), std::invalid_argument if an option
+  // cannot be used (a TLS file), SetupError if an embedded server cannot be started. Later refusals go to the logger
+  // and are retried. After an exception start() may be called again. A second start(), or one after stop(), throws
+  // std::logic_error.
   void start();
 
   // Calls start(), and returns after another thread, or a handler, has called stop() and the consumer has stopped.
