@@ -1,5 +1,7 @@
 #include "fill.h"
 
+#include <cstdio>
+
 #include "support/server.h"
 
 namespace test {
@@ -37,6 +39,14 @@ std::string hold(const std::string& queue, milliseconds left, int deliveries, co
   redis().cmd({"ZADD", base + ":unack", us.substr(0, us.size() - 6) + '.' + us.substr(us.size() - 6), id});
   if (deliveries > 1) redis().cmd({"HSET", base + ":attempts", id, std::to_string(deliveries) + ' ' + us});
   if (!reason.empty()) redis().cmd({"HSET", base + ":reason", id, reason});
+  return id;
+}
+
+std::string id_made(milliseconds ago, int number) {
+  const auto made = system_clock::now().time_since_epoch() - ago;
+  const auto ms = static_cast<unsigned long long>(duration_cast<milliseconds>(made).count());
+  char id[64];
+  std::snprintf(id, sizeof id, "%08llx-%04llx-7000-8000-%012x", ms >> 16, ms & 0xFFFF, static_cast<unsigned>(number));
   return id;
 }
 

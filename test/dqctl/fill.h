@@ -23,6 +23,9 @@ std::vector<std::string> bury(const std::string& queue, const std::vector<std::s
 std::string hold(const std::string& queue, std::chrono::milliseconds left, int deliveries = 1,
                  const std::string& reason = "");
 
+// A UUIDv7 as if made so long ago (less than 0: in the future), by this machine's clock. Other numbers make other ids.
+std::string id_made(std::chrono::milliseconds ago, int number = 1);
+
 // payload 0, payload 1 ...
 std::vector<std::string> numbered(int count);
 

@@ -1,4 +1,5 @@
 // dqctl stats
+#include <delayqueue/consumer.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -59,6 +60,19 @@ TEST_CASE("stats: every state with its ages, and the totals") {
   CHECK(look.at("paused") == false);
   CHECK(look.at("totals").at("sent") == 11);
   CHECK(look.at("rates") == nullptr);
+}
+
+TEST_CASE("stats: ids that were removed because they are no UUIDs are counted") {
+  test::empty_server();
+  test::send("q", {"x"});
+  test::redis().cmd({"LPUSH", "dp:q:ready", "no-uuid-1", "no-uuid-2"});
+  test::redis().cmd({"HSET", "dp:q:retry:cnt", "no-uuid-1", "3", "no-uuid-2", "3"});
+  delayqueue::Consumer consumer(test::server().url(), "q", [](const auto&) { return delayqueue::ack(); });
+  consumer.start();
+  REQUIRE(test::eventually([&] { return consumer.stats().acked == 1 && consumer.stats().foreign == 2; }));
+  consumer.stop();
+  CHECK(has(run({"stats", "q"}).out, "\nforeign        2\n"));
+  CHECK(json::parse(run({"stats", "q", "-o", "ndjson"}).out).at("totals").at("foreign") == 2);
 }
 
 TEST_CASE("stats: a pause, why and until when") {

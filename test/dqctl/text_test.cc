@@ -74,6 +74,10 @@ TEST_CASE("text: spans, times and numbers") {
   CHECK(ago_text(now - 5s, now) == "5s ago");
   CHECK(ago_text(now + 5min, now) == "in 5m");
   CHECK(ago_text(now, now) == "now");
+  CHECK(since_text(now - 5s, now) == "5s ago");
+  CHECK(since_text(now + 5min, now) == "now");
+  CHECK(age_between(now - 5s, now) == 5s);
+  CHECK(age_between(now + 5min, now) == 0ms);
   CHECK(utc_text(Time(1'795'291'005'123ms)) == "2026-11-21T19:56:45.123Z");
   CHECK(utc_text(Time(-1ms)) == "1969-12-31T23:59:59.999Z");
   CHECK(span_between(now, now + 1500us) == 1ms);

@@ -2,7 +2,10 @@
 #include <delayqueue/private_server.h>
 
 #include <csignal>
+#include <thread>
 
+#include "fill.h"
+#include "queue.h"
 #include "screen.h"
 #include "work_support.h"
 
@@ -289,12 +292,70 @@ TEST_CASE("top: follows the size of the terminal, however small") {
   CHECK(screen.code() == 0);
 }
 
+TEST_CASE("top: marks what stuck warns of, says what it is, and marks nothing else") {
+  test::redis().cmd({"FLUSHALL"});
+  SendOptions old;
+  old.id = test::id_made(std::chrono::minutes(20));
+  send("alone", 1, old);
+  send("due", 1, later());
+  test::rewind("dp:due", std::chrono::hours(1) + std::chrono::minutes(2));
+  test::bury("one dead", 1, "why");
+  send("paused", 1);
+  Inspector(test::server().url(), "paused").pause();
+  send("young", 1);
+  const auto queues = nlohmann::json::parse(run({"stuck", "-o", "json"}).out).at("queues");
+  REQUIRE(queues.size() == 5);
+  Screen screen({"top", "--interval", "60s"});  // the second look does not wait for so long
+  REQUIRE(screen.shows("!alone"));
+  for (const auto& queue : queues) {
+    const std::string name = queue.at("queue"), mark = queue.at("level") == "ok" ? " " : "!";
+    CAPTURE(name);
+    CHECK(has(screen.seen().text(), mark + name));
+    CHECK((queue.at("level") == "critical") == (name == "alone"));
+  }
+  CHECK(has(screen.seen().line(22), "critical: 1 messages wait in ready and retry, the first was sent 20m"));
+  screen.type("j");
+  REQUIRE(screen.shows("warning: 1 messages are due and were not taken"));
+  screen.type("\r");
+  REQUIRE(screen.shows("[1 pending 1]"));
+  CHECK(has(screen.seen().line(22), "warning: 1 messages are due"));
+}
+
+TEST_CASE("top: a queue that consumers serve has no mark, however old its backlog is") {
+  test::redis().cmd({"FLUSHALL"});
+  Producer producer(test::server().url(), "q");
+  for (int i = 0; i < 500; ++i) {
+    SendOptions old;
+    old.id = test::id_made(std::chrono::minutes(20), i);
+    producer.send("x", old);
+  }
+  delayqueue::ConsumerOptions one;
+  one.concurrency = 1;
+  delayqueue::Consumer consumer(
+      test::server().url(), "q",
+      [](const auto&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return delayqueue::ack();
+      },
+      one);
+  consumer.start();
+  Screen screen({"top", "--interval", "300ms"});
+  REQUIRE(screen.shows("> q"));
+  const auto acked = consumer.stats().acked;
+  REQUIRE(test::eventually([&] { return consumer.stats().acked >= acked + 150; }));  // 3 s: some looks
+  screen.shows("q quit");
+  CHECK(screen.raw().find("!") == std::string::npos);
+  CHECK(consumer.stats().acked < 500);
+  consumer.stop();
+}
+
 TEST_CASE("top: without colours there are marks") {
   fill();
   SendOptions once;
   once.retries = 0;
   const std::string id = Producer(test::server().url(), "many").send("x", once).id;
   test::redis().cmd({"ZADD", "dp:many:dead", "1700000000", id});
+  test::rewind("dp:many", std::chrono::hours(1) + std::chrono::minutes(20));
   for (const bool by_option : {false, true}) {
     Screen screen(
         by_option ? std::vector<std::string>{"top", "--no-color"} : std::vector<std::string>{"top"},

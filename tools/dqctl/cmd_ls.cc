@@ -41,10 +41,8 @@ std::vector<Column> columns_of(State state) {
 }
 
 std::string time_text(const MessageInfo& message, Time now) {
-  const std::optional<Time> when = message.at ? message.at : message.sent;
-  if (!when) return "?";
   const bool backoff = message.state == State::unack && !message.held;
-  return ago_text(*when, now) + (backoff ? " (backoff)" : "");
+  return when_text(message, now) + (backoff ? " (backoff)" : "");
 }
 
 std::vector<Cell> row_of(const MessageInfo& message, Time now) {

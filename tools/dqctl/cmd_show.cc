@@ -80,8 +80,9 @@ class Sheet {
     out_.line(name + std::string(14 - std::min<std::size_t>(13, name.size()), ' ') + out_.paint(colour, text));
   }
 
-  void time(const std::string& name, const std::optional<Time>& when) {
-    if (when) line(name, out_.time(*when) + " (" + ago_text(*when, now_) + ")");
+  void time(const std::string& name, const std::optional<Time>& when, bool has_happened) {
+    if (!when) return;
+    line(name, out_.time(*when) + " (" + (has_happened ? since_text(*when, now_) : ago_text(*when, now_)) + ")");
   }
 
  private:
@@ -106,8 +107,8 @@ void write_sheet(Output& out, const MessageInfo& message, const Args& args, Time
   sheet.line("state", std::string(delayqueue::to_string(message.state)) + (message.held ? ", in a consumer's hand"
                                                                            : backoff    ? ", waiting out a backoff"
                                                                                         : ""));
-  sheet.time(time_name(message), message.at);
-  sheet.time("sent", message.sent);
+  sheet.time(time_name(message), message.at, message.state == State::dead);
+  sheet.time("sent", message.sent, true);
   const bool in_list = message.state == State::ready || message.state == State::retry;
   sheet.line("deliveries", in_list && message.deliveries == 0 ? "0 or 1" : std::to_string(message.deliveries));
   if (message.state != State::dead) {

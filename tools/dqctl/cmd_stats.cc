@@ -28,7 +28,7 @@ struct Total {
   std::uint64_t Totals::*member;
 };
 
-constexpr std::array<Total, 10> kTotals = {{{"sent", &Totals::sent},
+constexpr std::array<Total, 11> kTotals = {{{"sent", &Totals::sent},
                                             {"delivered", &Totals::delivered},
                                             {"acked", &Totals::acked},
                                             {"nacked", &Totals::nacked},
@@ -37,7 +37,8 @@ constexpr std::array<Total, 10> kTotals = {{{"sent", &Totals::sent},
                                             {"expired", &Totals::expired},
                                             {"cancelled", &Totals::cancelled},
                                             {"redriven", &Totals::redriven},
-                                            {"purged", &Totals::purged}}};
+                                            {"purged", &Totals::purged},
+                                            {"foreign", &Totals::foreign}}};
 
 struct Look {
   std::string queue{};
@@ -115,17 +116,21 @@ Object object_of(const Look& look, const Look* before) {
 }
 
 std::string with_age(const std::string& text, const std::optional<Time>& since, Time now) {
-  return since ? text + ago_text(*since, now) : "";
+  return since ? text + since_text(*since, now) : "";
+}
+
+std::string with_time(const std::string& text, const std::optional<Time>& when, Time now) {
+  return when ? text + ago_text(*when, now) : "";
 }
 
 std::string pending_text(const Counts& counts) {
-  if (counts.due == 0) return with_age("the next is due ", counts.oldest_due, counts.now);
+  if (counts.due == 0) return with_time("the next is due ", counts.oldest_due, counts.now);
   return count_text(counts.due) + " due but not taken, the oldest " + with_age("", counts.oldest_due, counts.now);
 }
 
 std::string unack_text(const Look& look) {
   const Counts& counts = look.counts;
-  std::string text = with_age("the first lease ends ", counts.oldest_lease, counts.now);
+  std::string text = with_time("the first lease ends ", counts.oldest_lease, counts.now);
   if (counts.overdue > 0) {
     text = count_text(counts.overdue) + " leases ended and not taken back, the oldest " +
            with_age("", counts.oldest_lease, counts.now);

@@ -33,11 +33,6 @@ MessagePage page_of(Inspector& inspector, State state, std::size_t limit) {
   return inspector.list(state, options);
 }
 
-std::optional<MessageInfo> head_of(Inspector& inspector, State state) {
-  MessagePage page = page_of(inspector, state, 1);
-  return page.empty() ? std::nullopt : std::optional(std::move(page.messages.front()));
-}
-
 void add(Sample& sample, const MessageInfo& message, int hot) {
   if (!is_id(message.id)) return;  // no call takes it; doctor reports it
   if (!message.size) sample.without_body.push_back(message.id);
@@ -57,8 +52,8 @@ void add(Sample& sample, const MessageInfo& message, int hot) {
 // One of two looks at a queue, and what the second compares with.
 struct Look {
   std::string queue{};
+  QueueState before{};
   Evidence seen{};
-  std::string ready{}, retry{};       // the first of each
   std::map<std::string, int> held{};  // ids and their deliveries
   bool something_waits = false;
   std::optional<RowError> error{};
@@ -80,8 +75,6 @@ void look_again(Inspector& inspector, Sample& sample) {
   }
 }
 
-std::string id_of(const std::optional<MessageInfo>& message) { return message ? message->id : ""; }
-
 void look_at_held(Inspector& inspector, Look& look) {
   std::vector<std::string> ids;
   for (const auto& [id, deliveries] : look.held) ids.push_back(id);
@@ -92,28 +85,24 @@ void look_at_held(Inspector& inspector, Look& look) {
 }
 
 void look_first(Context& context, Look& look, int hot) {
+  context.counts(look.queue);  // it is there
   Inspector& inspector = context.inspector(look.queue);
-  Evidence& seen = look.seen;
-  seen.before = context.counts(look.queue);
-  look.ready = id_of(head_of(inspector, State::ready));
-  look.retry = id_of(head_of(inspector, State::retry));
+  look.before = read_state(inspector);
   take_sample(inspector, look, hot);
-  look.something_waits = !look.ready.empty() || !look.retry.empty() || seen.before.due > 0 || seen.before.overdue > 0 ||
-                         !seen.sample.without_body.empty() || !look.held.empty() || seen.before.dead > 0;
+  const auto& counts = look.before.counts;
+  look.something_waits = counts.ready + counts.retry + counts.due + counts.overdue + counts.dead > 0 ||
+                         !look.seen.sample.without_body.empty() || !look.held.empty();
 }
 
 void look_second(Context& context, Look& look) {
   Inspector& inspector = context.inspector(look.queue);
-  Evidence& seen = look.seen;
-  look_again(inspector, seen.sample);
+  look_again(inspector, look.seen.sample);
   look_at_held(inspector, look);
-  seen.now = inspector.counts();
-  if (seen.now.paused) seen.pause = inspector.paused();
-  seen.first_ready = head_of(inspector, State::ready);
-  seen.first_retry = head_of(inspector, State::retry);
-  seen.first_unack = head_of(inspector, State::unack);
-  seen.heads_moved = (!look.ready.empty() && id_of(seen.first_ready) != look.ready) ||
-                     (!look.retry.empty() && id_of(seen.first_retry) != look.retry);
+  Evidence seen = evidence_of(look.before, read_state(inspector));
+  seen.sample = std::move(look.seen.sample);
+  seen.held_throughout = look.seen.held_throughout;
+  seen.held_id = look.seen.held_id;
+  look.seen = std::move(seen);
 }
 
 // All first looks, one pause, all second looks.

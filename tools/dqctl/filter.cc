@@ -18,6 +18,13 @@ std::optional<milliseconds> age_of(const MessageInfo& message, Time now) {
   return span_between(*since, now);
 }
 
+std::string when_text(const MessageInfo& message, Time now) {
+  const std::optional<Time> when = message.at ? message.at : message.sent;
+  if (!when) return "?";
+  const bool may_lie_ahead = message.state == State::pending || message.state == State::unack;
+  return may_lie_ahead ? ago_text(*when, now) : since_text(*when, now);
+}
+
 bool Filter::passes(const MessageInfo& message, Time now) const {
   if (older_than) {
     const auto age = age_of(message, now);

@@ -39,6 +39,9 @@ void add_filter(Command& command, Filter& filter);
 // (ready and retry, of which nothing else is known). Unset where the id does not tell.
 std::optional<milliseconds> age_of(const delayqueue::MessageInfo& message, Time now);
 
+// When that was, or will be: "3m ago", "in 5m". What has happened never lies ahead. "?" where age_of() is unset.
+std::string when_text(const delayqueue::MessageInfo& message, Time now);
+
 // The messages of a state that pass a filter, in their order.
 class Walk {
  public:

@@ -28,11 +28,10 @@ std::string text_of(const Filter& filter) {
 }
 
 void show_sample(Output& out, const std::vector<MessageInfo>& sample, Time now) {
-  Listing listing(out, {{"ID"}, {"AGE"}, {"TRIED", true}, {"REASON"}, {"PAYLOAD"}}, "sample");
+  Listing listing(out, {{"ID"}, {"WHEN"}, {"TRIED", true}, {"REASON"}, {"PAYLOAD"}}, "sample");
   for (const MessageInfo& message : sample) {
-    const auto age = age_of(message, now);
     listing.add({{id_text(message.id)},
-                 {age ? span_text(*age) : "?"},
+                 {when_text(message, now)},
                  {std::to_string(message.deliveries)},
                  {cut(printable(message.reason), 40)},
                  {message.size ? printable(whole_characters(message.payload)) : "missing"}},

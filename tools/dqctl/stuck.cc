@@ -8,13 +8,12 @@ namespace {
 
 using delayqueue::Counts;
 using delayqueue::MessageInfo;
+using delayqueue::State;
 
 constexpr const char* kNoConsumer =
     "no consumer runs on this queue: one that does takes back and moves what is due within seconds";
 constexpr std::size_t kReasonsShown = 3;
 constexpr std::size_t kReasonWidth = 60;
-
-milliseconds since(Time when, Time now) { return span_between(when, now); }
 
 std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
   std::vector<std::pair<std::uint64_t, std::string>> order;
@@ -65,7 +64,7 @@ class Finder {
     Trouble trouble;
     trouble.kind = "paused";
     trouble.count = now_.due + now_.ready + now_.retry;
-    if (now_.due > 0 && now_.oldest_due) trouble.age = since(*now_.oldest_due, now_.now);
+    if (now_.due > 0 && now_.oldest_due) trouble.age = age_between(*now_.oldest_due, now_.now);
     if (trouble.count > 0) trouble.level = std::max(Level::warning, level_of(trouble.age.value_or(milliseconds(0))));
     trouble.what = "the queue is paused, and " + count_text(trouble.count) + " messages wait to be taken";
     if (trouble.age) trouble.what += ", the oldest for " + span_text(*trouble.age);
@@ -80,7 +79,7 @@ class Finder {
     if (now_.due == 0 || !now_.oldest_due) return;
     Trouble trouble;
     trouble.kind = "due";
-    trouble.age = since(*now_.oldest_due, now_.now);
+    trouble.age = age_between(*now_.oldest_due, now_.now);
     trouble.level = level_of(*trouble.age);
     if (trouble.level == Level::ok) return;
     trouble.count = now_.due;
@@ -98,7 +97,7 @@ class Finder {
     if (now_.overdue == 0 || !now_.oldest_lease) return;
     Trouble trouble;
     trouble.kind = "lease_ended";
-    trouble.age = since(*now_.oldest_lease, now_.now);
+    trouble.age = age_between(*now_.oldest_lease, now_.now);
     trouble.level = level_of(*trouble.age);
     if (trouble.level == Level::ok) return;
     trouble.count = now_.overdue;
@@ -125,7 +124,7 @@ class Finder {
     Trouble trouble;
     trouble.kind = held == 0 ? "not_taken" : "slow";
     trouble.count = count;
-    trouble.age = first.sent ? since(*first.sent, now_.now) : *options_.look;
+    trouble.age = first.sent ? age_between(*first.sent, now_.now) : *options_.look;
     trouble.level = level_of(*trouble.age);
     // What is held may be finished in time: how long they have been due is not known.
     if (held > 0) trouble.level = std::min(trouble.level, Level::warning);
@@ -193,7 +192,7 @@ class Finder {
 
   // Redis does not store since when a message is held: known is how long it was watched.
   void held() {
-    const auto watched = since(seen_.before.now, now_.now);
+    const auto watched = age_between(seen_.before.now, now_.now);
     if (seen_.held_throughout == 0 || watched < options_.held.value_or(*options_.warn)) return;
     Trouble trouble;
     trouble.kind = "held";
@@ -231,7 +230,43 @@ class Finder {
   std::vector<Trouble> found_;
 };
 
+std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
+  if (count == 0) return std::nullopt;
+  delayqueue::ListOptions one;
+  one.limit = 1;
+  one.payload = 0;
+  delayqueue::MessagePage page = inspector.list(state, one);
+  return page.empty() ? std::nullopt : std::optional(std::move(page.messages.front()));
+}
+
+// Whether the first of a list became another.
+bool moved(const std::optional<MessageInfo>& before, const std::optional<MessageInfo>& now) {
+  return before && (!now || now->id != before->id);
+}
+
 }  // namespace
+
+QueueState read_state(delayqueue::Inspector& inspector) {
+  QueueState state;
+  state.counts = inspector.counts();
+  if (state.counts.paused) state.pause = inspector.paused();
+  state.first_ready = first_of(inspector, State::ready, state.counts.ready);
+  state.first_retry = first_of(inspector, State::retry, state.counts.retry);
+  state.first_unack = first_of(inspector, State::unack, state.counts.overdue);
+  return state;
+}
+
+Evidence evidence_of(const QueueState& before, const QueueState& now) {
+  Evidence evidence;
+  evidence.before = before.counts;
+  evidence.now = now.counts;
+  evidence.pause = now.pause;
+  evidence.first_ready = now.first_ready;
+  evidence.first_retry = now.first_retry;
+  evidence.first_unack = now.first_unack;
+  evidence.heads_moved = moved(before.first_ready, now.first_ready) || moved(before.first_retry, now.first_retry);
+  return evidence;
+}
 
 const char* to_string(Level level) {
   return level == Level::critical ? "critical" : level == Level::warning ? "warning" : "ok";

@@ -48,6 +48,17 @@ struct Evidence {
   Sample sample{};
 };
 
+// What one look at a queue reads. Of the lists the first message, of unack the one whose lease ended first.
+struct QueueState {
+  delayqueue::Counts counts{};
+  std::optional<delayqueue::Pause> pause{};
+  std::optional<delayqueue::MessageInfo> first_ready{}, first_retry{}, first_unack{};
+};
+QueueState read_state(delayqueue::Inspector& inspector);
+
+// What two looks show, without a sample and without what was held throughout.
+Evidence evidence_of(const QueueState& before, const QueueState& now);
+
 struct StuckOptions {
   std::optional<milliseconds> warn{std::chrono::minutes(1)};
   std::optional<milliseconds> crit{std::chrono::minutes(10)};
@@ -58,7 +69,7 @@ struct StuckOptions {
   std::uint64_t dead_growth = 1;                              // between the two looks: a warning
 };
 
-// The worst first. Those that are no more than worth a word have Level::ok.
+// The one diagnosis: of dqctl stuck, and of the marks in dqctl top. The worst first. Notes have Level::ok.
 std::vector<Trouble> find_troubles(const Evidence& evidence, const std::string& queue, const StuckOptions& options);
 
 }  // namespace dqctl

@@ -256,6 +256,8 @@ milliseconds span_between(Time from, Time to) {
          std::chrono::floor<milliseconds>(from.time_since_epoch());
 }
 
+milliseconds age_between(Time since, Time now) { return std::max(milliseconds(0), span_between(since, now)); }
+
 std::string span_text(milliseconds span) {
   if (span.count() < 0) return '-' + span_text(-span);
   if (span.count() < 1000) return std::to_string(span.count()) + "ms";
@@ -277,6 +279,8 @@ std::string ago_text(Time when, Time now) {
   if (span.count() == 0) return "now";
   return span.count() > 0 ? span_text(span) + " ago" : "in " + span_text(-span);
 }
+
+std::string since_text(Time when, Time now) { return ago_text(std::min(when, now), now); }
 
 std::string utc_text(Time when) {
   const auto ms = std::chrono::floor<milliseconds>(when.time_since_epoch()).count();

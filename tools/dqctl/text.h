@@ -51,11 +51,17 @@ std::string hex(std::string_view bytes);
 // than a Time counts.
 milliseconds span_between(Time from, Time to);
 
+// How long ago something happened. 0 where it lies ahead: clocks differ, and Redis' clock may have been set back.
+milliseconds age_between(Time since, Time now);
+
 // The two largest units: 250ms, 12s, 3m12s, 2h, 4d3h. Negative: -12s.
 std::string span_text(milliseconds span);
 
 // "3m12s ago", "in 2h", "now".
 std::string ago_text(Time when, Time now);
+
+// Of what has happened: never "in 2h".
+std::string since_text(Time when, Time now);
 
 // 2026-11-21T19:36:45.123Z
 std::string utc_text(Time when);

@@ -74,6 +74,7 @@ class Top {
   bool over_ = false;
   bool helps_ = false;
   std::uint64_t notices_read_ = 0;
+  std::string finding_{};  // of the queue that is selected, or open
   std::optional<std::pair<std::string, bool>> question_{}, order_{};
 
   // The queues.

@@ -9,28 +9,19 @@ namespace {
 
 using delayqueue::Counts;
 using delayqueue::Inspector;
-using delayqueue::MessagePage;
-using delayqueue::State;
 using View = Wish::View;
 
 constexpr std::size_t kHistory = 120;
 constexpr std::uint64_t kOftenFetched = 64 * 1024;  // a larger payload is not brought again and again
 
 // Of the lists nothing is known but when their messages were sent.
-std::optional<milliseconds> oldest_of(Inspector& inspector, const Counts& counts) {
-  if (counts.due > 0 && counts.oldest_due) {
-    return span_between(*counts.oldest_due, counts.now);
-  }
-  delayqueue::ListOptions one;
-  one.limit = 1;
-  one.payload = 0;
+std::optional<milliseconds> oldest_of(const QueueState& state) {
+  const Counts& counts = state.counts;
+  if (counts.due > 0 && counts.oldest_due) return age_between(*counts.oldest_due, counts.now);
   std::optional<milliseconds> oldest;
-  for (const State state : {State::ready, State::retry}) {
-    if ((state == State::ready ? counts.ready : counts.retry) == 0) continue;
-    const MessagePage page = inspector.list(state, one);
-    if (page.empty() || !page.messages.front().sent) continue;
-    const auto age = span_between(*page.messages.front().sent, counts.now);
-    oldest = std::max(oldest.value_or(age), age);
+  for (const auto* first : {&state.first_ready, &state.first_retry}) {
+    if (!*first || !(*first)->sent) continue;
+    oldest = std::max(oldest.value_or(milliseconds(0)), age_between(*(*first)->sent, counts.now));
   }
   return oldest;
 }
@@ -87,8 +78,13 @@ bool Looker::stop(milliseconds limit) {
 
 void Looker::run() {
   std::unique_lock lock(mutex_);
+  using Steady = std::chrono::steady_clock;
+  // The first look that can tell what is stuck, see finding_of(), does not wait for a longer interval.
+  const auto first = Steady::now() + *StuckOptions().look + milliseconds(20);
   while (!stopping_) {
-    wanted_.wait_for(lock, interval_, [this] { return stopping_ || wish_is_new_ || !actions_.empty(); });
+    const auto now = Steady::now();
+    const auto next = now < first ? std::min(first, now + interval_) : now + interval_;
+    wanted_.wait_until(lock, next, [this] { return stopping_ || wish_is_new_ || !actions_.empty(); });
     if (stopping_) break;
     const auto actions = std::exchange(actions_, {});
     const Wish wish = wish_;
@@ -166,10 +162,11 @@ QueueLook Looker::look_at(const std::string& name) {
   QueueLook seen;
   seen.name = name;
   try {
-    Inspector& inspector = context_.inspector(name);
-    seen.counts = inspector.counts();
-    seen.oldest = oldest_of(inspector, seen.counts);
+    const QueueState state = read_state(context_.inspector(name));
+    seen.counts = state.counts;
+    seen.oldest = oldest_of(state);
     seen.rates = rates_of(name, seen.counts, seen.history);
+    seen.finding = finding_of(name, state);
   } catch (const delayqueue::ConnectionError& error) {
     seen.trouble = error.what();
     seen.away = true;
@@ -186,14 +183,14 @@ std::optional<Rates> Looker::rates_of(const std::string& name, const Counts& cou
   const auto [place, is_first] = before_.try_emplace(name);
   Before& before = place->second;
   const auto span = span_between(before.now, counts.now);
-  // A key makes us look again at once: too soon for a rate.
-  if (is_first || span >= interval_ / 2) {
+  // A key makes us look again at once: too soon for a rate. When Redis' clock was set back, this look is the first.
+  if (is_first || span >= interval_ / 2 || span.count() < 0) {
     const auto rate = [&span](std::uint64_t last, std::uint64_t first) {
       return last < first ? 0.0 : static_cast<double>(last - first) * 1000 / static_cast<double>(span.count());
     };
     const auto& then = before.totals;
     const auto& now = counts.totals;
-    if (!is_first) {
+    if (!is_first && span.count() > 0) {
       before.rates = Rates{rate(now.sent, then.sent), rate(now.delivered, then.delivered), rate(now.acked, then.acked),
                            rate(now.nacked, then.nacked)};
       before.history.push_back(before.rates->acked);
@@ -204,6 +201,22 @@ std::optional<Rates> Looker::rates_of(const std::string& name, const Counts& cou
   }
   history.assign(before.history.begin(), before.history.end());
   return before.rates;
+}
+
+// Decided as dqctl stuck does. Two looks are compared that are as far apart as its own, or farther.
+std::string Looker::finding_of(const std::string& name, const QueueState& now) {
+  Before& before = before_[name];
+  StuckOptions options;
+  const auto apart = before.state ? span_between(before.state->counts.now, now.counts.now) : milliseconds(0);
+  if (apart >= *options.look) {
+    options.look = apart;
+    const std::vector<Trouble> found = find_troubles(evidence_of(*before.state, now), name, options);
+    const bool is_stuck = !found.empty() && found.front().level != Level::ok;
+    before.finding = is_stuck ? std::string(to_string(found.front().level)) + ": " + found.front().what : "";
+  }
+  // When Redis' clock was set back, this look is the first.
+  if (!before.state || apart >= *options.look || apart.count() < 0) before.state = now;
+  return before.finding;
 }
 
 void Looker::publish(const std::function<void(Sight&)>& change) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "context.h"
+#include "stuck.h"
 
 namespace dqctl {
 
@@ -30,6 +31,7 @@ struct QueueLook {
   std::string name{};
   delayqueue::Counts counts{};
   std::optional<milliseconds> oldest{};  // how long what is first in line waits: since it was due, or since it was sent
+  std::string finding{};                 // the worst that dqctl stuck would warn of, with its level; empty: nothing
   std::optional<Rates> rates{};
   std::vector<double> history{};  // of acked, the latest last
   std::string trouble{};          // why nothing else is known
@@ -86,12 +88,15 @@ class Looker {
     std::optional<Rates> rates{};
     Time now{};
     std::deque<double> history{};
+    std::optional<QueueState> state{};  // the first of two looks that are compared
+    std::string finding{};              // of the last comparison
   };
 
   void run();
   void act(const std::string& queue, bool paused);
   void look(const Wish& wish);
   QueueLook look_at(const std::string& name);
+  std::string finding_of(const std::string& name, const QueueState& now);
   std::optional<Rates> rates_of(const std::string& name, const delayqueue::Counts& counts,
                                 std::vector<double>& history);
   void publish(const std::function<void(Sight&)>& change);

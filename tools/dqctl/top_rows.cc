@@ -113,7 +113,7 @@ Style style_of(const QueueLook& queue, Sort sort) {
 }
 
 bool needs_a_look(const QueueLook& queue) {
-  return !queue.trouble.empty() || queue.counts.dead + queue.counts.due + queue.counts.overdue > 0;
+  return !queue.trouble.empty() || !queue.finding.empty();
 }
 
 std::string bars(const std::vector<double>& values, std::size_t width) {

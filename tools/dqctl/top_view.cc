@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 
+#include "filter.h"
 #include "top.h"
 
 namespace dqctl {
@@ -38,11 +39,6 @@ const char* time_title(State state) {
     default:
       return "SENT";
   }
-}
-
-std::optional<Time> shown_time(const MessageInfo& message) {
-  const bool in_list = message.state == State::ready || message.state == State::retry;
-  return in_list ? message.sent : message.at;
 }
 
 std::string short_id(const std::string& id, bool whole) {
@@ -188,6 +184,8 @@ void Top::draw_foot(Canvas& canvas, const Sight& sight) {
     line.add(printable(sight.trouble), kWrong);
   } else if (sight.notices > notices_read_) {
     line.add(sight.notice, kNotable);
+  } else if (!finding_.empty()) {
+    line.add(finding_, kNotable);
   }
   static constexpr const char* kKeys[] = {
       "Enter open  s sort  r reverse  p pause  / filter  ? help  q quit",
@@ -216,7 +214,8 @@ void Top::draw_help(Canvas& canvas) {
                            "                                        it was due, else since it was sent",
                            " SENT/S DELIV/S ACK/S FAIL/S            per second, since the last look",
                            "",
-                           " ! before a name: dead letters, or messages that should have moved",
+                           " ! before a name: what `dqctl stuck` warns of by default, but for payloads",
+                           "   that are lost and hot retries, which only its samples show",
                            "",
                            " Any key goes back"}) {
     if (canvas.left() > 0) canvas.line().add(text);
@@ -229,9 +228,11 @@ void Top::draw_queues(Canvas& canvas, const Sight& sight) {
   const std::vector<QueueLook> queues = visible(sight);
   const QueueTable table(size_.columns, sight.queues);
   table.write_titles(canvas.line(), sort_);
+  finding_.clear();
   const auto found =
       std::find_if(queues.begin(), queues.end(), [&](const QueueLook& one) { return one.name == chosen_; });
   const std::size_t at = found == queues.end() ? 0 : static_cast<std::size_t>(found - queues.begin());
+  if (!queues.empty()) finding_ = queues[at].finding;
   const std::size_t page = canvas.left() > 2 ? canvas.left() - 2 : 0;
   if (page == 0) return;
   first_row_ = std::min(first_row_, at);
@@ -246,6 +247,7 @@ void Top::draw_queues(Canvas& canvas, const Sight& sight) {
 // ---- The messages of a queue ---------------------------------------------------------------------------------------
 
 void Top::draw_messages(Canvas& canvas, const Sight& sight) {
+  finding_ = sight.queue.name == queue_ ? sight.queue.finding : "";
   Line& tabs = canvas.line();
   for (std::size_t i = 0; i < kTabs.size(); ++i) {
     const bool chosen = kTabs[i].state == state_;
@@ -282,10 +284,9 @@ void Top::draw_messages(Canvas& canvas, const Sight& sight) {
 void Top::write_message(Line& line, const MessageInfo& message, Time now, bool selected) {
   const bool wide = size_.columns >= kWholeIds;
   if (selected) line.select();
-  const auto when = shown_time(message);
   line.add(selected ? "> " : "  ").left(short_id(message.id, wide), wide ? 38 : 15);
-  const bool late = when && *when < now && (message.state == State::pending || message.state == State::unack);
-  line.left(when ? ago_text(*when, now) : "", 12, late ? kNotable : kPlain);
+  const bool late = message.at && *message.at < now && message.state != State::dead;
+  line.left(when_text(message, now), 12, late ? kNotable : kPlain);
   if (size_.columns >= 60) {
     line.right(std::to_string(message.deliveries), 5);
     line.right(message.retries ? std::to_string(*message.retries) : "-", 5).add("  ");
@@ -309,13 +310,14 @@ std::vector<Top::Row> Top::rows_of(const MessageInfo& message, Time now) const {
     const std::vector<std::string> parts = text_lines(value, width > kNames ? width - kNames : 1);
     for (std::size_t i = 0; i < parts.size(); ++i) rows.push_back({true, i == 0 ? name : "", parts[i], style});
   };
-  const auto time = [&](const char* name, const std::optional<Time>& when) {
-    if (when) field(name, time_text(*when) + " (" + ago_text(*when, now) + ")");
+  const auto time = [&](const char* name, const std::optional<Time>& when, bool has_happened) {
+    if (!when) return;
+    field(name, time_text(*when) + " (" + (has_happened ? since_text(*when, now) : ago_text(*when, now)) + ")");
   };
   field("id", message.id, kBold);
   field("state", state_text(message));
-  time(time_name(message), message.at);
-  time("sent", message.sent);
+  time(time_name(message), message.at, message.state == State::dead);
+  time("sent", message.sent, true);
   field("deliveries", std::to_string(message.deliveries));
   if (message.state != State::dead) {
     field("retries left", message.retries ? std::to_string(*message.retries) : "none: it was cancelled");
@@ -329,6 +331,7 @@ std::vector<Top::Row> Top::rows_of(const MessageInfo& message, Time now) const {
 }
 
 void Top::draw_message(Canvas& canvas, const Sight& sight) {
+  finding_.clear();
   most_scrolled_ = 0;
   if (!is_current(sight) || !sight.message) {
     canvas.line().add(is_current(sight) ? "  Gone: it was handled, cancelled or removed" : "  Looking ...");

@@ -1,0 +1,101 @@
+// Ages on the screen, where clocks differ: the id and the time of death lie an hour ahead of Redis' clock.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "fill.h"
+#include "queue.h"
+#include "screen.h"
+
+using nlohmann::json;
+using test::has;
+using test::run;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string kBase = "dp:q";
+
+std::string send(const std::string& id, std::chrono::milliseconds delay = 0ms) {
+  delayqueue::SendOptions options;
+  options.id = id;
+  options.delay = delay;
+  return delayqueue::Producer(test::server().url(), "q").send("x", options).id;
+}
+
+// One message in each of ready, retry and dead, all of them younger than now.
+std::vector<std::string> fill() {
+  test::empty_server();
+  const std::string ready = send(test::id_made(-1h, 1));
+  const std::string retry = send(test::id_made(-1h, 2), 1h);
+  const std::string dead = send(test::id_made(-1h, 3), 1h);
+  test::redis().cmd({"ZREM", kBase + ":pending", retry});
+  test::redis().cmd({"LPUSH", kBase + ":retry", retry});
+  delayqueue::Inspector(test::server().url(), "q").kill({dead});
+  const auto now = std::stoll(test::redis().cmd({"TIME"}).strings()[0]);
+  test::redis().cmd({"ZADD", kBase + ":dead", "XX", std::to_string(now + 3600), dead});
+  return {ready, retry, dead};
+}
+
+void check_ages(std::string text, const std::vector<std::string>& ids) {
+  for (const std::string& id : ids) {
+    for (std::size_t at = text.find(id); at != text.npos; at = text.find(id)) text.erase(at, id.size());
+  }
+  CAPTURE(text);
+  CHECK_FALSE(std::regex_search(text, std::regex("-[0-9]+(ms|[smhd])")));
+  CHECK_FALSE(std::regex_search(text, std::regex("(sent |up |  |\\()in [0-9]")));
+}
+
+}  // namespace
+
+TEST_CASE("ages: none is negative, and nothing that has happened lies ahead, though clocks differ") {
+  const auto ids = fill();
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"ls", "q", "--state", "ready"},
+        {"ls", "q", "--state", "retry"},
+        {"ls", "q", "--state", "dead"},
+        {"show", "q", ids[0], ids[1], ids[2]},
+        {"stats", "q"},
+        {"stuck", "q", "--look", "10ms", "--warn", "0s"},
+        {"stuck", "--look", "10ms", "--warn", "0s"},
+        {"purge", "q", "--state", "ready", "--all"},
+        {"purge", "q", "--state", "dead", "--all"},
+        {"redrive", "q", "--all"}}) {
+    CAPTURE(arguments[0]);
+    CAPTURE(arguments.back());
+    const test::Ran ran = run(arguments);
+    CHECK((ran.code == 0 || ran.code == 5));
+    CHECK(ran.out.size() > 10);
+    check_ages(ran.out + ran.err, ids);
+  }
+  const json queue = json::parse(run({"stuck", "q", "--look", "10ms", "--warn", "0s", "-o", "json"}).out);
+  REQUIRE(queue.at("findings").size() > 1);
+  for (const json& finding : queue.at("findings")) CHECK((finding.at("age_ms").is_null() || finding.at("age_ms") >= 0));
+}
+
+TEST_CASE("ages: top shows none below 0, of queues and of messages") {
+  const auto ids = fill();
+  test::Screen screen({"top", "--interval", "200ms"});
+  REQUIRE(screen.shows("> q"));
+  CHECK(has(screen.seen().line(2), " 0ms"));
+  check_ages(screen.seen().text(), ids);
+  screen.type("\r");
+  for (const char* tab : {"2", "4", "5"}) {
+    screen.type(tab);
+    REQUIRE(screen.shows("[" + std::string(tab)));
+    REQUIRE(screen.shows("> …"));
+    check_ages(screen.seen().text(), ids);
+    screen.type("\r");
+    REQUIRE(screen.shows("\n  sent "));
+    check_ages(screen.seen().text(), ids);
+    screen.type("q");
+  }
+}
+
+TEST_CASE("ages: the sample of what a purge would remove shows when messages are due, not how long ago") {
+  test::empty_server();
+  test::send("q", {"x"}, 1h);
+  const test::Ran ran = run({"purge", "q", "--state", "pending", "--all"});
+  CHECK(has(ran.out + ran.err, "in 59m"));
+}
