@@ -2,6 +2,7 @@
 
 #include "folder_server.h"
 #include "folder_use.h"
+#include "os/interrupt.h"
 #include "private_folder.h"
 
 #include <delayqueue/error.h>
@@ -19,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 
 namespace delayqueue {
 namespace {
@@ -43,7 +45,8 @@ struct Places {
 // Never destroyed: threads and static objects of the host may ask until the very end.
 std::atomic<Places*> all_places{nullptr};
 
-constexpr std::chrono::seconds kJoinLimit{15};  // others may be starting the server, or ending it
+constexpr std::chrono::seconds kJoinLimit{15};      // others may be starting the server, or ending it
+constexpr std::chrono::milliseconds kLockPause{1};  // a thread that waits for a lock cannot be interrupted
 
 // The last process that uses a folder ends its server and waits for that, so that all is on disk when it has ended.
 void end_server(Place& place, const std::string& folder) try {
@@ -142,14 +145,20 @@ std::string embedded_socket(const std::string& folder) {
   }
   Places& places = places_of_this_process();
   Place& place = place_of(places, path);
-  const std::lock_guard lock(place.mutex);
-  if (places.ended) throw ConnectionError("embedded:" + folder + ": the process is ending");
+  const std::string where = folder.empty() ? "embedded: " : "embedded:" + folder + ": ";
+  std::unique_lock lock(place.mutex, std::try_to_lock);
+  while (!lock.owns_lock()) {
+    if (Interrupt::is_raised_here()) throw ConnectionError(where + "stopped while another thread started the server");
+    std::this_thread::sleep_for(kLockPause);
+    static_cast<void>(lock.try_lock());
+  }
+  if (places.ended) throw ConnectionError(where + "the process is ending");
   try {
     return path.empty() ? socket_of_process(place) : socket_of_folder(place, path);
   } catch (const SetupError& e) {
-    throw SetupError("embedded:" + folder + ": " + e.what());
+    throw SetupError(where + e.what());
   } catch (const std::runtime_error& e) {
-    throw ConnectionError("embedded:" + folder + ": " + e.what());
+    throw ConnectionError(where + e.what());
   }
 }
 

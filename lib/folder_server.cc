@@ -1,13 +1,13 @@
 #include "folder_server.h"
 
 #include "environment.h"
+#include "os/interrupt.h"
 #include "private_folder.h"
 #include "redis/transport.h"
 
 #include <delayqueue/error.h>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -38,6 +38,10 @@ constexpr char kSafePath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:
 
 [[noreturn]] void fail(const std::string& text) { throw std::runtime_error("private server: " + text); }
 [[noreturn]] void fail_for_good(const std::string& text) { throw SetupError("private server: " + text); }
+
+void check_interrupt() {
+  if (Interrupt::is_raised_here()) fail("stopped before it answered");
+}
 
 // Of errors that may be gone the next time.
 bool may_pass(int error) {
@@ -72,10 +76,9 @@ bool sent(const Descriptor& link, std::string_view text) {
   return ::send(link.get(), text.data(), text.size(), flags) == static_cast<ssize_t>(text.size());
 }
 
-// Empty: nothing came by the deadline, or nothing will come.
+// Empty: nothing came by the deadline or until this thread was interrupted, or nothing will come.
 std::string received(const Descriptor& link, Clock::time_point deadline) {
-  pollfd waiting{link.get(), POLLIN, 0};
-  if (::poll(&waiting, 1, milliseconds_until(deadline)) <= 0) return "";
+  if (Interrupt::poll_here(link.get(), milliseconds_until(deadline)) <= 0) return "";
   char text[4096];
   const auto size = ::read(link.get(), text, sizeof text);
   return {text, size > 0 ? static_cast<std::size_t>(size) : 0};
@@ -237,6 +240,7 @@ void FolderServer::take_folder(Clock::time_point deadline) {
     const auto made = launch();
     process_ = std::make_unique<Process>(made);
     const auto report = process_->report(deadline);
+    check_interrupt();
     if (report.stage == LaunchReport::locked) return;
     if (report.stage == LaunchReport::none) process_->ended_by(deadline);
     if (report.stage == LaunchReport::none) give_up(process_->fate(), false);
@@ -252,7 +256,7 @@ void FolderServer::take_folder(Clock::time_point deadline) {
 
 void FolderServer::await_answer(Clock::time_point deadline) {
   std::chrono::microseconds pause(500);
-  for (auto limit = deadline; Clock::now() < limit;) {
+  for (auto limit = deadline; Clock::now() < limit; check_interrupt()) {
     const auto answer = ping(socket(), limit);
     if (answer == Answer::pong && pid() > 0) return;
     if (answer == Answer::loading) limit = Clock::now() + options_.start_timeout;  // busy with its data, and alive

@@ -1,5 +1,6 @@
 #include "folder_use.h"
 
+#include "os/interrupt.h"
 #include "server_process.h"
 
 #include <delayqueue/error.h>
@@ -49,6 +50,9 @@ bool FolderUse::alone_or_with_others(std::chrono::steady_clock::time_point deadl
     if (::flock(file_.get(), LOCK_SH | LOCK_NB) == 0) return false;
     if (std::chrono::steady_clock::now() >= deadline) {
       throw std::runtime_error("another process has been starting or ending the server for too long");
+    }
+    if (Interrupt::is_raised_here()) {
+      throw std::runtime_error("stopped while another process was starting or ending the server");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -2,9 +2,9 @@
 
 #include "environment.h"
 #include "folder_use.h"
+#include "os/interrupt.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -178,10 +178,11 @@ bool Process::ended_by(Clock::time_point deadline) {
 
 LaunchReport Process::report(Clock::time_point deadline) {
   LaunchReport report;
-  pollfd waiting{reading_.get(), POLLIN, 0};
-  while (::poll(&waiting, 1, milliseconds_until(deadline)) < 0 && errno == EINTR) {
-  }
-  if ((waiting.revents & POLLIN) == 0) return report;
+  int ready = 0;
+  do {
+    ready = Interrupt::poll_here(reading_.get(), milliseconds_until(deadline));
+  } while (ready < 0 && errno == EINTR);
+  if (ready <= 0) return report;
   if (::read(reading_.get(), &report, sizeof report) != static_cast<ssize_t>(sizeof report)) return {};
   return report;
 }

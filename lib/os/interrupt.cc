@@ -1,5 +1,6 @@
 #include "os/interrupt.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,12 @@ Interrupt::Interrupt() {
 void Interrupt::raise() {
   if (raised_.exchange(true)) return;
   [[maybe_unused]] const auto written = ::write(writing_.get(), "", 1);  // stays unread: readable from now on
+}
+
+int Interrupt::poll_here(int fd, int timeout_ms) {
+  pollfd fds[] = {{fd, POLLIN, 0}, {here() == nullptr ? -1 : here()->fd(), POLLIN, 0}};
+  const int ready = ::poll(fds, 2, timeout_ms);
+  return ready > 0 && fds[0].revents == 0 ? 0 : ready;
 }
 
 const Interrupt*& Interrupt::here() {

@@ -22,6 +22,12 @@ class Interrupt {
   // Of the Scope that this thread is in; null: none.
   static const Interrupt* current() { return here(); }
 
+  // Whether that of this thread was raised.
+  static bool is_raised_here() { return here() != nullptr && here()->is_raised(); }
+
+  // poll() for input, which ends when that of this thread is raised, too. Then it returns 0.
+  static int poll_here(int fd, int timeout_ms);
+
   // While it lives, this thread waits in the network only until `interrupt` is raised.
   class Scope {
    public:

@@ -1,5 +1,6 @@
 #include "redis/connection.h"
 
+#include "os/interrupt.h"
 #include "redis/escaped.h"
 #include "redis/resp.h"
 #include "redis/tls.h"
@@ -61,6 +62,12 @@ int version_number(std::string_view text) {
   return std::clamp(major, 0, 1000) * 100 + std::clamp(minor, 0, 99);
 }
 
+// To read the system's certificates takes tens of milliseconds: not after an interrupt, for one node after the other.
+std::unique_ptr<Tls> tls_for(const Address& address, const TlsOptions& options) {
+  if (Interrupt::is_raised_here()) throw ConnectionError("stopped before connecting to " + address.text());
+  return address.tls ? std::make_unique<Tls>(address, options) : nullptr;
+}
+
 }  // namespace
 
 void append_command(std::string& out, std::initializer_list<std::string_view> words) {
@@ -81,8 +88,7 @@ void Tie::loosen() {
 }
 
 Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster)
-    : Connection(address.tls ? std::make_unique<Tls>(address, options.tls) : nullptr, address, login, options,
-                 cluster) {}
+    : Connection(tls_for(address, options.tls), address, login, options, cluster) {}
 
 // The time to connect begins here, when no file is left to be read.
 Connection::Connection(const std::unique_ptr<Tls>& tls, const Address& address, const Login& login,
