@@ -6,6 +6,7 @@
 #include "endpoint.h"
 #include "held.h"
 #include "housekeeping.h"
+#include "inside.h"
 #include "intake.h"
 #include "os/interrupt.h"
 #include "report.h"
@@ -45,6 +46,9 @@ class Consumer::Impl {
   void run();
   bool stop(milliseconds deadline);
   ConsumerStats stats() const;
+
+  // Whether its handler or callback runs in this thread. In a fork made there, no thread is the consumer's.
+  bool is_inside() const { return Inside::current() == this && process_ == internal::this_process(); }
 
  private:
   using Hands = run::WorkerPool<DeliveryPtr>;
@@ -91,6 +95,7 @@ class Consumer::Impl {
   bool handle(Delivery& delivery);
   Verdict ask_handler(const Message& message);
 
+  const long process_ = internal::this_process();
   const ConsumerOptions options_;
   const Handler handler_;
   Endpoint endpoint_;

@@ -3,7 +3,6 @@
 
 #include "check.h"
 #include "consumer_impl.h"
-#include "inside.h"
 #include "store/views.h"
 
 #include <algorithm>
@@ -100,7 +99,7 @@ void Consumer::Impl::run() {
 bool Consumer::Impl::stop(milliseconds deadline) {
   const auto end = std::chrono::steady_clock::now() + std::min(deadline, kLongest);
   stopping_ = true;
-  if (Inside::current() == this) {
+  if (is_inside()) {
     const std::lock_guard lock(state_mutex_);
     asked_to_stop_ = true;
     state_changed_.notify_all();
@@ -138,9 +137,9 @@ ConsumerStats Consumer::Impl::stats() const {
 Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
     : impl_("Consumer", std::make_unique<Impl>(url, queue, std::move(handler), std::move(options))) {}
 
-// A handler cannot wait for its own end: another thread does then.
+// A handler cannot wait for its own end: another thread does then. In a fork nothing is destroyed: see Owned.
 Consumer::~Consumer() {
-  if (impl_.get() == nullptr || Inside::current() != impl_.get()) return;
+  if (impl_.get() == nullptr || !impl_.get()->is_inside()) return;
   std::thread([impl = impl_.release()]() mutable { impl.reset(); }).detach();
 }
 

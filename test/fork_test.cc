@@ -7,8 +7,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -132,6 +135,44 @@ TEST_CASE("fork: a child is refused the Consumer of its parent, destroys it at o
   Producer(server().url(), queue).send("b");
   CHECK(test::eventually([&] { return handled == 2; }));
   CHECK(consumer->stop(10s));
+}
+
+// A child that made none has one: that which called fork().
+std::size_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+TEST_CASE("fork: a child of a handler or callback destroys the Consumer at once, and it goes on") {
+  for (const bool by_handler : {true, false}) {
+    CAPTURE(by_handler);
+    const std::string queue = test::fresh_queue();
+    std::atomic<int> handled{0};
+    std::atomic<int> code{-1};
+    std::unique_ptr<Consumer> consumer;
+    const auto destroy_in_child = [&] {
+      code = in_child([&] {
+        consumer.reset();
+        return threads_of_this_process() == 1;  // another would wait for threads that the child does not have
+      });
+    };
+    const auto handler = [&](const Message&) {
+      if (++handled == 1 && by_handler) destroy_in_child();
+      return ack();
+    };
+    ConsumerOptions options;
+    options.on_event = [&](const Event& event) {
+      if (!by_handler && event.kind == EventKind::acked && code == -1) destroy_in_child();
+    };
+    consumer = std::make_unique<Consumer>(server().url(), queue, handler, options);
+    consumer->start();
+    Producer(server().url(), queue).send("a");
+    CHECK(test::eventually([&] { return code != -1; }));
+    CHECK(code == 0);
+    Producer(server().url(), queue).send("b");
+    CHECK(test::eventually([&] { return handled == 2; }));
+    CHECK(consumer->stop(10s));
+  }
 }
 
 TEST_CASE("fork: a child makes a Consumer of its own" * doctest::skip(!kForksMakeThreads)) {

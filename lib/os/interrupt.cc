@@ -8,7 +8,7 @@
 
 namespace delayqueue {
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt() : process_(::getpid()) {
   int ends[2];
   if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   reading_ = above_standard(ends[0]);
@@ -17,7 +17,7 @@ Interrupt::Interrupt() {
 }
 
 void Interrupt::raise() {
-  if (raised_.exchange(true)) return;
+  if (raised_.exchange(true) || process_ != ::getpid()) return;
   [[maybe_unused]] const auto written = ::write(writing_.get(), "", 1);  // stays unread: readable from now on
 }
 

@@ -1,6 +1,8 @@
 // Ends what one thread waits for in the network, from another thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 
 #include "os/descriptor.h"
@@ -14,7 +16,8 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  void raise();  // any thread, any time
+  // Any thread, any time. In a fork it leaves the pipe alone, which the parent polls.
+  void raise();
   bool is_raised() const { return raised_; }
 
   int fd() const { return reading_.get(); }  // to poll beside what is waited for
@@ -43,6 +46,7 @@ class Interrupt {
  private:
   static const Interrupt*& here();
 
+  const pid_t process_;
   Descriptor reading_, writing_;
   std::atomic<bool> raised_{false};
 };

@@ -185,9 +185,9 @@ bool Socket::wait(short events, Deadline deadline) {
     pollfd fds[] = {{fd_.get(), events, 0}, {interrupt == nullptr ? -1 : interrupt->fd(), POLLIN, 0}};
     const int ready = ::poll(fds, 2, poll_timeout(deadline));
     check_interrupt(server_);
-    if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) fail("waiting for ", errno);
-    if (ready == 0 && Clock::now() >= deadline) return false;
+    if (fds[0].revents != 0) return true;
+    if (Clock::now() >= deadline) return false;
   }
 }
 

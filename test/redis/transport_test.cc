@@ -4,15 +4,19 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 
+#include "os/interrupt.h"
 #include "support/raw_server.h"
 
 namespace delayqueue::redis {
@@ -308,6 +312,48 @@ TEST_CASE("transport: signals do not disturb a waiting read") {
   CHECK(text == "no error");
   check_has(late, "no answer");
   CHECK(signals_seen > 0);
+}
+
+bool has_something_to_read(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+TEST_CASE("transport: an interrupt that is raised in a fork does not reach the parent") {
+  Interrupt interrupt;
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    interrupt.raise();
+    ::_exit(interrupt.is_raised() ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(!has_something_to_read(interrupt.fd()));
+  interrupt.raise();
+  CHECK(has_something_to_read(interrupt.fd()));
+}
+
+TEST_CASE("transport: a deadline holds though the interrupt has something to read and was not raised") {
+  const Listener server(test::swallow);
+  const auto link = open(server.address());
+  Interrupt interrupt;
+  const Descriptor writing(::open(("/proc/self/fd/" + std::to_string(interrupt.fd())).c_str(), O_WRONLY));
+  REQUIRE(::write(writing.get(), "", 1) == 1);
+  std::promise<void> done;
+  std::thread rescue([&, result = done.get_future()] {
+    if (result.wait_for(10s) != std::future_status::ready) interrupt.raise();
+  });
+  char byte = 0;
+  const auto text = timed_error_of(100ms, [&] {
+    const Interrupt::Scope until(interrupt);
+    CHECK(!link->readable(in(10ms)));
+    link->read(&byte, 1, in(100ms));
+  });
+  done.set_value();
+  rescue.join();
+  check_has(text, "no answer from " + server.address().text());
 }
 
 }  // namespace
