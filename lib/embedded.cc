@@ -21,6 +21,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace delayqueue {
 namespace {
@@ -51,7 +52,8 @@ constexpr std::chrono::milliseconds kLockPause{1};  // a thread that waits for a
 // The last process that uses a folder ends its server and waits for that, so that all is on disk when it has ended.
 void end_server(Place& place, const std::string& folder) try {
   if (place.use == nullptr) return place.server.reset();
-  if (place.use->is_last()) {
+  const auto use = std::move(place.use);  // destroyed when the server has ended
+  if (use->is_last()) {
     place.server.reset();
     end_server_at(folder + "/s");
   } else if (place.server) {

@@ -224,9 +224,10 @@ void FolderServer::start() {
   }
   check_server_files(opened_, folder());
   if (!temporary_ && life_ == Life::of_object && (!use_ || !use_->is_of(opened_))) {
-    use_ = std::make_unique<FolderUse>(opened_, folder());
-    use_->join(deadline, [this] { end_server_at(socket()); });
-    use_->share();
+    auto use = std::make_unique<FolderUse>(opened_, folder());
+    use->join(deadline, [this] { end_server_at(socket()); });
+    use->share();
+    use_ = std::move(use);
   }
   take_folder(deadline);
   await_answer(deadline);

@@ -32,14 +32,22 @@ FolderUse::FolderUse(const Descriptor& folder, const std::string& path) {
     static_cast<void>(::fchmodat(folder.get(), kName, 0600, 0) == 0);  // whatever the umask is
   }
   file_ = above_standard(::openat(folder.get(), kName, kOpenUsers));
+  again_ = above_standard(::openat(folder.get(), kName, kOpenUsers));
   struct stat facts {};
-  if (file_.get() < 0 || ::fstat(file_.get(), &facts) != 0) {
+  if (file_.get() < 0 || again_.get() < 0 || ::fstat(file_.get(), &facts) != 0) {
     throw SetupError("cannot open " + path + "/" + kName + ": " + reason(errno));
   }
   if (!S_ISFIFO(facts.st_mode) || facts.st_uid != ::geteuid() || facts.st_nlink != 1) {
     throw SetupError("cannot use " + path + "/" + kName +
                      ": it is not the FIFO of this user that is expected; remove it");
   }
+}
+
+// A fork keeps both files open. An exclusive lock that it has inherited would keep all others out while it lives.
+FolderUse::~FolderUse() {
+  if (owner_ != ::getpid()) return;
+  ::flock(file_.get(), LOCK_UN);
+  ::flock(again_.get(), LOCK_UN);
 }
 
 // The file was opened before: a process that closes it after this can no longer be the last one. One that closed it
@@ -60,7 +68,11 @@ bool FolderUse::alone_or_with_others(std::chrono::steady_clock::time_point deadl
 
 void FolderUse::share() { ::flock(file_.get(), LOCK_SH); }
 
-bool FolderUse::is_last() { return ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0; }
+// A fork still has open what is closed here, with the shared lock: then the exclusive one fails.
+bool FolderUse::is_last() {
+  file_ = Descriptor();
+  return ::flock(again_.get(), LOCK_EX | LOCK_NB) == 0;
+}
 
 bool FolderUse::is_of(const Descriptor& folder) const {
   struct stat mine {

@@ -3,11 +3,16 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -163,4 +168,47 @@ TEST_CASE("embedded users: a server that was killed is started again for all who
   other->wait();
   std::this_thread::sleep_for(100ms);
   CHECK(answers(socket));
+}
+
+TEST_CASE("embedded users: a fork of a process that has ended keeps the server, and keeps no other process out") {
+  const test::TempDir base;
+  const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
+  int server = 0;
+  {
+    test::Process forker({"fork", url, "q"});
+    REQUIRE(eventually([&forker] { return forker.ended(); }));
+    REQUIRE(forker.said("fork").size() == 1);
+    REQUIRE(answers(socket));
+    server = pid_behind(socket);
+    test::Process third({"produce", url, "q", "1"});
+    CHECK(eventually([&third] { return third.ended(); }));
+    CHECK(eventually([&forker] { return forker.said("done").size() == 2; }));
+    CHECK(pid_behind(socket) == server);
+    ::kill(std::stoi(forker.said("fork")[0]), SIGTERM);
+  }
+  CHECK(eventually([server] { return ended(server); }));
+  CHECK(delayqueue::Inspector(url, "q").counts().ready == 3);
+}
+
+TEST_CASE("embedded users: a fork made while the server could not be started keeps no other process out") {
+  const test::TempDir base;
+  const std::string folder = base.file("q"), program = base.file("program"), go_on = base.file("go-on");
+  std::ofstream(program) << "#!/bin/sh\nuntil [ -e '" << go_on << "' ]; do sleep 0.02; done\nexit 3\n";
+  ::chmod(program.c_str(), 0700);
+  const char* const before = std::getenv("DELAYQUEUE_REDIS_SERVER");
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv("DELAYQUEUE_REDIS_SERVER", program.c_str(), 1);
+  std::thread starter([&folder] { CHECK_THROWS_AS(delayqueue::embedded_socket(folder), delayqueue::SetupError); });
+  CHECK(eventually([&folder] { return std::filesystem::exists(folder + "/log"); }));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    for (;;) ::pause();
+  }
+  std::ofstream(go_on).flush();
+  starter.join();
+  ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);
+  CHECK_NOTHROW(delayqueue::embedded_socket(folder));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }

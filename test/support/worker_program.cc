@@ -2,9 +2,11 @@
 //
 //   worker_program consume <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
 //   worker_program produce <url> <queue> <messages>
+//   worker_program fork <url> <queue>
 //
-// Says what it does, a line each: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done". The first
-// word of a payload tells the handler what to do: "die", "hang", "slow", "brief"; all others are acked at once.
+// Says what it does, a line each: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
+// "fork" sends a message, forks and ends; the fork then sends one, too, and stays until it is killed. The first word of
+// a payload tells the handler what to do: "die", "hang", "slow", "brief"; all others are acked at once.
 #include <delayqueue/delayqueue.h>
 
 #include <signal.h>
@@ -83,6 +85,18 @@ int produce(const std::string& url, const std::string& queue, int messages) {
   return 0;
 }
 
+int fork_and_end(const std::string& url, const std::string& queue) {
+  produce(url, queue, 1);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child != 0) return child > 0 ? 0 : 1;
+  ::alarm(60);  // no test leaves it behind for longer
+  say("fork " + std::to_string(::getpid()));
+  while (::getppid() == parent) std::this_thread::sleep_for(1ms);
+  produce(url, queue, 1);
+  for (;;) ::pause();
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -94,10 +108,11 @@ int main(int count, char** words) {
                      std::chrono::milliseconds(std::atoi(words[6])));
     }
     if (mode == "produce" && count == 5) return produce(words[2], words[3], std::atoi(words[4]));
+    if (mode == "fork" && count == 4) return fork_and_end(words[2], words[3]);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "worker_program: %s\n", e.what());
     return 2;
   }
-  std::fputs("usage: worker_program consume|produce <url> <queue> ...\n", stderr);
+  std::fputs("usage: worker_program consume|produce|fork <url> <queue> ...\n", stderr);
   return 2;
 }
