@@ -81,11 +81,14 @@ class Walk {
   // Looks at the next one. False: there was none, so it has been made.
   bool look(struct stat& facts) {
     const char* name = left_.front().c_str();
-    if (::fstatat(folder_.get(), name, &facts, AT_SYMLINK_NOFOLLOW) == 0) return true;
-    if (errno != ENOENT) fail("look at", next(), errno);
-    if (::mkdirat(folder_.get(), name, 0700) != 0 && errno != EEXIST) fail("make", next(), errno);
-    // Where the umask took that away. If it fails, entering the folder refuses it.
-    static_cast<void>(::fchmodat(folder_.get(), name, 0700, 0) == 0);
+    for (;;) {
+      if (::fstatat(folder_.get(), name, &facts, AT_SYMLINK_NOFOLLOW) == 0) return true;
+      if (errno != ENOENT) fail("look at", next(), errno);
+      if (::mkdirat(folder_.get(), name, 0700) == 0) break;
+      if (errno != EEXIST) fail("make", next(), errno);  // else another process has made something: look again
+    }
+    // The umask may have removed permissions. If this fails, entering the folder refuses it.
+    static_cast<void>(::fchmodat(folder_.get(), name, 0700, AT_SYMLINK_NOFOLLOW) == 0);
     return false;
   }
 

@@ -1,0 +1,53 @@
+// The folder of an embedded server: how it is made while other processes work beside it.
+#include <delayqueue/error.h>
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "private_folder.h"
+#include "support/local.h"
+
+namespace {
+
+std::function<void()> before_next_mkdirat;  // what another process does at that moment
+
+unsigned mode_of(const std::string& path) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777U : 0U;
+}
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int mkdirat(int folder, const char* path, mode_t mode) {
+  using Call = int (*)(int, const char*, mode_t);
+  static const auto real = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "mkdirat"));
+  if (before_next_mkdirat) std::exchange(before_next_mkdirat, nullptr)();
+  return real(folder, path, mode);
+}
+
+TEST_CASE("private folder: no mode is changed behind a link that appears while the folder is made") {
+  const test::TempDir base;
+  const std::string target = base.file("target"), folder = base.file("folder");
+  REQUIRE(::mkdir(target.c_str(), 0755) == 0);
+  REQUIRE(::chmod(target.c_str(), 0755) == 0);
+  before_next_mkdirat = [&] { REQUIRE(::symlink(target.c_str(), folder.c_str()) == 0); };
+  CHECK_THROWS_WITH_AS(delayqueue::open_private_folder(folder), doctest::Contains("it is a symbolic link"),
+                       delayqueue::SetupError);
+  CHECK_FALSE(before_next_mkdirat);
+  CHECK(mode_of(target) == 0755);
+}
+
+TEST_CASE("private folder: one that another process makes at the same time is used") {
+  const test::TempDir base;
+  const std::string folder = base.file("folder");
+  before_next_mkdirat = [&] { REQUIRE(::mkdir(folder.c_str(), 0700) == 0); };
+  CHECK(delayqueue::open_private_folder(folder).get() >= 0);
+  CHECK_FALSE(before_next_mkdirat);
+}
