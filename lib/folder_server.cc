@@ -51,16 +51,22 @@ bool may_pass(int error) {
 
 enum class Answer { none, loading, pong };
 
-// Throws SetupError if the socket is not this user's.
-Descriptor connected(const std::string& path, int flags = 0) {
+// A negative descriptor and errno if there is no connection. EAGAIN: a server is there, but until the deadline its queue
+// of connections was full. Throws SetupError if the socket is not this user's.
+Descriptor connected(const std::string& path, Clock::time_point deadline) {
   redis::check_own_socket(path);
   Descriptor link = above_standard(::socket(AF_UNIX, SOCK_STREAM, 0));
-  ::fcntl(link.get(), F_SETFL, flags);
+  ::fcntl(link.get(), F_SETFL, O_NONBLOCK);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const auto* raw = reinterpret_cast<const sockaddr*>(&address);
-  if (link.get() < 0 || ::connect(link.get(), raw, sizeof address) != 0) return Descriptor();
+  if (link.get() < 0) return link;
+  while (::connect(link.get(), raw, sizeof address) != 0) {
+    if (errno != EAGAIN || Clock::now() >= deadline) return Descriptor();
+    check_interrupt();
+    std::this_thread::sleep_for(milliseconds(2));
+  }
   redis::check_own_peer(link.get(), path);
   return link;
 }
@@ -85,7 +91,7 @@ std::string received(const Descriptor& link, Clock::time_point deadline) {
 }
 
 Answer ping(const std::string& path, Clock::time_point deadline) {
-  const Descriptor link = connected(path);
+  const Descriptor link = connected(path, deadline);
   if (link.get() < 0 || !sent(link, "PING\r\n")) return Answer::none;
   const std::string answer = received(link, deadline);
   if (answer.compare(0, 8, "-LOADING") == 0) return Answer::loading;
@@ -95,7 +101,7 @@ Answer ping(const std::string& path, Clock::time_point deadline) {
 
 // The answer to INFO persistence; empty if the server does not tell.
 std::string persistence_of(const std::string& socket, Clock::time_point deadline) {
-  const Descriptor link = connected(socket);
+  const Descriptor link = connected(socket, deadline);
   if (link.get() < 0 || !sent(link, "INFO persistence\r\n")) return "";
   std::string text;
   for (;;) {
@@ -156,17 +162,15 @@ std::string last_lines(const Descriptor& folder) {
 }  // namespace
 
 void end_server_at(const std::string& socket) {
-  const Descriptor link = connected(socket);
-  if (link.get() < 0) return;
   const auto deadline = Clock::now() + kStopLimit;
+  const Descriptor link = connected(socket, deadline);
+  if (link.get() < 0) return;
   if (!sent(link, "SHUTDOWN\r\n")) return;
   while (!received(link, deadline).empty()) {
   }
 }
 
-bool listens(const std::string& socket) {
-  return connected(socket, O_NONBLOCK).get() >= 0 || errno == EAGAIN;  // EAGAIN: it is there, with a long queue
-}
+bool listens(const std::string& socket) { return connected(socket, Clock::now()).get() >= 0 || errno == EAGAIN; }
 
 FolderServer::FolderServer(PrivateServerOptions options, Life life)
     : options_(std::move(options)),
@@ -247,7 +251,7 @@ void FolderServer::take_folder(Clock::time_point deadline) {
     if (report.stage == LaunchReport::none) give_up(process_->fate(), false);
     const bool busy = report.stage == LaunchReport::lock_failed && report.error == EWOULDBLOCK;
     if (!busy) give_up("cannot write in " + folder() + ": " + reason(report.error), !may_pass(report.error));
-    if (connected(socket()).get() >= 0 || Clock::now() >= deadline) {
+    if (listens(socket()) || Clock::now() >= deadline) {
       process_.reset();
       fail(folder() + ": another server runs in this folder");
     }

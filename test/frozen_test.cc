@@ -20,11 +20,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "folder_server.h"
 #include "support/local.h"
 #include "support/raw_server.h"
 #include "support/sanitized.h"
@@ -83,9 +85,8 @@ class Best {
   bool is_kept() const { return took_ < bound_; }
   bool should_try_again() const { return !is_kept() && Clock::now() - made_ < kTries; }
   void check(const char* what) const {
-    CHECK_MESSAGE(is_kept(),
-                  what << ": " << std::chrono::duration_cast<milliseconds>(took_).count() << " ms at best; expected "
-                       << bound_.count() << " at most");
+    CHECK_MESSAGE(is_kept(), what << ": " << std::chrono::duration_cast<milliseconds>(took_).count()
+                                  << " ms at best; expected " << bound_.count() << " at most");
   }
 
  private:
@@ -201,6 +202,38 @@ TEST_CASE("frozen: start() and stop() return though the server stands still") {
   check_returns(server.url());
 }
 
+// Connects until the server's queue is full.
+std::vector<Descriptor> fill_queue_of(const PrivateServer& server) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  server.socket().copy(address.sun_path, sizeof address.sun_path - 1);
+  std::vector<Descriptor> links;
+  int connected = 0;
+  while (connected == 0) {
+    links.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    connected = ::connect(links.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  }
+  return links;
+}
+
+TEST_CASE("frozen: a server that stands still with a full queue is ended all the same") {
+  PrivateServerOptions options;
+  options.arguments = {"--tcp-backlog", "1"};
+  PrivateServer server(options);
+  const int pid = server.pid();
+  ::kill(pid, SIGSTOP);
+  const auto links = fill_queue_of(server);
+  auto told = std::async(std::launch::async, [&] { end_server_at(server.socket()); });
+  auto stopped = std::async(std::launch::async, [&] { server.stop(); });
+  const bool returns = stopped.wait_for(60s) == std::future_status::ready;
+  CHECK(returns);
+  CHECK(told.wait_for(1s) == std::future_status::ready);
+  if (!returns) ::kill(pid, SIGKILL);
+  CHECK_THROWS_AS(stopped.get(), SetupError);  // it was killed
+  told.get();
+  CHECK(server.pid() == -1);
+}
+
 TEST_CASE("frozen: start() and stop() return though nobody accepts, or answers, or shakes hands") {
   const FullQueue tcp;
   check_returns("redis://127.0.0.1:" + std::to_string(tcp.port()));
@@ -208,6 +241,9 @@ TEST_CASE("frozen: start() and stop() return though nobody accepts, or answers, 
   const test::TempDir folder;
   const FullQueue local(folder.file("s"));
   check_returns("unix://" + folder.file("s"));
+  REQUIRE(::mkdir(folder.file("q").c_str(), 0700) == 0);
+  const FullQueue embedded(folder.file("q/s"));
+  check_returns("embedded:" + folder.file("q"));
   ScriptedServer silent([](const Words&) { return ""; });
   check_returns("redis://" + silent.host());
   check_returns("rediss://" + silent.host());
