@@ -58,7 +58,7 @@ void Consumer::Impl::connect() {
     read_renewals();
   }
   clock_watch_.new_connection();
-  if (options_.logger) risk_watch_.look(*connection, report_);
+  if (report_.has_listener()) risk_watch_.look(*connection, report_);
   connection_ = std::move(connection);
 }
 

@@ -98,6 +98,7 @@ class Consumer::Impl {
   const long process_ = internal::this_process();
   const ConsumerOptions options_;
   const Handler handler_;
+  const std::string id_;  // of this consumer, among all consumers
   Endpoint endpoint_;
   const store::Store store_;
   const Durable durable_;

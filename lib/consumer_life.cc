@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "consumer_impl.h"
+#include "redis/escaped.h"
 #include "store/views.h"
 
 #include <algorithm>
@@ -27,11 +28,13 @@ ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
 Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
     : options_(checked(std::move(options), handler)),
       handler_(std::move(handler)),
+      id_(store::new_ids(1).front()),
       endpoint_(url, queue, options_.connection, options_.queue),
       store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
       durable_(options_.durability),
-      report_(options_.logger, options_.on_event, options_.report_events),
-      watch_(endpoint_, options_.connection.command_timeout),
+      report_("queue " + redis::escaped(queue) + ", consumer " + id_.substr(id_.size() - 8), options_.logger,
+              options_.on_event, options_.report_events),
+      watch_(endpoint_, id_, options_.connection.command_timeout),
       held_(options_.lease),
       settling_(options_.backoff),
       intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch),

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "courier.h"
 #include "outbox.h"
+#include "redis/escaped.h"
 #include "report.h"
 #include "risks.h"
 #include "session.h"
@@ -19,7 +20,7 @@ class Producer::Impl {
   Impl(const std::string& url, const std::string& queue, ProducerOptions options)
       : session_(url, queue, options.connection, options.queue, options.durability),
         options_(std::move(options)),
-        report_(options_.logger, options_.on_event, false),
+        report_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false),
         outbox_(session_),
         courier_(outbox_, [this](const std::vector<Sent>& sent) { after(sent); }) {
     check(options_);
@@ -108,7 +109,7 @@ void Producer::Impl::publish(std::size_t created) {
 }
 
 void Producer::Impl::warn_of_risks() {
-  if (!options_.logger || warned_.exchange(true)) return;
+  if (!report_.has_listener() || warned_.exchange(true)) return;
   try {
     std::string where;
     const auto risks = session_.with_connection([&](redis::Connection& connection) {

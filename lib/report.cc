@@ -4,10 +4,22 @@
 #include <memory>
 
 namespace delayqueue {
+namespace {
 
-Logger no_log() {
-  return [](Severity, const std::string&) {};
-}
+struct NoLog {
+  void operator()(Severity, const std::string&) const {}
+};
+
+}  // namespace
+
+Report::Report(std::string subject, const Logger& logger, EventCallback on_event, bool publishes)
+    : subject_(std::move(subject)),
+      has_listener_(logger && logger.target<NoLog>() == nullptr),
+      logger_(logger ? logger : default_log()),
+      on_event_(std::move(on_event)),
+      publishes_(publishes) {}
+
+Logger no_log() { return NoLog{}; }
 
 Logger stderr_log() {
   return [](Severity severity, const std::string& line) {

@@ -22,14 +22,17 @@ Logger& default_log();
 
 class Report {
  public:
-  Report(Logger logger, EventCallback on_event, bool publishes)
-      : logger_(logger ? std::move(logger) : default_log()), on_event_(std::move(on_event)), publishes_(publishes) {}
+  // `subject`: the object that reports; every line begins with it.
+  Report(std::string subject, const Logger& logger, EventCallback on_event, bool publishes);
+
+  // Whether a logger was given, other than no_log().
+  bool has_listener() const { return has_listener_; }
 
   bool wants_events() const { return static_cast<bool>(on_event_); }
 
   void log(Severity severity, const std::string& line) const {
     try {
-      logger_(severity, line);
+      logger_(severity, subject_ + ": " + line);
     } catch (...) {  // there is nobody left to tell
     }
   }
@@ -62,6 +65,8 @@ class Report {
   }
 
  private:
+  const std::string subject_;
+  const bool has_listener_;
   const Logger logger_;
   const EventCallback on_event_;
   const bool publishes_;

@@ -3,6 +3,8 @@
 #include "facts.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -83,6 +85,34 @@ void read(const Question& question, Reply reply, Facts& facts, std::vector<Risk>
   }
 }
 
+// Hashes that all threads add to. Without a lock: a process that is forked while another thread holds one could never
+// take it. Beyond its size nothing is kept.
+class HashSet {
+ public:
+  // False if it is there already.
+  bool add(std::size_t hash) {
+    if (std::find(all_.begin(), all_.end(), hash) != all_.end()) return false;
+    for (std::atomic<std::size_t>& one : all_) {
+      std::size_t found = 0;
+      if (one.compare_exchange_strong(found, hash)) return true;
+      if (found == hash) return false;
+    }
+    return true;
+  }
+
+  void remove(std::size_t hash) {
+    for (std::atomic<std::size_t>& one : all_) {
+      std::size_t found = hash;
+      one.compare_exchange_strong(found, 0);
+    }
+  }
+
+ private:
+  std::array<std::atomic<std::size_t>, 1024> all_{};  // 0: free
+};
+
+HashSet told;  // of this process: risks, each with its server
+
 std::string seconds(microseconds span) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(span).count());
@@ -145,14 +175,18 @@ void RiskWatch::look(redis::Connection& connection, const Report& report) {
 }
 
 void RiskWatch::tell(const std::vector<Risk>& risks, const std::string& where, const Report& report) {
-  std::vector<std::string> seen;
+  std::vector<std::size_t> seen;
   for (const Risk& risk : risks) {
-    seen.push_back(risk.text);
-    if (std::find(told_.begin(), told_.end(), risk.text) != told_.end()) continue;
+    seen.push_back(std::hash<std::string>()(where + '\n' + risk.text));
+    if (!told.add(seen.back())) continue;
     report.log(risk.kind == RiskKind::unknown ? Severity::debug : Severity::warning,
                "redis at " + where + ": " + risk.text);
   }
-  told_ = std::move(seen);
+  for (const std::size_t before : where == where_ ? seen_ : std::vector<std::size_t>()) {
+    if (std::find(seen.begin(), seen.end(), before) == seen.end()) told.remove(before);
+  }
+  where_ = where;
+  seen_ = std::move(seen);
 }
 
 }  // namespace delayqueue

@@ -27,10 +27,11 @@ class Watch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Watch(Endpoint& endpoint, milliseconds patience)
-      : endpoint_(endpoint), patience_(patience), name_(store::new_ids(1).front()) {}
+  // `name`: of this consumer, among those who watch.
+  Watch(Endpoint& endpoint, std::string name, milliseconds patience)
+      : endpoint_(endpoint), patience_(patience), name_(std::move(name)) {}
 
-  const std::string& name() const { return name_; }  // of this consumer, among those who watch
+  const std::string& name() const { return name_; }
 
   // Begins to wait if it does not yet; on a connection of its own, since a blocked one can do nothing else. A failure
   // is not worth a word: the consumer's other connection tells it, too.

@@ -1,10 +1,12 @@
 // Deliver: on time, in order, and nobody has to hurry for it.
 #include <delayqueue/consumer.h>
+#include <delayqueue/private_server.h>
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -319,6 +321,57 @@ TEST_CASE("events: a message's life is told in order, with its id") {
   CHECK((told() == expected));
   for (const Event& event : events) CHECK(event.ids == std::vector<std::string>{id});
   CHECK(errors >= static_cast<int>(expected.size()));
+}
+
+TEST_CASE("log: every line names the queue and, of a consumer, the end of its id") {
+  PrivateServer own;
+  const std::string name = test::fresh_queue() + "\nforged";
+  const std::string shown = name.substr(0, name.size() - 7) + "\\x0aforged";
+  struct Heard {
+    std::mutex mutex;
+    std::vector<std::string> lines;
+  } heard[3];
+  const auto logger = [](Heard& to) {
+    return [&to](Severity, const std::string& line) {
+      const std::lock_guard lock(to.mutex);
+      to.lines.push_back(line);
+    };
+  };
+  const auto fail = [](const Event&) { throw std::runtime_error("callbacks may throw"); };
+  std::vector<std::unique_ptr<Consumer>> consumers;
+  for (int i : {0, 1}) {
+    ConsumerOptions options = quick();
+    options.logger = logger(heard[i]);
+    options.on_event = fail;
+    consumers.push_back(std::make_unique<Consumer>(own.url(), name, [](const Message&) { return nack(-1s); }, options));
+    consumers.back()->start();
+  }
+  ProducerOptions options;
+  options.logger = logger(heard[2]);
+  options.on_event = fail;
+  Producer producer(own.url(), name, options);
+  SendOptions once;
+  once.retries = 0;
+  for (int i = 0; i < 50; ++i) producer.send("x", once);
+  REQUIRE(eventually([&] { return Inspector(own.url(), name).counts().dead == 50; }, kPatience));
+  own.stop();
+  CHECK(eventually([&] { return consumers[0]->stats().errors + consumers[1]->stats().errors >= 4; }, kPatience));
+  own.restart();
+  for (const auto& consumer : consumers) {
+    CHECK(eventually([&] { return consumer->stats().connected; }, kPatience));
+    CHECK(consumer->stop());
+  }
+  std::string starts[3];
+  for (int i = 0; i < 3; ++i) {
+    const std::lock_guard lock(heard[i].mutex);
+    REQUIRE(!heard[i].lines.empty());
+    const std::string head = "queue " + shown + (i < 2 ? ", consumer " : ": ");
+    starts[i] = heard[i].lines[0].substr(0, head.size() + (i < 2 ? 10 : 0));
+    CHECK(starts[i].substr(0, head.size()) == head);
+    if (i < 2) CHECK(starts[i].find_first_not_of("0123456789abcdef", head.size()) == head.size() + 8);
+    for (const std::string& line : heard[i].lines) CHECK(line.rfind(starts[i], 0) == 0);
+  }
+  CHECK(starts[0] != starts[1]);
 }
 
 }  // namespace

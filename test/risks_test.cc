@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -131,7 +132,7 @@ TEST_CASE("risks: a server as it should be has none") {
   CHECK(lines.count(Severity::debug, "cannot tell") == 0);
 }
 
-TEST_CASE("risks: each is seen on demand, and told once by a consumer that starts and by a producer that sends") {
+TEST_CASE("risks: each is seen on demand, and logged once a process, by a consumer that starts or a producer") {
   for (const Provoked& provoked : all_provoked()) {
     CAPTURE(provoked.begin);
     PrivateServer own;
@@ -144,30 +145,54 @@ TEST_CASE("risks: each is seen on demand, and told once by a consumer that start
     CHECK(has(found[0], provoked.meaning));
     CHECK(queue.inspector.risks().size() == 1);
 
+    ConsumerOptions silent = quick();
+    silent.logger = no_log();  // what it sees is logged by the next one
+    const auto unheard = queue.consumer([](const Message&) { return true; }, silent);
+    unheard->start();
     Lines lines;
     const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
     consumer->start();
     CHECK(lines.count(Severity::warning, found[0]) == 1);
-    CHECK(lines.count(Severity::warning, own.socket() + ": " + found[0]) == 1);
+    CHECK(lines.count(Severity::warning, "redis at unix:" + own.socket() + ": " + found[0]) == 1);
+    const auto another = Queue(own.url()).consumer([](const Message&) { return true; }, logging(lines));
+    another->start();
+    CHECK(lines.count(Severity::warning, found[0]) == 1);
 
     if (provoked.kind == RiskKind::replica) continue;  // refuses sends
-    Lines produced;
     ProducerOptions options;
-    options.logger = produced.logger();
-    Producer producer(own.url(), queue.name, options);
-    CHECK(produced.count(Severity::warning, found[0]) == 0);
+    options.logger = lines.logger();
+    Producer(own.url(), queue.name, options).send("x");
+    CHECK(lines.count(Severity::warning, found[0]) == 1);
+    PrivateServer other;  // the same text of another server is another warning
+    Redis client_of_other(other.socket());
+    provoke(client_of_other, provoked);
+    Producer producer(other.url(), queue.name, options);
+    CHECK(lines.count(Severity::warning, found[0]) == 1);
     for (int i = 0; i < 3; ++i) producer.send("x");
-    CHECK(produced.count(Severity::warning, found[0]) == 1);
-    CHECK(eventually([&] { return consumer->stats().acked == 3; }, kPatience));
+    CHECK(lines.count(Severity::warning, found[0]) == 2);
+    CHECK(lines.count(Severity::warning, "redis at unix:" + other.socket() + ": " + found[0]) == 1);
   }
 }
 
-TEST_CASE("risks: a producer that only cancels or reschedules warns, too") {
+TEST_CASE("risks: a risk that many objects find at the same time is logged once") {
   PrivateServer own;
   Redis client(own.socket());
   set(client, "appendfsync", "no");
+  Lines lines;
+  ProducerOptions options;
+  options.logger = lines.logger();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 16; ++i) threads.emplace_back([&] { Producer(own.url(), "q", options).send("x"); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
+}
+
+TEST_CASE("risks: a producer that only cancels or reschedules warns, too") {
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   for (const bool cancels : {true, false}) {
+    PrivateServer own;
+    Redis client(own.socket());
+    set(client, "appendfsync", "no");
     Lines lines;
     ProducerOptions options;
     options.logger = lines.logger();
@@ -229,14 +254,14 @@ TEST_CASE("risks: after a reconnect only what is new is told") {
 }
 
 TEST_CASE("risks: a server that hides its settings is told about as far as it shows them, and served all the same") {
-  PrivateServer own;
-  Redis client(own.socket());
-  set(client, "appendonly", "no");
-  REQUIRE(client.cmd({"ACL", "SETUSER", "some", "on", ">pw", "~*", "&*", "+@all", "-config"}) == "OK");
-  REQUIRE(client.cmd({"ACL", "SETUSER", "none", "on", ">pw", "~*", "&*", "+@all", "-config", "-info"}) == "OK");
   for (const std::string user : {"some", "none"}) {
     CAPTURE(user);
     const bool info = user == "some";
+    PrivateServer own;
+    Redis client(own.socket());
+    set(client, "appendonly", "no");
+    const std::string hidden = info ? "+info" : "-info";
+    REQUIRE(client.cmd({"ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-config", hidden}) == "OK");
     Queue queue("unix://" + user + ":pw@" + own.socket());
     const auto risks = queue.inspector.risks();
     CHECK(texts(risks, RiskKind::persistence).size() == (info ? 1 : 0));
@@ -249,12 +274,7 @@ TEST_CASE("risks: a server that hides its settings is told about as far as it sh
     consumer->start();
     CHECK(lines.count(Severity::warning, "") == (info ? 1 : 0));
     CHECK(lines.count(Severity::debug, "cannot tell all risks") == (info ? 2 : 5));
-    Lines produced;
-    ProducerOptions options;
-    options.logger = produced.logger();
-    Producer producer("unix://" + user + ":pw@" + own.socket(), queue.name, options);
-    producer.send("x");
-    CHECK(produced.count(Severity::warning, "") == (info ? 1 : 0));
+    queue.send("x");
     CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
     CHECK(consumer->stats().errors == 0);
   }
@@ -270,7 +290,7 @@ TEST_CASE("risks: a link that breaks at these questions is got past at the next 
   Redis client(own.socket());
   set(client, "appendfsync", "no");
   Lines lines;
-  const Report report(lines.logger(), nullptr, false);
+  const Report report("queue q", lines.logger(), nullptr, false);
   RiskWatch watch;
   auto connection = connect();
   REQUIRE(test::cut_connections("t", client) == 1);

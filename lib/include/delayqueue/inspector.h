@@ -305,8 +305,8 @@ class DELAYQUEUE_EXPORT Inspector {
 
   // Settings and states of the server that can lose messages of this queue, or delay them. Empty: none was found. Where
   // CONFIG GET is forbidden or hidden, only what INFO contains is examined. Consumers and Producers with a logger warn
-  // of the same on their first connection; consumers again when another server has other risks, and of the clock only
-  // when it jumps.
+  // of the same: once a process for each server, consumers again when a risk comes back, and of the clock only when it
+  // jumps.
   std::vector<Risk> risks();
 
   // Version, role, memory and settings of the server; measures round trip and clock.

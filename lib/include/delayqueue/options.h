@@ -27,8 +27,12 @@ enum class Severity { debug, info, warning, error };
 // Called in the thread that reports: the caller's, or the consumer's own. No lock that sends or handlers need is held
 // meanwhile. It must not wait for a start() or stop() of the same consumer. Its exceptions are dropped.
 //
+// A line of a consumer begins with its queue and the last 8 characters of its id, "queue orders, consumer 1a2b3c4d: ",
+// a line of a producer with its queue, "queue orders: ".
+//
 // Without a logger, warnings and errors are written to stderr, a line each: "delayqueue: warning: ...". no_log() is a
-// logger that writes nothing. Only with a logger are the risks of the server's settings logged (see Inspector::risks).
+// logger that writes nothing. Only with a logger are the risks of the server's settings logged (see Inspector::risks),
+// once a process for each server.
 using Logger = std::function<void(Severity, const std::string& line)>;
 DELAYQUEUE_EXPORT Logger no_log();
 
