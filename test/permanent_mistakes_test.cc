@@ -15,8 +15,11 @@
 #include <string>
 
 #include "report.h"
+#include "support/answers.h"
 #include "support/local.h"
+#include "support/scripted_server.h"
 #include "support/server.h"
+#include "support/tls_files.h"
 
 using delayqueue::ConnectionOptions;
 using delayqueue::SetupError;
@@ -68,9 +71,9 @@ TEST_CASE("permanent mistakes: a machine without redis-server") {
   const char* const before = std::getenv("DELAYQUEUE_REDIS_SERVER");
   const std::string kept = before != nullptr ? before : "";
   ::setenv("DELAYQUEUE_REDIS_SERVER", "no-such-redis", 1);
-  const std::string text = "no-such-redis is not on PATH; install redis-server or valkey-server";
-  check_refused<SetupError>("embedded:", text);
-  check_refused<SetupError>("embedded:" + folder.file("q"), text);
+  const std::string text = "private server: no-such-redis is not on PATH; install redis-server or valkey-server";
+  check_refused<SetupError>("embedded:", "embedded: " + text);
+  check_refused<SetupError>("embedded:" + folder.file("q"), "embedded:" + folder.file("q") + ": " + text);
   ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);
 }
 
@@ -115,6 +118,72 @@ TEST_CASE("permanent mistakes: a wrong password") {
   check_refused<delayqueue::ReplyError>(test::server().url(), "", connection);
 }
 
+TEST_CASE("permanent mistakes: a server that is too old, by its version or by what it does not know") {
+  for (const char* version : {"2.8.0", "5.0.14", "6.0.20", "6", "6.1.999", ""}) {
+    CAPTURE(version);
+    test::ScriptedServer server([&](const auto&) { return test::hello(version); });
+    check_refused<delayqueue::ReplyError>("redis://" + server.host(),
+                                          std::string(" is too old: ") + version + "; 6.2 or later is needed");
+  }
+  for (const char* answer : {"-ERR unknown command 'HELLO'\r\n", "-ERR unknown command `HELLO`, with args: `2`\r\n"}) {
+    test::ScriptedServer server([&](const auto&) { return answer; });
+    check_refused<delayqueue::ReplyError>("redis://" + server.host(), "is too old: it does not know HELLO; 6.2 or");
+    check_refused<delayqueue::ReplyError>("redis+cluster://" + server.host(), "is too old");
+    check_refused<delayqueue::ReplyError>("redis+sentinel://" + server.host() + "/m", "is too old");
+  }
+}
+
+TEST_CASE("permanent mistakes: a user without the rights to anything") {
+  REQUIRE(test::redis().cmd({"ACL", "SETUSER", "powerless", "on", ">pw", "resetkeys", "-@all"}) == "OK");
+  ConnectionOptions connection;
+  connection.user = "powerless";
+  connection.password = "pw";
+  check_refused<delayqueue::ReplyError>(test::server().url(), "NOPERM", connection);
+  test::redis().cmd({"ACL", "DELUSER", "powerless"});
+}
+
+TEST_CASE("permanent mistakes: a database that is not there") {
+  check_refused<delayqueue::ReplyError>(test::server().url() + "?db=9999", ", database 9999 answered: ");
+}
+
+TEST_CASE("permanent mistakes: a URL of a Cluster or of Sentinels that leads to a plain server") {
+  const test::Port port;
+  delayqueue::PrivateServerOptions options;
+  options.arguments = {"--port", std::to_string(port.number()), "--bind", "127.0.0.1"};
+  const delayqueue::PrivateServer server(options);
+  const std::string host = "127.0.0.1:" + std::to_string(port.number());
+  check_refused<delayqueue::ReplyError>("redis+cluster://" + host, "cluster support disabled");
+  check_refused<delayqueue::ReplyError>("redis+sentinel://" + host + "/m", "this is no Sentinel");
+}
+
+// The port may be given to another program yet: see Consumer::start.
+TEST_CASE("permanent mistakes: a port with another protocol is tried again, and the log says what it may be") {
+  const test::Port port, tls_port;
+  const test::TlsFiles& files = test::TlsFiles::shared();
+  delayqueue::PrivateServerOptions options;
+  options.arguments = {"--port",           std::to_string(port.number()),
+                       "--tls-port",       std::to_string(tls_port.number()),
+                       "--bind",           "127.0.0.1",
+                       "--tls-cert-file",  files.server.cert,
+                       "--tls-key-file",   files.server.key,
+                       "--tls-ca-cert-file", files.ca};
+  const delayqueue::PrivateServer server(options);
+  const auto check_logged = [](const std::string& url, const std::string& text) {
+    CAPTURE(url);
+    test::Lines lines;
+    delayqueue::ConsumerOptions consuming;
+    consuming.logger = lines.logger();
+    delayqueue::Consumer consumer(url, "q", ack, consuming);
+    CHECK_NOTHROW(consumer.start());
+    CHECK(eventually([&] { return consumer.stats().errors >= 2; }));
+    CHECK_MESSAGE(test::has(lines.find("queue q, consumer "), text), lines.find(""));
+    consumer.stop(0ms);
+    CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q").send("x"), Contains(text.c_str()), delayqueue::ConnectionError);
+  };
+  check_logged("rediss://127.0.0.1:" + std::to_string(port.number()), "use a redis:// URL");
+  check_logged("redis://127.0.0.1:" + std::to_string(tls_port.number()), "use a rediss:// URL");
+}
+
 TEST_CASE("permanent mistakes: without a logger a consumer says on stderr what it tries again, unless it is no_log()") {
   const test::TempDir folder;
   const std::string url = "unix://" + folder.file("nobody-listens");
@@ -128,7 +197,8 @@ TEST_CASE("permanent mistakes: without a logger a consumer says on stderr what i
     });
   };
   const std::string said = wait_for_it({});
-  CHECK_MESSAGE(said.find("delayqueue: warning: cannot connect to unix:") == 0, said);
+  CHECK_MESSAGE(said.find("delayqueue: warning: queue q, consumer ") == 0, said);
+  CHECK_MESSAGE(test::has(said, ": cannot connect to unix:"), said);
   CHECK(wait_for_it(delayqueue::no_log()) == "");
   CHECK(wait_for_it([](delayqueue::Severity, const std::string&) {}) == "");
 }

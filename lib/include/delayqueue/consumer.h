@@ -37,6 +37,8 @@ struct ConsumerStats {
 // `concurrency` threads, and does all else in a thread of its own. When Redis is away, the consumer warns the logger
 // (once, then each minute) and connects again after pauses of up to a second (5 s while Redis refuses the password or a
 // right). Meanwhile handlers go on; their verdicts are settled when Redis is back.
+//
+// After a fork() the child process must make its own Consumers: those of its parent are unusable there, see Producer.
 class DELAYQUEUE_EXPORT Consumer {
  public:
   // url as in producer.h. Does not connect before start() or run(). Throws std::invalid_argument.
@@ -53,8 +55,9 @@ class DELAYQUEUE_EXPORT Consumer {
   // background, so it throws no ConnectionError. Throws an error that a retry cannot cure, if it shows within 500 ms:
   // ReplyError if the server refuses (password, version, keys of a wrong type), std::invalid_argument if an option
   // cannot be used (a TLS file), SetupError if an embedded server cannot be started. Later refusals go to the logger
-  // and are retried. After an exception start() may be called again. A second start(), or one after stop(), throws
-  // std::logic_error.
+  // and are retried. So is what can be cured on the server while this process runs: a certificate that is not valid, or
+  // a port with another protocol (without TLS for a rediss URL, with TLS for a redis URL, or no Redis at all). After
+  // an exception start() may be called again. A second start(), or one after stop(), throws std::logic_error.
   void start();
 
   // Calls start(), and returns after another thread, or a handler, has called stop() and the consumer has stopped.
