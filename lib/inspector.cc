@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <stdexcept>
 
 namespace delayqueue {
@@ -21,6 +22,7 @@ namespace {
 using store::Keys;
 
 constexpr std::size_t kMostListed = 1000;
+constexpr std::size_t kScannedQueues = 500;  // a step, about
 constexpr std::size_t kLongestPayload = 512ULL * 1024 * 1024;
 
 Totals totals_of(const store::QueueCounts& counts) {
@@ -280,25 +282,28 @@ std::vector<ServerScripts> Inspector::load_scripts() { return delayqueue::load_s
 
 std::vector<ServerScripts> Inspector::scripts() { return find_scripts(impl_->session().endpoint()); }
 
+// In steps: anybody may add to the set.
 std::vector<std::string> Inspector::queues() {
-  std::vector<std::string> names = impl_->session().with_connection([&](redis::Connection& connection) {
-    redis::Pipeline pipeline(connection);
-    pipeline.command("SMEMBERS").key(impl_->keys().queues);
-    pipeline.run();
-    const redis::Reply reply = pipeline.reply(0);
-    std::vector<std::string> found;
-    const std::string& prefix = impl_->session().endpoint().prefix();
-    const bool tagged = impl_->keys().base.rfind('{' + prefix + ':', 0) == 0;
-    for (std::size_t i = 0; i < reply.size(); ++i) {
-      std::string name = store::queue_of(reply[i].text(), prefix);
-      // Anybody may add to the set. No queue has such a name: to look at one would be refused.
-      const bool refused = name.empty() || (tagged && name.find_first_of("{}") != std::string::npos);
-      if (!refused) found.push_back(std::move(name));
-    }
-    return found;
-  });
-  std::sort(names.begin(), names.end());
-  return names;
+  const std::string& prefix = impl_->session().endpoint().prefix();
+  const bool tagged = impl_->keys().base.rfind('{' + prefix + ':', 0) == 0;
+  std::set<std::string> names;  // a scan may bring one twice
+  std::string cursor = "0";
+  do {
+    impl_->session().with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      pipeline.command("SSCAN").key(impl_->keys().queues).arg(cursor).arg("COUNT").arg(kScannedQueues);
+      pipeline.run();
+      const redis::Reply reply = pipeline.reply(0);
+      for (std::size_t i = 0; i < reply[1].size(); ++i) {
+        std::string name = store::queue_of(reply[1][i].text(), prefix);
+        // No queue has such a name: to look at one would be refused.
+        const bool refused = name.empty() || (tagged && name.find_first_of("{}") != std::string::npos);
+        if (!refused) names.insert(std::move(name));
+      }
+      cursor = reply[0].text();
+    });
+  } while (cursor != "0");
+  return {names.begin(), names.end()};
 }
 
 }  // namespace delayqueue

@@ -292,6 +292,28 @@ TEST_CASE("queues: a name that no queue can have is not among them, whoever adds
   CHECK(Inspector(test::server().url(), "a", options).queues() == std::vector<std::string>{"a"});
 }
 
+TEST_CASE("queues: any number of them is found, sorted and each once, in steps that hold Redis for little") {
+  const std::string prefix = test::fresh_queue();
+  std::vector<std::string> expected;
+  std::vector<std::string> words{"SADD", prefix + ":queues"};
+  for (int i = 10'000; i < 30'000; ++i) {
+    expected.push_back("q" + std::to_string(i));
+    words.push_back(prefix + ":" + expected.back());
+  }
+  words.push_back("{" + prefix + ":" + expected.front() + "}");  // the same name, with a hash tag
+  REQUIRE(test::redis().cmd(words) == expected.size() + 1);
+  InspectorOptions options;
+  options.queue.prefix = prefix;
+  Inspector look(test::server().url(), "a", options);
+  test::redis().cmd({"CONFIG", "RESETSTAT"});
+  CHECK(look.queues() == expected);
+  CHECK(test::info("commandstats", "cmdstat_smembers") == "");
+  const std::string calls = test::info("commandstats", "cmdstat_sscan");
+  REQUIRE(calls.rfind("calls=", 0) == 0);
+  CHECK(std::stoi(calls.substr(6)) >= 20);  // of 20,000: at most some hundreds a call
+  test::redis().cmd({"DEL", prefix + ":queues"});
+}
+
 TEST_CASE("queues: to look at a name makes no queue of it, to pause it does; what is there is found") {
   test::redis().cmd({"DEL", "dp:queues"});
   const std::string name = test::fresh_queue();

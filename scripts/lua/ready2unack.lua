@@ -34,7 +34,6 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local lease = now + ARGV[4]
 if not (lease < 2 ^ 53) then return redis.error_reply('ERR a lease of ' .. ARGV[4] .. ' us: it must end before 2^53 us') end
-if lease % 1000 == 0 then lease = lease + 1 end  -- whole milliseconds are backoffs: see nack
 local waiting = redis.call('LLEN', retry)
 local ids, old, first, again, suspected, passed, foreign, met, looked = {}, {}, {}, {}, {}, {}, {}, 0, 0
 local function answer()
@@ -74,7 +73,18 @@ local function scores(zset) return redis.call('ZCARD', zset) > 0 and redis.call(
 local counts, waits, given_up = redis.call('HMGET', count, unpack(some)), scores(pending), scores(dead)
 local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(some)) or {}
 redis.call('SCARD', garbage)  -- a key of a wrong type must stop us here
-while redis.call('ZCOUNT', unack, lease / 1e6, lease / 1e6) > 0 do lease = lease + (lease % 1000 == 999 and 2 or 1) end
+-- The end of the lease belongs to nobody else, and is no whole millisecond, which would be a backoff: see nack. Of a
+-- span with fewer used ends than there are ends one is free. It is doubled until it is such a span, then halved.
+local function used(from, length)
+  return redis.call('ZCOUNT', unack, from / 1e6, (from + length - 1) / 1e6)
+    + math.floor((from + length - 1) / 1000) - math.floor((from - 1) / 1000)
+end
+local span = 1
+while used(lease, span) >= span do span = 2 * span end
+while span > 1 do
+  span = span / 2
+  if used(lease, span) >= span then lease = lease + span end
+end
 local score = string.format('%.6f', lease / 1000000)  -- a number would be printed anew for each
 local took, leases, finished = {}, {}, {}
 for i = 1, #ids do

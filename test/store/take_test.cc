@@ -101,6 +101,38 @@ TEST_CASE("ready2unack: a lease end that others have already is left to them") {
   }
 }
 
+TEST_CASE("ready2unack: many ends of leases that another program has put side by side cost few looks") {
+  const std::int64_t now = 1'800'000'000'123'456, wanted = now + 30'000'000;
+  constexpr int kCrafted = 10'000;
+  for (const bool shares : {false, true}) {  // one end each, or all the same
+    CAPTURE(shares);
+    Scene scene(quiet());
+    scene.put(At::ready, "a");
+    const auto seconds = [](std::int64_t us) {
+      const std::string number = std::to_string(us);
+      return number.substr(0, number.size() - 6) + "." + number.substr(number.size() - 6);
+    };
+    std::vector<std::string> words{"ZADD", scene.keys().unack};
+    for (int i = 0; i < kCrafted; ++i) {
+      words.insert(words.end(), {seconds(wanted + (shares ? 0 : i)), "x" + std::to_string(i)});
+    }
+    REQUIRE(scene.cmd(words) == kCrafted);
+    scene.cmd({"CONFIG", "RESETSTAT"});
+    const auto answer = take_at(scene, now, 30'000'000).strings();
+    const std::string counted = scene.cmd({"INFO", "commandstats"}).text;
+    const auto at = counted.find("cmdstat_zcount:calls=");
+    REQUIRE(at != std::string::npos);
+    CHECK(std::stoi(counted.substr(at + 21)) <= 60);
+    const std::int64_t end = std::stoll(answer.at(1));
+    CHECK(answer.at(3) == scene.id("a"));
+    CHECK(is_lease(end));
+    CHECK(end > wanted);
+    CHECK(end < wanted + 4 * kCrafted);  // within the ends that they take up, not far in the future
+    CHECK(scene.score_us(scene.keys().unack, "a") == end);
+    CHECK(scene.cmd({"ZCOUNT", scene.keys().unack, seconds(end), seconds(end)}) == 1);
+  }
+}
+
 TEST_CASE("ready2unack: nothing to take changes nothing, and says how many wait for free hands") {
   Scene scene(quiet());
   Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
