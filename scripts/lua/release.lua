@@ -16,7 +16,8 @@
 -- Spends no retry. The delivery of a holder that gives back by receipt is not counted; others stay counted.
 -- The last one given will be the next.
 -- Returns one character a message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*') pending,
--- or dead: then it leaves unack, where a late nack of a Go worker brought it.
+-- or dead: then it leaves unack, where a late nack of a Go worker brought it. For '-' and '*' also 'G': no retries are
+-- recorded, so that no take would deliver it. Such a message leaves unack for garbage, and stays in pending.
 local unack, ready, pending, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local attempts, reason, garbage, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local messages, delay = #KEYS - 8, tonumber(ARGV[1])
@@ -65,7 +66,7 @@ local function from_unack(i, by_receipt)
     place(i)
   end
   redis.call('ZREM', unack, id)
-  return 'S'
+  return (counts[i] or by_receipt) and 'S' or 'G'
 end
 
 local function one(i)
@@ -75,7 +76,7 @@ local function one(i)
       local backoff = ends % 1000 == 0 and ends % 1000000 ~= 0  -- see nack
       return (backoff or receipt == '*') and from_unack(i, false) or 'H'
     end
-    if not waits[i] then return 'G' end
+    if not (waits[i] and counts[i]) then return 'G' end
     place(i)
     return 'S'
   end

@@ -15,7 +15,8 @@
 -- ARGV[3] longest list to search and remove the id from; '0': leave it there, where takes pass over it
 --
 -- A TTL moves with the due time. The last lease is forgotten: its late ack is stale.
--- Returns 'moved', 'refused' (held, even if it was cancelled meanwhile; or dead), or 'unknown'.
+-- Returns 'moved', 'refused' (held, even if it was cancelled meanwhile; or dead), or 'unknown' (also what has no retries
+-- recorded: no take would deliver it).
 local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local attempts, garbage, ready, retry, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local id = string.sub(body, -36)
@@ -33,13 +34,13 @@ local last = redis.call('HGET', attempts, id)
 local placed = score or waits or given_up
 local finished = redis.call('SISMEMBER', garbage, id) == 1 and not placed or redis.call('EXISTS', body) == 0
 local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
-if finished or not (retries or placed) then return 'unknown' end
+if finished then return 'unknown' end
 if given_up then return 'refused' end
 if score then
   local ends = math.floor(score * 1000000 + 0.5)
   if ends % 1000 ~= 0 or ends % 1000000 == 0 then return 'refused' end  -- held: see nack
-  if not retries then return 'unknown' end
 end
+if not retries then return 'unknown' end  -- it would be dropped when it is due
 
 local life = redis.call('PTTL', body)
 redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory

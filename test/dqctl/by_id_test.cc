@@ -79,6 +79,13 @@ TEST_CASE_FIXTURE(Fixture, "by id: each says what became of the message, in a ta
   CHECK(gone.out == table(id, "unknown"));
 }
 
+TEST_CASE_FIXTURE(Fixture, "by id: what is pending without retries would be dropped: neither moved nor released") {
+  const std::string id = send();
+  test::redis().cmd({"HDEL", "dp:" + queue + ":retry:cnt", id});
+  CHECK(run({"reschedule", queue, id, "--in", "2h"}).out == table(id, "unknown"));
+  CHECK(run({"release", queue, id}).out == table(id, "unknown"));
+}
+
 TEST_CASE_FIXTURE(Fixture, "by id: as JSON, with how many; some that are not there make it code 4") {
   const std::string id = send();
   const Ran document = run({"cancel", queue, id, kNobody, "-o", "json"});

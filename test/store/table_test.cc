@@ -132,7 +132,7 @@ TEST_CASE("table: release by force frees what is held, too; its delivery stays c
          {At::held, "S", "attempts +x=1; ready [.r2 .r1 x]; unack -x; "},
          {At::held_by_go, "S", "attempts +x=1; ready [.r2 .r1 x]; unack -x; "},
          {At::backing_off, "S", "attempts +x=1; ready [.r2 .r1 x]; unack -x; "},
-         {At::cancelled, "S", "garbage +x; unack -x; "},
+         {At::cancelled, "G", "garbage +x; unack -x; "},
          {At::dead, "G", ""},
          {At::garbage, "G", ""},
          {At::nowhere, "G", ""}},
@@ -355,6 +355,24 @@ TEST_CASE("table: pending without retries would be dropped when it is due, so a 
   scene.cmd({"HDEL", scene.keys().count, scene.id("x")});
   CHECK(scene.run(&Store::send, {{scene.id("x"), "new"}}, {{5min, 0}}) == "1");
   CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("x")}) == "3");
+}
+
+TEST_CASE("table: pending without retries would be dropped when it is due, so it is neither rescheduled nor released") {
+  const auto without_count = [](Scene& s) {
+    s.cmd({"HDEL", s.keys().count, s.id("x")});
+    return s.id("x");
+  };
+  for (const auto delay : {0ms, 1'200'000ms}) {
+    check({{At::pending, "unknown", ""}}, [&](Scene& s) {
+      return s.run(&Store::reschedule, without_count(s), {delay, 0});
+    });
+  }
+  for (const bool force : {false, true}) {
+    check({{At::pending, "G", ""}},
+          [&](Scene& s) { return s.run(&Store::release_waiting, {without_count(s)}, force); });
+  }
+  check({{At::backing_off, "G", "garbage +x; unack -x; "}},
+        [&](Scene& s) { return s.run(&Store::release_waiting, {without_count(s)}, false); });
 }
 
 }  // namespace

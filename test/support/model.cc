@@ -259,11 +259,12 @@ std::string Model::release_waiting(Span now, const std::vector<std::string>& ids
       answer += 'G';
       record.lease.reset();
     } else if (record.lease) {
-      answer += force || record.backs_off() ? 'S' : 'H';
-      if (answer.back() == 'S') leave_unack(now, id, 0, true);
+      const bool leaves = force || record.backs_off();
+      answer += !leaves ? 'H' : record.retries ? 'S' : 'G';
+      if (leaves) leave_unack(now, id, 0, true);
     } else {
-      answer += record.due ? 'S' : 'G';
-      if (record.due) put(now, id, 0);
+      answer += record.due && record.retries ? 'S' : 'G';
+      if (answer.back() == 'S') put(now, id, 0);
     }
   }
   return answer;
@@ -369,9 +370,9 @@ std::string Model::reschedule(Span now, const std::string& id, const Due& when, 
   const std::int64_t delay = when.delay ? when.delay->count() * kMs : 0;
   const Span due = when.delay ? whole_ms(now + delay) : Span{when.at_ms * kMs, when.at_ms * kMs};
   const bool later = when.delay ? delay > 0 : !is_over(due, now);
-  if (!record.exists() || !(record.retries || record.placed())) return "unknown";
+  if (!record.exists()) return "unknown";
   if (record.dead || (record.lease && !record.backs_off())) return "refused";
-  if (record.lease && !record.retries) return "unknown";
+  if (!record.retries) return "unknown";
   if (record.expires_us) *record.expires_us += due.from - (record.due ? *record.due : now).from;
   if (record.lease) record.deliveries = std::max(record.deliveries, 1);
   record.last_end.reset();

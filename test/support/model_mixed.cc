@@ -302,9 +302,11 @@ void Mixed::we_manage() {
   switch (random_.below(6)) {
     case 0:
       return cancel(id);
-    case 1:
-      ask([&](Pipeline& pipeline) { return store_.reschedule(pipeline, id, {delay, 0}); });
-      return log_.push_back("reschedule " + id.substr(0, 8) + " in " + std::to_string(delay.count()));
+    case 1: {
+      const std::string answer = ask([&](Pipeline& pipeline) { return store_.reschedule(pipeline, id, {delay, 0}); });
+      log_.push_back("reschedule " + id.substr(0, 8) + " in " + std::to_string(delay.count()) + " -> " + answer);
+      return check_promise(id, answer == "moved");
+    }
     case 2: {
       if (dump_.dead.empty()) return;
       const std::string dead = names(dump_.dead)[random_.below(dump_.dead.size())];
@@ -315,10 +317,19 @@ void Mixed::we_manage() {
     case 3:
       if (random_.one_in(2)) purge(random_.one_in(2), random_.one_in(2));
       return;
-    default:
-      ask([&](Pipeline& pipeline) { return store_.release_waiting(pipeline, {id}, delay.count() > 0); });
-      return log_.push_back("release " + id.substr(0, 8));
+    default: {
+      const std::string answer =
+          ask([&](Pipeline& pipeline) { return store_.release_waiting(pipeline, {id}, delay.count() > 0); });
+      log_.push_back("release " + id.substr(0, 8) + " -> " + answer);
+      return check_promise(id, answer == "S");
+    }
   }
+}
+
+// No take delivers what has no retries recorded.
+void Mixed::check_promise(const std::string& id, bool will_be_delivered) {
+  look();
+  if (will_be_delivered && dump_.count.count(id) == 0) throw Mismatch(id + ": moved, and nothing will deliver it");
 }
 
 // Whatever Go workers left behind, a repair costs no message. Nothing of a message that lives is found but that Go took

@@ -55,6 +55,7 @@ class Mixed {
   void gc(const Ids& ids);
   void sweep();
   void cancel(const std::string& id);
+  void check_promise(const std::string& id, bool will_be_delivered);
   void purge(bool list, bool first);
   void place_orphans();
   void finish_round();

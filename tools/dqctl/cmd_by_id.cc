@@ -74,8 +74,8 @@ Outcomes release(Inspector& inspector, const std::vector<std::string>& ids, cons
     if (outcomes[i].grade != Grade::unknown) continue;
     const auto found = inspector.find(std::vector<std::string>{ids[i]}, 0).front();
     if (!found) continue;
-    outcomes[i] = found->state == State::dead ? Outcome{"dead: see dqctl redrive", Grade::refused}
-                                              : Outcome{"is ready already", Grade::good};
+    if (found->state == State::dead) outcomes[i] = {"dead: see dqctl redrive", Grade::refused};
+    if (found->state == State::ready || found->state == State::retry) outcomes[i] = {"is ready already", Grade::good};
   }
   return outcomes;
 }
