@@ -43,26 +43,22 @@ void check_interrupt() {
   if (Interrupt::is_raised_here()) fail("stopped before it answered");
 }
 
-// Of errors that may be gone the next time.
-bool may_pass(int error) {
-  const auto passing = {EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM, ENOSPC, EDQUOT, ETXTBSY};
-  return std::find(passing.begin(), passing.end(), error) != passing.end();
-}
-
 enum class Answer { none, loading, pong };
 
 // A negative descriptor and errno if there is no connection. EAGAIN: a server is there, but until the deadline its queue
-// of connections was full. Throws SetupError if the socket is not this user's.
+// of connections was full. Throws SetupError if the socket is not this user's; std::runtime_error where it is unknown
+// whether there is a server.
 Descriptor connected(const std::string& path, Clock::time_point deadline) {
   redis::check_own_socket(path);
   Descriptor link = above_standard(::socket(AF_UNIX, SOCK_STREAM, 0));
+  if (link.get() < 0) fail_with("cannot connect to unix:" + path, errno);
   ::fcntl(link.get(), F_SETFL, O_NONBLOCK);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const auto* raw = reinterpret_cast<const sockaddr*>(&address);
-  if (link.get() < 0) return link;
   while (::connect(link.get(), raw, sizeof address) != 0) {
+    if (errno != EAGAIN && may_pass(errno)) fail_with("cannot connect to unix:" + path, errno);
     if (errno != EAGAIN || Clock::now() >= deadline) return Descriptor();
     check_interrupt();
     std::this_thread::sleep_for(milliseconds(2));

@@ -35,7 +35,7 @@ FolderUse::FolderUse(const Descriptor& folder, const std::string& path) {
   again_ = above_standard(::openat(folder.get(), kName, kOpenUsers));
   struct stat facts {};
   if (file_.get() < 0 || again_.get() < 0 || ::fstat(file_.get(), &facts) != 0) {
-    throw SetupError("cannot open " + path + "/" + kName + ": " + reason(errno));
+    fail_with("cannot open " + path + "/" + kName, errno);
   }
   if (!S_ISFIFO(facts.st_mode) || facts.st_uid != ::geteuid() || facts.st_nlink != 1) {
     throw SetupError("cannot use " + path + "/" + kName +

@@ -18,7 +18,7 @@ namespace delayqueue {
 // A fork inherits the open file with its lock, and so it is a user, too, until it calls exec.
 class FolderUse {
  public:
-  // Throws SetupError.
+  // Throws SetupError, and what fail_with() throws.
   FolderUse(const Descriptor& folder, const std::string& path);
   ~FolderUse();
   FolderUse(const FolderUse&) = delete;

@@ -144,7 +144,7 @@ class Walk {
     throw SetupError("cannot use the folder " + path_ + ": " + why);
   }
   [[noreturn]] void fail(const std::string& doing, const std::string& what, int error) const {
-    throw SetupError("cannot use the folder " + path_ + ": cannot " + doing + " " + what + ": " + reason(error));
+    fail_with("cannot use the folder " + path_ + ": cannot " + doing + " " + what, error);
   }
 
   const std::string path_;
@@ -165,7 +165,7 @@ bool check_entry(const Descriptor& folder, const std::string& name, mode_t type,
   struct stat facts {};
   if (::fstatat(folder.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT) return false;
-    throw SetupError("cannot look at " + shown + ": " + reason(errno));
+    fail_with("cannot look at " + shown, errno);
   }
   const auto refuse = [&](const std::string& why) {
     throw SetupError("cannot use " + shown + ": " + why + " (" + owner_and_mode(facts) +
@@ -186,7 +186,7 @@ Descriptor open_private_folder(const std::string& path) { return Walk(path).to_t
 std::vector<std::string> names_in(const Descriptor& folder) {
   Descriptor opened = above_standard(::openat(folder.get(), ".", kOpenFolder));
   const std::unique_ptr<DIR, CloseFolder> list(opened.get() >= 0 ? ::fdopendir(opened.get()) : nullptr);
-  if (!list) throw SetupError("cannot list a folder: " + reason(errno));
+  if (!list) fail_with("cannot list a folder", errno);
   opened.release();
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(list.get())) {
@@ -209,7 +209,7 @@ void check_server_files(const Descriptor& folder, const std::string& path) {
   const std::string data = "appendonlydir";
   if (!check_entry(folder, data, S_IFDIR, path + "/" + data)) return;
   const Descriptor inner = above_standard(::openat(folder.get(), data.c_str(), kOpenFolder));
-  if (inner.get() < 0) throw SetupError("cannot open " + path + "/" + data + ": " + reason(errno));
+  if (inner.get() < 0) fail_with("cannot open " + path + "/" + data, errno);
   for (const auto& name : names_in(inner)) check_entry(inner, name, S_IFREG, path + "/" + data + "/" + name);
 }
 

@@ -20,7 +20,8 @@ namespace delayqueue {
 // (as /tmp): there others can make entries, but cannot rename or remove ours. A symbolic link on the way must belong to
 // root or to the effective user, too, and is followed; the folder itself must be none.
 //
-// Throws SetupError that names the folder, its owner or mode, and what to do.
+// Throws SetupError that names the folder, its owner or mode, and what to do. This and the functions below throw what
+// fail_with() throws where the system refuses a call.
 Descriptor open_private_folder(const std::string& path);
 
 // What a server would read or write in its folder must belong to the effective user, and be no link. The files may
@@ -30,7 +31,7 @@ void check_server_files(const Descriptor& folder, const std::string& path);
 // To open() a folder, never through a symbolic link.
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// All entries but "." and "..". Throws SetupError.
+// All entries but "." and "..".
 std::vector<std::string> names_in(const Descriptor& folder);
 
 }  // namespace delayqueue

@@ -4,6 +4,8 @@
 #include "folder_use.h"
 #include "os/interrupt.h"
 
+#include <delayqueue/error.h>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -91,6 +93,16 @@ void die_with(pid_t parent) {
 }  // namespace
 
 std::string reason(int error) { return std::generic_category().message(error); }
+
+bool may_pass(int error) {
+  const auto passing = {EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC, EDQUOT, ETXTBSY};
+  return std::find(passing.begin(), passing.end(), error) != passing.end();
+}
+
+void fail_with(const std::string& text, int error) {
+  if (may_pass(error)) throw std::runtime_error(text + ": " + reason(error));
+  throw SetupError(text + ": " + reason(error));
+}
 
 int milliseconds_until(Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();

@@ -18,6 +18,12 @@ namespace delayqueue {
 // What the operating system calls an errno.
 std::string reason(int error);
 
+// Whether a system call that failed like this may succeed the next time.
+bool may_pass(int error);
+
+// Throws std::runtime_error if it may pass, SetupError if not: the text, and what the system calls the error.
+[[noreturn]] void fail_with(const std::string& text, int error);
+
 // For poll(): the rest of the time, rounded up.
 int milliseconds_until(std::chrono::steady_clock::time_point deadline);
 

@@ -88,7 +88,7 @@ Descriptor locked_and_marked(const std::string& path) {
   const auto size = static_cast<ssize_t>(kMarkerText.size());
   if (marker.get() < 0 || ::fchmod(marker.get(), 0600) != 0 ||
       ::write(marker.get(), kMarkerText.data(), kMarkerText.size()) != size) {
-    throw SetupError("cannot write " + path + "/" + kMarker + ": " + reason(errno));
+    fail_with("cannot write " + path + "/" + kMarker, errno);
   }
   return folder;
 }
@@ -99,11 +99,12 @@ TemporaryFolder::TemporaryFolder() : owner_(::getpid()) {
   const fs::path above = folder_for_temporary();
   sweep(above);
   std::string name = (above / (std::string(kTemporaryName) + std::to_string(owner_) + "-XXXXXX")).string();
-  if (::mkdtemp(name.data()) == nullptr) throw SetupError("cannot make the folder " + name + ": " + reason(errno));
+  if (::mkdtemp(name.data()) == nullptr) fail_with("cannot make the folder " + name, errno);
   path_ = name;
   try {
     lock_ = locked_and_marked(name);
   } catch (...) {
+    ::unlink((path_ / kMarker).c_str());
     ::rmdir(name.c_str());
     throw;
   }

@@ -10,7 +10,7 @@
 namespace delayqueue {
 
 // A new folder in $TMPDIR or /tmp, locked and marked as temporary; removed with all that is in it when this goes. What a
-// killed process left behind is removed by the next process that makes one. Throws SetupError.
+// killed process left behind is removed by the next process that makes one. Throws what fail_with() throws.
 class TemporaryFolder {
  public:
   TemporaryFolder();

@@ -9,7 +9,12 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <stdexcept>
 #include <string>
 
 #include "support/local.h"
@@ -90,4 +95,32 @@ TEST_CASE("full disk: stop of a server that keeps up returns, with all that it a
   CHECK(server.pid() == -1);
   server.restart();
   CHECK(delayqueue::Inspector(server.url(), "q").counts().ready == 100);
+}
+
+TEST_CASE("full disk: a temporary folder that cannot be made leaves nothing, and can be made when there is space") {
+  const test::TempDir base;
+  const std::string folder = base.file("d");
+  SmallDisk disk(folder);
+  if (!disk.mounted()) return;
+  std::ofstream filling(folder + "/filling");
+  while (filling << std::string(4096, 'x') << std::flush) {
+  }
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before != nullptr ? before : "/tmp";
+  ::setenv("TMPDIR", folder.c_str(), 1);
+  for (int i = 0; i < 10; ++i) {
+    try {
+      delayqueue::PrivateServer server;
+      FAIL_CHECK("no error");
+    } catch (const delayqueue::SetupError& e) {
+      FAIL_CHECK(std::string(e.what()));
+    } catch (const std::runtime_error& e) {
+      CHECK_MESSAGE(std::string(e.what()).find("No space left") != std::string::npos, e.what());
+    }
+  }
+  const std::filesystem::directory_iterator left(folder);
+  CHECK(std::distance(begin(left), end(left)) == 1);
+  disk.grow();
+  CHECK_NOTHROW(delayqueue::PrivateServer());
+  ::setenv("TMPDIR", kept.c_str(), 1);
 }

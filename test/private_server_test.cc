@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,8 +17,10 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "embedded.h"
+#include "os/descriptor.h"
 #include "support/server.h"
 
 namespace fs = std::filesystem;
@@ -167,6 +170,30 @@ PrivateServerOptions running(const std::string& program, std::chrono::millisecon
   options.start_timeout = timeout;
   return options;
 }
+
+// Takes all descriptors that this process may have, until it is destroyed.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = 200;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken_.emplace_back(fd);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+  void free_one() {
+    REQUIRE_FALSE(taken_.empty());
+    taken_.pop_back();
+  }
+
+ private:
+  rlimit before_{};
+  std::vector<delayqueue::Descriptor> taken_;
+};
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -410,6 +437,27 @@ TEST_CASE("embedded: the end of a forked process leaves its parent's servers alo
   ::waitpid(child, &status, 0);
   CHECK(status == 0);
   for (const auto& socket : sockets) CHECK(test::Redis(socket).cmd({"PING"}) == "PONG");
+}
+
+TEST_CASE("embedded: a process without free descriptors gets an error that it may retry, and its server lives on") {
+  const Folder folder;
+  const auto running = delayqueue::embedded_socket("");
+  const int pid = pid_behind(running);
+  for (const auto& name : {std::string(), folder / "d"}) {
+    NoDescriptors none;
+    int refused = 0;
+    for (std::string socket; socket.empty();) {
+      try {
+        socket = delayqueue::embedded_socket(name);
+      } catch (const delayqueue::ConnectionError&) {  // no other error may come
+        ++refused;
+        none.free_one();
+      }
+    }
+    CHECK(refused > 0);
+  }
+  CHECK(test::Redis(folder / "d/s").cmd({"PING"}) == "PONG");
+  CHECK(pid_behind(running) == pid);
 }
 
 TEST_CASE("embedded: where no server can be started the error says what to do") {
