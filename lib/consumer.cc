@@ -381,7 +381,7 @@ void Consumer::Impl::tell_expired(const std::string& id) {
 // Another program wrote it: an id becomes part of a key, and of whatever handlers make of it.
 void Consumer::Impl::tell_foreign(const std::string& id) {
   if (std::exchange(told_foreign_, true)) return;
-  report_.log(Severity::warning, "removed \"" + store::shown(id) +
+  report_.log(Severity::warning, "removed \"" + redis::escaped(id) +
                                      "\" before a handler saw it: no UUID in its form of 36 characters, in lower " +
                                      "case, so no message of this library or of the Go library; more of this kind " +
                                      "are counted only (stats().foreign); check() finds what is left");

@@ -66,20 +66,6 @@ bool is_id(std::string_view text) {
   return true;
 }
 
-std::string shown(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out;
-  for (const char c : text.substr(0, 64)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= ' ' && byte < 0x7f && byte != '\\') {
-      out += c;
-    } else {
-      out.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
-    }
-  }
-  return out;
-}
-
 std::optional<WallClock::time_point> time_of_id(std::string_view id) {
   const auto parsed = bytes_of(id);
   if (!parsed || ((*parsed)[6] >> 4) != 7) return std::nullopt;

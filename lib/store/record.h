@@ -37,9 +37,6 @@ std::optional<std::string> canonical_id(std::string_view id);
 // in the place of one.
 bool is_id(std::string_view text);
 
-// The beginning of what may be no id, to be shown: bytes that are no printable ASCII as \xNN.
-std::string shown(std::string_view text);
-
 // When a UUIDv7 was made; nothing for other ids.
 std::optional<WallClock::time_point> time_of_id(std::string_view id);
 

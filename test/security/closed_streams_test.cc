@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -21,6 +20,7 @@
 #include "queue.h"
 #include "support/local.h"
 #include "support/paths.h"
+#include "support/process.h"
 #include "support/server.h"
 
 namespace {
@@ -39,7 +39,7 @@ std::string contents(const std::string& file) {
 }
 
 // A program some of whose standard streams are closed; the others read nothing and write to files.
-class Program {
+class Program : public test::Child {
  public:
   Program(std::vector<std::string> words, int closed) {
     std::vector<char*> argv;
@@ -71,34 +71,6 @@ class Program {
     ::_exit(127);
   }
 
-  ~Program() {
-    signal(SIGKILL);
-    wait();
-  }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-
-  void signal(int number) const {
-    if (pid_ > 0) ::kill(pid_, number);
-  }
-
-  bool ended() const {
-    siginfo_t found{};
-    return pid_ < 0 ||
-           (::waitid(P_PID, static_cast<id_t>(pid_), &found, WEXITED | WNOHANG | WNOWAIT) == 0 && found.si_pid == pid_);
-  }
-
-  // Its exit code, or minus the signal that ended it.
-  int wait() {
-    if (pid_ > 0) {
-      int status = 0;
-      ::waitpid(pid_, &status, 0);
-      pid_ = -1;
-      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    }
-    return code_;
-  }
-
   // What its descriptor refers to; empty: it is closed.
   std::string link(int fd) const {
     char to[256];
@@ -122,8 +94,6 @@ class Program {
   std::string err_file() const { return files_.file("err"); }
 
   const test::TempDir files_;
-  pid_t pid_ = -1;
-  int code_ = 0;
 };
 
 bool canary_lives() { return redis().cmd({"GET", "canary"}) == "alive"; }
@@ -292,12 +262,12 @@ TEST_CASE("closed streams: no example sends to Redis what it prints") {
       if (name == "work") {
         CHECK(eventually([&] { return redis().cmd({"HGET", "dp:" + queue + ":stats", "acked"}) == "2"; }));
         look_at_streams(program);
-        program.signal(SIGTERM);
+        program.kill(SIGTERM);
       }
       if (name == "order_timeout") {
         std::this_thread::sleep_for(100ms);
         look_at_streams(program);
-        program.signal(SIGKILL);
+        program.kill(SIGKILL);
       }
       program.wait();
       CHECK(canary_lives());

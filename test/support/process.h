@@ -1,4 +1,4 @@
-// A worker_program under a test: what it says, and how it ends.
+// Child processes of a test: what they say, and how they end.
 #pragma once
 
 #include "support/ledger.h"
@@ -20,8 +20,48 @@
 
 namespace test {
 
+// A child process, killed at the latest when this goes.
+class Child {
+ public:
+  Child() = default;
+  ~Child() {
+    kill(SIGKILL);
+    wait();
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void kill(int signal) const {
+    if (pid_ > 0) ::kill(pid_, signal);
+  }
+
+  // Whether it has ended; wait() will not wait then.
+  bool ended() const {
+    siginfo_t found{};
+    return pid_ < 0 ||
+           (::waitid(P_PID, static_cast<id_t>(pid_), &found, WEXITED | WNOHANG | WNOWAIT) == 0 && found.si_pid == pid_);
+  }
+
+  // Until it has ended: its exit code, or minus the signal that ended it.
+  int wait() {
+    if (pid_ > 0) {
+      int status = 0;
+      ::waitpid(pid_, &status, 0);
+      pid_ = -1;
+      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    }
+    return code_;
+  }
+
+ protected:
+  pid_t pid_ = -1;  // to be set by the one that starts it
+
+ private:
+  int code_ = 0;
+};
+
 // A worker_program, and what it has said so far.
-class Process {
+class Process : public Child {
  public:
   explicit Process(std::vector<std::string> words) {
     int output[2];
@@ -46,31 +86,15 @@ class Process {
     kill(SIGKILL);
     wait();
   }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
 
-  void kill(int signal) {
-    if (pid_ > 0) ::kill(pid_, signal);
-  }
-
-  // Whether it has ended; wait() will not wait then.
-  bool ended() const {
-    siginfo_t found{};
-    return pid_ < 0 ||
-           (::waitid(P_PID, static_cast<id_t>(pid_), &found, WEXITED | WNOHANG | WNOWAIT) == 0 && found.si_pid == pid_);
-  }
-
-  // Until it has ended and all it said is here: its exit code, or minus the signal that ended it.
+  // Until it has ended and all it said is here.
   int wait() {
-    if (pid_ > 0) {
-      int status = 0;
-      ::waitpid(pid_, &status, 0);
-      pid_ = -1;
+    const int code = Child::wait();
+    if (reader_.joinable()) {
       reader_.join();
       ::close(output_);
-      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     }
-    return code_;
+    return code;
   }
 
   // The lines that begin with a word: what follows it.
@@ -94,9 +118,7 @@ class Process {
     }
   }
 
-  pid_t pid_ = -1;
   int output_ = -1;
-  int code_ = 0;
   mutable std::mutex mutex_;  // guards text_
   std::string text_;
   std::thread reader_;
