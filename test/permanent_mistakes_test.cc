@@ -13,6 +13,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "report.h"
 #include "support/answers.h"
@@ -154,6 +155,15 @@ TEST_CASE("permanent mistakes: a URL of a Cluster or of Sentinels that leads to 
   const std::string host = "127.0.0.1:" + std::to_string(port.number());
   check_refused<delayqueue::ReplyError>("redis+cluster://" + host, "cluster support disabled");
   check_refused<delayqueue::ReplyError>("redis+sentinel://" + host + "/m", "this is no Sentinel");
+  for (const char* quote : {"'", "`"}) {  // as Redis 7 and 6.2 write it
+    test::ScriptedServer ignorant([&](const std::vector<std::string>& words) {
+      const std::string refusal = "-ERR unknown command " + (quote + words[0]) + quote + "\r\n";
+      return words[0] == "HELLO" ? test::hello("6.2.14") : refusal;
+    });
+    const std::string scripted = ignorant.host();
+    check_refused<delayqueue::ReplyError>("redis+sentinel://" + scripted + "/m", "this is no Sentinel");
+    check_refused<delayqueue::ReplyError>("redis+cluster://" + scripted, "this is no node of a Cluster");
+  }
 }
 
 // The port may be given to another program yet: see Consumer::start.

@@ -57,6 +57,11 @@ constexpr Advice kAdvice[] = {
     {"ERR This instance has cluster support disabled", "write redis:// in the URL"},
 };
 
+// Redis 7 and Valkey write 'NAME', Redis 6.2 `NAME`.
+bool is_unknown(std::string_view error, const std::string& command) {
+  return has(error, "unknown command '" + command + "'") || has(error, "unknown command `" + command + "`");
+}
+
 // Within a script Redis 7.0 and 7.2 have words of their own for it.
 bool lacks_rights(std::string_view error) {
   return starts_with(error, "NOPERM") || has(error, "The user executing the script can't") ||
@@ -125,8 +130,8 @@ std::string with_advice(std::string_view error) {
   for (const Advice& one : kAdvice) {
     if (starts_with(cause, one.code)) return text + "; " + one.text;
   }
-  if (has(error, "unknown command 'SENTINEL'")) return text + "; this is no Sentinel: check the URL's hosts and ports";
-  if (has(error, "unknown command 'CLUSTER'")) return text + "; this is no node of a Cluster: check the URL";
+  if (is_unknown(error, "SENTINEL")) return text + "; this is no Sentinel: check the URL's hosts and ports";
+  if (is_unknown(error, "CLUSTER")) return text + "; this is no node of a Cluster: check the URL";
   if (has(error, "WRONGTYPE")) return text + "; something else uses a key of this queue";
   return text;
 }
