@@ -46,8 +46,6 @@ Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler h
 
 Consumer::Impl::~Impl() {
   stop(std::chrono::seconds(30));
-  interrupt_.raise();
-  if (first_thread_.joinable()) first_thread_.join();
   hands_.reset();  // while all that handlers use is still there
 }
 
@@ -115,10 +113,10 @@ bool Consumer::Impl::stop(milliseconds deadline) {
     loop_.wake();
     std::unique_lock lock(state_mutex_);
     clean_ = state_changed_.wait_until(lock, end, [this] { return drained_; });
-    lock.unlock();
-    interrupt_.raise();  // it may wait for a server that does not answer
-    loop_.stop();
   }
+  interrupt_.raise();  // it may wait for a server that does not answer
+  loop_.stop();
+  if (first_thread_.joinable()) first_thread_.join();  // start() threw, or the loop did not come to it
   trips_.clear();
   connection_.reset();
   connected_ = false;

@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -17,12 +18,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -164,6 +169,48 @@ class FullQueue {
 
   std::vector<int> fds_;  // the first one listens
 };
+
+#ifdef __GLIBC__
+void give_threads_stacks_of(std::size_t bytes) {
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, bytes);
+  ::pthread_setattr_default_np(&attributes);
+  ::pthread_attr_destroy(&attributes);
+}
+
+std::size_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+// The first attempt to connect has a thread, which waits for an answer; the workers get none. First in this file: other
+// tests leave threads to themselves that look up a name.
+TEST_CASE("frozen: a Consumer that could not make its threads stops, with its first attempt to connect under way") {
+  pthread_attr_t usual;
+  REQUIRE(::pthread_getattr_default_np(&usual) == 0);
+  std::size_t usual_stack = 0;
+  ::pthread_attr_getstacksize(&usual, &usual_stack);
+  ::pthread_attr_destroy(&usual);
+  for (const bool greets : {false, true}) {
+    CAPTURE(greets);
+    const ScriptedServer silent([&](const Words& words) {
+      if (words[0] == "HELLO") give_threads_stacks_of(std::size_t{1} << 50);  // more than there are addresses
+      return words[0] == "HELLO" && greets ? hello() : "";
+    });
+    const std::size_t threads = threads_of_this_process();
+    ConsumerOptions options;
+    options.connection.connect_timeout = options.connection.command_timeout = 60s;
+    Consumer consumer(
+        "redis://" + silent.host(), "q", [](const Message&) { return ack(); }, options);
+    CHECK_THROWS_AS(consumer.start(), std::system_error);
+    give_threads_stacks_of(usual_stack);
+    CHECK(threads_of_this_process() > threads);
+    consumer.stop(1s);
+    CHECK(test::eventually([&] { return threads_of_this_process() == threads; }));
+  }
+}
+#endif
 
 TEST_CASE("frozen: stop() keeps its deadline while the server stands still, idle, or with a delivery or a handler") {
   enum class State { idle, settles, handles };
