@@ -5,6 +5,7 @@
 
 #include <delayqueue/error.h>
 
+#include <exception>
 #include <string>
 
 namespace delayqueue {
@@ -22,15 +23,11 @@ std::vector<ServerScripts> for_each_server(Endpoint& endpoint, Look look) {
     one.where = server.text();
     try {
       look(*endpoint.dial(server), one);
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the name that a server gave
       one.error = e.what();
     }
   }
   return all;
-}
-
-void sort_in(ServerScripts& server, const Script& script, bool loaded) {
-  (loaded ? server.loaded : server.missing).emplace_back(script.name);
 }
 
 }  // namespace
@@ -43,7 +40,9 @@ std::vector<ServerScripts> find_scripts(Endpoint& endpoint) {
     pipeline.run();
     const redis::Reply there = pipeline.reply(0);
     const auto& all = store::scripts::all();
-    for (std::size_t i = 0; i < all.size(); ++i) sort_in(server, *all[i], there[i].integer() == 1);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      (there[i].integer() == 1 ? server.loaded : server.missing).emplace_back(all[i]->name);
+    }
   });
 }
 
@@ -53,12 +52,11 @@ std::vector<ServerScripts> load_scripts(Endpoint& endpoint) {
     Pipeline pipeline(connection);
     for (const Script* script : store::scripts::all()) pipeline.command("SCRIPT").arg("LOAD").arg(script->body);
     pipeline.run();
-    std::size_t next = 0;
-    server.missing.clear();
     for (const Script* script : store::scripts::all()) {
-      const redis::Reply name = pipeline.reply(next++);
+      const redis::Reply name = pipeline.reply(server.loaded.size());
       if (name.text() != script->sha1) throw ReplyError("redis at " + server.where + " loaded something else");
-      sort_in(server, *script, true);
+      server.missing.erase(server.missing.begin());
+      server.loaded.emplace_back(script->name);
     }
   });
 }

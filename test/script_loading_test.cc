@@ -11,6 +11,8 @@
 #include "support/acl.h"
 #include "support/answers.h"
 #include "support/cluster.h"
+#include "support/local.h"
+#include "support/scripted_server.h"
 #include "support/sentinels.h"
 
 namespace delayqueue {
@@ -107,6 +109,77 @@ TEST_CASE("loading scripts: a server that is away is reported, the others get th
   CHECK(loaded.size() == test::Sentinels::kNodes);
   const auto failed = [](const ServerScripts& one) { return !one.error.empty() && one.loaded.empty(); };
   CHECK(std::count_if(loaded.begin(), loaded.end(), failed) == 1);
+}
+
+TEST_CASE("loading scripts: a user without the right to load them is told which are missing") {
+  PrivateServer server;
+  test::Redis(server.socket())
+      .cmd({"ACL", "SETUSER", "looker", "on", ">secret", "~*", "+@all", "-script", "+script|exists"});
+  InspectorOptions options;
+  options.connection.user = "looker";
+  options.connection.password = "secret";
+  const auto refused = Inspector(server.url(), "orders", options).load_scripts();
+  REQUIRE(refused.size() == 1);
+  CHECK(!refused[0].error.empty());
+  CHECK(refused[0].loaded.empty());
+  CHECK(refused[0].missing.size() == store::scripts::all().size());
+}
+
+// A Sentinel played by the test. Its master is at a port where nobody listens.
+class FalseSentinel {
+ public:
+  explicit FalseSentinel(const std::vector<std::string>& replicas) {
+    std::vector<std::string> all;
+    for (const std::string& ip : replicas) {
+      all.push_back(test::array({test::bulk("ip"), test::bulk(ip), test::bulk("port"), test::bulk(port())}));
+    }
+    replicas_ = test::array(all);
+  }
+
+  std::string url(const std::string& scheme) const { return scheme + "+sentinel://" + server_.host() + "/m"; }
+
+ private:
+  std::string port() const { return std::to_string(nobody_.number()); }
+
+  std::string answer(const Words& words) const {
+    if (words[0] == "HELLO") return test::hello();
+    if (words[1] == "MASTER") return test::array({});
+    if (words[1] == "REPLICAS") return replicas_;
+    return test::array({test::bulk("127.0.0.1"), test::bulk(port())});
+  }
+
+  const test::Port nobody_;
+  std::string replicas_;
+  const test::ScriptedServer server_{[this](const Words& words) { return answer(words); }};
+};
+
+TEST_CASE("loading scripts: a name that TLS refuses is the error of that server, and one without a name is left out") {
+  const FalseSentinel sentinel({"", ".example"});
+  InspectorOptions options;
+  options.connection.sentinel.encrypted = false;
+  Inspector inspector(sentinel.url("rediss"), "orders", options);
+  for (const auto& servers : {inspector.load_scripts(), inspector.scripts()}) {
+    REQUIRE(servers.size() == 2);
+    CHECK(servers[0].error.find("Connection refused") != std::string::npos);
+    CHECK(servers[1].where.find(".example:") == 0);
+    CHECK(servers[1].error.find("tls.server_name") != std::string::npos);
+  }
+}
+
+TEST_CASE("loading scripts: of more servers than a Cluster can have the first thousand are asked") {
+  std::vector<std::string> replicas;
+  std::string nodes;
+  const test::Port nobody;
+  for (int i = 0; i < 5000; ++i) {
+    replicas.push_back("127.1." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1));
+    nodes += std::string(40, 'a') + " " + replicas.back() + ":" + std::to_string(nobody.number()) +
+             "@1 slave - 0 0 1 connected\n";
+  }
+  const FalseSentinel sentinel(replicas);
+  CHECK(Inspector(sentinel.url("redis"), "orders").load_scripts().size() == 1000);
+  const test::ScriptedServer node(
+      [&](const Words& words) { return words[0] == "HELLO" ? test::hello() : test::bulk(nodes); });
+  CHECK(Inspector("redis+cluster://" + node.host(), "orders").load_scripts().size() == 1000);
 }
 
 }  // namespace

@@ -11,8 +11,6 @@
 namespace delayqueue::redis {
 namespace {
 
-constexpr std::size_t kMostNodes = 1000;  // Redis' own limit
-
 // What one node knows of the others.
 struct Map {
   int slot = -1;
@@ -91,7 +89,7 @@ std::vector<Address> nodes_of(Connection& connection, const Address& asked) {
   pipeline.run();
   std::string_view lines = pipeline.reply(0).text();
   std::vector<Address> nodes;
-  while (!lines.empty()) {
+  while (!lines.empty() && nodes.size() < kMostNodes) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(lines.size(), line.size() + 1));
     if (const auto node = node_of(line, asked)) nodes.push_back(*node);

@@ -144,7 +144,7 @@ class SentinelTopology : public Topology {
     pipeline.command("SENTINEL").arg("REPLICAS").arg(name_);
     pipeline.run();
     const Reply replicas = pipeline.reply(0);
-    for (std::size_t i = 0; i < replicas.size(); ++i) {
+    for (std::size_t i = 0; i < replicas.size() && servers.size() < kMostNodes; ++i) {
       Address server;
       for (std::size_t field = 0; field + 1 < replicas[i].size(); field += 2) {
         const Reply value = replicas[i][field + 1];
@@ -153,7 +153,8 @@ class SentinelTopology : public Topology {
       }
       server.tls = tls_;
       const auto same = [&](const Address& known) { return known.text() == server.text(); };
-      if (std::none_of(servers.begin(), servers.end(), same)) servers.push_back(server);
+      if (server.host.empty() || std::any_of(servers.begin(), servers.end(), same)) continue;
+      servers.push_back(server);
     }
     return servers;
   }

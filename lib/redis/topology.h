@@ -4,6 +4,7 @@
 #include "redis/connection.h"
 #include "redis/url.h"
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ std::unique_ptr<Topology> sentinels(const Url& url, const ConnectionOptions& opt
 std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options, const std::string& key);
 
 // ---- For topologies of several nodes -------------------------------------------------------------------------------
+
+// What a Sentinel or a node names beyond these is left out. It is Redis' own limit for a Cluster.
+constexpr std::size_t kMostNodes = 1000;
 
 // A quarter of the connect timeout is for each node that is asked for the way, the whole of it for all.
 ConnectionOptions in_a_hurry(ConnectionOptions options);
