@@ -354,6 +354,34 @@ TEST_CASE("frozen: start() and stop() return though an embedded server does not 
   ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);
 }
 
+// The data of an embedded server, in the form that Redis may be told to load slowly.
+void fill(const std::string& folder) {
+  PrivateServerOptions options;
+  options.folder = folder;
+  PrivateServer server(options);
+  test::Redis redis(server.socket());
+  for (int i = 0; i < 400; ++i) redis.cmd({"SET", std::to_string(i), "x"});
+  redis.cmd({"BGREWRITEAOF"});
+  REQUIRE(test::eventually([&] {
+    const auto text = redis.cmd({"INFO", "persistence"}).text;
+    return text.find("aof_rewrite_in_progress:0") != text.npos && text.find("aof_rewrite_scheduled:0") != text.npos;
+  }));
+  server.stop();
+}
+
+TEST_CASE("frozen: start() and stop() return though an embedded server loads its data for 20 s") {
+  const test::TempDir base;
+  fill(base.file("q"));
+  const char* const before = std::getenv("DELAYQUEUE_REDIS_SERVER");
+  const std::string kept = before != nullptr ? before : "";
+  std::ofstream(base.file("slow")) << "#!/bin/sh\nexec '" << (kept.empty() ? "redis-server" : kept)
+                                   << "' \"$@\" --key-load-delay 50000 --loading-process-events-interval-bytes 1024\n";
+  REQUIRE(::chmod(base.file("slow").c_str(), 0700) == 0);
+  ::setenv("DELAYQUEUE_REDIS_SERVER", base.file("slow").c_str(), 1);
+  check_returns("embedded:" + base.file("q"));
+  ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);
+}
+
 TEST_CASE("frozen: a stop() does not wait for a stop() or start() of another thread beyond its own deadline") {
   ScriptedServer silent([](const Words&) { return ""; });
   for (const bool starts : {true, false}) {
