@@ -36,6 +36,7 @@ class Endpoint {
 
   // Every server that may serve the queue, and a connection to one of them: see Topology. No key is touched.
   std::vector<redis::Address> servers() { return topology_->servers(); }
+  std::vector<redis::Address> masters() { return topology_->masters(); }
   std::unique_ptr<redis::Connection> dial(const redis::Address& server) { return topology_->dial(server); }
 
   // Enters the queue in the set of known queues.

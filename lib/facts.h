@@ -6,9 +6,11 @@
 #include "redis/escaped.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,6 +37,15 @@ class Facts {
   std::string operator[](const char* name) const {
     const auto found = facts_.find(name);
     return found == facts_.end() ? "" : found->second;
+  }
+
+  // Unset: it is not there, or no such number.
+  template <class Number>
+  std::optional<Number> number(const char* name) const {
+    const std::string text = (*this)[name];
+    Number value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
   }
 
  private:

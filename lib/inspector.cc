@@ -64,6 +64,12 @@ bool is_wrong_type(const redis::Pipeline& pipeline, std::size_t request) {
   }
 }
 
+std::vector<Risk> risks_of(redis::Connection& connection) {
+  std::vector<Risk> risks = find_risks(connection);
+  for (Risk& risk : compare_clocks(connection)) risks.push_back(std::move(risk));
+  return risks;
+}
+
 std::size_t position_of(const std::string& cursor) {
   std::size_t position = 0;
   const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), position);
@@ -266,16 +272,29 @@ std::optional<Event> Inspector::next_event(milliseconds wait) {
   return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
 }
 
-std::vector<Risk> Inspector::risks() {
-  return impl_->session().with_connection([](redis::Connection& connection) {
-    std::vector<Risk> risks = find_risks(connection);
-    for (Risk& risk : compare_clocks(connection)) risks.push_back(std::move(risk));
-    return risks;
-  });
-}
+std::vector<Risk> Inspector::risks() { return impl_->session().with_connection(risks_of); }
 
 ServerReport Inspector::server() {
   return impl_->session().with_connection([](redis::Connection& connection) { return report_server(connection); });
+}
+
+std::vector<MasterReport> Inspector::masters() {
+  const auto report = [](redis::Connection& connection) {
+    return MasterReport{report_server(connection), risks_of(connection), {}};
+  };
+  Endpoint& endpoint = impl_->session().endpoint();
+  const std::vector<redis::Address> nodes = endpoint.masters();
+  if (nodes.empty()) return {impl_->session().with_connection(report)};
+  std::vector<MasterReport> all;
+  for (const redis::Address& node : nodes) {
+    try {
+      all.push_back(report(*endpoint.dial(node)));
+    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the name that a node gave
+      all.emplace_back().server.where = node.text();
+      all.back().error = e.what();
+    }
+  }
+  return all;
 }
 
 std::vector<ServerScripts> Inspector::load_scripts() { return delayqueue::load_scripts(impl_->session().endpoint()); }

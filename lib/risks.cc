@@ -23,6 +23,7 @@ using std::chrono::microseconds;
 using std::chrono::system_clock;
 
 constexpr microseconds kClocksApart{5'000'000};
+constexpr double kMemoryShort = 90, kMemoryFull = 99;  // percent; near the limit a send's own buffers exceed it
 
 void eviction(const Facts& facts, std::vector<Risk>& risks) {
   const std::string policy = facts["maxmemory_policy"];
@@ -34,6 +35,27 @@ void eviction(const Facts& facts, std::vector<Risk>& risks) {
   risks.push_back({RiskKind::eviction, "maxmemory-policy " + policy + " with maxmemory " + most +
                                            ": when memory is short Redis deletes " + what +
                                            "; set maxmemory-policy noeviction"});
+}
+
+// As Redis counts it: without the buffers of replicas and of the append-only file.
+void memory(const Facts& facts, std::vector<Risk>& risks) {
+  const auto used = facts.number<std::uint64_t>("used_memory");
+  const auto most = facts.number<std::uint64_t>("maxmemory");
+  if (facts["maxmemory_policy"] != "noeviction" || !used || !most || *most == 0) return;
+  const std::uint64_t buffers = facts.number<std::uint64_t>("mem_not_counted_for_evict").value_or(0);
+  const std::uint64_t counted = *used - std::min(*used, buffers);
+  const double percent = 100.0 * static_cast<double>(counted) / static_cast<double>(*most);
+  if (percent < kMemoryShort) return;
+  const bool full = percent >= kMemoryFull;
+  char share[32];
+  std::snprintf(share, sizeof share, "%.0f%%", percent);
+  risks.push_back({RiskKind::memory,
+                   "used_memory " + std::to_string(counted) + " is " + share + " of maxmemory " +
+                       std::to_string(*most) + " with noeviction: " +
+                       (full ? "Redis has no memory left and refuses sends (OOM)"
+                             : "once it is full Redis refuses sends (OOM)") +
+                       "; raise maxmemory, or remove what is not needed, such as dead letters",
+                   full});
 }
 
 void persistence(const Facts& facts, std::vector<Risk>& risks) {
@@ -54,21 +76,23 @@ void persistence(const Facts& facts, std::vector<Risk>& risks) {
 }
 
 void disk(const Facts& facts, std::vector<Risk>& risks) {
-  const auto check = [&](const char* fact, const char* meaning) {
+  const auto check = [&](const char* fact, const char* meaning, bool critical) {
     if (facts[fact] != "err") return;
-    risks.push_back({RiskKind::disk, std::string(fact) + " err: " + meaning + "; see Redis' log and its disk"});
+    risks.push_back(
+        {RiskKind::disk, std::string(fact) + " err: " + meaning + "; see Redis' log and its disk", critical});
   };
-  check("aof_last_write_status",
-        "Redis could not write its append-only file, what came last may not survive a restart");
-  check("aof_last_bgrewrite_status", "Redis could not rewrite its append-only file, which goes on growing");
-  check("rdb_last_bgsave_status", "the last snapshot failed, a restart may bring back an older one");
+  check("aof_last_write_status", "Redis could not write its append-only file, what came last may not survive a restart",
+        true);
+  check("aof_last_bgrewrite_status", "Redis could not rewrite its append-only file, which goes on growing", false);
+  check("rdb_last_bgsave_status", "the last snapshot failed, a restart may bring back an older one", false);
 }
 
 void replica(const Facts& facts, std::vector<Risk>& risks) {
   if (facts["role"] != "slave") return;
-  risks.push_back({RiskKind::replica, "role slave: it is a replica of " + facts["master_host"] + ":" +
-                                          facts["master_port"] +
-                                          ": writes are refused, or lost when it next syncs; connect to the master"});
+  risks.push_back({RiskKind::replica,
+                   "role slave: it is a replica of " + facts["master_host"] + ":" + facts["master_port"] +
+                       ": writes are refused, or lost when it next syncs; connect to the master",
+                   true});
 }
 
 Risk unknown(const std::string& question, std::string_view why) {
@@ -113,6 +137,11 @@ class HashSet {
 
 HashSet told;  // of this process: risks, each with its server
 
+// What tells a risk from others that were logged. The figures of memory change all the time.
+std::string identity_of(const Risk& risk) {
+  return risk.kind == RiskKind::memory ? risk.critical ? "memory full" : "memory short" : risk.text;
+}
+
 std::string seconds(microseconds span) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(span).count());
@@ -140,6 +169,7 @@ std::vector<Risk> find_risks(redis::Connection& connection) {
     }
   }
   eviction(facts, risks);
+  memory(facts, risks);
   persistence(facts, risks);
   disk(facts, risks);
   replica(facts, risks);
@@ -177,7 +207,7 @@ void RiskWatch::look(redis::Connection& connection, const Report& report) {
 void RiskWatch::tell(const std::vector<Risk>& risks, const std::string& where, const Report& report) {
   std::vector<std::size_t> seen;
   for (const Risk& risk : risks) {
-    seen.push_back(std::hash<std::string>()(where + '\n' + risk.text));
+    seen.push_back(std::hash<std::string>()(where + '\n' + identity_of(risk)));
     if (!told.add(seen.back())) continue;
     report.log(risk.kind == RiskKind::unknown ? Severity::debug : Severity::warning,
                "redis at " + where + ": " + risk.text);

@@ -5,22 +5,13 @@
 #include "redis/reply.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <optional>
 
 namespace delayqueue {
 namespace {
 
 using redis::Reply;
 using std::chrono::microseconds;
-
-template <class Number>
-std::optional<Number> number(const std::string& text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 Facts facts_of(redis::Connection& connection) {
   static constexpr Question kQuestions[] = {{"INFO", "server", nullptr},      {"INFO", "clients", nullptr},
@@ -70,11 +61,11 @@ ServerReport report_server(redis::Connection& connection) {
   report.version = valkey ? facts["valkey_version"] : facts["redis_version"];
   report.role = facts["role"];
   report.mode = facts.has("server_mode") ? facts["server_mode"] : facts["redis_mode"];
-  if (const auto uptime = number<std::int64_t>(facts["uptime_in_seconds"]))
+  if (const auto uptime = facts.number<std::int64_t>("uptime_in_seconds"))
     report.uptime = std::chrono::seconds(std::clamp<std::int64_t>(*uptime, 0, kLongest.count() / 1000));
-  report.clients = number<std::uint64_t>(facts["connected_clients"]);
-  report.memory = number<std::uint64_t>(facts["used_memory"]);
-  report.memory_limit = number<std::uint64_t>(facts["maxmemory"]);
+  report.clients = facts.number<std::uint64_t>("connected_clients");
+  report.memory = facts.number<std::uint64_t>("used_memory");
+  report.memory_limit = facts.number<std::uint64_t>("maxmemory");
   report.eviction = facts["maxmemory_policy"];
   if (facts.has("aof_enabled")) report.append_only = facts["aof_enabled"] == "1" ? "yes" : "no";
   report.fsync = facts["appendfsync"];

@@ -174,6 +174,69 @@ TEST_CASE("risks: each is seen on demand, and logged once a process, by a consum
   }
 }
 
+// What Redis compares with maxmemory.
+long long used_memory(Redis& client) {
+  return std::stoll(test::info("memory", "used_memory", client)) -
+         std::stoll(test::info("memory", "mem_not_counted_for_evict", client));
+}
+
+void set_used_percent(Redis& client, int percent) {
+  set(client, "maxmemory", std::to_string(used_memory(client) * 100 / percent));
+}
+
+// Sends until Redis refuses them for want of memory.
+void fill_memory(Queue& queue, Redis& client) {
+  set(client, "maxmemory", std::to_string(used_memory(client) + 8'000'000));
+  const auto fill = [&] {
+    for (int i = 0; i < 10'000; ++i) queue.send(std::string(1000, 'x'));
+  };
+  CHECK_THROWS_WITH_AS(fill(), doctest::Contains("OOM"), ReplyError);
+}
+
+TEST_CASE("risks: memory that is used up, and before that") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis client(own.socket());
+  fill_memory(queue, client);
+  const auto risks = queue.inspector.risks();
+  REQUIRE(risks.size() == 1);
+  CAPTURE(risks[0].text);
+  CHECK(risks[0].kind == RiskKind::memory);
+  CHECK(risks[0].critical);
+  CHECK(has(risks[0].text, " with noeviction: Redis has no memory left and refuses sends (OOM); raise maxmemory"));
+
+  set_used_percent(client, 94);
+  const auto nearly = queue.inspector.risks();
+  REQUIRE(nearly.size() == 1);
+  CHECK(nearly[0].kind == RiskKind::memory);
+  CHECK_FALSE(nearly[0].critical);
+  CHECK(has(nearly[0].text, ": once it is full Redis refuses sends (OOM)"));
+  set_used_percent(client, 85);
+  CHECK(queue.inspector.risks().empty());
+  set_used_percent(client, 94);
+  set(client, "maxmemory-policy", "allkeys-lru");  // frees memory itself: a risk of another kind
+  CHECK(texts(queue.inspector.risks(), RiskKind::memory).empty());
+}
+
+TEST_CASE("risks: of memory that is used up a consumer warns once, though the figures change") {
+  PrivateServer own;
+  Queue queue(own.url());
+  Redis client(own.socket());
+  fill_memory(queue, client);
+  Lines lines;
+  const auto consumer = queue.consumer([](const Message&) { return nack(std::chrono::hours(1)); }, logging(lines));
+  consumer->start();
+  for (const int percent : {110, 120, 130}) {
+    const auto connects = consumer->stats().connects;
+    set_used_percent(client, percent);
+    if (percent == 130) set(client, "appendfsync", "no");
+    REQUIRE(test::cut_connections("delayqueue", client) > 0);
+    REQUIRE(eventually([&] { return consumer->stats().connects > connects; }, kPatience));
+  }
+  REQUIRE(eventually([&] { return lines.count(Severity::warning, "appendfsync no") == 1; }, kPatience));  // the last
+  CHECK(lines.count(Severity::warning, "refuses sends (OOM)") == 1);
+}
+
 TEST_CASE("risks: a risk that many objects find at the same time is logged once") {
   PrivateServer own;
   Redis client(own.socket());

@@ -83,6 +83,33 @@ std::optional<Address> node_of(std::string_view line, const Address& asked) {
   return node;
 }
 
+bool same(const Address& a, const Address& b) { return a.host == b.host && a.port == b.port; }
+
+auto is(const Address& node) {
+  return [node](const Address& other) { return same(node, other); };
+}
+
+bool has(const std::vector<Address>& nodes, const Address& node) {
+  return std::any_of(nodes.begin(), nodes.end(), is(node));
+}
+
+void add(std::vector<Address>& nodes, const Address& node) {
+  if (!has(nodes, node)) nodes.push_back(node);
+}
+
+std::vector<Address> masters_of(Connection& connection, const Address& asked) {
+  Pipeline pipeline(connection);
+  pipeline.command("CLUSTER").arg("SLOTS");
+  pipeline.run();
+  const Reply ranges = pipeline.reply(0);
+  std::vector<Address> nodes;
+  for (std::size_t i = 0; i < ranges.size() && nodes.size() < kMostNodes; ++i) {
+    add(nodes, node_of(ranges[i][2], asked, connection));
+  }
+  if (nodes.empty()) throw ReplyError(asked.text() + " knows no node of its Cluster that has slots");
+  return nodes;
+}
+
 std::vector<Address> nodes_of(Connection& connection, const Address& asked) {
   Pipeline pipeline(connection);
   pipeline.command("CLUSTER").arg("NODES");
@@ -96,20 +123,6 @@ std::vector<Address> nodes_of(Connection& connection, const Address& asked) {
   }
   if (nodes.empty()) throw ReplyError(asked.text() + " names no node of its Cluster");
   return nodes;
-}
-
-bool same(const Address& a, const Address& b) { return a.host == b.host && a.port == b.port; }
-
-auto is(const Address& node) {
-  return [node](const Address& other) { return same(node, other); };
-}
-
-bool has(const std::vector<Address>& nodes, const Address& node) {
-  return std::any_of(nodes.begin(), nodes.end(), is(node));
-}
-
-void add(std::vector<Address>& nodes, const Address& node) {
-  if (!has(nodes, node)) nodes.push_back(node);
 }
 
 class ClusterTopology : public Topology, public Cluster {
@@ -136,6 +149,11 @@ class ClusterTopology : public Topology, public Cluster {
   std::vector<Address> servers() override {
     return ask_in_turn(candidates(), "no node of " + where_ + " names the others", Clock::now() + limit_,
                        [this](const Address& node) { return nodes_of(*dial(node), node); });
+  }
+
+  std::vector<Address> masters() override {
+    return ask_in_turn(candidates(), "no node of " + where_ + " names the masters", Clock::now() + limit_,
+                       [this](const Address& node) { return masters_of(*dial(node), node); });
   }
 
   bool moved(const Redirection& to) override {

@@ -24,6 +24,9 @@ class Topology {
   // know; throws as connect() does.
   virtual std::vector<Address> servers() = 0;
 
+  // The masters of a Cluster that have slots; empty where connect() leads to the only master. Throws as connect() does.
+  virtual std::vector<Address> masters() { return {}; }
+
   // A new, logged-in connection to one of them.
   virtual std::unique_ptr<Connection> dial(const Address& server) = 0;
 };

@@ -4,8 +4,13 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include <set>
+
 #include "fill.h"
 #include "run.h"
+#include "support/cluster.h"
+#include "support/ledger.h"
+#include "support/scripted_server.h"
 #include "support/server.h"
 
 using nlohmann::json;
@@ -20,6 +25,16 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 Ran doctor(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"doctor", "--settle", "50ms"});
   return run(arguments);
+}
+
+test::DqctlOptions at(const std::string& url) {
+  test::DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = url;
+  return options;
+}
+
+void set(test::Redis& client, const std::string& name, const std::string& value) {
+  REQUIRE(client.cmd({"CONFIG", "SET", name, value}) == "OK");
 }
 
 // Retries recorded of messages that are not there, and a message with body and retries that is in no place.
@@ -64,6 +79,173 @@ TEST_CASE("doctor: what can lose messages is exit code 5") {
   CHECK(has(ran.out, "\nrisk        appendonly no"));
   const json document = json::parse(run({"doctor", "-o", "ndjson"}, options).out);
   CHECK(document.at("risks")[0].at("kind") == "persistence");
+}
+
+TEST_CASE("doctor: memory that is used up is critical, and seen before") {
+  delayqueue::PrivateServer server;
+  test::Redis client(server.socket());
+  delayqueue::Producer producer(server.url(), "q");
+  const auto used = [&] { return std::stoll(test::info("memory", "used_memory", client)); };
+  set(client, "maxmemory", std::to_string(used() + 8'000'000));
+  const auto fill = [&] {
+    for (int i = 0; i < 10'000; ++i) producer.send(std::string(1000, 'x'));
+  };
+  REQUIRE_THROWS_WITH_AS(fill(), doctest::Contains("OOM"), delayqueue::ReplyError);
+  const Ran full = run({"doctor"}, at(server.url()));
+  CHECK(full.code == 5);
+  CHECK(has(full.out, "\ncritical    used_memory "));
+  CHECK(has(full.out, "refuses sends (OOM)"));
+  const json risks = json::parse(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks");
+  REQUIRE(risks.size() == 1);
+  CHECK(risks[0].at("server") == "unix:" + server.socket());
+  CHECK(risks[0].at("kind") == "memory");
+  CHECK(risks[0].at("level") == "critical");
+  CHECK(risks[0].at("accepted") == false);
+
+  set(client, "maxmemory", std::to_string(used() * 100 / 94));
+  const Ran nearly = run({"doctor"}, at(server.url()));
+  CHECK(nearly.code == 5);
+  CHECK(has(nearly.out, "\nrisk        used_memory "));
+  CHECK(json::parse(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks")[0].at("level") == "warning");
+  set(client, "maxmemory", std::to_string(used() * 2));
+  CHECK(run({"doctor"}, at(server.url())).code == 0);
+}
+
+TEST_CASE("doctor: a known risk is accepted by its name, is shown, and hides no other and no damage") {
+  delayqueue::PrivateServer server;
+  test::Redis client(server.socket());
+  set(client, "appendonly", "no");
+  const auto options = at(server.url());
+  CHECK(run({"doctor"}, options).code == 5);
+  const Ran accepted = run({"doctor", "--accept", "persistence"}, options);
+  CHECK(accepted.code == 0);
+  CHECK(has(accepted.out, "\naccepted    appendonly no"));
+  const json risks = json::parse(run({"doctor", "--accept", "persistence", "-o", "json"}, options).out).at("risks");
+  REQUIRE(risks.size() == 1);
+  CHECK(risks[0].at("accepted") == true);
+  CHECK(risks[0].at("level") == "warning");
+
+  set(client, "maxmemory", "67108864");
+  set(client, "maxmemory-policy", "allkeys-lru");
+  const Ran other = run({"doctor", "--accept", "persistence"}, options);
+  CHECK(other.code == 5);
+  CHECK(has(other.out, "\nrisk        maxmemory-policy allkeys-lru"));
+  CHECK(run({"doctor", "--accept", "persistence", "--accept", "eviction"}, options).code == 0);
+  CHECK(run({"doctor", "--accept=eviction", "--accept=persistence"}, options).code == 0);
+
+  delayqueue::Producer(server.url(), "q").send("x");
+  const std::vector<std::string> both = {"doctor",   "--accept", "persistence", "--accept",
+                                         "eviction", "--settle", "50ms",        "q"};
+  CHECK(run(both, options).code == 0);
+  client.cmd({"HSET", "dp:q:retry:cnt", "0190f7c2-5b1f-7000-8000-000000000001", "3"});
+  CHECK(run(both, options).code == 5);
+
+  const Ran wrong = run({"doctor", "--accept", "persistance"}, options);
+  CHECK(wrong.code == 2);
+  CHECK(has(wrong.err, "--accept: 'persistance'; expected one of eviction, memory, persistence, disk, replica, clock"));
+}
+
+TEST_CASE("doctor: of a Cluster every master is examined, and one that does not answer is reported") {
+  test::ClusterOptions options;
+  options.node.arguments = {"--appendonly", "yes"};
+  test::Cluster six(options);
+  const auto in_cluster = at(six.url());
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer(six.url(), queue).send("x");
+  const Ran well = run({"doctor"}, in_cluster);
+  CHECK(well.code == 0);
+  CHECK(has(well.out, "\nmasters     3 in this Cluster\nrisks       none found\n"));
+
+  test::Node& owner = six.owner("{dp:" + queue + "}");
+  test::Node& other = six.other_master(owner);
+  REQUIRE(other.cmd({"CONFIG", "SET", "maxmemory", "67108864"}) == "OK");
+  REQUIRE(other.cmd({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}) == "OK");
+  for (const std::string& name : {std::string(), queue}) {
+    CAPTURE(name);
+    std::vector<std::string> arguments = {"doctor", "--settle", "50ms"};
+    if (!name.empty()) arguments.push_back(name);
+    const Ran ran = run(arguments, in_cluster);
+    CHECK(ran.code == 5);
+    CHECK(has(ran.out, "\nrisk        " + other.address() + ": maxmemory-policy allkeys-lru"));
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const json document = json::parse(run(arguments, in_cluster).out);
+    CHECK(document.at("servers").size() == 3);
+    std::set<std::string> servers;
+    for (const json& server : document.at("servers")) {
+      servers.insert(server.at("where"));
+      CHECK(server.at("role") == "master");
+      CHECK(server.at("error").is_null());
+    }
+    CHECK(servers.size() == 3);
+    CHECK(servers.count(other.address()) == 1);
+    if (!name.empty()) CHECK(document.at("server").at("where") == owner.address());
+    REQUIRE(document.at("risks").size() == 1);
+    CHECK(document.at("risks")[0].at("server") == other.address());
+    CHECK(document.at("risks")[0].at("kind") == "eviction");
+  }
+  for (const std::size_t i : {0, 1, 2}) REQUIRE(six.node(i).cmd({"CONFIG", "SET", "appendfsync", "no"}) == "OK");
+  const Ran same = run({"doctor", "--accept", "eviction", "--accept", "persistence"}, in_cluster);
+  CHECK(same.code == 0);
+  const auto first = same.out.find("appendfsync no:");
+  REQUIRE(first != std::string::npos);
+  CHECK(same.out.find("appendfsync no:", first + 1) == std::string::npos);  // once, with all three addresses
+  for (const std::size_t i : {0, 1, 2}) CHECK(has(same.out, six.node(i).address()));
+
+  six.replica_of(other).kill();
+  other.kill();
+  const std::vector<std::string> accept = {"doctor", "--accept", "eviction", "--accept", "persistence"};
+  const Ran away = run(accept, in_cluster);
+  CHECK(away.code == 4);
+  CHECK(has(away.out, "\nerror       " + other.address() + ": "));
+  CHECK(has(away.out, "\naccepted    "));
+  CHECK(run({"doctor"}, in_cluster).code == 5);  // the risks of the others
+  const json document = json::parse(run({"doctor", "-o", "json"}, in_cluster).out);
+  REQUIRE(document.at("servers").size() == 3);
+  for (const json& server : document.at("servers"))
+    CHECK(server.at("error").is_null() == (server.at("where") != other.address()));
+}
+
+TEST_CASE("doctor: the queue's own node of a Cluster is away: the risks of the others are shown, and the error") {
+  test::ClusterOptions options;
+  options.node.arguments = {"--appendonly", "yes"};
+  test::Cluster six(options);
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer(six.url(), queue).send("x");
+  test::Node& owner = six.owner("{dp:" + queue + "}");
+  six.replica_of(owner).kill();
+  owner.kill();
+  const Ran ran = run({"doctor", queue}, at(six.url()));
+  CHECK(ran.code == 1);
+  CHECK(has(ran.out, "masters     3 in this Cluster\n"));
+  CHECK(has(ran.out, "\nerror       " + owner.address() + ": "));
+  CHECK(ran.err.size() > 10);
+  CHECK(json::parse(run({"doctor", queue, "-o", "json"}, at(six.url())).out).count("error") == 1);
+}
+
+TEST_CASE("doctor: the address that a Cluster gives for a node is escaped") {
+  const std::string evil = "evil\033[2J\n\xe2\x80\xae";
+  int port = 0;
+  test::ScriptedServer server([&](const std::vector<std::string>& words) -> std::string {
+    if (words[0] == "HELLO") return test::hello();
+    if (words[0] == "INFO" || (words[0] == "CLUSTER" && words[1] == "INFO")) return test::bulk("redis_version:7\r\n");
+    if (words[0] == "TIME") return test::array({test::bulk("1700000000"), test::bulk("0")});
+    if (words[0] == "CLUSTER" && words[1] == "KEYSLOT") return ":1\r\n";
+    if (words[0] != "CLUSTER") return "-ERR no\r\n";
+    const auto range = [](const std::string& first, const std::string& last, const std::string& host, int at) {
+      const std::string node = test::array({test::bulk(host), ":" + std::to_string(at) + "\r\n"});
+      return test::array({":" + first + "\r\n", ":" + last + "\r\n", node});
+    };
+    return test::array({range("0", "8000", "127.0.0.1", port), range("8001", "16383", evil, 1)});
+  });
+  port = server.port();
+  const auto options = at("redis+cluster://" + server.host());
+  const Ran ran = run({"doctor", "--accept", "clock"}, options);
+  CHECK(ran.code == 4);
+  CHECK(has(ran.out, "\nerror       evil\\x1b[2J\\x0a\\xe2\\x80\\xae:1: "));
+  for (const Ran& one : {ran, run({"doctor", "-o", "json"}, options)}) {
+    CHECK_FALSE(has(one.out + one.err, "\033"));
+    CHECK_FALSE(has(one.out + one.err, "\xe2\x80\xae"));
+  }
 }
 
 TEST_CASE("doctor: a queue in order") {

@@ -88,17 +88,28 @@ class Adder {
 
   CLI::Option* choice(const std::string& names, std::string& into, const std::vector<std::string>& values,
                       const std::string& what) {
-    const std::string name = split(names).back();
-    const auto take = [&into, values, name](const std::string& value) {
-      if (std::find(values.begin(), values.end(), value) == values.end()) {
-        throw Usage(name + ": '" + printable(value) + "'; expected one of " + joined(values, ", "));
-      }
+    const auto take = [&into, values, name = split(names).back()](const std::string& value) {
+      check_choice(name, value, values);
       into = value;
     };
     return option(names, take, joined(values, "|"), what, values);
   }
 
+  CLI::Option* choices(const std::string& names, std::vector<std::string>& into, const std::vector<std::string>& values,
+                       const std::string& value, const std::string& what) {
+    const auto take = [&into, values, name = split(names).back()](const std::string& given) {
+      check_choice(name, given, values);
+      into.push_back(given);
+    };
+    return option(names, take, value, what, values)->trigger_on_parse();
+  }
+
  private:
+  static void check_choice(const std::string& name, const std::string& value, const std::vector<std::string>& values) {
+    if (std::find(values.begin(), values.end(), value) != values.end()) return;
+    throw Usage(name + ": '" + printable(value) + "'; expected one of " + joined(values, ", "));
+  }
+
   CLI::App& app_;
   std::vector<OptionInfo>& infos_;
 };
@@ -216,6 +227,12 @@ Command& Command::optional_text(const std::string& names, std::optional<std::str
 Command& Command::choice(const std::string& names, std::string& into, std::vector<std::string> values,
                          const std::string& what) {
   impl_->last = impl_->adder().choice(names, into, values, what);
+  return *this;
+}
+
+Command& Command::choices(const std::string& names, std::vector<std::string>& into, std::vector<std::string> values,
+                          const std::string& value, const std::string& what) {
+  impl_->last = impl_->adder().choices(names, into, values, value, what);
   return *this;
 }
 

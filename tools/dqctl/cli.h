@@ -56,6 +56,9 @@ class Command {
                          const std::string& what);
   Command& choice(const std::string& names, std::string& into, std::vector<std::string> values,
                   const std::string& what);
+  // As choice, given any number of times: each value is added.
+  Command& choices(const std::string& names, std::vector<std::string>& into, std::vector<std::string> values,
+                   const std::string& value, const std::string& what);
   Command& duration(const std::string& names, std::optional<milliseconds>& into, const std::string& what);
   Command& state(const std::string& names, std::optional<delayqueue::State>& into, const std::string& what);
   Command& taken(const std::string& names, Take take, const std::string& value, const std::string& what);

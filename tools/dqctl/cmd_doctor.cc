@@ -1,9 +1,12 @@
 // dqctl doctor
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "commands.h"
+#include "row_error.h"
 #include "signals.h"
+#include "stuck.h"
 
 namespace dqctl {
 namespace {
@@ -11,6 +14,7 @@ namespace {
 using delayqueue::CheckReport;
 using delayqueue::Finding;
 using delayqueue::Inspector;
+using delayqueue::MasterReport;
 using delayqueue::Problem;
 using delayqueue::Risk;
 using delayqueue::RiskKind;
@@ -25,6 +29,7 @@ struct Args {
   bool yes = false;
   std::uint64_t sample = 20;
   std::optional<milliseconds> settle{2000};
+  std::vector<std::string> accepted{};  // names of kinds of risks
 };
 
 struct Interrupted {};
@@ -33,7 +38,8 @@ struct Latency {
   microseconds least{}, median{}, most{};
 };
 
-// Of the call that a look at a queue is made of. Nothing: it is refused, as when a key is of a wrong type.
+// Of the call that a look at a queue is made of. Nothing: it is refused, as when a key is of a wrong type, or its node
+// of the Cluster is away.
 std::optional<Latency> latency_of(Inspector& inspector) try {
   std::vector<microseconds> spans;
   for (int i = 0; i < kPings && !interrupted(); ++i) {
@@ -44,7 +50,7 @@ std::optional<Latency> latency_of(Inspector& inspector) try {
   if (spans.empty()) return std::nullopt;
   std::sort(spans.begin(), spans.end());
   return Latency{spans.front(), spans[spans.size() / 2], spans.back()};
-} catch (const delayqueue::ReplyError&) {
+} catch (const delayqueue::Error&) {
   return std::nullopt;
 }
 
@@ -61,6 +67,8 @@ const char* to_string(RiskKind kind) {
   switch (kind) {
     case RiskKind::eviction:
       return "eviction";
+    case RiskKind::memory:
+      return "memory";
     case RiskKind::persistence:
       return "persistence";
     case RiskKind::disk:
@@ -75,6 +83,26 @@ const char* to_string(RiskKind kind) {
   return "unknown";
 }
 
+// Those that --accept takes. What is unknown does not change the exit code.
+std::vector<std::string> names_of_risks() {
+  std::vector<std::string> names;
+  for (const RiskKind kind : {RiskKind::eviction, RiskKind::memory, RiskKind::persistence, RiskKind::disk,
+                              RiskKind::replica, RiskKind::clock}) {
+    names.emplace_back(to_string(kind));
+  }
+  return names;
+}
+
+// A note for what is unknown.
+Level level_of(const Risk& risk) {
+  if (risk.kind == RiskKind::unknown) return Level::ok;
+  return risk.critical ? Level::critical : Level::warning;
+}
+
+bool is_accepted(const Risk& risk, const Args& args) {
+  return std::find(args.accepted.begin(), args.accepted.end(), to_string(risk.kind)) != args.accepted.end();
+}
+
 std::string ms_text(microseconds span) {
   char text[40];
   std::snprintf(text, sizeof text, "%.2f ms", static_cast<double>(span.count()) / 1000);
@@ -82,11 +110,17 @@ std::string ms_text(microseconds span) {
 }
 
 struct Findings {
-  ServerReport server{};
+  std::vector<MasterReport> masters{};
+  ServerReport server{};  // of these the one that holds the queue; without a queue the first that answered
   std::optional<Latency> latency{};
-  std::vector<Risk> risks{};
   std::optional<CheckReport> check{};
 };
+
+ServerReport server_of(Inspector& inspector, const std::vector<MasterReport>& masters, const Args& args) {
+  if (masters.size() > 1 && !args.queue.empty()) return inspector.server();
+  const auto answered = std::find_if(masters.begin(), masters.end(), [](const auto& one) { return one.error.empty(); });
+  return answered == masters.end() ? masters.front().server : answered->server;
+}
 
 CheckReport check(Context& context, const Args& args) {
   Output& out = context.out();
@@ -109,7 +143,7 @@ std::uint64_t left_of(const CheckReport& report) {
   return found - std::min(found, report.repaired);
 }
 
-Object object_of(const ServerReport& server, const std::optional<Latency>& latency) {
+Object object_of(const ServerReport& server) {
   Object object;
   object.add("where", server.where).add("product", server.product).add("version", server.version);
   object.add("role", server.role).add("mode", server.mode);
@@ -117,11 +151,26 @@ Object object_of(const ServerReport& server, const std::optional<Latency>& laten
   object.add("clients", server.clients).add("memory", server.memory).add("memory_limit", server.memory_limit);
   object.add("eviction", server.eviction).add("append_only", server.append_only).add("fsync", server.fsync);
   object.add("snapshots", server.snapshots).add("round_trip_us", server.round_trip.count());
-  object.add("clock_ahead_us", server.clock_ahead.count());
+  return object.add("clock_ahead_us", server.clock_ahead.count());
+}
+
+Object object_of(const ServerReport& server, const std::optional<Latency>& latency) {
+  Object object = object_of(server);
   if (!latency) return object.add_null("call_us");
   Object call;
   call.add("least", latency->least.count()).add("median", latency->median.count()).add("most", latency->most.count());
   return object.add("call_us", call);
+}
+
+Object object_of(const MasterReport& master) {
+  Object object = object_of(master.server);
+  return master.error.empty() ? object.add_null("error") : object.add("error", printable(master.error));
+}
+
+Object object_of(const Risk& risk, const std::string& where, const Args& args) {
+  Object object;
+  object.add("server", where).add("kind", to_string(risk.kind)).add("level", to_string(level_of(risk)));
+  return object.add("accepted", is_accepted(risk, args)).add("text", risk.text);
 }
 
 Object object_of(const CheckReport& report) {
@@ -169,12 +218,56 @@ void write_server(Output& out, const Findings& found) {
   line("clock", ahead.count() == 0 ? "that of this machine"
                                    : span_text(ahead.count() < 0 ? -ahead : ahead) +
                                          (ahead.count() > 0 ? " ahead of" : " behind") + " this machine's");
-  for (const Risk& risk : found.risks) {
-    const bool unknown = risk.kind == RiskKind::unknown;
-    out.line(out.paint(unknown ? Colour::yellow : Colour::red, unknown ? "unknown" : "risk") +
-             std::string(unknown ? 5 : 8, ' ') + printable(risk.text));
+}
+
+struct ShownRisk {
+  const Risk* risk;
+  std::string where;  // the servers that have it
+};
+
+// Many masters of a Cluster have the same settings: each risk once.
+std::vector<ShownRisk> risks_of(const std::vector<MasterReport>& masters) {
+  std::vector<ShownRisk> shown;
+  for (const MasterReport& master : masters) {
+    for (const Risk& risk : master.risks) {
+      const auto same = std::find_if(shown.begin(), shown.end(), [&](const ShownRisk& one) {
+        return one.risk->kind == risk.kind && one.risk->text == risk.text;
+      });
+      if (same == shown.end()) {
+        shown.push_back({&risk, master.server.where});
+      } else {
+        same->where += ", " + master.server.where;
+      }
+    }
   }
-  if (found.risks.empty()) line("risks", out.paint(Colour::green, "none found"));
+  return shown;
+}
+
+void write_risks(Output& out, const Findings& found, const Args& args) {
+  const auto line = [&](const std::string& name, Colour colour, const std::string& text) {
+    out.line(out.paint(colour, name) + std::string(12 - name.size(), ' ') + printable(text));
+  };
+  const bool several = found.masters.size() > 1;
+  if (several) line("masters", Colour::plain, count_text(found.masters.size()) + " in this Cluster");
+  bool well = true;
+  for (const MasterReport& master : found.masters) {
+    if (master.error.empty()) continue;
+    line("error", Colour::red, master.server.where + ": " + master.error);
+    well = false;
+  }
+  for (const ShownRisk& one : risks_of(found.masters)) {
+    const std::string text = several ? one.where + ": " + one.risk->text : one.risk->text;
+    const Level level = level_of(*one.risk);
+    if (level == Level::ok) {
+      line("unknown", Colour::yellow, text);
+    } else if (is_accepted(*one.risk, args)) {
+      line("accepted", Colour::plain, text);
+    } else {
+      line(level == Level::critical ? "critical" : "risk", Colour::red, text);
+    }
+    well = false;
+  }
+  if (well) out.line("risks       " + out.paint(Colour::green, "none found"));
 }
 
 void write_check(Output& out, const CheckReport& report, const Args& args) {
@@ -202,15 +295,20 @@ void write_check(Output& out, const CheckReport& report, const Args& args) {
 }
 
 Exit code_of(const Findings& found, const Args& args) {
-  const bool risky = std::any_of(found.risks.begin(), found.risks.end(),
-                                 [](const Risk& risk) { return risk.kind != RiskKind::unknown; });
+  bool risky = false;
+  RowErrors errors;
+  for (const MasterReport& master : found.masters) {
+    errors.add(master.error.empty() ? std::nullopt : std::optional(RowError{master.error}));
+    for (const Risk& risk : master.risks)
+      risky = risky || (level_of(risk) != Level::ok && !is_accepted(risk, args));
+  }
   if (found.check && args.repair && args.yes) {
     const std::uint64_t left = left_of(*found.check);
     if (left > 0) return Exit::partly;
   } else if (found.check && !found.check->clean()) {
     return Exit::threshold;
   }
-  return risky ? Exit::threshold : Exit::done;
+  return risky ? Exit::threshold : errors.code();
 }
 
 void say_what_next(Output& out, const Findings& found, const Args& args) {
@@ -231,15 +329,22 @@ Exit doctor(Context& context, const Args& args) {
   if (args.yes && !args.repair) throw Usage("--yes: does what --repair shows; expected --repair, too");
   Output& out = context.out();
   Findings found;
-  if (!args.queue.empty()) must_be_there(context, args.queue);
   Inspector& inspector = context.inspector(args.queue.empty() ? "doctor" : args.queue);
-  found.server = inspector.server();
-  found.risks = inspector.risks();
-  found.latency = latency_of(inspector);
+  found.masters = inspector.masters();
+  std::exception_ptr away;  // the queue's node of the Cluster does not answer: the others are shown nevertheless
+  try {
+    if (!args.queue.empty()) must_be_there(context, args.queue);
+    found.server = server_of(inspector, found.masters, args);
+    found.latency = latency_of(inspector);
+  } catch (const delayqueue::ConnectionError&) {
+    away = std::current_exception();
+  }
   if (out.is_table()) {
-    write_server(out, found);
+    if (!away) write_server(out, found);
+    write_risks(out, found, args);
     out.flush();
   }
+  if (away) std::rethrow_exception(away);
   if (!args.queue.empty()) {
     try {
       found.check = check(context, args);
@@ -251,11 +356,13 @@ Exit doctor(Context& context, const Args& args) {
     if (out.is_table()) write_check(out, *found.check, args);
   }
   if (!out.is_table()) {
-    std::vector<Object> risks;
-    for (const Risk& risk : found.risks)
-      risks.push_back(Object().add("kind", to_string(risk.kind)).add("text", risk.text));
+    std::vector<Object> servers, risks;
+    for (const MasterReport& master : found.masters) {
+      servers.push_back(object_of(master));
+      for (const Risk& risk : master.risks) risks.push_back(object_of(risk, master.server.where, args));
+    }
     Object object;
-    object.add("server", object_of(found.server, found.latency)).add("risks", risks);
+    object.add("server", object_of(found.server, found.latency)).add("servers", servers).add("risks", risks);
     if (found.check) object.add("queue", args.queue).add("check", object_of(*found.check));
     out.object(object);
   }
@@ -267,13 +374,16 @@ Exit doctor(Context& context, const Args& args) {
 
 void add_doctor(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  cli.add("doctor", "Checks the server for what can lose messages, and the keys of a queue",
-          {"doctor", "doctor orders", "doctor orders --repair --yes"})
+  cli.add("doctor", "Checks the server (of a Cluster all masters) for what can lose messages, and the keys of a queue",
+          {"doctor", "doctor orders", "doctor orders --accept persistence", "doctor orders --repair --yes"})
       .argument("QUEUE", args->queue, "Its name; without it only the server is looked at", false)
       .flag("--repair", args->repair, "Show what a repair would do; with --yes do it")
       .flag("--yes", args->yes, "Repair. No body is ever deleted")
       .number("--sample", args->sample, 1, 10'000, "Most findings of each kind to show (20)")
       .duration("--settle", args->settle, "What looks wrong must look so for so long (2s)")
+      .choices("--accept", args->accepted, names_of_risks(), "RISK",
+               "A known risk that does not change the exit code, by its name: eviction, memory, persistence, disk, "
+               "replica or clock; may be repeated")
       .run([&context, args] { return doctor(context, *args); });
 }
 

@@ -144,6 +144,7 @@ struct ServerScripts {
 
 enum class RiskKind {
   eviction,     // Redis deletes keys when memory is short
+  memory,       // maxmemory is reached, or nearly: sends are refused
   persistence,  // a crash or restart loses messages
   disk,         // Redis could not write its append-only file or snapshot
   replica,      // the server is no master
@@ -154,7 +155,16 @@ enum class RiskKind {
 // A setting or state of the server that can lose messages of a queue, or delay them.
 struct Risk {
   RiskKind kind{};
-  std::string text{};  // the setting and its value; what can happen; what to do
+  std::string text{};     // the setting and its value; what can happen; what to do
+  bool critical = false;  // it does harm now: memory from 99% of maxmemory on, a replica, an append-only file that
+                          // cannot be written
+};
+
+// One of the servers that hold the queues.
+struct MasterReport {
+  ServerReport server{};  // only `where`, if there is an error
+  std::vector<Risk> risks{};
+  std::string error{};  // why the server could not be examined; else empty
 };
 
 struct PurgeOptions {
@@ -303,14 +313,18 @@ class DELAYQUEUE_EXPORT Inspector {
   // are published while the connection is broken are lost. Uses a second connection; throws what connecting throws.
   std::optional<Event> next_event(milliseconds wait);
 
-  // Settings and states of the server that can lose messages of this queue, or delay them. Empty: none was found. Where
-  // CONFIG GET is forbidden or hidden, only what INFO contains is examined. Consumers and Producers with a logger warn
-  // of the same: once a process for each server, consumers again when a risk comes back, and of the clock only when it
-  // jumps.
+  // Settings and states of the server that can lose messages of this queue, or delay them; in a Cluster of the node
+  // that holds the queue (see masters()). Empty: none was found. Where CONFIG GET is forbidden or hidden, only what INFO
+  // contains is examined. Consumers and Producers with a logger warn of the same: once a process for each server,
+  // consumers again when a risk comes back, and of the clock only when it jumps.
   std::vector<Risk> risks();
 
   // Version, role, memory and settings of the server; measures round trip and clock.
   ServerReport server();
+
+  // server() and risks() of every master of a Cluster that has slots; elsewhere of the one server. A node of a Cluster
+  // that cannot be reached has an `error`; throws when no node answers, or the one server does not.
+  std::vector<MasterReport> masters();
 
   // Loads all scripts (SCRIPT LOAD) into every server that may serve the queue: with Sentinels also into the replicas,
   // in a Cluster into every node, so that users without the right to EVAL can use the queue, also after a failover. A
