@@ -82,8 +82,7 @@ end
 local span = 1
 while used(lease, span) >= span do span = 2 * span end
 while span > 1 do
-  span = span / 2
-  if used(lease, span) >= span then lease = lease + span end
+  span, lease = span / 2, used(lease, span / 2) >= span / 2 and lease + span / 2 or lease
 end
 local score = string.format('%.6f', lease / 1000000)  -- a number would be printed anew for each
 local took, leases, finished = {}, {}, {}
