@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 
 #include "queue.h"
@@ -131,6 +132,58 @@ TEST_CASE("import: bad lines are told by number, and the rest comes in; a file t
   CHECK(run({"import", queue, "-"}, options).code == 1);
   CHECK(run({"import", queue, "/nowhere/at/all"}).code == 2);
   CHECK(run({"import", queue}).code == 2);
+}
+
+TEST_CASE("import: a time that its offset moves out of range is a bad line, in a dry run as well") {
+  const std::string queue = test::fresh_queue();
+  test::DqctlOptions options;
+  constexpr int kGood = 1100;  // more than two batches
+  for (int i = 0; i < kGood; ++i) {
+    char id[40];
+    std::snprintf(id, sizeof id, "0197f3a4-5b6c-7d8e-9f01-%012d", i);
+    const std::string head = R"({"id":")" + std::string(id) + R"(","state":"pending","retries":1,"payload":"x","at":")";
+    if (i == 700) options.input += head + "1970-01-01T00:00:00+23:59\"}\n";
+    if (i == 701) options.input += head + "2199-12-31T23:59:59-00:01\"}\n";
+    options.input += head + "2100-01-01T00:00:00Z\"}\n";
+  }
+  for (const bool dry : {true, false}) {
+    CAPTURE(dry);
+    const Ran ran = run({"import", queue, "-", "-o", "json", dry ? "--dry-run" : "--utc"}, options);
+    CHECK(ran.code == 4);
+    CHECK(has(ran.err, "stdin, line 701: at: '1970-01-01T00:00:00+23:59'"));
+    CHECK(has(ran.err, "stdin, line 703: at: '2199-12-31T23:59:59-00:01'"));
+    const json told = json::parse(ran.out);
+    CHECK(told.at("failed") == 2);
+    CHECK(told.at("errors").at(1).at("line") == 703);
+    CHECK(told.at("alive") == kGood);
+    CHECK(told.at("created") == (dry ? 0 : kGood));
+  }
+  CHECK(test::counts(queue).pending == kGood);
+}
+
+TEST_CASE("export: only ids of others is code 4") {
+  const std::string queue = test::fresh_queue();
+  test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "no UUID"});
+  const Ran ran = run({"export", queue});
+  CHECK(ran.code == 4);
+  CHECK(ran.out.empty());
+}
+
+TEST_CASE("export: a server that goes away midway leaves an error as the last line") {
+  delayqueue::PrivateServer server;
+  const std::string queue = test::fresh_queue();
+  test::bury(queue, 20'000, "x", server.url());
+  test::DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = server.url();
+  test::Dqctl dqctl({"export", queue, "-o", "ndjson"}, options);
+  REQUIRE(dqctl.wait_for("\n"));
+  server.kill();
+  const Ran ran = dqctl.wait();
+  CHECK(ran.code == 4);
+  const auto lines = test::lines_of(ran.out);
+  CHECK(lines.size() < 20'000);
+  CHECK(lines.back().contains("error"));
+  CHECK(lines.front().contains("payload"));
 }
 
 TEST_CASE("export | head: ends quietly") {

@@ -52,7 +52,7 @@ TEST_CASE_FIXTURE(Fixture, "send: prints the id; a delay or a time, retries, a T
   CHECK(has(again.err, "alive already"));
   CHECK(look.find(id)->payload == "x");
   const json told = json::parse(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
-  CHECK(told == json::parse(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false})"));
+  CHECK(told == json::parse(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "send: any bytes from stdin") {
@@ -99,6 +99,97 @@ nonsense
   CHECK(pending[0].payload == "{\"a\":[1,2]}");
   CHECK(pending[0].retries == 0);
   CHECK(look.counts().ready == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON is sent as it stands in the line; what is said twice is refused") {
+  test::DqctlOptions options;
+  const std::pair<std::string, std::string> good[] = {
+      {R"({"payload":12345678901234567890123,"retries":1})", "12345678901234567890123"},
+      {R"({"retries":1 , "payload" : 0.10 })", "0.10"},
+      {R"({"payload":1.00000000000000000001})", "1.00000000000000000001"},
+      {R"({"payload":{"z":1, "a":[ 1,{"}":"]\"}"} ],"z":2},"retries":1})", R"({"z":1, "a":[ 1,{"}":"]\"}"} ],"z":2})"},
+      {R"({"pay\u006coad":[1e2,true],"id":null})", "[1e2,true]"},
+      {R"({"payload":"{\"a\": 1}"})", R"({"a": 1})"},
+      {"\t{\"payload\":\t[]\t}\r", "[]"},
+      {R"({"payload":"ä\u00e4"})", "ää"},
+  };
+  for (const auto& [line, payload] : good) {
+    CAPTURE(line);
+    options.input = line + '\n';
+    const auto told = test::lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
+    REQUIRE(told.size() == 1);
+    CHECK(look.find(told[0].at("id").get<std::string>())->payload == payload);
+  }
+  const std::pair<std::string, std::string> bad[] = {
+      {R"({"payload":"x","payload_base64":"eA=="})", "payload and payload_base64: expected one of them"},
+      {R"({"payload":1,"payload_base64":"eA=="})", "payload and payload_base64: expected one of them"},
+      {R"({"payload":"x","delay":"1s","delay_ms":2000})", "delay and delay_ms: expected one of them"},
+      {R"({"payload":"x","ttl":"1s","ttl_ms":2000})", "ttl and ttl_ms: expected one of them"},
+      {R"({"payload":"x","payload":"y"})", "field payload is there twice"},
+      {R"({"payload":"x","retries":1,"re\u0074ries":2})", "field retries is there twice"},
+  };
+  const auto before = look.counts().totals.sent;
+  for (const auto& [line, expected] : bad) {
+    options.input = line + '\n';
+    const Ran ran = run({"send", queue, "--ndjson", "-"}, options);
+    CHECK(ran.code == 1);
+    CHECK_MESSAGE(has(ran.err, expected), ran.err);
+  }
+  CHECK(look.counts().totals.sent == before);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "send, import: an id that is held and was cancelled is a failure in each way to send it") {
+  const std::string id = sent_id({"x"});
+  test::Dqctl worker({"work", queue, "--exec", "sleep 600"});
+  REQUIRE(test::eventually([&] { return look.counts().unack == 1; }, 30s));
+  REQUIRE(run({"cancel", queue, id}).code == 0);
+  const auto expected = [&](const std::string& verb) {
+    return "cannot " + verb + ": the message with id " + id + " was cancelled and a consumer still holds it; " + verb +
+           " again after its lease has ended, or with another id";
+  };
+
+  const Ran one = run({"send", queue, "y", "--id", id});
+  CHECK(one.code == 1);
+  CHECK(one.out.empty());
+  CHECK(one.err == expected("send") + '\n');
+  const Ran as_json = run({"send", queue, "y", "--id", id, "-o", "json"});
+  CHECK(as_json.code == 1);
+  json told = json::parse(as_json.out);
+  CHECK(told.at("created") == false);
+  CHECK(told.at("cancelled") == true);
+  CHECK(told.at("error") == expected("send"));
+
+  test::DqctlOptions options;
+  options.input = "{\"payload\":\"other\"}\n{\"payload\":\"y\",\"id\":\"" + id + "\"}\n";
+  const Ran lines = run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options);
+  CHECK(lines.code == 4);
+  CHECK(lines.err == "line 2: " + expected("send") + '\n');
+  CHECK(test::lines_of(lines.out).at(1).at("cancelled") == true);
+  const Ran sum = run({"send", queue, "--ndjson", "-", "-o", "json"}, options);
+  CHECK(sum.code == 4);
+  told = json::parse(sum.out);
+  CHECK(told.at("sent") == 1);
+  CHECK(told.at("existed") == 0);
+  CHECK(told.at("cancelled") == 1);
+  CHECK(told.at("failed") == 1);
+  CHECK(told.at("errors") == json::array({{{"line", 2}, {"error", expected("send")}}}));
+
+  const std::string other = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  options.input.clear();
+  for (const std::string& name : {other, id}) {
+    options.input += R"({"id":")" + name + R"(","state":"ready","retries":1,"payload":"y"})" + '\n';
+  }
+  const Ran imported = run({"import", queue, "-", "-o", "json"}, options);
+  CHECK(imported.code == 4);
+  CHECK(imported.err == "stdin, line 2: " + expected("import") + '\n');
+  told = json::parse(imported.out);
+  CHECK(told.at("created") == 1);
+  CHECK(told.at("existed") == 0);
+  CHECK(told.at("cancelled") == 1);
+  CHECK(told.at("alive") == 1);
+  CHECK(told.at("failed") == 1);
+  CHECK(told.at("errors") == json::array({{{"line", 2}, {"error", expected("import")}}}));
 }
 
 TEST_CASE_FIXTURE(Fixture, "send --ndjson: in JSON forms each id, or the sum with the errors") {

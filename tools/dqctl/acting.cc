@@ -51,10 +51,7 @@ std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::
   if (yes || !ids.has_more_than(kFewIds)) return std::nullopt;
   std::uint64_t count = 0;
   for (auto some = ids.next(); !some.empty(); some = ids.next()) count += some.size();
-  if (interrupted()) {
-    output.say("interrupted; nothing was done");
-    return Exit::interrupted;
-  }
+  if (interrupted()) throw Failure(Exit::interrupted, "interrupted; nothing was done");
   Object object;
   object.add("queue", queue).add("dry_run", true).add("ids", count).add("bad_lines", ids.bad());
   if (!output.is_table()) output.object(object);
@@ -135,6 +132,11 @@ Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
                "; run it again for the rest");
   }
   return steps;
+}
+
+std::string held_text(const std::string& verb, const std::string& id) {
+  return "cannot " + verb + ": the message with id " + id + " was cancelled and a consumer still holds it; " + verb +
+         " again after its lease has ended, or with another id";
 }
 
 void add_ending(Object& object, const Steps& steps) {

@@ -83,6 +83,9 @@ struct Steps {
 Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
                const std::function<std::optional<std::uint64_t>()>& step);
 
+// Why nothing was stored of a message whose id is held and was cancelled (Sent::cancelled). verb: "send", "import".
+std::string held_text(const std::string& verb, const std::string& id);
+
 // The fields "interrupted" and "error".
 void add_ending(Object& object, const Steps& steps);
 

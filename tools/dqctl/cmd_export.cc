@@ -1,6 +1,7 @@
 // dqctl export, import
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 
 #include "acting.h"
 #include "commands.h"
@@ -13,6 +14,7 @@ namespace {
 
 using delayqueue::Counts;
 using delayqueue::MessageInfo;
+using delayqueue::Sent;
 using delayqueue::State;
 
 struct ExportArgs {
@@ -52,7 +54,9 @@ class Export {
         });
     out_.flush();
     tell();
-    return steps.code(bodiless_ + foreign_ > 0);
+    const std::string error = steps.interrupted ? "interrupted; this is not all" : printable(steps.error);
+    if (!error.empty()) out_.fail(error);
+    return steps.code() == Exit::done && bodiless_ + foreign_ > 0 ? Exit::partly : steps.code();
   }
 
  private:
@@ -107,9 +111,8 @@ class Import {
     const Steps steps = in_steps(out_, verb, 0, [&]() -> std::optional<std::uint64_t> {
       const std::vector<MessageInfo> messages = read();
       if (messages.empty() || interrupted()) return std::nullopt;
-      for (const MessageInfo& message : messages) ++(message.state == State::dead ? dead_ : alive_);
-      if (args_.dry_run) return messages.size();
-      for (const auto& sent : inspector_.restore(messages)) ++(sent.created ? created_ : existed_);
+      if (!args_.dry_run) return restore(messages);
+      for (const MessageInfo& message : messages) count(message);
       return messages.size();
     });
     show(steps);
@@ -121,25 +124,68 @@ class Import {
     constexpr std::size_t kBatch = 512;
     constexpr std::size_t kBatchBytes = 4U << 20U;
     std::vector<MessageInfo> messages;
+    numbers_.clear();
     std::string line;
     for (std::size_t bytes = 0; messages.size() < kBatch && bytes < kBatchBytes;) {
       try {
         if (!lines_.next(line)) break;
         messages.push_back(message_in(line));
+        numbers_.push_back(lines_.number());
         bytes += messages.back().payload.size();
       } catch (const BadLine& error) {
-        ++failed_;
-        out_.say(lines_.where() + ": " + printable(error.what()));
+        fail(lines_.number(), error.what());
       }
     }
     return messages;
+  }
+
+  // How many of them are in the queue now.
+  std::uint64_t restore(const std::vector<MessageInfo>& messages) {
+    try {
+      return note(messages, 0, inspector_.restore(messages));
+    } catch (const std::invalid_argument&) {  // one of them: which? Nothing was stored
+    }
+    std::uint64_t done = 0;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      try {
+        done += note(messages, i, inspector_.restore({messages[i]}));
+      } catch (const std::invalid_argument& error) {
+        fail(numbers_[i], error.what());
+      }
+    }
+    return done;
+  }
+
+  std::uint64_t note(const std::vector<MessageInfo>& messages, std::size_t first, const std::vector<Sent>& sent) {
+    std::uint64_t done = 0;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      if (sent[i].cancelled) {
+        ++cancelled_;
+        fail(numbers_[first + i], held_text("import", sent[i].id));
+        continue;
+      }
+      ++(sent[i].created ? created_ : existed_);
+      count(messages[first + i]);
+      ++done;
+    }
+    return done;
+  }
+
+  void count(const MessageInfo& message) { ++(message.state == State::dead ? dead_ : alive_); }
+
+  void fail(std::uint64_t line, const std::string& what) {
+    constexpr std::size_t kErrorsKept = 100;
+    ++failed_;
+    out_.say(lines_.where(line) + ": " + printable(what));
+    if (errors_.size() < kErrorsKept) errors_.push_back(Object().add("line", line).add("error", printable(what)));
   }
 
   void show(const Steps& steps) {
     if (!out_.is_table()) {
       Object object;
       object.add("queue", args_.queue).add("dry_run", args_.dry_run).add("created", created_).add("existed", existed_);
-      object.add("alive", alive_).add("dead", dead_).add("failed", failed_);
+      object.add("cancelled", cancelled_).add("alive", alive_).add("dead", dead_);
+      object.add("failed", failed_).add("errors", errors_);
       add_ending(object, steps);
       out_.object(object);
     } else if (args_.dry_run) {
@@ -157,7 +203,9 @@ class Import {
   delayqueue::Inspector& inspector_;
   const ImportArgs& args_;
   Lines lines_;
-  std::uint64_t created_ = 0, existed_ = 0, alive_ = 0, dead_ = 0, failed_ = 0;
+  std::vector<std::uint64_t> numbers_{};  // of the lines of the messages that were read last
+  std::vector<Object> errors_{};
+  std::uint64_t created_ = 0, existed_ = 0, cancelled_ = 0, alive_ = 0, dead_ = 0, failed_ = 0;
 };
 
 }  // namespace

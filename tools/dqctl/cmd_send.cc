@@ -1,8 +1,11 @@
 // dqctl send
 #include <delayqueue/error.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "acting.h"
 #include "commands.h"
@@ -49,15 +52,22 @@ SendOptions options_of(const Args& args) {
 std::string all_of_stdin() {
   std::string all;
   char some[65536];
-  while (const std::size_t n = std::fread(some, 1, sizeof some, stdin)) {
-    all.append(some, n);
+  while (!interrupted()) {
+    const auto n = ::read(STDIN_FILENO, some, sizeof some);
+    if (n == 0) break;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const std::string reason = std::generic_category().message(errno);
+      throw Failure(Exit::failed, "'stdin' cannot be read: " + reason + "; nothing was sent");
+    }
+    all.append(some, static_cast<std::size_t>(n));
     if (all.size() > kMostPayload) {
       throw Usage("PAYLOAD: stdin holds more than " + count_text(kMostPayload) +
                   " bytes, the most a message may have; store it elsewhere, and send its place");
     }
   }
+  // After a signal the end may be that of a program which the same signal has ended.
   if (interrupted()) throw Failure(Exit::interrupted, "stdin: not read to its end; nothing was sent");
-  if (std::ferror(stdin) != 0) throw Failure(Exit::failed, "'stdin' cannot be read; nothing was sent");
   return all;
 }
 
@@ -82,17 +92,19 @@ Exit send_one(Context& context, const Args& args) {
   draft.options = options_of(args);
   Producer& producer = context.producer(args.queue);
   const Sent sent = surely({draft}, [&](const std::vector<Draft>& one) { return producer.send_batch(one); }).front();
-  if (out.is_table()) {
+  if (!out.is_table()) {
+    Object object;
+    object.add("queue", args.queue).add("id", sent.id).add("created", sent.created).add("cancelled", sent.cancelled);
+    if (sent.cancelled) object.add("error", held_text("send", sent.id));
+    out.object(object);
+  } else if (!sent.cancelled) {
     out.line(sent.id);
-  } else {
-    out.object(Object().add("queue", args.queue).add("id", sent.id).add("created", sent.created));
   }
   if (sent.cancelled) {
-    out.say(
-        "nothing was sent: the message with this id was cancelled, and a consumer still has it; send it again later");
-  } else if (!sent.created) {
-    out.say("a message with this id is alive already; it was left as it is");
+    out.say(held_text("send", sent.id));
+    return Exit::failed;
   }
+  if (!sent.created) out.say("a message with this id is alive already; it was left as it is");
   return Exit::done;
 }
 
@@ -108,8 +120,9 @@ class Stream {
   Exit run() {
     steps_ = in_steps(out_, "sent", 0, [&]() -> std::optional<std::uint64_t> {
       if (!read()) return std::nullopt;
+      const std::uint64_t cancelled = cancelled_;
       send();
-      const std::uint64_t count = drafts_.size();
+      const std::uint64_t count = drafts_.size() - (cancelled_ - cancelled);
       last_sent_ = lines_.number();
       return count;
     });
@@ -160,9 +173,16 @@ class Stream {
   }
 
   void note(std::uint64_t line, const Sent& sent) {
-    if (!sent.created) ++existed_;
+    if (sent.cancelled) {
+      ++cancelled_;
+      fail(held_text("send", sent.id), line);
+    } else if (!sent.created) {
+      ++existed_;
+    }
     if (out_.format() != Format::ndjson) return;
-    out_.object(Object().add("line", line).add("id", sent.id).add("created", sent.created));
+    Object object;
+    object.add("line", line).add("id", sent.id).add("created", sent.created).add("cancelled", sent.cancelled);
+    out_.object(object);
   }
 
   void fail(const std::string& what, std::uint64_t line = 0) {
@@ -185,8 +205,8 @@ class Stream {
                 (failed_ > 0 ? "; " + count_text(failed_) + " lines failed" : ""));
     } else if (out_.format() == Format::json) {
       Object object;
-      object.add("queue", queue_).add("sent", steps_.done).add("existed", existed_).add("failed", failed_);
-      object.add("errors", errors_);
+      object.add("queue", queue_).add("sent", steps_.done).add("existed", existed_).add("cancelled", cancelled_);
+      object.add("failed", failed_).add("errors", errors_);
       add_ending(object, steps_);
       out_.object(object);
     }
@@ -202,7 +222,7 @@ class Stream {
   std::vector<Draft> drafts_{};
   std::vector<std::uint64_t> numbers_{};  // of their lines
   std::vector<Object> errors_{};
-  std::uint64_t existed_ = 0, failed_ = 0, last_sent_ = 0;
+  std::uint64_t existed_ = 0, cancelled_ = 0, failed_ = 0, last_sent_ = 0;
 };
 
 Exit send(Context& context, const Args& args) {
@@ -228,7 +248,7 @@ void add_send(Cli& cli, Context& context) {
   };
   cli.add("send", "Sends a message, or one for every line of a file; prints its id",
           {"send orders 'order 42' --delay 15m", "send orders - --id 0197f3a4-5b6c-7d8e-9f01-23456789abcd < order.bin",
-           "send orders --ndjson orders.ndjson    # {\"payload\": \"order 42\", \"delay\": \"15m\", \"retries\": 5}"})
+           "send orders --ndjson - < file  # {\"payload\": \"order 42\", \"delay\": \"15m\"}"})
       .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
       .arguments("PAYLOAD", *words, "What to send; - for all of stdin", false)
       .optional_text(

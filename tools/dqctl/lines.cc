@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
@@ -79,6 +80,7 @@ std::optional<std::string> bytes(const json& object, const char* name) {
   const std::string coded = std::string(name) + "_base64";
   const auto code = text(object, coded.c_str());
   if (!code) return text(object, name);
+  if (field(object, name) != nullptr) throw BadLine(std::string(name) + " and " + coded + ": expected one of them");
   auto decoded = from_base64(*code);
   if (!decoded) wrong(coded.c_str(), *code, "base64");
   return decoded;
@@ -115,10 +117,41 @@ auto as_line(Parse parse) {
 
 std::optional<milliseconds> span(const json& object, const char* name) {
   const std::string in_ms = std::string(name) + "_ms";
-  if (const auto ms = number(object, in_ms.c_str(), kMostMs)) return milliseconds(*ms);
+  const auto ms = number(object, in_ms.c_str(), kMostMs);
   const auto words = text(object, name);
+  if (ms && words) throw BadLine(std::string(name) + " and " + in_ms + ": expected one of them");
+  if (ms) return milliseconds(*ms);
   if (!words) return std::nullopt;
   return as_line([&] { return parse_duration(name, *words); });
+}
+
+// Behind the text in quotes that begins at `at`.
+std::size_t text_end(std::string_view line, std::size_t at) {
+  for (++at; line[at] != '"'; ++at) {
+    if (line[at] == '\\') ++at;
+  }
+  return at + 1;
+}
+
+// Of a line that is a JSON object: each field, and the bytes of its value as they stand in the line. Throws BadLine for
+// a field that is there twice.
+std::map<std::string, std::string_view> values_in(std::string_view line) {
+  std::map<std::string, std::string_view> values;
+  for (std::size_t at = line.find('{') + 1;;) {
+    const std::size_t name = line.find_first_of("\"}", at);  // between fields only blanks and a comma
+    if (line[name] == '}') return values;
+    const std::size_t name_end = text_end(line, name);
+    const std::size_t begin = line.find_first_not_of(" \t\r\n", line.find(':', name_end) + 1);
+    at = begin;
+    for (int depth = 0; depth > 0 || (line[at] != ',' && line[at] != '}');) {
+      if (line[at] == '[' || line[at] == '{') ++depth;
+      if (line[at] == ']' || line[at] == '}') --depth;
+      at = line[at] == '"' ? text_end(line, at) : at + 1;
+    }
+    const std::string_view value = line.substr(begin, line.find_last_not_of(" \t\r\n", at - 1) + 1 - begin);
+    const std::string key = json::parse(line.substr(name, name_end - name)).get<std::string>();
+    if (!values.emplace(key, value).second) throw BadLine("field " + in_quotes(key) + " is there twice");
+  }
 }
 
 void check_known(const json& object, std::initializer_list<const char*> known) {
@@ -142,7 +175,7 @@ Lines::~Lines() {
   if (file_ > STDIN_FILENO) ::close(file_);
 }
 
-std::string Lines::where() const { return printable(name_) + ", line " + std::to_string(number_); }
+std::string Lines::where(std::uint64_t number) const { return printable(name_) + ", line " + std::to_string(number); }
 
 // False at the end, or when a signal came.
 bool Lines::fill() {
@@ -255,9 +288,10 @@ delayqueue::Draft draft_in(const std::string& line, const delayqueue::SendOption
   check_known(object, {"payload", "payload_base64", "id", "delay", "delay_ms", "at", "retries", "ttl", "ttl_ms"});
   delayqueue::Draft draft;
   draft.options = options;
+  const auto values = values_in(line);
   const json* payload = field(object, "payload");
-  if (payload != nullptr && !payload->is_string() && object.count("payload_base64") == 0) {
-    draft.payload = payload->dump();
+  if (payload != nullptr && !payload->is_string() && field(object, "payload_base64") == nullptr) {
+    draft.payload = values.at("payload");  // its numbers with all their digits, its keys in their order
   } else if (auto raw = bytes(object, "payload")) {
     draft.payload = std::move(*raw);
   } else {

@@ -33,8 +33,9 @@ class Lines {
   // BadLine for one that is too long; the next call goes on behind it.
   bool next(std::string& line);
 
-  std::uint64_t number() const { return number_; }  // of the line that came last, from 1
-  std::string where() const;                        // "orders.jsonl, line 7"
+  std::uint64_t number() const { return number_; }      // of the line that came last, from 1
+  std::string where() const { return where(number_); }  // "orders.jsonl, line 7"
+  std::string where(std::uint64_t number) const;        // of another line
 
  private:
   bool fill();
@@ -59,8 +60,8 @@ std::string id_in(const std::string& line);
 delayqueue::MessageInfo message_in(const std::string& line);
 std::string line_of(const delayqueue::MessageInfo& message);
 
-// One to be sent: payload (text, or any JSON value, or payload_base64), and if wanted id, delay or at, retries, ttl.
-// What it does not say is as in `options`. Throws BadLine.
+// One to be sent: payload (text; or any JSON value, whose bytes are sent as they stand in the line), or payload_base64;
+// and if wanted id, delay or at, retries, ttl. What it does not say is as in `options`. Throws BadLine.
 delayqueue::Draft draft_in(const std::string& line, const delayqueue::SendOptions& options);
 
 }  // namespace dqctl

@@ -130,7 +130,9 @@ std::optional<Time> time_of(std::string_view text) {
   if (!fraction) return std::nullopt;
   const auto offset = take_offset(text);
   if (!offset || !text.empty()) return std::nullopt;
-  return Time(std::chrono::seconds(*days * 86'400 + *seconds - *offset) + std::chrono::microseconds(*fraction));
+  const long long utc = *days * 86'400 + *seconds - *offset;
+  if (utc < 0 || utc >= days_before(kLastYear + 1, 1, 1) * 86'400) return std::nullopt;  // by its offset
+  return Time(std::chrono::seconds(utc) + std::chrono::microseconds(*fraction));
 }
 
 }  // namespace
