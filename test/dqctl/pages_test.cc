@@ -90,6 +90,15 @@ TEST_CASE("pages: the man page has every command and option") {
   }
 }
 
+TEST_CASE("pages: the man page has the exit codes that the README has") {
+  const std::string page = run({"man"}).out;
+  for (const char* text : {"some queues or servers\ncould not be read", "no queue could be read",
+                           "\\fBscripts list\\fR a script missing; \\fBdrain\\fR took longer",
+                           "the reader of standard output has gone (| head)"}) {
+    CHECK_MESSAGE(has(page, text), text);
+  }
+}
+
 TEST_CASE("pages: the man page is well formed") {
   if (std::system("command -v groff >/dev/null 2>&1") != 0) return;
   const test::TempDir folder;

@@ -80,6 +80,15 @@ TEST_CASE("drain: ids that were left behind in a list are nothing to wait for; S
 
 }  // namespace
 
+TEST_CASE("pause: --for 0s is refused, which would be a pause without end") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer(test::server().url(), queue).send("x");
+  const Ran ran = run({"pause", queue, "--for", "0s"});
+  CHECK(ran.code == 2);
+  CHECK(has(ran.err, "--for: '0s'; expected at least 1ms"));
+  CHECK_FALSE(test::counts(queue).paused);
+}
+
 TEST_CASE("pause: another pause is refused and shown, unless it is to be replaced") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer(test::server().url(), queue).send("x");

@@ -94,7 +94,10 @@ TEST_CASE("queues, stats: a queue that cannot be read says why in its row, the o
   const json stats = json::parse(run({"stats", "bad", "good", "-o", "json"}).out).at("queues");
   CHECK(test::has(stats[0].at("error"), "WRONGTYPE"));
   CHECK(stats[1].at("error").is_null());
-  test::redis().cmd({"DEL", "dp:bad:ready"});
+  test::redis().cmd({"DEL", "dp:good:ready"});
+  test::redis().cmd({"SET", "dp:good:ready", "of another program"});
+  CHECK(run({"queues"}).code == 1);  // none could be read
+  test::redis().cmd({"DEL", "dp:bad:ready", "dp:good:ready"});
 }
 
 TEST_CASE("queues: those one has no rights to are rows, too") {

@@ -99,6 +99,10 @@ TEST_CASE("show: ids that are not there, ids that are none") {
   const Ran wrong = run({"show", "q", "42"});
   CHECK(wrong.code == 2);
   CHECK(has(wrong.err, "42"));
+  const Ran late = run({"show", "q", id, "notanid"});
+  CHECK(late.code == 2);
+  CHECK(late.out.empty());
+  CHECK(has(late.err, "ID: notanid; expected a UUID"));
   CHECK(run({"show", "nowhere", id}).code == 3);
   CHECK(run({"show", "q"}).code == 2);
   CHECK(run({"show", "q", id, kUnknown, "--payload", "raw"}).code == 2);

@@ -270,6 +270,10 @@ TEST_CASE("stuck: without a name all queues, one line each, the worst first; one
   CHECK(ran.out.find("well: UNKNOWN: ") == 0);
   CHECK(run({"stuck", "--look", "10ms", "--warn", "3h", "--crit", "3h"}).code == 4);
   CHECK(stuck({"--warn", "3h", "--crit", "3h"}, 4).at("queues")[0].at("level") == "unknown");
+  test::empty_server();
+  test::send("well", {"x"}, 1h);
+  test::redis().cmd({"SET", "dp:well:ready", "x"});
+  CHECK(run({"stuck", "--look", "10ms"}).code == 1);  // none could be read
 }
 
 TEST_CASE("stuck: a foreign id among the dead fails nothing") {

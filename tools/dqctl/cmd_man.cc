@@ -89,7 +89,7 @@ Text that is not UTF\-8 is in a field whose name ends in _base64 instead.
 done
 .TP
 .B 1
-failed: the server could not be reached, or refused
+failed: the server could not be reached, or refused, or no queue could be read
 .TP
 .B 2
 wrong usage
@@ -98,16 +98,19 @@ wrong usage
 not found: no such queue, or none of the messages named
 .TP
 .B 4
-partly done: some messages were not there or refused, or it was interrupted
+partly done: some messages were not there or refused, some queues or servers
+could not be read, or it was interrupted
 .TP
 .B 5
-threshold passed: \fBstuck\fR found something, \fBdoctor\fR a risk or damage
+threshold passed: \fBstuck\fR found something, \fBdoctor\fR a risk or damage,
+\fBscripts list\fR a script missing; \fBdrain\fR took longer than its
+\fB\-\-timeout\fR
 .TP
 .B 130
 interrupted before anything was done
 .TP
 .B 141
-standard output was closed
+the reader of standard output has gone (| head)
 .SH ENVIRONMENT
 .TP
 .B DELAYQUEUE_URI

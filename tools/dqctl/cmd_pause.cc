@@ -123,7 +123,13 @@ void add_pause(Cli& cli, Context& context) {
   cli.add("pause", "Consumers take nothing any more, until resume",
           {"pause orders --for 10m --why 'database maintenance'"})
       .argument("QUEUE", args->queue, "The queue")
-      .duration("--for", args->span, "Only for so long")
+      .taken(
+          "--for",
+          [args](const std::string& value) {
+            args->span = parse_duration("--for", value);
+            if (args->span->count() == 0) throw Usage("--for: '" + value + "'; expected at least 1ms");
+          },
+          "D", "Only for so long")
       .text("--why", args->why, "TEXT", "The reason, shown by stats, stuck and pause")
       .flag("--replace", args->replace, "Replace the pause that is set already")
       .run([&context, args] { return pause(context, *args); });
@@ -139,7 +145,7 @@ void add_resume(Cli& cli, Context& context) {
 void add_drain(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
   cli.add("drain", "Waits until nothing is due, ready, in hand or to be tried again; exit code 5 if it takes too long",
-          {"drain orders --timeout 5m && echo 'all done, but what is pending for later'"})
+          {"drain orders --timeout 5m && echo 'only what is pending is left'"})
       .argument("QUEUE", args->queue, "The queue")
       .duration("--timeout", args->span, "Wait no longer")
       .run([&context, args] { return drain(context, *args); });

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "filter.h"
+#include "lines.h"
 #include "read_json.h"
 #include "signals.h"
 
@@ -145,6 +146,9 @@ Exit show_raw(Context& context, const Args& args) {
 
 Exit show(Context& context, const Args& args) {
   Output& out = context.out();
+  for (const std::string& id : args.ids) {
+    if (!is_id(id)) throw Usage("ID: " + in_quotes(id) + "; expected a UUID");
+  }
   const Time now = context.counts(args.queue).now;
   if (args.payload == "raw") return show_raw(context, args);
   std::size_t found = 0;

@@ -20,6 +20,7 @@ using delayqueue::State;
 
 constexpr std::size_t kSampled = 1000;  // of each state
 constexpr std::size_t kReasonBytes = 200;
+constexpr const char* kCutShort = "stuck: interrupted between its two looks; nothing is known";
 
 struct Args {
   std::string queue{};
@@ -162,8 +163,9 @@ Object object_of(const std::string& queue, Level level, const std::vector<Troubl
 
 Exit one(Context& context, const Args& args) {
   Output& out = context.out();
-  const Look look = look_at(context, {args.queue}, args.options).front();
-  if (interrupted()) return Exit::interrupted;
+  const std::vector<Look> looks = look_at(context, {args.queue}, args.options);
+  if (interrupted()) throw Failure(Exit::interrupted, kCutShort);
+  const Look& look = looks.front();
   if (look.error) throw Failure(look.error->code, look.error->text);
   const std::vector<Trouble> troubles = find_troubles(look.seen, args.queue, args.options);
   const Level level = troubles.empty() ? Level::ok : troubles.front().level;
@@ -180,7 +182,7 @@ Exit all(Context& context, const Args& args) {
     std::vector<Trouble> troubles;
   };
   const std::vector<Look> looks = look_at(context, context.inspector("queues").queues(), args.options);
-  if (interrupted()) return Exit::interrupted;
+  if (interrupted()) throw Failure(Exit::interrupted, kCutShort);
   std::vector<Row> rows;
   RowErrors errors;
   bool stuck = false;

@@ -41,6 +41,8 @@ Exit run(int argc, char** argv, Context& context) {
   context.settle();
   if (cli.prints()) context.out().require_open();
   const Exit code = command();
+  const bool no_document = code == Exit::interrupted && context.out().format() == Format::json;
+  if (no_document) context.out().fail("interrupted before anything was done");
   context.out().complete();
   context.out().flush();
   return code;

@@ -1,0 +1,109 @@
+// SIGINT in the middle of a command: it ends soon, and programs get a JSON document.
+#include <doctest/doctest.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+#include "support/paths.h"
+#include "work_support.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using test::content_of;
+using test::eventually;
+
+// Its stdin stays open after what was written to it.
+class OpenInput {
+ public:
+  explicit OpenInput(const std::string& arguments) {
+    const std::string line = "echo $$ >'" + folder_.file("pid") + "'; DELAYQUEUE_URI='" + test::server().url() +
+                             "' exec '" + test::program_path("dqctl") + "' " + arguments + " >'" + folder_.file("out") +
+                             "' 2>'" + folder_.file("err") + "'";
+    input_ = ::popen(line.c_str(), "w");
+    REQUIRE(input_ != nullptr);
+  }
+  ~OpenInput() {
+    if (input_ == nullptr) return;
+    ::kill(std::stoi(content_of(folder_.file("pid"))), SIGKILL);
+    ::pclose(input_);
+  }
+  OpenInput(const OpenInput&) = delete;
+  OpenInput& operator=(const OpenInput&) = delete;
+
+  // Returns once the program has read it, and so waits for more.
+  void type(const std::string& text) {
+    std::fputs(text.c_str(), input_);
+    std::fflush(input_);
+    int unread = 1;
+    REQUIRE(eventually([&] { return ::ioctl(::fileno(input_), FIONREAD, &unread) == 0 && unread == 0; }, 30s));
+  }
+
+  // The exit code after one SIGINT; -1 if it runs on.
+  int interrupt() {
+    const std::string pid = content_of(folder_.file("pid"));
+    ::kill(std::stoi(pid), SIGINT);
+    const std::string number = pid.substr(0, pid.find('\n'));
+    if (!eventually([&] { return !test::process_runs(number); }, 30s)) return -1;
+    const int status = ::pclose(std::exchange(input_, nullptr));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  std::string out() const { return content_of(folder_.file("out")); }
+  std::string err() const { return content_of(folder_.file("err")); }
+
+ private:
+  const test::TempDir folder_{};
+  FILE* input_ = nullptr;
+};
+
+bool is_connected() { return test::redis().cmd({"CLIENT", "LIST"}).text.find(" name=dqctl ") != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("interrupt: send ends though its stdin stays open, and sends nothing") {
+  const std::string queue = test::fresh_queue();
+  OpenInput send("send " + queue + " - -o json");
+  send.type("half a pay");
+  CHECK(send.interrupt() == 130);
+  CHECK(json::parse(send.out()).at("error") == "stdin: not read to its end; nothing was sent");
+  CHECK(delayqueue::Inspector(test::server().url(), queue).counts().totals.sent == 0);
+}
+
+TEST_CASE("interrupt: a dry run of ids says so as JSON, too") {
+  test::Work work;
+  work.send("x");
+  OpenInput cancel("cancel " + work.name + " - -o json");
+  std::string ids;
+  for (int i = 0; i < 30; ++i) ids += "0197f3a4-5b6c-7d8e-9f01-23456789abcd\n";
+  cancel.type(ids);
+  CHECK(cancel.interrupt() == 130);
+  CHECK(json::parse(cancel.out()).at("error") == "interrupted; nothing was done");
+  CHECK(work.look.counts().ready == 1);
+}
+
+TEST_CASE("interrupt: stuck and doctor write a document with the error") {
+  test::redis().cmd({"FLUSHALL"});
+  test::Work work;
+  work.send("x");
+  test::redis().cmd({"ZADD", "dp:" + work.name + ":dead", "1", "no UUID"});
+  const std::vector<std::vector<std::string>> commands = {{"stuck", "-o", "json", "--look", "10m"},
+                                                          {"stuck", work.name, "-o", "json", "--look", "10m"},
+                                                          {"stuck", work.name, "-o", "ndjson", "--look", "10m"},
+                                                          {"doctor", work.name, "-o", "json", "--settle", "10m"}};
+  for (const auto& words : commands) {
+    REQUIRE(eventually([] { return !is_connected(); }, 30s));
+    test::Dqctl dqctl(words);
+    REQUIRE(eventually(is_connected, 30s));
+    dqctl.signal(SIGINT);
+    const test::Ran ran = dqctl.wait();
+    CHECK(ran.code == 130);
+    CAPTURE(ran.out);
+    CHECK(test::text_lines(ran.out).size() == 1);
+    CHECK(json::parse(ran.out).at("error").get<std::string>().find("interrupted") != std::string::npos);
+  }
+}
