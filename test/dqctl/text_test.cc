@@ -42,6 +42,32 @@ TEST_CASE("text: widths and cuts") {
   CHECK(cut("abc", 0).empty());
 }
 
+TEST_CASE("text: marks that take no place are cut, too") {
+  std::string marks = "e";
+  for (int i = 0; i < 100'000; ++i) marks += "\xcc\x81";
+  CHECK(width_of(marks) == 1);
+  for (const std::size_t width : {1, 36, 80}) {
+    CHECK(cut(marks, width).size() <= 16 * width + 8);
+    CHECK(width_of(cut(marks, width)) <= width);
+  }
+  CHECK(cut("e\xcc\x81\xcc\x82", 1) == "e\xcc\x81\xcc\x82");
+}
+
+TEST_CASE("text: the word that is meant, among any number of others") {
+  CHECK(nearest("stat", {"queues", "stats", "stuck"}) == "stats");
+  CHECK(nearest("oders", {"orders", "mails"}) == "orders");
+  CHECK(nearest("order-1", {"order-12", "order-1x"}) == "order-12");
+  CHECK(nearest("nothing", {"orders", "mails"}).empty());
+  CHECK(nearest(std::string(100, 'a') + "b", {std::string(100, 'a')}).empty());
+  const std::string word(60, 'a');
+  std::vector<std::string> known(100'000, std::string(10, 'a'));  // of a length that cannot be meant
+  known.push_back(word + 'b');
+  CHECK(nearest(word, known) == word + 'b');
+  known.assign(100'000, std::string(60, 'b'));  // each would have to be compared, which takes seconds
+  known.push_back(word + 'b');
+  CHECK(nearest(word, known).empty());
+}
+
 TEST_CASE("text: quoting for people with a shell") {
   CHECK(in_quotes("orders") == "orders");
   CHECK(in_quotes("my queue") == "'my queue'");

@@ -186,14 +186,17 @@ std::size_t width_of(std::string_view text) {
 }
 
 std::string cut(std::string_view text, std::size_t width) {
-  if (width_of(text) <= width) return std::string(text);
+  // Marks that take no place are bounded as well: 100,000 of them on one letter would be 200 KB for a terminal.
+  constexpr std::size_t kMostBytes = 16;  // a place
+  const bool few = text.size() / kMostBytes <= width;
+  if (few && width_of(text) <= width) return std::string(text);
   if (width == 0) return "";
   std::string_view rest = text;
   std::size_t used = 0;
   while (true) {
     const Character next = front(rest);
     const std::size_t more = next.length == 0 ? 1 : width_of(next.code);
-    if (used + more > width - 1) break;
+    if (used + more > width - 1 || text.size() - rest.size() >= kMostBytes * width) break;
     used += more;
     rest.remove_prefix(std::max<std::size_t>(next.length, 1));
   }
@@ -201,11 +204,16 @@ std::string cut(std::string_view text, std::size_t width) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  constexpr std::size_t kMostSteps = 20'000'000;  // some 50 ms: there may be 100,000 queues
   std::string best;
   std::size_t least = word.size() / 3 + 1;
+  std::size_t steps = 0;
   if (word.size() > 100) return best;
   for (const std::string& candidate : known) {
-    if (candidate.size() > 100) continue;
+    const std::size_t longer = std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size());
+    if (longer >= least) continue;
+    steps += word.size() * candidate.size();
+    if (steps > kMostSteps) break;
     // Levenshtein's distance, where two swapped neighbours are one mistake. row[j]: between what was read of the word
     // and the first j characters of the candidate.
     std::vector<std::size_t> before, last(candidate.size() + 1), row(candidate.size() + 1);
