@@ -56,7 +56,7 @@ TEST_CASE("cli: wrong usage is exit code 2, and a line that says what to do") {
     CHECK(ran.err.find('\n') == ran.err.size() - 1);
   };
   refused({}, "dqctl --help");
-  refused({"dance"}, "dance");
+  refused({"dance"}, "no command like that");
   refused({"queues", "--no-such"}, "--no-such");
   refused({"queues", "-o", "xml"}, "--output: 'xml'; expected one of table, json, ndjson");
   refused({"queues", "--command-timeout", "10x"}, "--command-timeout: '10x'; expected a duration such as 250ms");

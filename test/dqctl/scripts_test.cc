@@ -59,7 +59,7 @@ TEST_CASE("scripts: with Sentinels there is a row for each server, and exit code
 TEST_CASE("scripts: what is to be done must be load or list") {
   const auto wrong = run({"scripts", "flush"});
   CHECK(wrong.code == 2);
-  CHECK_MESSAGE(has(wrong.err, "ACTION: flush; expected load or list"), wrong.err);
+  CHECK_MESSAGE(has(wrong.err, "ACTION: neither load nor list"), wrong.err);
 }
 
 }  // namespace

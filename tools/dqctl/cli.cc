@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "context.h"
+#include "output.h"
 #include "text.h"
 
 namespace dqctl {
@@ -22,16 +23,30 @@ std::vector<std::string> split(const std::string& names) {
   return out;
 }
 
-// CLI11 takes "[a,b]" for two values. A mark in front keeps it one.
+// CLI11 takes "[a,b]" for two values, and the argument after "--name=" for the value of that option. A mark in front of
+// the value keeps it one, and its own.
 constexpr const char* kMark = "\x01\x02";
 
-std::string guarded(const std::string& argument) {
-  const bool is_list = argument.size() > 1 && argument.front() == '[' && argument.back() == ']';
-  return is_list || argument.rfind(kMark, 0) == 0 ? kMark + argument : argument;
+// Where the value begins in "--name=value"; of any other argument 0.
+std::size_t value_begin(const std::string& argument) {
+  const std::size_t equals = argument.rfind("--", 0) == 0 ? argument.find('=') : std::string::npos;
+  return equals == std::string::npos ? 0 : equals + 1;
 }
 
-std::string unguarded(const std::string& argument) {
-  return argument.rfind(kMark, 0) == 0 ? argument.substr(2) : argument;
+std::string guarded(std::string argument) {
+  const std::size_t begin = value_begin(argument);
+  const std::string value = argument.substr(begin);
+  const bool is_list = value.size() > 1 && value.front() == '[' && value.back() == ']';
+  const bool is_empty = begin > 0 && value.empty();
+  if (is_list || is_empty || value.find(kMark) != std::string::npos) argument.insert(begin, kMark);
+  return argument;
+}
+
+// Of a value, or of a whole argument that CLI11 took for one.
+std::string unguarded(std::string argument) {
+  const std::size_t begin = argument.rfind(kMark, 0) == 0 ? 0 : value_begin(argument);
+  if (argument.compare(begin, 2, kMark) == 0) argument.erase(begin, 2);
+  return argument;
 }
 
 std::string joined(const std::vector<std::string>& words, const char* between) {
@@ -46,6 +61,7 @@ std::string names_of_unexpected(const std::vector<std::string>& rest) {
   std::vector<std::string> options;
   std::size_t words = 0;
   for (const std::string& word : rest) {
+    if (word == "--") continue;
     const bool is_long = word.rfind("--", 0) == 0 && word.size() > 2;
     const bool is_short = !is_long && word.size() > 1 && word.front() == '-';
     if (is_long) options.push_back(in_quotes(word.substr(0, word.find('='))));
@@ -60,11 +76,13 @@ std::string names_of_unexpected(const std::vector<std::string>& rest) {
 }
 
 constexpr const char* kFooter =
-    R"(Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 partly done, 5 threshold passed.
+    R"(Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 partly done,
+5 threshold passed.
 What follows -- is no option: dqctl stats -- "$queue".
 Durations: 250ms 10s 5m 2h 3d 1h30m. Times: 2026-11-21T19:36:45Z or +10m.
-Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels DELAYQUEUE_SENTINEL_USER and
-DELAYQUEUE_SENTINEL_PASSWORD. Every command has a --help with an example. The rest is in `man dqctl`.)";
+Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels
+DELAYQUEUE_SENTINEL_USER and DELAYQUEUE_SENTINEL_PASSWORD.
+Every command has a --help with an example. The rest is in `man dqctl`.)";
 
 // Options of the program and of commands are added alike.
 class Adder {
@@ -168,6 +186,14 @@ class Help : public CLI::Formatter {
 
 Command::Take into_text(std::string& into) {
   return [&into](const std::string& value) { into = value; };
+}
+
+// An empty value is refused: that of a variable which is not set must not stand for the default.
+Command::Take into_given(const char* name, std::string& into) {
+  return [name, &into](const std::string& value) {
+    if (value.empty()) throw Usage(std::string(name) + ": ''; expected a value, or no " + name);
+    into = value;
+  };
 }
 
 }  // namespace
@@ -288,16 +314,16 @@ void Cli::Impl::add_globals(GlobalOptions& options) {
   globals.push_back({{"--version"}, "", {}, "Shows the version"});
 
   Adder add(app, globals);
-  add.option("-u,--uri", into_text(options.uri), "URL",
+  add.option("-u,--uri", into_given("--uri", options.uri), "URL",
              "The server: redis://host:port/db, rediss://, unix:///path, redis+sentinel://, redis+cluster://, "
              "embedded:/folder (DELAYQUEUE_URI; redis://127.0.0.1:6379)");
   add.option("--prefix", into_text(options.prefix), "TEXT", "What keys begin with (dp)");
   add.choice("--hash-tag", options.hash_tag, {"auto", "on", "off"}, "Keys in one Cluster slot (auto)");
-  add.option("--tls-ca", into_text(options.tls_ca), "FILE", "Certificate authorities, PEM");
-  add.option("--tls-cert", into_text(options.tls_cert), "FILE", "Client certificate, PEM");
-  add.option("--tls-key", into_text(options.tls_key), "FILE", "Its key, PEM");
-  add.option("--user", into_text(options.user), "NAME", "ACL user");
-  add.option("--password-file", into_text(options.password_file), "FILE",
+  add.option("--tls-ca", into_given("--tls-ca", options.tls_ca), "FILE", "Certificate authorities, PEM");
+  add.option("--tls-cert", into_given("--tls-cert", options.tls_cert), "FILE", "Client certificate, PEM");
+  add.option("--tls-key", into_given("--tls-key", options.tls_key), "FILE", "Its key, PEM");
+  add.option("--user", into_given("--user", options.user), "NAME", "ACL user");
+  add.option("--password-file", into_given("--password-file", options.password_file), "FILE",
              "Its first line is the password (DELAYQUEUE_PASSWORD)");
   const auto timeout = [](const char* name, std::optional<milliseconds>& into) {
     return [name, &into](const std::string& value) {
@@ -342,20 +368,26 @@ std::function<Exit()> Cli::parse(int argc, char** argv) {
       std::ostringstream text;
       impl_->app.exit(error, text, text);
       return [text = text.str()] {
-        std::fwrite(text.data(), 1, text.size(), stdout);
+        Output out;
+        out.write(text);
+        out.flush();
         return Exit::done;
       };
     }
     const auto chosen = impl_->app.get_subcommands();
     const std::vector<std::string> rest = impl_->app.remaining();
-    const bool has_options =
-        std::any_of(rest.begin(), rest.end(), [](const std::string& word) { return word.rfind('-', 0) == 0; });
-    if (chosen.empty() && rest.size() == 1 && !has_options) {
+    const auto word =
+        std::find_if(rest.begin(), rest.end(), [](const std::string& one) { return one.rfind('-', 0) != 0; });
+    if (chosen.empty() && word != rest.end()) {
       std::vector<std::string> names;
-      for (const Command::Impl* command : impl_->impls) names.push_back(command->info.name);
-      const std::string meant = nearest(rest.front(), names);
-      const std::string hint = meant.empty() ? "" : "did you mean " + meant + "? ";
-      throw Usage("no command " + in_quotes(rest.front()) + "; " + hint + "see dqctl --help");
+      for (const CommandInfo& command : commands()) names.push_back(command.name);
+      const std::string meant = nearest(*word, names);
+      if (!meant.empty()) throw Usage("no command like that; did you mean " + meant + "? see dqctl --help");
+      const bool has_options =
+          std::any_of(rest.begin(), rest.end(), [](const auto& one) { return one.rfind('-', 0) == 0; });
+      if (!has_options) {
+        throw Usage("no command like that (not repeated here, for it may be a password); see dqctl --help");
+      }
     }
     const std::string help =
         chosen.empty() ? "; see dqctl --help" : "; see dqctl " + chosen.front()->get_name() + " --help";

@@ -164,7 +164,7 @@ void add_release(Cli& cli, Context& context) {
 void add_kill(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
   add_by_id(cli, context, "kill", "Gives messages up: they are dead, and kept, until redriven or purged",
-            {"kill orders " + kId + " --why 'customer is gone'"}, args, kill)
+            {"kill orders " + kId + " --why 'customer left'"}, args, kill)
       .text("--why", args->why, "TEXT", "The reason to keep (killed by hand); '' leaves the last failure's")
       .flag("--force", args->force,
             "Also what a consumer holds: its handler runs on, and loses the lease. If it succeeds nevertheless, the "

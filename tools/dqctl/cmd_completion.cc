@@ -256,7 +256,7 @@ std::string fish(const Cli& cli) {
 
 Exit complete(const Cli& cli, Context& context, const std::string& shell) {
   if (shell != "bash" && shell != "zsh" && shell != "fish") {
-    throw Usage("SHELL: '" + printable(shell) + "'; expected bash, zsh or fish");
+    throw Usage("SHELL: none that is known (not repeated here, for it may be a password); expected bash, zsh or fish");
   }
   context.out().write(shell == "bash" ? bash(cli) : shell == "zsh" ? zsh(cli) : fish(cli));
   return Exit::done;

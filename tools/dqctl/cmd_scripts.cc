@@ -48,7 +48,7 @@ void show(Output& out, const std::vector<ServerScripts>& servers) {
 
 Exit scripts(Context& context, const Args& args) {
   if (args.action != "load" && args.action != "list") {
-    throw Usage("ACTION: " + in_quotes(args.action) + "; expected load or list");
+    throw Usage("ACTION: neither load nor list (not repeated here, for it may be a password); expected one of them");
   }
   const bool loads = args.action == "load";
   delayqueue::Inspector& inspector = context.inspector("scripts");
@@ -68,7 +68,7 @@ void add_scripts(Cli& cli, Context& context) {
   cli.add("scripts",
           "Loads the scripts into every server that may serve a queue, for users without the right to EVAL; or lists "
           "which servers have them",
-          {"scripts load -u redis+sentinel://10.0.0.1,10.0.0.2/mymaster --user loader", "scripts list -o json"})
+          {"scripts load -u redis+sentinel://10.0.0.1/mymaster --user loader", "scripts list -o json"})
       .argument("ACTION", args->action, "load (again after each restart of a server), or list (exit code 5: not all)")
       .run([&context, args] { return scripts(context, *args); });
 }

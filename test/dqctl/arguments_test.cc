@@ -1,0 +1,192 @@
+// The command line: values, mistyped commands, what errors repeat, and how wide the help is.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "commands.h"
+#include "queue.h"
+#include "support/local.h"
+#include "support/paths.h"
+#include "text.h"
+
+namespace {
+
+using dqctl::CommandInfo;
+using dqctl::OptionInfo;
+using test::has;
+using test::Ran;
+using test::run;
+
+// The commands and options, as the program has them.
+struct CommandLine {
+  CommandLine() { add_commands(cli, context); }
+
+  // "taken", or what is wrong; and whether --no-color was an option of its own.
+  std::pair<std::string, bool> outcome_of(const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"dqctl"};
+    all.insert(all.end(), words.begin(), words.end());
+    std::vector<char*> argv;
+    for (std::string& word : all) argv.push_back(word.data());
+    std::string outcome = "taken";
+    try {
+      cli.parse(static_cast<int>(argv.size()), argv.data());
+    } catch (const dqctl::Usage& usage) {
+      outcome = usage.what();
+    }
+    return {outcome, context.options.no_colour};
+  }
+
+  dqctl::Context context{};
+  dqctl::Cli cli{context.options};
+};
+
+std::vector<std::string> concatenated(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// What must be given besides `tested`.
+std::vector<std::string> needed_by(const CommandInfo& command, const std::string& tested) {
+  std::vector<std::string> words;
+  for (const OptionInfo& option : command.options) {
+    const std::string& name = option.names.back();
+    if (!option.wanted || name == tested) continue;
+    if (option.argument) {
+      words.push_back("word");
+    } else {
+      words.insert(words.end(), {name, name == "--state" ? "dead" : "1s"});
+    }
+  }
+  return words;
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, dqctl::width_of(line));
+  return widest;
+}
+
+}  // namespace
+
+TEST_CASE("arguments: the empty value in --name= is that of this option, and the next argument is not") {
+  int options = 0;
+  const auto check = [&](const std::string& command, const std::string& name, const std::vector<std::string>& needed) {
+    CAPTURE(command);
+    CAPTURE(name);
+    ++options;
+    const auto joined = CommandLine().outcome_of(concatenated({command, name + "=", "--no-color"}, needed));
+    const auto apart = CommandLine().outcome_of(concatenated({command, name, "", "--no-color"}, needed));
+    CHECK(joined.first == apart.first);
+    CHECK(joined.second == apart.second);
+    if (joined.first == "taken") CHECK(joined.second);
+  };
+  CommandLine all;
+  for (const CommandInfo& command : all.cli.commands()) {
+    for (const OptionInfo& option : command.options) {
+      if (option.argument || option.value.empty()) continue;
+      check(command.name, option.names.back(), needed_by(command, option.names.back()));
+    }
+  }
+  for (const OptionInfo& option : all.cli.global_options()) {
+    if (!option.value.empty()) check("version", option.names.back(), {});
+  }
+  CHECK(options > 50);
+}
+
+TEST_CASE("arguments: values in brackets, and values and words like an empty option, come as they are") {
+  const std::string queue = test::fresh_queue();
+  for (const std::string& why : {std::string("[a,b]"), std::string("--why="), std::string("\x01\x02"),
+                                 std::string("--x=\x01\x02y"), std::string("a=")}) {
+    for (const bool joined : {true, false}) {
+      CAPTURE(why);
+      const std::string id = test::bury(queue, 1, "x").front();
+      REQUIRE(run({"redrive", queue, id}).code == 0);
+      const Ran ran = joined ? run({"kill", queue, id, "--why=" + why}) : run({"kill", queue, id, "--why", why});
+      CHECK(ran.code == 0);
+      CHECK(delayqueue::Inspector(test::server().url(), queue).find(id)->reason == why);
+    }
+  }
+  CHECK(has(run({"stats", "--", "--why="}).err, "queue --why= is not at"));
+}
+
+TEST_CASE("arguments: an empty variable in --why= kills every id named, --exec= runs nothing, --reason= is no filter") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer producer(test::server().url(), queue);
+  delayqueue::Inspector look(test::server().url(), queue);
+  delayqueue::SendOptions later;
+  later.delay = std::chrono::hours(1);
+  const std::string one = producer.send("x", later).id;
+  const std::string two = producer.send("x", later).id;
+  CHECK(run({"kill", queue, "--why=", one, two}).code == 0);
+  for (const std::string& id : {one, two}) {
+    CHECK(look.find(id)->state == delayqueue::State::dead);
+    CHECK(look.find(id)->reason.empty());
+  }
+  const Ran work = run({"work", queue, "--exec=", "--until-empty"});
+  CHECK(work.code == 2);
+  CHECK(has(work.err, "--exec: ''; expected a command"));
+  test::bury(queue, 1, "why");
+  const auto told =
+      nlohmann::json::parse(run({"purge", queue, "--state", "dead", "--reason=", "--yes", "-o", "json"}).out);
+  CHECK(told.at("purged") == 2);
+  CHECK(look.counts().dead == 1);
+  const Ran flag = run({"purge", queue, "--state", "dead", "--all", "--yes="});
+  CHECK(flag.code == 2);
+  CHECK(has(flag.err, "a flag was given a value"));
+}
+
+TEST_CASE("arguments: an empty variable never stands for the default of a connection") {
+  for (const char* option : {"--uri", "--password-file", "--user", "--tls-ca", "--tls-cert", "--tls-key"}) {
+    const Ran ran = run({"queues", option, ""});
+    CHECK(ran.code == 2);
+    CHECK_MESSAGE(has(ran.err, std::string(option) + ": ''; expected a value"), ran.err);
+  }
+}
+
+TEST_CASE("arguments: a mistyped command is told with the one that is meant, also when arguments follow") {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"stat"},
+                                             {"--", "stat"},
+                                             {"stat", "orders"},
+                                             {"stat", "orders", "--watch", "2s"},
+                                             {"--utc", "stat", "orders"}}) {
+    const Ran ran = run(words);
+    CHECK(ran.code == 2);
+    CHECK_MESSAGE(has(ran.err, "no command like that; did you mean stats? see dqctl --help"), ran.err);
+  }
+}
+
+TEST_CASE("arguments: what may be a password is not repeated") {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--user", "bob", "s3cret"},
+                                                                                     {"s3cret", "queues"},
+                                                                                     {"scripts", "s3cret"},
+                                                                                     {"completion", "s3cret"},
+                                                                                     {"--pasword", "s3cret", "x"}}) {
+    const Ran ran = run(words);
+    CHECK(ran.code == 2);
+    CHECK_MESSAGE(!has(ran.err, "s3cret"), ran.err);
+    CHECK_MESSAGE(has(ran.err, "may be a password"), ran.err);
+  }
+}
+
+TEST_CASE("help: every one fits a terminal of 80 columns") {
+  CommandLine all;
+  std::vector<std::vector<std::string>> pages = {{"--help"}};
+  for (const CommandInfo& command : all.cli.commands()) pages.push_back({command.name, "--help"});
+  CHECK(pages.size() > 20);
+  for (const auto& page : pages) {
+    CAPTURE(page.front());
+    CHECK(widest_line(run(page).out) <= 80);
+  }
+}
+
+TEST_CASE("help: one that cannot be written is a failure") {
+  for (const std::string words : {"--help", "stats --help", "--version"}) {
+    CAPTURE(words);
+    const std::string line = "'" + test::program_path("dqctl") + "' " + words + " >/dev/full 2>/dev/null";
+    CHECK(WEXITSTATUS(std::system(line.c_str())) == 1);
+  }
+}
