@@ -15,6 +15,8 @@
 #include <charconv>
 #include <set>
 #include <stdexcept>
+#include <thread>
+#include <tuple>
 
 namespace delayqueue {
 namespace {
@@ -133,6 +135,92 @@ void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t
 void Inspector::Impl::collect(const std::vector<std::string>& garbage) {
   if (garbage.empty()) return;
   session_.ask([&](redis::Pipeline& pipeline) { return store().gc(pipeline, garbage); });
+}
+
+void Inspector::Impl::collect_all() {
+  while (true) {
+    const auto some = session_.ask([&](redis::Pipeline& pipeline) { return store().some_garbage(pipeline); });
+    if (some.empty()) return;
+    collect(some);
+  }
+}
+
+std::uint64_t Inspector::Impl::remove_hints(const std::string& list) {
+  std::uint64_t places = 0;
+  for (std::size_t passed = store::kBatch; passed == store::kBatch; places += passed) {
+    const auto step = session_.ask([&](redis::Pipeline& pipeline) { return store().purge_hints(pipeline, list); });
+    collect(step.garbage);
+    passed = step.passed;
+  }
+  return places;
+}
+
+Remains Inspector::Impl::remains() {
+  return session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    Remains remains;
+    const std::tuple<const char*, const std::string*, std::uint64_t*> lengths[] = {
+        {"ZCARD", &keys().pending, &remains.pending}, {"LLEN", &keys().ready, &remains.ready},
+        {"ZCARD", &keys().unack, &remains.unack},     {"LLEN", &keys().retry, &remains.retry},
+        {"ZCARD", &keys().dead, &remains.dead},       {"HLEN", &keys().count, &remains.retries}};
+    for (const auto& length : lengths) pipeline.command(std::get<0>(length)).key(*std::get<1>(length));
+    pipeline.run();
+    for (std::size_t i = 0; i < std::size(lengths); ++i) {
+      if (is_wrong_type(pipeline, i)) {
+        remains.wrong_type = true;
+      } else {
+        *std::get<2>(lengths[i]) = static_cast<std::uint64_t>(std::max(0LL, pipeline.reply(i).integer()));
+      }
+    }
+    const bool placed = remains.pending + remains.ready + remains.unack + remains.retry + remains.dead > 0;
+    if (placed) remains.retries = 0;
+    return remains;
+  });
+}
+
+// The name goes first: a send that comes after the script is the first one, and enters it again.
+bool Inspector::Impl::forget() {
+  return session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline name(connection);
+    name.command("SREM").key(keys().queues).arg(keys().base);
+    name.run();
+    name.reply(0);
+    bool forgotten = false;
+    try {
+      redis::Pipeline pipeline(connection);
+      const auto answer = store().forget(pipeline);
+      pipeline.run();
+      forgotten = answer.get();
+    } catch (const ReplyError&) {
+      session_.endpoint().announce(connection);
+      throw;
+    }
+    if (!forgotten) session_.endpoint().announce(connection);
+    return forgotten;
+  });
+}
+
+// One that waits is woken within a round trip. Its link may just be made again.
+bool Inspector::Impl::is_served() {
+  constexpr milliseconds kPatience{300};
+  const auto begin = redis::Clock::now();
+  session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    store().wake(pipeline);
+    pipeline.run();
+    pipeline.reply(0);
+  });
+  while (redis::Clock::now() - begin < kPatience) {
+    const bool left = session_.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      pipeline.command("EXISTS").key(keys().wake);
+      pipeline.run();
+      return pipeline.reply(0).integer() == 1;
+    });
+    if (!left) return true;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  return false;
 }
 
 redis::Connection& Inspector::Impl::channel() {

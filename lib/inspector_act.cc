@@ -182,7 +182,12 @@ Removed Inspector::purge(State state, const std::vector<std::string>& ids) {
   for (const store::Discarded& step : steps) {
     removed.messages += static_cast<std::uint64_t>(std::count(step.outcomes.begin(), step.outcomes.end(), 'S'));
     removed.places += step.places;
+    for (const char outcome : step.outcomes) removed.removed.push_back(outcome == 'S');
   }
+  if (removed.removed.size() != ids.size()) {
+    throw ReplyError("purge: the server answered for another number of messages");
+  }
+  if (is_list(state) && !ids.empty()) removed.places += impl_->remove_hints(key);
   return removed;
 }
 
@@ -236,6 +241,27 @@ void Inspector::resume() {
     pipeline.run();
     pipeline.reply(0);
   });
+}
+
+Remains Inspector::forget() {
+  Remains remains = impl_->remains();
+  if (remains.wrong_type || remains.pending + remains.unack + remains.dead > 0) return remains;
+  for (const std::string* list : {&impl_->keys().ready, &impl_->keys().retry}) impl_->remove_hints(*list);
+  while (true) {
+    impl_->collect_all();
+    remains = impl_->remains();
+    remains.served = remains.none() && impl_->is_served();
+    if (!remains.none() || impl_->forget()) return remains;
+  }
+}
+
+bool Inspector::lock(const std::string& holder, milliseconds for_) {
+  check_at_least("for", for_, milliseconds(1));
+  return impl_->session().ask([&](redis::Pipeline& pipeline) { return impl_->store().lock(pipeline, holder, for_); });
+}
+
+void Inspector::unlock(const std::string& holder) {
+  impl_->session().ask([&](redis::Pipeline& pipeline) { return impl_->store().unlock(pipeline, holder); });
 }
 
 }  // namespace delayqueue

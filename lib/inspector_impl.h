@@ -68,6 +68,14 @@ class Inspector::Impl {
 
   void wake();
   void collect(const std::vector<std::string>& garbage);
+  void collect_all();
+  // Removes ids that are no messages from the end of a list where takes begin. How many places are free by it.
+  std::uint64_t remove_hints(const std::string& list);
+  Remains remains();
+  // Deletes the keys that are left of an empty queue. False: it is not empty, or has garbage.
+  bool forget();
+  // Whether a consumer waits to be woken.
+  bool is_served();
   std::optional<Event> next_event(redis::Deadline deadline);
 
  private:

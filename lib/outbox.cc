@@ -131,6 +131,7 @@ struct Outbox::Flight {
   std::size_t bytes = 0;
   std::optional<redis::Pipeline> pipeline;
   std::vector<redis::Answer<store::Outcomes>> answers;
+  std::vector<redis::Answer<bool>> first;  // see Store::is_first
   Durable::Asked durable;
 };
 
@@ -207,10 +208,19 @@ void Outbox::lead(Call& call) {
         fail(flights);
         throw;
       }
+      announce_first(connection);
     });
   } catch (...) {  // told to those whom it concerns
     if (!connected) fail_all_who_wait();
   }
+}
+
+// The queue may have been forgotten since this process connected.
+void Outbox::announce_first(redis::Connection& connection) {
+  std::unique_lock lock(mutex_);
+  if (!std::exchange(first_, false)) return;
+  lock.unlock();
+  session_.endpoint().announce(connection);
 }
 
 // Until nothing of ours is left to load, or others want the connection.
@@ -293,6 +303,7 @@ void Outbox::launch(Flight& flight, redis::Connection& connection) const {
       }
     }
     flight.answers.push_back(store.send(pipeline, messages, *step.terms));
+    flight.first.push_back(store::Store::is_first(pipeline));
   }
   flight.durable = session_.durable().ask(pipeline);
   pipeline.send();
@@ -312,6 +323,7 @@ void Outbox::land(Flight& flight, redis::Connection& connection) {
       if (outcomes.size() != steps[i].messages) {
         throw ReplyError("send: the server answered for another number of messages");
       }
+      first_ = first_ || flight.first[i].get();
       if (!missing.empty()) throw ConnectionError("sent to " + connection.where() + ", but " + missing);
     } catch (const ReplyError&) {
       error = std::current_exception();

@@ -62,6 +62,7 @@ class Outbox {
   void land(Flight& flight, redis::Connection& connection);
   void fail(const std::deque<Flight>& flights);
   void fail_all_who_wait();
+  void announce_first(redis::Connection& connection);
   void finish_step(Parcel& parcel, const std::exception_ptr& error);
   void finish(Parcel& parcel);
 
@@ -70,6 +71,7 @@ class Outbox {
   bool led_ = false;             // a thread is sending
   std::deque<Parcel*> waiting_;  // those with messages to load
   std::uint64_t flights_ = 0;    // so far
+  bool first_ = false;           // something was sent to a queue that may not be known
   Call* done_ = nullptr;         // those to be woken
 };
 

@@ -1,5 +1,5 @@
 // The names of a queue's keys: the only place that makes them. Names and types are those of the Go library
-// HDT3213/delayqueue, plus ours: attempts, reason, dead, stats, paused, wake, watch.
+// HDT3213/delayqueue, plus ours: attempts, reason, dead, stats, paused, wake, watch, lock.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct Keys {
   std::string base;  // <prefix>:<queue>, in braces with a hash tag
 
   std::string pending, ready, unack, retry, count, garbage;  // count is retry:cnt
-  std::string attempts, reason, dead, stats, paused, wake, watch;
+  std::string attempts, reason, dead, stats, paused, wake, watch, lock;
 
   std::string bodies;   // a body's key is this followed by its id
   std::string queues;   // the set of all queues' bases under this prefix; lives in another slot

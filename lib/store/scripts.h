@@ -9,7 +9,7 @@
 namespace delayqueue::store::scripts {
 
 extern const redis::Script send, pending2ready, ready2unack, ack, nack, renew, release, unack2retry, persist, gc, sweep,
-    cancel, reschedule, redrive, kill, extend, purge, discard, restore, counts, page, find, check;
+    cancel, reschedule, redrive, kill, extend, purge, discard, restore, forget, unlock, counts, page, find, check;
 
 const std::vector<const redis::Script*>& all();
 

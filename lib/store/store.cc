@@ -64,6 +64,25 @@ Outcomes as_outcomes(Reply reply) {
   return std::string(as_count(reply), kAllWell);
 }
 
+// Of the first send to a queue the number is negative, and a string has an N at its end.
+bool as_first(Reply reply) {
+  return reply.is_text() ? !reply.text().empty() && reply.text().back() == 'N' : reply.integer() < 0;
+}
+
+Outcomes as_sent(Reply reply) {
+  if (!as_first(reply)) return as_outcomes<'1'>(reply);
+  if (reply.is_text()) return std::string(reply.text().substr(0, reply.text().size() - 1));
+  if (reply.integer() < -static_cast<std::int64_t>(kBatch)) {
+    throw ReplyError("the server answered for more messages than there were");
+  }
+  return std::string(static_cast<std::size_t>(-reply.integer()), '1');
+}
+
+bool as_done(Reply reply) { return reply.integer() == 1; }
+
+// Of SET NX: nil is no error.
+bool as_set(Reply reply) { return !reply.is_nil(); }
+
 std::vector<std::string> as_texts(Reply reply) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < reply.size(); ++i) texts.push_back(as_text(reply[i]));
@@ -143,8 +162,10 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   add_due(pipeline, terms.due);
   pipeline.arg(terms.retries).arg(terms.ttl.count());
   for (const NewMessage& message : messages) pipeline.arg(message.payload);
-  return {pipeline, as_outcomes<'1'>};
+  return {pipeline, as_sent};
 }
+
+Answer<bool> Store::is_first(Pipeline& pipeline) { return {pipeline, as_first}; }
 
 void Store::wake(Pipeline& pipeline) const {
   pipeline.command("ZADD").key(keys_.wake).arg("0").arg(kMarker).repeatable();
@@ -352,10 +373,37 @@ Answer<Purged> Store::purge_zset(Pipeline& pipeline, const std::string& state, s
 }
 
 Answer<Purged> Store::purge_list(Pipeline& pipeline, const std::string& state, std::size_t limit) const {
-  pipeline.script(scripts::purge).key(state).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
+  return purge_some(pipeline, "list", state, limit);
+}
+
+Answer<Purged> Store::purge_hints(Pipeline& pipeline, const std::string& list) const {
+  return purge_some(pipeline, "hints", list, kBatch);
+}
+
+Answer<Purged> Store::purge_some(Pipeline& pipeline, const char* what, const std::string& list,
+                                 std::size_t limit) const {
+  pipeline.script(scripts::purge).key(list).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
   pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.stats);
-  pipeline.arg("list").arg(std::min(limit, kBatch)).arg("0").arg("0");
+  pipeline.arg(what).arg(std::min(limit, kBatch)).arg("0").arg("0");
   return {pipeline, as_purged};
+}
+
+Answer<bool> Store::forget(Pipeline& pipeline) const {
+  pipeline.script(scripts::forget).key(keys_.pending).key(keys_.ready).key(keys_.unack).key(keys_.retry);
+  pipeline.key(keys_.dead).key(keys_.count).key(keys_.garbage);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.paused).key(keys_.wake);
+  pipeline.key(keys_.watch).key(keys_.lock);
+  return {pipeline, as_done};
+}
+
+Answer<bool> Store::lock(Pipeline& pipeline, std::string_view holder, milliseconds for_) const {
+  pipeline.command("SET").key(keys_.lock).arg(holder).arg("NX").arg("PX").arg(for_.count());
+  return {pipeline, as_set};
+}
+
+Answer<bool> Store::unlock(Pipeline& pipeline, std::string_view holder) const {
+  pipeline.script(scripts::unlock).key(keys_.lock).arg(holder);
+  return {pipeline, as_done};
 }
 
 }  // namespace delayqueue::store

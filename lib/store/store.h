@@ -145,6 +145,8 @@ class Store {
 
   // '1' created, '0' existed, 'C' cancelled and held still. At most kBatch messages.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
+  // Whether the send that was just added is the first one since the queue came into being, or was forgotten.
+  static Answer<bool> is_first(Pipeline& pipeline);
 
   // Leaves the marker that wakes one consumer with free hands. No move: beside one, and lost without harm.
   void wake(Pipeline& pipeline) const;
@@ -192,10 +194,19 @@ class Store {
                             std::optional<milliseconds> older_than, std::int64_t leave) const;
   // state: keys().ready or keys().retry.
   Answer<Purged> purge_list(Pipeline& pipeline, const std::string& state, std::size_t limit) const;
+  // Ids that are no messages, at the end of the list where takes begin.
+  Answer<Purged> purge_hints(Pipeline& pipeline, const std::string& list) const;
   // state: the key of pending, ready, retry or dead.
   Answer<Discarded> discard(Pipeline& pipeline, const std::string& state, const std::vector<std::string>& ids) const;
 
+  // Whether it is forgotten; false: something is in the queue, or garbage.
+  Answer<bool> forget(Pipeline& pipeline) const;
+  // Whether it is ours until then.
+  Answer<bool> lock(Pipeline& pipeline, std::string_view holder, milliseconds for_) const;
+  Answer<bool> unlock(Pipeline& pipeline, std::string_view holder) const;
+
  private:
+  Answer<Purged> purge_some(Pipeline& pipeline, const char* what, const std::string& list, std::size_t limit) const;
   Answer<Outcomes> remove(Pipeline& pipeline, std::string_view counted_as, const std::vector<Receipt>& receipts) const;
   void promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const;
   void add_due(Pipeline& pipeline, const Due& due) const;

@@ -1,4 +1,4 @@
--- purge: messages of one state become garbage, oldest first.
+-- purge: messages of one state become garbage, oldest first; or the hints before the first message leave a list.
 --
 -- KEYS[1] the state: pending or dead (zset), ready or retry (list)
 -- KEYS[2] pending   zset
@@ -9,7 +9,7 @@
 -- KEYS[7] reason    hash
 -- KEYS[8] garbage   set
 -- KEYS[9] stats     hash
--- ARGV[1] 'zset' or 'list'
+-- ARGV[1] 'zset'; 'list'; 'hints': of a list only ids that are no messages, up to the first that is one
 -- ARGV[2] limit     most ids to remove
 -- ARGV[3] zset: least age of the score in ms, or '' for any
 -- ARGV[4] zset: how many, the newest, to leave
@@ -37,6 +37,14 @@ else
     local waits = redis.call('ZMSCORE', pending, unpack(ids))
     local given_up = redis.call('ZMSCORE', dead, unpack(ids))
     local seen = {}
+    for i = ARGV[1] == 'hints' and #ids or 0, 1, -1 do  -- the next in turn is the last
+      if counts[i] and not (held[i] or waits[i] or given_up[i]) then
+        ids = {unpack(ids, i + 1)}
+        counts, held = {unpack(counts, i + 1)}, {unpack(held, i + 1)}
+        waits, given_up = {unpack(waits, i + 1)}, {unpack(given_up, i + 1)}
+        break
+      end
+    end
     for i, id in ipairs(ids) do
       if not (held[i] or waits[i] or given_up[i] or seen[id]) then
         seen[id] = true
@@ -64,5 +72,5 @@ if ARGV[1] == 'zset' then
 else
   redis.call('LTRIM', state, 0, -#ids - 1)
 end
-redis.pcall('HINCRBY', stats, 'purged', purged)
+if purged > 0 then redis.pcall('HINCRBY', stats, 'purged', purged) end
 return {#ids, purged, table.concat(gone, ' ')}

@@ -16,7 +16,8 @@
 -- Finished, and so new, is what has no body, or is in garbage and in no zset; and what has no retries recorded, since
 -- nothing would deliver it. But while a consumer holds what was cancelled, nothing is stored: it may settle by id alone.
 -- Returns the number of messages if all are new, else a string of '1' (created), '0' (existed) and 'C' (cancelled, and
--- held still), one a message.
+-- held still), one a message. If these are the first that the statistics know of, the number is negative, the string
+-- has an 'N' at its end: then the set of queues may not have this one.
 local pending, ready, count, garbage, unack = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, attempts, reason, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local wake, retry, messages, ttl = KEYS[10], KEYS[11], #KEYS - 11, tonumber(ARGV[5])
@@ -94,7 +95,7 @@ if ttl > 0 then
   local life = math.max(1, math.ceil(due - now) + ttl)
   for i = 1, #bodies, 2 do redis.call('PEXPIRE', bodies[i], life) end
 end
-redis.pcall('HINCRBY', stats, 'sent', created)
+local first = redis.pcall('HINCRBY', stats, 'sent', created) == created
 
 -- A hint, which must fail nothing: what is due now, or before all else that is pending, is worth a look.
 local head = later and redis.pcall('ZRANGE', pending, 0, 0, 'WITHSCORES')
@@ -102,4 +103,5 @@ if not later or tonumber(head[2]) == due / 1000 then
   redis.pcall('ZADD', wake, 'LT', later and due / 1000 or 0, 'w')
 end
 
-return created == messages and created or table.concat(answer)
+if created == messages then return first and -created or created end
+return table.concat(answer) .. (first and 'N' or '')

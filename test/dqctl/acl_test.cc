@@ -92,6 +92,10 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   op.dqctl({"import", "orders", "-"}, all);
   for (const char* state : {"pending", "ready"}) op.dqctl({"purge", "orders", "--all", "--state", state, "--yes"});
   op.dqctl({"drain", "orders", "--timeout", "1ms"});
+  op.guarded.admin.cmd({"FLUSHALL"});
+  op.dqctl({"send", "orders", "x"});
+  op.dqctl({"purge", "orders", "--all", "--state", "ready", "--yes"});
+  op.dqctl({"forget", "orders"});
 
   std::set<std::string> rule = test::commands_of(test::rule_of("dqctl"));
   for (const std::string& command : rule) {

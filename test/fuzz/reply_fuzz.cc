@@ -173,6 +173,14 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
       return reader(kStore.restore(p, {{kId, true, 7, 0, 1, 0ms, "why", "x"}}));
     },
     [](Pipeline& p) { return reader(kStore.discard(p, kKeys.ready, {kId})); },
+    [](Pipeline& p) { return reader(kStore.purge_hints(p, kKeys.ready)); },
+    [](Pipeline& p) { return reader(kStore.forget(p)); },
+    [](Pipeline& p) { return reader(kStore.lock(p, "who", 1s)); },
+    [](Pipeline& p) { return reader(kStore.unlock(p, "who")); },
+    [](Pipeline& p) {
+      kStore.send(p, {{kId, "x"}}, {});
+      return reader(Store::is_first(p));
+    },
 };
 
 // Whether the server says the password itself. Errors repeat what a server says; libFuzzer finds the word now and then.

@@ -60,6 +60,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   all["export"] = {{{"export", q}}, {{"export", q, "--state", "dead", "--reason", "*"}}};
   all["purge"] = {{{"purge", q, "--state", "dead", "--match", "*"}}};
   all["redrive"] = {{{"redrive", q, "--all"}}};
+  all["forget"] = {{{"forget", q}}};
   all["drain"] = {{{"drain", q, "--timeout", "1ms"}}};
   all["version"] = {{{"version"}}};
   all["scripts"] = {{{"scripts", "list"}}, {{"scripts", "load"}}};

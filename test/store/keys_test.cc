@@ -32,7 +32,7 @@ TEST_CASE("keys: a prefix stands before all of them, bodies too; never before th
   const Keys keys = make_keys("orders", {"shop", false, false});
   for (const std::string* key :
        {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
-        &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.bodies}) {
+        &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.lock, &keys.bodies}) {
     CHECK(key->find("shop:orders") == 0);
   }
   CHECK(keys.queues == "shop:queues");

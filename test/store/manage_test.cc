@@ -288,5 +288,60 @@ TEST_CASE("purge: takes at most its limit of 0, 1, 199 or 200, and never more th
   }
 }
 
+TEST_CASE("purge_hints: takes ids that are no messages off a list, up to the first that is one") {
+  for (const At list : {At::ready, At::retry}) {
+    Scene::Setup quiet;
+    quiet.lists = false;
+    Scene scene(quiet);
+    const auto& key = list == At::ready ? scene.keys().ready : scene.keys().retry;
+    scene.put(At::held, "b").put(At::pending, "c").put(At::dead, "d").put(list, "a");
+    scene.cmd({"RPUSH", key, scene.id("b"), scene.id("c"), scene.id("d"), scene.id("e"), scene.id("e")});
+    Purged purged = scene.run(&Store::purge_hints, key);
+    CHECK(purged.passed == 5);
+    CHECK(purged.purged == 0);
+    CHECK(purged.garbage == scene.ids({"e"}));
+    CHECK(scene.changes() == (list == At::ready ? "garbage +e; ready [a]; " : "garbage +e; retry [a]; "));
+    CHECK(scene.run(&Store::purge_hints, key).passed == 0);
+    CHECK(scene.changes().empty());
+  }
+}
+
+TEST_CASE("forget: only when no message, no count and no garbage is left; then nothing else is, but bodies") {
+  Scene::Setup bare;
+  bare.watched = false;
+  for (const char* left : {"pending", "ready", "unack", "retry", "dead", "retry:cnt", "garbage"}) {
+    Scene scene(bare);
+    test::Redis& redis = test::redis();
+    for (const std::string& key : redis.cmd({"KEYS", scene.keys().base + ":*"}).strings()) redis.cmd({"DEL", key});
+    redis.cmd({"SET", scene.keys().base + ':' + left, "x"});
+    redis.cmd({"SET", scene.keys().stats, "x"});
+    CHECK_FALSE(scene.run(&Store::forget));
+    CHECK(redis.cmd({"EXISTS", scene.keys().stats}) == 1);
+    redis.cmd({"DEL", scene.keys().base + ':' + left});
+    for (const char* key : {"attempts", "reason", "stats", "paused", "wake", "watch", "lock", "msg:x"}) {
+      redis.cmd({"SET", scene.keys().base + ':' + key, "x"});
+    }
+    CHECK(scene.run(&Store::forget));
+    CHECK(redis.cmd({"KEYS", scene.keys().base + ":*"}).strings() ==
+          std::vector<std::string>{scene.keys().base + ":msg:x"});
+  }
+}
+
+TEST_CASE("lock: one holds it, until that one lets go or its time is over") {
+  Scene::Setup bare;
+  bare.watched = false;
+  Scene scene(bare);
+  CHECK(scene.run(&Store::lock, "a", 1h));
+  CHECK_FALSE(scene.run(&Store::lock, "b", 1h));
+  CHECK_FALSE(scene.run(&Store::unlock, "b"));
+  CHECK_FALSE(scene.run(&Store::lock, "b", 1h));
+  CHECK(scene.run(&Store::unlock, "a"));
+  CHECK(scene.run(&Store::lock, "b", 1ms));
+  while (!scene.run(&Store::lock, "a", 1h)) {
+  }
+  CHECK_FALSE(scene.run(&Store::unlock, "b"));
+  CHECK(scene.run(&Store::unlock, "a"));
+}
+
 }  // namespace
 }  // namespace delayqueue::store

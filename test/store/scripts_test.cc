@@ -25,7 +25,7 @@ std::vector<const Script*> all_scripts() {
           &scripts::renew, &scripts::release,       &scripts::unack2retry, &scripts::persist, &scripts::gc,
           &scripts::sweep, &scripts::cancel,        &scripts::reschedule,  &scripts::redrive, &scripts::purge,
           &scripts::kill,  &scripts::extend,        &scripts::discard,     &scripts::restore, &scripts::counts,
-          &scripts::page,  &scripts::find,          &scripts::check};
+          &scripts::page,  &scripts::find,          &scripts::check,       &scripts::forget,  &scripts::unlock};
 }
 
 const std::string kFolder = test::source_path("scripts/lua");

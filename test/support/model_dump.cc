@@ -102,7 +102,7 @@ void load_scripts() {
        {&scripts::send, &scripts::pending2ready, &scripts::ready2unack, &scripts::ack, &scripts::nack, &scripts::renew,
         &scripts::release, &scripts::unack2retry, &scripts::persist, &scripts::gc, &scripts::sweep, &scripts::cancel,
         &scripts::reschedule, &scripts::redrive, &scripts::kill, &scripts::extend, &scripts::purge, &scripts::discard,
-        &scripts::restore}) {
+        &scripts::restore, &scripts::forget, &scripts::unlock}) {
     load(script->body, script->sha1);
   }
   load(kDump, {});

@@ -25,6 +25,7 @@ void add_commands(Cli& cli, Context& context) {
   add_pause(cli, context);
   add_resume(cli, context);
   add_drain(cli, context);
+  add_forget(cli, context);
   add_export(cli, context);
   add_import(cli, context);
   add_scripts(cli, context);

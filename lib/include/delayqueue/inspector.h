@@ -106,7 +106,18 @@ enum class Extended {
 
 struct Removed {
   std::uint64_t messages = 0;
-  std::uint64_t places = 0;  // places freed in the state: see MessagePage::next_after
+  std::uint64_t places = 0;     // places freed in the state: see MessagePage::next_after
+  std::vector<bool> removed{};  // whether this call deleted it: for each id, in their order
+};
+
+// What keeps a queue from being forgotten. ready and retry are upper bounds.
+struct Remains {
+  std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
+  std::uint64_t retries = 0;  // recorded for messages that are in no state: see check()
+  bool wrong_type = false;    // a key of the queue holds something else: see check()
+  bool served = false;        // a consumer of this library waits for messages
+
+  bool none() const { return pending + ready + unack + retry + dead + retries == 0 && !wrong_type && !served; }
 };
 
 struct Pause {
@@ -279,7 +290,9 @@ class DELAYQUEUE_EXPORT Inspector {
   // Deletes messages of a state (pending, ready, retry or dead), in bounded steps; returns how many.
   std::uint64_t purge(State state, const PurgeOptions& options = {});
 
-  // Deletes those of these messages that still are in that state (pending, ready, retry or dead).
+  // Deletes those of these messages that still are in that state (pending, ready, retry or dead). If several callers
+  // name the same message at once, one of them deletes it. In ready and retry also removes ids at the front of the list
+  // that are no messages any more.
   Removed purge(State state, const std::vector<std::string>& ids);
 
   // Stores messages again as find() and list() returned them, with whole payloads, in this queue or another. A dead
@@ -298,6 +311,19 @@ class DELAYQUEUE_EXPORT Inspector {
   // it. Ends after `for_`; 0: only with resume(). Replaces an earlier pause.
   void pause(milliseconds for_ = milliseconds{0}, const std::string& why = {});
   void resume();
+
+  // Forgets an empty queue: deletes its statistics, its pause and its notes, and removes its name from queues(). A
+  // queue with a message in any state, or with a consumer that waits for messages, is left as it is; the result says
+  // why. Finished messages that are not deleted yet are deleted first. A send at the same moment, or later, enters the
+  // queue again, also by a Producer that existed before. Consumers of the Go library, and consumers that only poll
+  // because their user may not block, are not noticed: they find a queue without messages.
+  Remains forget();
+
+  // A lock between operators, for calls that belong together, such as to read messages, write them elsewhere and delete
+  // them. It protects no message and delays no other call: it excludes only callers of lock(). It ends after `for_` if
+  // its holder dies. False: another holds it.
+  bool lock(const std::string& holder, milliseconds for_);
+  void unlock(const std::string& holder);  // if that one still holds it
 
   // Integrity check: examines all keys of the queue for inconsistencies, and repairs them if asked. Producers and
   // consumers, also of Go, may go on meanwhile. A million messages take about a minute, in steps of at most 2 ms, with

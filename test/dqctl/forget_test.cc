@@ -1,0 +1,249 @@
+// dqctl forget
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "queue.h"
+#include "support/cluster.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using delayqueue::State;
+using nlohmann::json;
+using test::has;
+using test::Ran;
+using test::run;
+
+bool is_known(const std::string& queue, const std::string& url = test::server().url()) {
+  const auto names = delayqueue::Inspector(url, "any").queues();
+  return std::find(names.begin(), names.end(), queue) != names.end();
+}
+
+// Keys of the queue.
+std::vector<std::string> keys_of(const std::string& queue) {
+  return test::redis().cmd({"KEYS", "dp:" + queue + ":*"}).strings();
+}
+
+// Sent and delivered: statistics and notes are left.
+void use(const std::string& queue, const std::string& url = test::server().url()) {
+  delayqueue::Producer(url, queue).send("x");
+  std::atomic<bool> done{false};
+  delayqueue::Consumer consumer(url, queue, [&](const delayqueue::Message&) { return done = true; });
+  consumer.start();
+  while (!done) std::this_thread::sleep_for(1ms);
+  consumer.stop();
+}
+
+}  // namespace
+
+TEST_CASE("forget: an empty queue leaves no key and is in no list; another queue is not touched") {
+  const std::string queue = test::fresh_queue(), other = test::fresh_queue();
+  use(queue);
+  use(other);
+  test::redis().cmd({"HSET", "dp:" + queue + ":reason", "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "left by a Go worker"});
+  test::redis().cmd({"SET", "dp:" + queue + ":watch", "1 me"});
+  CHECK(run({"pause", queue}).code == 0);
+  const auto before = keys_of(other);
+  const Ran ran = run({"forget", queue});
+  CHECK(ran.code == 0);
+  CHECK(ran.err.empty());
+  CHECK(ran.out == "forgot " + queue + ", and its pause\n");
+  CHECK(keys_of(queue).empty());
+  CHECK_FALSE(is_known(queue));
+  CHECK(keys_of(other) == before);
+  CHECK(is_known(other));
+  const Ran again = run({"forget", queue});
+  CHECK(again.code == 3);
+  CHECK(has(again.err, "queue " + queue + " is not at"));
+  const json told = json::parse(run({"forget", other, "-o", "json"}).out);
+  CHECK(told == json::parse(R"({"queue":")" + other + R"(","forgotten":true,"paused":false})"));
+}
+
+TEST_CASE("forget: a queue that is not there is code 3, with the name that was meant") {
+  const std::string queue = test::fresh_queue() + "-orders";
+  use(queue);
+  const Ran ran = run({"forget", queue + "z"});
+  CHECK(ran.code == 3);
+  CHECK(has(ran.err, "did you mean " + queue + "?"));
+  CHECK(is_known(queue));
+  CHECK(run({"forget"}).code == 2);
+}
+
+TEST_CASE("forget: one message in any state keeps the queue, with all its keys, and is named") {
+  for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
+    const std::string name = delayqueue::to_string(state);
+    CAPTURE(name);
+    const std::string queue = test::fresh_queue();
+    const std::string base = "dp:" + queue;
+    delayqueue::SendOptions later;
+    later.delay = 1h;
+    const std::string id = delayqueue::Producer(test::server().url(), queue).send("x", later).id;
+    const auto move = [&](const std::vector<std::string>& command) {
+      test::redis().cmd({"ZREM", base + ":pending", id});
+      test::redis().cmd(command);
+    };
+    if (state == State::ready) move({"LPUSH", base + ":ready", id});
+    if (state == State::retry) move({"LPUSH", base + ":retry", id});
+    if (state == State::unack) move({"ZADD", base + ":unack", "32503680000", id});
+    if (state == State::dead) delayqueue::Inspector(test::server().url(), queue).kill({id});
+    const auto before = keys_of(queue);
+    const Ran ran = run({"forget", queue});
+    CHECK(ran.code == 1);
+    CHECK(has(ran.err, "cannot forget queue " + queue + ": it is not empty: 1 " + name + "; wait until"));
+    CHECK(has(json::parse(run({"forget", queue, "-o", "json"}).out).at("error").get<std::string>(), "1 " + name));
+    auto after = keys_of(queue);
+    after.erase(std::remove(after.begin(), after.end(), base + ":wake"), after.end());
+    for (const std::string& key : after) CHECK(std::find(before.begin(), before.end(), key) != before.end());
+    CHECK(after.size() + 1 >= before.size());
+    CHECK(is_known(queue));
+  }
+}
+
+TEST_CASE("forget: ids left behind in lists, and garbage, are no messages; what is damaged is refused") {
+  const std::string queue = test::fresh_queue();
+  const std::string base = "dp:" + queue;
+  {
+    delayqueue::Producer producer(test::server().url(), queue);
+    const auto sent = producer.send_batch(std::vector<std::string>(450, "x"));
+    for (const auto& one : sent) producer.cancel(one.id);
+    test::redis().cmd({"LPUSH", base + ":retry", "stranger"});
+    test::redis().cmd({"SADD", base + ":garbage", sent[0].id, "another stranger"});
+  }
+  CHECK(test::counts(queue).ready == 450);
+  CHECK(run({"forget", queue}).code == 0);
+  CHECK(keys_of(queue).empty());
+
+  use(queue);
+  test::redis().cmd({"HSET", base + ":retry:cnt", "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "3"});
+  Ran ran = run({"forget", queue});
+  CHECK(ran.code == 1);
+  CHECK(has(ran.err, "in no state, or what is left of them (1); dqctl doctor " + queue + " --repair --yes repairs it"));
+  CHECK(is_known(queue));
+  CHECK(run({"doctor", queue, "--repair", "--yes", "--settle", "1ms"}).code != 1);
+  CHECK(run({"forget", queue}).code == 0);
+
+  use(queue);
+  test::redis().cmd({"SET", base + ":dead", "no set"});
+  ran = run({"forget", queue});
+  CHECK(ran.code == 1);
+  CHECK(test::redis().cmd({"EXISTS", base + ":stats"}) == 1);
+}
+
+TEST_CASE("forget: a message behind ids that were left behind in its list is not lost") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer producer(test::server().url(), queue);
+  const auto sent = producer.send_batch(std::vector<std::string>(401, "x"));
+  for (std::size_t i = 0; i < 400; ++i) producer.cancel(sent[i].id);
+  const Ran ran = run({"forget", queue});
+  CHECK(ran.code == 1);
+  CHECK(has(ran.err, "1 ready"));
+  CHECK(delayqueue::Inspector(test::server().url(), queue).find(sent[400].id)->state == State::ready);
+}
+
+TEST_CASE("forget: a consumer that waits for messages keeps the queue") {
+  const std::string queue = test::fresh_queue();
+  use(queue);
+  delayqueue::Consumer consumer(test::server().url(), queue, [](const delayqueue::Message&) { return true; });
+  consumer.start();
+  while (test::redis().cmd({"CLIENT", "LIST"}).text.find("cmd=bzpopmin") == std::string::npos) {
+    std::this_thread::sleep_for(1ms);
+  }
+  const Ran ran = run({"forget", queue});
+  CHECK(ran.code == 1);
+  CHECK(has(ran.err, "a consumer waits for its messages; stop it"));
+  CHECK(is_known(queue));
+  consumer.stop();
+  CHECK(run({"forget", queue}).code == 0);
+}
+
+TEST_CASE("forget: the next send enters the queue again, also that of a producer which was connected before") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer producer(test::server().url(), queue);
+  delayqueue::Inspector look(test::server().url(), queue);
+  producer.cancel(producer.send("x").id);
+  for (const bool batch : {false, true}) {
+    REQUIRE(run({"forget", queue}).code == 0);
+    REQUIRE_FALSE(is_known(queue));
+    if (batch) {
+      delayqueue::Draft draft;
+      draft.options.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+      const auto sent = producer.send_batch({draft, draft});
+      CHECK(sent[0].created);
+      CHECK_FALSE(sent[1].created);
+    } else {
+      CHECK(producer.send("y").created);
+    }
+    CHECK(is_known(queue));
+    CHECK(look.counts().ready == 1);
+    look.purge(State::ready);
+  }
+}
+
+TEST_CASE("forget: sends at the same moment are never lost, and their queue is known") {
+  const std::string queue = test::fresh_queue();
+  std::atomic<bool> stop{false};
+  std::atomic<int> sent{0}, forgotten{0};
+  delayqueue::Producer producer(test::server().url(), queue);
+  delayqueue::Inspector other(test::server().url(), queue);
+  std::thread forgetting([&] {
+    while (!stop) forgotten += other.forget().none() ? 1 : 0;
+  });
+  delayqueue::Inspector look(test::server().url(), queue);
+  int unknown = 0, lost = 0;
+  for (const auto end = std::chrono::steady_clock::now() + 8s; std::chrono::steady_clock::now() < end;) {
+    const std::string id = producer.send("x").id;
+    ++sent;
+    if (!look.find(id)) ++lost;
+    // While it is being forgotten it is away for a moment, until that is refused.
+    bool known = false;
+    for (const auto patience = std::chrono::steady_clock::now() + 5s;
+         !known && std::chrono::steady_clock::now() < patience;) {
+      known = is_known(queue);
+    }
+    if (!known) ++unknown;
+    if (look.purge(State::ready) != 1) ++lost;
+  }
+  stop = true;
+  forgetting.join();
+  MESSAGE(sent.load(), " sent, forgotten ", forgotten.load(), " times");
+  CHECK(lost == 0);
+  CHECK(unknown == 0);
+  CHECK(forgotten > 0);
+}
+
+TEST_CASE("forget: with another prefix, and with a hash tag, those keys and no others") {
+  const std::string queue = test::fresh_queue();
+  use(queue);
+  delayqueue::ProducerOptions options;
+  options.queue.prefix = "shop";
+  options.queue.hash_tag = delayqueue::HashTag::on;
+  delayqueue::Producer producer(test::server().url(), queue, options);
+  producer.cancel(producer.send("x").id);
+  CHECK(run({"forget", queue, "--prefix", "shop", "--hash-tag", "on"}).code == 0);
+  CHECK(test::redis().cmd({"KEYS", "{shop:" + queue + "}:*"}).strings().empty());
+  CHECK(test::redis().cmd({"SISMEMBER", "shop:queues", "{shop:" + queue + "}"}) == 0);
+  CHECK_FALSE(keys_of(queue).empty());
+  CHECK(is_known(queue));
+}
+
+TEST_CASE("forget: in a Cluster, where the set of queues lives on another node") {
+  test::Cluster cluster;
+  std::vector<std::string> queues;
+  for (int i = 0; i < 6; ++i) queues.push_back("q" + std::to_string(i));
+  for (const std::string& queue : queues) {
+    delayqueue::Producer producer(cluster.url(), queue);
+    producer.cancel(producer.send("x").id);
+    CHECK(is_known(queue, cluster.url()));
+    test::DqctlOptions options;
+    options.environment["DELAYQUEUE_URI"] = cluster.url();
+    const Ran ran = run({"forget", queue}, options);
+    CHECK_MESSAGE(ran.code == 0, ran.err);
+    CHECK_FALSE(is_known(queue, cluster.url()));
+    CHECK(producer.send("y").created);
+    CHECK(is_known(queue, cluster.url()));
+    CHECK(run({"forget", queue}, options).code == 1);
+  }
+}
