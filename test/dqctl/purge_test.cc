@@ -78,11 +78,9 @@ TEST_CASE_FIXTURE(Fixture, "purge: without --yes it says how many and shows some
 TEST_CASE_FIXTURE(Fixture, "purge: by reason, payload, age; all; the rest stays") {
   const json told = json::parse(
       run({"purge", queue, "--state", "dead", "--reason", "gateway*", "--match", "1?", "--yes", "-o", "json"}).out);
-  CHECK(
-      told ==
-      json::parse(
-          R"({"queue":")" + queue +
-          R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"backup":null,"interrupted":false,"error":null})"));
+  CHECK(told == json::parse(R"({"queue":")" + queue +
+                            R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"unconfirmed":0,"backup":null,)"
+                            R"("interrupted":false,"error":null})"));
   test::rewind(look.list(State::dead).messages.empty() ? "" : "dp:" + queue, 1h);
   bury(queue, 3, "young");
   CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--reason", "*", "--yes"}).out ==
@@ -268,7 +266,8 @@ TEST_CASE_FIXTURE(Fixture, "redrive: by ids; by reason after a look; with retrie
   const Ran all = run({"redrive", queue, "--all", "--yes", "-o", "json"});
   CHECK(json::parse(all.out) ==
         json::parse(R"({"queue":")" + queue +
-                    R"(","to":null,"redriven":6,"no_body":1,"exist":0,"foreign":0,"interrupted":false,"error":null})"));
+                    R"(","to":null,"redriven":6,"no_body":1,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
+                    R"("unconfirmed":0,"interrupted":false,"error":null})"));
   CHECK(look.counts().dead == 0);
 }
 
@@ -335,7 +334,8 @@ TEST_CASE_FIXTURE(Fixture,
   const auto ran = run({"redrive", queue, "--all", "--to", other, "--create", "--yes"});
   CHECK(ran.code == 4);
   CHECK(ran.out == "redriven 17 messages of " + queue + " to " + other + '\n');
-  CHECK(ran.err.find("2 are left alone: " + other + " has other messages with their ids") != std::string::npos);
+  CHECK(ran.err.find("2 are left alone: " + other + " has messages with their ids that are not their copies") !=
+        std::string::npos);
   CHECK(look.counts().dead == 2);
   for (int i : {0, 1}) {
     CHECK(look.find(dead[i].id)->payload == dead[i].payload);

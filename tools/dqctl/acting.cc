@@ -28,6 +28,10 @@ bool Ids::has_more_than(std::size_t most) {
 
 std::vector<std::string> Ids::next(std::size_t most) {
   std::vector<std::string> some = std::exchange(read_, {});
+  if (some.size() > most) {
+    read_.assign(some.begin() + static_cast<std::ptrdiff_t>(most), some.end());
+    some.resize(most);
+  }
   if (!some.empty()) return some;
   if (!lines_) {
     while (taken_ < named_.size() && some.size() < most && !interrupted()) some.push_back(named_[taken_++]);
@@ -64,36 +68,54 @@ Tally::Tally(Output& output, const std::string& queue)
     : output_(output), listing_(output, {{"ID"}, {"OUTCOME"}}, "messages", Object().add("queue", queue)) {}
 
 void Tally::add(const std::string& id, const std::string& outcome, Grade grade) {
-  ++(grade == Grade::good ? good_ : grade == Grade::refused ? refused_ : unknown_);
-  const Colour colour = grade == Grade::good ? Colour::plain : Colour::yellow;
+  ++(grade == Grade::good      ? good_
+     : grade == Grade::already ? already_
+     : grade == Grade::refused ? refused_
+                               : unknown_);
+  const bool fine = grade == Grade::good || grade == Grade::already;
+  const Colour colour = fine ? Colour::plain : Colour::yellow;
   listing_.add({{id_text(id)}, {outcome, colour}}, Object().add("id", id).add("outcome", outcome));
 }
 
-Exit Tally::run(Ids& ids, const std::function<void(const std::vector<std::string>&)>& act) {
+Exit Tally::run(Ids& ids, const std::function<void(const std::vector<std::string>&)>& act, std::size_t most) {
   std::string error;
+  std::vector<std::string> some;
+  const auto told = [&] { return good_ + already_ + refused_ + unknown_; };
+  std::uint64_t before = 0;
   try {
-    for (auto some = ids.next(); !some.empty(); some = ids.next()) act(some);
+    for (some = ids.next(most); !some.empty(); some = ids.next(most)) {
+      before = told();
+      act(some);
+    }
+  } catch (const delayqueue::ConnectionError& failure) {
+    unconfirmed_ = some.size() - (told() - before);
+    error = failure.what();
   } catch (const delayqueue::Error& failure) {
-    if (good_ + refused_ + unknown_ == 0) throw;
+    if (told() == 0) throw;
     error = failure.what();
   }
   return end(ids, error);
 }
 
 Exit Tally::end(const Ids& ids, const std::string& error) {
-  const std::uint64_t all = good_ + refused_ + unknown_;
+  const std::uint64_t all = good_ + already_ + refused_ + unknown_;
   const std::uint64_t left = refused_ + unknown_ + ids.bad();
   Object tail;
-  tail.add("done", good_).add("refused", refused_).add("unknown", unknown_).add("bad_lines", ids.bad());
-  tail.add("interrupted", interrupted());
+  tail.add("done", good_).add("already", already_).add("refused", refused_).add("unknown", unknown_);
+  tail.add("unconfirmed", unconfirmed_).add("bad_lines", ids.bad()).add("interrupted", interrupted());
   error.empty() ? tail.add_null("error") : tail.add("error", printable(error));
   listing_.end(tail);
-  if (!error.empty()) output_.say("after " + count_text(all) + " messages: " + printable(error));
+  if (!error.empty()) output_.say("after " + counted(all, "message") + ": " + printable(error));
+  if (unconfirmed_ > 0) {
+    output_.say("of the next " + counted(unconfirmed_, "message") +
+                " it is not known whether it was done: the answer is lost; run it again");
+  }
   if (interrupted()) output_.say("interrupted after " + count_text(all) + " messages; those are done, no other is");
   if (interrupted() && all == 0) return Exit::interrupted;
+  if (!error.empty() && all == 0) return Exit::failed;
   if (interrupted() || !error.empty()) return Exit::partly;
   if (left == 0) return Exit::done;
-  if (good_ > 0) return Exit::partly;
+  if (good_ + already_ > 0) return Exit::partly;
   return refused_ + ids.bad() == 0 ? Exit::not_found : Exit::failed;
 }
 
@@ -105,7 +127,7 @@ Exit Steps::code(bool left) const {
 }
 
 Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
-               const std::function<std::optional<std::uint64_t>()>& step) {
+               const std::function<std::optional<std::uint64_t>()>& step, const std::uint64_t* under_way) {
   Steps steps;
   Progress progress(output, verb);
   try {
@@ -115,6 +137,10 @@ Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
       steps.done += *more;
       progress.update(steps.done, total);
     }
+  } catch (const delayqueue::ConnectionError& failure) {
+    if (under_way != nullptr) steps.unconfirmed = *under_way;
+    if (steps.done + steps.unconfirmed == 0) throw;
+    steps.error = failure.what();
   } catch (const delayqueue::Error& failure) {
     if (steps.done == 0) throw;
     steps.error = failure.what();
@@ -130,6 +156,10 @@ Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
   if (!steps.error.empty()) {
     output.say(verb + ' ' + count_text(steps.done) + ", then: " + printable(steps.error) +
                "; run it again for the rest");
+  }
+  if (steps.unconfirmed > 0) {
+    output.say("of " + count_text(steps.unconfirmed) +
+               " more it is not known whether it was done: the answer is lost; run it again");
   }
   return steps;
 }

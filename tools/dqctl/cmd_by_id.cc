@@ -75,7 +75,9 @@ Outcomes release(Inspector& inspector, const std::vector<std::string>& ids, cons
     const auto found = inspector.find(std::vector<std::string>{ids[i]}, 0).front();
     if (!found) continue;
     if (found->state == State::dead) outcomes[i] = {"dead: see dqctl redrive", Grade::refused};
-    if (found->state == State::ready || found->state == State::retry) outcomes[i] = {"is ready already", Grade::good};
+    if (found->state == State::ready || found->state == State::retry) {
+      outcomes[i] = {"is ready already", Grade::already};
+    }
   }
   return outcomes;
 }
@@ -86,7 +88,7 @@ Outcomes kill(Inspector& inspector, const std::vector<std::string>& ids, const A
   options.force = args.force;
   return meanings(inspector.kill(ids, options), [](Killed killed) {
     return killed == Killed::killed    ? Outcome{"killed", Grade::good}
-           : killed == Killed::already ? Outcome{"was dead already", Grade::good}
+           : killed == Killed::already ? Outcome{"was dead already", Grade::already}
            : killed == Killed::held    ? Outcome{"held", Grade::refused}
                                        : kUnknown;
   });

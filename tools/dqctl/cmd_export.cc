@@ -108,13 +108,20 @@ class Import {
 
   Exit run() {
     const std::string verb = args_.dry_run ? "read" : "imported";
-    const Steps steps = in_steps(out_, verb, 0, [&]() -> std::optional<std::uint64_t> {
+    std::uint64_t under_way = 0;
+    const auto step = [&]() -> std::optional<std::uint64_t> {
       const std::vector<MessageInfo> messages = read();
       if (messages.empty() || interrupted()) return std::nullopt;
-      if (!args_.dry_run) return restore(messages);
+      if (!args_.dry_run) {
+        under_way = messages.size();
+        const std::uint64_t done = restore(messages);
+        under_way = 0;
+        return done;
+      }
       for (const MessageInfo& message : messages) count(message);
       return messages.size();
-    });
+    };
+    const Steps steps = in_steps(out_, verb, 0, step, &under_way);
     show(steps);
     return steps.code(failed_ > 0);
   }
@@ -185,7 +192,7 @@ class Import {
       Object object;
       object.add("queue", args_.queue).add("dry_run", args_.dry_run).add("created", created_).add("existed", existed_);
       object.add("cancelled", cancelled_).add("alive", alive_).add("dead", dead_);
-      object.add("failed", failed_).add("errors", errors_);
+      object.add("failed", failed_).add("errors", errors_).add("unconfirmed", steps.unconfirmed);
       add_ending(object, steps);
       out_.object(object);
     } else if (args_.dry_run) {

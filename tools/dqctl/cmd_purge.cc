@@ -1,10 +1,14 @@
 // dqctl purge
+#include <delayqueue/error.h>
+
 #include <algorithm>
+#include <exception>
 #include <memory>
 
 #include "acting.h"
 #include "backup.h"
 #include "commands.h"
+#include "operator_lock.h"
 #include "pages.h"
 #include "signals.h"
 
@@ -38,42 +42,89 @@ Steps purge_all(Output& out, Inspector& inspector, const Args& args, std::uint64
   constexpr std::uint64_t kStep = 2000;
   std::uint64_t left = total;
   bool more = true;
-  return in_steps(out, "purged", total, [&]() -> std::optional<std::uint64_t> {
+  std::uint64_t under_way = 0;
+  const auto step = [&]() -> std::optional<std::uint64_t> {
     if (left == 0 || !more) return std::nullopt;
     delayqueue::PurgeOptions options;
     options.older_than = args.filter.older_than.value_or(milliseconds(0));
     options.limit = std::min(left, kStep);
+    under_way = options.limit;
     const std::uint64_t purged = inspector.purge(*args.state, options);
+    under_way = 0;
     more = is_list(*args.state) || purged == options.limit;  // ids left behind in a list are passed, and not counted
     left -= options.limit;
     return purged;
-  });
+  };
+  return in_steps(out, "purged", total, step, &under_way);
 }
 
-Steps purge_some(Output& out, Inspector& inspector, const Args& args, const Counts& counts, Backup* backup,
-                 std::uint64_t& kept, std::uint64_t& foreign) {
-  Pages pages(inspector, *args.state, args.filter, counts,
-              backup != nullptr ? Pages::Payload::whole : Pages::Payload::start);
-  std::vector<MessageInfo> some;
-  return in_steps(out, "purged", 0, [&]() -> std::optional<std::uint64_t> {
-    const bool more = pages.next(some);
-    foreign = pages.foreign();
-    if (!more) return std::nullopt;
+// Removes what a page shows, and counts what this run removed: others may be faster.
+class PurgePages {
+ public:
+  PurgePages(Output& out, Inspector& inspector, const Args& args, const Counts& counts, Backup* backup)
+      : out_(out),
+        inspector_(inspector),
+        state_(*args.state),
+        backup_(backup),
+        pages_(inspector, state_, args.filter, counts,
+               backup != nullptr ? Pages::Payload::whole : Pages::Payload::start) {
+    pages_.repeat();
+  }
+
+  Steps run() {
+    return in_steps(out_, "purged", 0, [this] { return step(); }, &under_way_);
+  }
+
+  const Pages& pages() const { return pages_; }
+  std::uint64_t kept() const { return kept_; }
+
+ private:
+  // A page that was begun is finished, so that the backup holds what was removed. An error is thrown by the next step:
+  // this one counts what was done before it.
+  std::optional<std::uint64_t> step() {
+    if (error_ != nullptr) std::rethrow_exception(error_);
+    std::optional<OperatorLock> lock;
+    if (backup_ != nullptr) lock.emplace(out_, inspector_);
+    std::vector<MessageInfo> some;
+    if (!pages_.next(some)) return std::nullopt;
     if (some.empty()) return 0;
-    if (backup != nullptr) {
+    if (backup_ != nullptr) {
       // A message without body cannot be brought back, nor delivered: it is no loss.
       std::vector<MessageInfo> whole;
       std::copy_if(some.begin(), some.end(), std::back_inserter(whole), [](const auto& m) { return m.size; });
-      backup->write(whole);
+      backup_->write(whole);
     }
+    std::uint64_t done = 0;
+    try {
+      for (std::size_t next = 0; next < some.size(); next += kRoundTrip) done += remove(some, next);
+    } catch (const delayqueue::Error&) {
+      error_ = std::current_exception();
+    }
+    return done;
+  }
+
+  std::uint64_t remove(const std::vector<MessageInfo>& some, std::size_t begin) {
     std::vector<std::string> ids;
-    for (const MessageInfo& message : some) ids.push_back(message.id);
-    const delayqueue::Removed removed = inspector.purge(*args.state, ids);
-    pages.freed(removed.places);
-    kept += ids.size() - removed.messages;
+    for (std::size_t i = begin; i < some.size() && ids.size() < kRoundTrip; ++i) ids.push_back(some[i].id);
+    under_way_ = ids.size();
+    const delayqueue::Removed removed = inspector_.purge(state_, ids);
+    under_way_ = 0;
+    pages_.freed(removed.places);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (!removed.removed[i]) pages_.stays(ids[i]);
+    }
+    kept_ += ids.size() - removed.messages;
     return removed.messages;
-  });
-}
+  }
+
+  Output& out_;
+  Inspector& inspector_;
+  const State state_;
+  Backup* const backup_;
+  Pages pages_;
+  std::exception_ptr error_;
+  std::uint64_t under_way_ = 0, kept_ = 0;
+};
 
 Exit purge(Context& context, const Args& args) {
   if (*args.state == State::unack) {
@@ -91,22 +142,29 @@ Exit purge(Context& context, const Args& args) {
   Inspector& inspector = context.inspector(args.queue);
   std::unique_ptr<Backup> backup;
   if (args.backup) backup = std::make_unique<Backup>(*args.backup, args.append);
-  std::uint64_t kept = 0, foreign = 0;
-  const Steps steps = is_plain(args) ? purge_all(out, inspector, args, count_of(counts, *args.state))
-                                     : purge_some(out, inspector, args, counts, backup.get(), kept, foreign);
+  PurgePages pages(out, inspector, args, counts, backup.get());
+  const Steps steps =
+      is_plain(args) ? purge_all(out, inspector, args, count_of(counts, *args.state)) : pages.run();
+  const std::uint64_t foreign = pages.pages().foreign();
   if (out.is_table()) {
     out.line("purged " + count_text(steps.done) + ' ' + delayqueue::to_string(*args.state) + " messages of " +
              in_quotes(args.queue) + (args.backup ? "; they are in " + in_quotes(*args.backup) : ""));
-    if (kept > 0) out.say(count_text(kept) + " went elsewhere in the meantime, and were left alone");
+    if (pages.kept() > 0) {
+      out.say(count_text(pages.kept()) + " went elsewhere in the meantime, and were left alone" +
+              (args.backup ? "; the backup has them, too" : ""));
+    }
   } else {
     Object object;
     object.add("queue", args.queue).add("state", delayqueue::to_string(*args.state)).add("purged", steps.done);
-    object.add("left_alone", kept).add("foreign", foreign).add("backup", args.backup);
+    object.add("left_alone", pages.kept()).add("foreign", foreign).add("unconfirmed", steps.unconfirmed);
+    object.add("backup", args.backup);
     add_ending(object, steps);
     out.object(object);
   }
   say_foreign(out, args.queue, foreign);
-  return foreign > 0 && steps.code() == Exit::done ? Exit::partly : steps.code();
+  say_unfinished(out, pages.pages());
+  const bool left = foreign > 0 || pages.pages().unfinished();
+  return left && steps.code() == Exit::done ? Exit::partly : steps.code();
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // dqctl redrive
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "acting.h"
 #include "commands.h"
+#include "operator_lock.h"
 #include "pages.h"
 #include "signals.h"
 
@@ -59,17 +60,34 @@ class Pace {
   double done_ = 0;
 };
 
-enum class Became { redriven, no_body, exists, unknown };
+// copied: it left the dead by other means while it was copied.
+enum class Became { redriven, no_body, exists, copied, unknown };
 
 class Redrive {
  public:
   Redrive(Context& context, const Args& args)
-      : from_(context.inspector(args.queue)),
+      : out_(context.out()),
+        from_(context.inspector(args.queue)),
         to_(args.to ? &context.inspector(*args.to) : nullptr),
         retries_(args.retries) {}
 
+  // At most kRoundTrip ids. What became of them by this call: what another did in the meantime is unknown.
   std::vector<Became> run(const std::vector<std::string>& ids) {
-    if (to_ != nullptr) return move(ids);
+    under_way_ = ids.size();
+    std::vector<Became> became = to_ != nullptr ? move(ids) : redrive(ids);
+    under_way_ = 0;
+    return became;
+  }
+
+  const std::uint64_t& under_way() const { return under_way_; }
+
+ private:
+  struct Copy {
+    bool there = false;    // in the other queue, by this run or one that broke
+    bool created = false;  // by this run
+  };
+
+  std::vector<Became> redrive(const std::vector<std::string>& ids) {
     delayqueue::RedriveOptions options;
     options.retries = retries_;
     std::vector<Became> became;
@@ -81,47 +99,60 @@ class Redrive {
     return became;
   }
 
- private:
-  // First there, then away from here: what breaks in between is in both, and moved when it is run again.
+  // First there, then away from here: what breaks in between is in both, and moved when it is run again. Of several
+  // that copied a message one removes it here: that one has moved it.
   std::vector<Became> move(const std::vector<std::string>& ids) {
+    const OperatorLock lock(out_, from_);
     std::vector<std::optional<MessageInfo>> found = from_.find(ids, kBrought);
-    std::vector<Became> outcomes;
-    std::set<std::string> taken;  // another message has this id there
+    std::map<std::string, Copy> copies;
     std::vector<std::string> gone;
     std::vector<MessageInfo> batch;
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (found[i] && found[i]->size.value_or(0) > found[i]->payload.size()) found[i] = from_.find(ids[i]);
-      const bool dead = found[i] && found[i]->state == State::dead;
-      outcomes.push_back(!dead ? Became::unknown : found[i]->size ? Became::redriven : Became::no_body);
-      if (!dead) continue;
-      gone.push_back(ids[i]);
-      if (!found[i]->size) continue;
+      if (!found[i] || found[i]->state != State::dead || !found[i]->size) continue;
       bytes += found[i]->payload.size();
-      batch.push_back(as_new(std::move(*found[i])));
+      batch.push_back(as_new(*found[i]));
+      found[i]->payload.clear();
       if (bytes < kBatchBytes) continue;
-      bring(batch, taken);
+      bring(batch, copies);
       batch.clear();
       bytes = 0;
     }
-    bring(batch, taken);
+    bring(batch, copies);
+    const auto is_dead = [&](std::size_t i) { return found[i] && found[i]->state == State::dead; };
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (taken.count(ids[i]) > 0) outcomes[i] = Became::exists;
+      if (is_dead(i) && (!found[i]->size || copies[ids[i]].there)) gone.push_back(ids[i]);
     }
-    gone.erase(std::remove_if(gone.begin(), gone.end(), [&](const auto& id) { return taken.count(id) > 0; }),
-               gone.end());
-    from_.purge(State::dead, gone);
-    return outcomes;
+    const delayqueue::Removed removed = from_.purge(State::dead, gone);
+    std::vector<Became> became;
+    for (std::size_t i = 0, next = 0; i < ids.size(); ++i) {
+      const bool asked = next < gone.size() && gone[next] == ids[i];
+      const bool done = asked && removed.removed[next];
+      if (asked) ++next;
+      became.push_back(!is_dead(i)                     ? Became::unknown
+                       : !asked                        ? Became::exists
+                       : done && found[i]->size        ? Became::redriven
+                       : done                          ? Became::no_body
+                       : copies[ids[i]].created        ? Became::copied
+                                                       : Became::unknown);
+    }
+    return became;
   }
 
-  // What was there before is ours if a run that broke brought it: then it is alive, and has the same payload.
-  void bring(const std::vector<MessageInfo>& batch, std::set<std::string>& taken) {
+  // What was there before is ours if a run that broke brought it: then it is alive, and has the same payload. What is
+  // gone when it is looked for was finished there, and is brought again: the message that is here was not delivered.
+  void bring(const std::vector<MessageInfo>& batch, std::map<std::string, Copy>& copies) {
     const std::vector<delayqueue::Sent> sent = to_->restore(batch);
     for (std::size_t i = 0; i < sent.size(); ++i) {
-      if (sent[i].created) continue;
-      const std::optional<MessageInfo> there = to_->find(sent[i].id);
-      const bool ours = there && there->state != State::dead && there->payload == batch[i].payload;
-      if (!ours) taken.insert(sent[i].id);
+      delayqueue::Sent one = sent[i];
+      std::optional<MessageInfo> there;
+      for (int tries = 0; tries < 3 && !one.created && !there; ++tries) {
+        there = to_->find(one.id);
+        if (!there) one = to_->restore({batch[i]}).front();
+      }
+      const bool ours = there && there->state != State::dead && !one.cancelled && there->payload == batch[i].payload;
+      copies[one.id] = {one.created || ours, one.created};
     }
   }
 
@@ -136,10 +167,28 @@ class Redrive {
   static constexpr std::size_t kBrought = 16 * 1024;  // of a payload at once; the rest by itself
   static constexpr std::size_t kBatchBytes = 4U << 20U;
 
+  Output& out_;
   Inspector& from_;
   Inspector* to_;
   const int retries_;
+  std::uint64_t under_way_ = 0;
 };
+
+const char* text_of(Became became) {
+  switch (became) {
+    case Became::redriven:
+      return "redriven";
+    case Became::no_body:
+      return "its body is gone: removed";
+    case Became::exists:
+      return "the other queue has a message with this id that is not its copy, dead or cancelled: left alone";
+    case Became::copied:
+      return "left the dead while it was copied: the other queue has a copy";
+    case Became::unknown:
+      break;
+  }
+  return "not among the dead";
+}
 
 Exit by_ids(Context& context, const Args& args) {
   Ids ids(context.out(), args.ids);
@@ -148,27 +197,18 @@ Exit by_ids(Context& context, const Args& args) {
   Redrive redrive(context, args);
   Pace pace(args.rate);
   Tally tally(context.out(), args.queue);
-  return tally.run(ids, [&](const std::vector<std::string>& some) {
-    const std::size_t most = pace.most(some.size());
-    for (std::size_t next = 0; next < some.size() && pace.wait();) {
-      const auto begin = some.begin() + static_cast<std::ptrdiff_t>(next);
-      const std::vector<std::string> step(begin,
-                                          begin + static_cast<std::ptrdiff_t>(std::min(most, some.size() - next)));
-      const auto outcomes = redrive.run(step);
-      for (std::size_t i = 0; i < step.size(); ++i) {
-        tally.add(step[i],
-                  outcomes[i] == Became::redriven  ? "redriven"
-                  : outcomes[i] == Became::no_body ? "its body is gone: removed"
-                  : outcomes[i] == Became::exists  ? "the other queue has another message with this id: left alone"
-                                                   : "not among the dead",
-                  outcomes[i] == Became::redriven  ? Grade::good
-                  : outcomes[i] == Became::unknown ? Grade::unknown
-                                                   : Grade::refused);
-      }
-      next += step.size();
-      pace.went(step.size());
+  const auto act = [&](const std::vector<std::string>& some) {
+    if (!pace.wait()) return;
+    const std::vector<Became> outcomes = redrive.run(some);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      tally.add(some[i], text_of(outcomes[i]),
+                outcomes[i] == Became::redriven  ? Grade::good
+                : outcomes[i] == Became::unknown ? Grade::unknown
+                                                 : Grade::refused);
     }
-  });
+    pace.went(some.size());
+  };
+  return tally.run(ids, act, pace.most(kRoundTrip));
 }
 
 Exit by_filter(Context& context, const Args& args) {
@@ -179,36 +219,46 @@ Exit by_filter(Context& context, const Args& args) {
   Redrive redrive(context, args);
   Pace pace(args.rate);
   Pages pages(context.inspector(args.queue), State::dead, args.filter, counts, Pages::Payload::start, 500);
+  pages.repeat();
   std::vector<MessageInfo> some;
   std::size_t at = 0;
-  std::uint64_t bodiless = 0, exist = 0, foreign = 0;
-  const Steps steps = in_steps(out, "redriven", 0, [&]() -> std::optional<std::uint64_t> {
+  std::map<Became, std::uint64_t> became;
+  const auto step = [&]() -> std::optional<std::uint64_t> {
     while (at == some.size()) {
       at = 0;
-      const bool more = pages.next(some);
-      foreign = pages.foreign();
-      if (!more) return std::nullopt;
+      if (!pages.next(some)) return std::nullopt;
     }
     if (!pace.wait()) return std::nullopt;
     std::vector<std::string> ids;
-    for (const std::size_t most = pace.most(500); at < some.size() && ids.size() < most; ++at)
+    for (const std::size_t most = pace.most(kRoundTrip); at < some.size() && ids.size() < most; ++at)
       ids.push_back(some[at].id);
     const auto outcomes = redrive.run(ids);
-    const auto count = [&](Became outcome) {
-      return static_cast<std::uint64_t>(std::count(outcomes.begin(), outcomes.end(), outcome));
-    };
-    bodiless += count(Became::no_body);
-    exist += count(Became::exists);
-    pages.freed(count(Became::redriven) + count(Became::no_body));
+    std::uint64_t freed = 0, done = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ++became[outcomes[i]];
+      if (outcomes[i] == Became::exists) pages.stays(ids[i]);
+      if (outcomes[i] == Became::redriven) ++done;
+      if (outcomes[i] == Became::redriven || outcomes[i] == Became::no_body) ++freed;
+    }
+    pages.freed(freed);
     pace.went(ids.size());
-    return count(Became::redriven);
-  });
+    return done;
+  };
+  const Steps steps = in_steps(out, "redriven", 0, step, &redrive.under_way());
+  const std::uint64_t bodiless = became[Became::no_body], exist = became[Became::exists];
+  const std::uint64_t copied = became[Became::copied], elsewhere = became[Became::unknown], foreign = pages.foreign();
   if (out.is_table()) {
     out.line("redriven " + counted(steps.done, "message") + " of " + in_quotes(args.queue) +
              (args.to ? " to " + in_quotes(*args.to) : ""));
     if (bodiless > 0) out.say(count_text(bodiless) + " had lost their body, and are removed");
+    if (elsewhere > 0) out.say(count_text(elsewhere) + " left the dead in the meantime; another took them");
     if (exist > 0) {
-      out.say(count_text(exist) + " are left alone: " + in_quotes(*args.to) + " has other messages with their ids");
+      out.say(count_text(exist) + " are left alone: " + in_quotes(*args.to) +
+              " has messages with their ids that are not their copies, dead or cancelled");
+    }
+    if (copied > 0) {
+      out.say(count_text(copied) + " left the dead by other means while they were copied: " + in_quotes(*args.to) +
+              " has a copy of each");
     }
   } else {
     Object object;
@@ -217,12 +267,17 @@ Exit by_filter(Context& context, const Args& args) {
         .add("redriven", steps.done)
         .add("no_body", bodiless)
         .add("exist", exist)
-        .add("foreign", foreign);
+        .add("left_alone", elsewhere)
+        .add("copied", copied)
+        .add("foreign", foreign)
+        .add("unconfirmed", steps.unconfirmed);
     add_ending(object, steps);
     out.object(object);
   }
   say_foreign(out, args.queue, foreign);
-  return exist + foreign > 0 && steps.code() == Exit::done ? Exit::partly : steps.code();
+  say_unfinished(out, pages);
+  const bool left = exist + foreign + copied > 0 || pages.unfinished();
+  return left && steps.code() == Exit::done ? Exit::partly : steps.code();
 }
 
 // A mistyped --to would make a queue that no consumer serves.
@@ -264,7 +319,9 @@ void add_redrive(Cli& cli, Context& context) {
       .taken(
           "--rate", [args](const std::string& value) { args->rate = parse_rate("--rate", value); }, "RATE",
           "No faster than that: 100/s, 6000/m")
-      .optional_text("--to", args->to, "QUEUE", "Into another queue of this server, with the same ids")
+      .optional_text("--to", args->to, "QUEUE",
+                     "Into another queue of this server, with the same ids. A run that is killed may leave a batch "
+                     "(200) in both: run it again; what was finished there by then is delivered twice")
       .flag("--create", args->create, "Let --to make a queue that does not exist yet")
       .number("--retries", args->retries, 0, 2'147'483'647, "Deliveries after the first (3)")
       .flag("--yes", args->yes, "Do it")

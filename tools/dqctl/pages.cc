@@ -57,7 +57,8 @@ Pages::Pages(delayqueue::Inspector& inspector, State state, Filter filter, const
       filter_(std::move(filter)),
       now_(counts.now),
       payload_(payload),
-      total_(count_of(counts, state)) {
+      total_(count_of(counts, state)),
+      there_(total_) {
   const std::size_t bytes = payload == Payload::whole ? kBrought : kStart;
   options_.payload = filter_.match ? std::max(bytes, Filter::kMatchedBytes) : bytes;
   options_.limit = std::clamp<std::size_t>(kPageBytes / options_.payload, 1, std::min<std::size_t>(most, 1000));
@@ -66,24 +67,61 @@ Pages::Pages(delayqueue::Inspector& inspector, State state, Filter filter, const
 bool Pages::next(std::vector<MessageInfo>& into) {
   into.clear();
   if (!first_) options_.cursor = page_.next_after(freed_);
-  last_ = last_ || (!first_ && options_.cursor.empty()) || looked_ >= total_;
+  last_ = last_ || (!first_ && options_.cursor.empty()) || looked_ >= there_;
   first_ = false;
   freed_ = 0;
-  if (last_ || interrupted()) return false;
+  if (interrupted() || (last_ && !begin_again())) return false;
   const std::size_t most = options_.limit;
-  options_.limit = static_cast<std::size_t>(std::min<std::uint64_t>(most, total_ - looked_));
+  options_.limit = static_cast<std::size_t>(std::min<std::uint64_t>(most, there_ - looked_));
   page_ = inspector_.list(state_, options_);
   options_.limit = most;
   looked_ += page_.size();
   for (MessageInfo& message : page_.messages) {
     last_ = last_ || filter_.ends(message, now_);
     if (last_ || !filter_.passes(message, now_)) continue;
+    if (walk_ > 1 && (came_later(message) || stay_.count(message.id) > 0)) continue;
     is_id(message.id) ? into.push_back(std::move(message)) : void(++foreign_);
   }
   if (page_.empty()) last_ = true;
   page_.messages.clear();
   if (payload_ == Payload::whole) complete(into);
+  met_ += into.size();
   return true;
+}
+
+// Whether nothing that was there can have been missed: the last walk met nothing and saw all, or as much as the one
+// before (lists hold ids that are no messages, --older-than ends early). Where consumers take messages all the time, no
+// two walks are alike, and three must do.
+bool Pages::is_complete() {
+  constexpr int kMostQuiet = 3;
+  if (met_ > 0) {
+    quiet_ = 0;
+    return false;
+  }
+  const bool same = quiet_ > 0 && quiet_looked_ == looked_ && quiet_there_ == there_;
+  quiet_looked_ = looked_;
+  quiet_there_ = there_;
+  return ++quiet_ == kMostQuiet || same || looked_ >= there_;
+}
+
+bool Pages::begin_again() {
+  constexpr int kMostWalks = 20;
+  if (!repeats_ || is_complete()) return false;
+  unfinished_ = walk_ >= kMostWalks && met_ > 0;
+  if (walk_ >= kMostWalks) return false;
+  there_ = count_of(inspector_.counts(), state_);
+  if (there_ == 0) return false;
+  ++walk_;
+  met_ = looked_ = foreign_ = 0;
+  options_.cursor.clear();
+  last_ = false;
+  return true;
+}
+
+// By the time of death, or by that in the id. Where none tells, it counts as one that was missed.
+bool Pages::came_later(const MessageInfo& message) const {
+  if (state_ == State::dead && message.at) return *message.at > now_;
+  return message.sent && *message.sent > now_;
 }
 
 void Pages::freed(std::uint64_t places) { freed_ += places; }
@@ -107,6 +145,11 @@ void say_foreign(Output& out, const std::string& queue, std::uint64_t foreign) {
   if (foreign == 0) return;
   out.say(count_text(foreign) + (foreign == 1 ? " id is no UUID, and was" : " ids are no UUIDs, and were") +
           " left alone: " + command_text("doctor", {queue}) + " shows them");
+}
+
+void say_unfinished(Output& out, const Pages& pages) {
+  if (!pages.unfinished()) return;
+  out.say("messages that match still come in; run it again for those that came meanwhile");
 }
 
 Exit dry_run(Context& context, const std::string& verb, const std::string& queue, State state, const Filter& filter,

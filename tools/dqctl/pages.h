@@ -4,6 +4,7 @@
 #include <delayqueue/inspector.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,22 @@ class Pages {
   Pages(delayqueue::Inspector& inspector, delayqueue::State state, Filter filter, const delayqueue::Counts& counts,
         Payload payload, std::size_t most = 1000);
 
+  // After the last page the walk begins again, until one finds nothing more. One walk misses messages when others
+  // remove what lies before its next page: all behind it move up. For commands that remove what they see.
+  void repeat() { repeats_ = true; }
+
   // Those of the next page that pass: maybe none. False: that was all, or a signal came. Messages that went away
   // between the page and their payload are left out.
   bool next(std::vector<delayqueue::MessageInfo>& into);
 
   // So many places of the last page were freed: the walk goes on where it would have.
   void freed(std::uint64_t places);
+
+  // A message of the last page stays. Later walks leave it out.
+  void stays(const std::string& id) { stay_.insert(id); }
+
+  // Whether even the last walk found some more: so fast do others put them there.
+  bool unfinished() const { return unfinished_; }
 
   // Ids that are no UUIDs, which no call about messages takes. They are left out.
   std::uint64_t foreign() const { return foreign_; }
@@ -36,6 +47,9 @@ class Pages {
   std::uint64_t total() const { return total_; }
 
  private:
+  bool begin_again();
+  bool is_complete();
+  bool came_later(const delayqueue::MessageInfo& message) const;
   void complete(std::vector<delayqueue::MessageInfo>& messages);
 
   delayqueue::Inspector& inspector_;
@@ -50,7 +64,18 @@ class Pages {
   std::uint64_t looked_ = 0, foreign_ = 0;
   bool first_ = true;
   bool last_ = false;
+  bool repeats_ = false, unfinished_ = false;
+  int walk_ = 1;
+  int quiet_ = 0;                   // walks in a row that met nothing,
+  std::uint64_t quiet_looked_ = 0;  // how many messages the last of these saw,
+  std::uint64_t quiet_there_ = 0;   // and of how many
+  std::uint64_t there_;             // when this walk began
+  std::uint64_t met_ = 0;           // of this walk: messages that passed
+  std::set<std::string> stay_{};
 };
+
+// On stderr: that a walk found messages again and again. Nothing if it did not.
+void say_unfinished(Output& out, const Pages& pages);
 
 // On stderr: how many foreign ids were skipped, and the command that shows them. Nothing for none.
 void say_foreign(Output& out, const std::string& queue, std::uint64_t foreign);

@@ -1,0 +1,47 @@
+#include "operator_lock.h"
+
+#include <delayqueue/error.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <string>
+
+#include "signals.h"
+#include "text.h"
+
+namespace dqctl {
+namespace {
+
+constexpr milliseconds kMost{10'000};  // one that was killed keeps others waiting for so long
+constexpr milliseconds kPause{10};
+
+const std::string& holder() {
+  static const std::string name = "dqctl " + std::to_string(::getpid()) + ' ' + std::to_string(std::random_device()());
+  return name;
+}
+
+}  // namespace
+
+OperatorLock::OperatorLock(Output& output, delayqueue::Inspector& inspector) : inspector_(inspector) {
+  using Clock = std::chrono::steady_clock;
+  auto patience = Clock::now() + std::chrono::seconds(1);
+  try {
+    while (!(held_ = inspector_.lock(holder(), kMost)) && sleep_for(kPause)) {
+      if (Clock::now() < patience) continue;
+      output.say("waits: another dqctl is purging or redriving messages of this queue");
+      patience = Clock::time_point::max();
+    }
+  } catch (const delayqueue::ReplyError&) {
+  }
+}
+
+OperatorLock::~OperatorLock() {
+  if (!held_) return;
+  try {
+    inspector_.unlock(holder());
+  } catch (const delayqueue::Error&) {  // it ends by itself
+  }
+}
+
+}  // namespace dqctl
