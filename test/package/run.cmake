@@ -29,6 +29,23 @@ file(REMOVE_RECURSE "${work}")
 run("${CMAKE_COMMAND}" --install "${BUILD_DIR}" --config "${CONFIG}" --prefix "${work}/prefix")
 file(RENAME "${work}/prefix" "${prefix}")
 
+# The completions and the man page lie where the shells and man look for them, and are those of this dqctl.
+file(GLOB dqctl "${prefix}/*bin/dqctl")
+if(dqctl)
+  foreach(installed "bash;bash-completion/completions/dqctl" "zsh;zsh/site-functions/_dqctl"
+      "fish;fish/vendor_completions.d/dqctl.fish")
+    list(GET installed 0 shell)
+    list(GET installed 1 file)
+    run("${dqctl}" completion ${shell})
+    file(READ "${prefix}/share/${file}" text)
+    if(NOT text STREQUAL output)
+      message(FATAL_ERROR "${prefix}/share/${file}: differs from dqctl completion ${shell}")
+    endif()
+  endforeach()
+  file(READ "${prefix}/share/man/man1/dqctl.1" text)
+  message(STATUS "completions and man page: ok")
+endif()
+
 set(BUILD_SHARED_static OFF)
 set(BUILD_SHARED_shared ON)
 foreach(kind static shared)

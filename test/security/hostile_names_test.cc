@@ -5,10 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,12 +13,15 @@
 #include "fill.h"
 #include "queue.h"
 #include "run.h"
+#include "shell.h"
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/server.h"
 
+using test::has_shell;
 using test::Ran;
 using test::run;
+using test::script;
 using Strings = std::vector<std::string>;
 
 namespace {
@@ -61,32 +61,9 @@ Strings make_queues(const std::string& folder) {
   return all;
 }
 
-std::string all_of(FILE* pipe) {
-  std::string text;
-  char some[4096];
-  while (const std::size_t n = std::fread(some, 1, sizeof some, pipe)) text.append(some, n);
-  return text;
-}
-
-// What a script writes to stdout and stderr; dqctl is on its PATH, the folder is its working directory.
-std::string script(const std::string& shell, const std::string& text, const test::TempDir& folder) {
-  std::ofstream(folder.file("script")) << text;
-  const std::string programs = test::program_path("dqctl").substr(0, test::program_path("dqctl").rfind('/'));
-  const std::string line = "cd '" + folder.file(".") + "' && PATH='" + programs + "':\"$PATH\" DELAYQUEUE_URI='" +
-                           test::server().url() + "' HOME='" + folder.file(".") + "' " + shell + " ./script 2>&1";
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
-  return all_of(pipe.get());
-}
-
 bool is_there(const std::string& file) {
   struct stat found {};
   return ::lstat(file.c_str(), &found) == 0;
-}
-
-bool has_shell(const std::string& name) {
-  if (std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0) return true;
-  MESSAGE("skipped: no " << name << " on PATH");
-  return false;
 }
 
 Strings lines_of(const std::string& text) {

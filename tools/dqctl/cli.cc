@@ -227,7 +227,7 @@ Command& Command::argument(const std::string& name, std::string& into, const std
 
 Command& Command::arguments(const std::string& name, std::vector<std::string>& into, const std::string& what,
                             bool wanted) {
-  impl_->info.options.push_back({{name}, name, {}, what, true, wanted});
+  impl_->info.options.push_back({{name}, name, {}, what, true, wanted, true});
   const std::function<void(const std::vector<std::string>&)> take = [&into](const auto& values) {
     for (const std::string& value : values) into.push_back(unguarded(value));
   };

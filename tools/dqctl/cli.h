@@ -23,6 +23,7 @@ struct OptionInfo {
   std::string what{};
   bool argument = false;
   bool wanted = false;
+  bool repeated = false;  // an argument that may come several times
 };
 
 struct CommandInfo {

@@ -43,25 +43,15 @@ _dqctl_files() {
   compopt -o filenames 2>/dev/null
   while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "$cur")
 }
-# Names come from Redis, where others may have written them: they are quoted for the shell, and never options.
-_dqctl_queues() {
-  local i args=() name wanted=${cur//\\/}
-  wanted=${wanted#[\'\"]}
-  for ((i = 1; i < ${#words[@]} - 1; ++i)); do
-    case ${words[i]} in
-      --) break ;;
-      -u | --uri | --prefix | --hash-tag | --user | --password-file | --tls-ca | --tls-cert | --tls-key)
-        args+=("${words[i]}" "${words[i + 1]}") ;;
-      --uri=* | --prefix=* | --hash-tag=* | --user=* | --password-file=* | --tls-ca=* | --tls-cert=* | --tls-key=*)
-        args+=("${words[i]}") ;;
-    esac
-  done
+# Queues and ids, quoted for the shell by dqctl, as far as they are safe: others may have written them into Redis.
+_dqctl_names() {
+  local name
   while IFS= read -r name; do
-    [[ $name != -* && $name == "$wanted"* ]] && COMPREPLY+=("$(printf %q "$name")")
-  done < <(dqctl "${args[@]}" queues --names --connect-timeout 500ms --command-timeout 500ms 2>/dev/null)
+    COMPREPLY+=("$name")
+  done < <(command dqctl __complete --bash -- "${words[@]:1}" 2>/dev/null)
 }
 _dqctl_all() {
-  local i prev command= before=0 words=()
+  local i prev command= words=()
   # The shell cuts words at : and =, which are common in URLs and names of queues.
   for ((i = 0; i <= COMP_CWORD; ++i)); do
     if ((i > 0)) && [[ ${COMP_WORDS[i]} == [:=]* || ${words[${#words[@]} - 1]} == *[:=] ]]; then
@@ -73,13 +63,17 @@ _dqctl_all() {
   COMPREPLY=()
   cur=${words[${#words[@]} - 1]}
   prev=${words[${#words[@]} - 2]}
+  if [[ $cur == --*=* ]]; then
+    prev=${cur%%=*}
+    cur=${cur#*=}
+  fi
   for ((i = 1; i < ${#words[@]} - 1; ++i)); do
     case ${words[i]} in
 )sh";
 
 constexpr const char* kBashMiddle = R"sh() ((++i)) ;;
       -*) ;;
-      *) if [[ -z $command ]]; then command=${words[i]}; else ((++before)); fi ;;
+      *) [[ -n $command ]] || command=${words[i]} ;;
     esac
   done
 )sh";
@@ -89,6 +83,8 @@ constexpr const char* kBashTail = R"sh(  esac
 _dqctl() {
   local cur i
   _dqctl_all
+  # It replaces only what follows the last : or =, unless the word is in quotes.
+  [[ $cur != [\'\"]* ]] || return 0
   local cut=${cur%"${cur##*[:=]}"}
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=${COMPREPLY[i]#"$cut"}; done
 }
@@ -97,27 +93,15 @@ complete -o default -F _dqctl dqctl
 
 constexpr const char* kZshHead = R"sh(#compdef dqctl
 # zsh completion of dqctl:  source <(dqctl completion zsh), or as a file _dqctl in a folder of $fpath
-# Names come from Redis, where others may have written them: compadd quotes them for the shell.
-_dqctl_queues() {
-  local -a args names
-  local i
-  for ((i = 2; i < CURRENT; ++i)); do
-    case $words[i] in
-      --) break ;;
-      -u|--uri|--prefix|--hash-tag|--user|--password-file|--tls-ca|--tls-cert|--tls-key)
-        args+=("${(Q)words[i]}" "${(Q)words[i+1]}") ;;
-      --uri=*|--prefix=*|--hash-tag=*|--user=*|--password-file=*|--tls-ca=*|--tls-cert=*|--tls-key=*)
-        args+=("${(Q)words[i]}") ;;
-    esac
-  done
-  names=("${(@f)$(command dqctl "${(@)args}" queues --names --connect-timeout 500ms --command-timeout 500ms 2>/dev/null)}")
-  names=("${(@)names:#-*}")
+# Queues and ids come from Redis, where others may have written them: compadd quotes them for the shell.
+_dqctl_names() {
+  local -a names
+  names=("${(@f)$(command dqctl __complete -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
   names=("${(@)names:#}")
   compadd -- "${(@)names}"
 }
 _dqctl() {
   local i command prev=$words[CURRENT-1]
-  integer before=0
   for ((i = 2; i < CURRENT; ++i)); do
     case $words[i] in
 )sh";
@@ -137,8 +121,10 @@ std::string value_cases(const std::string& command, const std::vector<OptionInfo
   std::string out;
   for (const OptionInfo& option : options) {
     if (option.argument || option.value.empty()) continue;
-    const std::string reply =
-        option.value == "FILE" ? "_dqctl_files" : "_dqctl_words " + in_single_quotes(joined(option.values, "", " "));
+    const std::string words = "_dqctl_words " + in_single_quotes(joined(option.values, "", " "));
+    const std::string reply = option.value == "FILE"    ? "_dqctl_files"
+                              : option.value == "QUEUE" ? "_dqctl_names"
+                                                        : words;
     out += "    " + joined(option.names, command + ",", " | ") + ") " + reply + "; return ;;\n";
   }
   return out;
@@ -161,7 +147,7 @@ std::string bash(const Cli& cli) {
   for (const CommandInfo& command : commands) {
     out += "    " + command.name + ")\n      if [[ $cur == -* ]]; then\n        _dqctl_words '" +
            joined(names_of(command.options, false), "", " ") + ' ' + globals + "'\n";
-    if (takes_queue(command)) out += "      elif ((before == 0)); then\n        _dqctl_queues\n";
+    if (takes_queue(command)) out += "      else\n        _dqctl_names\n";
     if (command.name == "completion") out += "      else\n        _dqctl_words 'bash zsh fish'\n";
     out += "      fi ;;\n";
   }
@@ -172,9 +158,10 @@ std::string zsh_cases(const std::string& command, const std::vector<OptionInfo>&
   std::string out;
   for (const OptionInfo& option : options) {
     if (option.argument || option.value.empty()) continue;
-    const std::string reply = option.value == "FILE"  ? "_files"
-                              : option.values.empty() ? ""
-                                                      : "compadd -- " + joined(option.values, "", " ");
+    const std::string reply = option.value == "FILE"    ? "_files"
+                              : option.value == "QUEUE" ? "_dqctl_names"
+                              : option.values.empty()   ? ""
+                                                        : "compadd -- " + joined(option.values, "", " ");
     out += "    " + joined(option.names, command + ",", "|") + ") " + reply + "; return ;;\n";
   }
   return out;
@@ -191,12 +178,12 @@ std::string zsh(const Cli& cli) {
     values += zsh_cases(command.name, command.options);
     cases += "    " + command.name + ")\n      if [[ $words[CURRENT] == -* ]]; then\n        compadd -- " +
              joined(names_of(command.options, false), "", " ") + ' ' + globals + "\n";
-    if (takes_queue(command)) cases += "      elif (( before == 0 )); then\n        _dqctl_queues\n";
+    if (takes_queue(command)) cases += "      else\n        _dqctl_names\n";
     if (command.name == "completion") cases += "      else\n        compadd -- bash zsh fish\n";
     cases += "      fi ;;\n";
   }
   return kZshHead + std::string("      ") + joined(with_value, "", "|") +
-         ") ((++i)) ;;\n      -*) ;;\n      *) if [[ -z $command ]]; then command=$words[i]; else ((++before)); fi ;;\n"
+         ") ((++i)) ;;\n      -*) ;;\n      *) [[ -n $command ]] || command=$words[i] ;;\n"
          "    esac\n  done\n  case $command,$prev in\n" +
          values + zsh_cases("*", cli.global_options()) + "  esac\n  case $command in\n    '') compadd -- " +
          joined(names, "", " ") + ' ' + globals + " ;;\n" + cases + kZshTail;
@@ -208,31 +195,16 @@ std::string fish_option(const OptionInfo& option, const std::string& condition) 
     out += name.rfind("--", 0) == 0 ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
   if (!option.value.empty()) out += option.value == "FILE" ? " -r -F" : " -x";
+  if (option.value == "QUEUE") out += " -a '(__dqctl_names)'";
   if (!option.values.empty()) out += " -a '" + joined(option.values, "", " ") + "'";
   return out + " -d " + in_single_quotes(option.what) + "\n";
 }
 
 constexpr const char* kFishHead = R"sh(# fish completion of dqctl:  dqctl completion fish | source
-function __dqctl_queues
-  set -l args
+function __dqctl_names
   set -l words (commandline -opc)
-  set -l take 0
-  for word in $words[2..-1]
-    if test $take = 1
-      set -a args $word
-      set take 0
-    else if test "$word" = --
-      break
-    else if contains -- $word -u --uri --prefix --hash-tag --user --password-file --tls-ca --tls-cert --tls-key
-      set -a args $word
-      set take 1
-    else if string match -qr -- '^--(uri|prefix|hash-tag|user|password-file|tls-ca|tls-cert|tls-key)=' $word
-      set -a args $word
-    end
-  end
-  if test $take = 0
-    command dqctl $args queues --names --connect-timeout 500ms --command-timeout 500ms 2>/dev/null | string match -rv -- '^-'
-  end
+  set -l current (commandline -ct)
+  command dqctl __complete -- $words[2..-1] "$current" 2>/dev/null
 end
 complete -c dqctl -f
 )sh";
@@ -250,7 +222,7 @@ std::string fish(const Cli& cli) {
     }
     if (takes_queue(command)) with_queue += ' ' + command.name;
   }
-  out += "complete -c dqctl -n '__fish_seen_subcommand_from" + with_queue + "' -a '(__dqctl_queues)'\n";
+  out += "complete -c dqctl -n '__fish_seen_subcommand_from" + with_queue + "' -a '(__dqctl_names)'\n";
   return out + "complete -c dqctl -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n";
 }
 

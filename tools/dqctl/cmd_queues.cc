@@ -33,9 +33,6 @@ Object object_of(const std::string& queue, const RowError& error) {
   return object.add("error", printable(error.text));
 }
 
-// Whether a name may be given to a shell script: one line of text that is not taken for an option.
-bool is_plain_name(const std::string& name) { return !name.empty() && name.front() != '-' && printable(name) == name; }
-
 Exit list_names(Context& context) {
   std::uint64_t left_out = 0;
   for (const std::string& name : context.inspector("queues").queues()) {

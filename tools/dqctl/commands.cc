@@ -31,6 +31,7 @@ void add_commands(Cli& cli, Context& context) {
   add_scripts(cli, context);
   // About dqctl itself.
   add_completion(cli, context);
+  add_complete(cli, context);
   add_man(cli, context);
   add_version(cli, context);
 }

@@ -10,6 +10,7 @@ namespace dqctl {
 void add_commands(Cli& cli, Context& context);
 
 void add_cancel(Cli& cli, Context& context);
+void add_complete(Cli& cli, Context& context);
 void add_completion(Cli& cli, Context& context);
 void add_doctor(Cli& cli, Context& context);
 void add_drain(Cli& cli, Context& context);

@@ -136,6 +136,10 @@ std::string in_quotes(std::string_view bytes) {
   return out + '\'';
 }
 
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '-' && printable(name) == name;
+}
+
 std::string command_text(const std::string& command, const std::vector<std::string_view>& arguments,
                          const std::string& options) {
   const bool like_options = std::any_of(arguments.begin(), arguments.end(),

@@ -23,6 +23,9 @@ std::string printable(std::string_view bytes);
 // $'...' (bash, zsh, ksh). For texts on stderr and commands to paste.
 std::string in_quotes(std::string_view bytes);
 
+// Whether a name may be given to a shell script: one line of text that is not taken for an option.
+bool is_plain_name(std::string_view name);
+
 // A command of dqctl to paste: "dqctl stats orders --watch 2s"; behind "--" what would be taken for options.
 std::string command_text(const std::string& command, const std::vector<std::string_view>& arguments,
                          const std::string& options = "");

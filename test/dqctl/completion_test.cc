@@ -1,0 +1,359 @@
+// Completion of what Redis knows: names of queues, and ids. The shells themselves run.
+#include <doctest/doctest.h>
+
+#include <poll.h>
+#include <pty.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "fill.h"
+#include "queue.h"
+#include "shell.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::has;
+using test::has_shell;
+using test::Ran;
+using test::run;
+using Strings = std::vector<std::string>;
+
+// A shell takes each of them for something else, unless it is quoted. No two begin with the same two characters.
+const Strings kNames = {"a b",
+                        "*",
+                        "?x",
+                        "it's",
+                        "quote'",
+                        "say \"hi\"",
+                        "$(touch pwned)",
+                        "`touch pwned`",
+                        "b;touch pwned",
+                        "~root",
+                        "{a,b}",
+                        "[x]",
+                        "#note",
+                        "c&b",
+                        "d|b",
+                        "k\\slash",
+                        "!!",
+                        "new:x=y",
+                        "e>b",
+                        "\xc3\xa4"};
+
+bool is_there(const std::string& file) {
+  struct stat found {};
+  return ::lstat(file.c_str(), &found) == 0;
+}
+
+Strings sorted(Strings names) {
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Strings lines_of(const std::string& text) {
+  Strings lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+// What dqctl offers to a shell behind these words. It gives up soon: a machine that stands still has more tries.
+Strings offered(Strings words, const test::DqctlOptions& options = {}) {
+  words.insert(words.begin(), {"__complete", "--"});
+  Ran ran = run(words, options);
+  for (int tries = 1; ran.code == 1 && tries < 5; ++tries) ran = run(words, options);
+  CHECK(ran.code == 0);
+  return sorted(lines_of(ran.out));
+}
+
+// What a shell writes. For the same reason it has more tries until it has written something.
+std::string written_by(const std::string& shell, const std::string& text, const test::TempDir& folder) {
+  std::string out = test::script(shell, text, folder);
+  for (int tries = 1; out.empty() && tries < 5; ++tries) out = test::script(shell, text, folder);
+  return out;
+}
+
+enum class Quote { none, single, twice };
+
+// As somebody types it.
+std::string typed(const std::string& text, Quote quote) {
+  std::string out = quote == Quote::single ? "'" : quote == Quote::twice ? "\"" : "";
+  for (const char c : text) {
+    const bool letter = (c >= 'a' && c <= 'z') || static_cast<signed char>(c) < 0;
+    if (quote == Quote::single) {
+      out += c == '\'' ? "'\\''" : std::string(1, c);
+    } else if (quote == Quote::twice) {
+      out += (std::string("\\\"$`").find(c) == std::string::npos ? "" : "\\") + std::string(1, c);
+    } else {
+      out += (letter ? "" : "\\") + std::string(1, c);
+    }
+  }
+  return out;
+}
+
+// An interactive bash that reads the file rc of the folder.
+class Bash {
+ public:
+  explicit Bash(const test::TempDir& folder) {
+    const std::string rc = folder.file("rc"), uri = test::server().url();
+    const winsize size{24, 200, 0, 0};
+    pid_ = ::forkpty(&terminal_, nullptr, nullptr, &size);
+    if (pid_ == 0) {
+      ::setenv("DELAYQUEUE_URI", uri.c_str(), 1);
+      ::setenv("TERM", "dumb", 1);
+      ::setenv("LC_ALL", "C.UTF-8", 1);
+      ::execlp("bash", "bash", "--noprofile", "--rcfile", rc.c_str(), "-i", nullptr);
+      ::_exit(127);
+    }
+    REQUIRE(pid_ > 0);
+    REQUIRE(wait_for("ready> "));
+  }
+
+  ~Bash() {
+    ::close(terminal_);
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  void type(const std::string& keys) {
+    REQUIRE(::write(terminal_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));
+  }
+
+  // False: it does not come within 30 s.
+  bool wait_for(const std::string& text) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (!has(seen_, text) && std::chrono::steady_clock::now() < deadline) {
+      pollfd fd{terminal_, POLLIN, 0};
+      char some[4096];
+      if (::poll(&fd, 1, 100) <= 0) continue;
+      const auto n = ::read(terminal_, some, sizeof some);
+      if (n <= 0) break;
+      seen_.append(some, static_cast<std::size_t>(n));
+    }
+    return has(seen_, text);
+  }
+
+  const std::string& seen() const { return seen_; }
+
+ private:
+  int terminal_ = -1;
+  pid_t pid_ = -1;
+  std::string seen_{};
+};
+
+// One message in each state.
+struct States {
+  const std::string dead, pending, ready, unack;
+
+  explicit States(const std::string& queue)
+      : dead(test::bury(queue, Strings{"x"}, "why").front()),
+        pending(test::send(queue, {"x"}, 1h).front()),
+        ready(test::send(queue, {"x"}).front()),
+        unack(test::hold(queue, 1h)) {}
+};
+
+// For zsh: outside of its line editor compadd is replaced by one that prints.
+const std::string kZshHead = R"(compdef() { true }
+compadd() { [[ $1 == -- ]] || print "options: $1"; shift; print -rl -- "$@" }
+source <(dqctl completion zsh)
+complete_for() { words=("$@"); CURRENT=$#; _dqctl }
+)";
+
+const std::string kBashHead = R"(source <(dqctl completion bash)
+complete_for() {
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  _dqctl
+  ((${#COMPREPLY[@]} == 0)) || printf '%s\n' "${COMPREPLY[@]}"
+}
+)";
+
+}  // namespace
+
+TEST_CASE("completion: in an interactive bash each name comes out as it is, in quotes of either kind or without") {
+  if (!has_shell("bash")) return;
+  test::empty_server();
+  for (const std::string& name : kNames) test::send(name, {"x"});
+  const test::TempDir folder;
+  std::ofstream(folder.file("rc")) << "cd '" << folder.file(".") << "'\nPATH='" << test::program_folder()
+                                   << "':\"$PATH\"\nsource <(dqctl completion bash)\n"
+                                   << "n=0; dqctl() { printf '{%s}' \"$@\"; echo \" run-$((++n))\"; }\nPS1='ready> '\n";
+  Bash bash(folder);
+  Strings expected;
+  for (const std::string& name : kNames) {
+    for (const Quote quote : {Quote::none, Quote::single, Quote::twice}) {
+      if (quote == Quote::twice && name == "!!") continue;  // in these bash has replaced it before
+      const std::string line = "dqctl stats " + typed(name.substr(0, 2), quote);
+      CAPTURE(line);
+      expected.push_back("{stats}{" + name + "} run-" + std::to_string(expected.size() + 1));
+      bash.type(line + "\t\r");
+      REQUIRE(bash.wait_for("} run-" + std::to_string(expected.size())));
+    }
+  }
+  for (const std::string& line : expected) {
+    CAPTURE(line);
+    CHECK(has(bash.seen(), line));
+  }
+  CHECK_FALSE(is_there(folder.file("pwned")));
+}
+
+TEST_CASE("completion: ids of the states that a command is for, none twice, none that is no UUID") {
+  const std::string queue = test::fresh_queue() + " it's";
+  const States ids(queue);
+  for (const char* state : {"pending", "unack", "dead"}) {
+    test::redis().cmd({"ZADD", "dp:" + queue + ":" + state, "4102444800", "$(touch pwned)"});
+  }
+  test::redis().cmd({"LPUSH", "dp:" + queue + ":ready", "--yes"});
+  const Strings alive = sorted({ids.pending, ids.ready, ids.unack});
+  const Strings all = sorted({ids.pending, ids.ready, ids.unack, ids.dead});
+  for (const char* command : {"show", "cancel"}) CHECK(offered({command, queue, ""}) == all);
+  for (const char* command : {"kill", "reschedule"}) CHECK(offered({command, queue, ""}) == alive);
+  CHECK(offered({"release", queue, ""}) == sorted({ids.pending, ids.unack}));
+  CHECK(offered({"extend", queue, "--by", "1m", ""}) == Strings{ids.unack});
+  CHECK(offered({"redrive", queue, ""}) == Strings{ids.dead});
+  CHECK(offered({"show", queue, ids.dead, "--payload", "hex", ""}) == alive);
+  CHECK(offered({"show", queue, ids.dead}) == Strings{ids.dead});
+  CHECK(offered({"-o", "json", "--utc", "show", "--", queue, ids.dead.substr(0, 35)}).size() >= 1);
+  CHECK(offered({"show", queue, "no such"}).empty());
+  CHECK(offered({"show", queue, "--payload", ""}).empty());
+  CHECK(offered({"ls", queue, ""}).empty());
+  CHECK(offered({"nonsense", queue, ""}).empty());
+  CHECK(offered({"show", "no such queue", ""}).empty());
+  CHECK_FALSE(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:no such queue"}) == 1);
+}
+
+TEST_CASE("completion: of a long queue no more than a hundred ids, the one whose start is typed among them") {
+  const std::string queue = test::fresh_queue();
+  const Strings ids = test::send(queue, test::numbered(400), 1h);
+  CHECK(offered({"show", queue, ""}).size() == 100);
+  CHECK(offered({"show", queue, ids[350]}) == Strings{ids[350]});
+}
+
+TEST_CASE("completion: the options in front of the cursor name the server and the queue") {
+  test::empty_server();
+  delayqueue::QueueOptions other;
+  other.prefix = "other";
+  delayqueue::ProducerOptions options;
+  options.queue = other;
+  delayqueue::Producer producer(test::server().url(), "elsewhere", options);
+  producer.send("x");
+  test::send("here", {"x"});
+  CHECK(offered({"stats", ""}) == Strings{"here"});
+  CHECK(offered({"--prefix", "other", "stats", ""}) == Strings{"elsewhere"});
+  CHECK(offered({"stats", "--prefix=other", ""}) == Strings{"elsewhere"});
+  test::DqctlOptions nowhere;
+  nowhere.environment["DELAYQUEUE_URI"] = "unix:///no/such";
+  CHECK(offered({"-u", test::server().url(), "stats", ""}, nowhere) == Strings{"here"});
+  CHECK(offered({"stats", "-u" + test::server().url(), ""}, nowhere) == Strings{"here"});
+  CHECK(run({"__complete", "--", "stats", ""}, nowhere).out.empty());
+}
+
+TEST_CASE("completion: redrive --to offers the other queues, in every shell") {
+  test::empty_server();
+  for (const char* name : {"orders", "a b", "orders:slow"}) test::send(name, {"x"});
+  CHECK(offered({"redrive", "orders", "--to", ""}) == Strings{"a b", "orders:slow"});
+  CHECK(offered({"redrive", "orders", "--to="}) == Strings{"a b", "orders:slow"});
+  const test::TempDir folder;
+  if (has_shell("bash")) {
+    const std::string out = written_by("bash --norc", kBashHead + R"(complete_for dqctl redrive orders --to ''
+complete_for dqctl redrive orders --to orders : s
+complete_for dqctl redrive orders --to = a
+complete_for dqctl ls orders --state = de
+)",
+                                   folder);
+    CHECK(out == "a\\ b\norders:slow\nslow\na\\ b\ndead\n");
+  }
+  if (has_shell("zsh")) {
+    const std::string out = written_by("zsh -f", kZshHead + "complete_for dqctl redrive orders --to ''\n", folder);
+    CHECK(out == "a b\norders:slow\n");
+  }
+  if (has_shell("fish")) {
+    const std::string complete = "dqctl completion fish | source\ncomplete -C 'dqctl redrive orders --to '\n";
+    const std::string out = written_by("fish --no-config", complete, folder);
+    CHECK(has("\n" + out, "\na b"));
+    CHECK_FALSE(has("\n" + out, "\norders\n"));
+  }
+}
+
+TEST_CASE("completion: ids of a queue whose name is quoted, in every shell") {
+  test::empty_server();
+  const States ids("a b$(touch pwned)'");
+  const Strings all = sorted({ids.pending, ids.ready, ids.unack, ids.dead});
+  const test::TempDir folder;
+  std::ofstream(folder.file("typed")) << "'a b$(touch pwned)'\\'''";  // in all three of them
+  if (has_shell("bash")) {
+    const std::string complete = kBashHead + "complete_for dqctl show \"$(<typed)\" ''\n";
+    CHECK(sorted(lines_of(written_by("bash --norc", complete, folder))) == all);
+    const std::string expanded = kBashHead + "complete_for dqctl show '$(touch pwned)' ''\n";
+    CHECK(test::script("bash --norc", expanded, folder).empty());
+  }
+  if (has_shell("zsh")) {
+    const std::string complete = kZshHead + "complete_for dqctl show \"$(<typed)\" ''\n";
+    CHECK(sorted(lines_of(written_by("zsh -f", complete, folder))) == all);
+  }
+  if (has_shell("fish")) {
+    const std::string complete = "dqctl completion fish | source\ncomplete -C 'dqctl show '(cat typed)' '\n";
+    const std::string out = written_by("fish --no-config", complete, folder);
+    for (const std::string& id : all) CHECK(has(out, id));
+  }
+  CHECK_FALSE(is_there(folder.file("pwned")));
+}
+
+TEST_CASE("completion: starts no embedded server, in any shell, wherever the URL comes from") {
+  const test::TempDir folder;
+  const std::string queue = folder.file("queue"), url = "embedded:" + queue;
+  test::DqctlOptions embedded;
+  embedded.environment["DELAYQUEUE_URI"] = url;
+  for (const Strings& words :
+       {Strings{"stats", ""}, Strings{"show", "orders", ""}, Strings{"redrive", "q", "--to", ""}}) {
+    CHECK(offered(words, embedded).empty());
+    Strings named = words;
+    named.insert(named.begin(), {"-u", url});
+    CHECK(offered(named).empty());
+  }
+  if (has_shell("bash")) {
+    CHECK(test::script("bash --norc", kBashHead + "complete_for dqctl stats ''\n", folder, url).empty());
+    const std::string named = kBashHead + "complete_for dqctl -u embedded : " + queue + " stats ''\n";
+    CHECK(test::script("bash --norc", named, folder).empty());
+  }
+  if (has_shell("zsh")) test::script("zsh -f", kZshHead + "complete_for dqctl stats ''\n", folder, url);
+  if (has_shell("fish")) {
+    const std::string complete = "dqctl completion fish | source\ncomplete -C 'dqctl -u " + url + " stats '\n";
+    test::script("fish --no-config", complete, folder);
+  }
+  CHECK_FALSE(is_there(queue));
+  CHECK(run({"-u", url, "queues"}).code == 0);  // this is what a Tab did
+  CHECK(is_there(queue));
+}
+
+TEST_CASE("completion: ends soon, with nothing, where servers do not answer") {
+  const std::list<test::Port> ports(12);
+  std::vector<delayqueue::Descriptor> listening;
+  std::string sentinels;
+  for (const test::Port& port : ports) {
+    listening.push_back(test::listen_on(port));
+    sentinels += (sentinels.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port.number()));
+  }
+  test::DqctlOptions silent;
+  silent.environment["DELAYQUEUE_URI"] = "redis+sentinel://" + sentinels + "/master";
+  Ran ran;
+  for (int tries = 0; tries < 4; ++tries) {  // late once may be the machine's fault
+    ran = run({"__complete", "--", "stats", ""}, silent);
+    CHECK(ran.code == 1);
+    CHECK(ran.out.empty());
+    if (ran.took < 6s) break;
+  }
+  CHECK(ran.took < 6s);  // a second each for twelve is more
+}

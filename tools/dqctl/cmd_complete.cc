@@ -1,0 +1,260 @@
+// dqctl __complete, hidden: the names and ids that the completions of the shells offer.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "commands.h"
+#include "lines.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::State;
+
+constexpr unsigned kLongest = 2;          // seconds that a Tab takes at most; then nothing is offered
+constexpr milliseconds kEachWait{1000};   // for a connection, and for each answer
+constexpr std::size_t kLooked = 500;      // messages of each state
+constexpr std::size_t kIdsOffered = 100;  // more than anyone reads
+
+struct Args {
+  bool bash = false;
+  std::vector<std::string> words{};
+};
+
+// A word as it was typed in bash.
+struct Typed {
+  std::string text{};  // what bash makes of it
+  char open = 0;       // the quote that is still open: ' or "
+  bool plain = true;   // reply_for can continue it: no quotes, or one at its start that is still open
+};
+
+// The letter after a backslash in $'...'.
+char control_of(char letter) {
+  static constexpr std::string_view kLetters = "abeEfnrtv", kControls = "\a\b\033\033\f\n\r\t\v";
+  const std::size_t at = kLetters.find(letter);
+  return at == std::string_view::npos ? letter : kControls[at];
+}
+
+// Nothing: bash would expand something in it.
+std::optional<Typed> typed_in_bash(std::string_view word) {
+  Typed typed;
+  char quote = 0;  // $ stands for $'
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const char c = word[i];
+    const bool last = i + 1 == word.size();
+    if (quote == 0 && c == '$' && !last && word[i + 1] == '\'') {
+      typed.plain = false;
+      quote = '$';
+      ++i;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      typed.plain = typed.plain && i == 0;
+      quote = c;
+    } else if (quote != 0 && c == (quote == '$' ? '\'' : quote)) {
+      typed.plain = false;
+      quote = 0;
+    } else if ((quote == 0 || quote == '"') && (c == '$' || c == '`')) {
+      return std::nullopt;
+    } else if (c != '\\' || quote == '\'' || last) {
+      if (c != '\\' || quote == '\'') typed.text += c;
+    } else if (quote == '$' && word[i + 1] >= '0' && word[i + 1] <= '7') {  // as in_quotes() writes it
+      unsigned code = 0;
+      for (int digits = 0; digits < 3 && i + 1 < word.size() && word[i + 1] >= '0' && word[i + 1] <= '7'; ++digits) {
+        code = code * 8 + static_cast<unsigned>(word[++i] - '0');
+      }
+      typed.text += static_cast<char>(code);
+    } else {
+      const char next = word[++i];
+      if (quote == '"' && std::string_view("\\\"$`").find(next) == std::string_view::npos) typed.text += c;
+      typed.text += quote == '$' ? control_of(next) : next;
+    }
+  }
+  typed.open = quote == '$' ? 0 : quote;
+  return typed;
+}
+
+// What bash has to put in place of the word: without the quote that is open, which it leaves. It also closes it, unless
+// the last character looks as if it did that already.
+std::string reply_for(const Typed& typed, std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    const bool plain = static_cast<signed char>(c) < 0 || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                       (c >= 'A' && c <= 'Z') || std::string_view("_-+=:,./@%").find(c) != std::string_view::npos;
+    if (typed.open == '\'') {
+      out += c == '\'' ? "'\\''" : std::string(1, c);
+    } else if (typed.open == '"' && c == '!') {  // a command of the history, even behind a backslash
+      out += "\"'!'\"";
+    } else {
+      const bool special = typed.open == '"' ? std::string_view("\\\"$`").find(c) != std::string_view::npos : !plain;
+      out += (special ? "\\" : "") + std::string(1, c);
+    }
+  }
+  if (typed.open != 0 && !out.empty() && out.back() == typed.open) out += typed.open;
+  return out;
+}
+
+// The states of the messages that a command can do something with.
+std::vector<State> states_for(const std::string& command) {
+  if (command == "redrive") return {State::dead};
+  if (command == "extend") return {State::unack};
+  if (command == "release") return {State::pending, State::unack};
+  std::vector<State> states = {State::pending, State::ready, State::retry, State::unack};
+  if (command == "show" || command == "cancel") states.push_back(State::dead);
+  return states;
+}
+
+// What a command line says up to the cursor.
+class CommandLine {
+ public:
+  CommandLine(const Cli& cli, const std::vector<std::string>& words) : globals_(cli.global_options()) {
+    const std::vector<CommandInfo> commands = cli.commands();
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i], commands);
+    if (const std::size_t equals = words.back().find('='); is_long(words.back()) && equals != std::string::npos) {
+      find_option(words.back().substr(0, equals));
+      wanted_ = words.back().substr(equals + 1);
+    } else {
+      wanted_ = words.back();
+    }
+  }
+
+  // QUEUE, ID ..., or nothing that Redis knows.
+  std::string kind() const {
+    if (option_) return option_->value;
+    if (!command_) return "";
+    std::string kind;
+    std::size_t place = 0;
+    for (const OptionInfo& option : command_->options) {
+      if (!option.argument) continue;
+      const bool here = place == arguments_.size() || (option.repeated && place < arguments_.size());
+      if (here) kind = option.names.front();
+      ++place;
+    }
+    return kind;
+  }
+
+  const std::string& wanted() const { return wanted_; }
+  const std::string& command() const { return command_->name; }
+  const std::vector<std::string>& arguments() const { return arguments_; }
+
+  // Sets what names the server and the queue.
+  void apply(GlobalOptions& options) const {
+    static constexpr std::pair<const char*, std::string GlobalOptions::*> kNames[] = {
+        {"--uri", &GlobalOptions::uri},           {"--prefix", &GlobalOptions::prefix},
+        {"--hash-tag", &GlobalOptions::hash_tag}, {"--user", &GlobalOptions::user},
+        {"--tls-ca", &GlobalOptions::tls_ca},     {"--password-file", &GlobalOptions::password_file},
+        {"--tls-key", &GlobalOptions::tls_key},   {"--tls-cert", &GlobalOptions::tls_cert}};
+    for (const auto& [name, value] : given_) {
+      for (const auto& [known, member] : kNames) {
+        if (name == known) options.*member = value;
+      }
+    }
+  }
+
+ private:
+  static bool is_long(const std::string& word) { return word.rfind("--", 0) == 0 && word.size() > 2; }
+
+  void take(const std::string& word, const std::vector<CommandInfo>& commands) {
+    if (option_) {
+      given_.emplace_back(option_->names.back(), word);
+      option_.reset();
+    } else if (!only_arguments_ && word == "--") {
+      only_arguments_ = true;
+    } else if (!only_arguments_ && word.size() > 1 && word.front() == '-') {
+      take_option(word);
+    } else if (command_) {
+      arguments_.push_back(word);
+    } else {
+      const auto found =
+          std::find_if(commands.begin(), commands.end(), [&](const auto& one) { return one.name == word; });
+      if (found != commands.end()) command_ = *found;
+    }
+  }
+
+  void take_option(const std::string& word) {
+    const std::size_t end = is_long(word) ? word.find('=') : std::min<std::size_t>(2, word.size());
+    find_option(word.substr(0, end));
+    if (!option_ || end >= word.size()) return;
+    given_.emplace_back(option_->names.back(), word.substr(is_long(word) ? end + 1 : end));
+    option_.reset();
+  }
+
+  // One that takes a value.
+  void find_option(const std::string& name) {
+    std::vector<OptionInfo> options = globals_;
+    if (command_) options.insert(options.end(), command_->options.begin(), command_->options.end());
+    option_.reset();
+    for (const OptionInfo& option : options) {
+      const bool same = std::find(option.names.begin(), option.names.end(), name) != option.names.end();
+      if (same && !option.argument && !option.value.empty()) option_ = option;
+    }
+  }
+
+  const std::vector<OptionInfo>& globals_;
+  std::optional<CommandInfo> command_{};
+  std::optional<OptionInfo> option_{};  // whose value comes next
+  std::vector<std::string> arguments_{};
+  std::vector<std::pair<std::string, std::string>> given_{};  // long names and values
+  std::string wanted_{};
+  bool only_arguments_ = false;
+};
+
+std::vector<std::string> ids_of(Context& context, const CommandLine& line) {
+  delayqueue::ListOptions options;
+  options.limit = kLooked;
+  options.payload = 0;
+  std::vector<std::string> ids;
+  for (const State state : states_for(line.command())) {
+    for (const auto& message : context.inspector(line.arguments().front()).list(state, options)) {
+      if (ids.size() == kIdsOffered) return ids;
+      if (is_id(message.id) && message.id.rfind(line.wanted(), 0) == 0) ids.push_back(message.id);
+    }
+  }
+  return ids;
+}
+
+Exit complete(const Cli& cli, Context& context, const Args& args) {
+  std::vector<std::string> words = args.words;
+  Typed typed;
+  for (std::string& word : words) {
+    if (!args.bash) break;
+    const auto read = typed_in_bash(word);
+    if (!read) return Exit::done;
+    typed = *read;
+    word = typed.text;
+  }
+  if (words.empty() || !typed.plain) return Exit::done;
+  const CommandLine line(cli, words);
+  const std::string kind = line.kind();
+  const bool ids = kind.rfind("ID", 0) == 0 && !line.arguments().empty();
+  if (!ids && kind != "QUEUE") return Exit::done;
+  line.apply(context.options);
+  context.options.connect_timeout = context.options.command_timeout = kEachWait;
+  context.settle();
+  if (context.uri().rfind("embedded:", 0) == 0) return Exit::done;  // to look would start a server
+  ::signal(SIGALRM, [](int) { ::_exit(static_cast<int>(Exit::failed)); });
+  ::alarm(kLongest);
+  std::vector<std::string> names = ids ? ids_of(context, line) : context.inspector("queues").queues();
+  const std::vector<std::string>& given = line.arguments();
+  for (const std::string& name : names) {
+    const bool repeated = std::find(given.begin(), given.end(), name) != given.end();
+    const bool fits = !args.bash || name.rfind(line.wanted(), 0) == 0;
+    if (is_plain_name(name) && fits && !repeated) context.out().line(args.bash ? reply_for(typed, name) : name);
+  }
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_complete(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("__complete", "Writes what may stand at the end of a command line: names of queues, or ids",
+          {"__complete -- show orders ''"}, true)
+      .flag("--bash", args->bash, "The words are quoted for bash; so is what is written, to replace the last word")
+      .arguments("WORD...", args->words, "The words behind dqctl, up to the cursor; the last may be empty")
+      .run([&cli, &context, args] { return complete(cli, context, *args); });
+}
+
+}  // namespace dqctl
