@@ -117,10 +117,10 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
       return say("no UUID, so nothing of this queue; in " + places_of(parts), "removed from there");
     case 'V':
       return say("a body whose name is no UUID" + (places_of(parts).empty() ? "" : "; in " + places_of(parts)),
-                 "none, it may be somebody's data: look at it and delete its key by hand");
+                 "none, it may be data of another program: look at it, and delete its key");
     case 'W':
       return say("its body is no string: something else uses that key",
-                 "none, it may be somebody's data: look at it and delete the key by hand");
+                 "none, it may be data of another program: look at it, and delete the key");
     case 'E':
       return say("its body is gone, as after the end of its TTL: it cannot be delivered", "what is left is removed");
     case 'G':
@@ -200,7 +200,7 @@ bool Checkup::check_types() {
     if (type == "none" || type == wanted) continue;
     found({Problem::wrong_type, *key,
            "is a " + type + ", expected a " + wanted + ": something else uses a key of this queue",
-           "none, it may be somebody's data: rename or delete it by hand, and check again", false});
+           "none, it may be data of another program: rename or delete it, and check again", false});
     go_on = go_on && (key == &keys().stats || key == &keys().wake || key == &keys().watch || key == &keys().paused);
   }
   return go_on;
@@ -223,7 +223,7 @@ void Checkup::check_totals() {
              known ? "the statistic is \"" + redis::escaped(value.substr(0, 32)) +
                          "\", which is no count of up to 15 digits"
                    : "no statistic of this library, but a field of " + keys().stats,
-             known ? "counted anew, from 0" : "removed", options_.repair});
+             known ? "counted again, from 0" : "removed", options_.repair});
     }
     if (!options_.repair || wrong.empty()) continue;
     session_.with_connection([&](redis::Connection& connection) {

@@ -51,17 +51,16 @@ void check_ages(std::string text, const std::vector<std::string>& ids) {
 
 TEST_CASE("ages: none is negative, and nothing that has happened lies ahead, though clocks differ") {
   const auto ids = fill();
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"ls", "q", "--state", "ready"},
-        {"ls", "q", "--state", "retry"},
-        {"ls", "q", "--state", "dead"},
-        {"show", "q", ids[0], ids[1], ids[2]},
-        {"stats", "q"},
-        {"stuck", "q", "--look", "10ms", "--warn", "0s"},
-        {"stuck", "--look", "10ms", "--warn", "0s"},
-        {"purge", "q", "--state", "ready", "--all"},
-        {"purge", "q", "--state", "dead", "--all"},
-        {"redrive", "q", "--all"}}) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"ls", "q", "--state", "ready"},
+                                                    {"ls", "q", "--state", "retry"},
+                                                    {"ls", "q", "--state", "dead"},
+                                                    {"show", "q", ids[0], ids[1], ids[2]},
+                                                    {"stats", "q"},
+                                                    {"stuck", "q", "--look", "10ms", "--warn", "0s"},
+                                                    {"stuck", "--look", "10ms", "--warn", "0s"},
+                                                    {"purge", "q", "--state", "ready", "--all"},
+                                                    {"purge", "q", "--state", "dead", "--all"},
+                                                    {"redrive", "q", "--all"}}) {
     CAPTURE(arguments[0]);
     CAPTURE(arguments.back());
     const test::Ran ran = run(arguments);

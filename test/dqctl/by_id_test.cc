@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: what is held is refused, unless forced") {
   CHECK(*look.find(id)->at > look.counts().now + 1h);
   CHECK(run({"kill", queue, id, "--force"}).out == table(id, "killed"));
   CHECK(look.find(id)->state == State::dead);
-  CHECK(look.find(id)->reason == "killed by hand");
+  CHECK(look.find(id)->reason == "killed with dqctl");
   const std::string other = send(0ms);
   while (holder.held < 2) std::this_thread::sleep_for(1ms);
   CHECK(has(run({"cancel", queue, other}).out, "cancelled, but held: gone unless that delivery succeeds"));

@@ -272,7 +272,7 @@ complete_for dqctl redrive orders --to orders : s
 complete_for dqctl redrive orders --to = a
 complete_for dqctl ls orders --state = de
 )",
-                                   folder);
+                                       folder);
     CHECK(out == "a\\ b\norders:slow\nslow\na\\ b\ndead\n");
   }
   if (has_shell("zsh")) {

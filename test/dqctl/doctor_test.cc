@@ -296,7 +296,7 @@ TEST_CASE("doctor: what needs a person is said, with a key of the wrong type") {
   CHECK(has(look.out, "such as dp:q:pending"));
   const Ran repair = doctor({"q", "--repair", "--yes"});
   CHECK(repair.code == 4);
-  CHECK(repair.err == "repaired 0; 1 need a person\n");
+  CHECK(repair.err == "repaired 0; 1 finding needs a person\n");
   CHECK(test::redis().cmd({"GET", "dp:q:pending"}) == "something else");
 }
 

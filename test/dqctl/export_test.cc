@@ -98,15 +98,15 @@ TEST_CASE("export: one state, by a filter; what is held is told; what lost its b
   const Ran ran = run({"export", queue});
   CHECK(ran.code == 4);
   CHECK(test::lines_of(ran.out).size() == 7);
-  CHECK(has(ran.err, "1 have lost their body, and were left out"));
+  CHECK(has(ran.err, "left out: 1 message without a body\n"));
   test::redis().cmd({"ZADD", "dp:" + queue + ":unack", "4000000000.000001", ids[1]});
   test::redis().cmd({"HSET", "dp:" + queue + ":retry:cnt", ids[1], "2"});
   test::redis().cmd({"ZREM", "dp:" + queue + ":dead", ids[1]});
-  CHECK(has(run({"export", queue, "--state", "unack"}).err, "1 are in consumers' hands"));
+  CHECK(has(run({"export", queue, "--state", "unack"}).err, "in flight: 1 message; after an import"));
   test::redis().cmd({"HDEL", "dp:" + queue + ":retry:cnt", ids[1]});
   const Ran cancelled = run({"export", queue, "--state", "unack"});
   CHECK(cancelled.out.empty());
-  CHECK(has(cancelled.err, "1 were cancelled while they were held"));
+  CHECK(has(cancelled.err, "left out: 1 message cancelled in flight\n"));
   CHECK(run({"export", queue + "x"}).code == 3);
 }
 
@@ -120,10 +120,10 @@ TEST_CASE("import: bad lines are told by number, and the rest comes in; a file t
                   "\"state\":\"ready\",\"retries\":1,\"payload_base64\":\"AA==\",\"size\":1}\n";
   const Ran ran = run({"import", queue, "-"}, options);
   CHECK(ran.code == 4);
-  CHECK(ran.out == "imported 1 messages into " + queue + "; 6 lines failed\n");
+  CHECK(ran.out == "imported 1 message into " + queue + "; 6 lines failed\n");
   for (const char* expected : {"stdin, line 1: is no JSON: x", "stdin, line 2: retries: missing",
                                "stdin, line 3: payload: missing", "stdin, line 4: state: 'gone'",
-                               "stdin, line 5: at: missing", "stdin, line 6: payload: 2 bytes, but its size says 7"}) {
+                               "stdin, line 5: at: missing", "stdin, line 6: payload: 2 bytes, but \"size\" is 7"}) {
     CHECK_MESSAGE(has(ran.err, expected), ran.err);
   }
   CHECK(delayqueue::Inspector(test::server().url(), queue).find("0197f3a4-5b6c-7d8e-9f01-23456789abcd")->payload ==

@@ -286,7 +286,7 @@ TEST_CASE("redrive --to: a run that is killed loses none, and the next one deliv
     });
     redrive.signal(SIGKILL);
     redrive.wait();
-    std::this_thread::sleep_for(50ms);  // what is still in the proxy
+    std::this_thread::sleep_for(50ms);                    // what is still in the proxy
     test::redis().cmd({"DEL", "dp:" + queue + ":lock"});  // else the next waits for it
     const std::uint64_t left = counts(queue).dead;
     const std::uint64_t both = counts(other).totals.sent - sent - (dead - left);

@@ -18,7 +18,7 @@ TEST_CASE("pause, resume: says until when and why, in a table and as JSON; a que
   const Ran ran = run({"pause", queue, "--why", "database\nmaintenance"});
   CHECK(ran.code == 0);
   CHECK(ran.out == queue + " is paused until dqctl resume: database\\nmaintenance\n");
-  CHECK(has(ran.err, "Go library take no notice"));
+  CHECK(has(ran.err, "Go library do not pause"));
   CHECK(look.paused()->why == "database\nmaintenance");
   const json told = json::parse(run({"pause", queue, "--for", "10m", "--replace", "-o", "json"}).out);
   CHECK(told.at("paused") == true);

@@ -148,7 +148,7 @@ TEST_CASE_FIXTURE(Fixture, "purge --backup: what is removed is in the file befor
   const auto before = look.list(State::dead, all).messages;
   REQUIRE(before.size() == 20);
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"}).out ==
-        "purged 20 dead messages of " + queue + "; they are in '" + file.path + "'\n");
+        "purged 20 dead messages of " + queue + "; the backup is '" + file.path + "'\n");
   CHECK(look.counts().dead == 0);
   struct stat facts {};
   REQUIRE(::stat(file.path.c_str(), &facts) == 0);
@@ -180,7 +180,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(file.text().substr(0, 8) == "{\"torn\n{");
   const Ran imported = run({"import", queue, file.path});
   CHECK(imported.code == 4);
-  CHECK(imported.out == "imported 19 messages into " + queue + "; 1 lines failed\n");
+  CHECK(imported.out == "imported 19 messages into " + queue + "; 1 line failed\n");
 }
 
 TEST_CASE("purge --backup: a file that takes no more ends it, and what is not in it is not removed") {
@@ -334,8 +334,7 @@ TEST_CASE_FIXTURE(Fixture,
   const auto ran = run({"redrive", queue, "--all", "--to", other, "--create", "--yes"});
   CHECK(ran.code == 4);
   CHECK(ran.out == "redriven 17 messages of " + queue + " to " + other + '\n');
-  CHECK(ran.err.find("2 are left alone: " + other + " has messages with their ids that are not their copies") !=
-        std::string::npos);
+  CHECK(ran.err.find("left alone: 2 messages whose id another message has in " + other) != std::string::npos);
   CHECK(look.counts().dead == 2);
   for (int i : {0, 1}) {
     CHECK(look.find(dead[i].id)->payload == dead[i].payload);

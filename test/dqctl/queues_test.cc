@@ -76,7 +76,7 @@ TEST_CASE("queues, stats: a queue that cannot be read says why in its row, the o
   CHECK(test::has(table.out, "\ngood "));
   CHECK(test::has(table.out, "\nbad "));
   CHECK(test::has(table.out, "WRONGTYPE"));
-  CHECK(test::has(table.out, "dqctl doctor QUEUE says which"));
+  CHECK(test::has(table.out, "something else uses a key of this queue; dqctl doctor QUEUE shows which"));
   const Ran document = run({"queues", "-o", "json"});
   CHECK(document.code == 4);
   const json queues = json::parse(document.out).at("queues");

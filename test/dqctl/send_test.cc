@@ -138,8 +138,7 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON is sent as it stands in the line
   CHECK(look.counts().totals.sent == before);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "send, import: an id that is held and was cancelled is a failure in each way to send it") {
+TEST_CASE_FIXTURE(Fixture, "send, import: an id that is held and was cancelled is a failure in each way to send it") {
   const std::string id = sent_id({"x"});
   test::Dqctl worker({"work", queue, "--exec", "sleep 600"});
   REQUIRE(test::eventually([&] { return look.counts().unack == 1; }, 30s));

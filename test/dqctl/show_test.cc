@@ -26,7 +26,7 @@ TEST_CASE("show: everything known, as a sheet and as JSON") {
   const Ran sheet = run({"show", "my queue:1", id, "--utc"});
   CHECK(sheet.code == 0);
   CHECK(has(sheet.out, "id            " + id + "\n"));
-  CHECK(has(sheet.out, "state         unack, in a consumer's hand\n"));
+  CHECK(has(sheet.out, "state         unack, in flight\n"));
   CHECK(has(sheet.out, "lease ends    2"));
   CHECK(has(sheet.out, "Z (in 1"));
   CHECK(has(sheet.out, "sent          2"));

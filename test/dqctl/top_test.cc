@@ -313,12 +313,12 @@ TEST_CASE("top: marks what stuck warns of, says what it is, and marks nothing el
     CHECK(has(screen.seen().text(), mark + name));
     CHECK((queue.at("level") == "critical") == (name == "alone"));
   }
-  CHECK(has(screen.seen().line(22), "critical: 1 messages wait in ready and retry, the first was sent 20m"));
+  CHECK(has(screen.seen().line(22), "critical: 1 message waits in ready and retry, the first was sent 20m"));
   screen.type("j");
-  REQUIRE(screen.shows("warning: 1 messages are due and were not taken"));
+  REQUIRE(screen.shows("warning: 1 message is due and not taken"));
   screen.type("\r");
   REQUIRE(screen.shows("[1 pending 1]"));
-  CHECK(has(screen.seen().line(22), "warning: 1 messages are due"));
+  CHECK(has(screen.seen().line(22), "warning: 1 message is due"));
 }
 
 TEST_CASE("top: a queue that consumers serve has no mark, however old its backlog is") {

@@ -123,7 +123,7 @@ TEST_CASE("work: exit code 0 acks, 65 rejects, all else nacks with the last line
     CHECK(found.has_value() == !good);
     if (found) CHECK(found->state == State::dead);
     if (found) CHECK(found->reason == one.reason);
-    if (!good) CHECK(has(ran.err, "; 1 became dead letters"));
+    if (!good) CHECK(has(ran.err, "; 1 dead letter\n"));
   }
 }
 

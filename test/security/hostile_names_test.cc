@@ -91,7 +91,7 @@ TEST_CASE("names: --names lists no name that begins with - or holds control char
   CHECK(ran.code == 0);
   CHECK(lines_of(ran.out) == sorted(kPlain));
   CHECK(test::has(ran.err, "7 names were left out"));
-  CHECK(test::has(ran.err, "dqctl queues shows them"));
+  CHECK(test::has(ran.err, "dqctl queues shows every name"));
   CHECK(nlohmann::json::parse(run({"queues", "-o", "json"}).out).at("queues").size() == kPlain.size() + 7);
 }
 

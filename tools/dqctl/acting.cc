@@ -68,10 +68,7 @@ Tally::Tally(Output& output, const std::string& queue)
     : output_(output), listing_(output, {{"ID"}, {"OUTCOME"}}, "messages", Object().add("queue", queue)) {}
 
 void Tally::add(const std::string& id, const std::string& outcome, Grade grade) {
-  ++(grade == Grade::good      ? good_
-     : grade == Grade::already ? already_
-     : grade == Grade::refused ? refused_
-                               : unknown_);
+  ++(grade == Grade::good ? good_ : grade == Grade::already ? already_ : grade == Grade::refused ? refused_ : unknown_);
   const bool fine = grade == Grade::good || grade == Grade::already;
   const Colour colour = fine ? Colour::plain : Colour::yellow;
   listing_.add({{id_text(id)}, {outcome, colour}}, Object().add("id", id).add("outcome", outcome));
@@ -110,7 +107,7 @@ Exit Tally::end(const Ids& ids, const std::string& error) {
     output_.say("of the next " + counted(unconfirmed_, "message") +
                 " it is not known whether it was done: the answer is lost; run it again");
   }
-  if (interrupted()) output_.say("interrupted after " + count_text(all) + " messages; those are done, no other is");
+  if (interrupted()) output_.say("interrupted after " + counted(all, "message") + "; no other was changed");
   if (interrupted() && all == 0) return Exit::interrupted;
   if (!error.empty() && all == 0) return Exit::failed;
   if (interrupted() || !error.empty()) return Exit::partly;

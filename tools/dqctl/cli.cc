@@ -297,7 +297,7 @@ class Cli::Impl {
 
   void add_globals(GlobalOptions& options);
 
-  CLI::App app{"dqctl looks into the queues of delayqueue, and mends them.", "dqctl"};
+  CLI::App app{"dqctl shows the queues of delayqueue, acts on them and repairs them.", "dqctl"};
   std::vector<OptionInfo> globals{};
   std::deque<Command> commands{};
   std::vector<Command::Impl*> impls{};

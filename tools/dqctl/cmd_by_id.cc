@@ -21,7 +21,7 @@ struct Args {
   std::string verb{};
   bool force = false;
   bool yes = false;
-  std::string why = "killed by hand";
+  std::string why = "killed with dqctl";
   std::optional<milliseconds> span{};
   std::optional<When> when{};
 };
@@ -130,7 +130,7 @@ Command& add_by_id(Cli& cli, Context& context, const std::string& name, const st
 }  // namespace
 
 void add_cancel(Cli& cli, Context& context) {
-  add_by_id(cli, context, "cancel", "Takes messages back, in any state",
+  add_by_id(cli, context, "cancel", "Cancels messages, in any state",
             {"cancel orders " + kId, "ls orders --state dead --limit 0 -o ndjson | dqctl cancel orders - --yes"},
             std::make_shared<Args>(), cancel);
 }
@@ -165,9 +165,9 @@ void add_release(Cli& cli, Context& context) {
 
 void add_kill(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  add_by_id(cli, context, "kill", "Gives messages up: they are dead, and kept, until redriven or purged",
+  add_by_id(cli, context, "kill", "Makes messages dead letters: they are kept until redriven or purged",
             {"kill orders " + kId + " --why 'customer left'"}, args, kill)
-      .text("--why", args->why, "TEXT", "The reason to keep (killed by hand); '' leaves the last failure's")
+      .text("--why", args->why, "TEXT", "The reason to keep (killed with dqctl); '' leaves the last failure's")
       .flag("--force", args->force,
             "Also what a consumer holds: its handler runs on, and loses the lease. If it succeeds nevertheless, the "
             "message leaves the dead");

@@ -299,8 +299,7 @@ Exit code_of(const Findings& found, const Args& args) {
   RowErrors errors;
   for (const MasterReport& master : found.masters) {
     errors.add(master.error.empty() ? std::nullopt : std::optional(RowError{master.error}));
-    for (const Risk& risk : master.risks)
-      risky = risky || (level_of(risk) != Level::ok && !is_accepted(risk, args));
+    for (const Risk& risk : master.risks) risky = risky || (level_of(risk) != Level::ok && !is_accepted(risk, args));
   }
   if (found.check && args.repair && args.yes) {
     const std::uint64_t left = left_of(*found.check);
@@ -316,7 +315,7 @@ void say_what_next(Output& out, const Findings& found, const Args& args) {
   const std::uint64_t left = left_of(*found.check);
   if (args.repair && args.yes) {
     out.say("repaired " + count_text(found.check->repaired) +
-            (left > 0 ? "; " + count_text(left) + " need a person" : ""));
+            (left > 0 ? "; " + counted(left, "finding", "needs", "need") + " a person" : ""));
   } else if (left > 0 && args.repair) {
     out.say("dry run: this is what a repair would do; add --yes to do it");
   } else if (!found.check->clean()) {

@@ -76,11 +76,10 @@ class Export {
 
   void tell() {
     say_foreign(out_, args_.queue, foreign_);
-    if (bodiless_ > 0) out_.say(count_text(bodiless_) + " have lost their body, and were left out");
-    if (cancelled_ > 0) out_.say(count_text(cancelled_) + " were cancelled while they were held, and were left out");
+    if (bodiless_ > 0) out_.say("left out: " + counted(bodiless_, "message") + " without a body");
+    if (cancelled_ > 0) out_.say("left out: " + counted(cancelled_, "message") + " cancelled in flight");
     if (held_ > 0) {
-      out_.say(count_text(held_) +
-               " are in consumers' hands: where they are imported they are ready, and handled again");
+      out_.say("in flight: " + counted(held_, "message") + "; after an import each is ready, and handled again");
     }
   }
 
@@ -196,15 +195,14 @@ class Import {
       add_ending(object, steps);
       out_.object(object);
     } else if (args_.dry_run) {
-      out_.line("dry run: " + count_text(alive_ + dead_) + " messages, of which " + count_text(dead_) + " dead" +
-                bad());
+      out_.line("dry run: " + counted(alive_ + dead_, "message") + ", of which " + count_text(dead_) + " dead" + bad());
     } else {
-      out_.line("imported " + count_text(created_) + " messages into " + in_quotes(args_.queue) +
+      out_.line("imported " + counted(created_, "message") + " into " + in_quotes(args_.queue) +
                 (existed_ > 0 ? ", " + count_text(existed_) + " existed" : "") + bad());
     }
   }
 
-  std::string bad() const { return failed_ > 0 ? "; " + count_text(failed_) + " lines failed" : ""; }
+  std::string bad() const { return failed_ > 0 ? "; " + counted(failed_, "line") + " failed" : ""; }
 
   Output& out_;
   delayqueue::Inspector& inspector_;
@@ -242,7 +240,7 @@ void add_import(Cli& cli, Context& context) {
       .taken(
           "--longest-line", [args](const std::string& value) { args->longest = parse_size("--longest-line", value); },
           "SIZE", "Lines that are longer are refused (85M: a payload of 64 MiB in base64)")
-      .flag("--dry-run", args->dry_run, "Only read it, and say what is in it")
+      .flag("--dry-run", args->dry_run, "Only read it, and show what is in it")
       .run([&context, args] { return Import(context, *args).run(); });
 }
 

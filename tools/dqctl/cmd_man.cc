@@ -58,7 +58,7 @@ std::string command_text(const CommandInfo& command) {
 }
 
 constexpr const char* kHead = R"man(.SH NAME
-dqctl \- looks into the queues of delayqueue, and mends them
+dqctl \- shows the queues of delayqueue, acts on them and repairs them
 .SH SYNOPSIS
 \fBdqctl\fR [\fIoptions\fR] \fIcommand\fR [\fIarguments\fR]
 .SH DESCRIPTION

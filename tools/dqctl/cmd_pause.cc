@@ -51,7 +51,7 @@ Exit pause(Context& context, const Args& args) {
                                     "; --replace sets this pause instead");
   }
   context.inspector(args.queue).pause(args.span.value_or(milliseconds(0)), args.why);
-  context.out().say("consumers finish what they have in hand; workers of the Go library take no notice");
+  context.out().say("consumers finish what is in flight; workers of the Go library do not pause");
   return show_pause(context, args.queue);
 }
 
@@ -144,7 +144,8 @@ void add_resume(Cli& cli, Context& context) {
 
 void add_drain(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  cli.add("drain", "Waits until nothing is due, ready, in hand or to be tried again; exit code 5 if it takes too long",
+  cli.add("drain",
+          "Waits until nothing is due, ready, in flight or to be tried again; exit code 5 if it takes too long",
           {"drain orders --timeout 5m && echo 'only what is pending is left'"})
       .argument("QUEUE", args->queue, "The queue")
       .duration("--timeout", args->span, "Wait no longer")

@@ -72,7 +72,8 @@ class PurgePages {
   }
 
   Steps run() {
-    return in_steps(out_, "purged", 0, [this] { return step(); }, &under_way_);
+    return in_steps(
+        out_, "purged", 0, [this] { return step(); }, &under_way_);
   }
 
   const Pages& pages() const { return pages_; }
@@ -143,14 +144,13 @@ Exit purge(Context& context, const Args& args) {
   std::unique_ptr<Backup> backup;
   if (args.backup) backup = std::make_unique<Backup>(*args.backup, args.append);
   PurgePages pages(out, inspector, args, counts, backup.get());
-  const Steps steps =
-      is_plain(args) ? purge_all(out, inspector, args, count_of(counts, *args.state)) : pages.run();
+  const Steps steps = is_plain(args) ? purge_all(out, inspector, args, count_of(counts, *args.state)) : pages.run();
   const std::uint64_t foreign = pages.pages().foreign();
   if (out.is_table()) {
-    out.line("purged " + count_text(steps.done) + ' ' + delayqueue::to_string(*args.state) + " messages of " +
-             in_quotes(args.queue) + (args.backup ? "; they are in " + in_quotes(*args.backup) : ""));
+    out.line("purged " + counted(steps.done, std::string(delayqueue::to_string(*args.state)) + " message") + " of " +
+             in_quotes(args.queue) + (args.backup ? "; the backup is " + in_quotes(*args.backup) : ""));
     if (pages.kept() > 0) {
-      out.say(count_text(pages.kept()) + " went elsewhere in the meantime, and were left alone" +
+      out.say("left alone: " + counted(pages.kept(), "message") + " that left this state in the meantime" +
               (args.backup ? "; the backup has them, too" : ""));
     }
   } else {
@@ -171,7 +171,7 @@ Exit purge(Context& context, const Args& args) {
 
 void add_purge(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  Command& command = cli.add("purge", "Removes messages of a state for good; without --yes only says which",
+  Command& command = cli.add("purge", "Removes messages of a state for good; without --yes only shows which",
                              {"purge orders --state dead --older-than 30d",
                               "purge orders --state dead --reason 'no such*' --backup dead.ndjson --yes"});
   command.argument("QUEUE", args->queue, "The queue")

@@ -39,9 +39,9 @@ Exit list_names(Context& context) {
     is_plain_name(name) ? context.out().line(name) : void(++left_out);
   }
   if (left_out > 0) {
-    context.out().say(count_text(left_out) + (left_out == 1 ? " name was" : " names were") +
-                      " left out: they begin with - or hold control characters; dqctl queues shows them, and "
-                      "dqctl stats -- NAME takes them");
+    context.out().say(counted(left_out, "name", "was", "were") +
+                      " left out, with - as the first character or with control characters; dqctl queues shows every "
+                      "name, and dqctl stats -- NAME takes it");
   }
   return Exit::done;
 }

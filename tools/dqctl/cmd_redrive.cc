@@ -130,12 +130,12 @@ class Redrive {
       const bool asked = next < gone.size() && gone[next] == ids[i];
       const bool done = asked && removed.removed[next];
       if (asked) ++next;
-      became.push_back(!is_dead(i)                     ? Became::unknown
-                       : !asked                        ? Became::exists
-                       : done && found[i]->size        ? Became::redriven
-                       : done                          ? Became::no_body
-                       : copies[ids[i]].created        ? Became::copied
-                                                       : Became::unknown);
+      became.push_back(!is_dead(i)              ? Became::unknown
+                       : !asked                 ? Became::exists
+                       : done && found[i]->size ? Became::redriven
+                       : done                   ? Became::no_body
+                       : copies[ids[i]].created ? Became::copied
+                                                : Became::unknown);
     }
     return became;
   }
@@ -250,15 +250,16 @@ Exit by_filter(Context& context, const Args& args) {
   if (out.is_table()) {
     out.line("redriven " + counted(steps.done, "message") + " of " + in_quotes(args.queue) +
              (args.to ? " to " + in_quotes(*args.to) : ""));
-    if (bodiless > 0) out.say(count_text(bodiless) + " had lost their body, and are removed");
-    if (elsewhere > 0) out.say(count_text(elsewhere) + " left the dead in the meantime; another took them");
+    if (bodiless > 0) out.say("removed: " + counted(bodiless, "message") + " without a body");
+    if (elsewhere > 0)
+      out.say("not redriven: " + counted(elsewhere, "message") + " that left the dead in the meantime");
     if (exist > 0) {
-      out.say(count_text(exist) + " are left alone: " + in_quotes(*args.to) +
-              " has messages with their ids that are not their copies, dead or cancelled");
+      out.say("left alone: " + counted(exist, "message") + " whose id another message has in " + in_quotes(*args.to) +
+              ", or whose copy there is dead or cancelled");
     }
     if (copied > 0) {
-      out.say(count_text(copied) + " left the dead by other means while they were copied: " + in_quotes(*args.to) +
-              " has a copy of each");
+      out.say("copied, not moved: " + counted(copied, "message") + " that left the dead in the meantime; " +
+              in_quotes(*args.to) + " has a copy of each");
     }
   } else {
     Object object;
@@ -308,7 +309,7 @@ Exit redrive(Context& context, const Args& args) {
 void add_redrive(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
   Command& command = cli.add(
-      "redrive", "Lets dead messages live again; without ids or --yes only says which",
+      "redrive", "Makes dead letters ready again; without ids or --yes only shows which",
       {"redrive orders 0197f3a4-5b6c-7d8e-9f01-23456789abcd", "redrive orders --reason 'gateway*' --rate 100/s --yes",
        "redrive orders --all --to orders-slow --create --yes"});
   command.argument("QUEUE", args->queue, "The queue")

@@ -200,9 +200,9 @@ class Stream {
                ". Lines with an id of their own may be sent again");
     }
     if (out_.is_table()) {
-      out_.line("sent " + count_text(steps_.done) + " messages to " + in_quotes(queue_) +
+      out_.line("sent " + counted(steps_.done, "message") + " to " + in_quotes(queue_) +
                 (existed_ > 0 ? ", of which " + count_text(existed_) + " existed" : "") +
-                (failed_ > 0 ? "; " + count_text(failed_) + " lines failed" : ""));
+                (failed_ > 0 ? "; " + counted(failed_, "line") + " failed" : ""));
     } else if (out_.format() == Format::json) {
       Object object;
       object.add("queue", queue_).add("sent", steps_.done).add("existed", existed_).add("cancelled", cancelled_);

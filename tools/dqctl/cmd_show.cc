@@ -50,7 +50,7 @@ std::string text_of(std::string_view bytes) {
     out += printable(std::string_view(shown).substr(begin, end - begin)) + '\n';
     begin = end + 1;
   }
-  if (is_cut) out += "… " + count_text(bytes.size() - shown.size()) + " more bytes: --payload raw shows all\n";
+  if (is_cut) out += "… " + counted(bytes.size() - shown.size(), "more byte") + ": --payload raw shows all\n";
   return out;
 }
 
@@ -105,7 +105,7 @@ void write_sheet(Output& out, const MessageInfo& message, const Args& args, Time
   Sheet sheet(out, now);
   sheet.line("id", printable(message.id), Colour::bold);
   const bool backoff = message.state == State::unack && !message.held;
-  sheet.line("state", std::string(delayqueue::to_string(message.state)) + (message.held ? ", in a consumer's hand"
+  sheet.line("state", std::string(delayqueue::to_string(message.state)) + (message.held ? ", in flight"
                                                                            : backoff    ? ", waiting out a backoff"
                                                                                         : ""));
   sheet.time(time_name(message), message.at, message.state == State::dead);

@@ -132,7 +132,7 @@ std::string unack_text(const Look& look) {
   const Counts& counts = look.counts;
   std::string text = with_time("the first lease ends ", counts.oldest_lease, counts.now);
   if (counts.overdue > 0) {
-    text = count_text(counts.overdue) + " leases ended and not taken back, the oldest " +
+    text = counted(counts.overdue, "lease") + " ended and not taken back, the oldest " +
            with_age("", counts.oldest_lease, counts.now);
   }
   return text + with_age("; its message was sent ", sent_of(look.unack), counts.now);
@@ -224,7 +224,7 @@ void write(Output& out, const std::vector<Look>& looks, const std::vector<Look>&
 Exit stats(Context& context, const Args& args) {
   const bool watches = args.watch.has_value();
   if (args.count > 0 && !watches)
-    throw Usage("--count: says how often to --watch; expected --watch 2s or the like, too");
+    throw Usage("--count: the number of looks of --watch; expected --watch 2s or the like, too");
   if (watches && args.watch->count() == 0) throw Usage("--watch: '0s'; expected at least 1ms");
   std::vector<Look> before;
   for (std::uint64_t done = 1;; ++done) {

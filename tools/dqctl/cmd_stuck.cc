@@ -229,7 +229,7 @@ Exit stuck(Context& context, const Args& args) {
 
 void add_stuck(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  cli.add("stuck", "Says what should have moved and has not, and why; exit code 5 if there is such",
+  cli.add("stuck", "Shows which messages should have moved and have not, and why; exit code 5 if any",
           {"stuck", "stuck orders", "stuck orders --warn 30s --crit 5m -o json"})
       .argument("QUEUE", args->queue, "Its name; without it all queues, one line each, the worst first", false)
       .duration("--warn", args->options.warn, "What waits longer is a warning (1m)")

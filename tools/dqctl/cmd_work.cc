@@ -97,7 +97,7 @@ void Emptiness::explain(const Counts& counts) {
   if (counts.paused) {
     work_.say("the queue is paused; waiting for: " + command_text("resume", {queue_}));
   } else if (counts.unack > 0) {
-    work_.say("waiting for " + count_text(counts.unack) + " messages that others hold or that wait out a backoff");
+    work_.say("waiting for " + counted(counts.unack, "message") + " in flight elsewhere or in a backoff");
   } else {
     explained_ = false;  // on their way to us
   }

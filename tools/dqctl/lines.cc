@@ -212,7 +212,7 @@ bool Lines::next(std::string& line) {
     const std::size_t open = std::min(found, buffer_.size()) - begin_;  // of the line, so far
     if (open > longest_) {
       pass_line();
-      throw BadLine("is longer than " + count_text(longest_) + " bytes, and was passed over");
+      throw BadLine("is longer than " + counted(longest_, "byte") + ", and was passed over");
     }
     if (found == std::string::npos && !end_) {
       searched = fill() ? open : buffer_.size();
@@ -274,7 +274,7 @@ MessageInfo message_in(const std::string& line) {
   if (!payload) throw BadLine("payload: missing; `dqctl export` writes whole ones");
   const auto size = number(object, "size", kMostMs);
   if (size && static_cast<std::uint64_t>(*size) != payload->size()) {
-    throw BadLine("payload: " + std::to_string(payload->size()) + " bytes, but its size says " + std::to_string(*size));
+    throw BadLine("payload: " + counted(payload->size(), "byte") + ", but \"size\" is " + count_text(*size));
   }
   message.payload = std::move(*payload);
   message.size = message.payload.size();

@@ -182,9 +182,9 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
     object.add("matching", matching).add("of", pages.total()).add("sample", objects);
     out.object(object);
   }
-  out.say("dry run: would " + verb + ' ' + count_text(matching) + " of " + count_text(pages.total()) + ' ' +
-          delayqueue::to_string(state) + " messages of " + in_quotes(queue) + text_of(filter) +
-          (matching > 0 ? "; to do it, add --yes" : ""));
+  const std::string noun = std::string(delayqueue::to_string(state)) + " message";
+  out.say("dry run: would " + verb + ' ' + count_text(matching) + " of " + counted(pages.total(), noun) + " of " +
+          in_quotes(queue) + text_of(filter) + (matching > 0 ? "; to do it, add --yes" : ""));
   if (const std::string advice = filter.advice(); matching == 0 && !advice.empty()) out.say(advice);
   return Exit::done;
 }

@@ -26,7 +26,7 @@ std::string advised(const std::string& refusal) {
     return refusal + "; dqctl takes the password from DELAYQUEUE_PASSWORD or a --password-file, the user from --user";
   }
   if (refusal.find("WRONGTYPE") != std::string::npos) {
-    return refusal + "; something else uses a key of this queue: dqctl doctor QUEUE says which";
+    return refusal + "; dqctl doctor QUEUE shows which";
   }
   return refusal;
 }

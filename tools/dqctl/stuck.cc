@@ -25,7 +25,7 @@ std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
         order[i].second.empty() ? "no reason noted" : cut(printable(order[i].second), kReasonWidth);
     text += (i == 0 ? "" : "; ") + count_text(order[i].first) + "x " + reason;
   }
-  if (order.size() > kReasonsShown) text += "; " + std::to_string(order.size() - kReasonsShown) + " other reasons";
+  if (order.size() > kReasonsShown) text += "; " + counted(order.size() - kReasonsShown, "other reason");
   return text;
 }
 
@@ -66,10 +66,9 @@ class Finder {
     trouble.count = now_.due + now_.ready + now_.retry;
     if (now_.due > 0 && now_.oldest_due) trouble.age = age_between(*now_.oldest_due, now_.now);
     if (trouble.count > 0) trouble.level = std::max(Level::warning, level_of(trouble.age.value_or(milliseconds(0))));
-    trouble.what = "the queue is paused, and " + count_text(trouble.count) + " messages wait to be taken";
+    trouble.what = "the queue is paused, and " + counted(trouble.count, "message", "waits", "wait") + " to be taken";
     if (trouble.age) trouble.what += ", the oldest for " + span_text(*trouble.age);
-    trouble.why = seen_.pause->why.empty() ? "somebody paused it, and did not say why"
-                                           : "somebody paused it: " + printable(seen_.pause->why);
+    trouble.why = seen_.pause->why.empty() ? "paused without a reason" : "paused: " + printable(seen_.pause->why);
     trouble.why += seen_.pause->until ? "; it ends " + ago_text(*seen_.pause->until, now_.now) : "; it has no end";
     trouble.todo = command_text("resume", {queue_});
     found_.push_back(trouble);
@@ -84,7 +83,7 @@ class Finder {
     if (trouble.level == Level::ok) return;
     trouble.count = now_.due;
     trouble.what =
-        count_text(now_.due) + " messages are due and were not taken, the oldest for " + span_text(*trouble.age);
+        counted(now_.due, "message", "is", "are") + " due and not taken, the oldest for " + span_text(*trouble.age);
     trouble.why = works()       ? "consumers run, but fall behind"
                   : seen_.pause ? "the queue is paused, or no consumer runs"
                                 : kNoConsumer;
@@ -101,11 +100,10 @@ class Finder {
     trouble.level = level_of(*trouble.age);
     if (trouble.level == Level::ok) return;
     trouble.count = now_.overdue;
-    trouble.what = count_text(now_.overdue) +
-                   " leases or backoffs ended and nobody took the messages back, the oldest for " +
-                   span_text(*trouble.age);
+    trouble.what = counted(now_.overdue, "message", "is", "are") +
+                   " in unack after the end of the lease or backoff, the oldest for " + span_text(*trouble.age);
     trouble.why = works() ? "consumers run, but do not get to it"
-                          : std::string("whoever held them died or was cut off, and ") + kNoConsumer;
+                          : std::string("the consumer ended or was cut off, and ") + kNoConsumer;
     trouble.todo =
         "start a worker: it takes them back by itself; or " + command_text("release", {queue_, "ID..."}, "--force");
     if (seen_.first_unack) trouble.example = seen_.first_unack->id;
@@ -129,14 +127,13 @@ class Finder {
     // What is held may be finished in time: how long they have been due is not known.
     if (held > 0) trouble.level = std::min(trouble.level, Level::warning);
     if (trouble.level == Level::ok) return;
-    trouble.what = count_text(count) + " messages wait in ready and retry, the first was sent " +
+    trouble.what = counted(count, "message", "waits", "wait") + " in ready and retry, the first was sent " +
                    span_text(*trouble.age) + " ago, and none was taken in " + span_text(*options_.look);
-    trouble.why = held == 0
-                      ? "no consumer runs on this queue: nothing is in hand"
-                      : "all hands are busy: " + count_text(held) +
-                            " are in hand or wait out a backoff, and none was finished; handlers are slow, or hang";
+    trouble.why = held == 0 ? "no consumer runs on this queue: nothing is in flight"
+                            : "all workers are busy: " + counted(held, "message", "is", "are") +
+                                  " in flight or in a backoff, and none was finished; handlers are slow, or hang";
     trouble.todo = held == 0 ? "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s")
-                             : "see what is in hand: " + command_text("ls", {queue_}, "--state unack");
+                             : "see what is in flight: " + command_text("ls", {queue_}, "--state unack");
     trouble.example = first.id;
     found_.push_back(trouble);
   }
@@ -153,8 +150,8 @@ class Finder {
     trouble.age = milliseconds(static_cast<long long>(std::min(left, 1e9) * 1000));
     trouble.level = level_of(*trouble.age);
     if (trouble.level == Level::ok) return;
-    trouble.what =
-        count_text(count) + " messages wait in ready and retry: " + span_text(*trouble.age) + " at the pace of now";
+    trouble.what = counted(count, "message", "waits", "wait") + " in ready and retry: " + span_text(*trouble.age) +
+                   " at the pace of now";
     trouble.why = "more is sent than handled, or a lot came at once";
     trouble.todo = "add consumers or concurrency";
     found_.push_back(trouble);
@@ -167,8 +164,8 @@ class Finder {
     trouble.kind = "hot_retries";
     trouble.level = Level::warning;
     trouble.count = sample.hot;
-    trouble.what = count_text(sample.hot) + " messages were delivered " + std::to_string(options_.hot) +
-                   " times or more (one " + std::to_string(sample.most_deliveries) + " times), and are tried again";
+    trouble.what = counted(sample.hot, "message") + " delivered " + std::to_string(options_.hot) +
+                   " times or more (the most: " + std::to_string(sample.most_deliveries) + " times), to be tried again";
     trouble.why = reasons_text(sample.hot_reasons);
     trouble.todo = command_text("show", {queue_, sample.hot_id}) + "; what cannot succeed: dqctl kill";
     trouble.example = sample.hot_id;
@@ -183,8 +180,8 @@ class Finder {
     trouble.level = Level::warning;
     trouble.count = sample.no_body;
     trouble.what =
-        count_text(sample.no_body) + " messages have lost their payload: they cannot be delivered, or redriven";
-    trouble.why = "their TTL ended, Redis evicted it, or somebody deleted the key";
+        counted(sample.no_body, "message", "has", "have") + " no payload, and cannot be delivered or redriven";
+    trouble.why = "the TTL ended, Redis evicted the key, or another program deleted it";
     trouble.todo = command_text("doctor", {queue_});
     trouble.example = sample.no_body_id;
     found_.push_back(trouble);
@@ -199,9 +196,9 @@ class Finder {
     trouble.count = seen_.held_throughout;
     trouble.age = watched;
     trouble.level = watched >= *options_.crit ? Level::critical : Level::warning;
-    trouble.what =
-        count_text(trouble.count) + " messages were held by the same delivery for " + span_text(watched) + " or longer";
-    trouble.why = "their handlers are slow, or hang; the consumers live, for they renew the leases";
+    trouble.what = counted(trouble.count, "message", "was", "were") + " held by one delivery for " +
+                   span_text(watched) + " or longer";
+    trouble.why = "handlers are slow, or hang; the consumers live, for they renew the leases";
     trouble.todo = "look at the handlers; see what is held: " + command_text("ls", {queue_}, "--state unack");
     trouble.example = seen_.held_id;
     found_.push_back(trouble);
@@ -216,7 +213,7 @@ class Finder {
     trouble.level = now_.dead >= options_.dead_crit                              ? Level::critical
                     : now_.dead >= options_.dead || more >= options_.dead_growth ? Level::warning
                                                                                  : Level::ok;
-    trouble.what = count_text(now_.dead) + " messages are dead: they were given up";
+    trouble.what = counted(now_.dead, "dead letter");
     trouble.why = reasons_text(seen_.sample.dead_reasons);
     if (now_.dead > seen_.sample.dead) trouble.why += " (of the oldest " + count_text(seen_.sample.dead) + ")";
     trouble.todo = command_text("ls", {queue_}, "--state dead") + ", then dqctl redrive or purge";

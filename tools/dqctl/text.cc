@@ -136,9 +136,7 @@ std::string in_quotes(std::string_view bytes) {
   return out + '\'';
 }
 
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.front() != '-' && printable(name) == name;
-}
+bool is_plain_name(std::string_view name) { return !name.empty() && name.front() != '-' && printable(name) == name; }
 
 std::string command_text(const std::string& command, const std::vector<std::string_view>& arguments,
                          const std::string& options) {
@@ -320,6 +318,11 @@ std::string count_text(std::uint64_t count) {
 
 std::string counted(std::uint64_t count, const std::string& noun) {
   return count_text(count) + ' ' + noun + (count == 1 ? "" : "s");
+}
+
+std::string counted(std::uint64_t count, const std::string& noun, const std::string& verb_of_one,
+                    const std::string& verb_of_many) {
+  return counted(count, noun) + ' ' + (count == 1 ? verb_of_one : verb_of_many);
 }
 
 std::string size_text(std::uint64_t bytes) {

@@ -78,6 +78,10 @@ std::string count_text(std::uint64_t count);
 // "1 message", "1,234 messages".
 std::string counted(std::uint64_t count, const std::string& noun);
 
+// With its verb: "1 message waits", "2 messages wait".
+std::string counted(std::uint64_t count, const std::string& noun, const std::string& verb_of_one,
+                    const std::string& verb_of_many);
+
 // 17 B, 1.5 KiB, 3.0 MiB
 std::string size_text(std::uint64_t bytes);
 

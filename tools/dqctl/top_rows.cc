@@ -112,9 +112,7 @@ Style style_of(const QueueLook& queue, Sort sort) {
   return kPlain;
 }
 
-bool needs_a_look(const QueueLook& queue) {
-  return !queue.trouble.empty() || !queue.finding.empty();
-}
+bool needs_a_look(const QueueLook& queue) { return !queue.trouble.empty() || !queue.finding.empty(); }
 
 std::string bars(const std::vector<double>& values, std::size_t width) {
   static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};

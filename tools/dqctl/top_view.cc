@@ -102,7 +102,7 @@ std::vector<std::string> payload_lines(const MessageInfo& message, bool in_hex, 
     lines = text_lines(shown, width);
   }
   if (shown.size() < *message.size) {
-    lines.push_back("… " + count_text(*message.size - shown.size()) + " more bytes: dqctl show --payload raw");
+    lines.push_back("… " + counted(*message.size - shown.size(), "more byte") + ": dqctl show --payload raw");
   }
   return lines;
 }
@@ -116,7 +116,7 @@ const char* time_name(const MessageInfo& message) {
 std::string state_text(const MessageInfo& message) {
   std::string text = delayqueue::to_string(message.state);
   if (message.state != State::unack) return text;
-  return text + (message.held ? ", in a consumer's hand" : ", waiting out a backoff");
+  return text + (message.held ? ", in flight" : ", waiting out a backoff");
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ void Top::draw_help(Canvas& canvas) {
                            " x              payload as text or hex",
                            "",
                            " PENDING  waits for its time            DUE      of these: its time has come",
-                           " READY    waits for a consumer          UNACK    in hand, or in a backoff",
+                           " READY    waits for a consumer          UNACK    in flight, or in a backoff",
                            " RETRY    waits to be delivered again   OVERDUE  lease ended, not taken back",
                            " DEAD     given up                      OLDEST   waits so long to be taken: since",
                            "                                        it was due, else since it was sent",

@@ -214,7 +214,7 @@ void Work::finish(std::uint64_t stale) {
                      " rejected, " + count_text(put_off_) + " put off";
   if (stale > 0) text += ", " + count_text(stale) + " of them too late";
   text += " in " + span_text(std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin_));
-  if (dead_ > 0) text += "; " + count_text(dead_) + " became dead letters";
+  if (dead_ > 0) text += "; " + counted(dead_, "dead letter");
   if (!why_ && !output_.is_table()) listing_.end();
   std::fprintf(stderr, "dqctl: %s\n", text.c_str());
   if (why_) std::rethrow_exception(why_);

@@ -1,0 +1,94 @@
+// Times beyond the accepted range: refused by every command that takes one, and nothing is delivered early.
+#include <doctest/doctest.h>
+
+#include "queue.h"
+
+namespace {
+
+using nlohmann::json;
+using test::has;
+using test::Ran;
+using test::run;
+
+const std::string kFar = "9999-12-31T00:00:00Z";
+const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+
+std::string line_at(const std::string& state, const std::string& at) {
+  json line = {{"id", kId}, {"state", state}, {"payload", "x"}, {"at", at}};
+  if (state == "pending") line["retries"] = 3;
+  return line.dump() + "\n";
+}
+
+test::DqctlOptions reads(const std::string& input) {
+  test::DqctlOptions options;
+  options.input = input;
+  return options;
+}
+
+// That the range is named, and that a worker finds nothing.
+void check_refused(const Ran& ran, int code, const std::string& queue) {
+  CHECK(ran.code == code);
+  CHECK(has(ran.err, "'" + kFar + "'; expected a time from 1970 to 2199"));
+  const auto counts = test::counts(queue);
+  CHECK(counts.pending + counts.ready + counts.unack + counts.retry + counts.dead + counts.totals.delivered == 0);
+}
+
+}  // namespace
+
+TEST_CASE("times: send --at refuses the year 9999 by the accepted range, and sends nothing") {
+  const std::string queue = test::fresh_queue();
+  check_refused(run({"send", queue, "x", "--at", kFar}), 2, queue);
+  check_refused(run({"send", queue, "x", "--at", kFar, "-o", "json"}), 2, queue);
+  CHECK(run({"send", queue, "x", "--at", "2199-12-31T00:00:00Z"}).code == 0);
+  CHECK(test::counts(queue).pending == 1);
+}
+
+TEST_CASE("times: send --ndjson refuses the year 9999, by the number of its line, and sends the other lines") {
+  const std::string queue = test::fresh_queue();
+  const std::string far = R"({"payload":"far","at":")" + kFar + "\"}\n";
+  const Ran ran = run({"send", queue, "--ndjson", "-"}, reads(far));
+  CHECK(has(ran.err, "line 1: "));
+  check_refused(ran, 1, queue);
+  const std::string soon = "{\"payload\":\"soon\",\"delay\":\"1h\"}\n";
+  const Ran both = run({"send", queue, "--ndjson", "-"}, reads(soon + far));
+  CHECK(both.code == 4);
+  CHECK(has(both.err, "line 2: "));
+  CHECK(both.out == "sent 1 message to " + queue + "; 1 line failed\n");
+  CHECK(test::counts(queue).pending == 1);
+  CHECK(test::counts(queue).ready == 0);
+}
+
+TEST_CASE("times: import refuses the year 9999, of a pending and of a dead message, and delivers nothing") {
+  for (const char* state : {"pending", "dead"}) {
+    CAPTURE(state);
+    const std::string queue = test::fresh_queue();
+    for (const bool dry : {true, false}) {
+      std::vector<std::string> words = {"import", queue, "-"};
+      if (dry) words.push_back("--dry-run");
+      const Ran ran = run(words, reads(line_at(state, kFar)));
+      CHECK(has(ran.err, "stdin, line 1: at: "));
+      check_refused(ran, 1, queue);
+    }
+    CHECK(run({"import", queue, "-"}, reads(line_at(state, "2199-12-31T00:00:00Z"))).code == 0);
+    CHECK(test::counts(queue).pending + test::counts(queue).dead == 1);
+    const Ran work = run({"work", queue, "--exec", "cat", "--until-empty"});
+    CHECK(work.code == 0);
+    CHECK(work.out.empty());
+    CHECK(test::counts(queue).pending + test::counts(queue).dead == 1);
+  }
+}
+
+TEST_CASE("times: reschedule --at refuses the year 9999 and leaves the message where it is") {
+  const std::string queue = test::fresh_queue();
+  delayqueue::Producer producer(test::server().url(), queue);
+  delayqueue::SendOptions later;
+  later.delay = std::chrono::hours(1);
+  const std::string id = producer.send("x", later).id;
+  delayqueue::Inspector look(test::server().url(), queue);
+  const auto due = look.find(id)->at;
+  const Ran ran = run({"reschedule", queue, id, "--at", kFar});
+  CHECK(ran.code == 2);
+  CHECK(has(ran.err, "--at: '" + kFar + "'; expected a time from 1970 to 2199"));
+  CHECK(look.find(id)->at == due);
+  CHECK(look.find(id)->state == delayqueue::State::pending);
+}

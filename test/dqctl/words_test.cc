@@ -1,0 +1,186 @@
+// What dqctl says: names that were mistyped, one of anything, names that are too long, warnings.
+#include <doctest/doctest.h>
+
+#include <delayqueue/version.h>
+
+#include <csignal>
+#include <regex>
+
+#include "fill.h"
+#include "queue.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using test::has;
+using test::Ran;
+using test::run;
+using Strings = std::vector<std::string>;
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+Strings lines_of(const std::string& text) {
+  Strings lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+test::DqctlOptions reads(const std::string& input) {
+  test::DqctlOptions options;
+  options.input = input;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("words: a mistyped command or queue is met with the one that is meant") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  test::send("my queue", {"x"});
+  const auto refused = [](const Strings& words, int code, const std::string& hint) {
+    CAPTURE(hint);
+    const Ran ran = run(words);
+    CHECK(ran.code == code);
+    CHECK(has(ran.err, hint));
+  };
+  refused({"stast"}, 2, "no command like that; did you mean stats? see dqctl --help");
+  refused({"redirve"}, 2, "did you mean redrive?");
+  refused({"stats", "ordres"}, 3, "did you mean orders?");
+  refused({"ls", "myqueue", "--state", "dead"}, 3, "did you mean 'my queue'?");
+  CHECK_FALSE(has(run({"dance"}).err, "did you mean"));
+  CHECK_FALSE(has(run({"__complet"}).err, "did you mean"));
+  CHECK_FALSE(has(run({"stats", "entirely-different"}).err, "did you mean"));
+}
+
+TEST_CASE("words: the queues that are there are listed shortly, however long their names and however many they are") {
+  test::empty_server();
+  const std::string longest(300, 'x');
+  for (int i = 0; i < 30; ++i) test::redis().cmd({"SADD", "dp:queues", "dp:" + longest + std::to_string(i)});
+  const Ran ran = run({"stats", "nowhere"});
+  CHECK(ran.code == 3);
+  CHECK(has(ran.err, "xxx…"));
+  CHECK(has(ran.err, " and 20 more"));
+  CHECK(ran.err.size() < 800);
+}
+
+TEST_CASE("words: on a terminal a long name is cut, and no row is wider than the terminal") {
+  test::empty_server();
+  const std::string longest(300, 'n');
+  test::send(longest, {"x"}, 1h);
+  test::send("orders", {"x"}, 1h);
+  test::DqctlOptions terminal;  // of 80 columns
+  terminal.terminal = true;
+  for (const Strings& words :
+       {Strings{"queues", "--no-color"}, Strings{"ls", longest, "--state", "pending", "--no-color"}}) {
+    const Ran ran = run(words, terminal);
+    CHECK(ran.code == 0);
+    for (std::string line : lines_of(ran.out)) {
+      CAPTURE(line);
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      CHECK(line.size() <= 80 + 2 * count_of(line, "…"));  // which takes three bytes, and one place
+    }
+  }
+  const Ran ran = run({"queues", "--no-color"}, terminal);
+  CHECK(has(ran.out, "nnn…"));
+  CHECK(std::regex_search(ran.out, std::regex("orders +1 +0 +0 +0 +0")));
+  CHECK(json::parse(run({"queues", "-o", "json"}).out).at("queues").at(0).at("queue") == longest);
+}
+
+TEST_CASE("words: version, as an option and as a command") {
+  const std::string version = delayqueue::version();
+  CHECK(run({"version"}).out == "dqctl " + version + "\n");
+  CHECK(run({"version"}).out == run({"--version"}).out);
+  CHECK(json::parse(run({"version", "-o", "json"}).out) == json{{"version", version}});
+}
+
+TEST_CASE("words: a pattern without * that finds nothing is met with the one that is meant") {
+  test::empty_server();
+  test::bury("orders", Strings{"{}"}, "gateway timeout after 3s");
+  const std::string hint = "--reason timeout finds what is just that; to find it anywhere: --reason '*timeout*'\n";
+  CHECK(has(run({"ls", "orders", "--state", "dead", "--reason", "timeout"}).err, hint));
+  CHECK(has(run({"redrive", "orders", "--reason", "timeout"}).err, hint));
+  CHECK(has(run({"purge", "orders", "--state", "dead", "--reason", "timeout"}).err, hint));
+  const Ran found = run({"ls", "orders", "--state", "dead", "--reason", "*timeout*"});
+  CHECK(has(found.out, "gateway timeout"));
+  CHECK_FALSE(has(found.err, "finds what is just that"));
+  CHECK_FALSE(has(run({"ls", "orders", "--state", "dead", "--reason", "time*"}).err, "finds what is just that"));
+}
+
+TEST_CASE("words: one of anything is not many") {
+  test::empty_server();
+  std::string all;
+  const auto said = [&](const Strings& words, const test::DqctlOptions& options = {}) {
+    const Ran ran = run(words, options);
+    all += ran.out + ran.err;
+    return ran.out + ran.err;
+  };
+  const auto stuck = [&](const std::string& queue) {
+    return said({"stuck", queue, "--warn", "1ms", "--crit", "1h", "--look", "10ms", "--held", "1ms", "--dead", "1"});
+  };
+  const std::string dead = test::bury("dead", Strings{"x"}, "why").front();
+  CHECK(has(stuck("dead"), "dead: WARNING: 1 dead letter\n"));
+  CHECK(has(said({"purge", "dead", "--state", "dead", "--all"}), "would purge 1 of 1 dead message of dead;"));
+  CHECK(has(said({"redrive", "dead", "--all"}), "would redrive 1 of 1 dead message of dead;"));
+  const std::string exported = run({"export", "dead"}).out;
+  CHECK(has(said({"import", "copy", "-", "--dry-run"}, reads(exported)), "dry run: 1 message, of which 1 dead\n"));
+  CHECK(has(said({"import", "copy", "-"}, reads(exported + "{}\n")), "imported 1 message into copy; 1 line failed\n"));
+  CHECK(has(said({"purge", "copy", "--state", "dead", "--all", "--yes"}), "purged 1 dead message of copy\n"));
+  test::redis().cmd({"DEL", "dp:dead:msg:" + dead});
+  CHECK(has(said({"export", "dead"}), "left out: 1 message without a body\n"));
+  CHECK(has(stuck("dead"), "1 message has no payload"));
+  CHECK(has(said({"redrive", "dead", "--all", "--yes"}), "removed: 1 message without a body\n"));
+  CHECK(has(said({"send", "sent", "--ndjson", "-"}, reads("{\"payload\":\"x\"}\n{}\n")),
+            "sent 1 message to sent; 1 line failed\n"));
+  CHECK(has(stuck("sent"), "1 message waits in ready and retry"));
+  said({"pause", "sent"});
+  CHECK(has(stuck("sent"), "1 message waits to be taken"));
+  test::hold("held", 1h, 7, "why");
+  CHECK(has(stuck("held"), "1 message delivered 5 times or more"));
+  CHECK(has(stuck("held"), "1 message was held by one delivery"));
+  CHECK(has(said({"export", "held"}), "in flight: 1 message;"));
+  test::hold("late", -5min);
+  CHECK(has(stuck("late"), "1 message is in unack after the end of the lease or backoff"));
+  CHECK(has(said({"stats", "late"}), "1 lease ended and not taken back"));
+  test::send("due", {"x"}, 1h);
+  test::rewind("dp:due", 2h);
+  CHECK(has(stuck("due"), "1 message is due and not taken"));
+  const std::string longer = test::send("long", {std::string(4097, 'x')}).front();
+  CHECK(has(said({"show", "long", longer}), "1 more byte: "));
+  test::redis().cmd({"SADD", "dp:queues", "dp:-x"});
+  CHECK(has(said({"queues", "--names"}), "1 name was left out"));
+  const std::regex wrong(
+      "(^|[^0-9.,:])1 ([a-z]+ )?(are|were|have|need|wait|messages|lines|names|bytes|leases|letters|"
+      "reasons|ids|findings|queues|deliveries)\\b");
+  std::smatch found;
+  CHECK_MESSAGE(!std::regex_search(all, found, wrong), found.str());
+}
+
+TEST_CASE("words: dqctl work warns once of a server that keeps nothing, however often it connects") {
+  delayqueue::PrivateServerOptions without_files;
+  without_files.arguments = {"--appendonly", "no", "--save", ""};
+  delayqueue::PrivateServer server(without_files);
+  test::Redis redis(server.socket());
+  test::DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = server.url();
+  delayqueue::Producer producer(server.url(), "q");
+  test::Dqctl work({"work", "q", "--exec", "cat >/dev/null", "--concurrency", "4"}, options);
+  REQUIRE(work.wait_for("appendonly no"));
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    redis.cmd({"CLIENT", "KILL", "TYPE", "normal"});
+    const std::string id = producer.send("x").id;
+    CHECK(test::eventually([&] { return test::counts("q", server.url()).totals.acked == i; }));
+  }
+  work.signal(SIGINT);
+  const Ran ran = work.wait();
+  CHECK(ran.code == 0);
+  CHECK(count_of(ran.err, "appendonly no") == 1);
+}
