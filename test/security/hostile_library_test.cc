@@ -13,6 +13,7 @@
 
 #include "hostile_queue.h"
 #include "lines.h"
+#include "support/sanitized.h"
 #include "support/server.h"
 #include "text.h"
 
@@ -192,8 +193,12 @@ void run_all(const std::vector<HostileField>& fields, const std::vector<HostileV
   test::Watchdog watchdog;
   std::set<std::string> faults;
   int cases = 0, refused = 0;
+  std::size_t turn = 0;
   for (const HostileField& field : fields) {
+    ++turn;
     for (std::size_t i = 0; i < values.size() && (field.number || i < few); ++i) {
+      // A sanitizer makes a case five times as slow: a third of them, another third for each field.
+      if (TEST_SANITIZED && values.size() > 1 && (turn + i) % 3 != 0) continue;
       const HostileValue& value = values[i];
       test::build_queue();
       if (!test::spoil(field, value.bytes)) {
