@@ -145,9 +145,9 @@ std::vector<Released> Inspector::release(const std::vector<std::string>& ids, bo
 
 std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
   check_removable(state);
-  check_at_least("older_than", options.older_than, milliseconds(0));
-  if (is_list(state) && options.older_than.count() != 0) {
-    throw std::invalid_argument("older_than: not known of messages in ready and retry; expected 0");
+  if (options.older_than) check_at_least("older_than", *options.older_than, milliseconds(0));
+  if (is_list(state) && options.older_than) {
+    throw std::invalid_argument("older_than: not known of messages in ready and retry; expected none");
   }
   const std::string& key = key_of(impl_->keys(), state);
   const Counts before = counts();
@@ -160,9 +160,8 @@ std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
   while (left > 0) {
     const std::size_t most = std::min<std::uint64_t>(left, store::kBatch);
     const store::Purged step = impl_->session().ask([&](redis::Pipeline& pipeline) {
-      const auto age = options.older_than.count() == 0 ? std::nullopt : std::optional(options.older_than);
       return is_list(state) ? impl_->store().purge_list(pipeline, key, most)
-                            : impl_->store().purge_zset(pipeline, key, most, age, 0);
+                            : impl_->store().purge_zset(pipeline, key, most, options.older_than, 0);
     });
     impl_->collect(step.garbage);
     purged += step.purged;

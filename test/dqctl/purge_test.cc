@@ -176,6 +176,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(has(refused.err, "exists; name another file, or add to it with --append"));
   CHECK(file.text() == "{\"torn");
   CHECK(look.counts().dead == 19);
+  REQUIRE(::chmod(file.path.c_str(), 0600) == 0);
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
   CHECK(file.text().substr(0, 8) == "{\"torn\n{");
   const Ran imported = run({"import", queue, file.path});
@@ -357,7 +358,7 @@ TEST_CASE("redrive, purge, export: a foreign id among 1,200 dead is skipped and 
   const auto check = [](const Ran& ran, const std::string& queue) {
     CAPTURE(ran.err);
     CHECK(ran.code == 4);
-    CHECK(has(ran.err, "1 id is no UUID, and was left alone: dqctl doctor " + queue + " shows them"));
+    CHECK(has(ran.err, "1 id is no UUID, and is left alone: dqctl doctor " + queue + " shows them"));
     CHECK_FALSE(has(ran.err, "nothing was done"));
   };
   std::string queue = prepared();
@@ -380,6 +381,87 @@ TEST_CASE("redrive, purge, export: a foreign id among 1,200 dead is skipped and 
   CHECK(json::parse(ran.out).at("purged") == 1200);
   CHECK(json::parse(ran.out).at("foreign") == 1);
   CHECK(test::lines_of(file.text()).size() == 1200);
+}
+
+TEST_CASE("purge --older-than 0s: what is not due yet stays, as the dry run says") {
+  for (const char* age : {"0s", "0ms", "1ms"}) {
+    for (const bool backup : {false, true}) {
+      CAPTURE(age);
+      CAPTURE(backup);
+      const std::string queue = test::fresh_queue();
+      delayqueue::Producer producer(test::server().url(), queue);
+      delayqueue::SendOptions later;
+      later.delay = 10h;
+      producer.send_batch({"a", "b", "c"}, later);
+      later.delay = 1ms;
+      producer.send("due", later);
+      std::this_thread::sleep_for(50ms);
+      TempFile file;
+      std::vector<std::string> words = {"purge", queue, "--state", "pending", "--older-than", age, "-o", "json"};
+      if (backup) words.insert(words.end(), {"--backup", file.path});
+      CHECK(json::parse(run(words).out).at("matching") == 1);
+      words.emplace_back("--yes");
+      CHECK(json::parse(run(words).out).at("purged") == 1);
+      CHECK(counts(queue).pending == 3);
+    }
+  }
+}
+
+TEST_CASE("purge: the dry run counts the foreign ids that are removed, and no others") {
+  const std::vector<std::vector<std::string>> selections = {
+      {"--all"}, {"--older-than", "1s"}, {"--match", "*"}, {"--all", "--backup"}};
+  for (const auto& selection : selections) {
+    CAPTURE(selection.front());
+    const std::string queue = test::fresh_queue();
+    bury(queue, 3, "x");
+    test::rewind("dp:" + queue, 1h);
+    for (int i = 0; i < 10; ++i) {
+      test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "stranger-" + std::to_string(i)});
+      test::redis().cmd({"SET", "dp:" + queue + ":msg:stranger-" + std::to_string(i), "body"});
+    }
+    TempFile file;
+    std::vector<std::string> words = {"purge", queue, "--state", "dead", "-o", "json"};
+    words.insert(words.end(), selection.begin(), selection.end());
+    if (words.back() == "--backup") words.push_back(file.path);
+    const json dry = json::parse(run(words).out);
+    words.emplace_back("--yes");
+    const json deed = json::parse(run(words).out);
+    CHECK(dry.at("matching") == deed.at("purged"));
+    CHECK(deed.at("purged").get<int>() + deed.at("foreign").get<int>() == 13);
+    CHECK(counts(queue).dead == deed.at("foreign").get<std::uint64_t>());
+  }
+}
+
+TEST_CASE("purge, redrive: an id in capitals is foreign, for no call finds it") {
+  const std::string queue = test::fresh_queue();
+  bury(queue, 2, "x");
+  const std::string capitals = "AAAAAAAA-0000-7000-8000-0000000000AB";
+  test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1700000000", capitals});
+  test::redis().cmd({"SET", "dp:" + queue + ":msg:" + capitals, "body"});
+  TempFile file;
+  Ran ran = run({"redrive", queue, "--all", "--yes", "-o", "json"});
+  CHECK(ran.code == 4);
+  CHECK(json::parse(ran.out).at("redriven") == 2);
+  CHECK(json::parse(ran.out).at("foreign") == 1);
+  ran = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
+  CHECK(ran.code == 4);
+  CHECK(json::parse(ran.out).at("foreign") == 1);
+  CHECK(json::parse(ran.out).at("left_alone") == 0);
+  CHECK(file.text().empty());
+}
+
+TEST_CASE("purge --backup --append: a file that others may read is refused") {
+  const std::string queue = test::fresh_queue();
+  bury(queue, 1, "x");
+  for (const mode_t mode : {0644, 0666, 0640}) {
+    TempFile file;
+    REQUIRE(std::ofstream(file.path).put('\n').good());
+    REQUIRE(::chmod(file.path.c_str(), mode) == 0);
+    const Ran ran = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"});
+    CHECK(ran.code == 2);
+    CHECK(has(ran.err, "is open to other users; chmod 600"));
+    CHECK(counts(queue).dead == 1);
+  }
 }
 
 TEST_CASE("purge: all of a state are meant only with --all") {

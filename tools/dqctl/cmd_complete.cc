@@ -209,7 +209,7 @@ std::vector<std::string> ids_of(Context& context, const CommandLine& line) {
   for (const State state : states_for(line.command())) {
     for (const auto& message : context.inspector(line.arguments().front()).list(state, options)) {
       if (ids.size() == kIdsOffered) return ids;
-      if (is_id(message.id) && message.id.rfind(line.wanted(), 0) == 0) ids.push_back(message.id);
+      if (is_stored_id(message.id) && message.id.rfind(line.wanted(), 0) == 0) ids.push_back(message.id);
     }
   }
   return ids;

@@ -32,7 +32,7 @@ struct Args {
 
 bool is_list(State state) { return state == State::ready || state == State::retry; }
 
-// All alike need not be looked at.
+// All alike need not be looked at: foreign ids are removed as well.
 bool is_plain(const Args& args) {
   const Filter& filter = args.filter;
   return !args.backup && !filter.match && !filter.reason && !(is_list(*args.state) && filter.older_than);
@@ -46,7 +46,7 @@ Steps purge_all(Output& out, Inspector& inspector, const Args& args, std::uint64
   const auto step = [&]() -> std::optional<std::uint64_t> {
     if (left == 0 || !more) return std::nullopt;
     delayqueue::PurgeOptions options;
-    options.older_than = args.filter.older_than.value_or(milliseconds(0));
+    options.older_than = args.filter.older_than;
     options.limit = std::min(left, kStep);
     under_way = options.limit;
     const std::uint64_t purged = inspector.purge(*args.state, options);
@@ -139,7 +139,7 @@ Exit purge(Context& context, const Args& args) {
   if (args.append && !args.backup) throw Usage("--append: expected --backup FILE with it");
   Output& out = context.out();
   const Counts counts = context.counts(args.queue);
-  if (!args.yes) return dry_run(context, "purge", args.queue, *args.state, args.filter, counts);
+  if (!args.yes) return dry_run(context, "purge", args.queue, *args.state, args.filter, counts, is_plain(args));
   Inspector& inspector = context.inspector(args.queue);
   std::unique_ptr<Backup> backup;
   if (args.backup) backup = std::make_unique<Backup>(*args.backup, args.append);

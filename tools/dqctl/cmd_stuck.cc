@@ -35,7 +35,7 @@ MessagePage page_of(Inspector& inspector, State state, std::size_t limit) {
 }
 
 void add(Sample& sample, const MessageInfo& message, int hot) {
-  if (!is_id(message.id)) return;  // no call takes it; doctor reports it
+  if (!is_stored_id(message.id)) return;  // no call takes it; doctor reports it
   if (!message.size) sample.without_body.push_back(message.id);
   if (message.state == State::dead) {
     ++sample.dead;
@@ -64,7 +64,7 @@ void take_sample(Inspector& inspector, Look& look, int hot) {
   for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
     for (const MessageInfo& message : page_of(inspector, state, kSampled)) {
       add(look.seen.sample, message, hot);
-      if (message.held && is_id(message.id)) look.held.emplace(message.id, message.deliveries);
+      if (message.held && is_stored_id(message.id)) look.held.emplace(message.id, message.deliveries);
     }
   }
 }

@@ -240,6 +240,10 @@ bool is_id(std::string_view text) {
   return true;
 }
 
+bool is_stored_id(std::string_view text) {
+  return is_id(text) && std::none_of(text.begin(), text.end(), [](char c) { return c >= 'A' && c <= 'F'; });
+}
+
 std::string id_in(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   if (begin != std::string::npos && line[begin] == '{') return wanted_id(parsed(line));

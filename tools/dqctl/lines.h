@@ -53,6 +53,9 @@ class Lines {
 // Whether it is a UUID in its form of 36 characters.
 bool is_id(std::string_view text);
 
+// Whether it is one as the library stores it, in small letters. No call finds a stored id of another form.
+bool is_stored_id(std::string_view text);
+
 // Of a line that is an id, or an object with one, as `ls -o ndjson` writes it. Throws BadLine.
 std::string id_in(const std::string& line);
 

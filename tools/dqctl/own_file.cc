@@ -44,6 +44,9 @@ Fd open_own_file(const std::string& option, const std::string& file, IfExists if
   if (::fstat(fd.get(), &found) != 0) throw Usage(name + ": " + text_of(errno));
   const std::string objection = objection_to(found);
   if (!objection.empty()) throw Usage(name + ' ' + objection + "; name another file");
+  if (if_exists == IfExists::append && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw Usage(name + " is open to other users; chmod 600, or name another file");
+  }
   if (if_exists == IfExists::replace && ::ftruncate(fd.get(), 0) != 0) throw Usage(name + ": " + text_of(errno));
   return fd;
 }

@@ -9,7 +9,8 @@ namespace dqctl {
 
 enum class IfExists { refuse, append, replace };
 
-// Opens a file to write to: a regular file of ours with one name, never through a symbolic link. A new one has mode 0600.
+// Opens a file to write to: a regular file of ours with one name, never through a symbolic link. A new one has mode 0600,
+// one to append to must be closed to other users.
 // option: what to name in the error, "--backup". Throws Usage.
 Fd open_own_file(const std::string& option, const std::string& file, IfExists if_exists);
 

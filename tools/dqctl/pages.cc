@@ -80,7 +80,7 @@ bool Pages::next(std::vector<MessageInfo>& into) {
     last_ = last_ || filter_.ends(message, now_);
     if (last_ || !filter_.passes(message, now_)) continue;
     if (walk_ > 1 && (came_later(message) || stay_.count(message.id) > 0)) continue;
-    is_id(message.id) ? into.push_back(std::move(message)) : void(++foreign_);
+    is_stored_id(message.id) ? into.push_back(std::move(message)) : void(++foreign_);
   }
   if (page_.empty()) last_ = true;
   page_.messages.clear();
@@ -143,7 +143,7 @@ void Pages::complete(std::vector<MessageInfo>& messages) {
 
 void say_foreign(Output& out, const std::string& queue, std::uint64_t foreign) {
   if (foreign == 0) return;
-  out.say(count_text(foreign) + (foreign == 1 ? " id is no UUID, and was" : " ids are no UUIDs, and were") +
+  out.say(count_text(foreign) + (foreign == 1 ? " id is no UUID, and is" : " ids are no UUIDs, and are") +
           " left alone: " + command_text("doctor", {queue}) + " shows them");
 }
 
@@ -153,7 +153,7 @@ void say_unfinished(Output& out, const Pages& pages) {
 }
 
 Exit dry_run(Context& context, const std::string& verb, const std::string& queue, State state, const Filter& filter,
-             const delayqueue::Counts& counts) {
+             const delayqueue::Counts& counts, bool foreign_too) {
   Output& out = context.out();
   Pages pages(context.inspector(queue), state, filter, counts, Pages::Payload::start);
   std::vector<MessageInfo> sample, some;
@@ -168,6 +168,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
     break;
   }
   progress.clear();
+  if (foreign_too && matching < pages.total()) matching += pages.foreign();
   if (interrupted()) {
     out.say("interrupted; nothing was done");
     return Exit::interrupted;
@@ -185,6 +186,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
   const std::string noun = std::string(delayqueue::to_string(state)) + " message";
   out.say("dry run: would " + verb + ' ' + count_text(matching) + " of " + counted(pages.total(), noun) + " of " +
           in_quotes(queue) + text_of(filter) + (matching > 0 ? "; to do it, add --yes" : ""));
+  if (!foreign_too) say_foreign(out, queue, pages.foreign());
   if (const std::string advice = filter.advice(); matching == 0 && !advice.empty()) out.say(advice);
   return Exit::done;
 }

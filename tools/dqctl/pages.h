@@ -80,8 +80,9 @@ void say_unfinished(Output& out, const Pages& pages);
 // On stderr: how many foreign ids were skipped, and the command that shows them. Nothing for none.
 void say_foreign(Output& out, const std::string& queue, std::uint64_t foreign);
 
-// What would be done, without doing it: how many, and a sample. verb: "purge", "redrive".
+// What would be done, without doing it: how many, and a sample. verb: "purge", "redrive". foreign_too: it would be done
+// with foreign ids as well.
 Exit dry_run(Context& context, const std::string& verb, const std::string& queue, delayqueue::State state,
-             const Filter& filter, const delayqueue::Counts& counts);
+             const Filter& filter, const delayqueue::Counts& counts, bool foreign_too = false);
 
 }  // namespace dqctl

@@ -179,8 +179,10 @@ struct MasterReport {
 };
 
 struct PurgeOptions {
-  milliseconds older_than{0};  // only those due (pending) or dead (dead) for longer; must be 0 for ready and retry
-  std::uint64_t limit = 0;     // most messages to remove; 0: all that were there when the call began
+  // Only messages that have been due (pending) or dead (dead) for at least this long; 0 ms leaves out what is not due yet.
+  // Unset: all. Messages in ready and retry have no such time: it must be unset.
+  std::optional<milliseconds> older_than{};
+  std::uint64_t limit = 0;  // most messages to remove; 0: all that were there when the call began
 };
 
 struct RedriveOptions {
