@@ -180,7 +180,8 @@ TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and gi
   CHECK(counts.totals.retried == 20 + 2 * 20 + 20);
   CHECK(counts.unack + counts.ready + counts.retry == 0);
   CHECK(consumer->stats().errors == 0);
-  CHECK_MESSAGE(lines.count() == 1, lines.find(""));
+  CHECK_MESSAGE(lines.count() == 2, lines.find(""));
+  CHECK(has(lines.find("of maxmemory"), "with noeviction"));
   CHECK(has(lines.find("whose bodies are gone"), expired));
   CHECK(ledger.overlaps() == 0);
 }
