@@ -340,6 +340,8 @@ TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues 
   check.repair = true;
   check.settle = 0ms;
   CHECK(look.check(check).clean());
+  CHECK(look.purge(State::pending) == 1);
+  CHECK(look.forget().none());
   for (const Risk& risk : look.risks()) CHECK_MESSAGE(risk.kind != RiskKind::unknown, risk.text);
   CHECK(!look.server().version.empty());
   CHECK(!look.server().fsync.empty());

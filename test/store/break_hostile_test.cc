@@ -221,6 +221,8 @@ const std::vector<AnyMove>& looks() {
            show(s, [&](Pipeline& p) { return page_of_list(p, s.keys(), *key, 0, 200); });
          }
        }},
+      {"forget", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().forget(p); }); }},
+      {"unlock", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().unlock(p, "another"); }); }},
       {"check", [](Scene& s) {
          const std::vector<std::string> ids = s.ids(names);
          redis::Pipeline pipeline(s.connection());
