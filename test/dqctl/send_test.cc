@@ -113,7 +113,8 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON is sent as it stands in the line
       {"\t{\"payload\":\t[]\t}\r", "[]"},
       {R"({"payload":"ä\u00e4"})", "ää"},
   };
-  for (const auto& [line, payload] : good) {
+  for (const auto& [text, payload] : good) {
+    const std::string line = text;
     CAPTURE(line);
     options.input = line + '\n';
     const auto told = test::lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
