@@ -7,29 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "support/command_times.h"
 #include "support/ledger.h"
 
 namespace delayqueue {
 namespace {
 
 constexpr std::size_t kMessages = 1'000'000;
-constexpr double kBoundUs = 2000;
-
-double mean_us(test::Redis& client, const std::string& command) {
-  const std::string line = test::info("commandstats", "cmdstat_" + command, client);
-  const auto at = line.find("usec_per_call=");
-  return at == std::string::npos ? 0 : std::stod(line.substr(at + 14));
-}
-
-// All steps are of one size, so their mean shows that they are bounded; single ones show how busy the machine is.
-void check_steps(test::Redis& client) {
-  for (const char* command : {"evalsha", "hscan", "scan", "lrange"}) {
-    const double us = mean_us(client, command);
-    MESSAGE(std::string(command) << ": mean " << us << " us");
-    CHECK(us > 0);
-    CHECK(us < kBoundUs);
-  }
-}
 
 TEST_CASE("a million messages ready: a check goes over all of them in bounded steps, and finds the few that are not") {
   PrivateServerOptions options;
@@ -54,7 +38,12 @@ TEST_CASE("a million messages ready: a check goes over all of them in bounded st
   const CheckReport report = queue.inspector.check(all);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   MESSAGE("a check of a million: " << took.count() << " s, " << steps << " calls of progress");
-  check_steps(client);
+  for (const char* command : {"evalsha", "hscan", "scan", "lrange"}) {
+    CAPTURE(command);
+    const test::CommandTimes times = test::command_times(client, command);
+    MESSAGE(times);
+    CHECK(times.bounded());
+  }
   CHECK(steps > 10'000);
   CHECK(report.counts.size() == 1);
   CHECK(report.counts.at(Problem::stranded) == some.size());

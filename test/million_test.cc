@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "support/command_times.h"
 #include "support/ledger.h"
 
 namespace delayqueue {
@@ -18,35 +18,6 @@ using namespace std::chrono_literals;
 using test::Redis;
 
 constexpr std::size_t kMessages = 1'000'000;
-constexpr long long kBoundUs = 2000;
-
-// How many calls of a command took how long at most, by the server's own count: {us, calls up to there}.
-std::map<long long, long long> histogram(Redis& client, const std::string& command) {
-  std::map<long long, long long> result;
-  const auto reply = client.cmd({"LATENCY", "HISTOGRAM", command});
-  if (reply.array.size() < 2) return result;
-  const auto& facts = reply.array[1].array;  // calls, n, histogram_usec, [us, n, us, n ...]
-  if (facts.size() < 4) return result;
-  const auto& buckets = facts[3].array;
-  for (std::size_t i = 0; i + 1 < buckets.size(); i += 2) result[buckets[i].integer] = buckets[i + 1].integer;
-  return result;
-}
-
-// The bucket that holds the p99.9: Redis' buckets double, so their upper ends are up to twice what was measured.
-long long p999(const std::map<long long, long long>& buckets) {
-  if (buckets.empty()) return -1;
-  const long long calls = buckets.rbegin()->second;
-  for (const auto& [us, up_to] : buckets) {
-    if (up_to * 1000 >= calls * 999) return us;
-  }
-  return buckets.rbegin()->first;
-}
-
-double mean_us(Redis& client, const std::string& command) {
-  const std::string line = test::info("commandstats", "cmdstat_" + command, client);
-  const auto at = line.find("usec_per_call=");
-  return at == std::string::npos ? 0 : std::stod(line.substr(at + 14));
-}
 
 // Ten thousand of pending, from a rank on, were due long ago.
 void make_due(Redis& client, const std::string& pending, std::size_t from) {
@@ -58,21 +29,14 @@ void make_due(Redis& client, const std::string& pending, std::size_t from) {
   REQUIRE(reply == "OK");
 }
 
-// Does the same work, again and again, until the scripts of one round were all quick (but for one in a thousand). That
-// shows that the work is bounded; a round that was not shows only that the machine was busy.
+// Does the same work, until the scripts of one round show that it goes in bounded steps.
 bool bounded(Redis& client, const std::string& what, int rounds, const std::function<void()>& work) {
   for (int round = 0; round < rounds; ++round) {
     client.cmd({"CONFIG", "RESETSTAT"});
     work();
-    const auto buckets = histogram(client, "evalsha");
-    const double mean = mean_us(client, "evalsha");
-    if (buckets.empty()) {  // Redis 6.2 keeps no histograms
-      if (mean <= kBoundUs) return true;
-      continue;
-    }
-    const long long us = p999(buckets);
-    MESSAGE(what << ": p99.9 of " << buckets.rbegin()->second << " scripts <= " << us << " us, mean " << mean);
-    if (us < kBoundUs * 11 / 10) return true;  // the bucket's end; they double: the next one is over 4 ms
+    const test::CommandTimes times = test::command_times(client);
+    MESSAGE(what, ": ", times);
+    if (times.bounded()) return true;
   }
   return false;
 }

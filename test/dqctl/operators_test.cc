@@ -346,15 +346,19 @@ TEST_CASE("purge, redrive, cancel: after a lost answer so many are said to be in
       if (command == "purge") words.insert(words.end(), {"--state", "dead", "--backup", folder.file("b")});
       if (command == "redrive --to") words.insert(words.end(), {"--to", test::fresh_queue(), "--create"});
       words.push_back(command == "cancel" ? "-" : "--all");
-      words.insert(words.end(), {"--yes", "-o", "json"});
+      // A machine that stands still loses no answer.
+      words.insert(words.end(), {"--yes", "-o", "json", "--command-timeout", "50s"});
       if (command == "cancel") {
         for (const std::string& id : ids) options.input += id + '\n';
       }
       test::Dqctl acting(words, options);
       Ran ran;
-      std::thread waiting([&] { ran = acting.wait(); });
-      const auto end = std::chrono::steady_clock::now() + 60s;
-      while (counts(queue).dead > 1600 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
+      std::atomic<bool> ended{false};
+      std::thread waiting([&] {
+        ran = acting.wait();
+        ended = true;
+      });
+      while (counts(queue).dead > 1600 && !ended) std::this_thread::sleep_for(1ms);
       std::this_thread::sleep_for(std::chrono::milliseconds(3 * (round % 14)));
       proxy.drop_replies(1);
       waiting.join();
@@ -365,7 +369,7 @@ TEST_CASE("purge, redrive, cancel: after a lost answer so many are said to be in
       CHECK(doubt <= 200);
       CHECK(done <= gone);
       CHECK(gone <= done + doubt);
-      CHECK(ran.code == (told.at("error").is_null() ? 0 : 4));
+      CHECK(ran.code == (told.at("error").is_null() ? 0 : done > 0 ? 4 : 1));
       doubted = doubt > 0;
       CHECK(has(ran.err, "it is not known whether it was done: the answer is lost; run it again") == doubted);
       if (doubted) MESSAGE(command, ": the answer lost in round ", round);
