@@ -52,6 +52,7 @@ class Consumer::Impl {
 
  private:
   using Hands = run::WorkerPool<DeliveryPtr>;
+  class Turn;
 
   // ---- Of start() ----
   void connect_first();
@@ -133,14 +134,14 @@ class Consumer::Impl {
   std::string last_error_;
   std::atomic<bool> stopping_{false};
 
-  std::timed_mutex life_;   // one start() or stop() at a time
-  std::mutex state_mutex_;  // guards drained_, asked_to_stop_, stopped_
+  std::mutex state_mutex_;  // guards turn_taken_, drained_, asked_to_stop_, stopped_
   std::condition_variable state_changed_;
+  bool turn_taken_ = false;     // by a start() or stop()
   bool drained_ = false;        // stopping, and nothing is left to settle
   bool asked_to_stop_ = false;  // by a handler
   bool stopped_ = false;
   bool clean_ = true;     // what stop() answered
-  bool started_ = false;  // guarded by life_, as is hands_
+  bool started_ = false;  // of the one that has the turn, as is hands_
   std::unique_ptr<Hands> hands_;
   Interrupt interrupt_;       // raised when stop() waits no longer
   std::thread first_thread_;  // the first attempt to connect; what it uses is the loop's once it was joined

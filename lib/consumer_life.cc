@@ -25,6 +25,30 @@ ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
 
 }  // namespace
 
+// One start() or stop() at a time. No std::timed_mutex: the thread sanitizer of gcc 12 does not see it locked.
+class Consumer::Impl::Turn {
+ public:
+  Turn(Impl& impl, std::chrono::steady_clock::time_point until) : impl_(impl) {
+    std::unique_lock lock(impl_.state_mutex_);
+    owned_ = impl_.state_changed_.wait_until(lock, until, [&] { return !impl_.turn_taken_; });
+    if (owned_) impl_.turn_taken_ = true;
+  }
+  ~Turn() {
+    if (!owned_) return;
+    const std::lock_guard lock(impl_.state_mutex_);
+    impl_.turn_taken_ = false;
+    impl_.state_changed_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  bool owned() const { return owned_; }
+
+ private:
+  Impl& impl_;
+  bool owned_ = false;
+};
+
 Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
     : options_(checked(std::move(options), handler)),
       handler_(std::move(handler)),
@@ -50,7 +74,7 @@ Consumer::Impl::~Impl() {
 }
 
 void Consumer::Impl::start() {
-  const std::lock_guard life(life_);
+  const Turn turn(*this, std::chrono::steady_clock::now() + kLongest);
   const Inside callbacks(this);
   if (started_ || stopping_) throw std::logic_error("a consumer starts once");
   if (first_thread_.joinable()) first_thread_.join();  // of a start() that threw
@@ -106,8 +130,8 @@ bool Consumer::Impl::stop(milliseconds deadline) {
     state_changed_.notify_all();
     return false;
   }
-  const std::unique_lock life(life_, end);
-  if (!life.owns_lock()) return false;  // another stop() waits for longer
+  const Turn turn(*this, end);
+  if (!turn.owned()) return false;  // another stop() waits for longer
   if (stopped_) return clean_;
   if (started_) {
     loop_.wake();
