@@ -190,6 +190,7 @@ FolderServer::~FolderServer() {
 }
 
 void FolderServer::leave() {
+  if (owned() && process_) process_->detach();
   // Kept for ever, where leak checkers find it.
   static auto* const left = std::make_unique<std::vector<std::unique_ptr<Process>>>().release();
   left->push_back(std::move(process_));

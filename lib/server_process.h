@@ -60,6 +60,9 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  // The server may outlive this process. From now on this object must not be destroyed.
+  void detach() { thread_.detach(); }
+
   int pid() const;  // -1 once it has ended
   void signal(int number);
   bool ended_by(std::chrono::steady_clock::time_point deadline);
