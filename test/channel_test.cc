@@ -1,5 +1,5 @@
 // The Go library's event channel: what we write to it, and what we read from it.
-#include "channel.h"
+#include "queue/go_events.h"
 
 #include <delayqueue/delayqueue.h>
 

@@ -1,5 +1,5 @@
 // Redis' clock jumps while the queue is in use.
-#include "clock_watch.h"
+#include "consumer/clock_monitor.h"
 
 #include <delayqueue/consumer.h>
 #include <delayqueue/inspector.h>

@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "embedded.h"
+#include "embedded/folder_servers.h"
 #include "support/local.h"
 #include "support/process.h"
 #include "support/server.h"

@@ -31,7 +31,7 @@
 #include <thread>
 #include <vector>
 
-#include "folder_server.h"
+#include "embedded/folder_server.h"
 #include "support/local.h"
 #include "support/raw_server.h"
 #include "support/sanitized.h"

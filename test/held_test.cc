@@ -1,5 +1,5 @@
 // Renewals whose answers get lost, or are refused.
-#include "held.h"
+#include "consumer/lease_keeper.h"
 
 #include <doctest/doctest.h>
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "report.h"
+#include "queue/event_sink.h"
 #include "support/answers.h"
 #include "support/local.h"
 #include "support/scripted_server.h"
@@ -171,12 +171,18 @@ TEST_CASE("permanent mistakes: a port with another protocol is tried again, and 
   const test::Port port, tls_port;
   const test::TlsFiles& files = test::TlsFiles::shared();
   delayqueue::PrivateServerOptions options;
-  options.arguments = {"--port",           std::to_string(port.number()),
-                       "--tls-port",       std::to_string(tls_port.number()),
-                       "--bind",           "127.0.0.1",
-                       "--tls-cert-file",  files.server.cert,
-                       "--tls-key-file",   files.server.key,
-                       "--tls-ca-cert-file", files.ca};
+  options.arguments = {"--port",
+                       std::to_string(port.number()),
+                       "--tls-port",
+                       std::to_string(tls_port.number()),
+                       "--bind",
+                       "127.0.0.1",
+                       "--tls-cert-file",
+                       files.server.cert,
+                       "--tls-key-file",
+                       files.server.key,
+                       "--tls-ca-cert-file",
+                       files.ca};
   const delayqueue::PrivateServer server(options);
   const auto check_logged = [](const std::string& url, const std::string& text) {
     CAPTURE(url);

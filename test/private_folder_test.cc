@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "private_folder.h"
+#include "embedded/private_folder.h"
 #include "support/local.h"
 
 namespace {

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "embedded.h"
+#include "embedded/folder_servers.h"
 #include "os/descriptor.h"
 #include "support/server.h"
 

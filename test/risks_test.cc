@@ -1,5 +1,5 @@
 // What can lose a queue behind our back: each risk provoked on a real server, and seen.
-#include "risks.h"
+#include "queue/server_risks.h"
 
 #include <delayqueue/consumer.h>
 #include <delayqueue/inspector.h>

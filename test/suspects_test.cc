@@ -1,5 +1,5 @@
 // When a consumer takes suspects, and looks behind those that wait.
-#include "suspects.h"
+#include "consumer/poison_guard.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // How long a consumer waits between attempts, and what it says of it when.
-#include "trouble.h"
+#include "consumer/reconnect_backoff.h"
 
 #include <doctest/doctest.h>
 

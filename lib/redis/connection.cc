@@ -3,7 +3,7 @@
 #include "os/interrupt.h"
 #include "redis/escaped.h"
 #include "redis/resp.h"
-#include "redis/tls.h"
+#include "redis/tls_socket.h"
 
 #include <delayqueue/error.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "redis/reply.h"
-#include "redis/transport.h"
+#include "redis/socket.h"
 
 #include <delayqueue/options.h>
 

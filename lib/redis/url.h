@@ -1,7 +1,7 @@
 // Reads the URLs that say where a server is.
 #pragma once
 
-#include "redis/transport.h"
+#include "redis/socket.h"
 
 #include <string>
 #include <vector>

@@ -6,8 +6,8 @@
 
 #include "bench/part.h"
 #include "redis/resp.h"
+#include "store/moves.h"
 #include "store/record.h"
-#include "store/store.h"
 
 namespace bench {
 namespace {

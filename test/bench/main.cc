@@ -12,7 +12,7 @@
 #include "bench/arguments.h"
 #include "bench/part.h"
 #include "bench/peers.h"
-#include "store/store.h"
+#include "store/moves.h"
 
 namespace bench {
 

@@ -8,8 +8,8 @@
 #include "bench/probe.h"
 #include "bench/stall.h"
 #include "bench/stock.h"
+#include "store/moves.h"
 #include "store/record.h"
-#include "store/store.h"
 
 namespace bench {
 namespace {

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "server_process.h"
+#include "embedded/server_process.h"
 
 extern char** environ;
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server_process.h"
+#include "embedded/server_process.h"
 
 namespace bench {
 

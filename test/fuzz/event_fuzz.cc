@@ -1,5 +1,5 @@
 // Whatever is published on the event channel is an event or none; what is one is written as it was read.
-#include "channel.h"
+#include "queue/go_events.h"
 #include "require.h"
 
 #include <string>

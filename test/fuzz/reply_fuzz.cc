@@ -4,9 +4,9 @@
 // each of them, and what the server says.
 #include "redis/connection.h"
 #include "require.h"
-#include "store/checks.h"
-#include "store/store.h"
-#include "store/views.h"
+#include "store/integrity.h"
+#include "store/moves.h"
+#include "store/queries.h"
 #include "support/fed_transport.h"
 
 #include <delayqueue/error.h>

@@ -1,7 +1,7 @@
 #include "redis/connection.h"
 #include "redis/pipeline.h"
-#include "store/store.h"
-#include "store/views.h"
+#include "store/moves.h"
+#include "store/queries.h"
 #include "support/raw_server.h"
 
 #include <delayqueue/error.h>

@@ -1,7 +1,7 @@
 // Servers that would have a client wait, or take memory, without end.
 #include "redis/connection.h"
 #include "redis/pipeline.h"
-#include "store/store.h"
+#include "store/moves.h"
 #include "support/fed_transport.h"
 #include "support/sanitized.h"
 

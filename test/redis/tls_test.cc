@@ -1,4 +1,4 @@
-#include "redis/tls.h"
+#include "redis/tls_socket.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

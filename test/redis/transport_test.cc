@@ -1,4 +1,4 @@
-#include "redis/transport.h"
+#include "redis/socket.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -17,7 +17,7 @@
 #include <map>
 #include <string>
 
-#include "embedded.h"
+#include "embedded/folder_servers.h"
 #include "other_user.h"
 #include "run.h"
 #include "support/local.h"

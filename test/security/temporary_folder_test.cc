@@ -13,11 +13,11 @@
 #include <fstream>
 #include <string>
 
-#include "embedded.h"
+#include "embedded/folder_servers.h"
+#include "embedded/temporary_folder.h"
 #include "other_user.h"
 #include "support/local.h"
 #include "support/server.h"
-#include "temporary_folder.h"
 
 namespace fs = std::filesystem;
 using delayqueue::TemporaryFolder;

@@ -1,4 +1,4 @@
-#include "store/checks.h"
+#include "store/integrity.h"
 #include "support/all_moves.h"
 #include "support/paths.h"
 

@@ -1,4 +1,4 @@
-#include "store/views.h"
+#include "store/queries.h"
 
 #include "support/moves.h"
 

@@ -1,7 +1,7 @@
 // A link to a server that is only what it says.
 #pragma once
 
-#include "redis/transport.h"
+#include "redis/socket.h"
 
 #include <delayqueue/error.h>
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "server_process.h"
-#include "temporary_folder.h"
+#include "embedded/server_process.h"
+#include "embedded/temporary_folder.h"
 
 namespace test {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "store/store.h"
+#include "store/moves.h"
 #include "support/model_dump.h"
 
 namespace test::model {

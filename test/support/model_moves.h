@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "redis/connection.h"
-#include "store/store.h"
+#include "store/moves.h"
 #include "support/model.h"
 #include "support/model_lives.h"
 

@@ -3,8 +3,8 @@
 
 #include "redis/connection.h"
 #include "redis/script.h"
-#include "store/store.h"
-#include "store/views.h"
+#include "store/moves.h"
+#include "store/queries.h"
 #include "support/server.h"
 
 #include <delayqueue/error.h>

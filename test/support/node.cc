@@ -1,6 +1,6 @@
 #include "support/node.h"
 
-#include "private_folder.h"
+#include "embedded/private_folder.h"
 
 #include <signal.h>
 #include <stdlib.h>

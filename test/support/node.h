@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server_process.h"
+#include "embedded/server_process.h"
 #include "support/local.h"
 #include "support/server.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "redis/transport.h"
+#include "redis/socket.h"
 #include "support/node.h"
 
 namespace test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "server_process.h"
+#include "embedded/server_process.h"
 #include "support/local.h"
 
 namespace test {

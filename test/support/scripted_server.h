@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "server_process.h"
+#include "embedded/server_process.h"
 #include "support/local.h"
 
 namespace test {

@@ -1,3 +1,3 @@
 #include <delayqueue/delayqueue.h>
 #include <iostream>
-#include "store/store.h"
+#include "store/moves.h"

@@ -1,3 +1,3 @@
 #include <hiredis/hiredis.h>
 #include <CLI/CLI.hpp>
-#include "store/store.h"
+#include "store/moves.h"

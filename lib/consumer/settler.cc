@@ -1,0 +1,193 @@
+#include "consumer/settler.h"
+
+#include "queue/option_checks.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+constexpr std::size_t kLongestReason = 1024;
+constexpr char kRefused = '?';
+constexpr std::size_t kSlow = 64;  // a nack or snooze takes several commands: so many stay well under 2 ms
+
+store::Receipt receipt_of(const DeliveryPtr& delivery) { return {delivery->message.id, delivery->receipt_us}; }
+
+std::vector<store::Receipt> receipts_of(const std::vector<DeliveryPtr>& deliveries) {
+  std::vector<store::Receipt> receipts;
+  receipts.reserve(deliveries.size());
+  for (const DeliveryPtr& delivery : deliveries) receipts.push_back(receipt_of(delivery));
+  return receipts;
+}
+
+// Was it done by a settle before this one, whose answer never came? After an ack nothing is left; a nack or snooze
+// leaves the message somewhere else.
+bool was_settled_before(const Delivery& delivery, char outcome) {
+  if (!delivery.in_doubt) return false;
+  return outcome == 'G' || (outcome == 'T' && delivery.verdict.kind != Verdict::Kind::ack);
+}
+
+}  // namespace
+
+std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& store, bool renews) {
+  std::vector<DeliveryPtr> acks, expired, foreign, nacks, snoozes;
+  const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
+  const auto end = !hold ? waiting_.end()
+                         : std::stable_partition(waiting_.begin(), waiting_.end(),
+                                                 [](const DeliveryPtr& delivery) { return !delivery->refused; });
+  holds_back_ = end != waiting_.end();
+  const auto ready = static_cast<std::size_t>(end - waiting_.begin());
+  for (std::size_t i = 0; i < std::min(ready, store::kBatch); ++i) {
+    if (nacks.size() + snoozes.size() == kSlow) break;
+    const DeliveryPtr& delivery = waiting_[i];
+    delivery->settling = true;
+    if (delivery->expired || delivery->foreign) {
+      (delivery->foreign ? foreign : expired).push_back(delivery);
+      continue;
+    }
+    switch (delivery->verdict.kind) {
+      case Verdict::Kind::ack:
+        acks.push_back(delivery);
+        break;
+      case Verdict::Kind::snooze:
+        snoozes.push_back(delivery);
+        break;
+      case Verdict::Kind::nack:
+      case Verdict::Kind::reject:
+        nacks.push_back(delivery);
+        break;
+    }
+  }
+  const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
+  if (!acks.empty()) add_acks(pipeline, store, std::move(acks));
+  if (!expired.empty()) add_expired(pipeline, store, std::move(expired));
+  if (!foreign.empty()) add_foreign(pipeline, store, std::move(foreign));
+  if (!nacks.empty()) add_nacks(pipeline, store, std::move(nacks));
+  if (!snoozes.empty()) add_snoozes(pipeline, store, std::move(snoozes));
+  return taken;
+}
+
+void Settling::add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.ack(pipeline, receipts_of(members));
+  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+}
+
+void Settling::add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.expire(pipeline, receipts_of(members));
+  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+}
+
+void Settling::add_foreign(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.remove_foreign(pipeline, receipts_of(members));
+  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+}
+
+void Settling::add_nacks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  std::vector<store::Nack> nacks;
+  std::vector<milliseconds> delays;
+  for (const DeliveryPtr& delivery : members) {
+    delays.push_back(delay_of(*delivery));
+    const std::string_view reason = std::string_view(delivery->verdict.reason).substr(0, kLongestReason);
+    const bool reject = delivery->verdict.kind == Verdict::Kind::reject;
+    nacks.push_back({receipt_of(delivery), reject ? std::nullopt : std::optional(delays.back()), reason});
+  }
+  const auto answer = store.nack(pipeline, nacks);
+  steps_.push_back({Verdict::Kind::nack, std::move(members), std::move(delays), answer});
+}
+
+void Settling::add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+  std::map<milliseconds, std::vector<DeliveryPtr>> by_delay;
+  for (DeliveryPtr& delivery : members) by_delay[delay_of(*delivery)].push_back(std::move(delivery));
+  for (auto& [delay, some] : by_delay) {
+    const auto answer = store.release(pipeline, receipts_of(some), delay);
+    steps_.push_back({Verdict::Kind::snooze, std::move(some), {}, answer});
+  }
+}
+
+milliseconds Settling::delay_of(const Delivery& delivery) {
+  const Verdict& verdict = delivery.verdict;
+  if (verdict.after) return sensible(*verdict.after, verdict.kind == Verdict::Kind::snooze ? "snooze" : "nack");
+  if (verdict.kind == Verdict::Kind::reject) return kLongest;
+  try {
+    return sensible(backoff_(delivery.message.attempt), "backoff");
+  } catch (const std::exception& e) {  // the user's function; the message must get another delivery all the same
+    complain("backoff (exception)", std::string("the backoff threw: ") + e.what() + "; taken as 1000 ms");
+  } catch (...) {
+    complain("backoff (exception)", "the backoff threw something that is no std::exception; taken as 1000 ms");
+  }
+  return milliseconds(1000);
+}
+
+milliseconds Settling::sensible(milliseconds after, const char* kind) {
+  const milliseconds taken = std::clamp(after, milliseconds(0), kLongest);
+  if (taken != after) {
+    complain(kind, std::string(kind) + ": a wait of " + std::to_string(after.count()) +
+                       " ms; expected 0 to a hundred years; taken as " + std::to_string(taken.count()) + " ms");
+  }
+  return taken;
+}
+
+void Settling::complain(const char* kind, std::string line) {
+  const auto now = std::chrono::steady_clock::now();
+  auto& told = told_[kind];
+  if (told && now < *told + std::chrono::minutes(1)) return;
+  told = now;
+  complaints_.push_back(std::move(line));
+}
+
+Settling::Outcome Settling::read_answers() {
+  Outcome outcome;
+  for (const Step& step : std::exchange(steps_, {})) {
+    store::Outcomes outcomes;
+    try {
+      outcomes = step.answer.get();
+    } catch (const Error&) {
+      outcome.refused = std::current_exception();
+    }
+    outcomes.resize(step.members.size(), kRefused);
+    sort(step, outcomes, outcome);
+  }
+  return outcome;
+}
+
+void Settling::sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome) {
+  for (std::size_t i = 0; i < step.members.size(); ++i) {
+    const DeliveryPtr& delivery = step.members[i];
+    delivery->settling = false;
+    const bool settled = outcomes[i] == 'S' || outcomes[i] == 'D' || was_settled_before(*delivery, outcomes[i]);
+    if (outcomes[i] == kRefused) {
+      delivery->refused = true;
+      waiting_.push_back(delivery);
+    } else if (delivery->expired) {
+      outcome.expired.push_back(delivery);
+    } else if (delivery->foreign) {
+      outcome.foreign.push_back(delivery);
+    } else if (!settled) {
+      outcome.stale.push_back(delivery);
+    } else if (step.kind == Verdict::Kind::ack) {
+      outcome.acked.push_back(delivery);
+    } else if (step.kind == Verdict::Kind::snooze) {
+      outcome.snoozed.push_back(delivery);
+    } else {
+      outcome.nacked.push_back(delivery);
+      if (outcomes[i] == 'D') outcome.gave_up.push_back(delivery);
+      outcome.soonest = std::min(outcome.soonest, step.delays[i]);
+    }
+  }
+}
+
+void Settling::forget_answers() {
+  for (Step& step : std::exchange(steps_, {})) {
+    for (DeliveryPtr& delivery : step.members) {
+      delivery->settling = false;
+      delivery->in_doubt = true;
+      waiting_.push_back(std::move(delivery));
+    }
+  }
+}
+
+}  // namespace delayqueue

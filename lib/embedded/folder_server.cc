@@ -1,0 +1,321 @@
+#include "embedded/folder_server.h"
+
+#include "embedded/private_folder.h"
+#include "os/environment.h"
+#include "os/interrupt.h"
+#include "redis/socket.h"
+
+#include <delayqueue/error.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kStopLimit{5'000};      // after SIGTERM, until SIGKILL
+constexpr milliseconds kFullDiskLimit{1'000};  // the server tries to write ten times a second
+constexpr char kSafePath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+[[noreturn]] void fail(const std::string& text) { throw std::runtime_error("private server: " + text); }
+[[noreturn]] void fail_for_good(const std::string& text) { throw SetupError("private server: " + text); }
+
+void check_interrupt() {
+  if (Interrupt::is_raised_here()) fail("stopped before it answered");
+}
+
+enum class Answer { none, loading, pong };
+
+// A negative descriptor and errno if there is no connection. EAGAIN: a server is there, but until the deadline its queue
+// of connections was full. Throws SetupError if the socket is not this user's; std::runtime_error where it is unknown
+// whether there is a server.
+Descriptor connected(const std::string& path, Clock::time_point deadline) {
+  redis::check_own_socket(path);
+  Descriptor link = above_standard(::socket(AF_UNIX, SOCK_STREAM, 0));
+  if (link.get() < 0) fail_with("cannot connect to unix:" + path, errno);
+  ::fcntl(link.get(), F_SETFL, O_NONBLOCK);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const auto* raw = reinterpret_cast<const sockaddr*>(&address);
+  while (::connect(link.get(), raw, sizeof address) != 0) {
+    if (errno != EAGAIN && may_pass(errno)) fail_with("cannot connect to unix:" + path, errno);
+    if (errno != EAGAIN || Clock::now() >= deadline) return Descriptor();
+    check_interrupt();
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  redis::check_own_peer(link.get(), path);
+  return link;
+}
+
+bool sent(const Descriptor& link, std::string_view text) {
+  int flags = 0;
+#ifdef MSG_NOSIGNAL
+  flags = MSG_NOSIGNAL;
+#else
+  const int on = 1;
+  ::setsockopt(link.get(), SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
+  return ::send(link.get(), text.data(), text.size(), flags) == static_cast<ssize_t>(text.size());
+}
+
+// Empty: nothing came by the deadline or until this thread was interrupted, or nothing will come.
+std::string received(const Descriptor& link, Clock::time_point deadline) {
+  if (Interrupt::poll_here(link.get(), milliseconds_until(deadline)) <= 0) return "";
+  char text[4096];
+  const auto size = ::read(link.get(), text, sizeof text);
+  return {text, size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+Answer ping(const std::string& path, Clock::time_point deadline) {
+  const Descriptor link = connected(path, deadline);
+  if (link.get() < 0 || !sent(link, "PING\r\n")) return Answer::none;
+  const std::string answer = received(link, deadline);
+  if (answer.compare(0, 8, "-LOADING") == 0) return Answer::loading;
+  const bool up = answer.compare(0, 5, "+PONG") == 0 || answer.compare(0, 7, "-NOAUTH") == 0;
+  return up ? Answer::pong : Answer::none;
+}
+
+// The answer to INFO persistence; empty if the server does not tell.
+std::string persistence_of(const std::string& socket, Clock::time_point deadline) {
+  const Descriptor link = connected(socket, deadline);
+  if (link.get() < 0 || !sent(link, "INFO persistence\r\n")) return "";
+  std::string text;
+  for (;;) {
+    const std::string more = received(link, deadline);
+    text += more;
+    if (more.empty() || text[0] != '$') return "";
+    const auto head = text.find("\r\n");
+    const auto size = std::strtoul(text.c_str() + 1, nullptr, 10);
+    if (head != std::string::npos && text.size() >= head + 2 + size) return text;
+  }
+}
+
+std::vector<std::string> folders_of_path() {
+  const char* path = trusts_environment() ? trusted_environment("PATH") : kSafePath;
+  std::istringstream words(path != nullptr ? path : "");
+  std::vector<std::string> folders;
+  for (std::string folder; std::getline(words, folder, ':');) {
+    if (!folder.empty() && folder[0] == '/') folders.push_back(folder);  // else: of the current directory
+  }
+  return folders;
+}
+
+std::string find_program(const std::string& asked) {
+  const char* named = trusted_environment("DELAYQUEUE_REDIS_SERVER");
+  std::vector<std::string> names{"redis-server", "valkey-server"};
+  if (named != nullptr && *named != '\0') names = {named};
+  if (!asked.empty()) names = {asked};
+  for (const auto& name : names) {
+    if (name.find('/') != std::string::npos) return name;
+    for (const auto& folder : folders_of_path()) {
+      const auto file = fs::path(folder) / name;
+      std::error_code ignored;
+      if (fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0) return file.string();
+    }
+  }
+  fail_for_good((names.size() == 1 ? names[0] + " is not" : "neither redis-server nor valkey-server is") +
+                " on PATH; install redis-server or valkey-server, or set DELAYQUEUE_REDIS_SERVER to the program");
+}
+
+fs::path plain(const std::string& folder) {
+  auto path = fs::absolute(folder).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+std::string last_lines(const Descriptor& folder) {
+  constexpr std::size_t kMost = 1'500;
+  const Descriptor log = open_own_file(folder.get(), "log", O_RDONLY);
+  const auto size = log.get() >= 0 ? ::lseek(log.get(), 0, SEEK_END) : 0;
+  const auto start = std::max<off_t>(size - static_cast<off_t>(kMost), 0);
+  std::string text(kMost, '\0');
+  const auto got = log.get() >= 0 ? ::pread(log.get(), text.data(), text.size(), start) : 0;
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (start > 0) text.erase(0, text.find('\n') + 1);
+  return text.empty() ? "; it wrote nothing" : "; it wrote:\n" + text;
+}
+
+}  // namespace
+
+void end_server_at(const std::string& socket) {
+  const auto deadline = Clock::now() + kStopLimit;
+  const Descriptor link = connected(socket, deadline);
+  if (link.get() < 0) return;
+  if (!sent(link, "SHUTDOWN\r\n")) return;
+  while (!received(link, deadline).empty()) {
+  }
+}
+
+bool listens(const std::string& socket) { return connected(socket, Clock::now()).get() >= 0 || errno == EAGAIN; }
+
+FolderServer::FolderServer(PrivateServerOptions options, Life life)
+    : options_(std::move(options)),
+      life_(life),
+      program_(find_program(options_.program)),
+      temporary_(options_.folder.empty() ? std::make_unique<TemporaryFolder>() : nullptr),
+      folder_(temporary_ ? temporary_->path() : plain(options_.folder)) {
+  if (socket().size() > sizeof(sockaddr_un::sun_path) - 1) {
+    throw std::invalid_argument("folder: " + folder() + ": the path of its socket is longer than " +
+                                std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");
+  }
+  start();
+}
+
+FolderServer::~FolderServer() {
+  if (owned()) {
+    end(temporary_ ? SIGKILL : SIGTERM);
+  } else {
+    leave();  // its thread does not exist here, and the server is not ours to stop
+  }
+}
+
+void FolderServer::leave() {
+  if (owned() && process_) process_->detach();
+  // Kept for ever, where leak checkers find it.
+  static auto* const left = std::make_unique<std::vector<std::unique_ptr<Process>>>().release();
+  left->push_back(std::move(process_));
+}
+
+Launch FolderServer::launch() const {
+  Launch result;
+  result.words = {program_};
+  const std::pair<const char*, std::string> settings[] = {
+      {"--port", "0"},        {"--unixsocket", socket()}, {"--unixsocketperm", "700"},   {"--dir", folder()},
+      {"--save", ""},         {"--appendonly", "yes"},    {"--appendfsync", "everysec"}, {"--daemonize", "no"},
+      {"--supervised", "no"}, {"--logfile", ""},          {"--loglevel", "warning"},
+  };
+  for (const auto& [name, value] : settings) result.words.insert(result.words.end(), {name, value});
+  result.words.insert(result.words.end(), options_.arguments.begin(), options_.arguments.end());
+  for (auto& word : result.words) result.argv.push_back(word.data());
+  result.argv.push_back(nullptr);
+  result.environment = server_environment();
+  result.folder = opened_.get();
+  result.parent = owner_;
+  result.until_last_user = life_ == Life::until_last_user && system_tells_of_last_user();
+  return result;
+}
+
+void FolderServer::start() {
+  if (!owned()) fail("only the process that made it can start it");
+  const auto deadline = Clock::now() + options_.start_timeout;
+  opened_ = open_private_folder(folder());
+  if (!temporary_) {
+    keep_folder(opened_);
+    ::flock(opened_.get(), LOCK_SH | LOCK_NB);
+  }
+  check_server_files(opened_, folder());
+  if (!temporary_ && life_ == Life::of_object && (!use_ || !use_->is_of(opened_))) {
+    auto use = std::make_unique<FolderUse>(opened_, folder());
+    use->join(deadline, [this] { end_server_at(socket()); });
+    use->share();
+    use_ = std::move(use);
+  }
+  take_folder(deadline);
+  await_answer(deadline);
+}
+
+// Returns with a child that holds the folder's lock. A lock without a socket is a server that is about to end, or to
+// begin: the next look will tell.
+void FolderServer::take_folder(Clock::time_point deadline) {
+  for (;;) {
+    process_.reset();
+    const auto made = launch();
+    process_ = std::make_unique<Process>(made);
+    const auto report = process_->report(deadline);
+    check_interrupt();
+    if (report.stage == LaunchReport::locked) return;
+    if (report.stage == LaunchReport::none) process_->ended_by(deadline);
+    if (report.stage == LaunchReport::none) give_up(process_->fate(), false);
+    const bool busy = report.stage == LaunchReport::lock_failed && report.error == EWOULDBLOCK;
+    if (!busy) give_up("cannot write in " + folder() + ": " + reason(report.error), !may_pass(report.error));
+    if (listens(socket()) || Clock::now() >= deadline) {
+      process_.reset();
+      fail(folder() + ": another server runs in this folder");
+    }
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
+void FolderServer::await_answer(Clock::time_point deadline) {
+  std::chrono::microseconds pause(500);
+  for (auto limit = deadline; Clock::now() < limit; check_interrupt()) {
+    const auto answer = ping(socket(), limit);
+    if (answer == Answer::pong && pid() > 0) return;
+    if (answer == Answer::loading) limit = Clock::now() + options_.start_timeout;  // busy with its data, and alive
+    if (process_->ended_by(Clock::now() + pause)) break;
+    pause = std::min<std::chrono::microseconds>(pause * 2, milliseconds(20));
+  }
+  const bool ended = process_->ended_by(Clock::now());
+  const auto report = ended ? process_->report(Clock::now()) : LaunchReport{};
+  if (report.stage == LaunchReport::exec_failed)
+    give_up("cannot be run: " + reason(report.error), !may_pass(report.error));
+  give_up(process_->fate() + last_lines(opened_), process_->exited());
+}
+
+void FolderServer::give_up(const std::string& how, bool for_good) {
+  process_.reset();
+  if (for_good) fail_for_good(program_ + " " + how);
+  fail(program_ + " " + how);
+}
+
+// What was acknowledged is in the server's buffer, until that is written and synchronized.
+void FolderServer::await_written() {
+  const auto deadline = Clock::now() + kStopLimit;
+  const auto has = [](const std::string& text, const char* line) { return text.find(line) != std::string::npos; };
+  for (auto failing_until = Clock::now() + kFullDiskLimit; Clock::now() < deadline;) {
+    const std::string state = persistence_of(socket(), deadline);
+    if (state.empty() || has(state, "\naof_enabled:0")) return;  // it does not tell, or keeps no file
+    const bool well = has(state, "\naof_last_write_status:ok");
+    if (well && has(state, "\naof_buffer_length:0\r") && has(state, "\naof_pending_bio_fsync:0\r")) return;
+    if (!well && Clock::now() >= failing_until) break;
+    if (well) failing_until = Clock::now() + kFullDiskLimit;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  fail_for_good("cannot stop the server in " + folder() + ": it cannot write all that it acknowledged to its " +
+                "append-only file" + last_lines(opened_) + "\nfree space on the disk that holds " + folder() +
+                " and stop it again; until then it runs on");
+}
+
+void FolderServer::stop() {
+  if (pid() < 0) return end(SIGTERM);
+  await_written();
+  process_->signal(SIGTERM);
+  const bool ended = process_->ended_by(Clock::now() + kStopLimit);
+  if (!ended) process_->signal(SIGKILL);
+  const bool well = ended && process_->exited_well() && last_lines(opened_).find("fsync the AOF") == std::string::npos;
+  const std::string fate = process_->fate();
+  process_.reset();
+  if (!well) {
+    fail_for_good("the server in " + folder() + " " + fate + " while it was stopped; what it had acknowledged last " +
+                  "may not be on disk" + last_lines(opened_));
+  }
+}
+
+void FolderServer::end(int first_signal) {
+  if (!owned() || !process_) return;
+  process_->signal(first_signal);
+  if (!process_->ended_by(Clock::now() + kStopLimit)) process_->signal(SIGKILL);
+  process_.reset();
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,217 @@
+#include "embedded/server_process.h"
+
+#include "embedded/folder_use.h"
+#include "os/environment.h"
+#include "os/interrupt.h"
+
+#include <delayqueue/error.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+
+extern char** environ;
+
+namespace delayqueue {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void tell(int pipe, LaunchReport::Stage stage, int error) {
+  const LaunchReport report{stage, error};
+  [[maybe_unused]] const auto written = ::write(pipe, &report, sizeof report);
+}
+
+void take_default_signals() {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &action, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// The host program's files must not stay open for as long as the server lives.
+void close_all_at_exec() {
+#if defined(__linux__) && defined(SYS_close_range)
+  constexpr unsigned kCloseAtExec = 4;  // CLOSE_RANGE_CLOEXEC, which old headers lack
+  if (::syscall(SYS_close_range, 3U, ~0U, kCloseAtExec) == 0) return;
+#endif
+  for (int fd = 3; fd < 1024; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+// Elsewhere than on Linux the server outlives a process that is killed.
+void die_with(pid_t parent) {
+#ifdef __linux__
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  if (::getppid() != parent) ::_exit(0);
+}
+
+[[noreturn]] void become_server(const Launch& launch, int report) {
+  if (!launch.until_last_user) die_with(launch.parent);
+  ::umask(077);  // the data is the user's alone
+  // Ctrl-C is for the program, which may still need its server to end well; so is the end of its terminal.
+  ::setsid();
+  take_default_signals();
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
+  close_all_at_exec();
+  // Opened here and inherited by the server alone: the folder is locked exactly as long as the server lives.
+  const Descriptor lock = open_own_file(launch.folder, "lock", O_RDWR | O_CREAT);
+  if (lock.get() < 0 || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    tell(report, LaunchReport::lock_failed, errno);
+    ::_exit(127);
+  }
+  ::fcntl(lock.get(), F_SETFD, 0);
+  if (launch.until_last_user) end_with_last_user(launch.folder);
+  const Descriptor log = open_own_file(launch.folder, "log", O_WRONLY | O_CREAT | O_APPEND);
+  if (log.get() < 0 || ::ftruncate(log.get(), 0) != 0) {
+    tell(report, LaunchReport::log_failed, errno);
+    ::_exit(127);
+  }
+  ::dup2(log.get(), 1);
+  ::dup2(log.get(), 2);
+  tell(report, LaunchReport::locked, 0);
+  ::execve(launch.argv[0], launch.argv.data(), launch.environment.data());
+  tell(report, LaunchReport::exec_failed, errno);
+  ::_exit(127);
+}
+
+}  // namespace
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+bool may_pass(int error) {
+  const auto passing = {EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC, EDQUOT, ETXTBSY};
+  return std::find(passing.begin(), passing.end(), error) != passing.end();
+}
+
+void fail_with(const std::string& text, int error) {
+  if (may_pass(error)) throw std::runtime_error(text + ": " + reason(error));
+  throw SetupError(text + ": " + reason(error));
+}
+
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<long long>(left, 0, 1'000'000));
+}
+
+Descriptor open_own_file(int folder, const char* name, int flags) {
+  Descriptor file = above_standard(::openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  struct stat facts {};
+  if (file.get() < 0 || ::fstat(file.get(), &facts) != 0) return Descriptor();
+  if (S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid() && facts.st_nlink == 1) return file;
+  errno = EPERM;
+  return Descriptor();
+}
+
+std::vector<char*> server_environment() {
+  std::vector<char*> words;
+  for (char** word = environ; trusts_environment() && *word != nullptr; ++word) words.push_back(*word);
+  words.push_back(nullptr);
+  return words;
+}
+
+Process::Process(const Launch& launch) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::runtime_error("private server: pipe: " + reason(errno));
+  reading_ = above_standard(ends[0]);
+  writing_ = above_standard(ends[1]);
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's handlers do not expect to run in this thread
+  try {
+    thread_ = std::thread([this, &launch] { run(launch); });
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return started_; });
+  writing_ = Descriptor();
+}
+
+Process::~Process() {
+  signal(SIGKILL);
+  thread_.join();
+}
+
+void Process::run(const Launch& launch) {
+  const pid_t pid = ::fork();
+  if (pid == 0) become_server(launch, writing_.get());
+  {
+    const std::lock_guard lock(mutex_);
+    error_ = pid < 0 ? errno : 0;
+    pid_ = pid;
+    started_ = true;
+    changed_.notify_all();  // before the lock is let go: this object may be gone after that
+  }
+  if (pid > 0) reap(pid);
+}
+
+void Process::reap(pid_t pid) {
+  siginfo_t info;
+  while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  }
+  const std::lock_guard lock(mutex_);  // nobody may signal a pid that is free for others
+  ::waitpid(pid, &status_, WNOHANG);
+  pid_ = -1;
+  changed_.notify_all();
+}
+
+int Process::pid() const {
+  const std::lock_guard lock(mutex_);
+  return pid_;
+}
+
+void Process::signal(int number) {
+  const std::lock_guard lock(mutex_);
+  if (pid_ > 0 && ::kill(-pid_, number) != 0) ::kill(pid_, number);  // it has not made its group yet
+}
+
+bool Process::ended_by(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [this] { return pid_ < 0; });
+}
+
+LaunchReport Process::report(Clock::time_point deadline) {
+  LaunchReport report;
+  int ready = 0;
+  do {
+    ready = Interrupt::poll_here(reading_.get(), milliseconds_until(deadline));
+  } while (ready < 0 && errno == EINTR);
+  if (ready <= 0) return report;
+  if (::read(reading_.get(), &report, sizeof report) != static_cast<ssize_t>(sizeof report)) return {};
+  return report;
+}
+
+bool Process::exited() const {
+  const std::lock_guard lock(mutex_);
+  return error_ == 0 && pid_ < 0 && WIFEXITED(status_);
+}
+
+bool Process::exited_well() const { return exited() && WEXITSTATUS(status_) == 0; }
+
+std::string Process::fate() const {
+  const std::lock_guard lock(mutex_);
+  if (error_ != 0) return "could not be forked: " + reason(error_);
+  if (pid_ > 0) return "did not answer in time";
+  if (WIFSIGNALED(status_)) return "was killed by signal " + std::to_string(WTERMSIG(status_));
+  return "ended with exit status " + std::to_string(WEXITSTATUS(status_));
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,121 @@
+#include "embedded/temporary_folder.h"
+
+#include "embedded/private_folder.h"
+#include "os/environment.h"
+
+#include <delayqueue/error.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace delayqueue {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTemporaryName = "delayqueue-";
+constexpr char kMarker[] = ".temporary";
+constexpr std::string_view kMarkerText = "Made by delayqueue; removed with all in it once its process has ended.\n";
+
+fs::path folder_for_temporary() {
+  for (const char* name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}) {
+    const char* value = trusted_environment(name);
+    std::error_code ignored;
+    if (value != nullptr && value[0] == '/' && fs::is_directory(value, ignored)) return value;
+  }
+  return "/tmp";
+}
+
+bool is_one_of(std::string_view text, std::string_view allowed) {
+  return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+// delayqueue-<pid>-<six letters and digits>, of a process that has ended.
+bool is_name_of_ended_process(const std::string& name) {
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  if (name.compare(0, kTemporaryName.size(), kTemporaryName) != 0) return false;
+  const std::string_view rest = std::string_view(name).substr(kTemporaryName.size());
+  const auto dash = rest.find('-');
+  if (dash == std::string_view::npos || dash > 9) return false;
+  const std::string pid(rest.substr(0, dash));
+  const std::string_view random = rest.substr(dash + 1);
+  if (!is_one_of(pid, kDigits) || random.size() != 6 || !is_one_of(random, kLetters)) return false;
+  return ::kill(std::stoi(pid), 0) != 0 && errno == ESRCH;
+}
+
+bool is_marked(const Descriptor& folder) {
+  const Descriptor marker = open_own_file(folder.get(), kMarker, O_RDONLY);
+  struct stat facts {};
+  if (marker.get() < 0 || ::fstat(marker.get(), &facts) != 0 || (facts.st_mode & 07777U) != 0600) return false;
+  char text[kMarkerText.size() + 1];
+  const auto size = ::read(marker.get(), text, sizeof text);
+  return size > 0 && std::string_view(text, static_cast<std::size_t>(size)) == kMarkerText;
+}
+
+// The lock tells that the maker lives where the pid in the name cannot: another container may share the folder above.
+void remove_if_stale(const fs::path& path) {
+  const Descriptor folder = above_standard(::open(path.c_str(), kOpenFolder));
+  struct stat facts {};
+  if (folder.get() < 0 || ::fstat(folder.get(), &facts) != 0) return;
+  const bool private_of_us = facts.st_uid == ::geteuid() && (facts.st_mode & 07777U) == 0700;
+  if (!private_of_us || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 || !is_marked(folder)) return;
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+void sweep(const fs::path& above) {
+  const Descriptor folder = above_standard(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) return;
+  for (const auto& name : names_in(folder)) {
+    if (is_name_of_ended_process(name)) remove_if_stale(above / name);
+  }
+}
+
+// Only what is locked is marked, and only what is marked is ever swept.
+Descriptor locked_and_marked(const std::string& path) {
+  Descriptor folder = open_private_folder(path);
+  ::flock(folder.get(), LOCK_EX | LOCK_NB);
+  const Descriptor marker = open_own_file(folder.get(), kMarker, O_WRONLY | O_CREAT);
+  const auto size = static_cast<ssize_t>(kMarkerText.size());
+  if (marker.get() < 0 || ::fchmod(marker.get(), 0600) != 0 ||
+      ::write(marker.get(), kMarkerText.data(), kMarkerText.size()) != size) {
+    fail_with("cannot write " + path + "/" + kMarker, errno);
+  }
+  return folder;
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() : owner_(::getpid()) {
+  const fs::path above = folder_for_temporary();
+  sweep(above);
+  std::string name = (above / (std::string(kTemporaryName) + std::to_string(owner_) + "-XXXXXX")).string();
+  if (::mkdtemp(name.data()) == nullptr) fail_with("cannot make the folder " + name, errno);
+  path_ = name;
+  try {
+    lock_ = locked_and_marked(name);
+  } catch (...) {
+    ::unlink((path_ / kMarker).c_str());
+    ::rmdir(name.c_str());
+    throw;
+  }
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (owner_ != ::getpid()) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void keep_folder(const Descriptor& folder) { ::unlinkat(folder.get(), kMarker, 0); }
+
+}  // namespace delayqueue

@@ -1,0 +1,416 @@
+#include "inspector/inspector_impl.h"
+
+#include "inspector/integrity_check.h"
+#include "inspector/script_loading.h"
+#include "inspector/server_info.h"
+#include "queue/event_sink.h"
+#include "queue/go_events.h"
+#include "queue/info_fields.h"
+#include "queue/option_checks.h"
+#include "queue/server_risks.h"
+#include "queue/state.h"
+#include "store/queries.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <tuple>
+
+namespace delayqueue {
+namespace {
+
+using store::Keys;
+
+constexpr std::size_t kMostListed = 1000;
+constexpr std::size_t kScannedQueues = 500;  // a step, about
+constexpr std::size_t kLongestPayload = 512ULL * 1024 * 1024;
+
+Totals totals_of(const store::QueueCounts& counts) {
+  const auto total = [&](const char* name) {
+    const auto found = counts.stats.find(name);
+    return found == counts.stats.end() ? 0 : found->second;
+  };
+  return {total("sent"),    total("delivered"), total("acked"),    total("nacked"), total("retried"), total("dead"),
+          total("expired"), total("cancelled"), total("redriven"), total("purged"), total("foreign")};
+}
+
+std::optional<store::WallClock::time_point> time_of(const std::optional<std::int64_t>& us) {
+  return us ? std::optional(store::from_us(*us)) : std::nullopt;
+}
+
+MessageInfo info_of(store::Entry entry, State state) {
+  MessageInfo info;
+  info.id = std::move(entry.id);
+  info.state = state;
+  info.at = time_of(entry.score_us);
+  info.sent = store::time_of_id(info.id);
+  info.held = state == State::unack && entry.score_us && store::is_lease(*entry.score_us);
+  // What is noted of a held or finished delivery starts with the second; the first leaves no note.
+  const bool once = entry.deliveries == 0 && !entry.undelivered && (state == State::unack || state == State::dead);
+  info.deliveries = once ? 1 : entry.deliveries;
+  info.retries = entry.retries;
+  info.reason = std::move(entry.reason);
+  return info;
+}
+
+// Whether a request found a key of another type than it reads: another program wrote it.
+bool is_wrong_type(const redis::Pipeline& pipeline, std::size_t request) {
+  try {
+    pipeline.reply(request);
+    return false;
+  } catch (const ReplyError& e) {
+    if (std::string_view(e.what()).find("WRONGTYPE") == std::string_view::npos) throw;
+    return true;
+  }
+}
+
+std::vector<Risk> risks_of(redis::Connection& connection) {
+  std::vector<Risk> risks = find_risks(connection);
+  for (Risk& risk : compare_clocks(connection)) risks.push_back(std::move(risk));
+  return risks;
+}
+
+std::size_t position_of(const std::string& cursor) {
+  std::size_t position = 0;
+  const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), position);
+  if (cursor.empty() || (error == std::errc() && end == cursor.data() + cursor.size())) return position;
+  throw std::invalid_argument("cursor: \"" + cursor + "\"; expected the `next` of the page before");
+}
+
+}  // namespace
+
+const std::string& key_of(const Keys& keys, State state) {
+  switch (state) {
+    case State::pending:
+      return keys.pending;
+    case State::ready:
+      return keys.ready;
+    case State::unack:
+      return keys.unack;
+    case State::retry:
+      return keys.retry;
+    case State::dead:
+      return keys.dead;
+    case State::unknown:
+      break;
+  }
+  throw std::invalid_argument("state: unknown; expected pending, ready, unack, retry or dead");
+}
+
+// A hint: that it is refused, for want of memory for example, changes nothing.
+void Inspector::Impl::wake() {
+  session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    store().wake(pipeline);
+    pipeline.run();
+  });
+}
+
+// Sizes, lives and first bytes, each command no longer than its own body.
+void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes) {
+  const std::int64_t first = bytes == 0 ? 1 : 0;  // from 1 to 0 is nothing; to -1 would be all
+  const std::int64_t last = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(bytes, kLongestPayload)) - 1);
+  session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    for (const MessageInfo& message : messages) {
+      const std::string key = keys().bodies + message.id;
+      pipeline.command("PTTL").key(key);
+      pipeline.command("STRLEN").key(key);
+      pipeline.command("GETRANGE").key(key).arg(first).arg(last);
+    }
+    pipeline.run();
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const std::int64_t ttl = pipeline.reply(3 * i).integer();  // -2: there is no body, -1: it has no TTL
+      if (ttl == -2) continue;
+      if (ttl >= 0) messages[i].ttl = milliseconds(std::min<std::int64_t>(ttl, kLongest.count()));
+      if (is_wrong_type(pipeline, 3 * i + 1)) continue;  // it cannot be delivered: shown as missing
+      messages[i].size = static_cast<std::uint64_t>(std::max(0LL, pipeline.reply(3 * i + 1).integer()));
+      if (bytes > 0) messages[i].payload = std::string(pipeline.reply(3 * i + 2).text());
+    }
+  });
+}
+
+void Inspector::Impl::collect(const std::vector<std::string>& garbage) {
+  if (garbage.empty()) return;
+  session_.ask([&](redis::Pipeline& pipeline) { return store().gc(pipeline, garbage); });
+}
+
+void Inspector::Impl::collect_all() {
+  while (true) {
+    const auto some = session_.ask([&](redis::Pipeline& pipeline) { return store().some_garbage(pipeline); });
+    if (some.empty()) return;
+    collect(some);
+  }
+}
+
+std::uint64_t Inspector::Impl::remove_hints(const std::string& list) {
+  std::uint64_t places = 0;
+  for (std::size_t passed = store::kBatch; passed == store::kBatch; places += passed) {
+    const auto step = session_.ask([&](redis::Pipeline& pipeline) { return store().purge_hints(pipeline, list); });
+    collect(step.garbage);
+    passed = step.passed;
+  }
+  return places;
+}
+
+Remains Inspector::Impl::remains() {
+  return session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    Remains remains;
+    const std::tuple<const char*, const std::string*, std::uint64_t*> lengths[] = {
+        {"ZCARD", &keys().pending, &remains.pending}, {"LLEN", &keys().ready, &remains.ready},
+        {"ZCARD", &keys().unack, &remains.unack},     {"LLEN", &keys().retry, &remains.retry},
+        {"ZCARD", &keys().dead, &remains.dead},       {"HLEN", &keys().count, &remains.retries}};
+    for (const auto& length : lengths) pipeline.command(std::get<0>(length)).key(*std::get<1>(length));
+    pipeline.run();
+    for (std::size_t i = 0; i < std::size(lengths); ++i) {
+      if (is_wrong_type(pipeline, i)) {
+        remains.wrong_type = true;
+      } else {
+        *std::get<2>(lengths[i]) = static_cast<std::uint64_t>(std::max(0LL, pipeline.reply(i).integer()));
+      }
+    }
+    const bool placed = remains.pending + remains.ready + remains.unack + remains.retry + remains.dead > 0;
+    if (placed) remains.retries = 0;
+    return remains;
+  });
+}
+
+// The name goes first: a send that comes after the script is the first one, and enters it again.
+bool Inspector::Impl::forget() {
+  return session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline name(connection);
+    name.command("SREM").key(keys().queues).arg(keys().base);
+    name.run();
+    name.reply(0);
+    bool forgotten = false;
+    try {
+      redis::Pipeline pipeline(connection);
+      const auto answer = store().forget(pipeline);
+      pipeline.run();
+      forgotten = answer.get();
+    } catch (const ReplyError&) {
+      session_.endpoint().announce(connection);
+      throw;
+    }
+    if (!forgotten) session_.endpoint().announce(connection);
+    return forgotten;
+  });
+}
+
+// One that waits is woken within a round trip. Its link may just be made again.
+bool Inspector::Impl::is_served() {
+  constexpr milliseconds kPatience{300};
+  const auto begin = redis::Clock::now();
+  session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    store().wake(pipeline);
+    pipeline.run();
+    pipeline.reply(0);
+  });
+  while (redis::Clock::now() - begin < kPatience) {
+    const bool left = session_.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      pipeline.command("EXISTS").key(keys().wake);
+      pipeline.run();
+      return pipeline.reply(0).integer() == 1;
+    });
+    if (!left) return true;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  return false;
+}
+
+redis::Connection& Inspector::Impl::channel() {
+  if (channel_ != nullptr) return *channel_;
+  auto connection = session_.endpoint().connect();
+  std::string subscribe;
+  redis::append_command(subscribe, {"SUBSCRIBE", keys().channel});
+  connection->write(subscribe);
+  const redis::ReplyPtr answer = connection->read();
+  redis::throw_if_error(redis::Reply(answer.get()), connection->where());
+  channel_ = std::move(connection);
+  return *channel_;
+}
+
+std::optional<Event> Inspector::Impl::next_event(redis::Deadline deadline) {
+  const std::lock_guard lock(channel_mutex_);
+  try {
+    while (const redis::ReplyPtr reply = channel().read_until(deadline)) {
+      const redis::Reply push(reply.get());
+      if (push.size() < 3 || push[0].text() != "message") continue;
+      if (auto event = decode_event(push[2].text())) return event;
+    }
+  } catch (const Error&) {
+    channel_.reset();
+    throw;
+  }
+  return std::nullopt;
+}
+
+Inspector::Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options)
+    : impl_("Inspector", std::make_unique<Impl>(url, queue, options)) {}
+Inspector::~Inspector() = default;
+Inspector::Inspector(Inspector&&) noexcept = default;
+Inspector& Inspector::operator=(Inspector&&) noexcept = default;
+
+Counts Inspector::counts() {
+  const store::QueueCounts seen =
+      impl_->session().ask([&](redis::Pipeline& pipeline) { return store::counts(pipeline, impl_->keys()); });
+  Counts counts;
+  counts.pending = seen.pending;
+  counts.ready = seen.ready;
+  counts.unack = seen.unack;
+  counts.retry = seen.retry;
+  counts.dead = seen.dead;
+  counts.garbage = seen.garbage;
+  counts.due = seen.due;
+  counts.overdue = seen.overdue;
+  counts.oldest_due = time_of(seen.first_pending_us);
+  counts.oldest_lease = time_of(seen.first_unack_us);
+  counts.now = store::from_us(seen.now_us);
+  counts.paused = seen.paused;
+  counts.totals = totals_of(seen);
+  return counts;
+}
+
+MessagePage Inspector::list(State state, const ListOptions& options) {
+  const std::string& key = key_of(impl_->keys(), state);
+  if (options.limit < 1 || options.limit > kMostListed) {
+    throw std::invalid_argument("limit: " + std::to_string(options.limit) + "; expected 1 to 1000");
+  }
+  std::size_t position = position_of(options.cursor);
+  MessagePage page;
+  bool more = true;
+  while (more && page.messages.size() < options.limit) {
+    const std::size_t most = std::min(options.limit - page.messages.size(), store::kBatch);
+    store::Page part = impl_->session().ask([&](redis::Pipeline& pipeline) {
+      return is_list(state) ? store::page_of_list(pipeline, impl_->keys(), key, position, most)
+                            : store::page_of_zset(pipeline, impl_->keys(), key, position, most);
+    });
+    for (store::Entry& entry : part.entries) page.messages.push_back(info_of(std::move(entry), state));
+    position += part.passed;
+    more = part.passed == most;
+  }
+  impl_->add_bodies(page.messages, options.payload);
+  if (more) page.next = std::to_string(position);
+  return page;
+}
+
+std::string MessagePage::next_after(std::uint64_t freed) const {
+  if (next.empty()) return next;
+  const std::size_t position = position_of(next);
+  return std::to_string(position - std::min<std::uint64_t>(position, freed));
+}
+
+std::optional<MessageInfo> Inspector::find(std::string_view id) {
+  return std::move(find(std::vector<std::string>{std::string(id)}, kLongestPayload).front());
+}
+
+std::vector<std::optional<MessageInfo>> Inspector::find(const std::vector<std::string>& ids, std::size_t payload) {
+  const std::vector<std::string> all = ids_of(ids);
+  std::vector<store::Found> places = impl_->in_steps(all, 1, [&](redis::Pipeline& pipeline, const auto& one) {
+    return store::find(pipeline, impl_->keys(), one.front());
+  });
+  std::vector<MessageInfo> messages;
+  std::vector<std::size_t> at;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const State state = state_of(places[i].state);
+    if (state == State::unknown) continue;
+    places[i].entry.id = all[i];
+    messages.push_back(info_of(std::move(places[i].entry), state));
+    at.push_back(i);
+  }
+  impl_->add_bodies(messages, payload);
+  std::vector<std::optional<MessageInfo>> found(all.size());
+  for (std::size_t i = 0; i < at.size(); ++i) found[at[i]] = std::move(messages[i]);
+  return found;
+}
+
+std::optional<Pause> Inspector::paused() {
+  return impl_->session().with_connection([&](redis::Connection& connection) -> std::optional<Pause> {
+    redis::Pipeline pipeline(connection);
+    pipeline.command("GETRANGE").key(impl_->keys().paused).arg("0").arg("-1");
+    pipeline.command("PTTL").key(impl_->keys().paused);
+    pipeline.command("TIME");
+    pipeline.run();
+    const std::int64_t left = pipeline.reply(1).integer();
+    if (left == -2) return std::nullopt;
+    const bool strange = is_wrong_type(pipeline, 0);
+    Pause pause{strange ? "unknown: " + impl_->keys().paused + " is no string; something else uses this key"
+                        : std::string(pipeline.reply(0).text()),
+                {}};
+    const redis::Reply time = pipeline.reply(2);
+    if (left >= 0) pause.until = store::from_us((time_of(time) + std::min(milliseconds(left), kLongest)).count());
+    return pause;
+  });
+}
+
+CheckReport Inspector::check(const CheckOptions& options) {
+  check_at_least("settle", options.settle, milliseconds(0));
+  if (options.retries < 0) {
+    throw std::invalid_argument("retries: " + std::to_string(options.retries) + "; expected 0 or more");
+  }
+  return Checkup(impl_->session(), options).run();
+}
+
+std::optional<Event> Inspector::next_event(milliseconds wait) {
+  return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
+}
+
+std::vector<Risk> Inspector::risks() { return impl_->session().with_connection(risks_of); }
+
+ServerReport Inspector::server() {
+  return impl_->session().with_connection([](redis::Connection& connection) { return report_server(connection); });
+}
+
+std::vector<MasterReport> Inspector::masters() {
+  const auto report = [](redis::Connection& connection) {
+    return MasterReport{report_server(connection), risks_of(connection), {}};
+  };
+  Endpoint& endpoint = impl_->session().endpoint();
+  const std::vector<redis::Address> nodes = endpoint.masters();
+  if (nodes.empty()) return {impl_->session().with_connection(report)};
+  std::vector<MasterReport> all;
+  for (const redis::Address& node : nodes) {
+    try {
+      all.push_back(report(*endpoint.dial(node)));
+    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the name that a node gave
+      all.emplace_back().server.where = node.text();
+      all.back().error = e.what();
+    }
+  }
+  return all;
+}
+
+std::vector<ServerScripts> Inspector::load_scripts() { return delayqueue::load_scripts(impl_->session().endpoint()); }
+
+std::vector<ServerScripts> Inspector::scripts() { return find_scripts(impl_->session().endpoint()); }
+
+// In steps: anybody may add to the set.
+std::vector<std::string> Inspector::queues() {
+  const std::string& prefix = impl_->session().endpoint().prefix();
+  const bool tagged = impl_->keys().base.rfind('{' + prefix + ':', 0) == 0;
+  std::set<std::string> names;  // a scan may bring one twice
+  std::string cursor = "0";
+  do {
+    impl_->session().with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      pipeline.command("SSCAN").key(impl_->keys().queues).arg(cursor).arg("COUNT").arg(kScannedQueues);
+      pipeline.run();
+      const redis::Reply reply = pipeline.reply(0);
+      for (std::size_t i = 0; i < reply[1].size(); ++i) {
+        std::string name = store::queue_of(reply[1][i].text(), prefix);
+        // No queue has such a name: to look at one would be refused.
+        const bool refused = name.empty() || (tagged && name.find_first_of("{}") != std::string::npos);
+        if (!refused) names.insert(std::move(name));
+      }
+      cursor = reply[0].text();
+    });
+  } while (cursor != "0");
+  return {names.begin(), names.end()};
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,408 @@
+#include "inspector/integrity_check.h"
+
+#include "redis/escaped.h"
+
+#include "store/queries.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+using store::Suspect;
+using store::Where;
+
+constexpr std::size_t kMostSuspects = 50'000;  // kept in memory before they are judged again
+constexpr std::size_t kPages = 10;             // of a list, in one round trip
+
+// In this order: an id is a suspect of the first it is in.
+constexpr Where kWalks[] = {Where::pending, Where::unack,    Where::dead,   Where::count,
+                            Where::garbage, Where::attempts, Where::reason, Where::bodies};
+
+// Whether an id was met by a walk before this one. parts: see check.lua.
+bool is_known(Where where, char verdict, const std::string& parts) {
+  static constexpr std::pair<Where, char> kOrder[] = {
+      {Where::pending, 'p'}, {Where::unack, 'u'}, {Where::dead, 'd'}, {Where::count, 'c'}};
+  for (const auto& [walk, part] : kOrder) {
+    if (walk == where) return false;
+    if (parts.find(part) != std::string::npos) return true;
+  }
+  if (where == Where::garbage) return false;
+  if (verdict == 'G') return true;
+  return where == Where::reason && parts.find('a') != std::string::npos;
+}
+
+Problem problem_of(char verdict) {
+  switch (verdict) {
+    case 'M':
+      return Problem::stranded;
+    case 'O':
+      return Problem::body_alone;
+    case 'N':
+      return Problem::no_retries;
+    case 'B':
+      return Problem::no_body;
+    case 'T':
+      return Problem::two_places;
+    case 'I':
+      return Problem::bad_time;
+    case 'L':
+      return Problem::no_holder;
+    case 'C':
+    case 'K':
+      return Problem::count_alone;
+    case 'E':
+      return Problem::expired;
+    case 'G':
+      return Problem::garbage;
+    case 'A':
+      return Problem::notes;
+    case 'W':
+      return Problem::wrong_type;
+    default:
+      return Problem::stranger;
+  }
+}
+
+bool can_be_repaired(char verdict) { return verdict != 'W' && verdict != 'V'; }
+
+std::string places_of(const std::string& parts) {
+  std::string places;
+  for (const auto& [part, name] : {std::pair('p', "pending"), {'u', "unack"}, {'d', "dead"}, {'c', "retry:cnt"}}) {
+    if (parts.find(part) != std::string::npos) places += (places.empty() ? "" : ", ") + std::string(name);
+  }
+  return places;
+}
+
+Finding describe(char verdict, const std::string& id, const std::string& parts) {
+  const bool body = parts.find('b') != std::string::npos;
+  const bool elsewhere = parts.find_first_of("pd") != std::string::npos;
+  Finding finding{problem_of(verdict), id};
+  const auto say = [&](const std::string& what, const std::string& repair) {
+    finding.what = what;
+    finding.repair = repair;
+    return finding;
+  };
+  switch (verdict) {
+    case 'M':
+      return say("has a body and retries, but is in no place: it would never be delivered", "ready again, at once");
+    case 'O':
+      return say("has a body, but neither a place nor retries: it would never be delivered",
+                 "gets retries, and is ready at once");
+    case 'N':
+      return say("pending without retries recorded: it would be dropped when it is due", "gets retries");
+    case 'B':
+      return say("pending, and its body is gone though its due time is to come: it was deleted or evicted, and is lost",
+                 "what is left is removed");
+    case 'T':
+      return say("in two places: " + places_of(parts),
+                 "one place stays: the later of pending and unack; dead only if no retries are recorded");
+    case 'I':
+      return say("its time in " + places_of(parts) + " is none from 1970 to 2199: another program wrote it",
+                 "pending: the nearest of these times, never earlier, so reschedule it; dead: as if given up now");
+    case 'L':
+      return say("in unack for longer than any lease or backoff: no consumer holds it",
+                 elsewhere ? "leaves unack; it has another place"
+                 : body    ? "ready again, at once"
+                           : "what is left is removed");
+    case 'C':
+      return say("retries are recorded of a message that is not there", "they are removed");
+    case 'K':
+      return say("dead, and still has retries recorded", "they are removed; it stays dead");
+    case 'S':
+      return say("no UUID, so nothing of this queue; in " + places_of(parts), "removed from there");
+    case 'V':
+      return say("a body whose name is no UUID" + (places_of(parts).empty() ? "" : "; in " + places_of(parts)),
+                 "none, it may be data of another program: look at it, and delete its key");
+    case 'W':
+      return say("its body is no string: something else uses that key",
+                 "none, it may be data of another program: look at it, and delete the key");
+    case 'E':
+      return say("its body is gone, as after the end of its TTL: it cannot be delivered", "what is left is removed");
+    case 'G':
+      return say("finished; consumers delete it within seconds, if any run", "deleted");
+    default:
+      return say("deliveries or a reason are noted of a message that is not there", "they are removed");
+  }
+}
+
+}  // namespace
+
+const char* to_string(Problem problem) {
+  switch (problem) {
+    case Problem::stranded:
+      return "stranded";
+    case Problem::body_alone:
+      return "body_alone";
+    case Problem::no_retries:
+      return "no_retries";
+    case Problem::no_body:
+      return "no_body";
+    case Problem::two_places:
+      return "two_places";
+    case Problem::no_holder:
+      return "no_holder";
+    case Problem::count_alone:
+      return "count_alone";
+    case Problem::stranger:
+      return "stranger";
+    case Problem::bad_time:
+      return "bad_time";
+    case Problem::totals:
+      return "totals";
+    case Problem::wrong_type:
+      return "wrong_type";
+    case Problem::expired:
+      return "expired";
+    case Problem::garbage:
+      return "garbage";
+    case Problem::notes:
+      break;
+  }
+  return "notes";
+}
+
+bool CheckReport::clean() const {
+  return std::all_of(counts.begin(), counts.end(), [](const auto& count) {
+    return count.first == Problem::expired || count.first == Problem::garbage || count.first == Problem::notes;
+  });
+}
+
+CheckReport Checkup::run() {
+  if (!check_types()) return std::move(report_);
+  if (has_stats_) check_totals();
+  plan();
+  for (const Where where : kWalks) {
+    walk(where);
+    if (where == Where::count) look_for_stranded();
+  }
+  judge_again();
+  if (options_.progress) options_.progress(total_, total_);
+  return std::move(report_);
+}
+
+// False if something is in the way of the rest.
+bool Checkup::check_types() {
+  const std::pair<const std::string*, const char*> expected[] = {
+      {&keys().pending, "zset"}, {&keys().unack, "zset"}, {&keys().dead, "zset"},     {&keys().ready, "list"},
+      {&keys().retry, "list"},   {&keys().count, "hash"}, {&keys().attempts, "hash"}, {&keys().reason, "hash"},
+      {&keys().garbage, "set"},  {&keys().stats, "hash"}, {&keys().wake, "zset"},     {&keys().paused, "string"},
+      {&keys().watch, "string"}};
+  bool go_on = true;
+  for (const auto& [key, wanted] : expected) {
+    const std::string type =
+        session_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
+    has_stats_ = has_stats_ || (key == &keys().stats && type == wanted);
+    if (type == "none" || type == wanted) continue;
+    found({Problem::wrong_type, *key,
+           "is a " + type + ", expected a " + wanted + ": something else uses a key of this queue",
+           "none, it may be data of another program: rename or delete it, and check again", false});
+    go_on = go_on && (key == &keys().stats || key == &keys().wake || key == &keys().watch || key == &keys().paused);
+  }
+  return go_on;
+}
+
+// What stands there fails no move. It is counted as 0, and a value at the limit counts no further.
+void Checkup::check_totals() {
+  std::string cursor = "0";
+  do {
+    const store::ScannedTotals step =
+        session_.ask([&](redis::Pipeline& pipeline) { return store::scan_totals(pipeline, keys(), cursor); });
+    cursor = step.cursor;
+    std::vector<std::string> wrong;
+    for (const auto& [field, value] : step.fields) {
+      const bool known =
+          std::find(std::begin(store::kTotals), std::end(store::kTotals), field) != std::end(store::kTotals);
+      if (known && store::is_total(value)) continue;
+      wrong.push_back(field);
+      found({Problem::totals, field,
+             known ? "the statistic is \"" + redis::escaped(value.substr(0, 32)) +
+                         "\", which is no count of up to 15 digits"
+                   : "no statistic of this library, but a field of " + keys().stats,
+             known ? "counted again, from 0" : "removed", options_.repair});
+    }
+    if (!options_.repair || wrong.empty()) continue;
+    session_.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      pipeline.command("HDEL").key(keys().stats);
+      for (const std::string& field : wrong) pipeline.arg(field);
+      pipeline.run();
+      pipeline.reply(0);
+    });
+  } while (cursor != "0");
+}
+
+void Checkup::plan() {
+  for (const Where where : kWalks) {
+    total_ += session_.ask([&](redis::Pipeline& pipeline) { return store::size(pipeline, keys(), where); });
+  }
+  for (const std::string* list : {&keys().ready, &keys().retry}) {
+    total_ += session_.ask([&](redis::Pipeline& pipeline) { return store::list_length(pipeline, *list); });
+  }
+}
+
+void Checkup::advance(std::uint64_t steps) {
+  done_ += steps;
+  total_ = std::max(total_, done_);
+  if (options_.progress) options_.progress(done_, total_);
+}
+
+void Checkup::walk(Where where) {
+  std::string cursor = "0";
+  do {
+    store::Scanned scanned =
+        session_.ask([&](redis::Pipeline& pipeline) { return store::scan(pipeline, keys(), where, cursor); });
+    cursor = scanned.cursor;
+    std::vector<std::string> ids;
+    for (std::string& id : scanned.ids) {
+      ids.push_back(where == Where::bodies ? id.substr(std::min(id.size(), keys().bodies.size())) : std::move(id));
+      if (ids.size() == store::kJudged) judge(where, std::exchange(ids, {}));
+    }
+    if (!ids.empty()) judge(where, ids);
+    advance(where == Where::bodies ? store::kScannedKeys : scanned.ids.size());
+  } while (cursor != "0");
+}
+
+void Checkup::judge(Where where, const std::vector<std::string>& ids) {
+  const std::vector<std::string> words =
+      session_.ask([&](redis::Pipeline& pipeline) { return store::look(pipeline, keys(), ids); });
+  report_.looked += ids.size();
+  for (std::size_t i = 0; i < std::min(ids.size(), words.size()); ++i) {
+    const char verdict = words[i].empty() ? '.' : words[i].front();
+    if (verdict == '.' || is_known(where, verdict, words[i].substr(1))) continue;
+    const auto bytes = verdict == 'M' || verdict == 'C' ? store::bytes_of(ids[i]) : std::nullopt;
+    if (bytes) {
+      listed_.push_back({*bytes, verdict});
+    } else {
+      suspect(ids[i], verdict);
+    }
+  }
+}
+
+void Checkup::suspect(std::string id, char verdict) {
+  suspects_.emplace_back(std::move(id), verdict);
+  if (suspects_.size() >= kMostSuspects) judge_again();
+}
+
+// Marks those that are in a list. All, if a list grows faster than it can be read: then nobody can tell.
+void Checkup::search_lists(std::vector<Listed>& ids) {
+  std::sort(ids.begin(), ids.end(), [](const Listed& a, const Listed& b) { return a.id < b.id; });
+  if (ids.empty() || (search_list(keys().ready, ids) && search_list(keys().retry, ids))) return;
+  for (Listed& id : ids) id.verdict = '.';
+}
+
+bool Checkup::search_list(const std::string& list, std::vector<Listed>& ids) {
+  const std::size_t length =
+      session_.ask([&](redis::Pipeline& pipeline) { return store::list_length(pipeline, list); });
+  for (std::size_t from = 0; from < 4 * length + 1'000'000; from += kPages * store::kBatch) {
+    std::vector<std::string> page;
+    session_.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      std::vector<redis::Answer<std::vector<std::string>>> answers;
+      for (std::size_t i = 0; i < kPages; ++i) {
+        answers.push_back(store::list_page(pipeline, list, from + i * store::kBatch, store::kBatch));
+      }
+      pipeline.run();
+      for (const auto& answer : answers) {
+        std::vector<std::string> part = answer.get();
+        std::move(part.begin(), part.end(), std::back_inserter(page));
+      }
+    });
+    for (const std::string& id : page) {
+      const auto bytes = store::bytes_of(id);
+      if (!bytes) continue;
+      const auto at = std::lower_bound(ids.begin(), ids.end(), *bytes,
+                                       [](const Listed& a, const store::IdBytes& b) { return a.id < b; });
+      if (at == ids.end() || at->id != *bytes || store::text_of(*bytes) != id) continue;
+      at->verdict = at->verdict == 'C' ? 'E' : at->verdict == 'M' ? '.' : at->verdict;
+    }
+    if (from < length) advance(page.size());
+    if (page.size() < kPages * store::kBatch) return true;
+  }
+  return false;
+}
+
+void Checkup::look_for_stranded() {
+  std::vector<Listed> all = std::exchange(listed_, {});
+  search_lists(all);
+  for (const Listed& listed : all) {
+    if (listed.verdict != '.') suspect(store::text_of(listed.id), listed.verdict);
+  }
+}
+
+// Suspects that are in a list by now.
+void Checkup::drop_listed() {
+  std::vector<Listed> searched;
+  for (const auto& [id, verdict] : suspects_) {
+    if (verdict != 'M' && verdict != 'C') continue;
+    if (const auto bytes = store::bytes_of(id)) searched.push_back({*bytes, verdict});
+  }
+  search_lists(searched);
+  std::set<std::string> seen;
+  for (const Listed& listed : searched) {
+    if (listed.verdict != 'M' && listed.verdict != 'C') seen.insert(store::text_of(listed.id));
+  }
+  if (seen.empty()) return;
+  const auto is_seen = [&](const Suspect& one) {
+    return (one.second == 'M' || one.second == 'C') && seen.count(one.first) > 0;
+  };
+  suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(), is_seen), suspects_.end());
+}
+
+void Checkup::judge_again() {
+  if (suspects_.empty()) return;
+  std::sort(suspects_.begin(), suspects_.end());  // a scan may return an id twice
+  suspects_.erase(std::unique(suspects_.begin(), suspects_.end()), suspects_.end());
+  std::this_thread::sleep_for(options_.settle);
+  drop_listed();
+  const std::vector<Suspect> all = std::exchange(suspects_, {});
+  for (std::size_t from = 0; from < all.size(); from += store::kConfirmed) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(store::kConfirmed, all.size() - from));
+    judge_again({begin, begin + count});
+  }
+}
+
+void Checkup::judge_again(const std::vector<Suspect>& some) {
+  const std::vector<std::string> words = session_.ask([&](redis::Pipeline& pipeline) {
+    return options_.repair ? store::repair(pipeline, keys(), some, options_.retries)
+                           : store::confirm(pipeline, keys(), some);
+  });
+  report_.looked += some.size();
+  std::vector<std::string> garbage;
+  bool ready = false;
+  for (std::size_t i = 0; i < std::min(some.size(), words.size()); ++i) {
+    const char verdict = words[i].empty() ? '.' : words[i].front();
+    if (verdict == '.') continue;
+    const std::string& id = some[i].first;
+    Finding finding = describe(verdict, id, words[i].substr(1));
+    finding.repaired = options_.repair && can_be_repaired(verdict);
+    if (finding.repaired && std::string_view("GBCEL").find(verdict) != std::string_view::npos) garbage.push_back(id);
+    ready = ready || std::string_view("MOL").find(verdict) != std::string_view::npos;
+    found(std::move(finding));
+  }
+  collect(garbage);
+  if (!ready || !options_.repair) return;
+  session_.with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    session_.store().wake(pipeline);
+    pipeline.run();
+  });
+}
+
+// Leaves alone what is no garbage.
+void Checkup::collect(const std::vector<std::string>& garbage) {
+  if (garbage.empty()) return;
+  session_.ask([&](redis::Pipeline& pipeline) { return session_.store().gc(pipeline, garbage); });
+}
+
+void Checkup::found(Finding finding) {
+  if (finding.repaired) ++report_.repaired;
+  if (++report_.counts[finding.problem] <= options_.sample) report_.findings.push_back(std::move(finding));
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,266 @@
+// What an Inspector does to messages by their ids, and to a whole queue.
+#include "inspector/inspector_impl.h"
+
+#include "queue/option_checks.h"
+#include "queue/state.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace delayqueue {
+namespace {
+
+constexpr std::size_t kLongestReason = 1024;
+constexpr std::size_t kStepBytes = 256 * 1024;  // of payloads, in one call of a script
+
+// Of ids in one call of a script that needs several commands for each: so many stay well under 2 ms.
+constexpr std::size_t kSlow = 64;
+
+void check_retries(int retries) {
+  if (retries < 0) throw std::invalid_argument("retries: " + std::to_string(retries) + "; expected 0 or more");
+}
+
+void check_removable(State state) {
+  if (state != State::unack && state != State::unknown) return;
+  throw std::invalid_argument(std::string("state: ") + to_string(state) + "; expected pending, ready, retry or dead");
+}
+
+template <class Outcome, class Meaning>
+std::vector<Outcome> meanings(const std::string& outcomes, Meaning meaning) {
+  std::vector<Outcome> all;
+  all.reserve(outcomes.size());
+  for (const char outcome : outcomes) all.push_back(meaning(outcome));
+  return all;
+}
+
+// As it is to be stored. What was held or in a list is due at once.
+store::Saved saved(const MessageInfo& message, const std::string& id) {
+  if (!message.size) throw std::invalid_argument("payload of " + id + ": missing; a message is its payload");
+  if (message.payload.size() != *message.size) {
+    throw std::invalid_argument("payload of " + id + ": " + std::to_string(message.payload.size()) + " bytes of " +
+                                std::to_string(*message.size) + "; list or find it with all of them");
+  }
+  store::Saved saved;
+  saved.id = id;
+  saved.dead = message.state == State::dead;
+  const bool waits = saved.dead || message.state == State::pending || (message.state == State::unack && !message.held);
+  if (waits && message.at) {
+    saved.at_us = store::to_us(*message.at);
+    check_time(("at of " + id).c_str(), std::chrono::floor<milliseconds>(std::chrono::microseconds(saved.at_us)));
+  }
+  if (!saved.dead && !message.retries) throw std::invalid_argument("retries of " + id + ": unset; expected a number");
+  saved.retries = message.retries.value_or(0);
+  check_retries(saved.retries);
+  saved.deliveries = std::max(0, message.deliveries);
+  if (message.ttl && !saved.dead) {
+    check_at_least("ttl", *message.ttl, milliseconds(0));
+    saved.ttl = std::max(*message.ttl, milliseconds(1));
+  }
+  saved.reason = std::string_view(message.reason).substr(0, kLongestReason);
+  saved.payload = message.payload;
+  return saved;
+}
+
+}  // namespace
+
+std::vector<State> Inspector::cancel(const std::vector<std::string>& ids) {
+  const auto answers = impl_->in_steps(ids_of(ids), 1, [&](redis::Pipeline& pipeline, const auto& one) {
+    return impl_->store().cancel(pipeline, one.front());
+  });
+  std::vector<State> states;
+  states.reserve(answers.size());
+  for (const std::string& answer : answers) states.push_back(state_of(answer));
+  return states;
+}
+
+std::vector<Moved> Inspector::reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when) {
+  const store::Due due = due_of(when.delay, when.at);
+  const auto answers = impl_->in_steps(ids_of(ids), 1, [&](redis::Pipeline& pipeline, const auto& one) {
+    return impl_->store().reschedule(pipeline, one.front(), due);
+  });
+  std::vector<Moved> moved;
+  moved.reserve(answers.size());
+  for (const std::string& answer : answers) {
+    moved.push_back(answer == "moved" ? Moved::moved : answer == "refused" ? Moved::refused : Moved::unknown);
+  }
+  return moved;
+}
+
+Redriven Inspector::redrive(std::string_view id, const RedriveOptions& options) {
+  return redrive(std::vector<std::string>{std::string(id)}, options).front();
+}
+
+std::vector<Redriven> Inspector::redrive(const std::vector<std::string>& ids, const RedriveOptions& options) {
+  check_retries(options.retries);
+  const auto outcomes = impl_->outcomes(ids_of(ids), store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+    return impl_->store().redrive(pipeline, some, options.retries);
+  });
+  impl_->wake();
+  return meanings<Redriven>(outcomes, [](char outcome) {
+    return outcome == 'S' ? Redriven::redriven : outcome == 'B' ? Redriven::no_body : Redriven::unknown;
+  });
+}
+
+std::vector<Killed> Inspector::kill(const std::vector<std::string>& ids, const KillOptions& options) {
+  const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
+  const std::size_t step = impl_->store().search_lists() > 0 ? 1 : kSlow;
+  const auto outcomes = impl_->outcomes(ids_of(ids), step, [&](redis::Pipeline& pipeline, const auto& some) {
+    return impl_->store().kill(pipeline, some, reason, options.force);
+  });
+  return meanings<Killed>(outcomes, [](char outcome) {
+    return outcome == 'S'   ? Killed::killed
+           : outcome == 'D' ? Killed::already
+           : outcome == 'H' ? Killed::held
+                            : Killed::unknown;
+  });
+}
+
+std::vector<Extended> Inspector::extend(const std::vector<std::string>& ids, milliseconds by, bool force) {
+  check_at_least("by", by, milliseconds(1));
+  const auto outcomes = impl_->outcomes(ids_of(ids), kSlow, [&](redis::Pipeline& pipeline, const auto& some) {
+    return impl_->store().extend(pipeline, some, by, force);
+  });
+  return meanings<Extended>(outcomes, [](char outcome) {
+    return outcome == 'S' ? Extended::extended : outcome == 'H' ? Extended::held : Extended::unknown;
+  });
+}
+
+Released Inspector::release(std::string_view id, bool force) {
+  return release(std::vector<std::string>{std::string(id)}, force).front();
+}
+
+// The last one released is the next in line: so the first id goes last.
+std::vector<Released> Inspector::release(const std::vector<std::string>& ids, bool force) {
+  std::vector<std::string> all = ids_of(ids);
+  std::reverse(all.begin(), all.end());
+  std::string outcomes = impl_->outcomes(all, kSlow, [&](redis::Pipeline& pipeline, const auto& some) {
+    return impl_->store().release_waiting(pipeline, some, force);
+  });
+  impl_->wake();
+  std::reverse(outcomes.begin(), outcomes.end());
+  return meanings<Released>(outcomes, [](char outcome) {
+    return outcome == 'S' ? Released::released : outcome == 'H' ? Released::held : Released::unknown;
+  });
+}
+
+std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
+  check_removable(state);
+  if (options.older_than) check_at_least("older_than", *options.older_than, milliseconds(0));
+  if (is_list(state) && options.older_than) {
+    throw std::invalid_argument("older_than: not known of messages in ready and retry; expected none");
+  }
+  const std::string& key = key_of(impl_->keys(), state);
+  const Counts before = counts();
+  const std::uint64_t there = state == State::pending ? before.pending
+                              : state == State::dead  ? before.dead
+                              : state == State::ready ? before.ready
+                                                      : before.retry;
+  std::uint64_t left = options.limit == 0 ? there : std::min(options.limit, there);
+  std::uint64_t purged = 0;
+  while (left > 0) {
+    const std::size_t most = std::min<std::uint64_t>(left, store::kBatch);
+    const store::Purged step = impl_->session().ask([&](redis::Pipeline& pipeline) {
+      return is_list(state) ? impl_->store().purge_list(pipeline, key, most)
+                            : impl_->store().purge_zset(pipeline, key, most, options.older_than, 0);
+    });
+    impl_->collect(step.garbage);
+    purged += step.purged;
+    left -= std::min<std::uint64_t>(left, step.passed);
+    if (step.passed < most) break;
+  }
+  return purged;
+}
+
+Removed Inspector::purge(State state, const std::vector<std::string>& ids) {
+  check_removable(state);
+  const std::string& key = key_of(impl_->keys(), state);
+  const auto steps = impl_->in_steps(ids_of(ids), kSlow, [&](redis::Pipeline& pipeline, const auto& some) {
+    return impl_->store().discard(pipeline, key, some);
+  });
+  Removed removed;
+  for (const store::Discarded& step : steps) {
+    removed.messages += static_cast<std::uint64_t>(std::count(step.outcomes.begin(), step.outcomes.end(), 'S'));
+    removed.places += step.places;
+    for (const char outcome : step.outcomes) removed.removed.push_back(outcome == 'S');
+  }
+  if (removed.removed.size() != ids.size()) {
+    throw ReplyError("purge: the server answered for another number of messages");
+  }
+  if (is_list(state) && !ids.empty()) removed.places += impl_->remove_hints(key);
+  return removed;
+}
+
+std::vector<Sent> Inspector::restore(const std::vector<MessageInfo>& messages) {
+  std::vector<std::string> ids;
+  ids.reserve(messages.size());
+  for (const MessageInfo& message : messages) ids.push_back(id_of("id", message.id));
+  std::vector<store::Saved> all;
+  all.reserve(messages.size());
+  for (std::size_t i = 0; i < messages.size(); ++i) all.push_back(saved(messages[i], ids[i]));
+  std::vector<Sent> sent;
+  while (sent.size() < all.size()) {
+    std::vector<store::Saved> step;
+    for (std::size_t bytes = 0; sent.size() + step.size() < all.size() && step.size() < kSlow;) {
+      const store::Saved& next = all[sent.size() + step.size()];
+      if (!step.empty() && bytes + next.payload.size() > kStepBytes) break;
+      bytes += next.payload.size();
+      step.push_back(next);
+    }
+    const store::Outcomes outcomes = impl_->session().ask([&](redis::Pipeline& pipeline) {
+      const auto answer = impl_->store().restore(pipeline, step);
+      impl_->store().wake(pipeline);
+      return answer;
+    });
+    if (outcomes.size() != step.size()) throw ReplyError("restore: the server answered for another number of messages");
+    for (const char outcome : outcomes) sent.push_back({ids[sent.size()], outcome == '1', outcome == 'C'});
+  }
+  if (all.empty()) return sent;
+  impl_->session().with_connection(
+      [&](redis::Connection& connection) { impl_->session().endpoint().announce(connection); });
+  return sent;
+}
+
+void Inspector::pause(milliseconds for_, const std::string& why) {
+  check_at_least("for", for_, milliseconds(0));
+  impl_->session().with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    pipeline.command("SET").key(impl_->keys().paused).arg(why);
+    if (for_.count() > 0) pipeline.arg("PX").arg(for_.count());
+    pipeline.run();
+    pipeline.reply(0);
+    impl_->session().endpoint().announce(connection);
+  });
+}
+
+void Inspector::resume() {
+  impl_->session().with_connection([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    pipeline.command("DEL").key(impl_->keys().paused);
+    impl_->store().wake(pipeline);
+    pipeline.run();
+    pipeline.reply(0);
+  });
+}
+
+Remains Inspector::forget() {
+  Remains remains = impl_->remains();
+  if (remains.wrong_type || remains.pending + remains.unack + remains.dead > 0) return remains;
+  for (const std::string* list : {&impl_->keys().ready, &impl_->keys().retry}) impl_->remove_hints(*list);
+  while (true) {
+    impl_->collect_all();
+    remains = impl_->remains();
+    remains.served = remains.none() && impl_->is_served();
+    if (!remains.none() || impl_->forget()) return remains;
+  }
+}
+
+bool Inspector::lock(const std::string& holder, milliseconds for_) {
+  check_at_least("for", for_, milliseconds(1));
+  return impl_->session().ask([&](redis::Pipeline& pipeline) { return impl_->store().lock(pipeline, holder, for_); });
+}
+
+void Inspector::unlock(const std::string& holder) {
+  impl_->session().ask([&](redis::Pipeline& pipeline) { return impl_->store().unlock(pipeline, holder); });
+}
+
+}  // namespace delayqueue

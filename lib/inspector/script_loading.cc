@@ -1,0 +1,64 @@
+#include "inspector/script_loading.h"
+
+#include "redis/pipeline.h"
+#include "store/scripts.h"
+
+#include <delayqueue/error.h>
+
+#include <exception>
+#include <string>
+
+namespace delayqueue {
+namespace {
+
+using redis::Connection;
+using redis::Pipeline;
+using redis::Script;
+
+template <class Look>
+std::vector<ServerScripts> for_each_server(Endpoint& endpoint, Look look) {
+  std::vector<ServerScripts> all;
+  for (const redis::Address& server : endpoint.servers()) {
+    ServerScripts& one = all.emplace_back();
+    one.where = server.text();
+    try {
+      look(*endpoint.dial(server), one);
+    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the name that a server gave
+      one.error = e.what();
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<ServerScripts> find_scripts(Endpoint& endpoint) {
+  return for_each_server(endpoint, [](Connection& connection, ServerScripts& server) {
+    Pipeline pipeline(connection);
+    pipeline.command("SCRIPT").arg("EXISTS");
+    for (const Script* script : store::scripts::all()) pipeline.arg(script->sha1);
+    pipeline.run();
+    const redis::Reply there = pipeline.reply(0);
+    const auto& all = store::scripts::all();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      (there[i].integer() == 1 ? server.loaded : server.missing).emplace_back(all[i]->name);
+    }
+  });
+}
+
+std::vector<ServerScripts> load_scripts(Endpoint& endpoint) {
+  return for_each_server(endpoint, [](Connection& connection, ServerScripts& server) {
+    for (const Script* script : store::scripts::all()) server.missing.emplace_back(script->name);
+    Pipeline pipeline(connection);
+    for (const Script* script : store::scripts::all()) pipeline.command("SCRIPT").arg("LOAD").arg(script->body);
+    pipeline.run();
+    for (const Script* script : store::scripts::all()) {
+      const redis::Reply name = pipeline.reply(server.loaded.size());
+      if (name.text() != script->sha1) throw ReplyError("redis at " + server.where + " loaded something else");
+      server.missing.erase(server.missing.begin());
+      server.loaded.emplace_back(script->name);
+    }
+  });
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,206 @@
+#include <delayqueue/producer.h>
+
+#include "producer/async_sender.h"
+#include "producer/group_commit.h"
+#include "queue/event_sink.h"
+#include "queue/go_events.h"
+#include "queue/option_checks.h"
+#include "queue/server_risks.h"
+#include "queue/shared_connection.h"
+#include "queue/state.h"
+#include "redis/escaped.h"
+
+#include <atomic>
+#include <stdexcept>
+
+namespace delayqueue {
+
+class Producer::Impl {
+ public:
+  Impl(const std::string& url, const std::string& queue, ProducerOptions options)
+      : session_(url, queue, options.connection, options.queue, options.durability),
+        options_(std::move(options)),
+        report_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false),
+        outbox_(session_),
+        courier_(outbox_, [this](const std::vector<Sent>& sent) { after(sent); }) {
+    check(options_);
+    report_.warn(session_.endpoint().warning());
+  }
+
+  // Throws what became of it.
+  std::vector<Sent> send(Parcel parcel);
+  std::future<Sent> send_async(Courier::Letter letter) { return courier_.give(std::move(letter)); }
+  store::SendTerms terms_of(const SendOptions& options) const;
+  void check_payload(std::string_view payload) const;
+  Session& session() { return session_; }
+
+  // Once, after the first call that got through.
+  void warn_of_risks();
+
+ private:
+  void after(const std::vector<Sent>& sent);
+  void tell(const std::vector<Sent>& sent);
+  void publish(std::size_t created);
+
+  Session session_;
+  const ProducerOptions options_;
+  Report report_;
+  std::atomic<bool> warned_{false};
+  Outbox outbox_;
+  Courier courier_;  // last: its thread uses all above
+};
+
+store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
+  store::SendTerms terms;
+  terms.due = due_of(options.delay, options.at);
+  terms.retries = options.retries.value_or(options_.retries);
+  if (terms.retries < 0)
+    throw std::invalid_argument("retries: " + std::to_string(terms.retries) + "; expected 0 or more");
+  if (options.ttl) check_at_least("ttl", *options.ttl, milliseconds(1));
+  terms.ttl = options.ttl.value_or(milliseconds(0));
+  terms.fresh = options.id.empty();
+  return terms;
+}
+
+void Producer::Impl::check_payload(std::string_view payload) const {
+  if (payload.size() <= options_.max_payload) return;
+  throw std::invalid_argument("payload: " + std::to_string(payload.size()) +
+                              " bytes; at most max_payload = " + std::to_string(options_.max_payload) + " are allowed");
+}
+
+std::vector<Sent> Producer::Impl::send(Parcel parcel) {
+  if (parcel.messages.empty()) return {};
+  std::vector<Parcel> parcels;
+  parcels.push_back(std::move(parcel));
+  outbox_.send(parcels);
+  parcels.front().check();
+  std::vector<Sent> sent = std::move(parcels.front().sent);
+  after(sent);
+  return sent;
+}
+
+void Producer::Impl::after(const std::vector<Sent>& sent) {
+  tell(sent);
+  if (!sent.empty()) warn_of_risks();
+}
+
+void Producer::Impl::tell(const std::vector<Sent>& sent) {
+  if (!options_.report_events && !report_.wants_events()) return;
+  std::vector<std::string> created;
+  for (const Sent& one : sent) {
+    if (one.created) created.push_back(one.id);
+  }
+  if (created.empty()) return;
+  if (options_.report_events) publish(created.size());
+  report_.event(EventKind::sent, std::move(created));
+}
+
+void Producer::Impl::publish(std::size_t created) {
+  try {
+    session_.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      publish_event(pipeline, session_.store().keys().channel, EventKind::sent, created);
+      pipeline.run();
+      pipeline.reply(0);
+    });
+  } catch (const Error& e) {  // the messages are sent; this changes nothing
+    report_.log(Severity::warning, std::string("cannot publish an event: ") + e.what());
+  }
+}
+
+void Producer::Impl::warn_of_risks() {
+  if (!report_.has_listener() || warned_.exchange(true)) return;
+  try {
+    std::string where;
+    const auto risks = session_.with_connection([&](redis::Connection& connection) {
+      where = connection.where();
+      return find_risks(connection);
+    });
+    RiskWatch().tell(risks, where, report_);
+  } catch (const Error& e) {  // the call has been made; this changes nothing
+    report_.log(Severity::debug, std::string("cannot ask for risks: ") + e.what());
+  }
+}
+
+namespace {
+
+std::string id_for(const SendOptions& options) {
+  return options.id.empty() ? std::move(store::new_ids(1).front()) : id_of("id", options.id);
+}
+
+}  // namespace
+
+Producer::Producer(const std::string& url, const std::string& queue, ProducerOptions options)
+    : impl_("Producer", std::make_unique<Impl>(url, queue, std::move(options))) {}
+Producer::~Producer() = default;
+Producer::Producer(Producer&&) noexcept = default;
+Producer& Producer::operator=(Producer&&) noexcept = default;
+
+Sent Producer::send(std::string_view payload, const SendOptions& options) {
+  impl_->check_payload(payload);
+  const store::SendTerms terms = impl_->terms_of(options);
+  Parcel parcel;
+  parcel.messages.push_back({payload, &terms});
+  parcel.sent.push_back({id_for(options), false});
+  return std::move(impl_->send(std::move(parcel)).front());
+}
+
+std::future<Sent> Producer::send_async(std::string payload, const SendOptions& options) {
+  impl_->check_payload(payload);
+  return impl_->send_async({id_for(options), std::move(payload), impl_->terms_of(options)});
+}
+
+std::vector<Sent> Producer::send_batch(const std::vector<std::string>& payloads, const SendOptions& options) {
+  if (!options.id.empty())
+    throw std::invalid_argument("id: " + options.id + "; every message of a batch needs its own");
+  const store::SendTerms terms = impl_->terms_of(options);
+  Parcel parcel;
+  parcel.messages.reserve(payloads.size());
+  parcel.sent.reserve(payloads.size());
+  for (const std::string& payload : payloads) {
+    impl_->check_payload(payload);
+    parcel.messages.push_back({payload, &terms});
+  }
+  for (std::string& id : store::new_ids(payloads.size())) parcel.sent.push_back({std::move(id), false});
+  return impl_->send(std::move(parcel));
+}
+
+std::vector<Sent> Producer::send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options) {
+  return send_batch(std::vector<std::string>(payloads.begin(), payloads.end()), options);
+}
+
+std::vector<Sent> Producer::send_batch(const std::vector<Draft>& drafts) {
+  std::vector<std::string> ids = store::new_ids(drafts.size());
+  std::vector<store::SendTerms> terms;
+  terms.reserve(drafts.size());
+  Parcel parcel;
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    const Draft& draft = drafts[i];
+    impl_->check_payload(draft.payload);
+    if (!draft.options.id.empty()) ids[i] = id_of("id", draft.options.id);
+    terms.push_back(impl_->terms_of(draft.options));
+    parcel.messages.push_back({draft.payload, &terms.back()});
+    parcel.sent.push_back({std::move(ids[i]), false});
+  }
+  return impl_->send(std::move(parcel));
+}
+
+State Producer::cancel(std::string_view id) {
+  const std::string canonical = id_of("id", id);
+  const std::string state = impl_->session().ask(
+      [&](redis::Pipeline& pipeline) { return impl_->session().store().cancel(pipeline, canonical); });
+  impl_->warn_of_risks();
+  return state_of(state);
+}
+
+Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
+  const std::string canonical = id_of("id", id);
+  const store::Due due = due_of(when.delay, when.at);
+  const std::string outcome = impl_->session().ask(
+      [&](redis::Pipeline& pipeline) { return impl_->session().store().reschedule(pipeline, canonical, due); });
+  impl_->warn_of_risks();
+  if (outcome == "moved") return Moved::moved;
+  return outcome == "refused" ? Moved::refused : Moved::unknown;
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,39 @@
+#include "queue/event_sink.h"
+
+#include <cstdio>
+#include <memory>
+
+namespace delayqueue {
+namespace {
+
+struct NoLog {
+  void operator()(Severity, const std::string&) const {}
+};
+
+}  // namespace
+
+Report::Report(std::string subject, const Logger& logger, EventCallback on_event, bool publishes)
+    : subject_(std::move(subject)),
+      has_listener_(logger && logger.target<NoLog>() == nullptr),
+      logger_(logger ? logger : default_log()),
+      on_event_(std::move(on_event)),
+      publishes_(publishes) {}
+
+Logger no_log() { return NoLog{}; }
+
+Logger stderr_log() {
+  return [](Severity severity, const std::string& line) {
+    if (severity < Severity::warning) return;
+    const std::string text =
+        (severity == Severity::error ? "delayqueue: error: " : "delayqueue: warning: ") + line + '\n';
+    std::fputs(text.c_str(), stderr);
+  };
+}
+
+// Never destroyed: objects of the host may use it until the very end.
+Logger& default_log() {
+  static Logger& log = *std::make_unique<Logger>(stderr_log()).release();
+  return log;
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,34 @@
+// Checks of options: each throws std::invalid_argument that names the field and its value.
+#pragma once
+
+#include "store/moves.h"
+#include "store/record.h"
+
+#include <delayqueue/options.h>
+#include <delayqueue/producer.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+// A hundred years: more is a slip, and a steady clock's nanoseconds would overflow.
+inline constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};
+
+void check(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
+void check(const ProducerOptions& options);
+void check(const ConsumerOptions& options);
+void check_at_least(const char* field, milliseconds value, milliseconds least);
+
+// The time of a send or reschedule, with its field's name in what is thrown.
+store::Due due_of(milliseconds delay, const std::optional<std::chrono::system_clock::time_point>& at);
+
+// Times of messages: see store::kLatestUs.
+void check_time(const char* field, milliseconds since_1970);
+
+// The id in its usual form.
+std::string id_of(const char* field, std::string_view id);
+std::vector<std::string> ids_of(const std::vector<std::string>& ids);
+
+}  // namespace delayqueue

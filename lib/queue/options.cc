@@ -1,0 +1,139 @@
+#include <delayqueue/options.h>
+
+#include "queue/option_checks.h"
+#include "redis/escaped.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+namespace delayqueue {
+namespace {
+
+using std::chrono::system_clock;
+
+constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
+
+[[noreturn]] void wrong(const std::string& field, const std::string& value, const std::string& wanted) {
+  throw std::invalid_argument(field + ": " + redis::escaped(value) + "; expected " + wanted);
+}
+
+std::string text(milliseconds value) { return std::to_string(value.count()) + " ms"; }
+
+void check_number(const char* field, long long value, long long least, long long most) {
+  if (value >= least && value <= most) return;
+  wrong(field, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
+}
+
+void check_durability(const Durability& durability) {
+  if (durability.kind == Durability::Kind::none) return;
+  const bool by_replicas = durability.kind == Durability::Kind::replicas;
+  if (by_replicas) check_number("durability.replicas", durability.replicas, 1, 1000);
+  check_at_least("durability.timeout", durability.timeout, milliseconds(1));
+}
+
+void check_name(const char* field, const std::string& value, bool hash_tag) {
+  if (value.empty()) wrong(field, "empty", "a name");
+  if (hash_tag && value.find_first_of("{}") != std::string::npos) {
+    wrong(field, '"' + value + '"', "no braces inside a hash tag");
+  }
+}
+
+}  // namespace
+
+int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+Durability replicas(int count, milliseconds timeout) { return {Durability::Kind::replicas, count, timeout}; }
+
+Durability disk(milliseconds timeout) { return {Durability::Kind::disk, 0, timeout}; }
+
+Backoff fixed(milliseconds delay) {
+  check_at_least("fixed: delay", delay, milliseconds(0));
+  return [delay](int) { return delay; };
+}
+
+Backoff exponential(milliseconds first, milliseconds most, double jitter) {
+  check_at_least("exponential: first", first, milliseconds(1));
+  check_at_least("exponential: most", most, first);
+  if (!(jitter >= 0 && jitter <= 1)) wrong("exponential: jitter", std::to_string(jitter), "0 to 1");
+  return [first, most, jitter](int attempt) {
+    thread_local std::minstd_rand random{std::random_device{}()};
+    const double steps = std::min(std::max(attempt - 1, 0), 62);
+    const double full = std::min(std::ldexp(static_cast<double>(first.count()), static_cast<int>(steps)),
+                                 static_cast<double>(most.count()));
+    const double part = std::uniform_real_distribution<double>(0, jitter)(random);
+    return milliseconds(std::llround(full * (1 - part)));
+  };
+}
+
+void check_at_least(const char* field, milliseconds value, milliseconds least) {
+  if (value < least) wrong(field, text(value), "at least " + text(least));
+  if (value > kLongest) wrong(field, text(value), "at most a hundred years");
+}
+
+void check(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options) {
+  check_name("queue", queue, options.hash_tag == HashTag::on);
+  check_name("queue.prefix", options.prefix, options.hash_tag == HashTag::on);
+  check_at_least("connection.connect_timeout", connection.connect_timeout, milliseconds(1));
+  check_at_least("connection.command_timeout", connection.command_timeout, milliseconds(1));
+  for (const char c : connection.client_name) {
+    if (c <= ' ' || c > '~') wrong("connection.client_name", '"' + connection.client_name + '"', "no spaces");
+  }
+}
+
+void check(const ProducerOptions& options) {
+  check_number("retries", options.retries, 0, std::numeric_limits<int>::max());
+  check_number("max_payload", static_cast<long long>(options.max_payload), 0,
+               static_cast<long long>(kRedisStringLimit));
+  check_durability(options.durability);
+}
+
+void check(const ConsumerOptions& options) {
+  check_number("concurrency", options.concurrency, 1, 10'000);
+  check_at_least("lease", options.lease, milliseconds(10));
+  check_at_least("poll_interval", options.poll_interval, milliseconds(1));
+  check_at_least("processing_timeout", options.processing_timeout, milliseconds(1));
+  check_at_least("dead_retention", options.dead_retention, milliseconds(0));
+  check_at_least("reconnect_grace", options.reconnect_grace, milliseconds(0));
+  check_number("dead_limit", options.dead_limit, 0, std::numeric_limits<long long>::max());
+  check_number("prefetch", options.prefetch, 0, 1'000'000);
+  check_durability(options.durability);
+  if (options.durability.timeout > options.lease / 3) {  // the consumer waits so long between two renewals
+    wrong("durability.timeout", text(options.durability.timeout),
+          "at most a third of the lease of " + text(options.lease));
+  }
+}
+
+store::Due due_of(milliseconds delay, const std::optional<system_clock::time_point>& at) {
+  check_at_least("delay", delay, milliseconds(0));
+  if (!at) return {delay, 0};
+  if (delay.count() != 0) wrong("delay", text(delay), "none when `at` is set");
+  const auto ms = std::chrono::ceil<milliseconds>(at->time_since_epoch());
+  check_time("at", ms);
+  return {std::nullopt, ms.count()};
+}
+
+void check_time(const char* field, milliseconds since_1970) {
+  if (since_1970.count() >= 0 && since_1970.count() <= store::kLatestUs / 1000) return;
+  wrong(field, text(since_1970) + " after 1970", "a time from 1970 to the end of 2199");
+}
+
+std::string id_of(const char* field, std::string_view id) {
+  const auto canonical = store::canonical_id(id);
+  if (!canonical) {
+    wrong(field, '"' + std::string(id.substr(0, 64)) + '"', "a UUID like 0197f3a4-5b6c-7d8e-9f01-23456789abcd");
+  }
+  return *canonical;
+}
+
+std::vector<std::string> ids_of(const std::vector<std::string>& ids) {
+  std::vector<std::string> canonical;
+  canonical.reserve(ids.size());
+  for (const std::string& id : ids) canonical.push_back(id_of("id", id));
+  return canonical;
+}
+
+}  // namespace delayqueue

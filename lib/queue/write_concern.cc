@@ -1,0 +1,60 @@
+#include "queue/write_concern.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+
+namespace delayqueue {
+namespace {
+
+constexpr milliseconds kLook{10};
+
+redis::Reply as_it_is(redis::Reply reply) { return reply; }
+
+}  // namespace
+
+void Durable::check(redis::Connection& connection) const {
+  if (wanted_.kind == Durability::Kind::none) return;
+  redis::Pipeline pipeline(connection);
+  add(pipeline, milliseconds(1));
+  pipeline.run();
+  try {
+    pipeline.reply(0);
+  } catch (const redis::AccessError&) {
+    throw;
+  } catch (const ReplyError& e) {
+    const std::string text = e.what();
+    const bool unknown = text.find("unknown command") != std::string::npos;
+    throw ReplyError("durability: " + text + (unknown ? "; disk() needs Redis 7.2 or later, or Valkey" : "") +
+                     (text.find("appendonly") != std::string::npos ? "; set appendonly yes" : ""));
+  }
+}
+
+void Durable::add(redis::Pipeline& pipeline, milliseconds timeout) const {
+  if (wanted_.kind == Durability::Kind::replicas) {
+    pipeline.command("WAIT").arg(wanted_.replicas);
+  } else {
+    pipeline.command("WAITAOF").arg("1").arg("0");
+  }
+  pipeline.arg(timeout.count()).takes(timeout).repeatable();
+}
+
+Durable::Asked Durable::ask(redis::Pipeline& pipeline, bool briefly) const {
+  if (wanted_.kind == Durability::Kind::none) return std::nullopt;
+  add(pipeline, briefly ? std::min(wanted_.timeout, kLook) : wanted_.timeout);
+  return redis::Answer<redis::Reply>(pipeline, as_it_is);
+}
+
+std::string Durable::missing(const Asked& asked) const noexcept try {
+  if (!asked) return {};
+  const std::string within = " within " + std::to_string(wanted_.timeout.count()) + " ms";
+  const redis::Reply reply = asked->get();
+  if (wanted_.kind == Durability::Kind::disk) return reply[0].integer() >= 1 ? "" : "not on the server's disk" + within;
+  const long long confirmed = reply.integer();
+  if (confirmed >= wanted_.replicas) return {};
+  return "only " + std::to_string(confirmed) + " of " + std::to_string(wanted_.replicas) + " replicas have it" + within;
+} catch (const std::exception& e) {
+  return e.what();
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,360 @@
+#include "redis/socket.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <future>
+#include <system_error>
+#include <thread>
+
+#include "os/descriptor.h"
+#include "os/interrupt.h"
+#include "redis/escaped.h"
+#include "redis/tls_socket.h"
+
+namespace delayqueue::redis {
+namespace {
+
+using std::chrono::milliseconds;
+
+#ifdef MSG_NOSIGNAL
+constexpr int kSendFlags = MSG_NOSIGNAL;
+#else
+constexpr int kSendFlags = 0;  // SO_NOSIGPIPE does it there
+#endif
+
+// Keepalive finds a dead peer after 15 + 3 x 5 s of silence; the user timeout does the same for bytes on their way.
+constexpr int kIdleSeconds = 15;
+constexpr int kProbeSeconds = 5;
+constexpr int kProbes = 3;
+constexpr int kUserTimeoutMs = 30'000;
+
+constexpr milliseconds kFullQueuePause{2};
+constexpr milliseconds kLookUpSlice{10};
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+std::string ms_since(Clock::time_point start) {
+  return std::to_string(std::chrono::duration_cast<milliseconds>(Clock::now() - start).count()) + " ms";
+}
+
+int poll_timeout(Deadline deadline) {
+  const auto now = Clock::now();
+  if (deadline <= now) return 0;
+  const auto left = std::chrono::ceil<milliseconds>(deadline - now);
+  return static_cast<int>(std::min<milliseconds>(left, std::chrono::hours(1)).count());
+}
+
+void set(int fd, int level, int option, int value) {
+  ::setsockopt(fd, level, option, &value, sizeof value);  // refused: the link works without
+}
+
+Descriptor new_socket(int family) {
+#ifdef SOCK_CLOEXEC
+  Descriptor made = above_standard(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+#else
+  Descriptor made = above_standard(::socket(family, SOCK_STREAM, 0));
+  if (made.get() >= 0) ::fcntl(made.get(), F_SETFL, O_NONBLOCK);
+#endif
+  if (made.get() < 0) throw ConnectionError("no socket: " + reason(errno));
+#ifdef SO_NOSIGPIPE
+  set(made.get(), SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
+  return made;
+}
+
+// A server that sends without end is not waited for, either.
+void check_interrupt(const std::string& server) {
+  const Interrupt* interrupt = Interrupt::current();
+  if (interrupt != nullptr && interrupt->is_raised()) throw ConnectionError("stopped while talking to " + server);
+}
+
+class Socket final : public Transport {
+ public:
+  Socket(int family, const Address& address)
+      : server_(address.text()), plain_tcp_(family != AF_UNIX && !address.tls), fd_(new_socket(family)) {}
+
+  // Throws a ConnectionError that holds the bare reason.
+  void connect(const sockaddr* to, socklen_t size, Deadline deadline);
+  void tune_tcp();
+
+  void write(std::string_view bytes, Deadline deadline) override;
+  std::size_t read(char* to, std::size_t size, Deadline deadline) override;
+  int fd() const override { return fd_.get(); }
+  bool readable(Deadline deadline) override { return wait(POLLIN, deadline); }
+
+ private:
+  bool wait(short events, Deadline deadline);
+  void refuse_tls_answer(const char* bytes, std::size_t size);
+  [[noreturn]] void fail(const std::string& doing, int error) const;
+
+  const std::string server_;
+  const bool plain_tcp_;
+  const Descriptor fd_;
+  bool answered_ = false;
+  Clock::time_point asked_ = Clock::now();  // the last write
+};
+
+void Socket::connect(const sockaddr* to, socklen_t size, Deadline deadline) {
+  const auto start = Clock::now();
+  int error = ::connect(fd_.get(), to, size) == 0 ? 0 : errno;
+  while (error == EAGAIN && Clock::now() < deadline) {  // a unix socket with a full queue: nothing to poll for
+    std::this_thread::sleep_for(kFullQueuePause);
+    check_interrupt(server_);
+    error = ::connect(fd_.get(), to, size) == 0 ? 0 : errno;
+  }
+  if (error == EINPROGRESS || error == EINTR) {
+    socklen_t length = sizeof error;
+    if (!wait(POLLOUT, deadline)) {
+      error = EAGAIN;
+    } else if (::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) {
+      error = errno;
+    }
+  }
+  if (error == EAGAIN) throw ConnectionError("timed out after " + ms_since(start));
+  if (error != 0) throw ConnectionError(reason(error));
+}
+
+void Socket::tune_tcp() {
+  set(fd_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd_.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
+#if defined(TCP_KEEPIDLE)
+  set(fd_.get(), IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
+#elif defined(TCP_KEEPALIVE)
+  set(fd_.get(), IPPROTO_TCP, TCP_KEEPALIVE, kIdleSeconds);
+#endif
+#ifdef TCP_KEEPINTVL
+  set(fd_.get(), IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
+  set(fd_.get(), IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+#endif
+#ifdef TCP_USER_TIMEOUT
+  set(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+#endif
+}
+
+void Socket::write(std::string_view bytes, Deadline deadline) {
+  asked_ = Clock::now();
+  check_interrupt(server_);
+  while (!bytes.empty()) {
+    const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), kSendFlags);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (wait(POLLOUT, deadline)) continue;
+      throw ConnectionError("timed out sending to " + server_ + ": it took nothing more for " + ms_since(asked_) +
+                            ", " + std::to_string(bytes.size()) + " bytes are left");
+    } else if (errno != EINTR) {
+      fail("sending to ", errno);
+    }
+  }
+}
+
+std::size_t Socket::read(char* to, std::size_t size, Deadline deadline) {
+  check_interrupt(server_);
+  for (;;) {
+    const auto got = ::recv(fd_.get(), to, size, 0);
+    if (got > 0) {
+      if (!answered_) refuse_tls_answer(to, static_cast<std::size_t>(got));
+      answered_ = true;
+      return static_cast<std::size_t>(got);
+    }
+    if (got == 0) fail("reading from ", 0);
+    if (errno == EAGAIN) {
+      if (wait(POLLIN, deadline)) continue;
+      throw ConnectionError("no answer from " + server_ + " for " + ms_since(asked_) +
+                            "; it may be stopped, overloaded or cut off");
+    }
+    if (errno != EINTR) fail("reading from ", errno);
+  }
+}
+
+bool Socket::wait(short events, Deadline deadline) {
+  for (;;) {
+    const Interrupt* interrupt = Interrupt::current();
+    pollfd fds[] = {{fd_.get(), events, 0}, {interrupt == nullptr ? -1 : interrupt->fd(), POLLIN, 0}};
+    const int ready = ::poll(fds, 2, poll_timeout(deadline));
+    check_interrupt(server_);
+    if (ready < 0 && errno != EINTR) fail("waiting for ", errno);
+    if (fds[0].revents != 0) return true;
+    if (Clock::now() >= deadline) return false;
+  }
+}
+
+// A TLS port tells a plain client so in an alert record: type 0x15, version 3.x.
+void Socket::refuse_tls_answer(const char* bytes, std::size_t size) {
+  if (plain_tcp_ && size >= 2 && bytes[0] == 0x15 && bytes[1] == 0x03) {
+    throw ConnectionError("the server at " + server_ + " expects TLS; use a rediss:// URL");
+  }
+}
+
+// error 0: the end of the stream.
+void Socket::fail(const std::string& doing, int error) const {
+  if (error != 0 && error != ECONNRESET && error != EPIPE) {
+    throw ConnectionError(doing + server_ + " failed: " + reason(error));
+  }
+  std::string text = "the server at " + server_ + " closed the connection";
+  if (plain_tcp_ && !answered_) text += " before its first answer; if this port expects TLS, use a rediss:// URL";
+  if (error != 0) text += " (" + reason(error) + ")";
+  throw ConnectionError(text);
+}
+
+std::unique_ptr<Socket> connect_unix(const Address& address, Deadline deadline) {
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  constexpr std::size_t kLongest = sizeof to.sun_path - 1;
+  if (address.path.size() > kLongest) {
+    throw ConnectionError("cannot connect to " + address.text() + ": the path has " +
+                          std::to_string(address.path.size()) + " bytes, that of a unix socket at most " +
+                          std::to_string(kLongest));
+  }
+  std::memcpy(to.sun_path, address.path.data(), address.path.size());
+  if (address.own_user) check_own_socket(address.path);
+  try {
+    auto link = std::make_unique<Socket>(AF_UNIX, address);
+    link->connect(reinterpret_cast<const sockaddr*>(&to), sizeof to, deadline);
+    if (address.own_user) check_own_peer(link->fd(), address.path);
+    return link;
+  } catch (const ConnectionError& e) {
+    throw ConnectionError("cannot connect to " + address.text() + ": " + e.what());
+  }
+}
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+struct LookUp {
+  Addresses list;
+  int error = 0;
+  int system_error = 0;
+};
+
+LookUp look_up(const std::string& host, int port, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  addrinfo* list = nullptr;
+  LookUp result;
+  result.error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  result.system_error = errno;
+  if (result.error == 0) result.list.reset(list);
+  return result;
+}
+
+// The system cannot be told to stop looking up a name: where this thread can be interrupted, another one does it, and
+// is left to itself if that takes too long.
+LookUp look_up(const Address& address) {
+  const Interrupt* interrupt = Interrupt::current();
+  if (interrupt == nullptr) return look_up(address.host, address.port, 0);
+  LookUp at_once = look_up(address.host, address.port, AI_NUMERICHOST);
+  if (at_once.error == 0) return at_once;
+  std::packaged_task<LookUp()> task([host = address.host, port = address.port] { return look_up(host, port, 0); });
+  std::future<LookUp> result = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (result.wait_for(kLookUpSlice) != std::future_status::ready) check_interrupt(address.text());
+  return result.get();
+}
+
+Addresses addresses_of(const Address& address) {
+  LookUp found = look_up(address);
+  if (found.error == 0) return std::move(found.list);
+  throw ConnectionError("cannot connect to " + address.text() + ": no address for the name '" + escaped(address.host) +
+                        "': " + (found.error == EAI_SYSTEM ? reason(found.system_error) : ::gai_strerror(found.error)));
+}
+
+std::string numeric(const addrinfo& entry) {
+  char text[NI_MAXHOST] = "?";
+  ::getnameinfo(entry.ai_addr, entry.ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+// An address that swallows everything must not eat the time of those after it: each gets its share.
+Deadline share(Deadline deadline, int left) {
+  const auto now = Clock::now();
+  return deadline <= now ? deadline : now + (deadline - now) / left;
+}
+
+std::unique_ptr<Socket> connect_tcp(const Address& address, Deadline deadline) {
+  const Addresses list = addresses_of(address);
+  int left = 0;
+  for (auto* entry = list.get(); entry; entry = entry->ai_next) ++left;
+  const bool several = left > 1;
+  std::string failures;
+  for (auto* entry = list.get(); entry; entry = entry->ai_next) {
+    try {
+      auto link = std::make_unique<Socket>(entry->ai_family, address);
+      link->connect(entry->ai_addr, entry->ai_addrlen, share(deadline, left--));
+      link->tune_tcp();
+      return link;
+    } catch (const ConnectionError& e) {
+      failures += (failures.empty() ? "" : ", ") + std::string(e.what());
+      if (several) failures += " (" + numeric(*entry) + ")";
+    }
+  }
+  throw ConnectionError("cannot connect to " + address.text() + ": " + failures);
+}
+
+std::unique_ptr<Transport> connect(const Address& address, Deadline deadline) {
+  if (address.host.empty()) return connect_unix(address, deadline);
+  return connect_tcp(address, deadline);
+}
+
+// -1 where the system does not tell.
+std::int64_t user_of_peer(int fd) {
+#if defined(SO_PEERCRED) && defined(__linux__)
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? static_cast<std::int64_t>(peer.uid) : -1;
+#elif defined(__APPLE__) || defined(__FreeBSD__) || defined(__OpenBSD__) || defined(__NetBSD__)
+  uid_t user = 0;
+  gid_t group = 0;
+  return ::getpeereid(fd, &user, &group) == 0 ? static_cast<std::int64_t>(user) : -1;
+#else
+  static_cast<void>(fd);
+  return -1;
+#endif
+}
+
+}  // namespace
+
+void check_own_socket(const std::string& path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode)) {
+    throw SetupError("cannot connect to unix:" + path + ": it is " +
+                     (S_ISLNK(facts.st_mode) ? "a symbolic link" : "no socket") + "; remove it");
+  }
+}
+
+void check_own_peer(int fd, const std::string& path) {
+  const auto user = user_of_peer(fd);
+  if (user < 0 || user == static_cast<std::int64_t>(::geteuid())) return;
+  throw SetupError("cannot connect to unix:" + path + ": the server there runs as uid " + std::to_string(user) +
+                   ", this process as uid " + std::to_string(::geteuid()) + "; use another folder");
+}
+
+std::string Address::text() const {
+  if (host.empty()) return "unix:" + path;
+  const bool v6 = host.find(':') != std::string::npos;
+  const std::string shown = escaped(host);  // another server may have named it
+  return (v6 ? "[" + shown + "]" : shown) + ":" + std::to_string(port);
+}
+
+std::unique_ptr<Transport> open_transport(const Address& address, Tls* tls, Deadline deadline) {
+  if (tls == nullptr) return connect(address, deadline);
+  return tls->start(connect(address, deadline), deadline);
+}
+
+}  // namespace delayqueue::redis

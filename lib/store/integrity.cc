@@ -1,0 +1,158 @@
+#include "store/integrity.h"
+
+#include "store/scripts.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace delayqueue::store {
+namespace {
+
+using redis::Reply;
+
+std::size_t as_size(Reply reply) { return static_cast<std::size_t>(std::max(0LL, reply.integer())); }
+
+std::string as_text(Reply reply) { return std::string(reply.text()); }
+
+std::vector<std::string> as_texts(Reply reply) {
+  std::vector<std::string> texts;
+  texts.reserve(reply.size());
+  for (std::size_t i = 0; i < reply.size(); ++i) texts.push_back(as_text(reply[i]));
+  return texts;
+}
+
+template <std::size_t kStep>
+Scanned as_scanned(Reply reply) {
+  Scanned scanned{as_text(reply[0]), {}};
+  const Reply found = reply[1];
+  for (std::size_t i = 0; i < found.size(); i += kStep) scanned.ids.push_back(as_text(found[i]));
+  return scanned;
+}
+
+ScannedTotals as_totals(Reply reply) {
+  ScannedTotals totals{as_text(reply[0]), {}};
+  const Reply found = reply[1];
+  for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
+    totals.fields.emplace_back(as_text(found[i]), as_text(found[i + 1]));
+  }
+  return totals;
+}
+
+std::vector<std::string> as_words(Reply reply) {
+  std::vector<std::string> words;
+  std::string_view text = reply.text();
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+const std::string& key_of(const Keys& keys, Where where) {
+  switch (where) {
+    case Where::pending:
+      return keys.pending;
+    case Where::unack:
+      return keys.unack;
+    case Where::dead:
+      return keys.dead;
+    case Where::count:
+      return keys.count;
+    case Where::garbage:
+      return keys.garbage;
+    case Where::attempts:
+      return keys.attempts;
+    case Where::reason:
+      return keys.reason;
+    case Where::bodies:
+      break;
+  }
+  throw std::logic_error("bodies have a key each");
+}
+
+// What begins with `text`, as a pattern of SCAN.
+std::string pattern_of(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("*?[]\\^-").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern + '*';
+}
+
+Pipeline& start(Pipeline& pipeline, const Keys& keys) {
+  pipeline.script(scripts::check).key(keys.pending).key(keys.unack).key(keys.dead).key(keys.count);
+  return pipeline.key(keys.attempts).key(keys.reason).key(keys.garbage).key(keys.ready).key(keys.retry);
+}
+
+Answer<std::vector<std::string>> again(Pipeline& pipeline, const Keys& keys, const std::vector<Suspect>& suspects,
+                                       const char* mode, int retries) {
+  start(pipeline, keys);
+  for (const auto& [id, verdict] : suspects) pipeline.key(keys.bodies, id);
+  pipeline.arg(keys.bodies.size()).arg(mode).arg(retries);
+  for (const auto& [id, verdict] : suspects) pipeline.arg(std::string_view(&verdict, 1));
+  return {pipeline, as_words};
+}
+
+}  // namespace
+
+Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Where where, const std::string& cursor) {
+  if (where == Where::bodies) {
+    pipeline.command("SCAN").arg(cursor).arg("MATCH").arg(pattern_of(keys.bodies)).arg("COUNT").arg(kScannedKeys);
+    return {pipeline, as_scanned<1>};
+  }
+  const bool zset = where == Where::pending || where == Where::unack || where == Where::dead;
+  pipeline.command(zset ? "ZSCAN" : where == Where::garbage ? "SSCAN" : "HSCAN").key(key_of(keys, where));
+  pipeline.arg(cursor).arg("COUNT").arg(kScanned);
+  return where == Where::garbage ? Answer<Scanned>(pipeline, as_scanned<1>) : Answer<Scanned>(pipeline, as_scanned<2>);
+}
+
+Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const std::string& cursor) {
+  pipeline.command("HSCAN").key(keys.stats).arg(cursor).arg("COUNT").arg(kScanned);
+  return {pipeline, as_totals};
+}
+
+Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Where where) {
+  if (where == Where::bodies) {
+    pipeline.command("DBSIZE");
+  } else {
+    const bool zset = where == Where::pending || where == Where::unack || where == Where::dead;
+    pipeline.command(zset ? "ZCARD" : where == Where::garbage ? "SCARD" : "HLEN").key(key_of(keys, where));
+  }
+  return {pipeline, as_size};
+}
+
+Answer<std::string> type(Pipeline& pipeline, const std::string& key) {
+  pipeline.command("TYPE").key(key);
+  return {pipeline, as_text};
+}
+
+Answer<std::size_t> list_length(Pipeline& pipeline, const std::string& list) {
+  pipeline.command("LLEN").key(list);
+  return {pipeline, as_size};
+}
+
+Answer<std::vector<std::string>> list_page(Pipeline& pipeline, const std::string& list, std::size_t from,
+                                           std::size_t most) {
+  pipeline.command("LRANGE").key(list).arg(from).arg(from + most - 1);
+  return {pipeline, as_texts};
+}
+
+Answer<std::vector<std::string>> look(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids) {
+  start(pipeline, keys);
+  for (const std::string& id : ids) pipeline.key(keys.bodies, id);
+  pipeline.arg(keys.bodies.size()).arg("look").arg("0");
+  return {pipeline, as_words};
+}
+
+Answer<std::vector<std::string>> confirm(Pipeline& pipeline, const Keys& keys, const std::vector<Suspect>& suspects) {
+  return again(pipeline, keys, suspects, "confirm", 0);
+}
+
+Answer<std::vector<std::string>> repair(Pipeline& pipeline, const Keys& keys, const std::vector<Suspect>& suspects,
+                                        int retries) {
+  return again(pipeline, keys, suspects, "repair", retries);
+}
+
+}  // namespace delayqueue::store

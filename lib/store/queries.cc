@@ -1,0 +1,107 @@
+#include "store/queries.h"
+
+#include "store/record.h"
+#include "store/scripts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+
+namespace delayqueue::store {
+namespace {
+
+using redis::Reply;
+
+std::uint64_t as_number(Reply reply) { return static_cast<std::uint64_t>(std::max(0LL, reply.integer())); }
+
+// What is no statistic counts as 0.
+std::uint64_t as_total(Reply reply) {
+  const std::string_view text = reply.text();
+  std::uint64_t number = 0;
+  if (is_total(text)) std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::optional<std::int64_t> as_time(Reply reply) {
+  if (reply.text().empty()) return std::nullopt;
+  return time_of_score(reply.text());
+}
+
+// Somebody else may have written the field: what is no number counts as 0, as in the scripts.
+std::optional<int> as_retries(Reply reply) {
+  const std::string_view text = reply.text();
+  if (text.empty()) return std::nullopt;
+  return text.find_first_not_of("0123456789") == std::string_view::npos ? number_at_start(text) : 0;
+}
+
+// Score, retries, attempts, reason from position `at` on.
+Entry as_entry(std::string id, Reply reply, std::size_t at) {
+  const std::string_view attempts = reply[at + 2].text();
+  return {std::move(id),           as_time(reply[at]), as_retries(reply[at + 1]),
+          deliveries_of(attempts), attempts == "0",    std::string(reply[at + 3].text())};
+}
+
+QueueCounts as_counts(Reply reply) {
+  QueueCounts counts;
+  counts.now_us = std::clamp<std::int64_t>(reply[0].integer(), 0, kLatestUs);
+  std::uint64_t* const lengths[] = {&counts.pending, &counts.ready,   &counts.unack, &counts.retry,
+                                    &counts.dead,    &counts.garbage, &counts.due,   &counts.overdue};
+  for (std::size_t i = 0; i < std::size(lengths); ++i) *lengths[i] = as_number(reply[i + 1]);
+  counts.first_pending_us = as_time(reply[9]);
+  counts.first_unack_us = as_time(reply[10]);
+  counts.paused = reply[11].integer() != 0;
+  const Reply totals = reply[12];
+  for (std::size_t i = 0; i < std::size(kTotals); ++i) counts.stats.emplace(kTotals[i], as_total(totals[i]));
+  return counts;
+}
+
+Page as_page(Reply reply) {
+  Page page;
+  page.passed = as_number(reply[0]);
+  for (std::size_t i = 1; i < reply.size(); ++i) {
+    page.entries.push_back(as_entry(std::string(reply[i][0].text()), reply[i], 1));
+  }
+  return page;
+}
+
+Found as_found(Reply reply) { return {std::string(reply[0].text()), as_entry({}, reply, 1)}; }
+
+Answer<Page> page(Pipeline& pipeline, const Keys& keys, const std::string& state, const char* type, std::size_t from,
+                  std::size_t most) {
+  pipeline.script(scripts::page).key(state).key(keys.pending).key(keys.unack).key(keys.dead).key(keys.count);
+  pipeline.key(keys.attempts).key(keys.reason).arg(type).arg(from).arg(most);
+  return {pipeline, as_page};
+}
+
+}  // namespace
+
+bool is_total(std::string_view text) {
+  constexpr std::size_t kMostDigits = 15;  // of what JSON keeps exactly; no queue gets so far
+  const bool number = text.find_first_not_of("0123456789") == std::string_view::npos;
+  return number && !text.empty() && text.size() <= kMostDigits;
+}
+
+Answer<QueueCounts> counts(Pipeline& pipeline, const Keys& keys) {
+  pipeline.script(scripts::counts).key(keys.pending).key(keys.ready).key(keys.unack).key(keys.retry).key(keys.dead);
+  pipeline.key(keys.garbage).key(keys.paused).key(keys.stats);
+  for (const char* total : kTotals) pipeline.arg(total);
+  return {pipeline, as_counts};
+}
+
+Answer<Page> page_of_zset(Pipeline& pipeline, const Keys& keys, const std::string& state, std::size_t from,
+                          std::size_t most) {
+  return page(pipeline, keys, state, "zset", from, most);
+}
+
+Answer<Page> page_of_list(Pipeline& pipeline, const Keys& keys, const std::string& state, std::size_t from,
+                          std::size_t most) {
+  return page(pipeline, keys, state, "list", from, most);
+}
+
+Answer<Found> find(Pipeline& pipeline, const Keys& keys, std::string_view id) {
+  pipeline.script(scripts::find).key(keys.bodies, id).key(keys.pending).key(keys.unack).key(keys.dead);
+  pipeline.key(keys.count).key(keys.attempts).key(keys.reason).key(keys.garbage);
+  return {pipeline, as_found};
+}
+
+}  // namespace delayqueue::store

@@ -1,2 +1,0 @@
-#include "run/loop.h"
-#include "store/store.h"

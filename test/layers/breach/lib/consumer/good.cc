@@ -1,0 +1,2 @@
+#include "run/loop.h"
+#include "store/moves.h"
