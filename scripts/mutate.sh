@@ -4,7 +4,8 @@
 #   scripts/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
 # Builds a copy of the tree in a temporary folder. Then, for each line of test/store/mutations.txt, changes one script
-# there, builds the tests anew and runs the model test, and if that is content the other tests of test/store. Prints
+# there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec.
+# Prints
 #   KILLED    by which test
 #   SURVIVED  no test noticed: the check is needless, or a test is missing
 #   ERROR     the mutation changes nothing, or what it makes is no Lua
@@ -30,7 +31,7 @@ build || { cat "$work/log"; exit 1; }
 
 run() { timeout 300 "$work/build/bin/delayqueue_test" --abort-after=1 "$@" >"$work/log" 2>&1; }
 model() { run --source-file='*/test/store/model_test.cc'; }
-others() { run --source-file='*/test/store/*' --source-file-exclude='*/test/store/model_test.cc'; }
+others() { run --source-file='*/test/store/*,*/test/spec/*' --source-file-exclude='*/test/store/model_test.cc'; }
 model && others || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
 # The verdict on the script as it stands changed.
