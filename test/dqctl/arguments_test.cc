@@ -6,10 +6,10 @@
 #include <sstream>
 
 #include "commands.h"
+#include "output/text.h"
 #include "queue.h"
 #include "support/local.h"
 #include "support/paths.h"
-#include "text.h"
 
 namespace {
 

@@ -1,12 +1,12 @@
-#include "keys.h"
+#include "top/keys.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "canvas.h"
-#include "top_rows.h"
+#include "output/canvas.h"
+#include "top/top_rows.h"
 
 using namespace dqctl;
 using Kind = Key::Kind;

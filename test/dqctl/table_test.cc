@@ -1,5 +1,5 @@
 // Listings are written to stdout: what they look like is seen in the tests of the commands.
-#include "table.h"
+#include "output/table.h"
 
 #include <doctest/doctest.h>
 

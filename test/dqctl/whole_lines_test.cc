@@ -1,4 +1,4 @@
-#include "whole_lines.h"
+#include "work/whole_lines.h"
 
 #include <doctest/doctest.h>
 

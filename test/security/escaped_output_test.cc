@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "fill.h"
-#include "json.h"
+#include "output/json.h"
+#include "output/text.h"
 #include "queue.h"
-#include "text.h"
 
 using namespace std::chrono_literals;
 using nlohmann::json;

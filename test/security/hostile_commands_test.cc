@@ -12,10 +12,10 @@
 #include "commands.h"
 #include "dqctl_here.h"
 #include "hostile_queue.h"
+#include "output/text.h"
 #include "queue.h"
 #include "support/sanitized.h"
 #include "support/server.h"
-#include "text.h"
 
 using nlohmann::json;
 using test::HostileField;

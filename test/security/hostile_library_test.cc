@@ -13,9 +13,9 @@
 
 #include "hostile_queue.h"
 #include "lines.h"
+#include "output/text.h"
 #include "support/sanitized.h"
 #include "support/server.h"
-#include "text.h"
 
 using namespace std::chrono_literals;
 using delayqueue::Consumer;

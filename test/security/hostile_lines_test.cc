@@ -8,7 +8,7 @@
 
 #include "dqctl_here.h"
 #include "hostile_queue.h"
-#include "json.h"
+#include "output/json.h"
 #include "queue.h"
 #include "support/server.h"
 

@@ -11,9 +11,9 @@
 #include <thread>
 #include <utility>
 
+#include "output/text.h"
 #include "support/sanitized.h"
 #include "support/server.h"
-#include "text.h"
 
 namespace test {
 namespace {

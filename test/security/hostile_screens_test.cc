@@ -12,11 +12,11 @@
 
 #include "dqctl_here.h"
 #include "hostile_queue.h"
+#include "output/text.h"
 #include "queue.h"
 #include "screen.h"
 #include "support/server.h"
-#include "text.h"
-#include "top.h"
+#include "top/top.h"
 
 using namespace std::chrono_literals;
 using nlohmann::json;

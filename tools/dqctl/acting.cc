@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "output/text.h"
 #include "signals.h"
-#include "text.h"
 
 namespace dqctl {
 

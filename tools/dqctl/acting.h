@@ -11,7 +11,7 @@
 #include "context.h"
 #include "exit.h"
 #include "lines.h"
-#include "table.h"
+#include "output/table.h"
 
 namespace dqctl {
 

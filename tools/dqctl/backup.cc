@@ -9,8 +9,8 @@
 
 #include "exit.h"
 #include "lines.h"
+#include "output/text.h"
 #include "own_file.h"
-#include "text.h"
 
 namespace dqctl {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "context.h"
-#include "output.h"
-#include "text.h"
+#include "output/output.h"
+#include "output/text.h"
 
 namespace dqctl {
 namespace {

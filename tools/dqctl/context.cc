@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "output/text.h"
 #include "own_file.h"
-#include "text.h"
 
 namespace dqctl {
 namespace {

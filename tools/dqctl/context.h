@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "exit.h"
-#include "output.h"
+#include "output/output.h"
 
 namespace dqctl {
 

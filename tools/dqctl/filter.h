@@ -10,8 +10,8 @@
 #include <string>
 
 #include "cli.h"
-#include "json.h"
-#include "text.h"
+#include "output/json.h"
+#include "output/text.h"
 
 namespace dqctl {
 

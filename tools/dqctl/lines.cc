@@ -13,10 +13,10 @@
 
 #include "exit.h"
 #include "filter.h"
+#include "output/text.h"
 #include "parse.h"
 #include "read_json.h"
 #include "signals.h"
-#include "text.h"
 
 namespace dqctl {
 namespace {

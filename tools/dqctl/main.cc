@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "commands.h"
+#include "output/text.h"
 #include "row_error.h"
 #include "signals.h"
 #include "standard_streams.h"
-#include "text.h"
 
 namespace dqctl {
 namespace {

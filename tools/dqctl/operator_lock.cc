@@ -7,8 +7,8 @@
 #include <random>
 #include <string>
 
+#include "output/text.h"
 #include "signals.h"
-#include "text.h"
 
 namespace dqctl {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <delayqueue/inspector.h>
 
-#include "output.h"
+#include "output/output.h"
 
 namespace dqctl {
 

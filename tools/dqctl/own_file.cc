@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "exit.h"
-#include "text.h"
+#include "output/text.h"
 
 namespace dqctl {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "lines.h"
+#include "output/table.h"
 #include "signals.h"
-#include "table.h"
 
 namespace dqctl {
 namespace {

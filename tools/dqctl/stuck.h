@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "text.h"
+#include "output/text.h"
 
 namespace dqctl {
 

@@ -1,0 +1,146 @@
+// dqctl events
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "commands.h"
+#include "output/table.h"
+#include "signals.h"
+
+namespace dqctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using delayqueue::Event;
+using delayqueue::EventKind;
+
+constexpr milliseconds kSlice{100};  // a signal is noticed so late
+constexpr milliseconds kPause{500};  // between two attempts while the server is away
+constexpr milliseconds kSilence{3000};
+
+struct Args {
+  std::string queue{};
+  bool follow = false;
+  std::optional<milliseconds> span{};
+  std::uint64_t limit = 0;
+};
+
+const char* name_of(EventKind kind) {
+  switch (kind) {
+    case EventKind::sent:
+      return "sent";
+    case EventKind::ready:
+      return "ready";
+    case EventKind::delivered:
+      return "delivered";
+    case EventKind::acked:
+      return "acked";
+    case EventKind::nacked:
+      return "nacked";
+    case EventKind::retried:
+      return "retried";
+    case EventKind::gave_up:
+      return "gave_up";
+  }
+  return "unknown";
+}
+
+Colour colour_of(EventKind kind) {
+  if (kind == EventKind::gave_up) return Colour::red;
+  return kind == EventKind::nacked || kind == EventKind::retried ? Colour::yellow : Colour::plain;
+}
+
+class Following {
+ public:
+  Following(Context& context, const Args& args)
+      : args_(args),
+        out_(context.out()),
+        inspector_(context.inspector(args.queue)),
+        listing_(out_, {{"TIME"}, {"EVENT"}, {"COUNT", true}}, "events", Object().add("queue", args.queue)) {}
+
+  Exit run();
+
+ private:
+  bool over() const;
+  std::optional<Event> next();
+  void show(const Event& event);
+  void hint();
+
+  const Args& args_;
+  Output& out_;
+  delayqueue::Inspector& inspector_;
+  Listing listing_;
+  const Clock::time_point begin_ = Clock::now();
+  std::uint64_t shown_ = 0;
+  bool hinted_ = false, away_ = false;
+};
+
+Exit Following::run() {
+  std::optional<Event> event = inspector_.next_event(milliseconds(1));  // from here on we are heard to listen
+  out_.say("listening; only what processes with report_events (Go: EnableReport) do is heard");
+  while (true) {
+    if (event) show(*event);
+    if (!event) hint();
+    if (over()) break;
+    event = next();
+  }
+  listing_.end();
+  return Exit::done;
+}
+
+bool Following::over() const {
+  const bool enough = args_.limit > 0 && shown_ >= args_.limit;
+  return enough || interrupted() || (args_.span && Clock::now() - begin_ >= *args_.span);
+}
+
+std::optional<Event> Following::next() {
+  try {
+    std::optional<Event> event = inspector_.next_event(kSlice);
+    if (std::exchange(away_, false)) out_.say("listening again");
+    return event;
+  } catch (const delayqueue::ConnectionError& error) {
+    if (!std::exchange(away_, true)) out_.say("dqctl: " + printable(error.what()) + "; what happens now is not seen");
+    sleep_for(kPause);
+    return std::nullopt;
+  }
+}
+
+void Following::show(const Event& event) {
+  ++shown_;
+  std::string name = name_of(event.kind);
+  Object object;
+  object.add("time", event.at).add("event", name).add("count", event.count);
+  name.resize(9, ' ');  // the longest: later rows must not be wider
+  listing_.add({{out_.time(event.at)}, {name, colour_of(event.kind)}, {count_text(event.count)}}, object);
+  listing_.flush();
+}
+
+// Once, and only of those who never heard anything: silence is what an idle queue sounds like.
+void Following::hint() {
+  if (hinted_ || shown_ > 0 || away_ || Clock::now() - begin_ < kSilence) return;
+  hinted_ = true;
+  out_.say("no event so far: does any producer or consumer of " + in_quotes(args_.queue) +
+           " set report_events (Go: EnableReport)? " + command_text("stats", {args_.queue}, "--watch 2s") +
+           " shows rates without it");
+}
+
+Exit follow(Context& context, const Args& args) {
+  context.counts(args.queue);
+  return Following(context, args).run();
+}
+
+}  // namespace
+
+void add_events(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("events", "Shows what happens in a queue, live",
+          {"events orders --follow", "events orders --for 1m -o ndjson"})
+      .argument("QUEUE", args->queue, "Its name")
+      .flag("-f,--follow", args->follow, "Until Ctrl-C (so it does without --for and --limit, too)")
+      .duration("--for", args->span, "End after so long")
+      .number("--limit", args->limit, 1, 1'000'000'000, "End after so many lines")
+      .run([&context, args] { return follow(context, *args); });
+}
+
+}  // namespace dqctl

@@ -1,0 +1,261 @@
+// dqctl stats
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "commands.h"
+#include "output/table.h"
+#include "row_error.h"
+#include "signals.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Counts;
+using delayqueue::MessageInfo;
+using delayqueue::Pause;
+using delayqueue::State;
+using delayqueue::Totals;
+
+struct Args {
+  std::vector<std::string> queues{};
+  std::optional<milliseconds> watch{};
+  std::uint64_t count = 0;
+};
+
+struct Total {
+  const char* name;
+  std::uint64_t Totals::*member;
+};
+
+constexpr std::array<Total, 11> kTotals = {{{"sent", &Totals::sent},
+                                            {"delivered", &Totals::delivered},
+                                            {"acked", &Totals::acked},
+                                            {"nacked", &Totals::nacked},
+                                            {"retried", &Totals::retried},
+                                            {"dead", &Totals::dead},
+                                            {"expired", &Totals::expired},
+                                            {"cancelled", &Totals::cancelled},
+                                            {"redriven", &Totals::redriven},
+                                            {"purged", &Totals::purged},
+                                            {"foreign", &Totals::foreign}}};
+
+struct Look {
+  std::string queue{};
+  Counts counts{};
+  std::optional<Pause> pause{};
+  std::optional<MessageInfo> ready{}, unack{}, retry{}, dead{};  // the first of each
+  std::optional<RowError> error{};                               // then nothing else is known
+};
+
+std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
+  if (count == 0) return std::nullopt;
+  delayqueue::ListOptions one;
+  one.limit = 1;
+  one.payload = 0;
+  delayqueue::MessagePage page = inspector.list(state, one);
+  if (page.empty()) return std::nullopt;
+  return std::move(page.messages.front());
+}
+
+void fill(Look& look, Context& context, const std::string& queue) {
+  look.counts = context.counts(queue);
+  delayqueue::Inspector& inspector = context.inspector(queue);
+  if (look.counts.paused) look.pause = inspector.paused();
+  look.ready = first_of(inspector, State::ready, look.counts.ready);
+  look.unack = first_of(inspector, State::unack, look.counts.unack);
+  look.retry = first_of(inspector, State::retry, look.counts.retry);
+  look.dead = first_of(inspector, State::dead, look.counts.dead);
+}
+
+Look look_at(Context& context, const std::string& queue) {
+  Look look;
+  look.queue = queue;
+  look.error = look_at_row(context, [&] { fill(look, context, queue); });
+  return look;
+}
+
+// Events a second between two looks; unset without a look before.
+std::optional<double> rate_of(const Total& total, const Look& now, const Look* before) {
+  if (before == nullptr || before->error) return std::nullopt;
+  const auto seconds = std::chrono::duration<double>(span_between(before->counts.now, now.counts.now)).count();
+  const std::uint64_t first = before->counts.totals.*total.member;
+  const std::uint64_t last = now.counts.totals.*total.member;
+  if (seconds <= 0 || last < first) return std::nullopt;
+  return static_cast<double>(last - first) / seconds;
+}
+
+std::optional<Time> sent_of(const std::optional<MessageInfo>& message) {
+  return message ? message->sent : std::nullopt;
+}
+
+Object object_of(const Look& look, const Look* before) {
+  if (look.error) return Object().add("queue", look.queue).add("error", printable(look.error->text));
+  const Counts& counts = look.counts;
+  Object totals;
+  Object rates;
+  for (const Total& total : kTotals) {
+    totals.add(total.name, counts.totals.*total.member);
+    rates.add(total.name, rate_of(total, look, before));
+  }
+  Object object;
+  object.add("queue", look.queue).add("now", counts.now);
+  object.add("pending", counts.pending).add("ready", counts.ready).add("unack", counts.unack);
+  object.add("retry", counts.retry).add("dead", counts.dead).add("garbage", counts.garbage);
+  object.add("due", counts.due).add("overdue", counts.overdue);
+  object.add("oldest_due", counts.oldest_due).add("oldest_lease", counts.oldest_lease);
+  object.add("oldest_ready_sent", sent_of(look.ready)).add("oldest_unack_sent", sent_of(look.unack));
+  object.add("oldest_retry_sent", sent_of(look.retry));
+  object.add("oldest_dead", look.dead ? look.dead->at : std::nullopt);
+  object.add("paused", counts.paused);
+  if (look.pause) object.add("paused_why", look.pause->why).add("paused_until", look.pause->until);
+  object.add("totals", totals);
+  before == nullptr ? object.add_null("rates") : object.add("rates", rates);
+  object.add_null("error");
+  return object;
+}
+
+std::string with_age(const std::string& text, const std::optional<Time>& since, Time now) {
+  return since ? text + since_text(*since, now) : "";
+}
+
+std::string with_time(const std::string& text, const std::optional<Time>& when, Time now) {
+  return when ? text + ago_text(*when, now) : "";
+}
+
+std::string pending_text(const Counts& counts) {
+  if (counts.due == 0) return with_time("the next is due ", counts.oldest_due, counts.now);
+  return count_text(counts.due) + " due but not taken, the oldest " + with_age("", counts.oldest_due, counts.now);
+}
+
+std::string unack_text(const Look& look) {
+  const Counts& counts = look.counts;
+  std::string text = with_time("the first lease ends ", counts.oldest_lease, counts.now);
+  if (counts.overdue > 0) {
+    text = counted(counts.overdue, "lease") + " ended and not taken back, the oldest " +
+           with_age("", counts.oldest_lease, counts.now);
+  }
+  return text + with_age("; its message was sent ", sent_of(look.unack), counts.now);
+}
+
+void write_states(Output& out, const Look& look) {
+  const Counts& counts = look.counts;
+  const Time now = counts.now;
+  Listing listing(out, {{"STATE"}, {"COUNT", true}, {""}}, "");
+  const auto row = [&](const char* name, std::uint64_t count, const std::string& text, Colour colour) {
+    listing.add({{name, Colour::bold}, {count_text(count), count == 0 ? Colour::dim : Colour::plain}, {text, colour}},
+                {});
+  };
+  row("pending", counts.pending, pending_text(counts), counts.due > 0 ? Colour::yellow : Colour::plain);
+  row("ready", counts.ready, with_age("the first was sent ", sent_of(look.ready), now), Colour::plain);
+  row("unack", counts.unack, counts.unack == 0 ? "" : unack_text(look),
+      counts.overdue > 0 ? Colour::yellow : Colour::plain);
+  row("retry", counts.retry, with_age("the first was sent ", sent_of(look.retry), now), Colour::plain);
+  row("dead", counts.dead, with_age("the oldest was given up ", look.dead ? look.dead->at : std::nullopt, now),
+      counts.dead > 0 ? Colour::red : Colour::plain);
+  row("garbage", counts.garbage, counts.garbage == 0 ? "" : "finished, not deleted yet", Colour::plain);
+  listing.end();
+}
+
+std::string rate_text(const std::optional<double>& rate) {
+  if (!rate) return "";
+  char text[40];
+  std::snprintf(text, sizeof text, *rate < 10 ? "%.1f/s" : "%.0f/s", *rate);
+  return text;
+}
+
+void write_totals(Output& out, const Look& look, const Look* before) {
+  std::vector<Column> columns = {{"TOTAL"}, {"COUNT", true}};
+  if (before != nullptr) columns.push_back({"RATE", true});
+  Listing listing(out, columns, "");
+  for (const Total& total : kTotals) {
+    const std::uint64_t count = look.counts.totals.*total.member;
+    listing.add({{total.name},
+                 {count_text(count), count == 0 ? Colour::dim : Colour::plain},
+                 {rate_text(rate_of(total, look, before))}},
+                {});
+  }
+  listing.end();
+}
+
+std::string pause_text(const Look& look) {
+  if (!look.counts.paused) return "";
+  std::string text = "paused";
+  if (look.pause && !look.pause->why.empty()) text += ": " + printable(look.pause->why);
+  if (look.pause && look.pause->until) text += ", ends " + ago_text(*look.pause->until, look.counts.now);
+  return text;
+}
+
+void write_sheet(Output& out, const Look& look, const Look* before) {
+  if (look.error) {
+    out.line(out.paint(Colour::bold, printable(look.queue)) + "  " +
+             out.paint(Colour::red, printable(look.error->text)));
+    return;
+  }
+  const std::string pause = pause_text(look);
+  out.line(out.paint(Colour::bold, printable(look.queue)) + "  " + out.time(look.counts.now) +
+           (pause.empty() ? "" : "  " + out.paint(Colour::yellow, pause)));
+  write_states(out, look);
+  out.line("");
+  write_totals(out, look, before);
+}
+
+void write(Output& out, const std::vector<Look>& looks, const std::vector<Look>& before, bool watches) {
+  const auto former = [&](std::size_t i) { return before.empty() ? nullptr : &before[i]; };
+  if (out.is_table()) {
+    if (watches && out.is_terminal()) out.write("\033[H\033[2J");
+    for (std::size_t i = 0; i < looks.size(); ++i) {
+      if (i > 0) out.line("");
+      write_sheet(out, looks[i], former(i));
+    }
+    if (watches && !out.is_terminal()) out.line("");
+  } else {
+    std::vector<Object> objects;
+    for (std::size_t i = 0; i < looks.size(); ++i) objects.push_back(object_of(looks[i], former(i)));
+    if (out.format() == Format::json) {
+      out.object(Object().add("queues", objects));
+    } else {
+      for (const Object& object : objects) out.object(object);
+    }
+  }
+  out.flush();
+}
+
+Exit stats(Context& context, const Args& args) {
+  const bool watches = args.watch.has_value();
+  if (args.count > 0 && !watches)
+    throw Usage("--count: the number of looks of --watch; expected --watch 2s or the like, too");
+  if (watches && args.watch->count() == 0) throw Usage("--watch: '0s'; expected at least 1ms");
+  std::vector<Look> before;
+  for (std::uint64_t done = 1;; ++done) {
+    std::vector<Look> looks;
+    RowErrors errors;
+    context.wait_briefly(false);
+    for (const std::string& queue : args.queues) {
+      looks.push_back(look_at(context, queue));
+      errors.add(looks.back().error);
+    }
+    if (looks.size() == 1 && looks.front().error) {
+      if (before.empty()) throw Failure(looks.front().error->code, looks.front().error->text);
+      context.out().say("dqctl: " + printable(looks.front().error->text));  // a watch goes on until the server is back
+    } else {
+      write(context.out(), looks, before, watches);
+      before = std::move(looks);
+    }
+    if (!watches || done == args.count || !sleep_for(*args.watch)) return errors.code();
+  }
+}
+
+}  // namespace
+
+void add_stats(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("stats", "Shows what is in a queue, how old it is, and what has passed through",
+          {"stats orders", "stats orders mails --watch 2s", "stats orders --watch 10s --count 2 -o ndjson"})
+      .arguments("QUEUE", args->queues, "One or more names")
+      .duration("--watch", args->watch, "Look again and again, so often, with rates, until Ctrl-C")
+      .number("--count", args->count, 1, 1'000'000'000, "End after so many looks")
+      .run([&context, args] { return stats(context, *args); });
+}
+
+}  // namespace dqctl

@@ -1,0 +1,66 @@
+// dqctl top
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "commands.h"
+#include "top/terminal.h"
+#include "top/top.h"
+
+namespace dqctl {
+namespace {
+
+constexpr milliseconds kTick{1000};  // what grows with time on the screen
+
+struct Args {
+  std::vector<std::string> queues{};
+  std::optional<milliseconds> interval{};
+};
+
+void show(Terminal& terminal, Looker& looker, Top& top, bool styles) {
+  while (!top.over() && !terminal.ended()) {
+    terminal.draw(top.draw(terminal.size(), looker.sight()), styles);
+    looker.want(top.wish());
+    for (const Key& key : terminal.wait(kTick)) {
+      if (key.kind == Key::Kind::control && key.text == "l") terminal.draw_all_next();
+      top.press(key, looker.sight());
+      if (const auto order = top.take_order()) looker.set_paused(order->first, order->second);
+    }
+  }
+}
+
+Exit watch(Context& context, const Args& args) {
+  if (!context.out().is_table()) throw Usage("-o: top is for people; expected dqctl stats --watch 2s -o ndjson");
+  if (!Terminal::is_there()) {
+    throw Usage("top needs a terminal on stdin and stdout; expected dqctl stats QUEUE --watch 2s elsewhere");
+  }
+  TopOptions options;
+  options.where = context.shown_uri();
+  options.interval = args.interval.value_or(options.interval);
+  options.utc = context.options.utc;
+  if (options.interval < milliseconds(100)) {
+    throw Usage("--interval: '" + span_text(options.interval) + "'; expected at least 100ms");
+  }
+  std::unique_ptr<Terminal> terminal;
+  Looker looker(context, args.queues, options.interval, [&] { terminal->wake(); });
+  terminal = std::make_unique<Terminal>();
+  looker.start();
+  Top top(options);
+  show(*terminal, looker, top, context.out().colours());
+  const Exit code = terminal->ended() ? Exit::interrupted : Exit::done;
+  terminal->leave();
+  if (!looker.stop(milliseconds(200))) std::_Exit(static_cast<int>(code));  // a server does not answer
+  return code;
+}
+
+}  // namespace
+
+void add_top(Cli& cli, Context& context) {
+  const auto args = std::make_shared<Args>();
+  cli.add("top", "Shows queues on the whole screen, again and again", {"top", "top orders mails --interval 1s"})
+      .arguments("QUEUE", args->queues, "Their names; none: all there are", false)
+      .duration("--interval", args->interval, "How often to look (2s)")
+      .run([&context, args] { return watch(context, *args); });
+}
+
+}  // namespace dqctl

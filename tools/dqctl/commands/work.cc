@@ -1,0 +1,212 @@
+// dqctl work
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "commands.h"
+#include "signals.h"
+#include "work/work.h"
+
+namespace dqctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using delayqueue::Consumer;
+using delayqueue::ConsumerOptions;
+using delayqueue::Counts;
+
+constexpr milliseconds kForever{100LL * 365 * 24 * 3'600'000};
+constexpr milliseconds kStep{50};
+constexpr milliseconds kPatience{5000};
+
+// The first asks to stop, the second ends the commands, the third ends us as it would have without this.
+std::atomic<int> signals_came{0};
+
+void count_signal(int number) {
+  if (++signals_came < 3) return;
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+void count_signals() {
+  signals_came = interrupted() ? 1 : 0;
+  struct sigaction action {};
+  action.sa_handler = count_signal;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+void pause_a_step() {
+  const timespec step{0, std::chrono::nanoseconds(kStep).count()};
+  ::nanosleep(&step, nullptr);  // cut short by a signal
+}
+
+// Looks whether anything is left to do, more seldom the longer there is, and only while no command runs.
+class Emptiness {
+ public:
+  Emptiness(Context& context, const WorkOptions& options, Work& work)
+      : inspector_(context.inspector(options.queue)), queue_(options.queue), work_(work) {}
+
+  bool reached();
+
+ private:
+  void explain(const Counts& counts);
+
+  delayqueue::Inspector& inspector_;
+  const std::string& queue_;
+  Work& work_;
+  milliseconds pause_ = kStep;
+  Clock::time_point next_ = Clock::now();
+  Clock::time_point since_ = Clock::now();
+  std::uint64_t finished_ = 0;
+  bool explained_ = false;
+};
+
+bool Emptiness::reached() {
+  const auto now = Clock::now();
+  if (work_.finished() != finished_ || work_.running() > 0) {
+    finished_ = work_.finished();
+    pause_ = kStep;
+    since_ = now;
+    next_ = std::min(next_, now + pause_);
+  }
+  if (now < next_ || work_.running() > 0) return false;
+  next_ = now + pause_;
+  pause_ = std::min(2 * pause_, milliseconds(1000));
+  try {
+    const Counts counts = inspector_.counts();
+    if (counts.due + counts.ready + counts.unack + counts.retry == 0) return true;
+    if (now - since_ >= std::chrono::seconds(2)) explain(counts);
+  } catch (const delayqueue::Error&) {  // the consumer tells of it
+  }
+  return false;
+}
+
+void Emptiness::explain(const Counts& counts) {
+  if (std::exchange(explained_, true)) return;
+  if (counts.paused) {
+    work_.say("the queue is paused; waiting for: " + command_text("resume", {queue_}));
+  } else if (counts.unack > 0) {
+    work_.say("waiting for " + counted(counts.unack, "message") + " in flight elsewhere or in a backoff");
+  } else {
+    explained_ = false;  // on their way to us
+  }
+}
+
+ConsumerOptions options_for(const Context& context, const WorkOptions& given, Work& work) {
+  ConsumerOptions options;
+  options.concurrency = given.concurrency;
+  if (given.lease) options.lease = *given.lease;
+  // --timeout ends the command first.
+  const milliseconds timeout = given.timeout.value_or(options.processing_timeout);
+  options.processing_timeout = timeout.count() == 0 ? kForever : std::min(kForever, timeout + 4 * kGrace);
+  options.dead_retention = given.dead_retention.value_or(kForever);
+  options.connection = context.connection();
+  options.queue = context.queue_options();
+  options.logger = [&work](delayqueue::Severity severity, const std::string& line) { work.log(severity, line); };
+  options.on_event = [&work](const delayqueue::Event& event) { work.saw(event); };
+  return options;
+}
+
+// Returns when all is settled, or when that is not to be waited for: false.
+bool stop(Consumer& consumer, Work& work) {
+  const auto stopped = std::make_shared<std::atomic<bool>>(false);
+  std::thread stopper([&consumer, stopped] { *stopped = consumer.stop(kForever); });
+  std::optional<Clock::time_point> idle_since, ended_at;
+  bool told = false;
+  while (!*stopped) {
+    pause_a_step();
+    const auto now = Clock::now();
+    if (signals_came >= 2 && !ended_at) {
+      work.end_commands();
+      ended_at = now;
+    }
+    if (work.running() > 0) continue;
+    if (!idle_since) idle_since = now;
+    if (now - *idle_since >= kPatience && !std::exchange(told, true)) {
+      work.say("waiting for Redis to take the last verdicts; another signal ends this, and their messages come again");
+    }
+    if (ended_at && now - std::max(*idle_since, *ended_at) >= kPatience / 2) {
+      stopper.detach();
+      return false;
+    }
+  }
+  stopper.join();
+  return true;
+}
+
+// Without the consumer, which would wait for Redis.
+[[noreturn]] void leave(Work& work) {
+  try {
+    work.finish(0);
+  } catch (const std::exception& error) {
+    work.say(error.what());
+  } catch (const ClosedOutput&) {
+  }
+  std::_Exit(static_cast<int>(Exit::interrupted));
+}
+
+Exit work_on(Context& context, const WorkOptions& options) {
+  if (options.command.empty()) throw Usage("--exec: ''; expected a command of the shell");
+  if (!context.out().is_table()) context.out().require_open();
+  count_signals();
+  const Keeper keeper;
+  if (options.until_empty) {
+    context.counts(options.queue);
+  } else {
+    context.inspector(options.queue).counts();  // a server that is not there is an error now, later it is waited for
+  }
+  Work work(options, context.out(), keeper);
+  Consumer consumer(
+      context.uri(), options.queue, [&work](const delayqueue::Message& message) { return work.handle(message); },
+      options_for(context, options, work));
+  consumer.start();
+  Emptiness emptiness(context, options, work);
+  bool empty = false;
+  while (signals_came == 0 && !work.should_stop() && !empty) {
+    pause_a_step();
+    empty = options.until_empty && emptiness.reached();
+  }
+  if (!stop(consumer, work)) leave(work);
+  work.finish(consumer.stats().stale);
+  const bool cut_short = signals_came >= 2 || (options.until_empty && !empty);
+  if (cut_short) return Exit::interrupted;
+  return options.until_empty && work.left_some() ? Exit::partly : Exit::done;
+}
+
+}  // namespace
+
+void add_work(Cli& cli, Context& context) {
+  auto options = std::make_shared<WorkOptions>();
+  cli.add("work", "Runs a command of the shell for each message",
+          {"work orders --exec './handle.sh'", "work mails --exec 'sendmail -t' --concurrency 4 --until-empty"})
+      .argument("QUEUE", options->queue, "The queue")
+      .text("--exec", options->command, "CMD",
+            "Run by /bin/sh -c; payload on stdin; DQ_ID, DQ_ATTEMPT, DQ_QUEUE in the\n"
+            "environment. Its exit code: 0 done; 75 later again, spends no retry;\n"
+            "65 rejected, a dead letter; else (or killed by a signal) nacked, the last\n"
+            "line on stderr is the reason")
+      .wanted()
+      .number("--concurrency", options->concurrency, 1, 1000, "Commands at a time (1)")
+      .flag("--until-empty", options->until_empty,
+            "Ends when nothing is due, held or waiting out a backoff; leaves what is due\n"
+            "later. Exit code 4: dead letters were made, or messages put off")
+      .duration("--lease", options->lease, "How long messages of a killed dqctl stay away (30s)")
+      .duration("--timeout", options->timeout, "Of a command (30m; 0s: none): SIGTERM, SIGKILL 5s later, and a nack")
+      .duration("--later", options->later, "How long exit code 75 puts a message off (10s)")
+      .duration("--dead-retention", options->dead_retention, "Deletes older dead letters (none)")
+      .silent()
+      .run([&context, options] { return work_on(context, *options); });
+}
+
+}  // namespace dqctl

@@ -1,0 +1,80 @@
+#include "output/json.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace dqctl {
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      default: {
+        const auto byte = static_cast<unsigned char>(c);
+        char code[8];
+        std::snprintf(code, sizeof code, "\\u%04x", byte);
+        out += byte < 0x20 ? code : std::string(1, c);
+      }
+    }
+  }
+  return json_escaped(out) + '"';
+}
+
+Object& Object::put(std::string_view name, std::string_view value) {
+  if (!fields_.empty()) fields_ += ',';
+  fields_ += json_string(name);
+  fields_ += ':';
+  fields_ += value;
+  return *this;
+}
+
+Object& Object::add(std::string_view name, std::string_view bytes) {
+  if (is_utf8(bytes)) return put(name, json_string(bytes));
+  return put(std::string(name) + "_base64", json_string(base64(bytes)));
+}
+
+Object& Object::add(std::string_view name, double value) {
+  if (!std::isfinite(value)) return add_null(name);
+  std::array<char, 64> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return put(name, {digits.data(), static_cast<std::size_t>(end - digits.data())});
+}
+
+Object& Object::add(std::string_view name, const std::vector<Object>& values) {
+  std::string list;
+  for (const Object& value : values) list += (list.empty() ? "" : ",") + value.text();
+  return put(name, '[' + list + ']');
+}
+
+Object& Object::add(std::string_view name, const std::vector<std::string>& values) {
+  std::string list;
+  for (const std::string& value : values) {
+    list += (list.empty() ? "" : ",") + json_string(is_utf8(value) ? value : printable(value));
+  }
+  return put(name, '[' + list + ']');
+}
+
+Object& Object::append(const Object& other) {
+  if (!fields_.empty() && !other.fields_.empty()) fields_ += ',';
+  fields_ += other.fields_;
+  return *this;
+}
+
+}  // namespace dqctl

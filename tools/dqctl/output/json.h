@@ -1,0 +1,55 @@
+// Writes JSON, in the order of the calls. What is no UTF-8 cannot stand in JSON: such a field is named <name>_base64.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "output/text.h"
+
+namespace dqctl {
+
+// In quotes; what is not safe on a terminal is escaped. What is not UTF-8 becomes U+FFFD.
+std::string json_string(std::string_view text);
+
+class Object {
+ public:
+  Object& add(std::string_view name, std::string_view bytes);
+  Object& add(std::string_view name, const std::string& bytes) { return add(name, std::string_view(bytes)); }
+  Object& add(std::string_view name, const char* bytes) { return add(name, std::string_view(bytes)); }
+  Object& add(std::string_view name, bool value) { return put(name, value ? "true" : "false"); }
+  Object& add(std::string_view name, double value);
+  Object& add(std::string_view name, Time when) { return put(name, json_string(utc_text(when))); }
+  Object& add(std::string_view name, const Object& value) { return put(name, value.text()); }
+  Object& add(std::string_view name, const std::vector<Object>& values);
+  Object& add(std::string_view name, const std::vector<std::string>& values);  // as printable() where one is no UTF-8
+  Object& add_json(std::string_view name, std::string_view json) { return put(name, json); }
+  Object& add_null(std::string_view name) { return put(name, "null"); }
+
+  template <class Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+  Object& add(std::string_view name, Integer value) {
+    return put(name, std::to_string(value));
+  }
+
+  // Unset: null.
+  template <class Value>
+  Object& add(std::string_view name, const std::optional<Value>& value) {
+    return value ? add(name, *value) : add_null(name);
+  }
+
+  // All fields of the other.
+  Object& append(const Object& other);
+
+  std::string text() const { return '{' + fields_ + '}'; }
+  const std::string& fields() const { return fields_; }  // "a":1,"b":2
+
+ private:
+  Object& put(std::string_view name, std::string_view value);
+
+  std::string fields_;
+};
+
+}  // namespace dqctl

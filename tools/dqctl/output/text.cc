@@ -1,0 +1,334 @@
+#include "output/text.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
+
+namespace dqctl {
+namespace {
+
+// The length of the UTF-8 character at the front, and its code point; 0 if there is none.
+struct Character {
+  std::size_t length = 0;
+  char32_t code = 0;
+};
+
+unsigned byte_at(std::string_view bytes, std::size_t i) { return static_cast<unsigned char>(bytes[i]); }
+
+Character front(std::string_view bytes) {
+  const unsigned lead = byte_at(bytes, 0);
+  if (lead < 0x80) return {1, lead};
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || bytes.size() < length) return {};
+  char32_t code = lead & (0xFFU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte_at(bytes, i) & 0xC0U) != 0x80U) return {};
+    code = code << 6 | (byte_at(bytes, i) & 0x3FU);
+  }
+  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  if (code < kLeast[length] || code > 0x10FFFF || surrogate) return {};
+  return {length, code};
+}
+
+using Range = std::pair<char32_t, char32_t>;
+
+template <std::size_t kCount>
+bool is_in(const Range (&ranges)[kCount], char32_t code) {
+  return std::any_of(std::begin(ranges), std::end(ranges),
+                     [&](const Range& range) { return code >= range.first && code <= range.second; });
+}
+
+// Controls, separators of lines, what turns the direction or is not seen at all.
+constexpr Range kUnsafe[] = {{0, 0x1F},         {0x7F, 0x9F},     {0xAD, 0xAD},       {0x61C, 0x61C},
+                             {0x180E, 0x180E},  {0x200B, 0x200F}, {0x2028, 0x202E},   {0x2060, 0x206F},
+                             {0xFEFF, 0xFEFF},  {0xFFF9, 0xFFFB}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+                             {0xE0000, 0xE0FFF}};
+constexpr Range kNarrow[] = {{0x300, 0x36F},   {0x483, 0x489},   {0x591, 0x5BD},
+                             {0x1AB0, 0x1AFF}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}};
+constexpr Range kWide[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xAC00, 0xD7A3},
+                           {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},
+                           {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1FAFF}, {0x20000, 0x3FFFD}};
+
+std::size_t width_of(char32_t code) { return is_in(kNarrow, code) ? 0 : is_in(kWide, code) ? 2 : 1; }
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[80];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+std::string escaped(char32_t code) {
+  switch (code) {
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return code < 0x80 ? format("\\x%02x", static_cast<unsigned>(code))
+                         : format("\\u%04x", static_cast<unsigned>(code));
+  }
+}
+
+// Octal: what follows such an escape is never taken for a part of it.
+std::string dollar_quotes(std::string_view bytes) {
+  std::string out = "$'";
+  while (!bytes.empty()) {
+    const Character next = front(bytes);
+    const std::string_view part = bytes.substr(0, std::max<std::size_t>(next.length, 1));
+    bytes.remove_prefix(part.size());
+    if (part == "'" || part == "\\") {
+      out += '\\' + std::string(part);
+    } else if (part == "\n" || part == "\r" || part == "\t") {
+      out += escaped(next.code);
+    } else if (next.length == 0 || is_in(kUnsafe, next.code)) {
+      for (std::size_t i = 0; i < part.size(); ++i) out += format("\\%03o", byte_at(part, i));
+    } else {
+      out += part;
+    }
+  }
+  return out + '\'';
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const Character next = front(bytes);
+    if (next.length == 0) return false;
+    bytes.remove_prefix(next.length);
+  }
+  return true;
+}
+
+std::string printable(std::string_view bytes) {
+  std::string out;
+  while (!bytes.empty()) {
+    const Character next = front(bytes);
+    if (next.length == 0) {
+      out += format("\\x%02x", byte_at(bytes, 0));
+      bytes.remove_prefix(1);
+      continue;
+    }
+    out += is_in(kUnsafe, next.code) ? escaped(next.code) : std::string(bytes.substr(0, next.length));
+    bytes.remove_prefix(next.length);
+  }
+  return out;
+}
+
+std::string in_quotes(std::string_view bytes) {
+  if (printable(bytes) != bytes) return dollar_quotes(bytes);
+  const bool plain = std::all_of(bytes.begin(), bytes.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("_-+=:,./@%").find(c) != std::string_view::npos;
+  });
+  if (plain && !bytes.empty() && bytes.front() != '=') return std::string(bytes);  // zsh expands =name
+  std::string out = "'";
+  for (const char c : bytes) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + '\'';
+}
+
+bool is_plain_name(std::string_view name) { return !name.empty() && name.front() != '-' && printable(name) == name; }
+
+std::string command_text(const std::string& command, const std::vector<std::string_view>& arguments,
+                         const std::string& options) {
+  const bool like_options = std::any_of(arguments.begin(), arguments.end(),
+                                        [](std::string_view argument) { return argument.substr(0, 1) == "-"; });
+  std::string words;
+  for (const std::string_view argument : arguments) words += ' ' + in_quotes(argument);
+  const std::string spaced = options.empty() ? "" : ' ' + options;
+  return "dqctl " + command + (like_options ? spaced + " --" + words : words + spaced);
+}
+
+std::string id_text(std::string_view id) {
+  constexpr std::size_t kWidest = 64;
+  return cut(printable(id), kWidest);
+}
+
+std::string json_escaped(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  while (!json.empty()) {
+    const auto ascii =
+        std::find_if(json.begin(), json.end(), [](char c) { return static_cast<signed char>(c) < 0 || c == 0x7F; });
+    out.append(json.begin(), ascii);
+    json.remove_prefix(static_cast<std::size_t>(ascii - json.begin()));
+    if (json.empty()) break;
+    const Character next = front(json);
+    if (next.length == 0) {
+      out += "\\ufffd";
+    } else if (!is_in(kUnsafe, next.code)) {
+      out += json.substr(0, next.length);
+    } else if (next.code > 0xFFFF) {  // as a pair of surrogates
+      out += escaped(0xD800 + ((next.code - 0x10000) >> 10U)) + escaped(0xDC00 + ((next.code - 0x10000) & 0x3FFU));
+    } else {
+      out += format("\\u%04x", static_cast<unsigned>(next.code));
+    }
+    json.remove_prefix(std::max<std::size_t>(next.length, 1));
+  }
+  return out;
+}
+
+std::size_t width_of(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const Character next = front(text);
+    width += next.length == 0 ? 1 : width_of(next.code);
+    text.remove_prefix(std::max<std::size_t>(next.length, 1));
+  }
+  return width;
+}
+
+std::string cut(std::string_view text, std::size_t width) {
+  // Marks that take no place are bounded as well: 100,000 of them on one letter would be 200 KB for a terminal.
+  constexpr std::size_t kMostBytes = 16;  // a place
+  const bool few = text.size() / kMostBytes <= width;
+  if (few && width_of(text) <= width) return std::string(text);
+  if (width == 0) return "";
+  std::string_view rest = text;
+  std::size_t used = 0;
+  while (true) {
+    const Character next = front(rest);
+    const std::size_t more = next.length == 0 ? 1 : width_of(next.code);
+    if (used + more > width - 1 || text.size() - rest.size() >= kMostBytes * width) break;
+    used += more;
+    rest.remove_prefix(std::max<std::size_t>(next.length, 1));
+  }
+  return std::string(text.substr(0, text.size() - rest.size())) + "…";
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  constexpr std::size_t kMostSteps = 20'000'000;  // some 50 ms: there may be 100,000 queues
+  std::string best;
+  std::size_t least = word.size() / 3 + 1;
+  std::size_t steps = 0;
+  if (word.size() > 100) return best;
+  for (const std::string& candidate : known) {
+    const std::size_t longer = std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size());
+    if (longer >= least) continue;
+    steps += word.size() * candidate.size();
+    if (steps > kMostSteps) break;
+    // Levenshtein's distance, where two swapped neighbours are one mistake. row[j]: between what was read of the word
+    // and the first j characters of the candidate.
+    std::vector<std::size_t> before, last(candidate.size() + 1), row(candidate.size() + 1);
+    std::iota(last.begin(), last.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      row[0] = i;
+      for (std::size_t j = 1; j <= candidate.size(); ++j) {
+        row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (word[i - 1] == candidate[j - 1] ? 0 : 1)});
+        const bool swapped = i > 1 && j > 1 && word[i - 1] == candidate[j - 2] && word[i - 2] == candidate[j - 1];
+        if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+      before = last;
+      std::swap(last, row);
+    }
+    if (last.back() >= least) continue;
+    least = last.back();
+    best = candidate;
+  }
+  return best;
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t there = std::min<std::size_t>(3, bytes.size() - i);
+    unsigned group = 0;
+    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (j < there ? byte_at(bytes, i + j) : 0);
+    for (std::size_t j = 0; j < 4; ++j) out += j <= there ? kDigits[group >> (18 - 6 * j) & 0x3FU] : '=';
+  }
+  return out;
+}
+
+std::string hex(std::string_view bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 0xFU];
+  }
+  return out;
+}
+
+milliseconds span_between(Time from, Time to) {
+  return std::chrono::floor<milliseconds>(to.time_since_epoch()) -
+         std::chrono::floor<milliseconds>(from.time_since_epoch());
+}
+
+milliseconds age_between(Time since, Time now) { return std::max(milliseconds(0), span_between(since, now)); }
+
+std::string span_text(milliseconds span) {
+  if (span.count() < 0) return '-' + span_text(-span);
+  if (span.count() < 1000) return std::to_string(span.count()) + "ms";
+  const std::array<std::pair<long long, const char*>, 4> units = {
+      {{24LL * 3'600'000, "d"}, {3'600'000, "h"}, {60'000, "m"}, {1000, "s"}}};
+  long long left = span.count();
+  std::string out;
+  for (std::size_t i = 0, shown = 0; i < units.size() && shown < 2; ++i) {
+    const long long count = left / units[i].first;
+    left %= units[i].first;
+    if (count > 0) out += std::to_string(count) + units[i].second;
+    if (count > 0 || shown > 0) ++shown;
+  }
+  return out;
+}
+
+std::string ago_text(Time when, Time now) {
+  const milliseconds span = span_between(when, now);
+  if (span.count() == 0) return "now";
+  return span.count() > 0 ? span_text(span) + " ago" : "in " + span_text(-span);
+}
+
+std::string since_text(Time when, Time now) { return ago_text(std::min(when, now), now); }
+
+std::string utc_text(Time when) {
+  const auto ms = std::chrono::floor<milliseconds>(when.time_since_epoch()).count();
+  const auto rest = static_cast<int>(((ms % 1000) + 1000) % 1000);
+  const auto seconds = static_cast<time_t>((ms - rest) / 1000);
+  tm parts{};
+  if (::gmtime_r(&seconds, &parts) == nullptr) return "?";
+  return format("%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                parts.tm_hour, parts.tm_min, parts.tm_sec, rest);
+}
+
+std::string local_text(Time when) {
+  const auto seconds = static_cast<time_t>(std::chrono::floor<std::chrono::seconds>(when.time_since_epoch()).count());
+  tm parts{};
+  if (::localtime_r(&seconds, &parts) == nullptr) return "?";
+  return format("%04d-%02d-%02d %02d:%02d:%02d", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                parts.tm_min, parts.tm_sec);
+}
+
+std::string count_text(std::uint64_t count) {
+  std::string digits = std::to_string(count);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
+  return digits;
+}
+
+std::string counted(std::uint64_t count, const std::string& noun) {
+  return count_text(count) + ' ' + noun + (count == 1 ? "" : "s");
+}
+
+std::string counted(std::uint64_t count, const std::string& noun, const std::string& verb_of_one,
+                    const std::string& verb_of_many) {
+  return counted(count, noun) + ' ' + (count == 1 ? verb_of_one : verb_of_many);
+}
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  const std::uint64_t tenths = bytes < 1024 * 1024 ? bytes * 10 / 1024 : bytes / 1024 * 10 / 1024;
+  return std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10) + (bytes < 1024 * 1024 ? " KiB" : " MiB");
+}
+
+}  // namespace dqctl

@@ -1,0 +1,213 @@
+#include "top/top.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace dqctl {
+namespace {
+
+using delayqueue::State;
+using Kind = Key::Kind;
+
+constexpr std::size_t kFrame = 4;  // lines around a list: bar, titles, words, keys
+constexpr std::array<State, 5> kStates = {State::pending, State::ready, State::unack, State::retry, State::dead};
+
+bool is(const Key& key, const char* text) { return key.kind == Kind::text && key.text == text; }
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::size_t page_of(Size size) { return size.rows > kFrame + 1 ? size.rows - kFrame : 1; }
+
+// Where a key leads in a list; nothing if it is not about that.
+std::optional<std::size_t> moved(const Key& key, std::size_t at, std::size_t count, std::size_t page) {
+  if (count == 0) return std::nullopt;
+  const std::size_t last = count - 1;
+  if (key.kind == Kind::up || is(key, "k")) return at == 0 ? 0 : at - 1;
+  if (key.kind == Kind::down || is(key, "j")) return std::min(last, at + 1);
+  if (key.kind == Kind::page_up) return at < page ? 0 : at - page;
+  if (key.kind == Kind::page_down) return std::min(last, at + page);
+  if (key.kind == Kind::home || is(key, "g")) return 0;
+  if (key.kind == Kind::end || is(key, "G")) return last;
+  return std::nullopt;
+}
+
+std::size_t index_of(const std::vector<QueueLook>& queues, const std::string& name) {
+  const auto found = std::find_if(queues.begin(), queues.end(), [&](const QueueLook& one) { return one.name == name; });
+  return found == queues.end() ? 0 : static_cast<std::size_t>(found - queues.begin());
+}
+
+}  // namespace
+
+Wish Top::wish() const {
+  Wish wish;
+  wish.view = view_;
+  if (view_ == View::queues) return wish;
+  wish.queue = queue_;
+  if (view_ == View::message) wish.id = id_;
+  if (view_ == View::message) return wish;
+  wish.state = state_;
+  wish.cursor = cursors_.back();
+  // One line more than around the queues: the states.
+  wish.limit = std::clamp<std::size_t>(page_of(size_) - 1, 1, 1000);
+  return wish;
+}
+
+bool Top::is_current(const Sight& sight) const {
+  if (!sight.wish || sight.wish->view != view_) return false;
+  const Wish& seen = *sight.wish;
+  if (view_ == View::message) return seen.queue == queue_ && seen.id == id_;
+  return view_ == View::queues || (seen.queue == queue_ && seen.state == state_ && seen.cursor == cursors_.back());
+}
+
+std::vector<QueueLook> Top::visible(const Sight& sight) const {
+  std::vector<QueueLook> queues;
+  const std::string wanted = lower(filter_);
+  for (const QueueLook& queue : sight.queues) {
+    if (lower(printable(queue.name)).find(wanted) != std::string::npos) queues.push_back(queue);
+  }
+  put_in_order(queues, sort_, other_way_);
+  return queues;
+}
+
+void Top::press(const Key& key, const Sight& sight) {
+  notices_read_ = sight.notices;
+  if (key.kind == Kind::control && key.text == "c") over_ = true;
+  if (answer(key) || edit_filter(key)) return;
+  if (helps_) {
+    helps_ = false;
+    return;
+  }
+  if (is(key, "?")) {
+    helps_ = true;
+    return;
+  }
+  if (is(key, "q") || key.kind == Kind::escape) return back();
+  switch (view_) {
+    case View::queues:
+      return press_in_queues(key, sight);
+    case View::messages:
+      return press_in_messages(key, sight);
+    case View::message:
+      return press_in_message(key);
+  }
+}
+
+void Top::back() {
+  switch (view_) {
+    case View::queues:
+      over_ = filter_.empty();
+      filter_.clear();
+      break;
+    case View::messages:
+      view_ = View::queues;
+      break;
+    case View::message:
+      view_ = View::messages;
+      break;
+  }
+}
+
+bool Top::answer(const Key& key) {
+  if (!question_) return false;
+  if (is(key, "y") || is(key, "Y")) order_ = question_;
+  question_.reset();
+  return true;
+}
+
+bool Top::edit_filter(const Key& key) {
+  if (!edits_filter_) return false;
+  if (key.kind == Kind::text) filter_ += key.text;
+  if (key.kind == Kind::backspace) {
+    while (!filter_.empty() && (static_cast<unsigned char>(filter_.back()) & 0xC0U) == 0x80U) filter_.pop_back();
+    if (!filter_.empty()) filter_.pop_back();
+  }
+  if (key.kind == Kind::escape) filter_.clear();
+  if (key.kind == Kind::escape || key.kind == Kind::enter) edits_filter_ = false;
+  return true;
+}
+
+void Top::press_in_queues(const Key& key, const Sight& sight) {
+  const std::vector<QueueLook> queues = visible(sight);
+  const std::size_t at = index_of(queues, chosen_);
+  if (const auto to = moved(key, at, queues.size(), page_of(size_))) {
+    chosen_ = queues[*to].name;
+  } else if (is(key, "s")) {
+    sort_by_next(sight);
+  } else if (is(key, "r")) {
+    other_way_ = !other_way_;
+  } else if (is(key, "/")) {
+    edits_filter_ = true;
+  } else if (is(key, "p") && !queues.empty()) {
+    ask_for_pause(queues[at].name, queues[at].counts.paused);
+  } else if (key.kind == Kind::enter && !queues.empty()) {
+    chosen_ = queue_ = queues[at].name;
+    view_ = View::messages;
+    const auto& counts = queues[at].counts;
+    // Where there is something to see, and rather what is wrong.
+    open_state(counts.dead > 0      ? State::dead
+               : counts.retry > 0   ? State::retry
+               : counts.unack > 0   ? State::unack
+               : counts.pending > 0 ? State::pending
+                                    : State::ready);
+  }
+}
+
+void Top::sort_by_next(const Sight& sight) {
+  const QueueTable table(size_.columns, sight.queues);
+  int next = static_cast<int>(sort_);
+  do {
+    next = (next + 1) % kSorts;
+  } while (!table.shows(static_cast<Sort>(next)));
+  sort_ = static_cast<Sort>(next);
+  other_way_ = false;
+}
+
+void Top::ask_for_pause(const std::string& queue, bool is_paused) { question_ = {queue, !is_paused}; }
+
+void Top::open_state(State state) {
+  state_ = state;
+  cursors_ = {""};
+  message_row_ = 0;
+}
+
+void Top::press_in_messages(const Key& key, const Sight& sight) {
+  const auto state = static_cast<std::size_t>(std::find(kStates.begin(), kStates.end(), state_) - kStates.begin());
+  const auto& messages = sight.page.messages;
+  const bool current = is_current(sight);
+  if (key.kind == Kind::tab || key.kind == Kind::right) {
+    open_state(kStates[(state + 1) % kStates.size()]);
+  } else if (key.kind == Kind::back_tab || key.kind == Kind::left) {
+    open_state(kStates[(state + kStates.size() - 1) % kStates.size()]);
+  } else if (key.kind == Kind::text && key.text >= "1" && key.text <= "5" && key.text.size() == 1) {
+    open_state(kStates[static_cast<std::size_t>(key.text[0] - '1')]);
+  } else if (is(key, "p")) {
+    ask_for_pause(queue_, sight.queue.counts.paused);
+  } else if (key.kind == Kind::page_up || key.kind == Kind::page_down) {
+    const bool down = key.kind == Kind::page_down;
+    if (down && (!current || sight.page.next.empty())) return;
+    if (!down && cursors_.size() == 1) return;
+    down ? cursors_.push_back(sight.page.next) : cursors_.pop_back();
+    message_row_ = 0;
+  } else if (key.kind == Kind::enter && current && message_row_ < messages.size()) {
+    id_ = messages[message_row_].id;
+    view_ = View::message;
+    scrolled_ = 0;
+  } else if (const auto to = moved(key, message_row_, messages.size(), page_of(size_))) {
+    message_row_ = *to;
+  }
+}
+
+void Top::press_in_message(const Key& key) {
+  if (is(key, "x")) {
+    hex_ = !hex_;
+    scrolled_ = 0;
+  } else if (const auto to = moved(key, scrolled_, most_scrolled_ + 1, page_of(size_))) {
+    scrolled_ = *to;
+  }
+}
+
+}  // namespace dqctl

@@ -1,0 +1,101 @@
+// The screens of top: what a key does, and what is drawn. Knows no terminal and no server.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "output/canvas.h"
+#include "top/keys.h"
+#include "top/top_look.h"
+#include "top/top_rows.h"
+
+namespace dqctl {
+
+struct TopOptions {
+  std::string where{};  // the server, without a password
+  milliseconds interval{2000};
+  bool utc = false;
+};
+
+class Top {
+ public:
+  explicit Top(TopOptions options) : options_(std::move(options)) {}
+
+  void press(const Key& key, const Sight& sight);
+  Canvas draw(Size size, const Sight& sight);
+
+  Wish wish() const;
+  bool over() const { return over_; }
+
+  // A queue to pause (true) or to resume, said yes to. Given once.
+  std::optional<std::pair<std::string, bool>> take_order() { return std::exchange(order_, std::nullopt); }
+
+ private:
+  using View = Wish::View;
+
+  // Of the sheet of a message.
+  struct Row {
+    bool is_field = false;
+    std::string name{}, text{};
+    Style style{};
+  };
+
+  std::vector<QueueLook> visible(const Sight& sight) const;
+  bool is_current(const Sight& sight) const;  // whether what was wished for has come
+
+  // Keys.
+  bool answer(const Key& key);  // to a question; false: none was asked
+  bool edit_filter(const Key& key);
+  void press_in_queues(const Key& key, const Sight& sight);
+  void press_in_messages(const Key& key, const Sight& sight);
+  void press_in_message(const Key& key);
+  void sort_by_next(const Sight& sight);
+  void ask_for_pause(const std::string& queue, bool is_paused);
+  void open_state(delayqueue::State state);
+  void back();
+
+  // Drawing.
+  void draw_bar(Canvas& canvas, const Sight& sight);
+  void draw_queues(Canvas& canvas, const Sight& sight);
+  void draw_messages(Canvas& canvas, const Sight& sight);
+  void draw_message(Canvas& canvas, const Sight& sight);
+  void draw_help(Canvas& canvas);
+  void draw_foot(Canvas& canvas, const Sight& sight);
+  void write_message(Line& line, const delayqueue::MessageInfo& message, Time now, bool selected);
+  std::vector<Row> rows_of(const delayqueue::MessageInfo& message, Time now) const;
+  std::string bar_text(const Sight& sight) const;
+  std::string time_text(Time when) const { return options_.utc ? utc_text(when) : local_text(when); }
+
+  const TopOptions options_;
+  View view_ = View::queues;
+  Size size_{};
+  bool over_ = false;
+  bool helps_ = false;
+  std::uint64_t notices_read_ = 0;
+  std::string finding_{};  // of the queue that is selected, or open
+  std::optional<std::pair<std::string, bool>> question_{}, order_{};
+
+  // The queues.
+  Sort sort_ = Sort::name;
+  bool other_way_ = false;
+  std::string filter_{};
+  bool edits_filter_ = false;
+  std::string chosen_{};  // by name: rows move
+  std::size_t first_row_ = 0;
+
+  // The messages of one.
+  std::string queue_{};
+  delayqueue::State state_ = delayqueue::State::pending;
+  std::vector<std::string> cursors_ = {""};  // of this page and those before it
+  std::size_t message_row_ = 0;
+
+  // One message.
+  std::string id_{};
+  bool hex_ = false;
+  std::size_t scrolled_ = 0;
+  std::size_t most_scrolled_ = 0;
+};
+
+}  // namespace dqctl
