@@ -5,12 +5,12 @@
 
 namespace delayqueue {
 
-class Inside {
+class CallbackScope {
  public:
-  explicit Inside(const void* consumer) : before_(std::exchange(current(), consumer)) {}
-  ~Inside() { current() = before_; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  explicit CallbackScope(const void* consumer) : before_(std::exchange(current(), consumer)) {}
+  ~CallbackScope() { current() = before_; }
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
 
   // The consumer whose handler or callback runs in this thread, or null.
   static const void*& current() {

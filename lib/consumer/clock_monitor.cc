@@ -14,9 +14,9 @@ constexpr microseconds kOtherClock{5'000'000};  // two servers agree only so wel
 
 }  // namespace
 
-std::optional<ClockWatch::Jump> ClockWatch::look(const ClockSight& sight) {
+std::optional<ClockMonitor::Jump> ClockMonitor::look(const ClockSample& sight) {
   if (sight.now_us == 0 || sight.answered == last_.answered) return std::nullopt;
-  const ClockSight before = std::exchange(last_, sight);
+  const ClockSample before = std::exchange(last_, sight);
   if (before.now_us == 0) {
     new_connection_ = false;
     return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<ClockWatch::Jump> ClockWatch::look(const ClockSight& sight) {
   return jump;
 }
 
-std::string to_text(const ClockWatch::Jump& jump, const std::string& where) {
+std::string to_text(const ClockMonitor::Jump& jump, const std::string& where) {
   const bool forward = jump.by.count() > 0;
   char by[40];
   std::snprintf(by, sizeof by, "%+.1f s", std::chrono::duration<double>(jump.by).count());

@@ -9,12 +9,12 @@
 namespace delayqueue {
 
 // Redis' clock said `now_us` somewhere between asked and answered, which are our steady clock's.
-struct ClockSight {
+struct ClockSample {
   std::int64_t now_us = 0;  // 0: not seen yet
   std::chrono::steady_clock::time_point asked, answered;
 };
 
-class ClockWatch {
+class ClockMonitor {
  public:
   struct Jump {
     std::chrono::microseconds by{0};  // at least; what the trips of the answers may explain is taken off
@@ -23,16 +23,16 @@ class ClockWatch {
 
   // Compares with the last look. A jump: more than 1 s more, or less, than our steady clock went on (and a thousandth of
   // that, for clocks go differently); on a new connection more than 5 s. The same sight again is no news.
-  std::optional<Jump> look(const ClockSight& sight);
+  std::optional<Jump> look(const ClockSample& sight);
 
   void new_connection() { new_connection_ = true; }
 
  private:
-  ClockSight last_;
+  ClockSample last_;
   bool new_connection_ = false;
 };
 
 // What happened, and what it means for a queue.
-std::string to_text(const ClockWatch::Jump& jump, const std::string& where);
+std::string to_text(const ClockMonitor::Jump& jump, const std::string& where);
 
 }  // namespace delayqueue

@@ -55,27 +55,27 @@ Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler h
       id_(store::new_ids(1).front()),
       endpoint_(url, queue, options_.connection, options_.queue),
       store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
-      durable_(options_.durability),
-      report_("queue " + redis::escaped(queue) + ", consumer " + id_.substr(id_.size() - 8), options_.logger,
-              options_.on_event, options_.report_events),
-      watch_(endpoint_, id_, options_.connection.command_timeout),
-      held_(options_.lease),
-      settling_(options_.backoff),
-      intake_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch),
-              options_.lease),
-      housekeeping_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit}),
+      write_concern_(options_.durability),
+      event_sink_("queue " + redis::escaped(queue) + ", consumer " + id_.substr(id_.size() - 8), options_.logger,
+                  options_.on_event, options_.report_events),
+      wakeup_listener_(endpoint_, id_, options_.connection.command_timeout),
+      lease_keeper_(options_.lease),
+      settler_(options_.backoff),
+      prefetcher_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch),
+                  options_.lease),
+      maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit}),
       loop_([this] { return step(); }) {
-  report_.warn(endpoint_.warning());
+  event_sink_.warn(endpoint_.warning());
 }
 
 Consumer::Impl::~Impl() {
   stop(std::chrono::seconds(30));
-  hands_.reset();  // while all that handlers use is still there
+  workers_.reset();  // while all that handlers use is still there
 }
 
 void Consumer::Impl::start() {
   const Turn turn(*this, std::chrono::steady_clock::now() + kLongest);
-  const Inside callbacks(this);
+  const CallbackScope callbacks(this);
   if (started_ || stopping_) throw std::logic_error("a consumer starts once");
   if (first_thread_.joinable()) first_thread_.join();  // of a start() that threw
   std::packaged_task<void()> first([this] { connect_first(); });
@@ -84,11 +84,11 @@ void Consumer::Impl::start() {
   try {
     if (first_.wait_for(kStartPatience) == std::future_status::ready) read_first();
   } catch (const ConnectionError& e) {
-    trouble(e);
+    on_failure(e);
   } catch (const redis::ScriptsMissing& e) {  // a server that restarted with this program, and is not done yet
-    trouble(e);
+    on_failure(e);
   }
-  hands_ = std::make_unique<Hands>(
+  workers_ = std::make_unique<Workers>(
       static_cast<std::size_t>(options_.concurrency), [this](DeliveryPtr& delivery) { return handle(*delivery); },
       [this] { loop_.wake(); });
   loop_.start();
@@ -97,7 +97,7 @@ void Consumer::Impl::start() {
 
 // In a thread of its own: what it waits for is not waited for by start() beyond its patience.
 void Consumer::Impl::connect_first() {
-  const Inside callbacks(this);
+  const CallbackScope callbacks(this);
   const Interrupt::Scope until(interrupt_);
   connect();
   redis::Pipeline pipeline(*connection_);
@@ -124,7 +124,7 @@ void Consumer::Impl::run() {
 bool Consumer::Impl::stop(milliseconds deadline) {
   const auto end = std::chrono::steady_clock::now() + std::min(deadline, kLongest);
   stopping_ = true;
-  if (is_inside()) {
+  if (is_in_callback()) {
     const std::lock_guard lock(state_mutex_);
     asked_to_stop_ = true;
     state_changed_.notify_all();
@@ -141,10 +141,10 @@ bool Consumer::Impl::stop(milliseconds deadline) {
   interrupt_.raise();  // it may wait for a server that does not answer
   loop_.stop();
   if (first_thread_.joinable()) first_thread_.join();  // start() threw, or the loop did not come to it
-  trips_.clear();
+  round_trips_.clear();
   connection_.reset();
   connected_ = false;
-  watch_.end();
+  wakeup_listener_.end();
   const std::lock_guard lock(state_mutex_);
   stopped_ = true;
   state_changed_.notify_all();
@@ -164,7 +164,7 @@ Consumer::Consumer(const std::string& url, const std::string& queue, Handler han
 
 // A handler cannot wait for its own end: another thread does then. In a fork nothing is destroyed: see Owned.
 Consumer::~Consumer() {
-  if (impl_.get() == nullptr || !impl_.get()->is_inside()) return;
+  if (impl_.get() == nullptr || !impl_.get()->is_in_callback()) return;
   std::thread([impl = impl_.release()]() mutable { impl.reset(); }).detach();
 }
 

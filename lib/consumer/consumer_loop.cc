@@ -6,15 +6,15 @@
 #include <stdexcept>
 #include <utility>
 
-// What a consumer does, tick by tick; its hands are in consumer_hands.cc, how it begins and ends in consumer_life.cc.
+// What a consumer does, tick by tick; its workers are in consumer_hands.cc, how it begins and ends in consumer_life.cc.
 namespace delayqueue {
 namespace {
 
 using run::Loop;
 using Clock = std::chrono::steady_clock;
 
-constexpr Trouble::Patience kAway{milliseconds(50), milliseconds(1000)};      // it may be back any moment
-constexpr Trouble::Patience kRefused{milliseconds(500), milliseconds(5000)};  // until a person does something
+constexpr ReconnectBackoff::Pauses kUnreachable{milliseconds(50), milliseconds(1000)};  // it may be back any moment
+constexpr ReconnectBackoff::Pauses kRefused{milliseconds(500), milliseconds(5000)};     // until a person does something
 
 std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
   std::vector<std::string> ids;
@@ -28,37 +28,37 @@ std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
 // ---- The loop ------------------------------------------------------------------------------------------------------
 
 Loop::Rest Consumer::Impl::step() {
-  const Inside callbacks(this);
+  const CallbackScope callbacks(this);
   const Interrupt::Scope until(interrupt_);
   if (interrupt_.is_raised()) return options_.poll_interval;  // stop() waits for nothing but the end of this step
   // Handlers that end wake us; that is no reason to try sooner.
-  if (const auto left = trouble_.left(Clock::now()); left.count() > 0 && !stopping_) return left;
+  if (const auto left = reconnect_backoff_.left(Clock::now()); left.count() > 0 && !stopping_) return left;
   try {
     if (first_thread_.joinable()) read_first();
-    if (connection_ == nullptr || (connection_->has_moved() && trips_.empty())) connect();
+    if (connection_ == nullptr || (connection_->has_moved() && round_trips_.empty())) connect();
     return tick();
   } catch (const std::exception& e) {
     if (interrupt_.is_raised()) return options_.poll_interval;
-    return trouble(e);
+    return on_failure(e);
   }
 }
 
 void Consumer::Impl::connect() {
   connection_.reset();
   auto connection = endpoint_.connect();
-  durable_.check(*connection);
+  write_concern_.check(*connection);
   ++connects_;
   reclaim_from_ = Clock::now() + options_.reconnect_grace;
   promote_due_ = reclaim_due_ = Clock::time_point();
-  if (!held_.empty()) {
+  if (!lease_keeper_.empty()) {
     // Renewed first, and alone: what comes after needs to know which receipts hold.
     redis::Pipeline pipeline(*connection);
-    held_.renew(pipeline, store_);
+    lease_keeper_.renew(pipeline, store_);
     pipeline.run();
     read_renewals();
   }
-  clock_watch_.new_connection();
-  if (report_.has_listener()) risk_watch_.look(*connection, report_);
+  clock_monitor_.new_connection();
+  if (event_sink_.has_listener()) risk_watch_.look(*connection, event_sink_);
   connection_ = std::move(connection);
 }
 
@@ -67,99 +67,100 @@ void Consumer::Impl::connect() {
 // do a trip is back before the next one begins; under load there are two, and Redis always has one to work on.
 Loop::Rest Consumer::Impl::tick() {
   collect_done();
-  let_go_of_late();
-  set_out(stopping_);
-  come_back();
+  expire_overrunning();
+  start_round_trips(stopping_);
+  finish_round_trip();
   note_drained();
-  if (!settling_.holds_back()) well();
+  if (!settler_.holds_back()) on_recovered();
   return rest();
 }
 
 // One by one: after a failure, to see whether all goes well again; with durability, whose wait must come last; and when
-// stopping, so that all that was taken is in our hands when it is given back.
-void Consumer::Impl::set_out(bool stopping) {
-  const bool one_by_one = stopping || !connected_ || durable_.waits() || connection_->has_moved();
-  if (one_by_one && !trips_.empty()) return;
-  if (stopping && watch_.leave()) wakes_ = true;
-  if (stopping && give_back_unstarted()) wakes_ = true;
-  if (!is_under_way(trips_, &Errands::take)) {
-    const bool found = watch_.found();
+// stopping, so that all that was taken is in our workers when it is given back.
+void Consumer::Impl::start_round_trips(bool stopping) {
+  const bool one_by_one = stopping || !connected_ || write_concern_.waits() || connection_->has_moved();
+  if (one_by_one && !round_trips_.empty()) return;
+  if (stopping && wakeup_listener_.leave()) wake_another_ = true;
+  if (stopping && give_back_unstarted()) wake_another_ = true;
+  if (!is_under_way(round_trips_, &Purpose::take)) {
+    const bool found = wakeup_listener_.found();
     if (found) promote_due_ = Clock::time_point();
-    if (watch_.found_foreign()) clears_wake_ = true;
-    if (is_too_much(found)) wakes_ = true;
+    if (wakeup_listener_.found_foreign()) clear_wake_ = true;
+    if (must_wake_another(found)) wake_another_ = true;
   }
   if (one_by_one) return send({true, !stopping});
-  if (!is_under_way(trips_, &Errands::settle)) send({true, false});
-  if (!is_under_way(trips_, &Errands::take)) send({false, true});
+  if (!is_under_way(round_trips_, &Purpose::settle)) send({true, false});
+  if (!is_under_way(round_trips_, &Purpose::take)) send({false, true});
 }
 
-void Consumer::Impl::send(Errands errands) {
-  Trip& trip = trips_.emplace_back(*connection_, errands);
-  if (errands.settle) ask_to_settle(trip);
-  if (errands.take) ask_to_take(trip);
-  if (errands.settle) ask_the_rest(trip);
-  trip.pipeline.size() > 0 ? trip.pipeline.send() : trips_.pop_back();
+void Consumer::Impl::send(Purpose purpose) {
+  RoundTrip& round_trip = round_trips_.emplace_back(*connection_, purpose);
+  if (purpose.settle) add_settling(round_trip);
+  if (purpose.take) add_taking(round_trip);
+  if (purpose.settle) add_the_rest(round_trip);
+  round_trip.pipeline.size() > 0 ? round_trip.pipeline.send() : round_trips_.pop_back();
 }
 
-void Consumer::Impl::ask_to_settle(Trip& trip) {
-  trip.renews = !held_.empty() && Clock::now() >= held_.renewal_due();
-  trip.settles = settling_.settle(trip.pipeline, store_, trip.renews);
-  for (const std::string& line : settling_.complaints()) report_.log(Severity::warning, line);
-  if (trip.renews) held_.renew(trip.pipeline, store_);
+void Consumer::Impl::add_settling(RoundTrip& round_trip) {
+  round_trip.renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
+  round_trip.settles = settler_.settle(round_trip.pipeline, store_, round_trip.renews);
+  for (const std::string& line : settler_.warnings()) event_sink_.log(Severity::warning, line);
+  if (round_trip.renews) lease_keeper_.renew(round_trip.pipeline, store_);
 }
 
-void Consumer::Impl::ask_to_take(Trip& trip) {
+void Consumer::Impl::add_taking(RoundTrip& round_trip) {
   const Clock::time_point now = Clock::now();
-  const bool renewed = held_.empty() || now < held_.renewal_due();
+  const bool renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
   // What comes up while they are asked for moves these nearer again.
   if (renewed && now >= reclaim_due_) {
     const bool only_backoffs = now < reclaim_from_;
-    trip.reclaimed = store_.unack2retry(trip.pipeline, only_backoffs);
+    round_trip.reclaimed = store_.unack2retry(round_trip.pipeline, only_backoffs);
     reclaim_due_ = now + options_.poll_interval;
     if (only_backoffs) reclaim_due_ = std::min(reclaim_due_, reclaim_from_);
   }
   if (now >= promote_due_) {
-    const bool has_room = intake_.room(hands_load()) > 0;
+    const bool has_room = prefetcher_.room(worker_load()) > 0;
     const auto asks_again = has_room ? std::optional(options_.poll_interval) : std::nullopt;
-    trip.promoted = store_.pending2ready(trip.pipeline, report_.wants_events(), {watch_.name(), asks_again});
+    round_trip.promoted =
+        store_.pending2ready(round_trip.pipeline, event_sink_.wants_events(), {wakeup_listener_.name(), asks_again});
     promote_due_ = now + options_.poll_interval;
   }
-  const Intake::Load load = hands_load();
-  const bool may_find = trip.reclaimed || trip.promoted || intake_.may_find(load);
-  // What cannot be settled must not pile up in our hands.
-  const bool backlog = settling_.size() > store::kBatch;
-  if (may_find && backlog) intake_.look_later();
-  if (may_find && !backlog) intake_.take(trip.pipeline, store_, load);
+  const Prefetcher::Load load = worker_load();
+  const bool may_find = round_trip.reclaimed || round_trip.promoted || prefetcher_.may_find(load);
+  // What cannot be settled must not pile up in our workers.
+  const bool backlog = settler_.size() > store::kBatch;
+  if (may_find && backlog) prefetcher_.may_find_more();
+  if (may_find && !backlog) prefetcher_.take(round_trip.pipeline, store_, load);
 }
 
-void Consumer::Impl::ask_the_rest(Trip& trip) {
+void Consumer::Impl::add_the_rest(RoundTrip& round_trip) {
   const bool stopping = stopping_;
-  if (!stopping) intake_.fetch(trip.pipeline, store_);
-  if (std::exchange(clears_wake_, false)) store_.clear_wake(trip.pipeline);
-  if (std::exchange(wakes_, false)) store_.wake(trip.pipeline);
-  if (stopping && std::exchange(keeps_watch_, false)) store_.leave_watch(trip.pipeline, watch_.name());
-  trip.persists = std::min(to_persist_.size(), store::kBatch);
-  const auto some = to_persist_.begin() + static_cast<std::ptrdiff_t>(trip.persists);
-  if (trip.persists > 0) trip.persisted = store_.persist(trip.pipeline, {to_persist_.begin(), some});
-  trip.keeps_house = !stopping && Clock::now() >= housekeeping_.due();
-  if (trip.keeps_house) housekeeping_.work(trip.pipeline, store_);
-  report_.publish(trip.pipeline, store_.keys().channel);
-  if (trip.settles > 0) trip.durable = durable_.ask(trip.pipeline, short_);
+  if (!stopping) prefetcher_.fetch(round_trip.pipeline, store_);
+  if (std::exchange(clear_wake_, false)) store_.clear_wake(round_trip.pipeline);
+  if (std::exchange(wake_another_, false)) store_.wake(round_trip.pipeline);
+  if (stopping && std::exchange(is_watcher_, false)) store_.leave_watch(round_trip.pipeline, wakeup_listener_.name());
+  round_trip.persists = std::min(to_persist_.size(), store::kBatch);
+  const auto some = to_persist_.begin() + static_cast<std::ptrdiff_t>(round_trip.persists);
+  if (round_trip.persists > 0) round_trip.persisted = store_.persist(round_trip.pipeline, {to_persist_.begin(), some});
+  round_trip.maintains = !stopping && Clock::now() >= maintenance_.due();
+  if (round_trip.maintains) maintenance_.work(round_trip.pipeline, store_);
+  event_sink_.publish(round_trip.pipeline, store_.keys().channel);
+  if (round_trip.settles > 0) round_trip.durable = write_concern_.ask(round_trip.pipeline, below_durability_);
 }
 
 // With the first that is back. If it brings a refusal the other is awaited, too: its answers count all the same.
-void Consumer::Impl::come_back() {
+void Consumer::Impl::finish_round_trip() {
   std::exception_ptr refused;
-  while (!trips_.empty()) {
-    Trip& trip = trips_.front();
-    trip.pipeline.receive();
+  while (!round_trips_.empty()) {
+    RoundTrip& round_trip = round_trips_.front();
+    round_trip.pipeline.receive();
     try {
-      read(trip);
+      read(round_trip);
     } catch (const Error&) {
       refused = std::current_exception();
     }
-    if (trip.pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
-    trips_.pop_front();
+    if (round_trip.pipeline.resent()) promote_due_ = Clock::time_point();  // the take may have run before the moves
+    round_trips_.pop_front();
     if (refused == nullptr) break;
   }
   if (refused != nullptr) {
@@ -168,8 +169,8 @@ void Consumer::Impl::come_back() {
   }
 }
 
-// Each answer counts, whatever became of the others: what was taken must be in our hands.
-void Consumer::Impl::read(const Trip& trip) {
+// Each answer counts, whatever became of the others: what was taken must be in our workers.
+void Consumer::Impl::read(const RoundTrip& round_trip) {
   std::exception_ptr refused;
   const auto part = [&](bool there, const auto& answer) {
     try {
@@ -178,94 +179,95 @@ void Consumer::Impl::read(const Trip& trip) {
       refused = std::current_exception();
     }
   };
-  part(trip.persisted.has_value(), [&] {
-    trip.persisted->get();
-    to_persist_.erase(to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(trip.persists));
+  part(round_trip.persisted.has_value(), [&] {
+    round_trip.persisted->get();
+    to_persist_.erase(to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(round_trip.persists));
   });
-  part(trip.errands.settle, [&] { read_settled(); });
-  part(trip.durable.has_value(), [&] { read_durable(trip); });
-  part(trip.renews, [&] { read_renewals(); });
-  part(trip.reclaimed.has_value(), [&] { read_reclaimed(trip.reclaimed->get()); });
-  part(trip.promoted.has_value(), [&] { read_promoted(trip.promoted->get()); });
-  part(trip.errands.settle, [&] { read_fetched(); });
-  part(trip.errands.take, [&] { read_taken(); });
-  part(trip.keeps_house, [&] {
-    const std::size_t trimmed = housekeeping_.read_answers();
-    if (trimmed > 0) report_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
+  part(round_trip.purpose.settle, [&] { read_settled(); });
+  part(round_trip.durable.has_value(), [&] { read_durable(round_trip); });
+  part(round_trip.renews, [&] { read_renewals(); });
+  part(round_trip.reclaimed.has_value(), [&] { read_reclaimed(round_trip.reclaimed->get()); });
+  part(round_trip.promoted.has_value(), [&] { read_promoted(round_trip.promoted->get()); });
+  part(round_trip.purpose.settle, [&] { read_fetched(); });
+  part(round_trip.purpose.take, [&] { read_taken(); });
+  part(round_trip.maintains, [&] {
+    const std::size_t trimmed = maintenance_.read_answers();
+    if (trimmed > 0) event_sink_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
   });
-  if (const auto jump = clock_watch_.look(held_.last_sight())) {
-    report_.log(Severity::warning, to_text(*jump, connection_->where()));
+  if (const auto jump = clock_monitor_.look(lease_keeper_.last_sample())) {
+    event_sink_.log(Severity::warning, to_text(*jump, connection_->where()));
   }
   if (refused != nullptr) std::rethrow_exception(refused);
 }
 
-void Consumer::Impl::well() {
-  if (trouble_.lasts()) {
-    report_.log(Severity::info,
-                "Redis answers again at " + connection_->where() + "; trouble " + trouble_.extent(Clock::now()));
+void Consumer::Impl::on_recovered() {
+  if (reconnect_backoff_.is_failing()) {
+    event_sink_.log(Severity::info, "Redis answers again at " + connection_->where() + "; trouble " +
+                                        reconnect_backoff_.duration_text(Clock::now()));
   }
-  trouble_.over();
+  reconnect_backoff_.succeeded();
   connected_ = true;
 }
 
 // What went wrong is told, and tried again after a pause. A link that broke is made anew.
-Loop::Rest Consumer::Impl::trouble(const std::exception& e) {
+Loop::Rest Consumer::Impl::on_failure(const std::exception& e) {
   ++errors_;
   connected_ = false;
   {
     const std::lock_guard lock(error_mutex_);
     last_error_ = e.what();
   }
-  const Trouble::Line line = trouble_.failed(e.what(), patience_with(e), Clock::now());
-  report_.log(line.severity, line.text);
-  trips_.clear();
-  settling_.forget_answers();
-  intake_.forget_answers();
-  housekeeping_.forget_answers();
+  const ReconnectBackoff::Line line = reconnect_backoff_.failed(e.what(), pauses_after(e), Clock::now());
+  event_sink_.log(line.severity, line.text);
+  round_trips_.clear();
+  settler_.forget_answers();
+  prefetcher_.forget_answers();
+  maintenance_.forget_answers();
   promote_due_ = reclaim_due_ = Clock::time_point();
-  keeps_watch_ = false;  // whoever looks next finds out anew
+  is_watcher_ = false;  // whoever looks next finds out anew
   const bool broken = dynamic_cast<const ConnectionError*>(&e) != nullptr;
   if (connection_ != nullptr && (broken || connection_->is_stale())) connection_.reset();
   note_drained();
-  return trouble_.left(Clock::now());
+  return reconnect_backoff_.left(Clock::now());
 }
 
 // What a password, an ACL rule or the set-up of this machine forbids is asked for less often, but not so that the
 // leases of what is held end.
-Trouble::Patience Consumer::Impl::patience_with(const std::exception& e) const {
+ReconnectBackoff::Pauses Consumer::Impl::pauses_after(const std::exception& e) const {
   const bool forbidden =
       dynamic_cast<const redis::AccessError*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
-  if (!forbidden) return kAway;
-  const bool holds = connection_ != nullptr && !held_.empty();
-  return holds ? Trouble::Patience{kRefused.shortest, std::clamp(options_.lease / 3, kAway.longest, kRefused.longest)}
+  if (!forbidden) return kUnreachable;
+  const bool holds = connection_ != nullptr && !lease_keeper_.empty();
+  return holds ? ReconnectBackoff::Pauses{kRefused.shortest,
+                                          std::clamp(options_.lease / 3, kUnreachable.longest, kRefused.longest)}
                : kRefused;
 }
 
 Loop::Rest Consumer::Impl::rest() {
-  if (!trips_.empty()) return Loop::Rest::zero();
-  const bool busy = wakes_ || (stopping_ && keeps_watch_) || intake_.is_fetching() || !settling_.empty() ||
-                    !to_persist_.empty() || report_.has_counts();
+  if (!round_trips_.empty()) return Loop::Rest::zero();
+  const bool busy = wake_another_ || (stopping_ && is_watcher_) || prefetcher_.is_fetching() || !settler_.empty() ||
+                    !to_persist_.empty() || event_sink_.has_counts();
   if (busy) return Loop::Rest::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
-  if (!held_.empty()) next = std::min(next, held_.renewal_due());
-  if (!held_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
+  if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
+  if (!lease_keeper_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
   if (!stopping_) {
-    const Intake::Load load = hands_load();
-    if (intake_.should_go_on(load)) return Loop::Rest::zero();
-    next = std::min({next, promote_due_, reclaim_due_, housekeeping_.due()});
-    next = std::min(next, intake_.look_due());
-    if (intake_.room(load) > 0 && next > Clock::now()) watch_.begin();
+    const Prefetcher::Load load = worker_load();
+    if (prefetcher_.should_go_on(load)) return Loop::Rest::zero();
+    next = std::min({next, promote_due_, reclaim_due_, maintenance_.due()});
+    next = std::min(next, prefetcher_.rescan_due());
+    if (prefetcher_.room(load) > 0 && next > Clock::now()) wakeup_listener_.begin();
   }
-  return {next - Clock::now(), watch_.fd()};
+  return {next - Clock::now(), wakeup_listener_.fd()};
 }
 
 // ---- Settle and renew ----------------------------------------------------------------------------------------------
 
 void Consumer::Impl::read_settled() {
-  const Settling::Outcome outcome = settling_.read_answers();
+  const Settler::Outcome outcome = settler_.read_answers();
   for (const auto* group :
        {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
-    for (const DeliveryPtr& delivery : *group) held_.remove(delivery);
+    for (const DeliveryPtr& delivery : *group) lease_keeper_.remove(delivery);
   }
   acked_ += outcome.acked.size();
   expired_ += outcome.expired.size();
@@ -283,18 +285,18 @@ void Consumer::Impl::read_settled() {
 }
 
 // The verdicts stand. Only if the master is lost now are they forgotten, and the messages delivered again.
-void Consumer::Impl::read_durable(const Trip& trip) {
-  const std::string missing = durable_.missing(trip.durable);
-  if (!missing.empty()) unconfirmed_ += trip.settles;
-  if (missing.empty() == !short_) return;
-  short_ = !missing.empty();
-  if (short_) report_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing);
-  if (!short_) report_.log(Severity::info, "verdicts are as durable as asked for again");
+void Consumer::Impl::read_durable(const RoundTrip& round_trip) {
+  const std::string missing = write_concern_.missing(round_trip.durable);
+  if (!missing.empty()) unconfirmed_ += round_trip.settles;
+  if (missing.empty() == !below_durability_) return;
+  below_durability_ = !missing.empty();
+  if (below_durability_) event_sink_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing);
+  if (!below_durability_) event_sink_.log(Severity::info, "verdicts are as durable as asked for again");
 }
 
 void Consumer::Impl::note_drained() {
-  if (!stopping_ || keeps_watch_ || !trips_.empty() || !held_.empty() || !settling_.empty() || !to_persist_.empty() ||
-      with_hands_ > 0)
+  if (!stopping_ || is_watcher_ || !round_trips_.empty() || !lease_keeper_.empty() || !settler_.empty() ||
+      !to_persist_.empty() || with_workers_ > 0)
     return;
   const std::lock_guard lock(state_mutex_);
   drained_ = true;
@@ -302,13 +304,13 @@ void Consumer::Impl::note_drained() {
 }
 
 void Consumer::Impl::read_renewals() {
-  for (const DeliveryPtr& delivery : held_.read_renewals()) {
+  for (const DeliveryPtr& delivery : lease_keeper_.read_renewals()) {
     // What is in doubt was most likely settled, and is gone for that.
     if (!delivery->in_doubt) {
-      report_.log(Severity::warning,
-                  "lost the lease of " + redis::escaped(delivery->message.id) + ": another consumer may have it");
+      event_sink_.log(Severity::warning,
+                      "lost the lease of " + redis::escaped(delivery->message.id) + ": another consumer may have it");
     }
-    replace_hand(*delivery);
+    replace_worker(*delivery);
   }
 }
 
@@ -320,83 +322,84 @@ void Consumer::Impl::read_reclaimed(const store::Reclaimed& reclaimed) {
   const auto next = Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval));
   reclaim_due_ = std::min(reclaim_due_, next);
   to_persist_.insert(to_persist_.end(), reclaimed.given_up.begin(), reclaimed.given_up.end());
-  if (!reclaimed.retried.empty()) intake_.retry_grew();
+  if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
   event(EventKind::retried, reclaimed.retried);
   event(EventKind::gave_up, reclaimed.given_up);
 }
 
 void Consumer::Impl::read_promoted(const store::Promoted& promoted) {
-  keeps_watch_ = promoted.keeps;
+  is_watcher_ = promoted.keeps;
   const bool more = promoted.moved == store::kBatch;
   if (promoted.next && (promoted.keeps || more)) {
     promote_due_ = std::min(promote_due_, Clock::now() + *promoted.next);
   }
-  if (promoted.moved > 0) intake_.look_later();  // a take that went along tells more
-  report_.count(EventKind::ready, promoted.moved);
-  report_.event(EventKind::ready, promoted.ids);
+  if (promoted.moved > 0) prefetcher_.may_find_more();  // a take that went along tells more
+  event_sink_.count(EventKind::ready, promoted.moved);
+  event_sink_.event(EventKind::ready, promoted.ids);
 }
 
 // Whether another consumer should be woken, since more waits than we can take. Once, until there is room again.
-bool Consumer::Impl::is_too_much(bool found) {
-  const bool full = !stopping_ && intake_.room(hands_load()) == 0;
-  const bool told = std::exchange(told_, full);
-  return (full && intake_.more_ready() && !told) || (found && (full || stopping_));
+bool Consumer::Impl::must_wake_another(bool found) {
+  const bool full = !stopping_ && prefetcher_.room(worker_load()) == 0;
+  const bool told = std::exchange(overflow_signalled_, full);
+  return (full && prefetcher_.more_ready() && !told) || (found && (full || stopping_));
 }
 
 void Consumer::Impl::read_taken() {
-  const auto taken = intake_.read_taken();
+  const auto taken = prefetcher_.read_taken();
   if (!taken) return;
-  held_.saw_time(taken->now_us, taken->asked);
-  for (const DeliveryPtr& delivery : taken->deliveries) held_.add(delivery);
+  lease_keeper_.observe_clock(taken->now_us, taken->asked);
+  for (const DeliveryPtr& delivery : taken->deliveries) lease_keeper_.add(delivery);
   for (const DeliveryPtr& delivery : taken->foreign) {
-    held_.add(delivery);
-    settling_.add(delivery);  // removed by receipt
+    lease_keeper_.add(delivery);
+    settler_.add(delivery);  // removed by receipt
   }
   foreign_ += taken->removed;
-  if (!taken->foreign_id.empty()) tell_foreign(taken->foreign_id);
+  if (!taken->foreign_id.empty()) warn_foreign(taken->foreign_id);
   event(EventKind::delivered, taken->deliveries);
-  if (intake_.retry_is_due() != keeping_free_) hands_->keep_one_free(keeping_free_ = !keeping_free_);
+  if (prefetcher_.retry_is_due() != keeping_free_) workers_->keep_one_free(keeping_free_ = !keeping_free_);
 }
 
 void Consumer::Impl::read_fetched() {
-  Intake::Fetched fetched = intake_.read_fetched();
-  for (const DeliveryPtr& delivery : fetched.expired) settling_.add(delivery);  // removed by receipt
-  if (!fetched.expired.empty()) tell_expired(fetched.expired.front()->message.id);
+  Prefetcher::Fetched fetched = prefetcher_.read_fetched();
+  for (const DeliveryPtr& delivery : fetched.expired) settler_.add(delivery);  // removed by receipt
+  if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id);
   delivered_ += fetched.line.size() + fetched.urgent.size();
-  with_hands_ += fetched.line.size() + fetched.urgent.size();
-  hands_->submit_urgent(std::move(fetched.urgent));
-  hands_->submit(std::move(fetched.line));
+  with_workers_ += fetched.line.size() + fetched.urgent.size();
+  workers_->submit_urgent(std::move(fetched.urgent));
+  workers_->submit(std::move(fetched.line));
 }
 
 // As it should be after a TTL; else something is wrong, and messages are lost by it. Once a minute is enough.
-void Consumer::Impl::tell_expired(const std::string& id) {
+void Consumer::Impl::warn_expired(const std::string& id) {
   const Clock::time_point now = Clock::now();
-  if (now < tell_expired_at_) return;
-  tell_expired_at_ = now + std::chrono::minutes(1);
-  report_.log(Severity::warning, "removed " + redis::escaped(id) +
-                                     ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
-                                     "Redis evicted them, or producers use other queue options (bodies_under_dp)");
+  if (now < expired_warning_due_) return;
+  expired_warning_due_ = now + std::chrono::minutes(1);
+  event_sink_.log(Severity::warning, "removed " + redis::escaped(id) +
+                                         ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
+                                         "Redis evicted them, or producers use other queue options (bodies_under_dp)");
 }
 
 // Another program wrote it: an id becomes part of a key, and of whatever handlers make of it.
-void Consumer::Impl::tell_foreign(const std::string& id) {
-  if (std::exchange(told_foreign_, true)) return;
-  report_.log(Severity::warning, "removed \"" + redis::escaped(id) +
-                                     "\" before a handler saw it: no UUID in its form of 36 characters, in lower " +
-                                     "case, so no message of this library or of the Go library; more of this kind " +
-                                     "are counted only (stats().foreign); check() finds what is left");
+void Consumer::Impl::warn_foreign(const std::string& id) {
+  if (std::exchange(foreign_warned_, true)) return;
+  event_sink_.log(Severity::warning,
+                  "removed \"" + redis::escaped(id) +
+                      "\" before a handler saw it: no UUID in its form of 36 characters, in lower " +
+                      "case, so no message of this library or of the Go library; more of this kind " +
+                      "are counted only (stats().foreign); check() finds what is left");
 }
 
 // ---- Events --------------------------------------------------------------------------------------------------------
 
 void Consumer::Impl::event(EventKind kind, const std::vector<DeliveryPtr>& deliveries) {
-  report_.count(kind, deliveries.size());
-  if (report_.wants_events()) report_.event(kind, ids_of(deliveries));
+  event_sink_.count(kind, deliveries.size());
+  if (event_sink_.wants_events()) event_sink_.event(kind, ids_of(deliveries));
 }
 
 void Consumer::Impl::event(EventKind kind, const std::vector<std::string>& ids) {
-  report_.count(kind, ids.size());
-  report_.event(kind, ids);
+  event_sink_.count(kind, ids.size());
+  event_sink_.event(kind, ids);
 }
 
 }  // namespace delayqueue

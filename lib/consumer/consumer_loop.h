@@ -35,8 +35,8 @@
 
 namespace delayqueue {
 
-// A message's way through here: one trip to Redis takes it, the next brings its body, and it is put into a hand's line;
-// handle() runs the handler in that hand's thread; another trip settles it. Everything but handle() runs in the loop's thread.
+// A message's way through here: one trip to Redis takes it, the next brings its body, and it is put into a worker's line;
+// handle() runs the handler in that worker's thread; another trip settles it. Everything but handle() runs in the loop's thread.
 class Consumer::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options);
@@ -48,10 +48,10 @@ class Consumer::Impl {
   ConsumerStats stats() const;
 
   // Whether its handler or callback runs in this thread. In a fork made there, no thread is the consumer's.
-  bool is_inside() const { return Inside::current() == this && process_ == internal::this_process(); }
+  bool is_in_callback() const { return CallbackScope::current() == this && process_ == internal::this_process(); }
 
  private:
-  using Hands = run::WorkerPool<DeliveryPtr>;
+  using Workers = run::WorkerPool<DeliveryPtr>;
   class Turn;
 
   // ---- Of start() ----
@@ -62,39 +62,39 @@ class Consumer::Impl {
   run::Loop::Rest step();
   void connect();
   run::Loop::Rest tick();
-  void set_out(bool stopping);
-  void send(Errands errands);
-  void ask_to_settle(Trip& trip);
-  void ask_to_take(Trip& trip);
-  void ask_the_rest(Trip& trip);
-  void come_back();
-  void read(const Trip& trip);
+  void start_round_trips(bool stopping);
+  void send(Purpose purpose);
+  void add_settling(RoundTrip& round_trip);
+  void add_taking(RoundTrip& round_trip);
+  void add_the_rest(RoundTrip& round_trip);
+  void finish_round_trip();
+  void read(const RoundTrip& round_trip);
   void collect_done();
-  void let_go_of_late();
-  Intake::Load hands_load() const;
+  void expire_overrunning();
+  Prefetcher::Load worker_load() const;
   void read_settled();
-  void read_durable(const Trip& trip);
+  void read_durable(const RoundTrip& round_trip);
   void read_renewals();
   void read_reclaimed(const store::Reclaimed& reclaimed);
   void read_promoted(const store::Promoted& promoted);
   void read_taken();
   void read_fetched();
-  void tell_expired(const std::string& id);
-  void tell_foreign(const std::string& id);
+  void warn_expired(const std::string& id);
+  void warn_foreign(const std::string& id);
   bool give_back_unstarted();
-  bool is_too_much(bool found);
+  bool must_wake_another(bool found);
   run::Loop::Rest rest();
-  void well();
-  run::Loop::Rest trouble(const std::exception& e);
-  Trouble::Patience patience_with(const std::exception& e) const;
+  void on_recovered();
+  run::Loop::Rest on_failure(const std::exception& e);
+  ReconnectBackoff::Pauses pauses_after(const std::exception& e) const;
   void note_drained();
-  void replace_hand(Delivery& delivery);
+  void replace_worker(Delivery& delivery);
   void event(EventKind kind, const std::vector<std::string>& ids);
   void event(EventKind kind, const std::vector<DeliveryPtr>& deliveries);
 
-  // ---- In a hand's thread ----
+  // ---- In a worker's thread ----
   bool handle(Delivery& delivery);
-  Verdict ask_handler(const Message& message);
+  Verdict call_handler(const Message& message);
 
   const long process_ = internal::this_process();
   const ConsumerOptions options_;
@@ -102,30 +102,30 @@ class Consumer::Impl {
   const std::string id_;  // of this consumer, among all consumers
   Endpoint endpoint_;
   const store::Store store_;
-  const Durable durable_;
-  Report report_;
+  const WriteConcern write_concern_;
+  EventSink event_sink_;
 
   // Of the loop's thread.
   std::unique_ptr<redis::Connection> connection_;
-  Trips trips_;  // over connection_
-  Watch watch_;
-  Held held_;
-  Settling settling_;
-  Intake intake_;
-  Housekeeping housekeeping_;
+  RoundTrips round_trips_;  // over connection_
+  WakeupListener wakeup_listener_;
+  LeaseKeeper lease_keeper_;
+  Settler settler_;
+  Prefetcher prefetcher_;
+  Maintenance maintenance_;
   RiskWatch risk_watch_;
-  ClockWatch clock_watch_;
-  std::size_t with_hands_ = 0;           // given to hands_, not yet back
+  ClockMonitor clock_monitor_;
+  std::size_t with_workers_ = 0;         // given to hands_, not yet back
   std::vector<std::string> to_persist_;  // given up; their bodies' TTL is to be taken off
-  Held::Clock::time_point promote_due_, reclaim_due_, reclaim_from_, tell_expired_at_;
-  Trouble trouble_;
-  bool short_ = false;        // verdicts are not as durable as asked for
-  bool told_ = false;         // others know that there is too much for us
-  bool wakes_ = false;        // another consumer, with the next trip
-  bool clears_wake_ = false;  // another program wrote into it
-  bool told_foreign_ = false;
-  bool keeps_watch_ = false;   // for what is due next: others rely on us
-  bool keeping_free_ = false;  // a hand is kept free for retry
+  LeaseKeeper::Clock::time_point promote_due_, reclaim_due_, reclaim_from_, expired_warning_due_;
+  ReconnectBackoff reconnect_backoff_;
+  bool below_durability_ = false;    // verdicts are not as durable as asked for
+  bool overflow_signalled_ = false;  // others know that there is too much for us
+  bool wake_another_ = false;        // another consumer, with the next trip
+  bool clear_wake_ = false;          // another program wrote into it
+  bool foreign_warned_ = false;
+  bool is_watcher_ = false;    // for what is due next: others rely on us
+  bool keeping_free_ = false;  // a worker is kept free for retry
 
   std::atomic<std::uint64_t> delivered_{0}, acked_{0}, nacked_{0}, snoozed_{0}, stale_{0}, expired_{0}, foreign_{0},
       unconfirmed_{0}, connects_{0}, errors_{0};
@@ -141,8 +141,8 @@ class Consumer::Impl {
   bool asked_to_stop_ = false;  // by a handler
   bool stopped_ = false;
   bool clean_ = true;     // what stop() answered
-  bool started_ = false;  // of the one that has the turn, as is hands_
-  std::unique_ptr<Hands> hands_;
+  bool started_ = false;  // of the one that has the turn, as is workers_
+  std::unique_ptr<Workers> workers_;
   Interrupt interrupt_;       // raised when stop() waits no longer
   std::thread first_thread_;  // the first attempt to connect; what it uses is the loop's once it was joined
   std::future<void> first_;   // what became of it

@@ -1,4 +1,4 @@
-// One delivery in a consumer's hands: from the moment it entered unack until it is settled.
+// One delivery in a consumer's workers: from the moment it entered unack until it is settled.
 #pragma once
 
 #include "consumer/lease.h"
@@ -30,20 +30,20 @@ struct Delivery {
     stage_.store(Stage::running, std::memory_order_release);
   }
 
-  // The handler ended, or need not begin. False if its hand was replaced meanwhile and is one too many now.
+  // The handler ended, or need not begin. False if its worker was replaced meanwhile and is one too many now.
   bool end(Verdict said) {
     verdict = std::move(said);
     return stage_.exchange(Stage::done, std::memory_order_acq_rel) != Stage::replaced;
   }
 
-  // Another hand takes the place of this one's. False if the handler does not run (any more).
-  bool replace_hand() {
+  // Another worker takes the place of this one's. False if the handler does not run (any more).
+  bool replace_worker() {
     Stage from = Stage::running;
     return stage_.compare_exchange_strong(from, Stage::replaced, std::memory_order_acq_rel);
   }
 
   // There is none to take its place.
-  void keep_hand() {
+  void keep_worker() {
     Stage from = Stage::replaced;
     stage_.compare_exchange_strong(from, Stage::running, std::memory_order_acq_rel);
   }

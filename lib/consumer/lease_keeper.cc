@@ -9,23 +9,23 @@ namespace delayqueue {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
-void Held::remove(const DeliveryPtr& delivery) {
+void LeaseKeeper::remove(const DeliveryPtr& delivery) {
   const auto found = held_.find(delivery->message.id);
   // The id may have come to us again in the meantime, as another delivery.
   if (found != held_.end() && found->second == delivery) held_.erase(found);
 }
 
-void Held::saw_time(std::int64_t now_us, Clock::time_point asked) {
+void LeaseKeeper::observe_clock(std::int64_t now_us, Clock::time_point asked) {
   if (held_.empty() && !is_unconfirmed()) renewal_due_ = asked + lease_ / 3;
   seen_ = {now_us, asked, Clock::now()};
 }
 
-bool Held::holds(const DeliveryPtr& delivery) const {
+bool LeaseKeeper::holds(const DeliveryPtr& delivery) const {
   const auto found = held_.find(delivery->message.id);
   return found != held_.end() && found->second == delivery;
 }
 
-void Held::begin_renewal() {
+void LeaseKeeper::begin_renewal() {
   const Clock::time_point now = Clock::now();
   for (const auto& [id, delivery] : held_) {
     if (!delivery->settling) renewal_.members.push_back(delivery);
@@ -36,7 +36,7 @@ void Held::begin_renewal() {
   renewal_.trusted = now + lease_ - (seen_.answered - seen_.asked);
 }
 
-void Held::renew(redis::Pipeline& pipeline, const store::Store& store) {
+void LeaseKeeper::renew(redis::Pipeline& pipeline, const store::Store& store) {
   std::vector<DeliveryPtr>& members = renewal_.members;
   members.erase(std::remove_if(members.begin(), members.end(), [&](const auto& one) { return !holds(one); }),
                 members.end());
@@ -54,9 +54,9 @@ void Held::renew(redis::Pipeline& pipeline, const store::Store& store) {
   }
 }
 
-void Held::apply(const Renewal& renewal, const store::Renewed& renewed, std::size_t first,
-                 std::vector<DeliveryPtr>& lost) {
-  saw_time(renewed.now_us, renewal.asked);
+void LeaseKeeper::apply(const Renewal& renewal, const store::Renewed& renewed, std::size_t first,
+                        std::vector<DeliveryPtr>& lost) {
+  observe_clock(renewed.now_us, renewal.asked);
   const bool in_time = renewal.new_end_us > renewed.now_us;
   if (!in_time || renewal.repeats) renew_soon();
   for (std::size_t i = 0; i < renewed.outcomes.size() && first + i < renewal.members.size(); ++i) {
@@ -73,7 +73,7 @@ void Held::apply(const Renewal& renewal, const store::Renewed& renewed, std::siz
 }
 
 // To be asked for again as it was: whether it ran, or an earlier one that it repeats, is not known.
-void Held::keep_unconfirmed(const Renewal& renewal, std::size_t first) {
+void LeaseKeeper::keep_unconfirmed(const Renewal& renewal, std::size_t first) {
   const std::size_t end = std::min(first + store::kBatch, renewal.members.size());
   for (std::size_t i = first; i < end; ++i) renewal_.members.push_back(renewal.members[i]);
   renewal_.new_end_us = renewal.new_end_us;
@@ -81,7 +81,7 @@ void Held::keep_unconfirmed(const Renewal& renewal, std::size_t first) {
   renew_soon();
 }
 
-std::vector<DeliveryPtr> Held::read_renewals() {
+std::vector<DeliveryPtr> LeaseKeeper::read_renewals() {
   const Renewal renewal = std::exchange(renewal_, {});
   std::vector<DeliveryPtr> lost;
   std::exception_ptr refused;
@@ -97,7 +97,7 @@ std::vector<DeliveryPtr> Held::read_renewals() {
   return lost;
 }
 
-std::vector<DeliveryPtr> Held::let_go_of_late(milliseconds most) {
+std::vector<DeliveryPtr> LeaseKeeper::expire_overrunning(milliseconds most) {
   std::vector<DeliveryPtr> late;
   for (const auto& [id, delivery] : held_) {
     if (delivery->runs_longer_than(most)) late.push_back(delivery);

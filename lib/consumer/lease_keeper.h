@@ -14,11 +14,11 @@
 
 namespace delayqueue {
 
-class Held {
+class LeaseKeeper {
  public:
   using Clock = Lease::Clock;
 
-  explicit Held(milliseconds lease) : lease_(lease) {}
+  explicit LeaseKeeper(milliseconds lease) : lease_(lease) {}
 
   bool empty() const { return held_.empty(); }
   std::size_t size() const { return held_.size(); }
@@ -27,8 +27,8 @@ class Held {
   void remove(const DeliveryPtr& delivery);
 
   // Redis' clock was seen to say `now_us` in an answer to what was asked at `asked`.
-  void saw_time(std::int64_t now_us, Clock::time_point asked);
-  const ClockSight& last_sight() const { return seen_; }
+  void observe_clock(std::int64_t now_us, Clock::time_point asked);
+  const ClockSample& last_sample() const { return seen_; }
 
   // When renew() is to be called next. A third of a lease after the last time: two may fail.
   Clock::time_point renewal_due() const { return renewal_due_; }
@@ -44,7 +44,7 @@ class Held {
   std::vector<DeliveryPtr> read_renewals();
 
   // Those whose handler has been running for longer than `most`. Not held any more: their leases run out.
-  std::vector<DeliveryPtr> let_go_of_late(milliseconds most);
+  std::vector<DeliveryPtr> expire_overrunning(milliseconds most);
 
  private:
   struct Renewal {
@@ -66,7 +66,7 @@ class Held {
   Renewal renewal_;
   Clock::time_point renewal_due_;
 
-  ClockSight seen_;
+  ClockSample seen_;
 };
 
 }  // namespace delayqueue

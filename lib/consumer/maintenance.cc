@@ -7,7 +7,7 @@ constexpr milliseconds kSeldom{10'000};
 
 }  // namespace
 
-void Housekeeping::work(redis::Pipeline& pipeline, const store::Store& store) {
+void Maintenance::work(redis::Pipeline& pipeline, const store::Store& store) {
   answers_ = {};
   const Clock::time_point now = Clock::now();
   if (!garbage_.empty()) store.gc(pipeline, std::exchange(garbage_, {}));
@@ -26,12 +26,12 @@ void Housekeeping::work(redis::Pipeline& pipeline, const store::Store& store) {
   }
 }
 
-void Housekeeping::trim(redis::Pipeline& pipeline, const store::Store& store, std::optional<milliseconds> older_than,
-                        std::int64_t leave) {
+void Maintenance::trim(redis::Pipeline& pipeline, const store::Store& store, std::optional<milliseconds> older_than,
+                       std::int64_t leave) {
   answers_.trimmed.push_back(store.purge_zset(pipeline, store.keys().dead, store::kBatch, older_than, leave));
 }
 
-void Housekeeping::sweep(redis::Pipeline& pipeline, const store::Store& store) {
+void Maintenance::sweep(redis::Pipeline& pipeline, const store::Store& store) {
   if (notes_.empty()) {
     answers_.attempts = store.some_notes(pipeline, store.keys().attempts, attempts_cursor_);
     answers_.reasons = store.some_notes(pipeline, store.keys().reason, reasons_cursor_);
@@ -43,7 +43,7 @@ void Housekeeping::sweep(redis::Pipeline& pipeline, const store::Store& store) {
   if (!notes_.empty()) sweep_due_ = Clock::time_point();
 }
 
-std::size_t Housekeeping::read_answers() {
+std::size_t Maintenance::read_answers() {
   const Answers answers = std::exchange(answers_, {});
   std::size_t trimmed = 0;
   for (const auto& answer : answers.trimmed) {

@@ -14,7 +14,7 @@
 
 namespace delayqueue {
 
-class Housekeeping {
+class Maintenance {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -24,7 +24,7 @@ class Housekeeping {
     std::int64_t dead_limit = 0;  // 0: none
   };
 
-  explicit Housekeeping(const Rules& rules) : rules_(rules) {}
+  explicit Maintenance(const Rules& rules) : rules_(rules) {}
 
   Clock::time_point due() const {
     return garbage_.empty() ? std::min({garbage_due_, trim_due_, sweep_due_}) : Clock::time_point();

@@ -16,43 +16,44 @@ bool has(const std::vector<DeliveryPtr>& deliveries, const DeliveryPtr& one) {
 
 }  // namespace
 
-bool Suspects::may_take() const {
-  return std::all_of(in_hand_.begin(), in_hand_.end(), [&](const auto& one) { return one->runs_longer_than(lease_); });
+bool PoisonGuard::may_take() const {
+  return std::all_of(running_.begin(), running_.end(), [&](const auto& one) { return one->runs_longer_than(lease_); });
 }
 
-void Suspects::plan(store::Places& places) const {
-  places.suspects = !passing_ && may_take() ? 1 : 0;
-  if (!passing_ || places.hands == 0) return;
-  places.total = std::min(places.total, store::kBatch / 4);
-  places.pass = std::min(left_, store::kBatch - places.total);
+void PoisonGuard::plan(store::TakeLimits& limits) const {
+  limits.poison_max = !scanning_ && may_take() ? 1 : 0;
+  if (!scanning_ || limits.retry_max == 0) return;
+  limits.total = std::min(limits.total, store::kBatch / 4);
+  limits.poison_skip = std::min(left_, store::kBatch - limits.total);
 }
 
-void Suspects::forget(const std::vector<DeliveryPtr>& done) {
+void PoisonGuard::forget(const std::vector<DeliveryPtr>& done) {
   const auto over = [&](const DeliveryPtr& one) { return has(done, one); };
-  in_hand_.erase(std::remove_if(in_hand_.begin(), in_hand_.end(), over), in_hand_.end());
+  running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
 }
 
-// Suspects met for the first time get a moment: most are done with soon. Then all of retry is passed once; no suspect
+// PoisonGuard met for the first time get a moment: most are done with soon. Then all of retry is passed once; no suspect
 // is taken meanwhile, so that they keep their order.
-void Suspects::read(const store::Places& asked, const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries) {
-  std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(in_hand_), [&](const DeliveryPtr& delivery) {
+void PoisonGuard::read(const store::TakeLimits& asked, const store::Taken& taken,
+                       const std::vector<DeliveryPtr>& deliveries) {
+  std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const DeliveryPtr& delivery) {
     return std::find(taken.suspects.begin(), taken.suspects.end(), delivery->message.id) != taken.suspects.end();
   });
-  owed_ = taken.met > 0 && asked.suspects == 0;
+  owed_ = taken.met > 0 && asked.poison_max == 0;
   const Clock::time_point now = Clock::now();
   if (taken.met == 0) {
-    passing_ = unseen_ = false;
-    look_at_.reset();
-  } else if (passing_) {
-    left_ = std::min(left_, taken.retry_left) - std::min({left_, taken.retry_left, taken.met, asked.pass});
-    passing_ = left_ > 0;
-    unseen_ = false;
-    look_at_ = passing_ ? now : now + kPause;
-  } else if (!look_at_) {
-    unseen_ = true;
-    look_at_ = now + kPause;
-  } else if (now >= *look_at_) {
-    passing_ = true;
+    scanning_ = may_hide_others_ = false;
+    rescan_at_.reset();
+  } else if (scanning_) {
+    left_ = std::min(left_, taken.retry_left) - std::min({left_, taken.retry_left, taken.met, asked.poison_skip});
+    scanning_ = left_ > 0;
+    may_hide_others_ = false;
+    rescan_at_ = scanning_ ? now : now + kPause;
+  } else if (!rescan_at_) {
+    may_hide_others_ = true;
+    rescan_at_ = now + kPause;
+  } else if (now >= *rescan_at_) {
+    scanning_ = true;
     left_ = std::min(taken.retry_left, kMostPassed);
   }
 }

@@ -8,7 +8,7 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kRetryShare = 8;     // of so many places taken, one is for retry
+constexpr std::size_t kRetryShare = 8;     // of so many messages taken, one is for retry
 constexpr milliseconds kPrefetchSpan{10};  // as much is prefetched as was handled in so long
 constexpr double kBodyBytes = 256 * 1024;  // to ask for in one MGET, by the sizes seen lately
 
@@ -16,42 +16,42 @@ std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
 }  // namespace
 
-std::size_t Intake::free_hands(const Load& load) const {
+std::size_t Prefetcher::free_workers(const Load& load) const {
   const std::size_t free = minus(load.idle, load.waiting + fetching_.size());
   if (free > 0 || load.idle == 0 || !retry_is_due()) return free;
-  // The hand that was kept back: it does not take from the line, so it is free for one from retry.
+  // The worker that was kept back: it does not take from the line, so it is free for one from retry.
   const auto redelivered = [](const DeliveryPtr& delivery) { return delivery->message.attempt > 1; };
   return std::any_of(fetching_.begin(), fetching_.end(), redelivered) ? 0 : 1;
 }
 
-std::size_t Intake::room(const Load& load) const {
+std::size_t Prefetcher::room(const Load& load) const {
   const std::size_t coming = taken_ ? asked_.total : 0;
-  const std::size_t held = minus(hands_, load.idle) + load.waiting + fetching_.size() + coming;
-  return minus(hands_ + prefetch_, held);
+  const std::size_t held = minus(workers_, load.idle) + load.waiting + fetching_.size() + coming;
+  return minus(workers_ + prefetch_, held);
 }
 
-bool Intake::retry_is_due() const { return since_retry_ + 1 >= kRetryShare && retry_waits(); }
+bool Prefetcher::retry_is_due() const { return since_retry_ + 1 >= kRetryShare && retry_waits(); }
 
-store::Places Intake::places(const Load& load) const {
-  store::Places places;
-  places.hands = suspects_.fill_retry() ? 0 : free_hands(load);
-  places.total = std::min(std::max(room(load), places.hands), store::kBatch);
-  places.share = std::min((since_retry_ + places.total) / kRetryShare, places.hands);
+store::TakeLimits Prefetcher::limits(const Load& load) const {
+  store::TakeLimits limits;
+  limits.retry_max = poison_guard_.blocks_retry() ? 0 : free_workers(load);
+  limits.total = std::min(std::max(room(load), limits.retry_max), store::kBatch);
+  limits.retry_share = std::min((since_retry_ + limits.total) / kRetryShare, limits.retry_max);
   // While retry waits, new ones are taken only as its share allows, however many there is room for.
-  const std::size_t most_new = minus((kRetryShare - 1) * (places.share + 1), since_retry_);
-  if (retry_waits()) places.total = std::min(places.total, most_new + places.share);
-  suspects_.plan(places);
-  return places;
+  const std::size_t most_new = minus((kRetryShare - 1) * (limits.retry_share + 1), since_retry_);
+  if (retry_waits()) limits.total = std::min(limits.total, most_new + limits.retry_share);
+  poison_guard_.plan(limits);
+  return limits;
 }
 
-void Intake::take(redis::Pipeline& pipeline, const store::Store& store, const Load& load) {
-  asked_ = places(load);
+void Prefetcher::take(redis::Pipeline& pipeline, const store::Store& store, const Load& load) {
+  asked_ = limits(load);
   if (asked_.total == 0) return;
   asked_at_ = Clock::now();
   taken_ = store.ready2unack(pipeline, asked_, lease_);
 }
 
-std::optional<Intake::TakenNow> Intake::read_taken() {
+std::optional<Prefetcher::TakenNow> Prefetcher::read_taken() {
   if (!taken_) return std::nullopt;
   const store::Taken taken = std::exchange(taken_, std::nullopt)->get();
   more_ready_ = taken.popped == asked_.total;
@@ -64,18 +64,18 @@ std::optional<Intake::TakenNow> Intake::read_taken() {
     (delivery->foreign ? now.foreign : now.deliveries).push_back(std::move(delivery));
   }
   fetching_.insert(fetching_.end(), now.deliveries.begin(), now.deliveries.end());
-  if (asked_.hands > 0) suspects_.read(asked_, taken, now.deliveries);
+  if (asked_.retry_max > 0) poison_guard_.read(asked_, taken, now.deliveries);
   count_share(taken);
   return now;
 }
 
-void Intake::count_share(const store::Taken& taken) {
+void Prefetcher::count_share(const store::Taken& taken) {
   since_retry_ += taken.popped - taken.from_retry;
   since_retry_ = minus(since_retry_, (kRetryShare - 1) * taken.from_retry);
   if (!retry_waits()) since_retry_ = std::min(since_retry_, kRetryShare - 1);
 }
 
-void Intake::fetch(redis::Pipeline& pipeline, const store::Store& store) {
+void Prefetcher::fetch(redis::Pipeline& pipeline, const store::Store& store) {
   if (fetching_.empty()) return;
   const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(kBodyBytes / body_size_));
   std::vector<std::string> ids;
@@ -85,7 +85,7 @@ void Intake::fetch(redis::Pipeline& pipeline, const store::Store& store) {
   bodies_ = store.bodies(pipeline, ids);
 }
 
-Intake::Fetched Intake::read_fetched() {
+Prefetcher::Fetched Prefetcher::read_fetched() {
   Fetched fetched;
   if (!bodies_) return fetched;
   std::vector<std::optional<std::string>> bodies = std::exchange(bodies_, std::nullopt)->get();
@@ -103,19 +103,19 @@ Intake::Fetched Intake::read_fetched() {
     (delivery->message.attempt > 1 ? fetched.urgent : fetched.line).push_back(std::move(delivery));
   }
   fetching_.erase(fetching_.begin(), fetching_.begin() + count);
-  suspects_.forget(fetched.expired);
+  poison_guard_.forget(fetched.expired);
   return fetched;
 }
 
-void Intake::forget_answers() {
+void Prefetcher::forget_answers() {
   if (bodies_) body_size_ = kBodyBytes;  // it may have been more than comes through in time: one by one next
   taken_.reset();
   bodies_.reset();
 }
 
 // Quick handlers never wait for the network; slow ones leave the messages to other consumers.
-void Intake::handled(const std::vector<DeliveryPtr>& done) {
-  suspects_.forget(done);
+void Prefetcher::handled(const std::vector<DeliveryPtr>& done) {
+  poison_guard_.forget(done);
   handled_lately_ += done.size();
   const Clock::time_point now = Clock::now();
   const std::chrono::duration<double> span = now - counting_since_;

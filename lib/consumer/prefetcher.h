@@ -13,46 +13,46 @@
 
 namespace delayqueue {
 
-class Intake {
+class Prefetcher {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // What the hands are doing: how many are idle, how many messages wait in line for one.
+  // What the workers are doing: how many are idle, how many messages wait in line for one.
   struct Load {
     std::size_t idle = 0;
     std::size_t waiting = 0;
   };
 
-  // Messages whose bodies have come. First deliveries may wait in line; redelivered ones were taken for a free hand
+  // Messages whose bodies have come. First deliveries may wait in line; redelivered ones were taken for a free worker
   // and go to it at once, so that one that kills its process takes no neighbours' retries with it.
   struct Fetched {
     std::vector<DeliveryPtr> line, urgent, expired;
   };
 
-  Intake(std::size_t hands, std::size_t prefetch, milliseconds lease)
-      : hands_(hands), most_prefetched_(prefetch), lease_(lease), suspects_(lease) {}
+  Prefetcher(std::size_t workers, std::size_t prefetch, milliseconds lease)
+      : workers_(workers), most_prefetched_(prefetch), lease_(lease), poison_guard_(lease) {}
 
   // How many more messages may be held.
   std::size_t room(const Load& load) const;
 
   // Whether there is surely something to take: the last take got all it asked for, or left some in retry for which
-  // there is a hand now.
-  bool may_find(const Load& load) const { return more_ready_ || (retry_waits() && free_hands(load) > 0); }
+  // there is a worker now.
+  bool may_find(const Load& load) const { return more_ready_ || (retry_waits() && free_workers(load) > 0); }
   // Whether to look again at once: the last take got all it asked for, or met suspects, and another may find more.
   bool should_go_on(const Load& load) const {
-    if (more_ready_ && places(load).total > 0) return true;
-    return suspects_.go_on() && retry_waits() && free_hands(load) > 0;
+    if (more_ready_ && limits(load).total > 0) return true;
+    return poison_guard_.should_rescan() && retry_waits() && free_workers(load) > 0;
   }
   bool more_ready() const { return more_ready_; }
 
   // There may be something to take, but now is not the time.
-  void look_later() { more_ready_ = true; }
+  void may_find_more() { more_ready_ = true; }
 
   // Messages came into retry. They may be behind suspects: then look_due() is when to look for them.
-  void retry_grew() { suspects_.retry_grew(); }
-  Clock::time_point look_due() const { return suspects_.look_due(); }
+  void retry_grew() { poison_guard_.retry_grew(); }
+  Clock::time_point rescan_due() const { return poison_guard_.rescan_due(); }
 
-  // Whether one hand must be kept back for retry. Under load every hand that gets free goes on with the line; without
+  // Whether one worker must be kept back for retry. Under load every worker that gets free goes on with the line; without
   // this retry would never have its share.
   bool retry_is_due() const;
 
@@ -75,25 +75,25 @@ class Intake {
   void forget_answers();
 
   bool is_fetching() const { return !fetching_.empty(); }
-  std::vector<DeliveryPtr> give_up_fetching() { return std::exchange(fetching_, {}); }
+  std::vector<DeliveryPtr> abandon_fetching() { return std::exchange(fetching_, {}); }
 
   // Tells what was handled since the last call.
   void handled(const std::vector<DeliveryPtr>& done);
 
  private:
-  std::size_t free_hands(const Load& load) const;
-  bool retry_waits() const { return retry_left_ > 0 && !suspects_.fill_retry(); }
-  store::Places places(const Load& load) const;
+  std::size_t free_workers(const Load& load) const;
+  bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
+  store::TakeLimits limits(const Load& load) const;
   void count_share(const store::Taken& taken);
 
-  const std::size_t hands_;
+  const std::size_t workers_;
   const std::size_t most_prefetched_;
   const milliseconds lease_;
-  Suspects suspects_;
+  PoisonGuard poison_guard_;
 
   bool more_ready_ = false;
   std::size_t retry_left_ = 0;
-  std::size_t since_retry_ = 0;  // places taken since retry had its share
+  std::size_t since_retry_ = 0;  // messages taken since retry had its share
 
   std::size_t prefetch_ = 0;
   std::size_t handled_lately_ = 0;
@@ -103,7 +103,7 @@ class Intake {
   double body_size_ = 32 * 1024;       // running average, begun high: the first fetches are careful
 
   // Of the pipeline under way.
-  store::Places asked_;
+  store::TakeLimits asked_;
   Clock::time_point asked_at_;
   std::optional<store::Answer<store::Taken>> taken_;
   std::optional<store::Answer<std::vector<std::optional<std::string>>>> bodies_;

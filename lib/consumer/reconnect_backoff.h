@@ -12,13 +12,13 @@
 
 namespace delayqueue {
 
-class Trouble {
+class ReconnectBackoff {
  public:
   using Clock = std::chrono::steady_clock;
 
   // Pauses double from `shortest` up to `longest`, less a random part of up to a half: many who lost the same server
   // must not come back at the same moment.
-  struct Patience {
+  struct Pauses {
     milliseconds shortest;
     milliseconds longest;
   };
@@ -29,7 +29,7 @@ class Trouble {
   };
 
   // One more attempt failed. What is new, or was not said for a minute, is a warning; what was said is for debugging.
-  Line failed(const std::string& what, const Patience& patience, Clock::time_point now) {
+  Line failed(const std::string& what, const Pauses& patience, Clock::time_point now) {
     if (attempts_++ == 0) since_ = said_since_ = now;
     pause_ = std::min(std::max(2 * pause_, patience.shortest), patience.longest);
     next_ = now + pause_ - pause_ * std::uniform_int_distribution<int>(0, 50)(random_) / 100;
@@ -38,22 +38,22 @@ class Trouble {
       said_since_ = now;
     }
     const bool loud = said_.size() < kMostSaid && said_.insert(without_numbers(what)).second;
-    return {loud ? Severity::warning : Severity::debug, attempts_ == 1 ? what : what + " (" + extent(now) + ")"};
+    return {loud ? Severity::warning : Severity::debug, attempts_ == 1 ? what : what + " (" + duration_text(now) + ")"};
   }
 
-  bool lasts() const { return attempts_ > 0; }
+  bool is_failing() const { return attempts_ > 0; }
 
   // How long it lasts, and how many attempts it took.
-  std::string extent(Clock::time_point now) const {
+  std::string duration_text(Clock::time_point now) const {
     const auto ms = std::chrono::duration_cast<milliseconds>(now - since_).count();
     return "for " + (ms < 10'000 ? std::to_string(ms) + " ms" : std::to_string(ms / 1000) + " s") + ", " +
            std::to_string(attempts_) + (attempts_ == 1 ? " attempt" : " attempts");
   }
 
   // Until the next attempt is due; not positive: now.
-  Clock::duration left(Clock::time_point now) const { return lasts() ? next_ - now : Clock::duration::zero(); }
+  Clock::duration left(Clock::time_point now) const { return is_failing() ? next_ - now : Clock::duration::zero(); }
 
-  void over() {
+  void succeeded() {
     attempts_ = 0;
     pause_ = milliseconds(0);
     said_.clear();

@@ -17,33 +17,34 @@ namespace delayqueue {
 // to settle (and renew, fetch bodies, and all that is done now and then), and to take (after moving what is due).
 // Redis works on the one while the consumer works on what the other brought back. The two lean on each other in
 // nothing but this: what is late must be renewed and settled before overdue leases are taken back.
-struct Errands {
+struct Purpose {
   bool settle = false;
   bool take = false;
 };
 
-struct Trip {
-  Trip(redis::Connection& connection, Errands what) : pipeline(connection), errands(what) {}
+struct RoundTrip {
+  RoundTrip(redis::Connection& connection, Purpose what) : pipeline(connection), purpose(what) {}
 
   redis::Pipeline pipeline;
-  const Errands errands;
+  const Purpose purpose;
 
-  // The rest is remembered by Settling, Held, Intake and Housekeeping.
+  // The rest is remembered by Settler, LeaseKeeper, Prefetcher and Maintenance.
   std::optional<store::Answer<store::Reclaimed>> reclaimed;
   std::optional<store::Answer<store::Promoted>> promoted;
   std::optional<store::Answer<std::size_t>> persisted;
   std::size_t persists = 0;
   std::size_t settles = 0;
-  Durable::Asked durable;
+  WriteConcern::Asked durable;
   bool renews = false;
-  bool keeps_house = false;
+  bool maintains = false;
 };
 
 // Those under way, in the order of their answers.
-using Trips = std::deque<Trip>;
+using RoundTrips = std::deque<RoundTrip>;
 
-inline bool is_under_way(const Trips& trips, bool Errands::*errand) {
-  return std::any_of(trips.begin(), trips.end(), [&](const Trip& trip) { return trip.errands.*errand; });
+inline bool is_under_way(const RoundTrips& round_trips, bool Purpose::*purpose) {
+  return std::any_of(round_trips.begin(), round_trips.end(),
+                     [&](const RoundTrip& round_trip) { return round_trip.purpose.*purpose; });
 }
 
 }  // namespace delayqueue

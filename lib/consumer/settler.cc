@@ -32,7 +32,7 @@ bool was_settled_before(const Delivery& delivery, char outcome) {
 
 }  // namespace
 
-std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& store, bool renews) {
+std::size_t Settler::settle(redis::Pipeline& pipeline, const store::Store& store, bool renews) {
   std::vector<DeliveryPtr> acks, expired, foreign, nacks, snoozes;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
   const auto end = !hold ? waiting_.end()
@@ -71,22 +71,22 @@ std::size_t Settling::settle(redis::Pipeline& pipeline, const store::Store& stor
   return taken;
 }
 
-void Settling::add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+void Settler::add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
   const auto answer = store.ack(pipeline, receipts_of(members));
   steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
 }
 
-void Settling::add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+void Settler::add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
   const auto answer = store.expire(pipeline, receipts_of(members));
   steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
 }
 
-void Settling::add_foreign(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+void Settler::add_foreign(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
   const auto answer = store.remove_foreign(pipeline, receipts_of(members));
   steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
 }
 
-void Settling::add_nacks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+void Settler::add_nacks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
   std::vector<store::Nack> nacks;
   std::vector<milliseconds> delays;
   for (const DeliveryPtr& delivery : members) {
@@ -99,7 +99,7 @@ void Settling::add_nacks(redis::Pipeline& pipeline, const store::Store& store, s
   steps_.push_back({Verdict::Kind::nack, std::move(members), std::move(delays), answer});
 }
 
-void Settling::add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+void Settler::add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
   std::map<milliseconds, std::vector<DeliveryPtr>> by_delay;
   for (DeliveryPtr& delivery : members) by_delay[delay_of(*delivery)].push_back(std::move(delivery));
   for (auto& [delay, some] : by_delay) {
@@ -108,38 +108,38 @@ void Settling::add_snoozes(redis::Pipeline& pipeline, const store::Store& store,
   }
 }
 
-milliseconds Settling::delay_of(const Delivery& delivery) {
+milliseconds Settler::delay_of(const Delivery& delivery) {
   const Verdict& verdict = delivery.verdict;
   if (verdict.after) return sensible(*verdict.after, verdict.kind == Verdict::Kind::snooze ? "snooze" : "nack");
   if (verdict.kind == Verdict::Kind::reject) return kLongest;
   try {
     return sensible(backoff_(delivery.message.attempt), "backoff");
   } catch (const std::exception& e) {  // the user's function; the message must get another delivery all the same
-    complain("backoff (exception)", std::string("the backoff threw: ") + e.what() + "; taken as 1000 ms");
+    warn("backoff (exception)", std::string("the backoff threw: ") + e.what() + "; taken as 1000 ms");
   } catch (...) {
-    complain("backoff (exception)", "the backoff threw something that is no std::exception; taken as 1000 ms");
+    warn("backoff (exception)", "the backoff threw something that is no std::exception; taken as 1000 ms");
   }
   return milliseconds(1000);
 }
 
-milliseconds Settling::sensible(milliseconds after, const char* kind) {
+milliseconds Settler::sensible(milliseconds after, const char* kind) {
   const milliseconds taken = std::clamp(after, milliseconds(0), kLongest);
   if (taken != after) {
-    complain(kind, std::string(kind) + ": a wait of " + std::to_string(after.count()) +
-                       " ms; expected 0 to a hundred years; taken as " + std::to_string(taken.count()) + " ms");
+    warn(kind, std::string(kind) + ": a wait of " + std::to_string(after.count()) +
+                   " ms; expected 0 to a hundred years; taken as " + std::to_string(taken.count()) + " ms");
   }
   return taken;
 }
 
-void Settling::complain(const char* kind, std::string line) {
+void Settler::warn(const char* kind, std::string line) {
   const auto now = std::chrono::steady_clock::now();
   auto& told = told_[kind];
   if (told && now < *told + std::chrono::minutes(1)) return;
   told = now;
-  complaints_.push_back(std::move(line));
+  warnings_.push_back(std::move(line));
 }
 
-Settling::Outcome Settling::read_answers() {
+Settler::Outcome Settler::read_answers() {
   Outcome outcome;
   for (const Step& step : std::exchange(steps_, {})) {
     store::Outcomes outcomes;
@@ -154,7 +154,7 @@ Settling::Outcome Settling::read_answers() {
   return outcome;
 }
 
-void Settling::sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome) {
+void Settler::sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome) {
   for (std::size_t i = 0; i < step.members.size(); ++i) {
     const DeliveryPtr& delivery = step.members[i];
     delivery->settling = false;
@@ -180,7 +180,7 @@ void Settling::sort(const Step& step, const store::Outcomes& outcomes, Outcome& 
   }
 }
 
-void Settling::forget_answers() {
+void Settler::forget_answers() {
   for (Step& step : std::exchange(steps_, {})) {
     for (DeliveryPtr& delivery : step.members) {
       delivery->settling = false;

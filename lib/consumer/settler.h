@@ -17,7 +17,7 @@
 
 namespace delayqueue {
 
-class Settling {
+class Settler {
  public:
   // What became of the deliveries of one pipeline.
   struct Outcome {
@@ -27,7 +27,7 @@ class Settling {
     std::exception_ptr refused;                 // Redis refused some: they wait on
   };
 
-  explicit Settling(Backoff backoff) : backoff_(std::move(backoff)) {}
+  explicit Settler(Backoff backoff) : backoff_(std::move(backoff)) {}
 
   bool empty() const { return waiting_.empty(); }
   std::size_t size() const { return waiting_.size(); }
@@ -45,7 +45,7 @@ class Settling {
 
   // Waits that a handler or the backoff asked for and that make no sense, and what was taken instead, since the last
   // call; each kind once a minute.
-  std::vector<std::string> complaints() { return std::exchange(complaints_, {}); }
+  std::vector<std::string> warnings() { return std::exchange(warnings_, {}); }
 
   // The answers will never come: all waits on, and is in doubt.
   void forget_answers();
@@ -65,7 +65,7 @@ class Settling {
   void add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
   milliseconds delay_of(const Delivery& delivery);
   milliseconds sensible(milliseconds after, const char* kind);
-  void complain(const char* kind, std::string line);
+  void warn(const char* kind, std::string line);
   void sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome);
 
   const Backoff backoff_;
@@ -73,7 +73,7 @@ class Settling {
   std::vector<Step> steps_;  // of the pipeline under way
   bool holds_back_ = false;
   std::map<std::string, std::optional<std::chrono::steady_clock::time_point>> told_;  // by kind of complaint
-  std::vector<std::string> complaints_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace delayqueue

@@ -14,7 +14,7 @@ constexpr milliseconds kFirstPause{50};            // after a link broke; double
 
 }  // namespace
 
-void Watch::begin() noexcept {
+void WakeupListener::begin() noexcept {
   const Clock::time_point now = Clock::now();
   if (waiting_ && now >= until_) drop_broken();
   if (waiting_ || now < connect_at_) return;
@@ -34,7 +34,7 @@ void Watch::begin() noexcept {
   }
 }
 
-bool Watch::found() noexcept {
+bool WakeupListener::found() noexcept {
   if (!waiting_) return false;
   try {
     const redis::ReplyPtr reply = connection_->read_until(Clock::now());
@@ -54,7 +54,7 @@ bool Watch::found() noexcept {
   return false;
 }
 
-bool Watch::leave() noexcept {
+bool WakeupListener::leave() noexcept {
   bool found = false;
   try {
     if (waiting_) ::shutdown(connection_->fd(), SHUT_WR);
@@ -67,12 +67,12 @@ bool Watch::leave() noexcept {
   return found;
 }
 
-void Watch::drop_broken() {
+void WakeupListener::drop_broken() {
   pause_ = std::min(std::max(2 * pause_, kFirstPause), patience_);
   drop(pause_);
 }
 
-void Watch::drop(milliseconds pause) {
+void WakeupListener::drop(milliseconds pause) {
   connection_.reset();
   waiting_ = false;
   connect_at_ = Clock::now() + pause;

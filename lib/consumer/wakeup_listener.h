@@ -1,9 +1,9 @@
 // Waits to be told that there is something to take. Used by the consumer's thread only.
 //
 // Whoever sends what is due now, or before all that is pending, puts a marker into the key `wake`; consumers with free
-// hands block on it with BZPOPMIN, and one of them gets it. It looks, and if the next message is due before it would
+// workers block on it with BZPOPMIN, and one of them gets it. It looks, and if the next message is due before it would
 // look again anyway, it writes into the key `watch` that it will look then (pending2ready.lua): the others sleep on. So
-// a message wakes one consumer, and comes on time however long poll_interval is. Who watches and has its hands full at
+// a message wakes one consumer, and comes on time however long poll_interval is. Who watches and has its workers full at
 // that time, or stops, leaves the marker for another.
 //
 // Nothing depends on it. A marker that is lost with its finder, a watch that ended with its process (the key goes soon
@@ -23,12 +23,12 @@
 
 namespace delayqueue {
 
-class Watch {
+class WakeupListener {
  public:
   using Clock = std::chrono::steady_clock;
 
   // `name`: of this consumer, among those who watch.
-  Watch(Endpoint& endpoint, std::string name, milliseconds patience)
+  WakeupListener(Endpoint& endpoint, std::string name, milliseconds patience)
       : endpoint_(endpoint), patience_(patience), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }

@@ -101,7 +101,7 @@ const std::string& key_of(const Keys& keys, State state) {
 
 // A hint: that it is refused, for want of memory for example, changes nothing.
 void Inspector::Impl::wake() {
-  session_.with_connection([&](redis::Connection& connection) {
+  shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     store().wake(pipeline);
     pipeline.run();
@@ -112,7 +112,7 @@ void Inspector::Impl::wake() {
 void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes) {
   const std::int64_t first = bytes == 0 ? 1 : 0;  // from 1 to 0 is nothing; to -1 would be all
   const std::int64_t last = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(bytes, kLongestPayload)) - 1);
-  session_.with_connection([&](redis::Connection& connection) {
+  shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     for (const MessageInfo& message : messages) {
       const std::string key = keys().bodies + message.id;
@@ -134,12 +134,12 @@ void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t
 
 void Inspector::Impl::collect(const std::vector<std::string>& garbage) {
   if (garbage.empty()) return;
-  session_.ask([&](redis::Pipeline& pipeline) { return store().gc(pipeline, garbage); });
+  shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().gc(pipeline, garbage); });
 }
 
 void Inspector::Impl::collect_all() {
   while (true) {
-    const auto some = session_.ask([&](redis::Pipeline& pipeline) { return store().some_garbage(pipeline); });
+    const auto some = shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().some_garbage(pipeline); });
     if (some.empty()) return;
     collect(some);
   }
@@ -148,7 +148,8 @@ void Inspector::Impl::collect_all() {
 std::uint64_t Inspector::Impl::remove_hints(const std::string& list) {
   std::uint64_t places = 0;
   for (std::size_t passed = store::kBatch; passed == store::kBatch; places += passed) {
-    const auto step = session_.ask([&](redis::Pipeline& pipeline) { return store().purge_hints(pipeline, list); });
+    const auto step =
+        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().purge_hints(pipeline, list); });
     collect(step.garbage);
     passed = step.passed;
   }
@@ -156,7 +157,7 @@ std::uint64_t Inspector::Impl::remove_hints(const std::string& list) {
 }
 
 Remains Inspector::Impl::remains() {
-  return session_.with_connection([&](redis::Connection& connection) {
+  return shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     Remains remains;
     const std::tuple<const char*, const std::string*, std::uint64_t*> lengths[] = {
@@ -180,7 +181,7 @@ Remains Inspector::Impl::remains() {
 
 // The name goes first: a send that comes after the script is the first one, and enters it again.
 bool Inspector::Impl::forget() {
-  return session_.with_connection([&](redis::Connection& connection) {
+  return shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline name(connection);
     name.command("SREM").key(keys().queues).arg(keys().base);
     name.run();
@@ -192,10 +193,10 @@ bool Inspector::Impl::forget() {
       pipeline.run();
       forgotten = answer.get();
     } catch (const ReplyError&) {
-      session_.endpoint().announce(connection);
+      shared_connection_.endpoint().register_queue(connection);
       throw;
     }
-    if (!forgotten) session_.endpoint().announce(connection);
+    if (!forgotten) shared_connection_.endpoint().register_queue(connection);
     return forgotten;
   });
 }
@@ -204,14 +205,14 @@ bool Inspector::Impl::forget() {
 bool Inspector::Impl::is_served() {
   constexpr milliseconds kPatience{300};
   const auto begin = redis::Clock::now();
-  session_.with_connection([&](redis::Connection& connection) {
+  shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     store().wake(pipeline);
     pipeline.run();
     pipeline.reply(0);
   });
   while (redis::Clock::now() - begin < kPatience) {
-    const bool left = session_.with_connection([&](redis::Connection& connection) {
+    const bool left = shared_connection_.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       pipeline.command("EXISTS").key(keys().wake);
       pipeline.run();
@@ -225,7 +226,7 @@ bool Inspector::Impl::is_served() {
 
 redis::Connection& Inspector::Impl::channel() {
   if (channel_ != nullptr) return *channel_;
-  auto connection = session_.endpoint().connect();
+  auto connection = shared_connection_.endpoint().connect();
   std::string subscribe;
   redis::append_command(subscribe, {"SUBSCRIBE", keys().channel});
   connection->write(subscribe);
@@ -353,7 +354,7 @@ CheckReport Inspector::check(const CheckOptions& options) {
   if (options.retries < 0) {
     throw std::invalid_argument("retries: " + std::to_string(options.retries) + "; expected 0 or more");
   }
-  return Checkup(impl_->session(), options).run();
+  return IntegrityCheck(impl_->session(), options).run();
 }
 
 std::optional<Event> Inspector::next_event(milliseconds wait) {

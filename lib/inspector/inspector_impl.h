@@ -25,11 +25,11 @@ const std::string& key_of(const store::Keys& keys, State state);
 class Inspector::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
-      : session_(url, queue, options.connection, options.queue, {}, Guest::looks) {}
+      : shared_connection_(url, queue, options.connection, options.queue, {}, RegisterQueue::looks) {}
 
-  const store::Keys& keys() const { return session_.store().keys(); }
-  const store::Store& store() const { return session_.store(); }
-  Session& session() { return session_; }
+  const store::Keys& keys() const { return shared_connection_.store().keys(); }
+  const store::Store& store() const { return shared_connection_.store(); }
+  SharedConnection& session() { return shared_connection_; }
 
   void add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes);
 
@@ -40,7 +40,7 @@ class Inspector::Impl {
     using Answer = std::invoke_result_t<Ask, redis::Pipeline&, const std::vector<std::string>&>;
     std::vector<decltype(std::declval<Answer>().get())> results;
     for (std::size_t next = 0; next < ids.size();) {
-      session_.with_connection([&](redis::Connection& connection) {
+      shared_connection_.with_connection([&](redis::Connection& connection) {
         redis::Pipeline pipeline(connection);
         std::vector<Answer> answers;
         const std::size_t end = std::min(ids.size(), next + store::kBatch);
@@ -81,7 +81,7 @@ class Inspector::Impl {
  private:
   redis::Connection& channel();
 
-  Session session_;
+  SharedConnection shared_connection_;
   std::mutex channel_mutex_;  // guards channel_
   std::unique_ptr<redis::Connection> channel_;
 };

@@ -172,7 +172,7 @@ bool CheckReport::clean() const {
   });
 }
 
-CheckReport Checkup::run() {
+CheckReport IntegrityCheck::run() {
   if (!check_types()) return std::move(report_);
   if (has_stats_) check_totals();
   plan();
@@ -186,7 +186,7 @@ CheckReport Checkup::run() {
 }
 
 // False if something is in the way of the rest.
-bool Checkup::check_types() {
+bool IntegrityCheck::check_types() {
   const std::pair<const std::string*, const char*> expected[] = {
       {&keys().pending, "zset"}, {&keys().unack, "zset"}, {&keys().dead, "zset"},     {&keys().ready, "list"},
       {&keys().retry, "list"},   {&keys().count, "hash"}, {&keys().attempts, "hash"}, {&keys().reason, "hash"},
@@ -195,7 +195,7 @@ bool Checkup::check_types() {
   bool go_on = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
-        session_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
+        shared_connection_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
     has_stats_ = has_stats_ || (key == &keys().stats && type == wanted);
     if (type == "none" || type == wanted) continue;
     found({Problem::wrong_type, *key,
@@ -207,11 +207,11 @@ bool Checkup::check_types() {
 }
 
 // What stands there fails no move. It is counted as 0, and a value at the limit counts no further.
-void Checkup::check_totals() {
+void IntegrityCheck::check_totals() {
   std::string cursor = "0";
   do {
     const store::ScannedTotals step =
-        session_.ask([&](redis::Pipeline& pipeline) { return store::scan_totals(pipeline, keys(), cursor); });
+        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::scan_totals(pipeline, keys(), cursor); });
     cursor = step.cursor;
     std::vector<std::string> wrong;
     for (const auto& [field, value] : step.fields) {
@@ -226,7 +226,7 @@ void Checkup::check_totals() {
              known ? "counted again, from 0" : "removed", options_.repair});
     }
     if (!options_.repair || wrong.empty()) continue;
-    session_.with_connection([&](redis::Connection& connection) {
+    shared_connection_.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       pipeline.command("HDEL").key(keys().stats);
       for (const std::string& field : wrong) pipeline.arg(field);
@@ -236,26 +236,26 @@ void Checkup::check_totals() {
   } while (cursor != "0");
 }
 
-void Checkup::plan() {
+void IntegrityCheck::plan() {
   for (const Where where : kWalks) {
-    total_ += session_.ask([&](redis::Pipeline& pipeline) { return store::size(pipeline, keys(), where); });
+    total_ += shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::size(pipeline, keys(), where); });
   }
   for (const std::string* list : {&keys().ready, &keys().retry}) {
-    total_ += session_.ask([&](redis::Pipeline& pipeline) { return store::list_length(pipeline, *list); });
+    total_ += shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::list_length(pipeline, *list); });
   }
 }
 
-void Checkup::advance(std::uint64_t steps) {
+void IntegrityCheck::advance(std::uint64_t steps) {
   done_ += steps;
   total_ = std::max(total_, done_);
   if (options_.progress) options_.progress(done_, total_);
 }
 
-void Checkup::walk(Where where) {
+void IntegrityCheck::walk(Where where) {
   std::string cursor = "0";
   do {
     store::Scanned scanned =
-        session_.ask([&](redis::Pipeline& pipeline) { return store::scan(pipeline, keys(), where, cursor); });
+        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::scan(pipeline, keys(), where, cursor); });
     cursor = scanned.cursor;
     std::vector<std::string> ids;
     for (std::string& id : scanned.ids) {
@@ -267,9 +267,9 @@ void Checkup::walk(Where where) {
   } while (cursor != "0");
 }
 
-void Checkup::judge(Where where, const std::vector<std::string>& ids) {
+void IntegrityCheck::judge(Where where, const std::vector<std::string>& ids) {
   const std::vector<std::string> words =
-      session_.ask([&](redis::Pipeline& pipeline) { return store::look(pipeline, keys(), ids); });
+      shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::look(pipeline, keys(), ids); });
   report_.looked += ids.size();
   for (std::size_t i = 0; i < std::min(ids.size(), words.size()); ++i) {
     const char verdict = words[i].empty() ? '.' : words[i].front();
@@ -283,24 +283,24 @@ void Checkup::judge(Where where, const std::vector<std::string>& ids) {
   }
 }
 
-void Checkup::suspect(std::string id, char verdict) {
+void IntegrityCheck::suspect(std::string id, char verdict) {
   suspects_.emplace_back(std::move(id), verdict);
   if (suspects_.size() >= kMostSuspects) judge_again();
 }
 
 // Marks those that are in a list. All, if a list grows faster than it can be read: then nobody can tell.
-void Checkup::search_lists(std::vector<Listed>& ids) {
+void IntegrityCheck::search_lists(std::vector<Listed>& ids) {
   std::sort(ids.begin(), ids.end(), [](const Listed& a, const Listed& b) { return a.id < b.id; });
   if (ids.empty() || (search_list(keys().ready, ids) && search_list(keys().retry, ids))) return;
   for (Listed& id : ids) id.verdict = '.';
 }
 
-bool Checkup::search_list(const std::string& list, std::vector<Listed>& ids) {
+bool IntegrityCheck::search_list(const std::string& list, std::vector<Listed>& ids) {
   const std::size_t length =
-      session_.ask([&](redis::Pipeline& pipeline) { return store::list_length(pipeline, list); });
+      shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::list_length(pipeline, list); });
   for (std::size_t from = 0; from < 4 * length + 1'000'000; from += kPages * store::kBatch) {
     std::vector<std::string> page;
-    session_.with_connection([&](redis::Connection& connection) {
+    shared_connection_.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       std::vector<redis::Answer<std::vector<std::string>>> answers;
       for (std::size_t i = 0; i < kPages; ++i) {
@@ -326,7 +326,7 @@ bool Checkup::search_list(const std::string& list, std::vector<Listed>& ids) {
   return false;
 }
 
-void Checkup::look_for_stranded() {
+void IntegrityCheck::look_for_stranded() {
   std::vector<Listed> all = std::exchange(listed_, {});
   search_lists(all);
   for (const Listed& listed : all) {
@@ -335,7 +335,7 @@ void Checkup::look_for_stranded() {
 }
 
 // Suspects that are in a list by now.
-void Checkup::drop_listed() {
+void IntegrityCheck::drop_listed() {
   std::vector<Listed> searched;
   for (const auto& [id, verdict] : suspects_) {
     if (verdict != 'M' && verdict != 'C') continue;
@@ -353,7 +353,7 @@ void Checkup::drop_listed() {
   suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(), is_seen), suspects_.end());
 }
 
-void Checkup::judge_again() {
+void IntegrityCheck::judge_again() {
   if (suspects_.empty()) return;
   std::sort(suspects_.begin(), suspects_.end());  // a scan may return an id twice
   suspects_.erase(std::unique(suspects_.begin(), suspects_.end()), suspects_.end());
@@ -367,8 +367,8 @@ void Checkup::judge_again() {
   }
 }
 
-void Checkup::judge_again(const std::vector<Suspect>& some) {
-  const std::vector<std::string> words = session_.ask([&](redis::Pipeline& pipeline) {
+void IntegrityCheck::judge_again(const std::vector<Suspect>& some) {
+  const std::vector<std::string> words = shared_connection_.ask([&](redis::Pipeline& pipeline) {
     return options_.repair ? store::repair(pipeline, keys(), some, options_.retries)
                            : store::confirm(pipeline, keys(), some);
   });
@@ -387,20 +387,20 @@ void Checkup::judge_again(const std::vector<Suspect>& some) {
   }
   collect(garbage);
   if (!ready || !options_.repair) return;
-  session_.with_connection([&](redis::Connection& connection) {
+  shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
-    session_.store().wake(pipeline);
+    shared_connection_.store().wake(pipeline);
     pipeline.run();
   });
 }
 
 // Leaves alone what is no garbage.
-void Checkup::collect(const std::vector<std::string>& garbage) {
+void IntegrityCheck::collect(const std::vector<std::string>& garbage) {
   if (garbage.empty()) return;
-  session_.ask([&](redis::Pipeline& pipeline) { return session_.store().gc(pipeline, garbage); });
+  shared_connection_.ask([&](redis::Pipeline& pipeline) { return shared_connection_.store().gc(pipeline, garbage); });
 }
 
-void Checkup::found(Finding finding) {
+void IntegrityCheck::found(Finding finding) {
   if (finding.repaired) ++report_.repaired;
   if (++report_.counts[finding.problem] <= options_.sample) report_.findings.push_back(std::move(finding));
 }

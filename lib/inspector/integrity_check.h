@@ -22,9 +22,10 @@
 namespace delayqueue {
 
 // Used once.
-class Checkup {
+class IntegrityCheck {
  public:
-  Checkup(Session& session, const CheckOptions& options) : session_(session), options_(options) {}
+  IntegrityCheck(SharedConnection& session, const CheckOptions& options)
+      : shared_connection_(session), options_(options) {}
 
   CheckReport run();
 
@@ -51,9 +52,9 @@ class Checkup {
   void found(Finding finding);
   void advance(std::uint64_t steps);
 
-  const store::Keys& keys() const { return session_.store().keys(); }
+  const store::Keys& keys() const { return shared_connection_.store().keys(); }
 
-  Session& session_;
+  SharedConnection& shared_connection_;
   const CheckOptions& options_;
   CheckReport report_;
   std::vector<store::Suspect> suspects_;

@@ -216,7 +216,7 @@ std::vector<Sent> Inspector::restore(const std::vector<MessageInfo>& messages) {
   }
   if (all.empty()) return sent;
   impl_->session().with_connection(
-      [&](redis::Connection& connection) { impl_->session().endpoint().announce(connection); });
+      [&](redis::Connection& connection) { impl_->session().endpoint().register_queue(connection); });
   return sent;
 }
 
@@ -228,7 +228,7 @@ void Inspector::pause(milliseconds for_, const std::string& why) {
     if (for_.count() > 0) pipeline.arg("PX").arg(for_.count());
     pipeline.run();
     pipeline.reply(0);
-    impl_->session().endpoint().announce(connection);
+    impl_->session().endpoint().register_queue(connection);
   });
 }
 

@@ -13,14 +13,14 @@ namespace {
 using redis::Reply;
 using std::chrono::microseconds;
 
-Facts facts_of(redis::Connection& connection) {
-  static constexpr Question kQuestions[] = {{"INFO", "server", nullptr},      {"INFO", "clients", nullptr},
-                                            {"INFO", "memory", nullptr},      {"INFO", "persistence", nullptr},
-                                            {"INFO", "replication", nullptr}, {"CONFIG", "GET", "save"},
-                                            {"CONFIG", "GET", "appendfsync"}};
+InfoFields facts_of(redis::Connection& connection) {
+  static constexpr InfoQuery kQuestions[] = {{"INFO", "server", nullptr},      {"INFO", "clients", nullptr},
+                                             {"INFO", "memory", nullptr},      {"INFO", "persistence", nullptr},
+                                             {"INFO", "replication", nullptr}, {"CONFIG", "GET", "save"},
+                                             {"CONFIG", "GET", "appendfsync"}};
   ask(connection, kQuestions);
-  Facts facts;
-  for (const Question& question : kQuestions) {
+  InfoFields facts;
+  for (const InfoQuery& question : kQuestions) {
     const redis::ReplyPtr answer = connection.read();  // all of them, whatever they are
     const Reply reply(answer.get());
     if (reply.is_error()) continue;
@@ -53,7 +53,7 @@ void measure(redis::Connection& connection, ServerReport& report) {
 }  // namespace
 
 ServerReport report_server(redis::Connection& connection) {
-  const Facts facts = facts_of(connection);
+  const InfoFields facts = facts_of(connection);
   ServerReport report;
   report.where = connection.where();
   const bool valkey = facts.has("valkey_version");

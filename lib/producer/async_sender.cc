@@ -7,13 +7,13 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kMostLetters = 10'000;  // as producer.h has it
+constexpr std::size_t kMostSends = 10'000;  // as producer.h has it
 constexpr std::size_t kMostBytes = 16 * 1024 * 1024;
 constexpr std::size_t kTaken = 2'000;  // at a time: meanwhile others fill the room
 
 }  // namespace
 
-Courier::~Courier() {
+AsyncSender::~AsyncSender() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -23,65 +23,65 @@ Courier::~Courier() {
 }
 
 // One that is larger than all the room there is goes alone.
-bool Courier::has_room(std::size_t bytes) const {
-  return count_ == 0 || (count_ < kMostLetters && bytes_ + bytes <= kMostBytes);
+bool AsyncSender::has_room(std::size_t bytes) const {
+  return count_ == 0 || (count_ < kMostSends && bytes_ + bytes <= kMostBytes);
 }
 
-std::future<Sent> Courier::give(Letter letter) {
-  std::future<Sent> future = letter.promise.get_future();
-  const std::size_t bytes = letter.payload.size();
+std::future<Sent> AsyncSender::enqueue(AsyncSend send) {
+  std::future<Sent> future = send.promise.get_future();
+  const std::size_t bytes = send.payload.size();
   std::unique_lock lock(mutex_);
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   if (std::this_thread::get_id() != thread_.get_id()) room_.wait(lock, [&] { return has_room(bytes); });
-  letters_.push_back(std::move(letter));
+  sends_.push_back(std::move(send));
   ++count_;
   bytes_ += bytes;
-  if (letters_.size() == 1) changed_.notify_one();
+  if (sends_.size() == 1) changed_.notify_one();
   return future;
 }
 
-void Courier::run() {
+void AsyncSender::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return ends_ || !letters_.empty(); });
-    if (letters_.empty()) return;
-    std::vector<Letter> letters = take_some();
+    changed_.wait(lock, [&] { return ends_ || !sends_.empty(); });
+    if (sends_.empty()) return;
+    std::vector<AsyncSend> sends = take_batch();
     lock.unlock();
-    const std::vector<Sent> sent = deliver(letters);
+    const std::vector<Sent> sent = flush(sends);
     lock.lock();
-    count_ -= letters.size();
-    for (const Letter& letter : letters) bytes_ -= letter.payload.size();
+    count_ -= sends.size();
+    for (const AsyncSend& send : sends) bytes_ -= send.payload.size();
     room_.notify_all();
     lock.unlock();
-    letters.clear();
+    sends.clear();
     tell_(sent);
     lock.lock();
   }
 }
 
-std::vector<Courier::Letter> Courier::take_some() {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(letters_.size(), kTaken));
-  const auto begin = std::make_move_iterator(letters_.begin());
-  std::vector<Letter> letters(begin, begin + count);
-  letters_.erase(letters_.begin(), letters_.begin() + count);
-  return letters;
+std::vector<AsyncSender::AsyncSend> AsyncSender::take_batch() {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(sends_.size(), kTaken));
+  const auto begin = std::make_move_iterator(sends_.begin());
+  std::vector<AsyncSend> sends(begin, begin + count);
+  sends_.erase(sends_.begin(), sends_.begin() + count);
+  return sends;
 }
 
-std::vector<Sent> Courier::deliver(std::vector<Letter>& letters) {
-  std::vector<Parcel> parcels(letters.size());
-  for (std::size_t i = 0; i < letters.size(); ++i) {
-    parcels[i].messages.push_back({letters[i].payload, &letters[i].terms});
-    parcels[i].sent.push_back({std::move(letters[i].id), false});
+std::vector<Sent> AsyncSender::flush(std::vector<AsyncSend>& sends) {
+  std::vector<SendRequest> requests(sends.size());
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    requests[i].messages.push_back({sends[i].payload, &sends[i].terms});
+    requests[i].sent.push_back({std::move(sends[i].id), false});
   }
-  outbox_.send(parcels);
+  group_commit_.send(requests);
   std::vector<Sent> sent;
-  for (std::size_t i = 0; i < letters.size(); ++i) {
+  for (std::size_t i = 0; i < sends.size(); ++i) {
     try {
-      parcels[i].check();
-      sent.push_back(parcels[i].sent.front());
-      letters[i].promise.set_value(std::move(parcels[i].sent.front()));
+      requests[i].check();
+      sent.push_back(requests[i].sent.front());
+      sends[i].promise.set_value(std::move(requests[i].sent.front()));
     } catch (...) {
-      letters[i].promise.set_exception(std::current_exception());
+      sends[i].promise.set_exception(std::current_exception());
     }
   }
   return sent;

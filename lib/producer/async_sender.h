@@ -17,9 +17,9 @@
 
 namespace delayqueue {
 
-class Courier {
+class AsyncSender {
  public:
-  struct Letter {
+  struct AsyncSend {
     std::string id;
     std::string payload;
     store::SendTerms terms;
@@ -29,29 +29,29 @@ class Courier {
   // Called in the courier's thread after messages were sent, when those who wait for them know; throws nothing.
   using Tell = std::function<void(const std::vector<Sent>&)>;
 
-  Courier(Outbox& outbox, Tell tell) : outbox_(outbox), tell_(std::move(tell)) {}
+  AsyncSender(GroupCommit& outbox, Tell tell) : group_commit_(outbox), tell_(std::move(tell)) {}
 
   // Returns when all that was given is sent or has failed.
-  ~Courier();
+  ~AsyncSender();
 
   // Any thread. Blocks while too much is on its way, but not in the courier's own thread, which would wait for itself.
   // The first call starts that thread.
-  std::future<Sent> give(Letter letter);
+  std::future<Sent> enqueue(AsyncSend send);
 
  private:
   void run();
-  std::vector<Letter> take_some();
-  std::vector<Sent> deliver(std::vector<Letter>& letters);
+  std::vector<AsyncSend> take_batch();
+  std::vector<Sent> flush(std::vector<AsyncSend>& sends);
   bool has_room(std::size_t bytes) const;
 
-  Outbox& outbox_;
+  GroupCommit& group_commit_;
   const Tell tell_;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::condition_variable room_;
-  std::deque<Letter> letters_;  // to be taken
-  std::size_t count_ = 0;       // of all letters, those on their way included
-  std::size_t bytes_ = 0;       // of their payloads
+  std::deque<AsyncSend> sends_;  // to be taken
+  std::size_t count_ = 0;        // of all sends, those on their way included
+  std::size_t bytes_ = 0;        // of their payloads
   bool ends_ = false;
   std::thread thread_;
 };

@@ -12,12 +12,12 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kStepBytes = 256 * 1024;
-// A flight is one write and one read. Short, for those who wait; long enough for what it costs.
-constexpr std::size_t kFlightBytes = 4 * kStepBytes;
-constexpr std::size_t kFlightMessages = 4 * store::kBatch;
-constexpr std::size_t kFlightSteps = 32;
-constexpr std::size_t kFlights = 2;  // under way: Redis works on one while the next is made
+constexpr std::size_t kCallBytes = 256 * 1024;
+// A batch is one write and one read. Short, for those who wait; long enough for what it costs.
+constexpr std::size_t kBatchBytes = 4 * kCallBytes;
+constexpr std::size_t kBatchMessages = 4 * store::kBatch;
+constexpr std::size_t kBatchCalls = 32;
+constexpr std::size_t kBatchesInFlight = 2;  // under way: Redis works on one while the next is made
 
 bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
   return &a == &b || (a.due.delay == b.due.delay && a.due.at_ms == b.due.at_ms && a.retries == b.retries &&
@@ -44,40 +44,40 @@ std::exception_ptr in_doubt(const std::exception_ptr& error) {
   }
 }
 
-// Messages of a parcel that go together.
-struct Part {
-  Parcel* parcel;
+// Messages of a request that go together.
+struct Slice {
+  SendRequest* request;
   std::size_t begin, end;
   std::size_t bytes;
 };
 
-Part next_part(Parcel& parcel) {
-  Part part{&parcel, parcel.loaded, parcel.loaded, 0};
-  const store::SendTerms& terms = *parcel.messages[part.begin].terms;
-  for (; part.end < parcel.messages.size() && part.end - part.begin < store::kBatch; ++part.end) {
-    const Outgoing& message = parcel.messages[part.end];
+Slice next_slice(SendRequest& request) {
+  Slice slice{&request, request.loaded, request.loaded, 0};
+  const store::SendTerms& terms = *request.messages[slice.begin].terms;
+  for (; slice.end < request.messages.size() && slice.end - slice.begin < store::kBatch; ++slice.end) {
+    const PendingMessage& message = request.messages[slice.end];
     const std::size_t size = message.payload.size();
-    if (part.end > part.begin && (part.bytes + size > kStepBytes || !same_terms(*message.terms, terms))) break;
-    part.bytes += size;
+    if (slice.end > slice.begin && (slice.bytes + size > kCallBytes || !same_terms(*message.terms, terms))) break;
+    slice.bytes += size;
   }
-  return part;
+  return slice;
 }
 
 // One script call.
-struct Step {
+struct ScriptCall {
   const store::SendTerms* terms;
-  std::vector<Part> parts{};
+  std::vector<Slice> slices{};
   std::size_t messages = 0;
   std::size_t bytes = 0;
 
-  bool has_room(const Part& part) const {
-    return messages + (part.end - part.begin) <= store::kBatch && bytes + part.bytes <= kStepBytes;
+  bool has_room(const Slice& slice) const {
+    return messages + (slice.end - slice.begin) <= store::kBatch && bytes + slice.bytes <= kCallBytes;
   }
 
-  void add(const Part& part) {
-    parts.push_back(part);
-    messages += part.end - part.begin;
-    bytes += part.bytes;
+  void add(const Slice& slice) {
+    slices.push_back(slice);
+    messages += slice.end - slice.begin;
+    bytes += slice.bytes;
   }
 };
 
@@ -102,42 +102,42 @@ std::exception_ptr copy_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-// One thread's parcels, and how it is woken: once they are done, or to lead.
-struct Call {
-  Call() {
-    if (::sem_init(&bell, 0, 0) != 0) throw std::system_error(errno, std::generic_category(), "sem_init");
+// One thread's requests, and how it is woken: once they are done, or to lead.
+struct Sender {
+  Sender() {
+    if (::sem_init(&semaphore, 0, 0) != 0) throw std::system_error(errno, std::generic_category(), "sem_init");
   }
-  ~Call() { ::sem_destroy(&bell); }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
+  ~Sender() { ::sem_destroy(&semaphore); }
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
 
   void wait() {
-    while (::sem_wait(&bell) != 0 && errno == EINTR) {
+    while (::sem_wait(&semaphore) != 0 && errno == EINTR) {
     }
   }
 
-  sem_t bell;  // no condition variable: whoever is woken must not wait for a mutex of him who wakes
+  sem_t semaphore;  // no condition variable: whoever is woken must not wait for a mutex of him who wakes
   bool leads = false;
-  Call* next_done = nullptr;
-  std::size_t left = 0;      // parcels that are not done
-  std::size_t unloaded = 0;  // parcels with messages to load
-  std::uint64_t flight = 0;  // that took some of them last,
-  std::size_t step = 0;      // and in which step: what comes later must not overtake it
+  Sender* next_done = nullptr;
+  std::size_t left = 0;         // requests that are not done
+  std::size_t unloaded = 0;     // requests with messages to load
+  std::uint64_t batch = 0;      // that took some of them last,
+  std::size_t script_call = 0;  // and in which step: what comes later must not overtake it
 };
 
-struct Outbox::Flight {
-  std::vector<Step> steps;
+struct GroupCommit::InFlightBatch {
+  std::vector<ScriptCall> calls;
   std::size_t messages = 0;
   std::size_t bytes = 0;
   std::optional<redis::Pipeline> pipeline;
   std::vector<redis::Answer<store::Outcomes>> answers;
   std::vector<redis::Answer<bool>> first;  // see Store::is_first
-  Durable::Asked durable;
+  WriteConcern::Asked durable;
 };
 
-Outbox::~Outbox() = default;
+GroupCommit::~GroupCommit() = default;
 
-void Parcel::check() const {
+void SendRequest::check() const {
   if (error == nullptr) return;
   try {
     std::rethrow_exception(error);
@@ -149,181 +149,183 @@ void Parcel::check() const {
   }
 }
 
-void Outbox::send(std::vector<Parcel>& parcels) {
-  Call call;
-  call.left = call.unloaded = parcels.size();
-  std::vector<Parcel*> line;
-  line.reserve(parcels.size());
-  for (Parcel& parcel : parcels) {
-    parcel.call = &call;
-    line.push_back(&parcel);
+void GroupCommit::send(std::vector<SendRequest>& requests) {
+  Sender sender;
+  sender.left = sender.unloaded = requests.size();
+  std::vector<SendRequest*> line;
+  line.reserve(requests.size());
+  for (SendRequest& request : requests) {
+    request.sender = &sender;
+    line.push_back(&request);
   }
   std::unique_lock lock(mutex_);
   waiting_.insert(waiting_.end(), line.begin(), line.end());
-  if (led_) {
+  if (has_leader_) {
     lock.unlock();
-    call.wait();
-    if (!call.leads) return;
+    sender.wait();
+    if (!sender.leads) return;
     lock.lock();
   }
-  led_ = call.leads = true;
-  while (call.left > 0) {
+  has_leader_ = sender.leads = true;
+  while (sender.left > 0) {
     lock.unlock();
     wake_done();
-    lead(call);
+    run_leader(sender);
     lock.lock();
   }
-  Call* const next = waiting_.empty() ? nullptr : waiting_.front()->call;
-  Call* const done = std::exchange(done_, nullptr);
-  led_ = next != nullptr;
+  Sender* const next = waiting_.empty() ? nullptr : waiting_.front()->sender;
+  Sender* const done = std::exchange(done_, nullptr);
+  has_leader_ = next != nullptr;
   if (next != nullptr) next->leads = true;
   lock.unlock();
-  if (next != nullptr) ::sem_post(&next->bell);  // first: meanwhile nobody sends
+  if (next != nullptr) ::sem_post(&next->semaphore);  // first: meanwhile nobody sends
   wake(done);
 }
 
-void Outbox::wake_done() {
+void GroupCommit::wake_done() {
   std::unique_lock lock(mutex_);
-  Call* const done = std::exchange(done_, nullptr);
+  Sender* const done = std::exchange(done_, nullptr);
   lock.unlock();
   wake(done);
 }
 
-void Outbox::wake(Call* done) {
+void GroupCommit::wake(Sender* done) {
   while (done != nullptr) {
-    Call* const call = std::exchange(done, done->next_done);
-    ::sem_post(&call->bell);  // it may be gone by now
+    Sender* const sender = std::exchange(done, done->next_done);
+    ::sem_post(&sender->semaphore);  // it may be gone by now
   }
 }
 
-void Outbox::lead(Call& call) {
+void GroupCommit::run_leader(Sender& sender) {
   bool connected = false;
   try {
-    session_.with_connection([&](redis::Connection& connection) {
+    shared_connection_.with_connection([&](redis::Connection& connection) {
       connected = true;
-      std::deque<Flight> flights;  // gone before the connection is
+      std::deque<InFlightBatch> batches;  // gone before the connection is
       try {
-        fly(call, connection, flights);
+        pump(sender, connection, batches);
       } catch (...) {
-        fail(flights);
+        fail(batches);
         throw;
       }
-      announce_first(connection);
+      register_first(connection);
     });
   } catch (...) {  // told to those whom it concerns
-    if (!connected) fail_all_who_wait();
+    if (!connected) fail_waiting();
   }
 }
 
 // The queue may have been forgotten since this process connected.
-void Outbox::announce_first(redis::Connection& connection) {
+void GroupCommit::register_first(redis::Connection& connection) {
   std::unique_lock lock(mutex_);
   if (!std::exchange(first_, false)) return;
   lock.unlock();
-  session_.endpoint().announce(connection);
+  shared_connection_.endpoint().register_queue(connection);
 }
 
 // Until nothing of ours is left to load, or others want the connection.
-void Outbox::fly(Call& call, redis::Connection& connection, std::deque<Flight>& flights) {
+void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque<InFlightBatch>& batches) {
   bool more = true;
   do {
-    while (more && flights.size() < kFlights) {
-      more = load(flights.emplace_back(), call) && !session_.is_wanted();
-      if (flights.back().steps.empty()) {
-        flights.pop_back();
+    while (more && batches.size() < kBatchesInFlight) {
+      more = load(batches.emplace_back(), sender) && !shared_connection_.is_wanted();
+      if (batches.back().calls.empty()) {
+        batches.pop_back();
       } else {
-        launch(flights.back(), connection);
+        submit(batches.back(), connection);
       }
     }
-    if (flights.empty()) return;
+    if (batches.empty()) return;
     bool resent = true;
-    while (resent && !flights.empty()) {
-      land(flights.front(), connection);
-      resent = flights.front().pipeline->resent();  // those behind will be, too, and must not be overtaken
-      flights.pop_front();
+    while (resent && !batches.empty()) {
+      complete(batches.front(), connection);
+      resent = batches.front().pipeline->resent();  // those behind will be, too, and must not be overtaken
+      batches.pop_front();
     }
-    if (more || !flights.empty()) wake_done();
-  } while (more || !flights.empty());
+    if (more || !batches.empty()) wake_done();
+  } while (more || !batches.empty());
 }
 
-// What there is room for, of each parcel in its turn. Whether more of this call is left to load.
-bool Outbox::load(Flight& flight, const Call& call) {
+// What there is room for, of each request in its turn. Whether more of this call is left to load.
+bool GroupCommit::load(InFlightBatch& batch, const Sender& sender) {
   const std::lock_guard lock(mutex_);
-  ++flights_;
-  while (!waiting_.empty() && add_step(flight, *waiting_.front())) {
-    Parcel& parcel = *waiting_.front();
+  ++batches_;
+  while (!waiting_.empty() && add_call(batch, *waiting_.front())) {
+    SendRequest& request = *waiting_.front();
     waiting_.pop_front();
-    if (parcel.loaded < parcel.messages.size()) {
-      waiting_.push_back(&parcel);
+    if (request.loaded < request.messages.size()) {
+      waiting_.push_back(&request);
     } else {
-      --parcel.call->unloaded;
+      --request.sender->unloaded;
     }
   }
-  return call.unloaded > 0;
+  return sender.unloaded > 0;
 }
 
-// False: it does not fit any more. What is larger than a step has a flight of its own, since the server may refuse it
+// False: it does not fit any more. What is larger than a step has a batch of its own, since the server may refuse it
 // by hanging up.
-bool Outbox::add_step(Flight& flight, Parcel& parcel) {
-  const Part part = next_part(parcel);
-  const store::SendTerms& terms = *parcel.messages[part.begin].terms;
-  if (!flight.steps.empty()) {
-    if (part.bytes > kStepBytes || flight.steps.front().bytes > kStepBytes) return false;
-    if (flight.bytes + part.bytes > kFlightBytes) return false;
-    if (flight.messages + (part.end - part.begin) > kFlightMessages) return false;
+bool GroupCommit::add_call(InFlightBatch& batch, SendRequest& request) {
+  const Slice slice = next_slice(request);
+  const store::SendTerms& terms = *request.messages[slice.begin].terms;
+  if (!batch.calls.empty()) {
+    if (slice.bytes > kCallBytes || batch.calls.front().bytes > kCallBytes) return false;
+    if (batch.bytes + slice.bytes > kBatchBytes) return false;
+    if (batch.messages + (slice.end - slice.begin) > kBatchMessages) return false;
   }
-  Call& call = *parcel.call;
-  const std::size_t first = call.flight == flights_ ? call.step : 0;
-  const auto fits = [&](const Step& step) { return same_terms(*step.terms, terms) && step.has_room(part); };
-  auto step = std::find_if(flight.steps.begin() + static_cast<std::ptrdiff_t>(first), flight.steps.end(), fits);
-  if (step == flight.steps.end()) {
-    if (flight.steps.size() == kFlightSteps) return false;
-    flight.steps.push_back({&terms});
-    step = flight.steps.end() - 1;
+  Sender& sender = *request.sender;
+  const std::size_t first = sender.batch == batches_ ? sender.script_call : 0;
+  const auto fits = [&](const ScriptCall& script_call) {
+    return same_terms(*script_call.terms, terms) && script_call.has_room(slice);
+  };
+  auto script_call = std::find_if(batch.calls.begin() + static_cast<std::ptrdiff_t>(first), batch.calls.end(), fits);
+  if (script_call == batch.calls.end()) {
+    if (batch.calls.size() == kBatchCalls) return false;
+    batch.calls.push_back({&terms});
+    script_call = batch.calls.end() - 1;
   }
-  step->add(part);
-  flight.messages += part.end - part.begin;
-  flight.bytes += part.bytes;
-  parcel.loaded = part.end;
-  ++parcel.on_way;
-  call.flight = flights_;
-  call.step = static_cast<std::size_t>(step - flight.steps.begin());
+  script_call->add(slice);
+  batch.messages += slice.end - slice.begin;
+  batch.bytes += slice.bytes;
+  request.loaded = slice.end;
+  ++request.unanswered;
+  sender.batch = batches_;
+  sender.script_call = static_cast<std::size_t>(script_call - batch.calls.begin());
   return true;
 }
 
-void Outbox::launch(Flight& flight, redis::Connection& connection) const {
-  const store::Store& store = session_.store();
-  redis::Pipeline& pipeline = flight.pipeline.emplace(connection);
+void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) const {
+  const store::Store& store = shared_connection_.store();
+  redis::Pipeline& pipeline = batch.pipeline.emplace(connection);
   std::vector<store::NewMessage> messages;
-  for (const Step& step : flight.steps) {
+  for (const ScriptCall& script_call : batch.calls) {
     messages.clear();
-    for (const Part& part : step.parts) {
-      for (std::size_t i = part.begin; i < part.end; ++i) {
-        messages.push_back({part.parcel->sent[i].id, part.parcel->messages[i].payload});
+    for (const Slice& slice : script_call.slices) {
+      for (std::size_t i = slice.begin; i < slice.end; ++i) {
+        messages.push_back({slice.request->sent[i].id, slice.request->messages[i].payload});
       }
     }
-    flight.answers.push_back(store.send(pipeline, messages, *step.terms));
-    flight.first.push_back(store::Store::is_first(pipeline));
+    batch.answers.push_back(store.send(pipeline, messages, *script_call.terms));
+    batch.first.push_back(store::Store::is_first(pipeline));
   }
-  flight.durable = session_.durable().ask(pipeline);
+  batch.durable = shared_connection_.durable().ask(pipeline);
   pipeline.send();
 }
 
-void Outbox::land(Flight& flight, redis::Connection& connection) {
-  flight.pipeline->receive();
-  const std::string missing = session_.durable().missing(flight.durable);
+void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) {
+  batch.pipeline->receive();
+  const std::string missing = shared_connection_.durable().missing(batch.durable);
   std::exception_ptr broken;  // the link is of no use any more, or the server is not the one to ask
   const std::lock_guard lock(mutex_);
-  const std::vector<Step> steps = std::exchange(flight.steps, {});
-  for (std::size_t i = 0; i < steps.size(); ++i) {
+  const std::vector<ScriptCall> calls = std::exchange(batch.calls, {});
+  for (std::size_t i = 0; i < calls.size(); ++i) {
     std::exception_ptr error;
     store::Outcomes outcomes;
     try {
-      outcomes = flight.answers[i].get();
-      if (outcomes.size() != steps[i].messages) {
+      outcomes = batch.answers[i].get();
+      if (outcomes.size() != calls[i].messages) {
         throw ReplyError("send: the server answered for another number of messages");
       }
-      first_ = first_ || flight.first[i].get();
+      first_ = first_ || batch.first[i].get();
       if (!missing.empty()) throw ConnectionError("sent to " + connection.where() + ", but " + missing);
     } catch (const ReplyError&) {
       error = std::current_exception();
@@ -331,12 +333,12 @@ void Outbox::land(Flight& flight, redis::Connection& connection) {
       error = broken = std::current_exception();
     }
     std::size_t next = 0;
-    for (const Part& part : steps[i].parts) {
-      for (std::size_t k = part.begin; k < part.end && !error; ++k) {
-        part.parcel->sent[k].created = outcomes[next] == '1';
-        part.parcel->sent[k].cancelled = outcomes[next++] == 'C';
+    for (const Slice& slice : calls[i].slices) {
+      for (std::size_t k = slice.begin; k < slice.end && !error; ++k) {
+        slice.request->sent[k].created = outcomes[next] == '1';
+        slice.request->sent[k].cancelled = outcomes[next++] == 'C';
       }
-      finish_step(*part.parcel, error);
+      finish_call(*slice.request, error);
     }
   }
   if (broken != nullptr) std::rethrow_exception(broken);
@@ -344,45 +346,45 @@ void Outbox::land(Flight& flight, redis::Connection& connection) {
 
 // This and the next are to be called with what went wrong in hand. What was launched may have been stored, whatever it
 // was: another node that refuses us, for example.
-void Outbox::fail(const std::deque<Flight>& flights) {
+void GroupCommit::fail(const std::deque<InFlightBatch>& batches) {
   const std::exception_ptr error = in_doubt(std::current_exception());
   const std::lock_guard lock(mutex_);
-  for (const Flight& flight : flights) {
-    for (const Step& step : flight.steps) {
-      for (const Part& part : step.parts) finish_step(*part.parcel, error);
+  for (const InFlightBatch& batch : batches) {
+    for (const ScriptCall& script_call : batch.calls) {
+      for (const Slice& slice : script_call.slices) finish_call(*slice.request, error);
     }
   }
 }
 
 // Those who waited while another's attempt to connect failed have failed with it: a silent server must not cost each
 // its time.
-void Outbox::fail_all_who_wait() {
+void GroupCommit::fail_waiting() {
   const std::lock_guard lock(mutex_);
   while (!waiting_.empty()) {
-    Parcel& parcel = *waiting_.front();
-    parcel.error = copy_of(std::current_exception());
-    finish(parcel);
+    SendRequest& request = *waiting_.front();
+    request.error = copy_of(std::current_exception());
+    finish(request);
   }
 }
 
-void Outbox::finish_step(Parcel& parcel, const std::exception_ptr& error) {
-  --parcel.on_way;
+void GroupCommit::finish_call(SendRequest& request, const std::exception_ptr& error) {
+  --request.unanswered;
   // Of two failures the one that leaves something in doubt: it has the ids.
-  if (error != nullptr && (parcel.error == nullptr || is_in_doubt(error))) parcel.error = copy_of(error);
-  finish(parcel);
+  if (error != nullptr && (request.error == nullptr || is_in_doubt(error))) request.error = copy_of(error);
+  finish(request);
 }
 
 // What failed is not sent any further.
-void Outbox::finish(Parcel& parcel) {
-  if (parcel.error != nullptr && parcel.loaded < parcel.messages.size()) {
-    waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), &parcel), waiting_.end());
-    parcel.loaded = parcel.messages.size();
-    --parcel.call->unloaded;
+void GroupCommit::finish(SendRequest& request) {
+  if (request.error != nullptr && request.loaded < request.messages.size()) {
+    waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), &request), waiting_.end());
+    request.loaded = request.messages.size();
+    --request.sender->unloaded;
   }
-  if (parcel.on_way > 0 || parcel.loaded < parcel.messages.size()) return;
-  Call& call = *parcel.call;
-  if (--call.left > 0 || call.leads) return;
-  call.next_done = std::exchange(done_, &call);
+  if (request.unanswered > 0 || request.loaded < request.messages.size()) return;
+  Sender& sender = *request.sender;
+  if (--sender.left > 0 || sender.leads) return;
+  sender.next_done = std::exchange(done_, &sender);
 }
 
 }  // namespace delayqueue

@@ -19,60 +19,60 @@
 
 namespace delayqueue {
 
-struct Outgoing {
+struct PendingMessage {
   std::string_view payload;
   const store::SendTerms* terms = nullptr;
 };
 
 // The messages of one send, and what became of them. It is cut into steps, each all or nothing: alike in terms, at most
-// 200 messages or 256 KiB (but for a larger single one). Steps of several parcels may share a script call.
-struct Parcel {
-  std::vector<Outgoing> messages;
+// 200 messages or 256 KiB (but for a larger single one). Steps of several requests may share a script call.
+struct SendRequest {
+  std::vector<PendingMessage> messages;
   std::vector<Sent> sent;      // one of each message; their ids are to be given
   std::exception_ptr error{};  // what the first step that failed met with; those behind it may not have been sent
 
   // Throws what the sender is to see of `error`, if there is one: a ConnectionError has the ids.
   void check() const;
 
-  // Of the Outbox.
-  struct Call* call = nullptr;
-  std::size_t loaded = 0;  // messages that are in flights, or were
-  std::size_t on_way = 0;  // steps that are not answered yet
+  // Of the GroupCommit.
+  struct Sender* sender = nullptr;
+  std::size_t loaded = 0;      // messages that are in batches, or were
+  std::size_t unanswered = 0;  // steps that are not answered yet
 };
 
-class Outbox {
+class GroupCommit {
  public:
-  explicit Outbox(Session& session) : session_(session) {}
-  ~Outbox();
+  explicit GroupCommit(SharedConnection& session) : shared_connection_(session) {}
+  ~GroupCommit();
 
-  // Any thread. Returns when all have been sent or have failed. Whoever waits has its turn, so that a large parcel does
-  // not keep others waiting; parcels of one call keep their order if they are of one step each.
-  void send(std::vector<Parcel>& parcels);
+  // Any thread. Returns when all have been sent or have failed. Whoever waits has its turn, so that a large request does
+  // not keep others waiting; requests of one call keep their order if they are of one step each.
+  void send(std::vector<SendRequest>& requests);
 
  private:
-  struct Flight;
+  struct InFlightBatch;
 
-  void lead(Call& call);
+  void run_leader(Sender& sender);
   void wake_done();
-  static void wake(Call* done);
-  void fly(Call& call, redis::Connection& connection, std::deque<Flight>& flights);
-  bool load(Flight& flight, const Call& call);
-  bool add_step(Flight& flight, Parcel& parcel);
-  void launch(Flight& flight, redis::Connection& connection) const;
-  void land(Flight& flight, redis::Connection& connection);
-  void fail(const std::deque<Flight>& flights);
-  void fail_all_who_wait();
-  void announce_first(redis::Connection& connection);
-  void finish_step(Parcel& parcel, const std::exception_ptr& error);
-  void finish(Parcel& parcel);
+  static void wake(Sender* done);
+  void pump(Sender& sender, redis::Connection& connection, std::deque<InFlightBatch>& batches);
+  bool load(InFlightBatch& batch, const Sender& sender);
+  bool add_call(InFlightBatch& batch, SendRequest& request);
+  void submit(InFlightBatch& batch, redis::Connection& connection) const;
+  void complete(InFlightBatch& batch, redis::Connection& connection);
+  void fail(const std::deque<InFlightBatch>& batches);
+  void fail_waiting();
+  void register_first(redis::Connection& connection);
+  void finish_call(SendRequest& request, const std::exception_ptr& error);
+  void finish(SendRequest& request);
 
-  Session& session_;
-  std::mutex mutex_;             // guards all below, and the Outbox' part of parcels
-  bool led_ = false;             // a thread is sending
-  std::deque<Parcel*> waiting_;  // those with messages to load
-  std::uint64_t flights_ = 0;    // so far
-  bool first_ = false;           // something was sent to a queue that may not be known
-  Call* done_ = nullptr;         // those to be woken
+  SharedConnection& shared_connection_;
+  std::mutex mutex_;                  // guards all below, and the GroupCommit' part of requests
+  bool has_leader_ = false;           // a thread is sending
+  std::deque<SendRequest*> waiting_;  // those with messages to load
+  std::uint64_t batches_ = 0;         // so far
+  bool first_ = false;                // something was sent to a queue that may not be known
+  Sender* done_ = nullptr;            // those to be woken
 };
 
 }  // namespace delayqueue

@@ -18,21 +18,21 @@ namespace delayqueue {
 class Producer::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, ProducerOptions options)
-      : session_(url, queue, options.connection, options.queue, options.durability),
+      : shared_connection_(url, queue, options.connection, options.queue, options.durability),
         options_(std::move(options)),
-        report_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false),
-        outbox_(session_),
-        courier_(outbox_, [this](const std::vector<Sent>& sent) { after(sent); }) {
+        event_sink_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false),
+        group_commit_(shared_connection_),
+        async_sender_(group_commit_, [this](const std::vector<Sent>& sent) { after(sent); }) {
     check(options_);
-    report_.warn(session_.endpoint().warning());
+    event_sink_.warn(shared_connection_.endpoint().warning());
   }
 
   // Throws what became of it.
-  std::vector<Sent> send(Parcel parcel);
-  std::future<Sent> send_async(Courier::Letter letter) { return courier_.give(std::move(letter)); }
+  std::vector<Sent> send(SendRequest request);
+  std::future<Sent> send_async(AsyncSender::AsyncSend send) { return async_sender_.enqueue(std::move(send)); }
   store::SendTerms terms_of(const SendOptions& options) const;
   void check_payload(std::string_view payload) const;
-  Session& session() { return session_; }
+  SharedConnection& session() { return shared_connection_; }
 
   // Once, after the first call that got through.
   void warn_of_risks();
@@ -42,12 +42,12 @@ class Producer::Impl {
   void tell(const std::vector<Sent>& sent);
   void publish(std::size_t created);
 
-  Session session_;
+  SharedConnection shared_connection_;
   const ProducerOptions options_;
-  Report report_;
+  EventSink event_sink_;
   std::atomic<bool> warned_{false};
-  Outbox outbox_;
-  Courier courier_;  // last: its thread uses all above
+  GroupCommit group_commit_;
+  AsyncSender async_sender_;  // last: its thread uses all above
 };
 
 store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
@@ -68,13 +68,13 @@ void Producer::Impl::check_payload(std::string_view payload) const {
                               " bytes; at most max_payload = " + std::to_string(options_.max_payload) + " are allowed");
 }
 
-std::vector<Sent> Producer::Impl::send(Parcel parcel) {
-  if (parcel.messages.empty()) return {};
-  std::vector<Parcel> parcels;
-  parcels.push_back(std::move(parcel));
-  outbox_.send(parcels);
-  parcels.front().check();
-  std::vector<Sent> sent = std::move(parcels.front().sent);
+std::vector<Sent> Producer::Impl::send(SendRequest request) {
+  if (request.messages.empty()) return {};
+  std::vector<SendRequest> requests;
+  requests.push_back(std::move(request));
+  group_commit_.send(requests);
+  requests.front().check();
+  std::vector<Sent> sent = std::move(requests.front().sent);
   after(sent);
   return sent;
 }
@@ -85,40 +85,40 @@ void Producer::Impl::after(const std::vector<Sent>& sent) {
 }
 
 void Producer::Impl::tell(const std::vector<Sent>& sent) {
-  if (!options_.report_events && !report_.wants_events()) return;
+  if (!options_.report_events && !event_sink_.wants_events()) return;
   std::vector<std::string> created;
   for (const Sent& one : sent) {
     if (one.created) created.push_back(one.id);
   }
   if (created.empty()) return;
   if (options_.report_events) publish(created.size());
-  report_.event(EventKind::sent, std::move(created));
+  event_sink_.event(EventKind::sent, std::move(created));
 }
 
 void Producer::Impl::publish(std::size_t created) {
   try {
-    session_.with_connection([&](redis::Connection& connection) {
+    shared_connection_.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
-      publish_event(pipeline, session_.store().keys().channel, EventKind::sent, created);
+      publish_event(pipeline, shared_connection_.store().keys().channel, EventKind::sent, created);
       pipeline.run();
       pipeline.reply(0);
     });
   } catch (const Error& e) {  // the messages are sent; this changes nothing
-    report_.log(Severity::warning, std::string("cannot publish an event: ") + e.what());
+    event_sink_.log(Severity::warning, std::string("cannot publish an event: ") + e.what());
   }
 }
 
 void Producer::Impl::warn_of_risks() {
-  if (!report_.has_listener() || warned_.exchange(true)) return;
+  if (!event_sink_.has_listener() || warned_.exchange(true)) return;
   try {
     std::string where;
-    const auto risks = session_.with_connection([&](redis::Connection& connection) {
+    const auto risks = shared_connection_.with_connection([&](redis::Connection& connection) {
       where = connection.where();
       return find_risks(connection);
     });
-    RiskWatch().tell(risks, where, report_);
+    RiskWatch().tell(risks, where, event_sink_);
   } catch (const Error& e) {  // the call has been made; this changes nothing
-    report_.log(Severity::debug, std::string("cannot ask for risks: ") + e.what());
+    event_sink_.log(Severity::debug, std::string("cannot ask for risks: ") + e.what());
   }
 }
 
@@ -139,10 +139,10 @@ Producer& Producer::operator=(Producer&&) noexcept = default;
 Sent Producer::send(std::string_view payload, const SendOptions& options) {
   impl_->check_payload(payload);
   const store::SendTerms terms = impl_->terms_of(options);
-  Parcel parcel;
-  parcel.messages.push_back({payload, &terms});
-  parcel.sent.push_back({id_for(options), false});
-  return std::move(impl_->send(std::move(parcel)).front());
+  SendRequest request;
+  request.messages.push_back({payload, &terms});
+  request.sent.push_back({id_for(options), false});
+  return std::move(impl_->send(std::move(request)).front());
 }
 
 std::future<Sent> Producer::send_async(std::string payload, const SendOptions& options) {
@@ -154,15 +154,15 @@ std::vector<Sent> Producer::send_batch(const std::vector<std::string>& payloads,
   if (!options.id.empty())
     throw std::invalid_argument("id: " + options.id + "; every message of a batch needs its own");
   const store::SendTerms terms = impl_->terms_of(options);
-  Parcel parcel;
-  parcel.messages.reserve(payloads.size());
-  parcel.sent.reserve(payloads.size());
+  SendRequest request;
+  request.messages.reserve(payloads.size());
+  request.sent.reserve(payloads.size());
   for (const std::string& payload : payloads) {
     impl_->check_payload(payload);
-    parcel.messages.push_back({payload, &terms});
+    request.messages.push_back({payload, &terms});
   }
-  for (std::string& id : store::new_ids(payloads.size())) parcel.sent.push_back({std::move(id), false});
-  return impl_->send(std::move(parcel));
+  for (std::string& id : store::new_ids(payloads.size())) request.sent.push_back({std::move(id), false});
+  return impl_->send(std::move(request));
 }
 
 std::vector<Sent> Producer::send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options) {
@@ -173,16 +173,16 @@ std::vector<Sent> Producer::send_batch(const std::vector<Draft>& drafts) {
   std::vector<std::string> ids = store::new_ids(drafts.size());
   std::vector<store::SendTerms> terms;
   terms.reserve(drafts.size());
-  Parcel parcel;
+  SendRequest request;
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     const Draft& draft = drafts[i];
     impl_->check_payload(draft.payload);
     if (!draft.options.id.empty()) ids[i] = id_of("id", draft.options.id);
     terms.push_back(impl_->terms_of(draft.options));
-    parcel.messages.push_back({draft.payload, &terms.back()});
-    parcel.sent.push_back({std::move(ids[i]), false});
+    request.messages.push_back({draft.payload, &terms.back()});
+    request.sent.push_back({std::move(ids[i]), false});
   }
-  return impl_->send(std::move(parcel));
+  return impl_->send(std::move(request));
 }
 
 State Producer::cancel(std::string_view id) {

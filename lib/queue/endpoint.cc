@@ -141,29 +141,29 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
 }  // namespace
 
 Endpoint::Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options, Guest guest)
-    : Endpoint(checked(url, queue, connection, options), queue, connection, options, guest) {}
+                   const QueueOptions& options, RegisterQueue registers)
+    : Endpoint(checked(url, queue, connection, options), queue, connection, options, registers) {}
 
 Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options, Guest guest)
+                   const QueueOptions& options, RegisterQueue registers)
     : prefix_(options.prefix),
       where_(url.text()),
       warning_(risk_of_false_sentinels(url, connection)),
       keys_(keys_of(queue, options, wants_hash_tag(options, url))),
       other_keys_(keys_of(queue, options, !wants_hash_tag(options, url))),
-      guest_(guest),
-      may_have_twin_(url.kind != Url::Kind::cluster),
+      registers_(registers),
+      check_hash_tag_conflict_(url.kind != Url::Kind::cluster),
       topology_(make_topology(url, connection, keys_)) {}
 
 std::unique_ptr<Connection> Endpoint::connect() {
   std::unique_ptr<Connection> connection = topology_->connect();
   const std::lock_guard lock(mutex_);
-  if (!introduced_) introduce(*connection);
-  introduced_ = true;
+  if (!verified_) verify_and_register(*connection);
+  verified_ = true;
   return connection;
 }
 
-void Endpoint::introduce(Connection& connection) {
+void Endpoint::verify_and_register(Connection& connection) {
   redis::Pipeline pipeline(connection);
   const auto ask = [&](const store::Keys& keys) {
     for (const std::string* key : {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.dead}) {
@@ -171,9 +171,9 @@ void Endpoint::introduce(Connection& connection) {
     }
   };
   const store::Keys& other = other_keys_;
-  if (may_have_twin_) ask(other);
+  if (check_hash_tag_conflict_) ask(other);
   const std::size_t of_other = pipeline.size();
-  if (guest_ == Guest::looks) ask(keys_);
+  if (registers_ == RegisterQueue::looks) ask(keys_);
   const std::size_t questions = pipeline.size();
   pipeline.run();
   for (std::size_t i = 0; i < of_other; ++i) {
@@ -181,13 +181,13 @@ void Endpoint::introduce(Connection& connection) {
     throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other.base +
                                 " exists at " + where_ + "; set hash_tag as those who use it do");
   }
-  bool there = guest_ == Guest::works;
+  bool there = registers_ == RegisterQueue::works;
   for (std::size_t i = of_other; i < questions; ++i) there = exists(pipeline, i) || there;
-  if (there) announce(connection);
+  if (there) register_queue(connection);
 }
 
 // So that queues() finds it. Of a Cluster another node may hold that set; whether it does, or answers, does not matter.
-void Endpoint::announce(Connection& connection) {
+void Endpoint::register_queue(Connection& connection) {
   redis::Pipeline pipeline(connection);
   pipeline.command("SADD").key(keys_.queues).arg(keys_.base);
   try {

@@ -14,14 +14,14 @@
 namespace delayqueue {
 
 // Whether a queue comes into being by this. One that only looks makes no queue known that is not there.
-enum class Guest { works, looks };
+enum class RegisterQueue { works, looks };
 
 // Any thread may use it.
 class Endpoint {
  public:
   // Connects to nothing yet. Throws std::invalid_argument.
   Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-           const QueueOptions& options, Guest guest = Guest::works);
+           const QueueOptions& options, RegisterQueue registers = RegisterQueue::works);
 
   const store::Keys& keys() const { return keys_; }
   const std::string& prefix() const { return prefix_; }
@@ -40,24 +40,24 @@ class Endpoint {
   std::unique_ptr<redis::Connection> dial(const redis::Address& server) { return topology_->dial(server); }
 
   // Enters the queue in the set of known queues.
-  void announce(redis::Connection& connection);
+  void register_queue(redis::Connection& connection);
 
  private:
   Endpoint(const redis::Url& url, const std::string& queue, const ConnectionOptions& connection,
-           const QueueOptions& options, Guest guest);
+           const QueueOptions& options, RegisterQueue registers);
 
-  void introduce(redis::Connection& connection);
+  void verify_and_register(redis::Connection& connection);
 
   const std::string prefix_;
   const std::string where_;
   const std::string warning_;
   const store::Keys keys_;
   const store::Keys other_keys_;  // what the queue's keys would be under the other hash tag form
-  const Guest guest_;
-  const bool may_have_twin_;  // under those; not in a Cluster, where only a hash tag works
+  const RegisterQueue registers_;
+  const bool check_hash_tag_conflict_;  // under those; not in a Cluster, where only a hash tag works
   const std::unique_ptr<redis::Topology> topology_;
   std::mutex mutex_;  // guards introduced_
-  bool introduced_ = false;
+  bool verified_ = false;
 };
 
 }  // namespace delayqueue

@@ -12,7 +12,7 @@ struct NoLog {
 
 }  // namespace
 
-Report::Report(std::string subject, const Logger& logger, EventCallback on_event, bool publishes)
+EventSink::EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes)
     : subject_(std::move(subject)),
       has_listener_(logger && logger.target<NoLog>() == nullptr),
       logger_(logger ? logger : default_log()),

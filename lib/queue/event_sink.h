@@ -20,10 +20,10 @@ Logger stderr_log();
 // For all objects without a logger of their own: stderr_log(). Tests replace it before the first one is made.
 Logger& default_log();
 
-class Report {
+class EventSink {
  public:
   // `subject`: the object that reports; every line begins with it.
-  Report(std::string subject, const Logger& logger, EventCallback on_event, bool publishes);
+  EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes);
 
   // Whether a logger was given, other than no_log().
   bool has_listener() const { return has_listener_; }

@@ -17,7 +17,7 @@
 namespace delayqueue {
 
 // Names and values of INFO or of CONFIG GET; the values are escaped. A name that is not there reads as empty.
-class Facts {
+class InfoFields {
  public:
   void add(std::string_view name, std::string_view value) { facts_[std::string(name)] = redis::escaped(value); }
 
@@ -52,7 +52,7 @@ class Facts {
   std::map<std::string, std::string> facts_;
 };
 
-struct Question {
+struct InfoQuery {
   const char* command;
   const char* first;
   const char* second;  // or null
@@ -64,9 +64,9 @@ struct Question {
 
 // Sends all of them. As many answers are to be read, whatever they are.
 template <std::size_t kCount>
-void ask(redis::Connection& connection, const Question (&questions)[kCount]) {
+void ask(redis::Connection& connection, const InfoQuery (&questions)[kCount]) {
   std::string requests;
-  for (const Question& question : questions) {
+  for (const InfoQuery& question : questions) {
     if (question.second == nullptr) {
       redis::append_command(requests, {question.command, question.first});
     } else {

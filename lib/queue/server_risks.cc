@@ -25,7 +25,7 @@ using std::chrono::system_clock;
 constexpr microseconds kClocksApart{5'000'000};
 constexpr double kMemoryShort = 90, kMemoryFull = 99;  // percent; near the limit a send's own buffers exceed it
 
-void eviction(const Facts& facts, std::vector<Risk>& risks) {
+void eviction(const InfoFields& facts, std::vector<Risk>& risks) {
   const std::string policy = facts["maxmemory_policy"];
   const std::string most = facts["maxmemory"];
   if (policy.empty() || policy == "noeviction" || most.empty() || most == "0") return;
@@ -38,7 +38,7 @@ void eviction(const Facts& facts, std::vector<Risk>& risks) {
 }
 
 // As Redis counts it: without the buffers of replicas and of the append-only file.
-void memory(const Facts& facts, std::vector<Risk>& risks) {
+void memory(const InfoFields& facts, std::vector<Risk>& risks) {
   const auto used = facts.number<std::uint64_t>("used_memory");
   const auto most = facts.number<std::uint64_t>("maxmemory");
   if (facts["maxmemory_policy"] != "noeviction" || !used || !most || *most == 0) return;
@@ -58,7 +58,7 @@ void memory(const Facts& facts, std::vector<Risk>& risks) {
        full});
 }
 
-void persistence(const Facts& facts, std::vector<Risk>& risks) {
+void persistence(const InfoFields& facts, std::vector<Risk>& risks) {
   const bool has_file = facts["aof_enabled"] == "1";
   if (facts["aof_enabled"] == "0") {
     const std::string save = facts["save"];
@@ -75,7 +75,7 @@ void persistence(const Facts& facts, std::vector<Risk>& risks) {
   }
 }
 
-void disk(const Facts& facts, std::vector<Risk>& risks) {
+void disk(const InfoFields& facts, std::vector<Risk>& risks) {
   const auto check = [&](const char* fact, const char* meaning, bool critical) {
     if (facts[fact] != "err") return;
     risks.push_back(
@@ -87,7 +87,7 @@ void disk(const Facts& facts, std::vector<Risk>& risks) {
   check("rdb_last_bgsave_status", "the last snapshot failed, a restart may bring back an older one", false);
 }
 
-void replica(const Facts& facts, std::vector<Risk>& risks) {
+void replica(const InfoFields& facts, std::vector<Risk>& risks) {
   if (facts["role"] != "slave") return;
   risks.push_back({RiskKind::replica,
                    "role slave: it is a replica of " + facts["master_host"] + ":" + facts["master_port"] +
@@ -99,7 +99,7 @@ Risk unknown(const std::string& question, std::string_view why) {
   return {RiskKind::unknown, "cannot tell all risks, for " + question + " answered: " + redis::escaped(why)};
 }
 
-void read(const Question& question, Reply reply, Facts& facts, std::vector<Risk>& risks) {
+void read(const InfoQuery& question, Reply reply, InfoFields& facts, std::vector<Risk>& risks) {
   if (reply.is_error()) {
     risks.push_back(unknown(question.text(), reply.text()));
   } else if (question.second == nullptr) {
@@ -151,16 +151,16 @@ std::string seconds(microseconds span) {
 }  // namespace
 
 std::vector<Risk> find_risks(redis::Connection& connection) {
-  static constexpr Question kQuestions[] = {{"INFO", "memory", nullptr},
-                                            {"INFO", "persistence", nullptr},
-                                            {"INFO", "replication", nullptr},
-                                            {"CONFIG", "GET", "save"},
-                                            {"CONFIG", "GET", "appendfsync"}};
+  static constexpr InfoQuery kQuestions[] = {{"INFO", "memory", nullptr},
+                                             {"INFO", "persistence", nullptr},
+                                             {"INFO", "replication", nullptr},
+                                             {"CONFIG", "GET", "save"},
+                                             {"CONFIG", "GET", "appendfsync"}};
   ask(connection, kQuestions);
-  Facts facts;
+  InfoFields facts;
   std::vector<Risk> risks;
   std::vector<Risk> unknowns;
-  for (const Question& question : kQuestions) {
+  for (const InfoQuery& question : kQuestions) {
     const redis::ReplyPtr reply = connection.read();  // all of them, whatever they are
     try {
       read(question, Reply(reply.get()), facts, unknowns);
@@ -194,7 +194,7 @@ std::vector<Risk> compare_clocks(redis::Connection& connection) {
                                 " by as much, and the ages of messages are wrong; set both clocks right"}};
 }
 
-void RiskWatch::look(redis::Connection& connection, const Report& report) {
+void RiskWatch::look(redis::Connection& connection, const EventSink& report) {
   if (std::exchange(broke_, true)) {
     broke_ = false;
     return;
@@ -204,7 +204,7 @@ void RiskWatch::look(redis::Connection& connection, const Report& report) {
   tell(risks, connection.where(), report);
 }
 
-void RiskWatch::tell(const std::vector<Risk>& risks, const std::string& where, const Report& report) {
+void RiskWatch::tell(const std::vector<Risk>& risks, const std::string& where, const EventSink& report) {
   std::vector<std::size_t> seen;
   for (const Risk& risk : risks) {
     seen.push_back(std::hash<std::string>()(where + '\n' + identity_of(risk)));

@@ -25,11 +25,11 @@ class RiskWatch {
  public:
   // Finds and logs them. Throws ConnectionError if the link breaks; then the next look is left out, lest a server that
   // answers these questions so is never got past.
-  void look(redis::Connection& connection, const Report& report);
+  void look(redis::Connection& connection, const EventSink& report);
 
   // A warning each; what is unknown at level debug. One that this object saw at its last look and does not see now is
   // logged again when it comes back.
-  void tell(const std::vector<Risk>& risks, const std::string& where, const Report& report);
+  void tell(const std::vector<Risk>& risks, const std::string& where, const EventSink& report);
 
  private:
   std::string where_;              // of the last look

@@ -15,16 +15,17 @@
 
 namespace delayqueue {
 
-class Session {
+class SharedConnection {
  public:
-  Session(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-          const QueueOptions& options, const Durability& durability = {}, Guest guest = Guest::works)
-      : endpoint_(url, queue, connection, options, guest),
+  SharedConnection(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
+                   const QueueOptions& options, const Durability& durability = {},
+                   RegisterQueue registers = RegisterQueue::works)
+      : endpoint_(url, queue, connection, options, registers),
         store_(endpoint_.keys(), {true, options.remove_from_lists ? kSearchedList : 0}),
-        durable_(durability) {}
+        write_concern_(durability) {}
 
   const store::Store& store() const { return store_; }
-  const Durable& durable() const { return durable_; }
+  const WriteConcern& durable() const { return write_concern_; }
   Endpoint& endpoint() { return endpoint_; }
 
   // Runs `call` with a connection, made anew if the last one broke or was closed by the server in the meantime.
@@ -54,10 +55,10 @@ class Session {
     return with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       const auto answer = ask(pipeline);
-      const auto durable = durable_.ask(pipeline);
+      const auto durable = write_concern_.ask(pipeline);
       pipeline.run();
       auto result = answer.get();
-      if (const std::string missing = durable_.missing(durable); !missing.empty()) {
+      if (const std::string missing = write_concern_.missing(durable); !missing.empty()) {
         throw ConnectionError("done at " + connection.where() + ", but " + missing);
       }
       return result;
@@ -70,7 +71,7 @@ class Session {
     if (failure_ != nullptr && asked <= failed_) std::rethrow_exception(failure_);
     try {
       auto connection = endpoint_.connect();
-      durable_.check(*connection);
+      write_concern_.check(*connection);
       connection_ = std::move(connection);
       failure_ = nullptr;
     } catch (const Error&) {
@@ -84,7 +85,7 @@ class Session {
 
   Endpoint endpoint_;
   const store::Store store_;
-  const Durable durable_;
+  const WriteConcern write_concern_;
   FairMutex mutex_;  // guards the rest
   std::unique_ptr<redis::Connection> connection_;
   std::exception_ptr failure_;  // of the last attempt to connect

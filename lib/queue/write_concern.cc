@@ -13,7 +13,7 @@ redis::Reply as_it_is(redis::Reply reply) { return reply; }
 
 }  // namespace
 
-void Durable::check(redis::Connection& connection) const {
+void WriteConcern::check(redis::Connection& connection) const {
   if (wanted_.kind == Durability::Kind::none) return;
   redis::Pipeline pipeline(connection);
   add(pipeline, milliseconds(1));
@@ -30,7 +30,7 @@ void Durable::check(redis::Connection& connection) const {
   }
 }
 
-void Durable::add(redis::Pipeline& pipeline, milliseconds timeout) const {
+void WriteConcern::add(redis::Pipeline& pipeline, milliseconds timeout) const {
   if (wanted_.kind == Durability::Kind::replicas) {
     pipeline.command("WAIT").arg(wanted_.replicas);
   } else {
@@ -39,13 +39,13 @@ void Durable::add(redis::Pipeline& pipeline, milliseconds timeout) const {
   pipeline.arg(timeout.count()).takes(timeout).repeatable();
 }
 
-Durable::Asked Durable::ask(redis::Pipeline& pipeline, bool briefly) const {
+WriteConcern::Asked WriteConcern::ask(redis::Pipeline& pipeline, bool briefly) const {
   if (wanted_.kind == Durability::Kind::none) return std::nullopt;
   add(pipeline, briefly ? std::min(wanted_.timeout, kLook) : wanted_.timeout);
   return redis::Answer<redis::Reply>(pipeline, as_it_is);
 }
 
-std::string Durable::missing(const Asked& asked) const noexcept try {
+std::string WriteConcern::missing(const Asked& asked) const noexcept try {
   if (!asked) return {};
   const std::string within = " within " + std::to_string(wanted_.timeout.count()) + " ms";
   const redis::Reply reply = asked->get();

@@ -12,9 +12,9 @@ namespace delayqueue {
 
 // Redis answers before a write is on any other server or on its disk. WAIT and WAITAOF tell when it is. They speak of
 // all that was written before them on any connection, so a send that is repeated, and changes nothing, is told of, too.
-class Durable {
+class WriteConcern {
  public:
-  explicit Durable(const Durability& wanted) : wanted_(wanted) {}
+  explicit WriteConcern(const Durability& wanted) : wanted_(wanted) {}
 
   // Makes sure that this server can tell. Throws ReplyError that says what it lacks: WAITAOF, or an append-only file.
   void check(redis::Connection& connection) const;

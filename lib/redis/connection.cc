@@ -77,12 +77,12 @@ void append_command(std::string& out, std::initializer_list<std::string_view> wo
 
 void Connection::FreeReader::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
-void Tie::cut() {
+void ShutdownHandle::cut() {
   const std::lock_guard lock(mutex_);
   if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR);
 }
 
-void Tie::loosen() {
+void ShutdownHandle::release() {
   const std::lock_guard lock(mutex_);
   fd_ = -1;
 }
@@ -106,20 +106,20 @@ Connection::Connection(std::unique_ptr<Transport> link, const Address& address, 
       command_timeout_(options.command_timeout),
       cluster_(cluster),
       transport_(std::move(link)),
-      tie_(std::make_shared<Tie>(transport_->fd())),
+      shutdown_handle_(std::make_shared<ShutdownHandle>(transport_->fd())),
       reader_(new_reader(elements_)),
       buffer_(new char[kBuffer]) {
   log_in(login, deadline);
 }
 
-Connection::~Connection() { tie_->loosen(); }
+Connection::~Connection() { shutdown_handle_->release(); }
 
 void Connection::write(std::string_view bytes) {
   broken_ = true;  // unless we come through
   try {
     transport_->write(bytes, Clock::now() + command_timeout_);
   } catch (const ConnectionError& e) {
-    const ReplyPtr words = last_words();
+    const ReplyPtr words = drain_final_error();
     if (words == nullptr) throw;
     throw ConnectionError(std::string(e.what()) + ", after it said: " + with_advice(Reply(words.get()).text()));
   }
@@ -127,7 +127,7 @@ void Connection::write(std::string_view bytes) {
 }
 
 // A server that hangs up may have said why, and that lies unread when a write fails. Null: it said nothing.
-ReplyPtr Connection::last_words() {
+ReplyPtr Connection::drain_final_error() {
   ReplyPtr words;
   try {
     for (int pieces = 0; pieces < 16; ++pieces) {
@@ -228,7 +228,7 @@ ReplyPtr Connection::ask(std::string_view request, Deadline deadline) {
   try {
     transport_->write(request, deadline);
   } catch (const ConnectionError&) {
-    if (ReplyPtr words = last_words()) return words;
+    if (ReplyPtr words = drain_final_error()) return words;
     throw;
   }
   return read_by(deadline);

@@ -25,12 +25,12 @@ struct Login {
 };
 
 // A rope on a connection, for other threads: cut, the link ends at once for whoever waits on it.
-class Tie {
+class ShutdownHandle {
  public:
-  explicit Tie(int fd) : fd_(fd) {}
+  explicit ShutdownHandle(int fd) : fd_(fd) {}
 
-  void cut();     // any thread, any time
-  void loosen();  // before the socket is closed: later cuts do nothing
+  void cut();      // any thread, any time
+  void release();  // before the socket is closed: later cuts do nothing
 
  private:
   std::mutex mutex_;  // guards fd_
@@ -107,7 +107,7 @@ class Connection {
   bool has_moved() const { return moved_; }
 
   // For a topology, to end the link when its server is not the master any more.
-  std::shared_ptr<Tie> tie() const { return tie_; }
+  std::shared_ptr<ShutdownHandle> shutdown_handle() const { return shutdown_handle_; }
 
   int fd() const { return transport_->fd(); }  // to poll for the arrival of bytes
 
@@ -126,7 +126,7 @@ class Connection {
   ReplyPtr read_by(Deadline deadline);
   ReplyPtr parse();  // null: not enough bytes yet
   void fill(Deadline deadline);
-  ReplyPtr last_words();
+  ReplyPtr drain_final_error();
   [[noreturn]] void fail(const std::string& text);
   void log_in(const Login& login, Deadline deadline);
   ReplyPtr ask(std::string_view request, Deadline deadline);
@@ -136,7 +136,7 @@ class Connection {
   const std::chrono::milliseconds command_timeout_;
   Cluster* const cluster_;
   const std::unique_ptr<Transport> transport_;
-  const std::shared_ptr<Tie> tie_;
+  const std::shared_ptr<ShutdownHandle> shutdown_handle_;
   std::size_t elements_ = 0;  // of all arrays of the reply that is being read
   const std::unique_ptr<redisReader, FreeReader> reader_;
   std::unique_ptr<char[]> buffer_;

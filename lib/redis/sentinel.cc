@@ -65,7 +65,7 @@ class SentinelTopology : public Topology {
     {
       const std::lock_guard lock(mutex_);
       ended_ = true;
-      for (const auto& tie : listening_) tie->cut();
+      for (const auto& shutdown_handle : listening_) shutdown_handle->cut();
     }
     interrupt_.raise();
     changed_.notify_all();
@@ -250,7 +250,7 @@ class SentinelTopology : public Topology {
                             known_.master.text());
     }
     if (older(known_, word) || !agree(word, known_)) know(word);
-    ties_.emplace_back(word.master.text(), connection.tie());
+    shutdown_handles_.emplace_back(word.master.text(), connection.shutdown_handle());
   }
 
   void doubt(const Word& word) {
@@ -296,7 +296,7 @@ class SentinelTopology : public Topology {
     const auto asked = open(sentinel);
     {
       const std::lock_guard lock(mutex_);
-      listening_ = {news->tie(), asked->tie()};
+      listening_ = {news->shutdown_handle(), asked->shutdown_handle()};
       if (ended_) return;
     }
     std::string subscribe;
@@ -321,12 +321,13 @@ class SentinelTopology : public Topology {
   void know(const Word& word) {
     known_ = word;
     back_ = {};
-    for (const auto& [address, weak] : ties_) {
-      const auto tie = weak.lock();
-      if (tie != nullptr && address != word.master.text()) tie->cut();
+    for (const auto& [address, weak] : shutdown_handles_) {
+      const auto shutdown_handle = weak.lock();
+      if (shutdown_handle != nullptr && address != word.master.text()) shutdown_handle->cut();
     }
-    const auto ended = [](const auto& tie) { return tie.second.expired(); };
-    ties_.erase(std::remove_if(ties_.begin(), ties_.end(), ended), ties_.end());
+    const auto ended = [](const auto& shutdown_handle) { return shutdown_handle.second.expired(); };
+    shutdown_handles_.erase(std::remove_if(shutdown_handles_.begin(), shutdown_handles_.end(), ended),
+                            shutdown_handles_.end());
   }
 
   bool has_ended(milliseconds pause = {}) {
@@ -349,9 +350,10 @@ class SentinelTopology : public Topology {
   Word known_;                      // the newest that was heard
   Word back_;                       // what most have said lately, though it is older
   Clock::time_point back_since_;
-  bool in_doubt_ = true;                                          // about known_: all are to be asked
-  std::vector<std::pair<std::string, std::weak_ptr<Tie>>> ties_;  // of connections to masters, by address
-  std::vector<std::shared_ptr<Tie>> listening_;
+  bool in_doubt_ = true;  // about known_: all are to be asked
+  std::vector<std::pair<std::string, std::weak_ptr<ShutdownHandle>>>
+      shutdown_handles_;  // of connections to masters, by address
+  std::vector<std::shared_ptr<ShutdownHandle>> listening_;
   bool ended_ = false;
   Interrupt interrupt_;  // of thread_
   std::thread thread_;

@@ -81,7 +81,7 @@ class TlsLink final : public Transport {
   int run(Call call, Deadline deadline);
   void flush(Deadline deadline);
   void fill(Deadline deadline);
-  void last_words();
+  void drain_final_error();
   std::string failure(int why) const;
   std::string bad_certificate(long verdict) const;
   std::string bad_session(int reason) const;
@@ -90,7 +90,7 @@ class TlsLink final : public Transport {
   const std::string server_;
   const std::string name_;
   const TlsOptions options_;
-  const std::unique_ptr<SSL, FreeSession> session_;
+  const std::unique_ptr<SSL, FreeSession> shared_connection_;
   BIO* in_ = nullptr;   // what came from the link; the session's
   BIO* out_ = nullptr;  // what is to go there; the session's
   std::array<char, kBuffer> buffer_;
@@ -98,36 +98,41 @@ class TlsLink final : public Transport {
 
 TlsLink::TlsLink(SSL_CTX* context, std::unique_ptr<Transport> link, const Address& address, const TlsOptions& options,
                  const std::string& name)
-    : link_(std::move(link)), server_(address.text()), name_(name), options_(options), session_(SSL_new(context)) {
-  must(session_ != nullptr, "make a session");
+    : link_(std::move(link)),
+      server_(address.text()),
+      name_(name),
+      options_(options),
+      shared_connection_(SSL_new(context)) {
+  must(shared_connection_ != nullptr, "make a session");
   in_ = BIO_new(BIO_s_mem());
   out_ = BIO_new(BIO_s_mem());
-  SSL_set_bio(session_.get(), in_, out_);
+  SSL_set_bio(shared_connection_.get(), in_, out_);
   must(in_ && out_, "make its buffers");
   if (is_ip(name_)) {
-    must(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session_.get()), name_.c_str()) == 1, "check the address");
+    must(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(shared_connection_.get()), name_.c_str()) == 1,
+         "check the address");
     return;
   }
-  SSL_set_hostflags(session_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  must(SSL_set1_host(session_.get(), name_.c_str()) == 1, "check the host name");
-  must(SSL_set_tlsext_host_name(session_.get(), name_.c_str()) == 1, "send the host name");
+  SSL_set_hostflags(shared_connection_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  must(SSL_set1_host(shared_connection_.get(), name_.c_str()) == 1, "check the host name");
+  must(SSL_set_tlsext_host_name(shared_connection_.get(), name_.c_str()) == 1, "send the host name");
 }
 
 void TlsLink::shake_hands(Deadline deadline) {
-  run([this] { return SSL_connect(session_.get()); }, deadline);
+  run([this] { return SSL_connect(shared_connection_.get()); }, deadline);
 }
 
 void TlsLink::write(std::string_view bytes, Deadline deadline) {
   while (!bytes.empty()) {
     const auto piece = bytes.substr(0, kRecord);
-    run([&] { return SSL_write(session_.get(), piece.data(), static_cast<int>(piece.size())); }, deadline);
+    run([&] { return SSL_write(shared_connection_.get(), piece.data(), static_cast<int>(piece.size())); }, deadline);
     bytes.remove_prefix(piece.size());
   }
 }
 
 std::size_t TlsLink::read(char* to, std::size_t size, Deadline deadline) {
   const int most = static_cast<int>(std::min<std::size_t>(size, 1 << 30));
-  return static_cast<std::size_t>(run([&] { return SSL_read(session_.get(), to, most); }, deadline));
+  return static_cast<std::size_t>(run([&] { return SSL_read(shared_connection_.get(), to, most); }, deadline));
 }
 
 // Bytes on the socket may be half a record or a session ticket; only OpenSSL can tell.
@@ -135,9 +140,9 @@ bool TlsLink::readable(Deadline deadline) {
   for (;;) {
     ERR_clear_error();
     char first = 0;
-    const int got = SSL_peek(session_.get(), &first, 1);
+    const int got = SSL_peek(shared_connection_.get(), &first, 1);
     if (got > 0) return true;
-    const int why = SSL_get_error(session_.get(), got);
+    const int why = SSL_get_error(shared_connection_.get(), got);
     if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) throw ConnectionError(failure(why));
     flush(deadline);
     if (!link_->readable(deadline)) return false;
@@ -151,7 +156,7 @@ int TlsLink::run(Call call, Deadline deadline) {
   for (;;) {
     ERR_clear_error();
     const int result = call();
-    const int why = SSL_get_error(session_.get(), result);
+    const int why = SSL_get_error(shared_connection_.get(), result);
     const bool unfinished = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE;
     if (result <= 0 && !unfinished) {
       const ConnectionError error(failure(why));
@@ -174,7 +179,7 @@ void TlsLink::flush(Deadline deadline) {
       link_->write({buffer_.data(), static_cast<std::size_t>(size)}, deadline);
     }
   } catch (const ConnectionError&) {
-    last_words();
+    drain_final_error();
     throw;
   }
 }
@@ -184,7 +189,7 @@ void TlsLink::fill(Deadline deadline) {
     const auto size = link_->read(buffer_.data(), buffer_.size(), deadline);
     must(BIO_write(in_, buffer_.data(), static_cast<int>(size)) == static_cast<int>(size), "buffer what came");
   } catch (const ConnectionError& e) {
-    if (SSL_is_init_finished(session_.get())) throw;
+    if (SSL_is_init_finished(shared_connection_.get())) throw;
     const std::string what = e.what();
     const bool hung_up = what.find("closed the connection") != std::string::npos;
     throw ConnectionError(what + " (during the TLS handshake; if this port is without TLS, use a redis:// URL" +
@@ -193,7 +198,7 @@ void TlsLink::fill(Deadline deadline) {
 }
 
 // A server that hangs up says why in an alert, which lies unread when a write fails: throws what it says.
-void TlsLink::last_words() {
+void TlsLink::drain_final_error() {
   try {
     fill(Deadline{});
   } catch (const ConnectionError&) {
@@ -201,13 +206,13 @@ void TlsLink::last_words() {
   }
   ERR_clear_error();
   char first = 0;
-  const int got = SSL_peek(session_.get(), &first, 1);
-  if (SSL_get_error(session_.get(), got) == SSL_ERROR_SSL) throw ConnectionError(failure(SSL_ERROR_SSL));
+  const int got = SSL_peek(shared_connection_.get(), &first, 1);
+  if (SSL_get_error(shared_connection_.get(), got) == SSL_ERROR_SSL) throw ConnectionError(failure(SSL_ERROR_SSL));
 }
 
 std::string TlsLink::failure(int why) const {
   if (why == SSL_ERROR_ZERO_RETURN) return "the server at " + server_ + " closed the connection";
-  const long verdict = SSL_get_verify_result(session_.get());
+  const long verdict = SSL_get_verify_result(shared_connection_.get());
   if (verdict != X509_V_OK) return bad_certificate(verdict);
   return bad_session(ERR_GET_REASON(ERR_peek_error()));
 }

@@ -14,29 +14,29 @@
 
 namespace delayqueue::run {
 
-// A fixed number of hands. Tasks wait in line for a free one; urgent tasks go before all others. One hand may be kept
+// A fixed number of workers. Tasks wait in line for a free one; urgent tasks go before all others. One worker may be kept
 // free for urgent tasks, so that they need not wait behind the line.
 //
-// A hand calls work(task); the task is with take_done() from the moment the hand is idle again for all to see.
-// `wake` is called, in the hand's thread, when there is something for take_done() after there was nothing. Neither may
-// throw. work() says whether its hand stays: for a task that seemed never to end and was replaced by add_hand(), it says
+// A worker calls work(task); the task is with take_done() from the moment the worker is idle again for all to see.
+// `wake` is called, in the worker's thread, when there is something for take_done() after there was nothing. Neither may
+// throw. work() says whether its worker stays: for a task that seemed never to end and was replaced by add_hand(), it says
 // false when it does end.
 //
-// Made for tasks of microseconds, too: the lock is taken once a task, and a hand that wakes wakes the next one if there
+// Made for tasks of microseconds, too: the lock is taken once a task, and a worker that wakes wakes the next one if there
 // is still something to do. To wake all at once would have them fight for the lock while the first does the work.
 template <class Task>
 class WorkerPool {
  public:
-  // How many hands do nothing and are not about to take an urgent task, and how many tasks wait in line for one.
+  // How many workers do nothing and are not about to take an urgent task, and how many tasks wait in line for one.
   struct Load {
     std::size_t idle = 0;
     std::size_t waiting = 0;
   };
 
-  WorkerPool(std::size_t hands, std::function<bool(Task&)> work, std::function<void()> wake)
+  WorkerPool(std::size_t workers, std::function<bool(Task&)> work, std::function<void()> wake)
       : work_(std::move(work)), wake_(std::move(wake)) {
     try {
-      for (std::size_t i = 0; i < hands; ++i) add_hand();
+      for (std::size_t i = 0; i < workers; ++i) add_worker();
     } catch (...) {  // no more threads to be had
       close();
       throw;
@@ -50,7 +50,7 @@ class WorkerPool {
   void submit(std::vector<Task> tasks) { put(std::move(tasks), line_); }
   void submit_urgent(std::vector<Task> tasks) { put(std::move(tasks), urgent_); }
 
-  // While on, the last idle hand takes urgent tasks only.
+  // While on, the last idle worker takes urgent tasks only.
   void keep_one_free(bool on) {
     std::unique_lock lock(mutex_);
     keep_free_ = on;
@@ -60,7 +60,7 @@ class WorkerPool {
   Load load() const {
     const std::lock_guard lock(mutex_);
     const std::size_t spoken_for = busy_ + urgent_.size();
-    return {hands_ - std::min(hands_, spoken_for), line_.size()};
+    return {workers_ - std::min(workers_, spoken_for), line_.size()};
   }
 
   // The tasks that were done since the last call, in the order of their ends.
@@ -69,7 +69,7 @@ class WorkerPool {
     return std::exchange(done_, {});
   }
 
-  // The tasks that no hand has begun; they are the caller's now.
+  // The tasks that no worker has begun; they are the caller's now.
   std::vector<Task> take_back() {
     const std::lock_guard lock(mutex_);
     std::vector<Task> tasks;
@@ -80,11 +80,11 @@ class WorkerPool {
     return tasks;
   }
 
-  void add_hand() {
+  void add_worker() {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     threads_.emplace_back([this] { run(); });
-    ++hands_;
+    ++workers_;
   }
 
   // Waits for the tasks under way, however long; those not begun are dropped.
@@ -94,7 +94,7 @@ class WorkerPool {
       closed_ = true;
     }
     ready_.notify_all();
-    for (std::thread& thread : threads_) {  // no hand is added any more
+    for (std::thread& thread : threads_) {  // no worker is added any more
       if (thread.joinable()) thread.join();
     }
   }
@@ -107,7 +107,7 @@ class WorkerPool {
     wake_next(lock);
   }
 
-  // Ends the lock. One hand is on its way at a time; there, it wakes the next.
+  // Ends the lock. One worker is on its way at a time; there, it wakes the next.
   void wake_next(std::unique_lock<std::mutex>& lock) {
     const bool wakes = asleep_ > 0 && !waking_ && may_begin();
     waking_ = waking_ || wakes;
@@ -115,7 +115,7 @@ class WorkerPool {
     if (wakes) ready_.notify_one();
   }
 
-  bool may_begin() const { return !urgent_.empty() || (!line_.empty() && (!keep_free_ || hands_ - busy_ > 1)); }
+  bool may_begin() const { return !urgent_.empty() || (!line_.empty() && (!keep_free_ || workers_ - busy_ > 1)); }
 
   void run() {
     std::unique_lock lock(mutex_);
@@ -130,7 +130,7 @@ class WorkerPool {
       stays = work_(task);
       lock.lock();
       --busy_;
-      if (!stays) --hands_;
+      if (!stays) --workers_;
       const bool first = done_.empty();
       done_.push_back(std::move(task));
       if (!first) continue;
@@ -154,7 +154,7 @@ class WorkerPool {
   std::deque<Task> urgent_;
   std::deque<Task> line_;
   std::vector<Task> done_;
-  std::size_t hands_ = 0;
+  std::size_t workers_ = 0;
   std::size_t busy_ = 0;
   std::size_t asleep_ = 0;
   bool waking_ = false;  // one that sleeps was told to wake, and is not there yet

@@ -186,11 +186,11 @@ void Store::promote(Pipeline& pipeline, std::size_t most, bool with_ids, const W
   watcher.asks_again ? pipeline.arg(microseconds(*watcher.asks_again).count()) : pipeline.arg("");
 }
 
-Answer<Taken> Store::ready2unack(Pipeline& pipeline, const Places& places, milliseconds lease) const {
+Answer<Taken> Store::ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const {
   pipeline.script(scripts::ready2unack).key(keys_.ready).key(keys_.retry).key(keys_.unack).key(keys_.pending);
   pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
-  pipeline.arg(std::min(places.total, kBatch)).arg(places.share).arg(places.hands);
-  pipeline.arg(microseconds(lease).count()).arg(places.suspects).arg(std::min(places.pass, kBatch));
+  pipeline.arg(std::min(limits.total, kBatch)).arg(limits.retry_share).arg(limits.retry_max);
+  pipeline.arg(microseconds(lease).count()).arg(limits.poison_max).arg(std::min(limits.poison_skip, kBatch));
   return {pipeline, as_taken};
 }
 

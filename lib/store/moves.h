@@ -60,12 +60,12 @@ struct Watcher {
 };
 
 // A suspect: a message in retry whose last delivery ended with its lease. It may have killed its process.
-struct Places {
-  std::size_t total = 0;          // most messages to take
-  std::size_t share = 0;          // of these, kept for retry if it has so many
-  std::size_t hands = 0;          // most to take from retry
-  std::size_t suspects = kBatch;  // most of these
-  std::size_t pass = 0;           // most other suspects to pass over, for what waits behind them
+struct TakeLimits {
+  std::size_t total = 0;            // most messages to take
+  std::size_t retry_share = 0;      // of these, kept for retry if it has so many
+  std::size_t retry_max = 0;        // most to take from retry
+  std::size_t poison_max = kBatch;  // most suspects to take
+  std::size_t poison_skip = 0;      // most other suspects to pass over, for what waits behind them
 };
 
 struct Taken {
@@ -157,7 +157,7 @@ class Store {
   // The watcher goes; another should watch.
   void leave_watch(Pipeline& pipeline, std::string_view name) const;
 
-  Answer<Taken> ready2unack(Pipeline& pipeline, const Places& places, milliseconds lease) const;
+  Answer<Taken> ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
   Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;

@@ -74,9 +74,9 @@ void of_unack(const Million& of) {
 }
 
 void of_ready(const Million& of) {
-  store::Places places;
+  store::TakeLimits places;
   places.total = kBatch;
-  places.hands = 8;
+  places.retry_max = 8;
   of.stall.measure("ready2unack", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
     return [answer = of.store.ready2unack(pipeline, places, kLater)] {
       if (answer.get().messages.size() != kBatch) throw std::runtime_error("million: a take found less than there is");

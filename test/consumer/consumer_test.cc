@@ -343,7 +343,8 @@ TEST_CASE("log: every line names the queue and, of a consumer, the end of its id
     ConsumerOptions options = quick();
     options.logger = logger(heard[i]);
     options.on_event = fail;
-    consumers.push_back(std::make_unique<Consumer>(own.url(), name, [](const Message&) { return nack(-1s); }, options));
+    consumers.push_back(std::make_unique<Consumer>(
+        own.url(), name, [](const Message&) { return nack(-1s); }, options));
     consumers.back()->start();
   }
   ProducerOptions options;

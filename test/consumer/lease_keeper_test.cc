@@ -12,16 +12,16 @@
 namespace delayqueue {
 namespace {
 
-using Clock = Held::Clock;
+using Clock = LeaseKeeper::Clock;
 
-// One message in a consumer's hands.
+// One message in a consumer's workers.
 struct Scene {
   Scene() {
     const auto time = test::redis().cmd({"TIME"}).strings();
     const std::int64_t now_us = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]);
     delivery = std::make_shared<Delivery>(id, 1, now_us / 1000 * 1000 + 30'000'001, Clock::now());
     set_end(delivery->receipt_us);
-    held.saw_time(now_us, Clock::now());
+    held.observe_clock(now_us, Clock::now());
     held.add(delivery);
   }
 
@@ -32,7 +32,7 @@ struct Scene {
     test::redis().cmd({"ZADD", store.keys().unack, score, id});
   }
 
-  // Sends a renewal; its answer is in `pipeline`, and Held still waits for it.
+  // Sends a renewal; its answer is in `pipeline`, and LeaseKeeper still waits for it.
   void renew() {
     pipeline = std::make_unique<redis::Pipeline>(connection);
     held.renew(*pipeline, store);
@@ -55,7 +55,7 @@ struct Scene {
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   const store::Store store{store::make_keys(test::fresh_queue(), {})};
   redis::Connection connection{address(), {{}, {}, "held", 0}, {}};
-  Held held{milliseconds(30'000)};
+  LeaseKeeper held{milliseconds(30'000)};
   DeliveryPtr delivery;
   std::unique_ptr<redis::Pipeline> pipeline;
 };

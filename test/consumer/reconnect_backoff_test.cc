@@ -11,13 +11,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Trouble::Patience kPatience{50ms, 1000ms};
+constexpr ReconnectBackoff::Pauses kPatience{50ms, 1000ms};
 
 TEST_CASE("trouble: pauses double up to the longest, less a random part of up to a half, and begin anew") {
-  const Trouble::Clock::time_point now{};
-  std::set<Trouble::Clock::duration> last;
+  const ReconnectBackoff::Clock::time_point now{};
+  std::set<ReconnectBackoff::Clock::duration> last;
   for (int run = 0; run < 50; ++run) {
-    Trouble trouble;
+    ReconnectBackoff trouble;
     CHECK(trouble.left(now) <= 0ms);
     for (const auto most : {50ms, 100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms}) {
       trouble.failed("away", kPatience, now);
@@ -26,8 +26,8 @@ TEST_CASE("trouble: pauses double up to the longest, less a random part of up to
     }
     last.insert(trouble.left(now));
     CHECK(trouble.left(now + 1s) <= 0ms);
-    trouble.over();
-    CHECK(!trouble.lasts());
+    trouble.succeeded();
+    CHECK(!trouble.is_failing());
     trouble.failed("away", kPatience, now);
     CHECK(trouble.left(now) <= 50ms);
   }
@@ -35,8 +35,8 @@ TEST_CASE("trouble: pauses double up to the longest, less a random part of up to
 }
 
 TEST_CASE("trouble: what is refused waits longer from the first time on, and back when it is only away") {
-  const Trouble::Clock::time_point now{};
-  Trouble trouble;
+  const ReconnectBackoff::Clock::time_point now{};
+  ReconnectBackoff trouble;
   trouble.failed("away", kPatience, now);
   trouble.failed("refused", {500ms, 5000ms}, now);
   CHECK(trouble.left(now) >= 250ms);
@@ -47,8 +47,8 @@ TEST_CASE("trouble: what is refused waits longer from the first time on, and bac
 }
 
 TEST_CASE("trouble: one that lasts is a warning once a minute, with its length and attempts") {
-  Trouble trouble;
-  Trouble::Clock::time_point now{};
+  ReconnectBackoff trouble;
+  ReconnectBackoff::Clock::time_point now{};
   const auto first = trouble.failed("no answer for 3001 ms", kPatience, now);
   CHECK(first.severity == Severity::warning);
   CHECK(first.text == "no answer for 3001 ms");
@@ -65,8 +65,8 @@ TEST_CASE("trouble: one that lasts is a warning once a minute, with its length a
 }
 
 TEST_CASE("trouble: another one is a warning at once; two that take turns are told once each; not without end") {
-  Trouble trouble;
-  const Trouble::Clock::time_point now{};
+  ReconnectBackoff trouble;
+  const ReconnectBackoff::Clock::time_point now{};
   CHECK(trouble.failed("away", kPatience, now).severity == Severity::warning);
   for (int i = 0; i < 5; ++i) {
     CHECK((trouble.failed("refused", kPatience, now).severity == Severity::warning) == (i == 0));
@@ -75,7 +75,7 @@ TEST_CASE("trouble: another one is a warning at once; two that take turns are to
   int loud = 0;
   for (char c = 'a'; c <= 'z'; ++c) loud += trouble.failed({c}, kPatience, now).severity == Severity::warning;
   CHECK(loud == 6);
-  trouble.over();
+  trouble.succeeded();
   CHECK(trouble.failed("away", kPatience, now).severity == Severity::warning);
 }
 

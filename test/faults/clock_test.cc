@@ -236,10 +236,10 @@ TEST_CASE("clock: a jump is what neither our clock nor the trips of the answers 
   using std::chrono::microseconds;
   const auto start = std::chrono::steady_clock::now();
   const auto sight = [&](milliseconds redis, milliseconds asked, milliseconds answered) {
-    return ClockSight{1'000'000'000'000'000 + microseconds(redis).count(), start + asked, start + answered};
+    return ClockSample{1'000'000'000'000'000 + microseconds(redis).count(), start + asked, start + answered};
   };
   struct Row {
-    ClockSight before, after;
+    ClockSample before, after;
     bool reconnected;
     milliseconds jump;  // 0: none
   };
@@ -259,8 +259,8 @@ TEST_CASE("clock: a jump is what neither our clock nor the trips of the answers 
   };
   for (const Row& row : rows) {
     CAPTURE(&row - rows);
-    ClockWatch watch;
-    CHECK(!watch.look(ClockSight{}));
+    ClockMonitor watch;
+    CHECK(!watch.look(ClockSample{}));
     CHECK(!watch.look(row.before));
     CHECK(!watch.look(row.before));
     if (row.reconnected) {

@@ -353,7 +353,7 @@ TEST_CASE("risks: a link that breaks at these questions is got past at the next 
   Redis client(own.socket());
   set(client, "appendfsync", "no");
   Lines lines;
-  const Report report("queue q", lines.logger(), nullptr, false);
+  const EventSink report("queue q", lines.logger(), nullptr, false);
   RiskWatch watch;
   auto connection = connect();
   REQUIRE(test::cut_connections("t", client) == 1);

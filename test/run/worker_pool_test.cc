@@ -23,12 +23,12 @@ using test::eventually;
 constexpr auto kPatience = 60s;
 
 // A pool whose tasks are numbers. Those below 100 are done at once; others wait until they are let go.
-class Hands {
+class Workers {
  public:
-  explicit Hands(std::size_t hands)
+  explicit Workers(std::size_t workers)
       : pool(
-            hands, [this](int& task) { return work(task); }, [this] { wakes = true; }) {}
-  ~Hands() { let_go(); }
+            workers, [this](int& task) { return work(task); }, [this] { wakes = true; }) {}
+  ~Workers() { let_go(); }
 
   void let_go() {
     const std::lock_guard lock(mutex_);
@@ -76,25 +76,25 @@ std::vector<int> range(int from, int to) {
 }
 
 TEST_CASE("worker_pool: one hand works off the line in order") {
-  Hands hands(1);
-  hands.pool.submit(range(0, 40));
-  hands.pool.submit({});
-  hands.pool.submit(range(40, 100));
-  CHECK(eventually([&] { return hands.done().size() == 100; }, kPatience));
-  CHECK(hands.done() == range(0, 100));
+  Workers workers(1);
+  workers.pool.submit(range(0, 40));
+  workers.pool.submit({});
+  workers.pool.submit(range(40, 100));
+  CHECK(eventually([&] { return workers.done().size() == 100; }, kPatience));
+  CHECK(workers.done() == range(0, 100));
 }
 
 TEST_CASE("worker_pool: a hand is idle when what it did can be taken, and not before") {
-  Hands hands(1);
+  Workers workers(1);
   for (std::size_t i = 1; i <= 200; ++i) {
-    hands.pool.submit({1});
-    REQUIRE(eventually([&] { return hands.begun().size() == i && hands.pool.load().idle == 1; }, kPatience));
-    REQUIRE(hands.pool.take_done().size() == 1);
+    workers.pool.submit({1});
+    REQUIRE(eventually([&] { return workers.begun().size() == i && workers.pool.load().idle == 1; }, kPatience));
+    REQUIRE(workers.pool.take_done().size() == 1);
   }
   for (std::size_t i = 1; i <= 200; ++i) {
-    hands.pool.submit({1});
-    REQUIRE(eventually([&] { return hands.pool.take_done().size() == 1; }, kPatience));
-    REQUIRE(hands.pool.load().idle == 1);
+    workers.pool.submit({1});
+    REQUIRE(eventually([&] { return workers.pool.take_done().size() == 1; }, kPatience));
+    REQUIRE(workers.pool.load().idle == 1);
   }
 }
 
@@ -123,122 +123,123 @@ TEST_CASE("worker_pool: as many hands wake as there are tasks, submitted at once
 }
 
 TEST_CASE("worker_pool: so many tasks at a time as there are hands; the others wait in line") {
-  Hands hands(3);
-  CHECK(hands.pool.load().idle == 3);
-  hands.pool.submit(range(100, 110));
-  CHECK(eventually([&] { return hands.begun().size() == 3; }, kPatience));
-  CHECK(eventually([&] { return hands.pool.load().waiting == 7; }, kPatience));
-  CHECK(hands.pool.load().idle == 0);
-  hands.let_go();
-  CHECK(eventually([&] { return hands.done().size() == 10; }, kPatience));
-  CHECK(hands.pool.load().idle == 3);
-  CHECK(hands.pool.load().waiting == 0);
+  Workers workers(3);
+  CHECK(workers.pool.load().idle == 3);
+  workers.pool.submit(range(100, 110));
+  CHECK(eventually([&] { return workers.begun().size() == 3; }, kPatience));
+  CHECK(eventually([&] { return workers.pool.load().waiting == 7; }, kPatience));
+  CHECK(workers.pool.load().idle == 0);
+  workers.let_go();
+  CHECK(eventually([&] { return workers.done().size() == 10; }, kPatience));
+  CHECK(workers.pool.load().idle == 3);
+  CHECK(workers.pool.load().waiting == 0);
 }
 
 TEST_CASE("worker_pool: urgent tasks go before all others") {
-  Hands hands(1);
-  hands.pool.submit({100});
-  REQUIRE(eventually([&] { return hands.begun().size() == 1; }, kPatience));
-  hands.pool.submit({1, 2, 3});
-  hands.pool.submit_urgent({4, 5});
-  hands.pool.submit({6});
-  hands.pool.submit_urgent({7});
-  hands.let_go();
-  CHECK(eventually([&] { return hands.done().size() == 8; }, kPatience));
-  CHECK(hands.begun() == std::vector<int>{100, 4, 5, 7, 1, 2, 3, 6});
+  Workers workers(1);
+  workers.pool.submit({100});
+  REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
+  workers.pool.submit({1, 2, 3});
+  workers.pool.submit_urgent({4, 5});
+  workers.pool.submit({6});
+  workers.pool.submit_urgent({7});
+  workers.let_go();
+  CHECK(eventually([&] { return workers.done().size() == 8; }, kPatience));
+  CHECK(workers.begun() == std::vector<int>{100, 4, 5, 7, 1, 2, 3, 6});
 }
 
 TEST_CASE("worker_pool: what nobody has begun can be taken back, urgent ones first, each in order") {
-  Hands hands(1);
-  hands.pool.submit({100});
-  REQUIRE(eventually([&] { return hands.begun().size() == 1; }, kPatience));
-  hands.pool.submit({1, 2, 3});
-  hands.pool.submit_urgent({4, 5});
-  CHECK(hands.pool.take_back() == std::vector<int>{4, 5, 1, 2, 3});
-  CHECK(hands.pool.take_back().empty());
-  CHECK(hands.pool.load().waiting == 0);
-  hands.let_go();
-  CHECK(eventually([&] { return hands.done() == std::vector<int>{100}; }, kPatience));
+  Workers workers(1);
+  workers.pool.submit({100});
+  REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
+  workers.pool.submit({1, 2, 3});
+  workers.pool.submit_urgent({4, 5});
+  CHECK(workers.pool.take_back() == std::vector<int>{4, 5, 1, 2, 3});
+  CHECK(workers.pool.take_back().empty());
+  CHECK(workers.pool.load().waiting == 0);
+  workers.let_go();
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{100}; }, kPatience));
 }
 
 TEST_CASE("worker_pool: a hand kept free takes urgent tasks only") {
   for (const std::size_t count : {1U, 2U, 4U}) {
     CAPTURE(count);
-    Hands hands(count);
-    hands.pool.keep_one_free(true);
-    hands.pool.submit(range(100, 110));
-    CHECK(eventually([&] { return hands.begun().size() == count - 1; }, kPatience));
-    hands.pool.submit_urgent({1});
-    CHECK(eventually([&] { return hands.done().size() == 1; }, kPatience));
-    const auto begun = hands.begun();
+    Workers workers(count);
+    workers.pool.keep_one_free(true);
+    workers.pool.submit(range(100, 110));
+    CHECK(eventually([&] { return workers.begun().size() == count - 1; }, kPatience));
+    workers.pool.submit_urgent({1});
+    CHECK(eventually([&] { return workers.done().size() == 1; }, kPatience));
+    const auto begun = workers.begun();
     CHECK(begun.size() == count);
     CHECK(std::count(begun.begin(), begun.end(), 1) == 1);
-    hands.pool.keep_one_free(false);
-    CHECK(eventually([&] { return hands.begun().size() == count + 1; }, kPatience));
-    hands.let_go();
-    CHECK(eventually([&] { return hands.done().size() == 11; }, kPatience));
+    workers.pool.keep_one_free(false);
+    CHECK(eventually([&] { return workers.begun().size() == count + 1; }, kPatience));
+    workers.let_go();
+    CHECK(eventually([&] { return workers.done().size() == 11; }, kPatience));
   }
 }
 
 TEST_CASE("worker_pool: switching the free hand off and on again strands no task") {
-  Hands hands(3);
+  Workers workers(3);
   std::atomic<bool> over{false};
   std::thread switching([&] {
-    for (bool on = true; !over; on = !on) hands.pool.keep_one_free(on);
-    hands.pool.keep_one_free(false);
+    for (bool on = true; !over; on = !on) workers.pool.keep_one_free(on);
+    workers.pool.keep_one_free(false);
   });
   for (int i = 0; i < 500; ++i) {
-    hands.pool.submit({1, 2});
-    hands.pool.submit_urgent({3});
+    workers.pool.submit({1, 2});
+    workers.pool.submit_urgent({3});
   }
-  CHECK(eventually([&] { return hands.done().size() >= 500; }, kPatience));
+  CHECK(eventually([&] { return workers.done().size() >= 500; }, kPatience));
   over = true;
   switching.join();
-  CHECK(eventually([&] { return hands.done().size() == 1500; }, kPatience));
+  CHECK(eventually([&] { return workers.done().size() == 1500; }, kPatience));
 }
 
 TEST_CASE("worker_pool: a hand that seemed lost is replaced, and leaves when its task ends after all") {
-  Hands hands(1);
-  hands.pool.submit({100});
-  REQUIRE(eventually([&] { return hands.begun().size() == 1; }, kPatience));
-  hands.pool.add_hand();
-  hands.pool.submit({1, 2});
-  CHECK(eventually([&] { return hands.done() == std::vector<int>{1, 2}; }, kPatience));
-  CHECK(eventually([&] { return hands.pool.load().idle == 1; }, kPatience));
-  hands.stays = false;
-  hands.let_go();
-  CHECK(eventually([&] { return hands.done() == std::vector<int>{1, 2, 100}; }, kPatience));
-  hands.stays = true;
-  hands.pool.submit({3});
-  CHECK(eventually([&] { return hands.done().size() == 4; }, kPatience));
-  CHECK(eventually([&] { return hands.pool.load().idle == 1; }, kPatience));
+  Workers workers(1);
+  workers.pool.submit({100});
+  REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
+  workers.pool.add_worker();
+  workers.pool.submit({1, 2});
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{1, 2}; }, kPatience));
+  CHECK(eventually([&] { return workers.pool.load().idle == 1; }, kPatience));
+  workers.stays = false;
+  workers.let_go();
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{1, 2, 100}; }, kPatience));
+  workers.stays = true;
+  workers.pool.submit({3});
+  CHECK(eventually([&] { return workers.done().size() == 4; }, kPatience));
+  CHECK(eventually([&] { return workers.pool.load().idle == 1; }, kPatience));
 }
 
 TEST_CASE("worker_pool: tasks may come from many threads") {
-  Hands hands(4);
+  Workers workers(4);
   std::vector<std::thread> threads;
   threads.reserve(8);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int round = 0; round < 250; ++round) round % 5 == 0 ? hands.pool.submit_urgent({1}) : hands.pool.submit({2});
+      for (int round = 0; round < 250; ++round)
+        round % 5 == 0 ? workers.pool.submit_urgent({1}) : workers.pool.submit({2});
     });
   }
   for (std::thread& thread : threads) thread.join();
-  CHECK(eventually([&] { return hands.done().size() == 1000; }, kPatience));
-  CHECK(hands.pool.load().idle == 4);
+  CHECK(eventually([&] { return workers.done().size() == 1000; }, kPatience));
+  CHECK(workers.pool.load().idle == 4);
 }
 
 TEST_CASE("worker_pool: close waits for what is under way, and drops what was not begun") {
-  Hands hands(2);
-  hands.pool.submit(range(100, 110));
-  REQUIRE(eventually([&] { return hands.begun().size() == 2; }, kPatience));
+  Workers workers(2);
+  workers.pool.submit(range(100, 110));
+  REQUIRE(eventually([&] { return workers.begun().size() == 2; }, kPatience));
   std::thread opener([&] {
     std::this_thread::sleep_for(50ms);
-    hands.let_go();
+    workers.let_go();
   });
-  hands.pool.close();
-  CHECK(hands.done().size() == hands.begun().size());
-  hands.pool.close();
+  workers.pool.close();
+  CHECK(workers.done().size() == workers.begun().size());
+  workers.pool.close();
   opener.join();
 }
 

@@ -78,15 +78,15 @@ std::vector<std::string> Model::pending2ready(Span now) {
 }
 
 // From retry, in order: all but suspects that are too many. Those go to its end, until there is one more of them.
-std::vector<std::string> Model::choose(const Places& places, std::size_t most, Taken& taken) {
+std::vector<std::string> Model::choose(const TakeLimits& places, std::size_t most, Taken& taken) {
   std::vector<std::string> chosen, passed;
   while (chosen.size() < most && !retry_.empty()) {
     const std::string id = retry_.front();
     const Record& record = records_[id];
     const std::optional<std::int64_t> end = record.last_end;
     const bool suspect = end && *end % kMs != 0 && record.retries && !record.lease;
-    const bool too_many = suspect && taken.suspects.size() == places.suspects;
-    if (too_many && ++taken.met > places.pass) break;
+    const bool too_many = suspect && taken.suspects.size() == places.poison_max;
+    if (too_many && ++taken.met > places.poison_skip) break;
     retry_.pop_front();
     if (suspect && !too_many) taken.suspects.push_back(id);
     (too_many ? passed : chosen).push_back(id);
@@ -95,13 +95,13 @@ std::vector<std::string> Model::choose(const Places& places, std::size_t most, T
   return chosen;
 }
 
-Taken Model::ready2unack(const Places& places, std::int64_t lease_us) {
+Taken Model::ready2unack(const TakeLimits& places, std::int64_t lease_us) {
   Taken taken;
   taken.retry_left = retry_.size();
   if (paused_) return taken;
-  const std::size_t kept = std::min({places.share, places.hands, places.total, retry_.size()});
+  const std::size_t kept = std::min({places.retry_share, places.retry_max, places.total, retry_.size()});
   const std::size_t for_ready = std::min(places.total - kept, ready_.size());
-  const std::vector<std::string> old = choose(places, std::min(places.hands, places.total - for_ready), taken);
+  const std::vector<std::string> old = choose(places, std::min(places.retry_max, places.total - for_ready), taken);
   std::vector<std::string> ids = pop(ready_, places.total - old.size());
   ids.insert(ids.end(), old.begin(), old.end());
   std::vector<std::pair<std::string, int>> again;

@@ -71,7 +71,7 @@ struct Record {
 
 class Model {
  public:
-  using Places = delayqueue::store::Places;
+  using TakeLimits = delayqueue::store::TakeLimits;
   using Terms = delayqueue::store::SendTerms;
   using Due = delayqueue::store::Due;
 
@@ -80,7 +80,7 @@ class Model {
   // Each move: what it must answer. `now` is the time of the move.
   std::string send(Span now, const std::vector<std::pair<std::string, std::string>>& messages, const Terms& terms);
   std::vector<std::string> pending2ready(Span now);
-  delayqueue::store::Taken ready2unack(const Places& places, std::int64_t lease_us);
+  delayqueue::store::Taken ready2unack(const TakeLimits& places, std::int64_t lease_us);
   std::string remove(const std::vector<Hold>& holds, const std::string& counted_as);  // ack, expire
   std::string nack(Span now, const std::vector<Hold>& holds, std::optional<std::int64_t> delay_ms,
                    const std::string& why);
@@ -132,7 +132,7 @@ class Model {
   void leave_unack(Span now, const std::string& id, std::int64_t delay_ms, bool counted);
   void reclaim(Span now, const std::string& id, delayqueue::store::Reclaimed& result);
   char late(const Record& record, std::int64_t receipt) const;
-  std::vector<std::string> choose(const Places& places, std::size_t most, delayqueue::store::Taken& taken);
+  std::vector<std::string> choose(const TakeLimits& places, std::size_t most, delayqueue::store::Taken& taken);
 
   void compare_times(const std::string& name, const std::map<std::string, std::int64_t>& real, Time time);
   void compare_notes(const Dump& dump) const;

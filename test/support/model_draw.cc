@@ -146,12 +146,12 @@ void Play::draw_send() {
 }
 
 void Play::draw_take() {
-  delayqueue::store::Places places;
+  delayqueue::store::TakeLimits places;
   places.total = 1 + random_.below(6);
-  places.hands = random_.below(places.total + 1);
-  places.share = random_.below(3);
-  if (!random_.one_in(3)) places.suspects = random_.below(3);
-  if (random_.one_in(2)) places.pass = random_.below(4);
+  places.retry_max = random_.below(places.total + 1);
+  places.retry_share = random_.below(3);
+  if (!random_.one_in(3)) places.poison_max = random_.below(3);
+  if (random_.one_in(2)) places.poison_skip = random_.below(4);
   const milliseconds lease(random_.of({10, 20, 60, 600}) * kSecond);
   take(places, lease, random_.one_in(10));
 }

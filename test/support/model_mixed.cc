@@ -148,7 +148,7 @@ void Mixed::pending2ready() {
   log_.push_back(go ? "Go: pending2ready" : "pending2ready");
 }
 
-void Mixed::take(const delayqueue::store::Places& places) {
+void Mixed::take(const delayqueue::store::TakeLimits& places) {
   const auto taken = ask([&](Pipeline& pipeline) {
     return store_.ready2unack(pipeline, places, milliseconds(random_.of({10, 60}) * 1000));
   });

@@ -50,7 +50,7 @@ class Mixed {
   void pending2ready();
   void rewind();
 
-  void take(const delayqueue::store::Places& places);
+  void take(const delayqueue::store::TakeLimits& places);
   void remove(const std::vector<Hold>& holds);
   void gc(const Ids& ids);
   void sweep();

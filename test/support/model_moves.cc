@@ -11,8 +11,8 @@ namespace test::model {
 namespace {
 
 using delayqueue::store::Pipeline;
-using delayqueue::store::Places;
 using delayqueue::store::Receipt;
+using delayqueue::store::TakeLimits;
 using std::chrono::milliseconds;
 
 std::vector<Receipt> receipts(const std::vector<Hold>& holds) {
@@ -122,11 +122,12 @@ void Play::pending2ready() {
   check_wait(moved.next, model_.first_due(), now_);
 }
 
-void Play::take(const Places& places, milliseconds lease, bool answer_is_lost) {
-  const auto taken = ask("ready2unack " + std::to_string(places.total) + " share " + std::to_string(places.share) +
-                             " hands " + std::to_string(places.hands) + " suspects " + std::to_string(places.suspects) +
-                             " pass " + std::to_string(places.pass) + " lease " + std::to_string(lease.count()),
-                         [&](Pipeline& pipeline) { return store_.ready2unack(pipeline, places, lease); });
+void Play::take(const TakeLimits& places, milliseconds lease, bool answer_is_lost) {
+  const auto taken =
+      ask("ready2unack " + std::to_string(places.total) + " share " + std::to_string(places.retry_share) + " hands " +
+              std::to_string(places.retry_max) + " suspects " + std::to_string(places.poison_max) + " pass " +
+              std::to_string(places.poison_skip) + " lease " + std::to_string(lease.count()),
+          [&](Pipeline& pipeline) { return store_.ready2unack(pipeline, places, lease); });
   const auto expected = model_.ready2unack(places, taken.lease_us);
   Ids ids;
   for (const auto& [id, attempt] : taken.messages) {

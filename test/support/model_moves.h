@@ -94,7 +94,7 @@ class Play {
   void send(const std::vector<std::pair<std::string, std::string>>& messages,
             const delayqueue::store::SendTerms& terms);
   void pending2ready();
-  void take(const delayqueue::store::Places& places, std::chrono::milliseconds lease, bool answer_is_lost);
+  void take(const delayqueue::store::TakeLimits& places, std::chrono::milliseconds lease, bool answer_is_lost);
   void check_bodies(const Ids& ids);
   void remove(const Holds& holds, bool expired);
   void nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const std::string& why);
