@@ -1,12 +1,16 @@
-// How a consumer begins and ends; what it does in between is in consumer.cc.
 #include <delayqueue/consumer.h>
 
+#include "consumer/callback_scope.h"
 #include "consumer/consumer_loop.h"
+#include "os/interrupt.h"
 #include "queue/option_checks.h"
-#include "redis/escaped.h"
-#include "store/queries.h"
+#include "run/loop.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -14,30 +18,67 @@
 namespace delayqueue {
 namespace {
 
-constexpr milliseconds kStartPatience{500};  // six round trips to an encrypted server far away
+using Clock = std::chrono::steady_clock;
 
-ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
-  check(options);
-  if (!handler) throw std::invalid_argument("handler: none; expected a function");
-  if (!options.backoff) options.backoff = exponential(milliseconds(1000), milliseconds(600'000));
-  return options;
-}
+constexpr milliseconds kStartPatience{500};  // six round trips to an encrypted server far away
+constexpr milliseconds kStoppedRest{1000};   // stop() ends it
 
 }  // namespace
+
+// Starts and stops the loop of a consumer, and the threads it needs.
+class Consumer::Impl {
+ public:
+  Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
+      : consumer_loop_(url, queue, std::move(handler), std::move(options),
+                       {this, [this] { loop_.wake(); }, [this] { on_drained(); }}),
+        loop_([this] { return step(); }) {}
+  ~Impl();
+
+  void start();
+  void run();
+  bool stop(milliseconds deadline);
+  ConsumerStats stats() const { return consumer_loop_.stats(); }
+
+  // Whether its handler or callback runs in this thread. In a fork made there, no thread is the consumer's.
+  bool is_in_callback() const { return CallbackScope::current() == this && process_ == internal::this_process(); }
+
+ private:
+  class Turn;
+
+  void connect_first();
+  void read_first();
+  run::Loop::Rest step();
+  void on_drained();
+
+  const long process_ = internal::this_process();
+  std::mutex mutex_;  // guards the next five
+  std::condition_variable changed_;
+  bool turn_taken_ = false;      // by a start() or stop()
+  bool drained_ = false;         // stopping, and nothing is left to settle
+  bool stop_requested_ = false;  // by a handler
+  bool stopped_ = false;
+  bool clean_ = true;     // the result of stop()
+  bool started_ = false;  // belongs to the one that has the turn
+  Interrupt interrupt_;   // raised when stop() waits no longer
+  ConsumerLoop consumer_loop_;
+  std::thread first_thread_;  // makes the first connection; until it was joined, consumer_loop_ belongs to it
+  std::future<void> first_;   // its result
+  run::Loop loop_;            // last: its thread uses all above
+};
 
 // One start() or stop() at a time. No std::timed_mutex: the thread sanitizer of gcc 12 does not see it locked.
 class Consumer::Impl::Turn {
  public:
-  Turn(Impl& impl, std::chrono::steady_clock::time_point until) : impl_(impl) {
-    std::unique_lock lock(impl_.state_mutex_);
-    owned_ = impl_.state_changed_.wait_until(lock, until, [&] { return !impl_.turn_taken_; });
+  Turn(Impl& impl, Clock::time_point until) : impl_(impl) {
+    std::unique_lock lock(impl_.mutex_);
+    owned_ = impl_.changed_.wait_until(lock, until, [&] { return !impl_.turn_taken_; });
     if (owned_) impl_.turn_taken_ = true;
   }
   ~Turn() {
     if (!owned_) return;
-    const std::lock_guard lock(impl_.state_mutex_);
+    const std::lock_guard lock(impl_.mutex_);
     impl_.turn_taken_ = false;
-    impl_.state_changed_.notify_all();
+    impl_.changed_.notify_all();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -49,34 +90,15 @@ class Consumer::Impl::Turn {
   bool owned_ = false;
 };
 
-Consumer::Impl::Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
-    : options_(checked(std::move(options), handler)),
-      handler_(std::move(handler)),
-      id_(store::new_ids(1).front()),
-      endpoint_(url, queue, options_.connection, options_.queue),
-      store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
-      write_concern_(options_.durability),
-      event_sink_("queue " + redis::escaped(queue) + ", consumer " + id_.substr(id_.size() - 8), options_.logger,
-                  options_.on_event, options_.report_events),
-      wakeup_listener_(endpoint_, id_, options_.connection.command_timeout),
-      lease_keeper_(options_.lease),
-      settler_(options_.backoff),
-      prefetcher_(static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch),
-                  options_.lease),
-      maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit}),
-      loop_([this] { return step(); }) {
-  event_sink_.warn(endpoint_.warning());
-}
-
 Consumer::Impl::~Impl() {
   stop(std::chrono::seconds(30));
-  workers_.reset();  // while all that handlers use is still there
+  consumer_loop_.join_handlers();  // while all that handlers use is still there
 }
 
 void Consumer::Impl::start() {
-  const Turn turn(*this, std::chrono::steady_clock::now() + kLongest);
+  const Turn turn(*this, Clock::now() + kLongest);
   const CallbackScope callbacks(this);
-  if (started_ || stopping_) throw std::logic_error("a consumer starts once");
+  if (started_ || consumer_loop_.is_stopping()) throw std::logic_error("a consumer starts once");
   if (first_thread_.joinable()) first_thread_.join();  // of a start() that threw
   std::packaged_task<void()> first([this] { connect_first(); });
   first_ = first.get_future();
@@ -84,50 +106,63 @@ void Consumer::Impl::start() {
   try {
     if (first_.wait_for(kStartPatience) == std::future_status::ready) read_first();
   } catch (const ConnectionError& e) {
-    on_failure(e);
-  } catch (const redis::ScriptsMissing& e) {  // a server that restarted with this program, and is not done yet
-    on_failure(e);
+    consumer_loop_.on_failure(e);
+  } catch (const redis::ScriptsMissing& e) {  // the server may have restarted together with this program
+    consumer_loop_.on_failure(e);
   }
-  workers_ = std::make_unique<Workers>(
-      static_cast<std::size_t>(options_.concurrency), [this](DeliveryPtr& delivery) { return handle(*delivery); },
-      [this] { loop_.wake(); });
+  consumer_loop_.start_workers();
   loop_.start();
   started_ = true;
 }
 
-// In a thread of its own: what it waits for is not waited for by start() beyond its patience.
+// In a thread of its own, so that start() can return before the server answers.
 void Consumer::Impl::connect_first() {
   const CallbackScope callbacks(this);
   const Interrupt::Scope until(interrupt_);
-  connect();
-  redis::Pipeline pipeline(*connection_);
-  const auto probe = store::counts(pipeline, store_.keys());  // finds keys of a wrong type
-  pipeline.run();
-  probe.get();
+  consumer_loop_.connect_first();
 }
 
-// Throws what it met with.
+// Throws what the first connection threw.
 void Consumer::Impl::read_first() {
   first_thread_.join();
   first_.get();
 }
 
+run::Loop::Rest Consumer::Impl::step() {
+  const CallbackScope callbacks(this);
+  const Interrupt::Scope until(interrupt_);
+  if (interrupt_.is_raised()) return kStoppedRest;
+  try {
+    if (first_thread_.joinable()) read_first();
+    return consumer_loop_.step();
+  } catch (const std::exception& e) {
+    if (interrupt_.is_raised()) return kStoppedRest;
+    return consumer_loop_.on_failure(e);
+  }
+}
+
+void Consumer::Impl::on_drained() {
+  const std::lock_guard lock(mutex_);
+  drained_ = true;
+  changed_.notify_all();
+}
+
 void Consumer::Impl::run() {
   start();
   {
-    std::unique_lock lock(state_mutex_);
-    state_changed_.wait(lock, [this] { return stopped_ || asked_to_stop_; });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stopped_ || stop_requested_; });
   }
   stop(std::chrono::seconds(30));
 }
 
 bool Consumer::Impl::stop(milliseconds deadline) {
-  const auto end = std::chrono::steady_clock::now() + std::min(deadline, kLongest);
-  stopping_ = true;
+  const auto end = Clock::now() + std::min(deadline, kLongest);
+  consumer_loop_.stop_taking();
   if (is_in_callback()) {
-    const std::lock_guard lock(state_mutex_);
-    asked_to_stop_ = true;
-    state_changed_.notify_all();
+    const std::lock_guard lock(mutex_);
+    stop_requested_ = true;
+    changed_.notify_all();
     return false;
   }
   const Turn turn(*this, end);
@@ -135,34 +170,25 @@ bool Consumer::Impl::stop(milliseconds deadline) {
   if (stopped_) return clean_;
   if (started_) {
     loop_.wake();
-    std::unique_lock lock(state_mutex_);
-    clean_ = state_changed_.wait_until(lock, end, [this] { return drained_; });
+    std::unique_lock lock(mutex_);
+    clean_ = changed_.wait_until(lock, end, [this] { return drained_; });
   }
   interrupt_.raise();  // it may wait for a server that does not answer
   loop_.stop();
   if (first_thread_.joinable()) first_thread_.join();  // start() threw, or the loop did not come to it
-  round_trips_.clear();
-  connection_.reset();
-  connected_ = false;
-  wakeup_listener_.end();
-  const std::lock_guard lock(state_mutex_);
+  consumer_loop_.disconnect();
+  const std::lock_guard lock(mutex_);
   stopped_ = true;
-  state_changed_.notify_all();
+  changed_.notify_all();
   return clean_;
 }
 
-ConsumerStats Consumer::Impl::stats() const {
-  const std::lock_guard lock(error_mutex_);
-  return {delivered_, acked_,       nacked_,   snoozed_, stale_,     expired_,
-          foreign_,   unconfirmed_, connects_, errors_,  connected_, last_error_};
-}
-
-// ---- The public face -----------------------------------------------------------------------------------------------
+// ---- The public class ----------------------------------------------------------------------------------------------
 
 Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
     : impl_("Consumer", std::make_unique<Impl>(url, queue, std::move(handler), std::move(options))) {}
 
-// A handler cannot wait for its own end: another thread does then. In a fork nothing is destroyed: see Owned.
+// A handler cannot wait for its own end, so another thread does. In a fork nothing is destroyed: see Owned.
 Consumer::~Consumer() {
   if (impl_.get() == nullptr || !impl_.get()->is_in_callback()) return;
   std::thread([impl = impl_.release()]() mutable { impl.reset(); }).detach();

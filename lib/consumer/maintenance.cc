@@ -7,64 +7,64 @@ constexpr milliseconds kSeldom{10'000};
 
 }  // namespace
 
-void Maintenance::work(redis::Pipeline& pipeline, const store::Store& store) {
-  answers_ = {};
+void Maintenance::work(RoundTrip& round_trip, const store::Store& store) {
   const Clock::time_point now = Clock::now();
-  if (!garbage_.empty()) store.gc(pipeline, std::exchange(garbage_, {}));
+  if (!garbage_.empty()) store.gc(round_trip.pipeline(), std::exchange(garbage_, {}));
   if (now >= garbage_due_) {
     garbage_due_ = now + rules_.interval;
-    answers_.garbage = store.some_garbage(pipeline);
-    if (rules_.dead_limit > 0) trim(pipeline, store, std::nullopt, rules_.dead_limit);
+    collect_garbage(round_trip, store);
+    if (rules_.dead_limit > 0) trim(round_trip, store, std::nullopt, rules_.dead_limit);
   }
   if (now >= trim_due_) {
     trim_due_ = now + kSeldom;
-    trim(pipeline, store, rules_.dead_retention, 0);
+    trim(round_trip, store, rules_.dead_retention, 0);
   }
-  if (now >= sweep_due_) {
-    sweep_due_ = now + kSeldom;
-    sweep(pipeline, store);
+  if (now >= metadata_due_) {
+    metadata_due_ = now + kSeldom;
+    clean_metadata(round_trip, store);
   }
 }
 
-void Maintenance::trim(redis::Pipeline& pipeline, const store::Store& store, std::optional<milliseconds> older_than,
+void Maintenance::collect_garbage(RoundTrip& round_trip, const store::Store& store) {
+  const auto answer = store.some_garbage(round_trip.pipeline());
+  round_trip.expect(answer, [this](const auto& ids) {
+    garbage_ = ids.get();
+    if (garbage_.size() == store::kBatch) garbage_due_ = Clock::time_point();  // there may be more
+  });
+}
+
+void Maintenance::trim(RoundTrip& round_trip, const store::Store& store, std::optional<milliseconds> older_than,
                        std::int64_t leave) {
-  answers_.trimmed.push_back(store.purge_zset(pipeline, store.keys().dead, store::kBatch, older_than, leave));
+  const auto answer = store.purge_zset(round_trip.pipeline(), store.keys().dead, store::kBatch, older_than, leave);
+  round_trip.expect(answer, [this](const auto& trimmed) {
+    const store::Purged purged = trimmed.get();
+    if (purged.passed == store::kBatch) garbage_due_ = trim_due_ = Clock::time_point();  // there may be more
+    if (purged.purged > 0) trimmed_(purged.purged);
+  });
 }
 
-void Maintenance::sweep(redis::Pipeline& pipeline, const store::Store& store) {
-  if (notes_.empty()) {
-    answers_.attempts = store.some_notes(pipeline, store.keys().attempts, attempts_cursor_);
-    answers_.reasons = store.some_notes(pipeline, store.keys().reason, reasons_cursor_);
+void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Store& store) {
+  if (metadata_.empty()) {
+    scan_metadata(round_trip, store, store.keys().attempts, attempts_cursor_);
+    scan_metadata(round_trip, store, store.keys().reason, reasons_cursor_);
     return;
   }
-  const auto some = static_cast<std::ptrdiff_t>(std::min(notes_.size(), store::kBatch));
-  store.sweep(pipeline, {notes_.begin(), notes_.begin() + some});
-  notes_.erase(notes_.begin(), notes_.begin() + some);
-  if (!notes_.empty()) sweep_due_ = Clock::time_point();
+  const auto some = static_cast<std::ptrdiff_t>(std::min(metadata_.size(), store::kBatch));
+  store.sweep(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
+  metadata_.erase(metadata_.begin(), metadata_.begin() + some);
+  if (!metadata_.empty()) metadata_due_ = Clock::time_point();
 }
 
-std::size_t Maintenance::read_answers() {
-  const Answers answers = std::exchange(answers_, {});
-  std::size_t trimmed = 0;
-  for (const auto& answer : answers.trimmed) {
-    const store::Purged purged = answer.get();
-    trimmed += purged.purged;
-    if (purged.passed == store::kBatch) garbage_due_ = trim_due_ = Clock::time_point();  // there may be more
-  }
-  if (answers.garbage) {
-    garbage_ = answers.garbage->get();
-    if (garbage_.size() == store::kBatch) garbage_due_ = Clock::time_point();
-  }
-  for (const auto& [answer, cursor] :
-       {std::pair(&answers.attempts, &attempts_cursor_), std::pair(&answers.reasons, &reasons_cursor_)}) {
-    if (!*answer) continue;
-    auto [next, ids] = (*answer)->get();
-    *cursor = next;
-    // HSCAN of a small hash brings all of it, whatever COUNT says.
-    notes_.insert(notes_.end(), ids.begin(), ids.end());
-  }
-  if (!notes_.empty()) sweep_due_ = Clock::time_point();
-  return trimmed;
+void Maintenance::scan_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key,
+                                std::string& cursor) {
+  const auto answer = store.some_notes(round_trip.pipeline(), key, cursor);
+  round_trip.expect(answer, [this, &cursor](const auto& found) {
+    auto [next, ids] = found.get();
+    cursor = next;
+    // HSCAN of a small hash returns all of it, whatever COUNT says.
+    metadata_.insert(metadata_.end(), ids.begin(), ids.end());
+    if (!metadata_.empty()) metadata_due_ = Clock::time_point();
+  });
 }
 
 }  // namespace delayqueue

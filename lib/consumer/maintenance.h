@@ -1,12 +1,16 @@
-// What must be done now and then on a queue, by any consumer: delete garbage, trim dead letters, sweep notes on
-// messages that are gone. Every step is bounded; where there is more, another follows. Used by the consumer's thread.
+// Periodic work on a queue that any of its consumers may do: deletes garbage, trims the dead letters, and removes
+// metadata of messages that are gone. Each step is bounded; if more is left, another follows at once. Used by the
+// consumer's thread only.
 #pragma once
 
+#include "consumer/round_trip.h"
 #include "store/moves.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,37 +28,31 @@ class Maintenance {
     std::int64_t dead_limit = 0;  // 0: none
   };
 
-  explicit Maintenance(const Rules& rules) : rules_(rules) {}
+  // `trimmed` is called with the number of dead letters that were deleted, if there were any.
+  Maintenance(const Rules& rules, std::function<void(std::size_t)> trimmed)
+      : rules_(rules), trimmed_(std::move(trimmed)) {}
 
   Clock::time_point due() const {
-    return garbage_.empty() ? std::min({garbage_due_, trim_due_, sweep_due_}) : Clock::time_point();
+    return garbage_.empty() ? std::min({garbage_due_, trim_due_, metadata_due_}) : Clock::time_point();
   }
 
-  void work(redis::Pipeline& pipeline, const store::Store& store);
-
-  // The dead letters that were trimmed.
-  std::size_t read_answers();
-
-  void forget_answers() { answers_ = {}; }
+  // Adds the requests that are due.
+  void work(RoundTrip& round_trip, const store::Store& store);
 
  private:
-  struct Answers {
-    std::optional<store::Answer<std::vector<std::string>>> garbage;
-    std::vector<store::Answer<store::Purged>> trimmed;
-    std::optional<store::Answer<std::pair<std::string, std::vector<std::string>>>> attempts, reasons;
-  };
-
-  void trim(redis::Pipeline& pipeline, const store::Store& store, std::optional<milliseconds> older_than,
+  void collect_garbage(RoundTrip& round_trip, const store::Store& store);
+  void trim(RoundTrip& round_trip, const store::Store& store, std::optional<milliseconds> older_than,
             std::int64_t leave);
-  void sweep(redis::Pipeline& pipeline, const store::Store& store);
+  void clean_metadata(RoundTrip& round_trip, const store::Store& store);
+  void scan_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key, std::string& cursor);
 
   const Rules rules_;
-  Clock::time_point garbage_due_, trim_due_, sweep_due_;
-  std::vector<std::string> garbage_;  // to be deleted
-  std::vector<std::string> notes_;    // to be swept if their messages are gone
+  const std::function<void(std::size_t)> trimmed_;
+  Clock::time_point garbage_due_, trim_due_, metadata_due_;
+  std::vector<std::string> garbage_;   // to be deleted
+  std::vector<std::string> metadata_;  // ids of metadata, to be removed if their messages are gone
   std::string attempts_cursor_ = "0";
   std::string reasons_cursor_ = "0";
-  Answers answers_;
 };
 
 }  // namespace delayqueue

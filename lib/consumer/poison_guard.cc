@@ -6,7 +6,7 @@
 namespace delayqueue {
 namespace {
 
-// A look behind suspects costs Redis about 1 us for each: so many of them, and not too often.
+// To pass over a suspect costs Redis about 1 us: a scan passes over so many, with a pause before the next one.
 constexpr std::size_t kMostPassed = 1000;
 constexpr milliseconds kPause{100};
 
@@ -32,8 +32,8 @@ void PoisonGuard::forget(const std::vector<DeliveryPtr>& done) {
   running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
 }
 
-// PoisonGuard met for the first time get a moment: most are done with soon. Then all of retry is passed once; no suspect
-// is taken meanwhile, so that they keep their order.
+// Suspects that are met for the first time get a pause, because most leave retry soon. After it one scan passes over all of
+// retry. No suspect is taken during a scan, so that suspects keep their order.
 void PoisonGuard::read(const store::TakeLimits& asked, const store::Taken& taken,
                        const std::vector<DeliveryPtr>& deliveries) {
   std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const DeliveryPtr& delivery) {

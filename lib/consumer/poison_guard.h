@@ -1,7 +1,9 @@
-// Redelivered messages whose last delivery ended with its lease: one of them may have killed its process, and would
-// take all that the next one has in worker with it. So a consumer has one suspect in worker at a time, until it has run for
-// as long as a lease: what kills at once has done so by then. Others in retry do not wait behind suspects for long.
-// Used by the consumer's thread only.
+// Retries possible poison messages one at a time. Used by the consumer's thread only.
+//
+// A message whose last delivery ended with its lease may have killed its process. Delivered together with others, it would
+// cost all of them a retry each time. So a consumer runs one such message (a suspect, in this file) at a time, until it
+// has run for a lease: a message that kills its process at once has done so by then. Other messages in retry do not wait
+// behind suspects for long: the guard scans retry for them.
 #pragma once
 
 #include "consumer/delivery.h"
@@ -20,13 +22,13 @@ class PoisonGuard {
 
   explicit PoisonGuard(milliseconds lease) : lease_(lease) {}
 
-  // Whether one may run beside those in worker.
+  // Whether another suspect may run beside those that run already.
   bool may_take() const;
 
-  // Whether retry has nothing to take, as far as is known: all there wait for the one in worker.
+  // Whether retry has nothing to take, as far as is known: it holds suspects only, and one runs.
   bool blocks_retry() const { return rescan_at_ && !may_take() && Clock::now() < *rescan_at_; }
 
-  // When to look behind them, if that needs a tick of its own.
+  // When to scan for other messages, if that needs a tick of its own.
   Clock::time_point rescan_due() const {
     return may_hide_others_ && blocks_retry() ? *rescan_at_ : Clock::time_point::max();
   }
@@ -34,26 +36,26 @@ class PoisonGuard {
   // Whether another take is to follow at once.
   bool should_rescan() const { return scanning_ || (owed_ && may_take()); }
 
-  // Sets how many suspects a take is for, and how many it is to pass over.
+  // Sets how many suspects a take is for, and how many it passes over.
   void plan(store::TakeLimits& limits) const;
 
-  // Reads how a take from retry went; `deliveries` are its messages.
+  // Reads the answer to a take from retry; `deliveries` are its messages.
   void read(const store::TakeLimits& asked, const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries);
 
   // Messages came into retry: they may be behind suspects.
   void retry_grew() { may_hide_others_ = true; }
 
-  // These are handled, or will not be.
+  // These were handled, or will not be.
   void forget(const std::vector<DeliveryPtr>& done);
 
  private:
   const milliseconds lease_;
-  std::vector<DeliveryPtr> running_;
-  bool owed_ = false;                           // the last take met one, and was not to take any
-  bool may_hide_others_ = false;                // there may be others in retry than those met
-  bool scanning_ = false;                       // looking behind suspects, take by take
+  std::vector<DeliveryPtr> running_;            // suspects
+  bool owed_ = false;                           // the last take met suspects, and was to take none
+  bool may_hide_others_ = false;                // retry may hold other messages than the suspects met
+  bool scanning_ = false;                       // takes pass over suspects, a part of them each
   std::size_t left_ = 0;                        // to pass over
-  std::optional<Clock::time_point> rescan_at_;  // if suspects were met: when to look behind them
+  std::optional<Clock::time_point> rescan_at_;  // unset: no suspects were met
 };
 
 }  // namespace delayqueue

@@ -8,9 +8,9 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kRetryShare = 8;     // of so many messages taken, one is for retry
-constexpr milliseconds kPrefetchSpan{10};  // as much is prefetched as was handled in so long
-constexpr double kBodyBytes = 256 * 1024;  // to ask for in one MGET, by the sizes seen lately
+constexpr std::size_t kRetryShare = 8;     // one of so many messages taken is for retry
+constexpr milliseconds kPrefetchSpan{10};  // as many messages are prefetched as were handled in this time
+constexpr double kBodyBytes = 256 * 1024;  // fetched in one MGET, estimated from the latest sizes
 
 std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
@@ -19,14 +19,13 @@ std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 std::size_t Prefetcher::free_workers(const Load& load) const {
   const std::size_t free = minus(load.idle, load.waiting + fetching_.size());
   if (free > 0 || load.idle == 0 || !retry_is_due()) return free;
-  // The worker that was kept back: it does not take from the line, so it is free for one from retry.
+  // The worker that is kept free for retry takes no first deliveries.
   const auto redelivered = [](const DeliveryPtr& delivery) { return delivery->message.attempt > 1; };
   return std::any_of(fetching_.begin(), fetching_.end(), redelivered) ? 0 : 1;
 }
 
 std::size_t Prefetcher::room(const Load& load) const {
-  const std::size_t coming = taken_ ? asked_.total : 0;
-  const std::size_t held = minus(workers_, load.idle) + load.waiting + fetching_.size() + coming;
+  const std::size_t held = minus(workers_, load.idle) + load.waiting + fetching_.size() + coming_;
   return minus(workers_ + prefetch_, held);
 }
 
@@ -37,36 +36,41 @@ store::TakeLimits Prefetcher::limits(const Load& load) const {
   limits.retry_max = poison_guard_.blocks_retry() ? 0 : free_workers(load);
   limits.total = std::min(std::max(room(load), limits.retry_max), store::kBatch);
   limits.retry_share = std::min((since_retry_ + limits.total) / kRetryShare, limits.retry_max);
-  // While retry waits, new ones are taken only as its share allows, however many there is room for.
+  // While retry waits, its share also limits the number of first deliveries, whatever room there is.
   const std::size_t most_new = minus((kRetryShare - 1) * (limits.retry_share + 1), since_retry_);
   if (retry_waits()) limits.total = std::min(limits.total, most_new + limits.retry_share);
   poison_guard_.plan(limits);
   return limits;
 }
 
-void Prefetcher::take(redis::Pipeline& pipeline, const store::Store& store, const Load& load) {
-  asked_ = limits(load);
-  if (asked_.total == 0) return;
-  asked_at_ = Clock::now();
-  taken_ = store.ready2unack(pipeline, asked_, lease_);
+void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const Load& load) {
+  const store::TakeLimits asked = limits(load);
+  if (asked.total == 0) return;
+  const Clock::time_point now = Clock::now();
+  coming_ = asked.total;
+  round_trip.expect(
+      store.ready2unack(round_trip.pipeline(), asked, lease_),
+      [this, asked, now](const auto& taken) {
+        coming_ = 0;
+        read_taken(asked, now, taken.get());
+      },
+      [this] { coming_ = 0; });
 }
 
-std::optional<Prefetcher::TakenNow> Prefetcher::read_taken() {
-  if (!taken_) return std::nullopt;
-  const store::Taken taken = std::exchange(taken_, std::nullopt)->get();
-  more_ready_ = taken.popped == asked_.total;
+void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point asked, const store::Taken& taken) {
+  more_ready_ = taken.popped == limits.total;
   retry_left_ = taken.retry_left;
-  TakenNow now{{}, taken.now_us, asked_at_, {}, taken.foreign, taken.foreign_id};
+  Taken now{{}, taken.now_us, asked, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {
-    auto delivery = std::make_shared<Delivery>(id, attempt, taken.lease_us, asked_at_ + lease_);
+    auto delivery = std::make_shared<Delivery>(id, attempt, taken.lease_us, asked + lease_);
     delivery->foreign = !store::is_id(id);
     if (delivery->foreign && now.foreign_id.empty()) now.foreign_id = id;
     (delivery->foreign ? now.foreign : now.deliveries).push_back(std::move(delivery));
   }
   fetching_.insert(fetching_.end(), now.deliveries.begin(), now.deliveries.end());
-  if (asked_.retry_max > 0) poison_guard_.read(asked_, taken, now.deliveries);
+  if (limits.retry_max > 0) poison_guard_.read(limits, taken, now.deliveries);
   count_share(taken);
-  return now;
+  listener_.taken(now);
 }
 
 void Prefetcher::count_share(const store::Taken& taken) {
@@ -75,20 +79,20 @@ void Prefetcher::count_share(const store::Taken& taken) {
   if (!retry_waits()) since_retry_ = std::min(since_retry_, kRetryShare - 1);
 }
 
-void Prefetcher::fetch(redis::Pipeline& pipeline, const store::Store& store) {
+void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
   if (fetching_.empty()) return;
   const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(kBodyBytes / body_size_));
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < std::min({fit, fetching_.size(), store::kBatch}); ++i) {
     ids.push_back(fetching_[i]->message.id);
   }
-  bodies_ = store.bodies(pipeline, ids);
+  round_trip.expect(
+      store.bodies(round_trip.pipeline(), ids), [this](const auto& bodies) { read_bodies(bodies.get()); },
+      [this] { body_size_ = kBodyBytes; });  // perhaps too much to arrive in time: the next are fetched one by one
 }
 
-Prefetcher::Fetched Prefetcher::read_fetched() {
+void Prefetcher::read_bodies(Bodies bodies) {
   Fetched fetched;
-  if (!bodies_) return fetched;
-  std::vector<std::optional<std::string>> bodies = std::exchange(bodies_, std::nullopt)->get();
   const auto count = static_cast<std::ptrdiff_t>(std::min(bodies.size(), fetching_.size()));
   for (std::ptrdiff_t i = 0; i < count; ++i) {
     DeliveryPtr& delivery = fetching_[static_cast<std::size_t>(i)];
@@ -100,20 +104,15 @@ Prefetcher::Fetched Prefetcher::read_fetched() {
     }
     body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(body->size(), 64));
     delivery->message.payload = std::move(*body);
-    (delivery->message.attempt > 1 ? fetched.urgent : fetched.line).push_back(std::move(delivery));
+    (delivery->message.attempt > 1 ? fetched.redelivered : fetched.first).push_back(std::move(delivery));
   }
   fetching_.erase(fetching_.begin(), fetching_.begin() + count);
   poison_guard_.forget(fetched.expired);
-  return fetched;
+  listener_.fetched(std::move(fetched));
 }
 
-void Prefetcher::forget_answers() {
-  if (bodies_) body_size_ = kBodyBytes;  // it may have been more than comes through in time: one by one next
-  taken_.reset();
-  bodies_.reset();
-}
-
-// Quick handlers never wait for the network; slow ones leave the messages to other consumers.
+// Adapts the prefetch to the speed of the handlers: fast ones never wait for the network, slow ones leave messages to
+// other consumers.
 void Prefetcher::handled(const std::vector<DeliveryPtr>& done) {
   poison_guard_.forget(done);
   handled_lately_ += done.size();

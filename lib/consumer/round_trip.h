@@ -1,42 +1,85 @@
-// A consumer's trip to Redis and back: one pipeline, and what it was to ask for. Used by the consumer's thread only.
+// A round trip to Redis: one pipeline, and for each of its requests what to do with the answer. Used by the consumer's
+// thread only.
 #pragma once
 
-#include "queue/write_concern.h"
 #include "redis/pipeline.h"
-#include "store/moves.h"
+
+#include <delayqueue/error.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <deque>
-#include <optional>
-#include <string>
+#include <exception>
+#include <functional>
+#include <utility>
 
 namespace delayqueue {
 
-// There are two errands, and each is on one trip at a time, so that its parts remember one pipeline's answers only:
-// to settle (and renew, fetch bodies, and all that is done now and then), and to take (after moving what is due).
-// Redis works on the one while the consumer works on what the other brought back. The two lean on each other in
-// nothing but this: what is late must be renewed and settled before overdue leases are taken back.
+// A round trip settles (and renews leases, fetches bodies, does maintenance), or takes messages (after moving those that
+// are due), or does both. At most one round trip of each purpose is under way: Redis works on one while the consumer
+// works on the answers of the other. The two are independent, except for the order: overdue leases are taken back only
+// after the consumer's own leases were renewed.
 struct Purpose {
   bool settle = false;
   bool take = false;
 };
 
-struct RoundTrip {
-  RoundTrip(redis::Connection& connection, Purpose what) : pipeline(connection), purpose(what) {}
+class RoundTrip {
+ public:
+  RoundTrip(redis::Connection& connection, Purpose purpose) : pipeline_(connection), purpose_(purpose) {}
+  ~RoundTrip() {
+    for (Continuation& continuation : continuations_) {
+      if (continuation.drop) continuation.drop();
+    }
+  }
+  RoundTrip(const RoundTrip&) = delete;
+  RoundTrip& operator=(const RoundTrip&) = delete;
 
-  redis::Pipeline pipeline;
-  const Purpose purpose;
+  const Purpose& purpose() const { return purpose_; }
 
-  // The rest is remembered by Settler, LeaseKeeper, Prefetcher and Maintenance.
-  std::optional<store::Answer<store::Reclaimed>> reclaimed;
-  std::optional<store::Answer<store::Promoted>> promoted;
-  std::optional<store::Answer<std::size_t>> persisted;
-  std::size_t persists = 0;
-  std::size_t settles = 0;
-  WriteConcern::Asked durable;
-  bool renews = false;
-  bool maintains = false;
+  // For adding requests.
+  redis::Pipeline& pipeline() { return pipeline_; }
+
+  // Registers what to do with the answer to a request: `finish` is called with the Answer, whose get() throws if Redis
+  // refused the request. `drop` is called instead if this object is destroyed before.
+  template <class T, class Finish>
+  void expect(const redis::Answer<T>& answer, Finish finish, std::function<void()> drop = nullptr) {
+    continuations_.push_back({[answer, finish = std::move(finish)] { finish(answer); }, std::move(drop)});
+  }
+
+  bool empty() const { return pipeline_.size() == 0; }
+  void send() { pipeline_.send(); }
+
+  // Receives the answers and calls each `finish`, in the order of expect(). An Error thrown by one of them does not stop
+  // the others; the last one is thrown at the end. Throws ConnectionError, and has called none, if the answers do not
+  // all arrive.
+  void finish() {
+    pipeline_.receive();
+    finished_ = true;
+    std::exception_ptr refused;
+    while (!continuations_.empty()) {
+      const Continuation next = std::move(continuations_.front());
+      continuations_.pop_front();
+      try {
+        next.finish();
+      } catch (const Error&) {
+        refused = std::current_exception();
+      }
+    }
+    if (refused != nullptr) std::rethrow_exception(refused);
+  }
+
+  // Whether all answers have arrived.
+  bool is_finished() const { return finished_; }
+
+ private:
+  struct Continuation {
+    std::function<void()> finish, drop;
+  };
+
+  redis::Pipeline pipeline_;
+  const Purpose purpose_;
+  std::deque<Continuation> continuations_;
+  bool finished_ = false;
 };
 
 // Those under way, in the order of their answers.
@@ -44,7 +87,7 @@ using RoundTrips = std::deque<RoundTrip>;
 
 inline bool is_under_way(const RoundTrips& round_trips, bool Purpose::*purpose) {
   return std::any_of(round_trips.begin(), round_trips.end(),
-                     [&](const RoundTrip& round_trip) { return round_trip.purpose.*purpose; });
+                     [&](const RoundTrip& round_trip) { return round_trip.purpose().*purpose; });
 }
 
 }  // namespace delayqueue

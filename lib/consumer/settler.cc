@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestReason = 1024;
 constexpr char kRefused = '?';
-constexpr std::size_t kSlow = 64;  // a nack or snooze takes several commands: so many stay well under 2 ms
+constexpr std::size_t kSlow = 64;  // most nacks and snoozes at a time, which take several commands each: under 2 ms
 
 store::Receipt receipt_of(const DeliveryPtr& delivery) { return {delivery->message.id, delivery->receipt_us}; }
 
@@ -23,8 +23,8 @@ std::vector<store::Receipt> receipts_of(const std::vector<DeliveryPtr>& deliveri
   return receipts;
 }
 
-// Was it done by a settle before this one, whose answer never came? After an ack nothing is left; a nack or snooze
-// leaves the message somewhere else.
+// Whether an earlier request settled the delivery, whose answer never came. After an ack nothing is left; after a nack or
+// snooze the message has no lease, or another one.
 bool was_settled_before(const Delivery& delivery, char outcome) {
   if (!delivery.in_doubt) return false;
   return outcome == 'G' || (outcome == 'T' && delivery.verdict.kind != Verdict::Kind::ack);
@@ -32,7 +32,7 @@ bool was_settled_before(const Delivery& delivery, char outcome) {
 
 }  // namespace
 
-std::size_t Settler::settle(redis::Pipeline& pipeline, const store::Store& store, bool renews) {
+std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bool renews) {
   std::vector<DeliveryPtr> acks, expired, foreign, nacks, snoozes;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
   const auto end = !hold ? waiting_.end()
@@ -63,30 +63,30 @@ std::size_t Settler::settle(redis::Pipeline& pipeline, const store::Store& store
   }
   const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
-  if (!acks.empty()) add_acks(pipeline, store, std::move(acks));
-  if (!expired.empty()) add_expired(pipeline, store, std::move(expired));
-  if (!foreign.empty()) add_foreign(pipeline, store, std::move(foreign));
-  if (!nacks.empty()) add_nacks(pipeline, store, std::move(nacks));
-  if (!snoozes.empty()) add_snoozes(pipeline, store, std::move(snoozes));
+  if (!acks.empty()) add_acks(round_trip, store, std::move(acks));
+  if (!expired.empty()) add_expired(round_trip, store, std::move(expired));
+  if (!foreign.empty()) add_foreign(round_trip, store, std::move(foreign));
+  if (!nacks.empty()) add_nacks(round_trip, store, std::move(nacks));
+  if (!snoozes.empty()) add_snoozes(round_trip, store, std::move(snoozes));
   return taken;
 }
 
-void Settler::add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
-  const auto answer = store.ack(pipeline, receipts_of(members));
-  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+void Settler::add_acks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.ack(round_trip.pipeline(), receipts_of(members));
+  expect(round_trip, answer, {Verdict::Kind::ack, std::move(members)});
 }
 
-void Settler::add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
-  const auto answer = store.expire(pipeline, receipts_of(members));
-  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+void Settler::add_expired(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.expire(round_trip.pipeline(), receipts_of(members));
+  expect(round_trip, answer, {Verdict::Kind::ack, std::move(members)});
 }
 
-void Settler::add_foreign(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
-  const auto answer = store.remove_foreign(pipeline, receipts_of(members));
-  steps_.push_back({Verdict::Kind::ack, std::move(members), {}, answer});
+void Settler::add_foreign(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
+  const auto answer = store.remove_foreign(round_trip.pipeline(), receipts_of(members));
+  expect(round_trip, answer, {Verdict::Kind::ack, std::move(members)});
 }
 
-void Settler::add_nacks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
   std::vector<store::Nack> nacks;
   std::vector<milliseconds> delays;
   for (const DeliveryPtr& delivery : members) {
@@ -95,16 +95,16 @@ void Settler::add_nacks(redis::Pipeline& pipeline, const store::Store& store, st
     const bool reject = delivery->verdict.kind == Verdict::Kind::reject;
     nacks.push_back({receipt_of(delivery), reject ? std::nullopt : std::optional(delays.back()), reason});
   }
-  const auto answer = store.nack(pipeline, nacks);
-  steps_.push_back({Verdict::Kind::nack, std::move(members), std::move(delays), answer});
+  const auto answer = store.nack(round_trip.pipeline(), nacks);
+  expect(round_trip, answer, {Verdict::Kind::nack, std::move(members), std::move(delays)});
 }
 
-void Settler::add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members) {
+void Settler::add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
   std::map<milliseconds, std::vector<DeliveryPtr>> by_delay;
   for (DeliveryPtr& delivery : members) by_delay[delay_of(*delivery)].push_back(std::move(delivery));
   for (auto& [delay, some] : by_delay) {
-    const auto answer = store.release(pipeline, receipts_of(some), delay);
-    steps_.push_back({Verdict::Kind::snooze, std::move(some), {}, answer});
+    const auto answer = store.release(round_trip.pipeline(), receipts_of(some), delay);
+    expect(round_trip, answer, {Verdict::Kind::snooze, std::move(some)});
   }
 }
 
@@ -114,7 +114,7 @@ milliseconds Settler::delay_of(const Delivery& delivery) {
   if (verdict.kind == Verdict::Kind::reject) return kLongest;
   try {
     return sensible(backoff_(delivery.message.attempt), "backoff");
-  } catch (const std::exception& e) {  // the user's function; the message must get another delivery all the same
+  } catch (const std::exception& e) {  // of the user's function; the message needs another delivery all the same
     warn("backoff (exception)", std::string("the backoff threw: ") + e.what() + "; taken as 1000 ms");
   } catch (...) {
     warn("backoff (exception)", "the backoff threw something that is no std::exception; taken as 1000 ms");
@@ -133,30 +133,45 @@ milliseconds Settler::sensible(milliseconds after, const char* kind) {
 
 void Settler::warn(const char* kind, std::string line) {
   const auto now = std::chrono::steady_clock::now();
-  auto& told = told_[kind];
-  if (told && now < *told + std::chrono::minutes(1)) return;
-  told = now;
+  auto& warned = warned_[kind];
+  if (warned && now < *warned + std::chrono::minutes(1)) return;
+  warned = now;
   warnings_.push_back(std::move(line));
 }
 
-Settler::Outcome Settler::read_answers() {
-  Outcome outcome;
-  for (const Step& step : std::exchange(steps_, {})) {
-    store::Outcomes outcomes;
-    try {
-      outcomes = step.answer.get();
-    } catch (const Error&) {
-      outcome.refused = std::current_exception();
-    }
-    outcomes.resize(step.members.size(), kRefused);
-    sort(step, outcomes, outcome);
-  }
-  return outcome;
+void Settler::expect(RoundTrip& round_trip, const store::Answer<store::Outcomes>& answer, Batch some) {
+  const auto batch = std::make_shared<const Batch>(std::move(some));
+  round_trip.expect(
+      answer, [this, batch](const auto& outcomes) { finish(*batch, outcomes); }, [this, batch] { drop(*batch); });
 }
 
-void Settler::sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome) {
-  for (std::size_t i = 0; i < step.members.size(); ++i) {
-    const DeliveryPtr& delivery = step.members[i];
+void Settler::finish(const Batch& batch, const store::Answer<store::Outcomes>& answer) {
+  std::exception_ptr refused;
+  store::Outcomes outcomes;
+  try {
+    outcomes = answer.get();
+  } catch (const Error&) {
+    refused = std::current_exception();
+  }
+  outcomes.resize(batch.members.size(), kRefused);
+  Outcome outcome;
+  sort(batch, outcomes, outcome);
+  settled_(outcome);
+  if (refused != nullptr) std::rethrow_exception(refused);
+}
+
+// The answer will not come: Redis may have settled the deliveries or not. They are settled again.
+void Settler::drop(const Batch& batch) {
+  for (const DeliveryPtr& delivery : batch.members) {
+    delivery->settling = false;
+    delivery->in_doubt = true;
+    waiting_.push_back(delivery);
+  }
+}
+
+void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome& outcome) {
+  for (std::size_t i = 0; i < batch.members.size(); ++i) {
+    const DeliveryPtr& delivery = batch.members[i];
     delivery->settling = false;
     const bool settled = outcomes[i] == 'S' || outcomes[i] == 'D' || was_settled_before(*delivery, outcomes[i]);
     if (outcomes[i] == kRefused) {
@@ -168,24 +183,14 @@ void Settler::sort(const Step& step, const store::Outcomes& outcomes, Outcome& o
       outcome.foreign.push_back(delivery);
     } else if (!settled) {
       outcome.stale.push_back(delivery);
-    } else if (step.kind == Verdict::Kind::ack) {
+    } else if (batch.kind == Verdict::Kind::ack) {
       outcome.acked.push_back(delivery);
-    } else if (step.kind == Verdict::Kind::snooze) {
+    } else if (batch.kind == Verdict::Kind::snooze) {
       outcome.snoozed.push_back(delivery);
     } else {
       outcome.nacked.push_back(delivery);
-      if (outcomes[i] == 'D') outcome.gave_up.push_back(delivery);
-      outcome.soonest = std::min(outcome.soonest, step.delays[i]);
-    }
-  }
-}
-
-void Settler::forget_answers() {
-  for (Step& step : std::exchange(steps_, {})) {
-    for (DeliveryPtr& delivery : step.members) {
-      delivery->settling = false;
-      delivery->in_doubt = true;
-      waiting_.push_back(std::move(delivery));
+      if (outcomes[i] == 'D') outcome.dead_lettered.push_back(delivery);
+      outcome.soonest = std::min(outcome.soonest, batch.delays[i]);
     }
   }
 }

@@ -1,15 +1,18 @@
-// Tells Redis how deliveries went. Used by the consumer's thread only.
+// Settles deliveries: sends their verdicts to Redis. Used by the consumer's thread only.
 #pragma once
 
 #include "consumer/delivery.h"
+#include "consumer/round_trip.h"
 #include "store/moves.h"
 
 #include <delayqueue/options.h>
 
 #include <chrono>
+#include <cstddef>
 #include <deque>
-#include <exception>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,60 +22,58 @@ namespace delayqueue {
 
 class Settler {
  public:
-  // What became of the deliveries of one pipeline.
+  // The deliveries that one request settled.
   struct Outcome {
-    std::vector<DeliveryPtr> acked, expired, foreign, nacked, gave_up, snoozed,
-        stale;                                  // gave_up: among the nacked, too
+    std::vector<DeliveryPtr> acked, expired, foreign, nacked, snoozed, stale;
+    std::vector<DeliveryPtr> dead_lettered;     // these are among the nacked, too
     milliseconds soonest{milliseconds::max()};  // shortest backoff among the nacked
-    std::exception_ptr refused;                 // Redis refused some: they wait on
   };
 
-  explicit Settler(Backoff backoff) : backoff_(std::move(backoff)) {}
+  Settler(Backoff backoff, std::function<void(const Outcome&)> settled)
+      : backoff_(std::move(backoff)), settled_(std::move(settled)) {}
 
   bool empty() const { return waiting_.empty(); }
   std::size_t size() const { return waiting_.size(); }
 
-  // Takes a delivery whose handler has spoken, or whose body is gone.
+  // Takes a delivery whose handler has returned, or whose body is gone.
   void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }
 
-  // Adds requests for the oldest of what waits, at most kBatch; says for how many. What is being settled cannot be
-  // renewed; so when this pipeline `renews`, what was refused before is held back, or its lease would end while it is
-  // refused.
-  std::size_t settle(redis::Pipeline& pipeline, const store::Store& store, bool renews);
+  // Adds requests for the oldest deliveries that wait, at most kBatch, and returns their number. A delivery that is
+  // being settled cannot be renewed. So if the round trip also `renews`, deliveries that Redis refused to settle are held
+  // back; otherwise their leases would end while Redis refuses.
+  std::size_t settle(RoundTrip& round_trip, const store::Store& store, bool renews);
   bool holds_back() const { return holds_back_; }
 
-  Outcome read_answers();
-
-  // Waits that a handler or the backoff asked for and that make no sense, and what was taken instead, since the last
-  // call; each kind once a minute.
+  // Impossible waits that a handler or the backoff returned, and the waits used instead, since the last call. Each kind is
+  // reported once a minute.
   std::vector<std::string> warnings() { return std::exchange(warnings_, {}); }
 
-  // The answers will never come: all waits on, and is in doubt.
-  void forget_answers();
-
  private:
-  struct Step {
+  // The deliveries of one request.
+  struct Batch {
     Verdict::Kind kind;
     std::vector<DeliveryPtr> members;
-    std::vector<milliseconds> delays;  // of nacks
-    store::Answer<store::Outcomes> answer;
+    std::vector<milliseconds> delays{};  // of nacks
   };
 
-  void add_acks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
-  void add_expired(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
-  void add_foreign(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
-  void add_nacks(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
-  void add_snoozes(redis::Pipeline& pipeline, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_acks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_expired(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_foreign(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
+  void add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
+  void expect(RoundTrip& round_trip, const store::Answer<store::Outcomes>& answer, Batch batch);
+  void finish(const Batch& batch, const store::Answer<store::Outcomes>& answer);
+  void drop(const Batch& batch);
+  void sort(const Batch& batch, const store::Outcomes& outcomes, Outcome& outcome);
   milliseconds delay_of(const Delivery& delivery);
   milliseconds sensible(milliseconds after, const char* kind);
   void warn(const char* kind, std::string line);
-  void sort(const Step& step, const store::Outcomes& outcomes, Outcome& outcome);
 
   const Backoff backoff_;
+  const std::function<void(const Outcome&)> settled_;
   std::deque<DeliveryPtr> waiting_;
-  std::vector<Step> steps_;  // of the pipeline under way
   bool holds_back_ = false;
-  std::map<std::string, std::optional<std::chrono::steady_clock::time_point>> told_;  // by kind of complaint
+  std::map<std::string, std::optional<std::chrono::steady_clock::time_point>> warned_;  // by kind
   std::vector<std::string> warnings_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "support/server.h"
 
@@ -14,15 +15,15 @@ namespace {
 
 using Clock = LeaseKeeper::Clock;
 
-// One message in a consumer's workers.
+// A consumer that holds one message.
 struct Scene {
   Scene() {
     const auto time = test::redis().cmd({"TIME"}).strings();
     const std::int64_t now_us = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]);
     delivery = std::make_shared<Delivery>(id, 1, now_us / 1000 * 1000 + 30'000'001, Clock::now());
     set_end(delivery->receipt_us);
-    held.observe_clock(now_us, Clock::now());
-    held.add(delivery);
+    keeper.observe_clock(now_us, Clock::now());
+    keeper.add(delivery);
   }
 
   void set_end(std::int64_t us) {
@@ -32,11 +33,21 @@ struct Scene {
     test::redis().cmd({"ZADD", store.keys().unack, score, id});
   }
 
-  // Sends a renewal; its answer is in `pipeline`, and LeaseKeeper still waits for it.
   void renew() {
-    pipeline = std::make_unique<redis::Pipeline>(connection);
-    held.renew(*pipeline, store);
-    pipeline->run();
+    RoundTrip round_trip(connection, {true, false});
+    keeper.renew(round_trip, store);
+    round_trip.send();
+    round_trip.finish();
+  }
+
+  // Redis executes it.
+  void renew_and_lose_the_answer() {
+    {
+      RoundTrip round_trip(connection, {true, false});
+      keeper.renew(round_trip, store);
+      round_trip.pipeline().run();
+    }
+    REQUIRE(keeper.is_unconfirmed());
   }
 
   bool receipt_is_right() {
@@ -55,40 +66,39 @@ struct Scene {
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   const store::Store store{store::make_keys(test::fresh_queue(), {})};
   redis::Connection connection{address(), {{}, {}, "held", 0}, {}};
-  LeaseKeeper held{milliseconds(30'000)};
+  std::vector<DeliveryPtr> lost{};
+  LeaseKeeper keeper{milliseconds(30'000),
+                     [this](const auto& some) { lost.insert(lost.end(), some.begin(), some.end()); }};
   DeliveryPtr delivery;
-  std::unique_ptr<redis::Pipeline> pipeline;
 };
 
 TEST_CASE("renewal: one whose answer was lost is repeated as it was, and the next follows at once") {
   Scene scene;
-  CHECK(scene.held.renewal_due() > Clock::now());
+  CHECK(scene.keeper.renewal_due() > Clock::now());
+  scene.renew_and_lose_the_answer();
   scene.renew();
-  REQUIRE(scene.held.is_unconfirmed());  // nobody read the answer
-  scene.renew();
-  CHECK(scene.held.read_renewals().empty());
-  CHECK_FALSE(scene.held.is_unconfirmed());
+  CHECK(scene.lost.empty());
+  CHECK_FALSE(scene.keeper.is_unconfirmed());
   CHECK(scene.receipt_is_right());
-  // It confirmed an end chosen earlier, of which much may have passed.
-  CHECK(scene.held.renewal_due() <= Clock::now());
+  // It confirmed an end that was chosen earlier and may be near.
+  CHECK(scene.keeper.renewal_due() <= Clock::now());
   scene.renew();
-  CHECK(scene.held.read_renewals().empty());
-  CHECK(scene.held.renewal_due() > Clock::now());
+  CHECK(scene.lost.empty());
+  CHECK(scene.keeper.renewal_due() > Clock::now());
 }
 
-TEST_CASE("renewal: one that was repeated and refused is not forgotten") {
+TEST_CASE("renewal: one that was repeated and refused is repeated again") {
   Scene scene;
-  scene.renew();  // it ran; its answer is lost
+  scene.renew_and_lose_the_answer();
   const std::string unack = scene.store.keys().unack;
   test::redis().cmd({"RENAME", unack, unack + ":away"});
   test::redis().cmd({"SET", unack, "of a wrong type"});
-  scene.renew();
-  CHECK_THROWS_AS(scene.held.read_renewals(), ReplyError);
-  CHECK(scene.held.is_unconfirmed());
+  CHECK_THROWS_AS(scene.renew(), ReplyError);
+  CHECK(scene.keeper.is_unconfirmed());
   test::redis().cmd({"RENAME", unack + ":away", unack});
   scene.renew();
-  CHECK(scene.held.read_renewals().empty());
-  CHECK(scene.held.size() == 1);
+  CHECK(scene.lost.empty());
+  CHECK(scene.keeper.size() == 1);
   CHECK_FALSE(scene.delivery->lease->lost());
   CHECK(scene.receipt_is_right());
 }

@@ -1,0 +1,37 @@
+// What a consumer counts. Any thread may read; see ConsumerStats.
+#pragma once
+
+#include <delayqueue/consumer.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace delayqueue {
+
+struct Counters {
+  std::atomic<std::uint64_t> delivered{0}, acked{0}, nacked{0}, snoozed{0}, stale{0}, expired{0}, foreign{0},
+      unconfirmed{0}, connects{0}, errors{0};
+  std::atomic<bool> connected{false};
+
+  void failed(std::string text) {
+    ++errors;
+    connected = false;
+    const std::lock_guard lock(mutex);
+    last_error = std::move(text);
+  }
+
+  ConsumerStats stats() const {
+    const std::lock_guard lock(mutex);
+    return {delivered, acked,       nacked,   snoozed, stale,     expired,
+            foreign,   unconfirmed, connects, errors,  connected, last_error};
+  }
+
+ private:
+  mutable std::mutex mutex;  // guards last_error
+  std::string last_error;
+};
+
+}  // namespace delayqueue

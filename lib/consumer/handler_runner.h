@@ -1,0 +1,63 @@
+// Runs handlers in worker threads.
+#pragma once
+
+#include "consumer/delivery.h"
+#include "consumer/prefetcher.h"
+#include "queue/event_sink.h"
+#include "run/worker_pool.h"
+
+#include <delayqueue/consumer.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+
+// Used by the consumer's thread only, except for what runs in the workers.
+class HandlerRunner {
+ public:
+  // `scope`: what CallbackScope::current() is while a handler runs. `wake` is called in a worker's thread when a handler
+  // has returned and take_done() would return nothing before.
+  HandlerRunner(Handler handler, const void* scope, std::function<void()> wake)
+      : handler_(std::move(handler)), scope_(scope), wake_(std::move(wake)) {}
+
+  // Makes the worker threads. Throws std::system_error.
+  void start(std::size_t workers);
+
+  void run(Prefetcher::Fetched fetched);
+  bool empty() const { return given_ == 0; }
+  Prefetcher::Load load() const;
+
+  // While on, one worker runs redelivered messages only.
+  void keep_one_free(bool on);
+
+  // Deliveries whose handlers have returned since the last call.
+  std::vector<DeliveryPtr> take_done();
+
+  // Deliveries whose handlers have not begun, and never will.
+  std::vector<DeliveryPtr> take_back();
+
+  // Adds a worker in place of one whose handler goes on without its lease; others must not wait for it.
+  void replace_worker(Delivery& delivery, const EventSink& log);
+
+  // Waits until all handlers have returned.
+  void close() { workers_.reset(); }
+
+ private:
+  using Workers = run::WorkerPool<DeliveryPtr>;
+
+  bool handle(Delivery& delivery) const;
+  Verdict call_handler(const Message& message) const;
+
+  const Handler handler_;
+  const void* const scope_;
+  const std::function<void()> wake_;
+  std::size_t given_ = 0;  // to the workers, and not returned yet
+  bool keeps_one_free_ = false;
+  std::unique_ptr<Workers> workers_;
+};
+
+}  // namespace delayqueue

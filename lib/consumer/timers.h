@@ -1,0 +1,51 @@
+// When a consumer has to look for due messages and for ended leases. Used by the consumer's thread only.
+#pragma once
+
+#include <delayqueue/options.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace delayqueue {
+
+class Timers {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+
+  Timers(milliseconds poll_interval, milliseconds reconnect_grace)
+      : poll_interval_(poll_interval), grace_(reconnect_grace) {}
+
+  // A new connection: everything is due. During the grace, leases that ended are left alone: their owners may have lost
+  // the same server, and need time to renew them.
+  void connected() {
+    grace_end_ = Clock::now() + grace_;
+    look_at_all();
+  }
+
+  void look_at_all() { promote_ = reclaim_ = Time(); }
+
+  // pending2ready: at the latest a poll_interval after the last time.
+  bool promote_is_due(Time now) const { return now >= promote_; }
+  void promoting(Time now) { promote_ = now + poll_interval_; }
+  void promote_now() { promote_ = Time(); }
+  void promote_by(Time time) { promote_ = std::min(promote_, time); }
+
+  // unack2retry: at the latest a poll_interval after the last time, and at the end of the grace.
+  bool reclaim_is_due(Time now) const { return now >= reclaim_; }
+  bool reclaims_only_backoffs(Time now) const { return now < grace_end_; }
+  void reclaiming(Time now) {
+    reclaim_ = now + poll_interval_;
+    if (reclaims_only_backoffs(now)) reclaim_by(grace_end_);
+  }
+  void reclaim_by(Time time) { reclaim_ = std::min(reclaim_, time); }
+
+  Time next() const { return std::min(promote_, reclaim_); }
+
+ private:
+  const milliseconds poll_interval_;
+  const milliseconds grace_;
+  Time promote_, reclaim_, grace_end_;
+};
+
+}  // namespace delayqueue
