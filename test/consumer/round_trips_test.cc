@@ -37,7 +37,7 @@ TEST_CASE("trips: under load more is asked while answers are still to come; noth
   const auto consumer = queue.consumer(ledger.watch(), quick(4));
   relay.arm(Relay::Then::answer);
   consumer->start();
-  CHECK(eventually([&] { return relay.asked_more() >= 5; }, kPatience));
+  CHECK(eventually([&] { return relay.early_requests() >= 5; }, kPatience));
   relay.disarm();
   CHECK(is_done(queue));
   CHECK(ledger.size() == payloads.size());
@@ -59,7 +59,7 @@ TEST_CASE("trips: a link that is cut while both are under way loses nothing") {
   const auto consumer = queue.consumer(ledger.watch(), options);
   relay.arm(Relay::Then::cut);
   consumer->start();
-  CHECK(eventually([&] { return relay.asked_more() >= 5; }, kPatience));
+  CHECK(eventually([&] { return relay.early_requests() >= 5; }, kPatience));
   relay.disarm();
   CHECK(is_done(queue));
   CHECK(ledger.different() == payloads.size());

@@ -27,7 +27,7 @@ using test::Ledger;
 using test::Lines;
 using test::Redis;
 using test::see_through;
-using test::Trouble;
+using test::ServerFault;
 using test::World;
 
 void set(Redis& redis, const std::string& option, const std::string& value) {

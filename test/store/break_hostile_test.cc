@@ -248,7 +248,7 @@ std::vector<AnyMove> all_scripts() {
 // These choose among the messages, so that damage to one may let another have its turn, or wait for it.
 bool chooses(const std::string& move) {
   return move == "purge pending" || move == "purge ready" || move == "purge retry" || move == "purge dead" ||
-         move == "ready2unack one suspect";
+         move == "ready2unack one possible poison message";
 }
 
 class Broken {

@@ -1,4 +1,4 @@
-// The ACL rules of the README, as they stand there, and a server that has their users.
+// The ACL rules that the README lists, and a server that has the users they define.
 #pragma once
 
 #include <delayqueue/private_server.h>
@@ -13,29 +13,29 @@ namespace test {
 
 using Words = std::vector<std::string>;
 
-// The commands of the section, one a line of the file. What each block is for:
+// The rules of README section "The smallest ACL rule". Each rule is one ACL SETUSER command, split into words.
 struct AclRules {
-  std::vector<Words> least{};     // for each role, without the right to EVAL
-  std::vector<Words> optional{};  // what some features need
-  std::vector<Words> eval{};      // the right to EVAL, for those who may have it
+  std::vector<Words> least{};     // one rule per role, without EVAL
+  std::vector<Words> optional{};  // rules for single features
+  std::vector<Words> eval{};      // rules that add EVAL
 };
 const AclRules& readme_rules();
 
-// Of a rule in `least`. role: "producer".
+// The rule in `least` for a role, for example "producer".
 const Words& rule_of(const std::string& role);
 std::set<std::string> commands_of(const Words& rule);  // without the +
 
-// A server with a user for each rule in `least`, and orders-all, who has the rights of a producer, a consumer and an
-// inspector. The user orders-loader has loaded the scripts, unless told not to.
+// A server with one user per rule in `least`, and a user orders-all with the rights of a producer, a consumer and an
+// inspector. Unless `loads` is false, the user orders-loader has loaded the scripts.
 struct Guarded {
   explicit Guarded(bool loads = true);
 
   void allow(const std::vector<Words>& rules);
   void load();
-  void restart();  // kills it; the users are there again, the scripts are not
+  void restart();  // kills and restarts the server; creates the users again, loads no scripts
   std::string url(const std::string& role) const { return "unix://orders-" + role + ":secret@" + server.socket(); }
 
-  // Commands and keys that were refused since the log was reset.
+  // Commands and keys in the ACL LOG: what the server refused since the log was reset.
   std::set<std::string> refused();
 
   delayqueue::PrivateServer server;

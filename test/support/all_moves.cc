@@ -47,7 +47,7 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::ready2unack, {200, 25, 200}, 1min);
        }},
-      {"ready2unack one suspect",
+      {"ready2unack one possible poison message",
        [](Scene& s) {
          s.run(&Store::ready2unack, {200, 25, 200, 1, 200}, 1min);
        }},

@@ -1,4 +1,4 @@
-// Every move there is, on one queue that has something for each: for what must hold for all of them.
+// A list of all moves of the store, and a queue with a message for each, for tests of properties that all moves share.
 #pragma once
 
 #include "support/moves.h"
@@ -8,17 +8,17 @@
 
 namespace test {
 
-// A move with arguments that succeed: of every kind there is, on messages of a scene made by `everything`.
+// A move with arguments for which it succeeds in the scene that `everything` prepares.
 struct AnyMove {
   std::string name;
   void (*run)(Scene&);
 };
 const std::vector<AnyMove>& all_moves();
 
-// The script that a move of this name runs.
+// The name of the script that a move of this name runs.
 std::string script_of(const std::string& move_name);
 
-// Messages for all_moves(), one or more in every state, some due, some over.
+// Puts messages for all_moves(): at least one in every state, some due, some with an ended lease.
 void everything(Scene& scene);
 
 }  // namespace test

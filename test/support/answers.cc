@@ -47,40 +47,41 @@ delayqueue::PrivateServerOptions with(std::vector<std::string> arguments) {
   return options;
 }
 
-// Only silence takes time to be noticed: that of a server is told from that of the machine.
+// Short timeouts where the fault is silence, which only a timeout detects. Long ones otherwise, so that a slow machine
+// is not mistaken for a silent server.
 template <class Options>
-Options hasty(const Trouble& trouble) {
+Options timeouts_for(const ServerFault& fault) {
   Options options;
-  options.connection.connect_timeout = trouble.ran ? 1s : 10s;
+  options.connection.connect_timeout = fault.ran ? 1s : 10s;
   options.connection.command_timeout = options.connection.connect_timeout;
   return options;
 }
 
-// A call that is refused, and says so.
+// Checks that the call throws the expected error.
 template <class Call>
-void refused(const Trouble& trouble, const std::string& who, Call call) {
+void check_refused(const ServerFault& fault, const std::string& who, Call call) {
   const std::string text = thrown(call);
   CAPTURE(who);
-  CHECK_MESSAGE(has(text, trouble.error + ": "), text);
-  CHECK_MESSAGE(has(text, trouble.says), text);
-  CHECK_MESSAGE(has(text, trouble.advice), text);
+  CHECK_MESSAGE(has(text, fault.error + ": "), text);
+  CHECK_MESSAGE(has(text, fault.says), text);
+  CHECK_MESSAGE(has(text, fault.advice), text);
 }
 
 }  // namespace
 
 World::World(std::vector<std::string> arguments) : server(with(std::move(arguments))), admin(server.socket()) {
-  admin.cmd({"PING"});  // connected while that is possible
+  admin.cmd({"PING"});  // connects before the fault
 }
 
 std::string World::url() const { return "unix://worker:pw@" + server.socket(); }
 
 void World::end_connections() { admin.cmd({"CLIENT", "KILL", "SKIPME", "yes"}); }
 
-void see_through(const Trouble& trouble, World& world, const std::string& url) {
-  CAPTURE(trouble.name);
+void see_through(const ServerFault& fault, World& world, const std::string& url) {
+  CAPTURE(fault.name);
   const std::string name = fresh_queue();
-  delayqueue::Producer producer(url, name, hasty<delayqueue::ProducerOptions>(trouble));
-  delayqueue::Inspector inspector(url, name, hasty<delayqueue::InspectorOptions>(trouble));
+  delayqueue::Producer producer(url, name, timeouts_for<delayqueue::ProducerOptions>(fault));
+  delayqueue::Inspector inspector(url, name, timeouts_for<delayqueue::InspectorOptions>(fault));
   producer.send_batch(numbers(6));
   inspector.counts();
 
@@ -88,7 +89,7 @@ void see_through(const Trouble& trouble, World& world, const std::string& url) {
   Ledger ledger;
   Gate gate;
   ConsumerOptions options = quick(2);
-  options.connection = hasty<ConsumerOptions>(trouble).connection;
+  options.connection = timeouts_for<ConsumerOptions>(fault).connection;
   options.prefetch = 0;
   options.logger = lines.logger();
   delayqueue::Consumer consumer(url, name, ledger.watch([&](const Message&) {
@@ -99,31 +100,31 @@ void see_through(const Trouble& trouble, World& world, const std::string& url) {
   consumer.start();
   REQUIRE(eventually([&] { return ledger.running() == 2 && consumer.stats().connected; }, kPatience));
 
-  trouble.provoke(world);
+  fault.provoke(world);
   SendOptions again;
   again.id = delayqueue::store::new_ids(1).front();
-  refused(trouble, "send", [&] { producer.send("sent again", again); });
-  refused(trouble, "Inspector", [&] { trouble.refuses_reads ? void(inspector.counts()) : inspector.pause(); });
+  check_refused(fault, "send", [&] { producer.send("sent again", again); });
+  check_refused(fault, "Inspector", [&] { fault.refuses_reads ? void(inspector.counts()) : inspector.pause(); });
   gate.open();
   REQUIRE(ledger.settles(2));
-  const auto told = [&] { return !lines.find(trouble.says).empty() && consumer.stats().errors >= 3; };
-  CHECK(eventually(told, kPatience));
-  const std::string line = lines.find(trouble.says);
-  CHECK_MESSAGE(has(line, trouble.advice), line);
+  const auto reported = [&] { return !lines.find(fault.says).empty() && consumer.stats().errors >= 3; };
+  CHECK(eventually(reported, kPatience));
+  const std::string line = lines.find(fault.says);
+  CHECK_MESSAGE(has(line, fault.advice), line);
   const delayqueue::ConsumerStats during = consumer.stats();
-  CHECK_MESSAGE(has(during.last_error, trouble.says), during.last_error);
+  CHECK_MESSAGE(has(during.last_error, fault.says), during.last_error);
   CHECK(!during.connected);
   CHECK(ledger.size() == 2);
   CHECK(during.errors < 50);  // a loop without pauses makes hundreds
 
-  trouble.undo(world);
+  fault.undo(world);
   const auto gone = Clock::now();
-  CHECK(eventually([&] { return consumer.stats().acked >= (trouble.ran ? 4 : 6); }, kPatience));
+  CHECK(eventually([&] { return consumer.stats().acked >= (fault.ran ? 4 : 6); }, kPatience));
   CHECK(ledger.settles(6));
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - gone);
-  MESSAGE(trouble.name << ": went on " << took.count() << " ms after it was over");
-  CHECK(took < trouble.pause + 5s);
-  if (!trouble.ran) CHECK(producer.send("sent again", again).created);
+  MESSAGE(fault.name << ": went on " << took.count() << " ms after it was over");
+  CHECK(took < fault.pause + 5s);
+  if (!fault.ran) CHECK(producer.send("sent again", again).created);
   CHECK(ledger.settles(7));
   CHECK(eventually([&] { return inspector.counts().totals.acked == 7; }, kPatience));
   CHECK(ledger.size() == 7);

@@ -1,4 +1,4 @@
-// What Redis may answer instead of doing its work: provoked on a real server, seen by all who use a queue, undone.
+// Error answers and other faults of a server: a test provokes one on a real server, checks the library, and undoes it.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,12 @@ namespace test {
 
 bool has(const std::string& text, const std::string& part);
 
-// What a consumer tells its logger.
+// Collects the log lines of a consumer.
 class Lines {
  public:
   delayqueue::Logger logger();
 
-  // The first line that is at least so severe and holds the part; empty: none.
+  // Returns the first line of at least this severity that contains `part`, or "" if there is none.
   std::string find(const std::string& part, delayqueue::Severity least = delayqueue::Severity::warning) const;
   std::size_t count(delayqueue::Severity least = delayqueue::Severity::warning) const;
 
@@ -28,33 +28,34 @@ class Lines {
   std::vector<std::pair<delayqueue::Severity, std::string>> lines_;
 };
 
-// A server that may be spoilt; its user "worker" (password "pw") may do everything, until a test takes it away.
+// A server that a test may break. The user "worker" (password "pw") has all rights until a test revokes them.
 struct World {
   explicit World(std::vector<std::string> arguments = {});
 
-  std::string url() const;  // as that user
-  void end_connections();   // but admin's
+  std::string url() const;  // logs in as "worker"
+  void end_connections();   // closes all connections except `admin`
 
   delayqueue::PrivateServer server;
   Redis admin;
 };
 
-struct Trouble {
+struct ServerFault {
   std::string name;
-  std::string error;   // what a call throws: "ConnectionError" or "ReplyError"
-  std::string says;    // in its text, and in the consumer's warning
-  std::string advice;  // likewise
+  std::string error;   // the exception that a call throws: "ConnectionError" or "ReplyError"
+  std::string says;    // expected in its text and in the consumer's warning
+  std::string advice;  // expected in both, too
   std::function<void(World&)> provoke;
   std::function<void(World&)> undo;
-  bool refuses_reads = true;              // and not only writes
-  bool ran = false;                       // what was asked meanwhile may be done afterwards
-  std::chrono::milliseconds pause{1000};  // longest between attempts
+  bool refuses_reads = true;              // false: the server refuses writes only
+  bool ran = false;                       // true: calls during the fault may still be executed after it
+  std::chrono::milliseconds pause{1000};  // longest wait between two attempts
 };
 
-// While a consumer has messages in hand and others wait, the trouble comes and goes. Producer and Inspector get the
-// error, and what was asked was not done; the consumer warns, tries again at leisure, and when the trouble is gone
-// settles what was handled meanwhile and goes on, with nothing lost and nothing delivered twice.
-void see_through(const Trouble& trouble, World& world, const std::string& url);
-inline void see_through(const Trouble& trouble, World& world) { see_through(trouble, world, world.url()); }
+// Provokes and undoes the fault while a consumer runs handlers and more messages wait. Checks that Producer and
+// Inspector throw the expected error and have changed nothing, and that the consumer warns and retries with pauses.
+// After the fault the consumer must settle what was handled meanwhile and continue, with no message lost or delivered
+// twice.
+void see_through(const ServerFault& fault, World& world, const std::string& url);
+inline void see_through(const ServerFault& fault, World& world) { see_through(fault, world, world.url()); }
 
 }  // namespace test

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr int kSlots = 16384;
 constexpr std::size_t kMasters = 3;
 
-// A line of CLUSTER NODES: what one node knows of another, or of itself.
+// A line of CLUSTER NODES: the view that one node has of another node or of itself.
 struct Known {
   std::string id, flags, master;
   long long epoch = 0;
@@ -36,7 +36,7 @@ Known parsed(const std::string& line) {
   std::istringstream words(line);
   words >> result.id >> address >> result.flags >> result.master >> ping >> pong >> result.epoch >> link;
   for (std::string word; words >> word;) {
-    if (word[0] == '[') continue;  // on its way
+    if (word[0] == '[') continue;  // a slot in migration
     const auto dash = word.find('-');
     const int first = std::stoi(word);
     result.slots.emplace_back(first, dash == std::string::npos ? first : std::stoi(word.substr(dash + 1)));
@@ -70,7 +70,7 @@ bool knows_replica(const Node& master, const Node& replica) {
 
 bool linked(const Node& node) { return node.info("role") == "master" || node.info("master_link_status") == "up"; }
 
-// By its log, which ends with its process, as the votes do.
+// Read from the node's log. Both the log and the votes are lost when the process ends.
 std::optional<std::chrono::system_clock::time_point> last_won_election(const Node& node) {
   std::optional<std::chrono::system_clock::time_point> result;
   std::ifstream log(node.file("log"));
@@ -88,7 +88,7 @@ std::optional<std::chrono::system_clock::time_point> last_won_election(const Nod
 NodeOptions clustered(const ClusterOptions& options) {
   NodeOptions result = options.node;
   result.cluster = true;
-  // A replica is in CLUSTER SLOTS as soon as something was replicated: a ping will do.
+  // CLUSTER SLOTS lists a replica only after it has received replicated data. A replication ping is enough.
   const std::vector<std::string> ours = {"--cluster-node-timeout", std::to_string(options.node_timeout.count()),
                                          "--repl-ping-replica-period", "1"};
   result.arguments.insert(result.arguments.begin(), ours.begin(), ours.end());
@@ -154,7 +154,7 @@ Node& Cluster::owner_of(int slot) {
   return *found;
 }
 
-// A deposed master may still think that the slot is its own: the later epoch is right.
+// A former master may still claim the slot. The claim with the highest epoch is valid.
 Node* Cluster::find_owner(int slot) {
   Node* found = nullptr;
   long long newest = -1;
@@ -189,7 +189,8 @@ Node& Cluster::failover(const std::string& key) {
   Node& old = owner(key);
   Node& heir = replica_of(old);
   wait_calm(old);
-  wait_until(old.address() + " to know its replica", [&] { return knows_replica(old, heir); });  // deaf to it before
+  // A master ignores the failover request of a replica that it does not know yet.
+  wait_until(old.address() + " to know its replica", [&] { return knows_replica(old, heir); });
   wait_until("a failover to " + heir.address(), [&] {
     heir.cmd({"CLUSTER", "FAILOVER"});
     return eventually([&] { return heir.info("role") == "master"; }, 2s);
@@ -230,9 +231,9 @@ std::size_t Cluster::migrate_keys(int slot, std::size_t count) {
 void Cluster::finish_migration(int slot) {
   const auto [from, to] = migration(slot);
   const auto left = must(*from, {"CLUSTER", "COUNTKEYSINSLOT", std::to_string(slot)}).integer;
-  if (left > 0) throw std::runtime_error("slot " + std::to_string(slot) + " still has keys");  // they would be lost
+  if (left > 0) throw std::runtime_error("slot " + std::to_string(slot) + " still has keys");  // its keys would be lost
   const std::vector<std::string> words = {"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id_of(*to)};
-  must(*to, words);  // first, so that the slot has an owner all the time
+  must(*to, words);  // new owner first: the slot always has an owner
   must(*from, words);
   for (const auto& one : nodes_) {
     const bool done = one.get() == from || one.get() == to;

@@ -18,57 +18,58 @@ struct ClusterOptions {
   std::chrono::milliseconds node_timeout{1000};
 };
 
-// The slot of a key, by the rule of hash tags.
+// The hash slot of a key. Applies the hash tag rule.
 int slot_of(const std::string& key);
 
-// Any thread may call it; migrations of one slot one at a time.
+// Safe to call from any thread. Migrations of one slot must not run at the same time.
 class Cluster {
  public:
-  // Returns when all nodes agree and take writes, and the replicas are linked: about 2.5 s.
+  // Returns when all nodes agree and accept writes, and the replicas are connected: about 2.5 s.
   explicit Cluster(ClusterOptions options = {});
 
-  // Of the three first masters.
+  // Lists the three nodes that were masters at the start.
   std::string url() const;
 
-  // 0 to 2 were masters first, 3 to 5 their replicas.
+  // At the start, nodes 0 to 2 are masters and 3 to 5 are their replicas.
   Node& node(std::size_t i) { return *nodes_.at(i); }
   static constexpr std::size_t kNodes = 6;
 
-  // The running node that says the slot is its own. Waits for one, 60 s at most, then throws.
+  // The running master that owns the key's slot. Waits at most 60 s for one, then throws.
   Node& owner(const std::string& key) { return owner_of(slot_of(key)); }
   Node& owner_of(int slot);
 
-  // A running replica, as it says itself. Throws when there is none.
+  // A running node that reports itself as a replica of `master`. Throws when there is none.
   Node& replica_of(const Node& master);
-  Node& other_master(const Node& master);  // one of the two others that own slots
+  Node& other_master(const Node& master);  // another running master that owns slots
 
-  // Asks the replica of the owner to take over, once the owner is calm. Returns the new owner once all running nodes know it, and the old one
-  // is linked to it.
+  // Runs CLUSTER FAILOVER on the owner's replica, after wait_calm(owner). Returns the new owner, once all running nodes
+  // agree on it and the old owner is its connected replica.
   Node& failover(const std::string& key);
 
-  // Until 4 node timeouts after the node last won an election. Redis 7 keeps the votes for so long: if the node becomes
-  // a replica and its master dies in that time, it takes over with a stale epoch, and the nodes never agree again.
+  // Waits until 4 node timeouts after the node last won an election. Redis 7 keeps the votes for that long: if the node
+  // becomes a replica and its master dies in that time, it takes over with a stale epoch, and the nodes never agree
+  // again.
   void wait_calm(const Node& node) const;
 
-  // Moves a slot from its owner in steps: begin, migrate_keys until it returns 0, finish.
+  // Migrates a slot from its owner in steps: begin_migration, migrate_keys until it returns 0, finish_migration.
   void begin_migration(int slot, Node& to);
-  std::size_t migrate_keys(int slot, std::size_t count);  // how many went
+  std::size_t migrate_keys(int slot, std::size_t count);  // number of keys moved
   void finish_migration(int slot);                        // returns when all running nodes know the new owner
 
-  // Until every running node finds the cluster in order, and its replicas are linked.
+  // Waits until every running node reports a healthy cluster and its replicas are connected.
   void wait_ok();
 
  private:
   void wire();
   Node* find_owner(int slot);
-  std::pair<Node*, Node*> migration(int slot);  // from, to
+  std::pair<Node*, Node*> migration(int slot);  // source, destination
   bool known_by_all(int slot, const std::string& id) const;
   bool in_order(const Node& node) const;
 
   const ClusterOptions options_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::mutex mutex_;                                   // guards migrations_
-  std::map<int, std::pair<Node*, Node*>> migrations_;  // slot: from, to
+  std::map<int, std::pair<Node*, Node*>> migrations_;  // slot: source, destination
 };
 
 }  // namespace test

@@ -13,7 +13,7 @@ double number_after(const std::string& line, const std::string& name) {
 long long p999(Redis& client, const std::string& command) {
   const auto reply = client.cmd({"LATENCY", "HISTOGRAM", command});
   if (reply.array.size() < 2 || reply.array[1].array.size() < 4) return 0;
-  const auto& buckets = reply.array[1].array[3].array;  // us, calls up to there, us, ...
+  const auto& buckets = reply.array[1].array[3].array;  // us, number of calls up to it, us, ...
   for (std::size_t i = 0; i + 1 < buckets.size(); i += 2) {
     if (buckets[i + 1].integer * 1000 >= buckets.back().integer * 999) return buckets[i].integer;
   }

@@ -1,4 +1,4 @@
-// How long the calls of a command held a server, by its own count.
+// Execution times of a command, from the server's own statistics.
 #pragma once
 
 #include <ostream>
@@ -11,14 +11,14 @@ namespace test {
 struct CommandTimes {
   long long calls = 0;
   double mean_us = 0;
-  long long p999_us = 0;  // the upper end of its bucket, and buckets double; 0: Redis 6.2 has no histograms
+  long long p999_us = 0;  // upper bound of its bucket (buckets double); 0: no histograms (Redis 6.2)
 
-  // Steps of one size, whatever there is: one that went over a million would take over 100 ms. The few slow ones among
-  // them show how busy the machine is.
+  // True if no call depends on the number of messages: a call that walks over a million takes more than 100 ms. The
+  // mean and the 99.9th percentile tolerate a few calls that a busy machine slowed down.
   bool bounded() const { return calls > 0 && mean_us < 2000 && p999_us < 17'000; }
 };
 
-// Since the last CONFIG RESETSTAT.
+// Counts the calls since the last CONFIG RESETSTAT.
 CommandTimes command_times(Redis& client, const std::string& command = "evalsha");
 
 std::ostream& operator<<(std::ostream& out, const CommandTimes& times);

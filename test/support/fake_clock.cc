@@ -1,5 +1,5 @@
-// Preloaded into a server: its wall clock is wrong by as many microseconds as the file $FAKE_CLOCK holds. Its steady
-// clock is right.
+// A library to preload into a server. Shifts the server's wall clock by the number of microseconds in the file
+// $FAKE_CLOCK. Its monotonic clock stays right.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,14 +20,14 @@ const Offset* offset = nullptr;
 [[gnu::constructor]] void map_offset() {
   const char* path = std::getenv("FAKE_CLOCK");
   const int fd = path == nullptr ? -1 : ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) std::abort();  // the test must notice
+  if (fd < 0) std::abort();  // makes the test fail
   void* const page = ::mmap(nullptr, sizeof(Offset), PROT_READ, MAP_SHARED, fd, 0);
   ::close(fd);
   if (page == MAP_FAILED) std::abort();
   offset = static_cast<const Offset*>(page);
 }
 
-// Not by the libc: some ask for the time while it is still being loaded.
+// A direct system call: some libraries ask for the time before libc is loaded.
 int get_time(clockid_t clock, timespec* now) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const long result = ::syscall(SYS_clock_gettime, clock, now);
@@ -40,7 +40,7 @@ int get_time(clockid_t clock, timespec* now) {
 
 }  // namespace
 
-// Under names of our own, since the libcs declare theirs differently.
+// Defined under other C++ names, because libcs declare these functions differently.
 extern "C" {
 
 int fake_clock_gettime(clockid_t clock, timespec* now) __asm__("clock_gettime");

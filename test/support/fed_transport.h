@@ -1,4 +1,4 @@
-// A link to a server that is only what it says.
+// A transport that plays a server: it returns prepared bytes.
 #pragma once
 
 #include "redis/socket.h"
@@ -12,7 +12,7 @@
 
 namespace test {
 
-// Serves what `next` brings, whatever is asked; when that is nothing, the link is closed.
+// Reads return what `next` returns; writes are ignored. An empty result of `next` closes the connection.
 class FedTransport : public delayqueue::redis::Transport {
  public:
   using Next = std::function<std::string_view(std::size_t most)>;
@@ -34,7 +34,7 @@ class FedTransport : public delayqueue::redis::Transport {
   const Next next_;
 };
 
-// Serves `bytes`, in pieces of at most `piece`.
+// Returns `bytes` in pieces of at most `piece` bytes.
 inline FedTransport::Next in_pieces(std::string_view bytes, std::size_t piece) {
   return [bytes, piece](std::size_t most) mutable {
     const std::string_view part = bytes.substr(0, std::min(piece, most));

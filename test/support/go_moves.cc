@@ -64,7 +64,7 @@ void GoWorker::ack(const std::string& id) {
   run({"HDEL", keys_.count, id});
 }
 
-// It asks whether the id is in unack by comparing with nil what is false when it is not.
+// The script compares with nil, but a missing id gives false. So it always adds the id to unack.
 void GoWorker::nack(const std::string& id, long long delay_s) {
   run(R"lua(
     if redis.call('ZRANK', KEYS[1], ARGV[2]) ~= nil then redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2]) end

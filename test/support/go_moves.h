@@ -1,5 +1,5 @@
-// What a worker of the Go library HDT3213/delayqueue does to a queue, its defects included. Each call is what that
-// library does in one go; its clock is Redis'.
+// The commands that a worker of the Go library HDT3213/delayqueue sends to a queue, including that library's defects.
+// Each function does what the library does in one round trip. It uses Redis' clock where the library uses its own.
 #pragma once
 
 #include <optional>
@@ -17,23 +17,23 @@ class GoWorker {
 
   explicit GoWorker(delayqueue::store::Keys keys) : keys_(std::move(keys)) {}
 
-  // Three commands: body with a TTL of the delay and an hour, count, place.
+  // Sends three commands: stores the body with a TTL of the delay plus one hour, stores the retry count, adds the id.
   void send(const std::string& id, const std::string& payload, long long delay_s, int retries);
 
   void pending2ready();
 
-  // The next of ready, or of retry: no look at whether the id still counts.
+  // Takes the next id from ready or retry. Does not check that the message still exists.
   std::optional<std::string> take(bool from_retry, long long lease_s);
   std::optional<std::string> body(const std::string& id);
 
-  // Whoever has the message by now.
+  // Settles the message without checking who holds it.
   void ack(const std::string& id);
-  void nack(const std::string& id, long long delay_s);  // adds the id to unack when it is not there
+  void nack(const std::string& id, long long delay_s);  // adds the id to unack if it is not there
 
-  // {retried, given up}. Knows no dead letters.
+  // Returns {retried, given up}. The Go library has no dead letters.
   std::pair<Ids, Ids> unack2retry();
 
-  // Garbage is read first and deleted later, whatever it has become.
+  // Reads the garbage ids now and deletes them later, without checking them again.
   Ids read_garbage();
   void delete_garbage(const Ids& ids);
 

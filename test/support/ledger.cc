@@ -12,11 +12,11 @@ using delayqueue::Message;
 namespace {
 
 std::mutex gates_mutex;  // guards gates
-std::set<Gate*> gates;   // those alive
+std::set<Gate*> gates;   // all that exist
 
 }  // namespace
 
-// From a handler's begin to its end, however it ends.
+// Marks a delivery as running, from construction to destruction.
 class Ledger::Running {
  public:
   Running(Ledger& ledger, const Message& message, const std::string& by) : ledger_(ledger) {

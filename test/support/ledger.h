@@ -1,4 +1,4 @@
-// What the tests of consumers stand on: handlers that write down what they see, and consumers that need no waiting.
+// Shared parts of the consumer tests: handlers that record deliveries, and consumers without waiting times.
 #pragma once
 
 #include <delayqueue/consumer.h>
@@ -18,36 +18,36 @@
 
 namespace test {
 
-// Far more than a busy machine needs, under a sanitizer, too. Only a failure takes so long.
+// A timeout far longer than a busy machine with a sanitizer needs. Only a failing test waits this long.
 inline constexpr std::chrono::seconds kPatience{60};
 
-// Handlers write, in any thread; the test reads. What handlers do here, and the counts, stay cheap however many entries
-// there are, so that a test that waits for its messages does not slow them.
+// Records deliveries. Handlers write it from any thread; the test reads it. Recording and counting stay cheap with many
+// entries, so that a test that polls does not slow the handlers.
 class Ledger {
  public:
   struct Entry {
     delayqueue::Message message;
-    std::string by{};  // whose handler it was
+    std::string by{};  // the name given to watch()
     bool running = true;
-    bool overlapped = false;  // when it began, another delivery of the same message ran and was not lost
+    bool overlapped = false;  // began while another delivery of the message ran with its lease not lost
   };
 
-  // A handler that notes every delivery and lets `inner` decide. The ledger must outlive it.
+  // Returns a handler that records each delivery and then calls `inner`. The ledger must outlive it.
   delayqueue::Handler watch(delayqueue::Handler inner, const std::string& by = {});
   delayqueue::Handler watch() {
     return watch([](const delayqueue::Message&) { return true; });
   }
 
   std::vector<Entry> entries() const;         // in the order in which they began
-  std::vector<std::string> payloads() const;  // likewise
+  std::vector<std::string> payloads() const;  // in the same order
   std::vector<int> attempts(const std::string& payload) const;
   std::size_t size() const;          // deliveries begun
-  std::size_t running() const;       // handlers under way
-  std::size_t most_running() const;  // the most at one time
-  std::size_t different() const;     // ids seen
-  std::size_t overlaps() const;      // two holders at a time: must be 0
+  std::size_t running() const;       // handlers that run now
+  std::size_t most_running() const;  // the most handlers that ran at the same time
+  std::size_t different() const;     // different message ids
+  std::size_t overlaps() const;      // deliveries that overlapped another one; must be 0
 
-  // Waits until so many deliveries have begun (or ended).
+  // Wait until so many deliveries have begun (reaches) or ended (settles).
   bool reaches(std::size_t deliveries) const;
   bool settles(std::size_t deliveries) const;
 
@@ -56,12 +56,12 @@ class Ledger {
 
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
-  std::set<std::size_t> running_;    // where their entries are
+  std::set<std::size_t> running_;    // indexes in entries_
   std::set<std::string> different_;  // ids
   std::size_t most_running_ = 0;
 };
 
-// Handlers wait at it until the test opens it, or ends a consumer (which waits for its handlers).
+// Blocks handlers until the test opens it. EndConsumer opens all gates, because a consumer waits for its handlers.
 class Gate {
  public:
   Gate();
@@ -85,16 +85,16 @@ struct EndConsumer {
 };
 using ConsumerPtr = std::unique_ptr<delayqueue::Consumer, EndConsumer>;
 
-// "0", "1" ... for payloads.
+// Returns "0", "1" ... as payloads.
 std::vector<std::string> numbers(std::size_t count);
 
 // Redis' clock, in microseconds.
 long long redis_time_us(Redis& on = redis());
 
-// Looks every 20 ms, tries again at once, and takes back overdue leases from the first moment.
+// Options of a consumer that polls every 20 ms, retries at once and reclaims ended leases from the start.
 delayqueue::ConsumerOptions quick(int concurrency = 1);
 
-// A queue of its own on server(), and one of each to work on it.
+// A fresh queue on server(), with a producer and an inspector.
 struct Queue {
   explicit Queue(const std::string& url = server().url());
 
@@ -108,20 +108,20 @@ struct Queue {
   delayqueue::State state(const std::string& id);
   std::string send(const std::string& payload, const delayqueue::SendOptions& options = {});
 
-  // All its keys but those of wake-ups, which come and go.
+  // All keys of the queue except the wake-up keys, which come and go.
   Snapshot kept(Redis& on = redis()) const;
 
-  // No message, and nothing kept of one.
+  // True if no key is left except totals and wake-up keys.
   bool empty(Redis& on = redis()) const;
 };
 
-// Ends the connections whose client name is `name`; says how many.
+// Closes the connections with this client name. Returns how many it closed.
 std::size_t cut_connections(const std::string& name, Redis& on = redis());
 
-// The value of a line "<field>:<value>" in INFO <section>; empty if there is none.
+// The value of the line "<field>:<value>" in INFO <section>, or "" if there is none.
 std::string info(const std::string& section, const std::string& field, Redis& on = redis());
 
-// What `call` throws: its type and text; "nothing" if it does not.
+// Returns the type and text of the exception that `call` throws, or "nothing".
 std::string thrown(const std::function<void()>& call);
 
 }  // namespace test

@@ -1,4 +1,4 @@
-// A folder and a port that belong to this process alone.
+// A temporary folder and a TCP port for this process alone.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace test {
 
-// A new folder, removed with all it holds. What a killed process leaves is removed by the next PrivateServer.
+// A new folder, removed with its contents. The next PrivateServer removes the folder of a killed process.
 class TempDir {
  public:
   std::string file(const std::string& name) const { return folder_.path() / name; }
@@ -17,8 +17,8 @@ class TempDir {
   const delayqueue::TemporaryFolder folder_;
 };
 
-// A port of 127.0.0.1 that no other process is given while this lives, listening or not: a server that dies finds it
-// free again. Whoever listens on it has to set SO_REUSEADDR first, as redis-server does.
+// A port of 127.0.0.1 that the system gives to no other process while this object exists, even while nothing listens on
+// it: a restarted server finds it free. The listening socket must set SO_REUSEADDR, as redis-server does.
 class Port {
  public:
   Port();
@@ -30,7 +30,7 @@ class Port {
   int number_ = 0;
 };
 
-// A socket that listens there. Throws std::runtime_error.
+// Returns a listening socket. Throws std::runtime_error.
 delayqueue::Descriptor listen_on(const Port& port);
 delayqueue::Descriptor listen_on(const std::string& path);
 

@@ -48,7 +48,7 @@ std::string quoted(const std::string& word) {
   return out + '"';
 }
 
-// Arguments as lines of a configuration file. A file, because Sentinels need one, and rewrite it.
+// Converts arguments to lines of a configuration file. Sentinels need a file, and rewrite it.
 std::string as_lines(const std::vector<std::string>& arguments) {
   std::string out;
   for (const std::string& word : arguments) {
@@ -183,7 +183,7 @@ void wait_until(const std::string& what, const std::function<bool()>& condition)
   for (const auto deadline = Clock::now() + kWaitLimit; Clock::now() < deadline;) {
     try {
       if (condition()) return;
-    } catch (const std::runtime_error&) {  // a node is down, for now
+    } catch (const std::runtime_error&) {  // a node may be down for now
     }
     std::this_thread::sleep_for(10ms);
   }

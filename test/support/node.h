@@ -1,4 +1,4 @@
-// A redis-server of a topology: a process with a port of 127.0.0.1 and a folder, which outlives its kills.
+// A redis-server of a topology. Its port and folder stay the same when its process is killed and restarted.
 #pragma once
 
 #include <atomic>
@@ -15,47 +15,48 @@
 namespace test {
 
 struct NodeOptions {
-  // As on redis-server's command line: {"--appendonly", "yes"}. They win over what the node sets by itself.
+  // As on redis-server's command line: {"--appendonly", "yes"}. They override the node's own settings.
   std::vector<std::string> arguments{};
 
-  std::vector<std::string> login{};  // what cmd() says after AUTH; empty: nothing
+  std::vector<std::string> login{};  // arguments of cmd()'s AUTH; empty: no AUTH
 
-  bool tls = false;  // the port speaks TLS only; the arguments name the certificates
+  bool tls = false;  // the port accepts only TLS; `arguments` name the certificates
   bool cluster = false;
   bool sentinel = false;
 };
 
-// Runs as $DELAYQUEUE_REDIS_SERVER, else redis-server, else valkey-server; dies with this process. Without persistence,
-// unless the arguments say otherwise. Any thread may call it; kill() and restart() of one node one at a time.
+// Runs $DELAYQUEUE_REDIS_SERVER, else redis-server, else valkey-server. The server dies with this process. It has no
+// persistence unless the arguments enable it. Safe to call from any thread, but kill() and restart() of one node must
+// not run at the same time.
 class Node {
  public:
-  // Returns when it answers. Throws std::runtime_error with what it wrote when it does not.
+  // Returns when the server answers. Throws std::runtime_error with the server's log when it does not.
   explicit Node(NodeOptions options = {});
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  void kill();  // -9; returns when it is gone
+  void kill();  // with SIGKILL; returns when the process is gone
   void freeze();
   void thaw();
 
-  // Kills it if need be, and starts it in its folder, on its port. Returns when it answers and has loaded its data.
-  // What was written into its configuration file (a Sentinel's CONFIG REWRITE) stays.
+  // Kills the server if it runs, and starts it again in its folder on its port. Returns when it answers and has loaded
+  // its data. Changes in its configuration file (a Sentinel's CONFIG REWRITE) are kept.
   void restart();
 
-  bool running() const { return running_; }  // neither killed, nor frozen, nor about to start
-  int pid() const;                           // -1 when it is dead
+  bool running() const { return running_; }  // false when killed, frozen or not yet started
+  int pid() const;                           // -1 when it does not run
   int port() const { return port_.number(); }
-  int bus_port() const { return bus_port_->number(); }  // of a cluster node
+  int bus_port() const { return bus_port_->number(); }  // cluster nodes only
   std::string address() const;                          // 127.0.0.1:port
   std::string url() const;
   std::string file(const std::string& name) const { return dir_.file(name); }
 
-  // Over a unix socket and a connection of its own, so that neither TLS nor faults of the port are in the way. Errors
-  // of Redis are replies. Throws std::runtime_error when there is no answer within 3 s.
+  // Sends a command over a connection of its own to the unix socket, so that TLS and faults of the port do not matter.
+  // An error reply is returned. Throws std::runtime_error when there is no answer within 10 s.
   Reply cmd(const std::vector<std::string>& words) const;
 
-  std::string info(const std::string& field) const;  // of INFO; empty when there is none
+  std::string info(const std::string& field) const;  // a field of INFO; empty when there is none
 
  private:
   std::vector<std::string> settings() const;
@@ -71,10 +72,10 @@ class Node {
   std::atomic<bool> running_{false};
 };
 
-// Commands of a topology's start, which succeed. Throws std::runtime_error.
+// Sends a command. Throws std::runtime_error if the reply is an error.
 Reply must(const Node& node, const std::vector<std::string>& words);
 
-// Asks until it is true; what it throws counts as false. Throws std::runtime_error "<what>: not within 60 s".
+// Polls `condition`; an exception counts as false. Throws std::runtime_error "<what>: not within 60 s".
 void wait_until(const std::string& what, const std::function<bool()>& condition);
 
 }  // namespace test

@@ -1,4 +1,4 @@
-// Child processes of a test: what they say, and how they end.
+// Child processes of a test: their output and their exit status.
 #pragma once
 
 #include "support/ledger.h"
@@ -20,7 +20,7 @@
 
 namespace test {
 
-// A child process, killed at the latest when this goes.
+// A child process. The destructor kills it.
 class Child {
  public:
   Child() = default;
@@ -35,14 +35,14 @@ class Child {
     if (pid_ > 0) ::kill(pid_, signal);
   }
 
-  // Whether it has ended; wait() will not wait then.
+  // True if the process has ended: wait() then returns at once.
   bool ended() const {
     siginfo_t found{};
     return pid_ < 0 ||
            (::waitid(P_PID, static_cast<id_t>(pid_), &found, WEXITED | WNOHANG | WNOWAIT) == 0 && found.si_pid == pid_);
   }
 
-  // Until it has ended: its exit code, or minus the signal that ended it.
+  // Waits for the end. Returns the exit code, or minus the signal that ended the process.
   int wait() {
     if (pid_ > 0) {
       int status = 0;
@@ -54,13 +54,13 @@ class Child {
   }
 
  protected:
-  pid_t pid_ = -1;  // to be set by the one that starts it
+  pid_t pid_ = -1;  // set by the derived class that starts the process
 
  private:
   int code_ = 0;
 };
 
-// A worker_program, and what it has said so far.
+// A worker_program and its output so far.
 class Process : public Child {
  public:
   explicit Process(std::vector<std::string> words) {
@@ -87,7 +87,7 @@ class Process : public Child {
     wait();
   }
 
-  // Until it has ended and all it said is here.
+  // Waits until the process has ended and all its output is read.
   int wait() {
     const int code = Child::wait();
     if (reader_.joinable()) {
@@ -97,7 +97,7 @@ class Process : public Child {
     return code;
   }
 
-  // The lines that begin with a word: what follows it.
+  // The output lines that begin with `word`, without that word.
   std::vector<std::string> said(const std::string& word) const {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> result;
@@ -124,13 +124,13 @@ class Process : public Child {
   std::thread reader_;
 };
 
-// What makes a worker of a queue.
+// The arguments of worker_program for a consumer of the queue.
 inline std::vector<std::string> worker(const Queue& queue, int concurrency, const std::string& lease_ms = "30000",
                                        const std::string& poll_ms = "20") {
   return {"consume", queue.url, queue.name, std::to_string(concurrency), lease_ms, poll_ms};
 }
 
-// The ids of "begin" lines.
+// The ids in "begin" lines.
 inline std::set<std::string> begun(const Process& process) {
   std::set<std::string> ids;
   for (const std::string& line : process.said("begin")) ids.insert(line.substr(0, 36));

@@ -29,7 +29,7 @@ namespace {
 using delayqueue::Descriptor;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostHeld = 1 << 20;  // bytes a way; the sender has to wait for more
+constexpr std::size_t kMostHeld = 1 << 20;  // buffered bytes per direction; the sender waits for room
 
 struct Endpoint {
   sockaddr_storage raw{};
@@ -61,7 +61,7 @@ Endpoint endpoint_of(const std::string& target) {
   return endpoint(address);
 }
 
-// Its reads and writes do not wait. A failed connect shows in the first of them.
+// Returns a non-blocking socket. The first read or write reports a failed connect.
 Descriptor connected(const Endpoint& target) {
   Descriptor made(::socket(target.raw.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto* raw = reinterpret_cast<const sockaddr*>(&target.raw);
@@ -69,12 +69,12 @@ Descriptor connected(const Endpoint& target) {
   return begun ? std::move(made) : Descriptor();
 }
 
-void at_once(int fd) {
+void disable_nagle(int fd) {
   const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // fails for unix sockets, which are so anyway
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // fails for unix sockets, which need no such option
 }
 
-// What a socket has not read when it is closed would make an end of file a reset.
+// Reads what is left: closing a socket with unread data sends a reset instead of an end of file.
 void drain(int fd) {
   char bytes[4096];
   while (::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
@@ -91,14 +91,14 @@ struct Chunk {
   std::string bytes;
 };
 
-// One way of a link.
+// One direction of a link.
 struct Lane {
   int from = -1, to = -1;
   std::deque<Chunk> chunks{};
-  std::size_t size = 0;    // of the chunks together
-  bool ended = false;      // nothing more comes
-  bool passed_on = false;  // the end, too
-  bool is_last = false;    // the link is closed after this
+  std::size_t size = 0;    // sum of the chunks
+  bool ended = false;      // no more bytes follow
+  bool passed_on = false;  // the end of file, too
+  bool is_last = false;    // close the link after these bytes
   bool has_due(Clock::time_point now) const { return !chunks.empty() && chunks.front().due <= now; }
 };
 
@@ -114,13 +114,13 @@ bool take_one(std::size_t& left) { return left > 0 && left-- > 0; }
 
 }  // namespace
 
-// One thread owns all that changes; the others ask it.
+// One thread owns all changing state. Other threads run their changes in it with run_in_thread().
 class FaultProxy::Impl {
  public:
   Impl(const std::string& target, Via via);
   ~Impl();
 
-  void ask(const std::function<void()>& what);
+  void run_in_thread(const std::function<void()>& what);
   void listen();
   std::size_t close_all(bool by_reset);
 
@@ -128,7 +128,7 @@ class FaultProxy::Impl {
   const Port port;
   const TempDir dir;
 
-  // The thread's own, from here on.
+  // Used by the proxy's thread only.
   Endpoint target;
   Descriptor listener;
   std::chrono::milliseconds delay{0};
@@ -139,10 +139,10 @@ class FaultProxy::Impl {
 
  private:
   void run();
-  std::vector<pollfd> wishes(Clock::time_point now) const;
-  int patience() const;
+  std::vector<pollfd> descriptors_to_poll(Clock::time_point now) const;
+  int poll_timeout_ms() const;
   void serve(const std::vector<pollfd>& polled);
-  void run_asked();
+  void run_tasks();
   void accept();
   void receive(Link& link, Way way);
   void flush(Link& link, Way way);
@@ -150,8 +150,8 @@ class FaultProxy::Impl {
   void close(Link& link, bool by_reset);
 
   const Descriptor wake_;
-  std::mutex mutex_;  // guards asked_
-  std::deque<std::packaged_task<void()>> asked_;
+  std::mutex mutex_;  // guards tasks_
+  std::deque<std::packaged_task<void()>> tasks_;
   std::thread thread_;
 };
 
@@ -162,31 +162,31 @@ FaultProxy::Impl::Impl(const std::string& to, Via how)
 }
 
 FaultProxy::Impl::~Impl() {
-  ask([this] {
+  run_in_thread([this] {
     close_all(false);
     stopping = true;
   });
   thread_.join();
 }
 
-void FaultProxy::Impl::ask(const std::function<void()>& what) {
+void FaultProxy::Impl::run_in_thread(const std::function<void()>& what) {
   std::packaged_task<void()> task(what);
   auto done = task.get_future();
   {
     const std::lock_guard lock(mutex_);
-    asked_.push_back(std::move(task));
+    tasks_.push_back(std::move(task));
   }
   ::eventfd_write(wake_.get(), 1);
   done.get();
 }
 
-void FaultProxy::Impl::run_asked() {
+void FaultProxy::Impl::run_tasks() {
   eventfd_t ignored = 0;
   ::eventfd_read(wake_.get(), &ignored);
   std::deque<std::packaged_task<void()>> tasks;
   {
     const std::lock_guard lock(mutex_);
-    tasks.swap(asked_);
+    tasks.swap(tasks_);
   }
   for (auto& task : tasks) task();
 }
@@ -198,14 +198,14 @@ void FaultProxy::Impl::listen() {
 
 void FaultProxy::Impl::run() {
   while (!stopping) {
-    auto polled = wishes(Clock::now());
-    if (::poll(polled.data(), polled.size(), patience()) > 0) serve(polled);
+    auto polled = descriptors_to_poll(Clock::now());
+    if (::poll(polled.data(), polled.size(), poll_timeout_ms()) > 0) serve(polled);
     links.remove_if([](const Link& link) { return link.closed; });
   }
 }
 
-// The wake-up, the listener, and two a link: client and server. A descriptor below 0 is not polled.
-std::vector<pollfd> FaultProxy::Impl::wishes(Clock::time_point now) const {
+// The descriptors to poll: the wake-up, the listener, then client and server of each link. -1 means not polled.
+std::vector<pollfd> FaultProxy::Impl::descriptors_to_poll(Clock::time_point now) const {
   std::vector<pollfd> result = {{wake_.get(), POLLIN, 0}, {listener.get(), POLLIN, 0}};
   for (const Link& link : links) {
     for (const Way from_it : {command, reply}) {
@@ -221,7 +221,7 @@ std::vector<pollfd> FaultProxy::Impl::wishes(Clock::time_point now) const {
   return result;
 }
 
-int FaultProxy::Impl::patience() const {
+int FaultProxy::Impl::poll_timeout_ms() const {
   auto first = Clock::time_point::max();
   const auto now = Clock::now();
   for (const Link& link : links) {
@@ -232,7 +232,7 @@ int FaultProxy::Impl::patience() const {
   return black_hole || first == Clock::time_point::max() ? -1 : delayqueue::milliseconds_until(first);
 }
 
-// What is asked comes last: it may close links, and the others would not match `polled`.
+// Runs the tasks last: they may close links, and `polled` would no longer match the links.
 void FaultProxy::Impl::serve(const std::vector<pollfd>& polled) {
   std::size_t at = 2;
   for (Link& link : links) {
@@ -244,7 +244,7 @@ void FaultProxy::Impl::serve(const std::vector<pollfd>& polled) {
     }
   }
   if (polled[1].revents != 0) accept();
-  if (polled[0].revents != 0) run_asked();
+  if (polled[0].revents != 0) run_tasks();
 }
 
 void FaultProxy::Impl::accept() {
@@ -253,8 +253,8 @@ void FaultProxy::Impl::accept() {
   ++counts.links;
   Descriptor server = connected(target);
   if (server.get() < 0) return reset_at_close(client.get());
-  at_once(client.get());
-  at_once(server.get());
+  disable_nagle(client.get());
+  disable_nagle(server.get());
   const int to_client = client.get(), to_server = server.get();
   links.push_back({std::move(client), std::move(server), {{to_client, to_server}, {to_server, to_client}}});
 }
@@ -333,23 +333,23 @@ int FaultProxy::port() const { return impl_->port.number(); }
 
 void FaultProxy::retarget(const std::string& target) {
   const Endpoint to = endpoint_of(target);
-  impl_->ask([&] { impl_->target = to; });
+  impl_->run_in_thread([&] { impl_->target = to; });
 }
 
 void FaultProxy::delay(std::chrono::milliseconds each_way) {
-  impl_->ask([&] { impl_->delay = each_way; });
+  impl_->run_in_thread([&] { impl_->delay = each_way; });
 }
 
 void FaultProxy::black_hole(bool on) {
-  impl_->ask([&] { impl_->black_hole = on; });
+  impl_->run_in_thread([&] { impl_->black_hole = on; });
 }
 
 void FaultProxy::hold_replies(bool on) {
-  impl_->ask([&] { impl_->hold_replies = on; });
+  impl_->run_in_thread([&] { impl_->hold_replies = on; });
 }
 
 void FaultProxy::refuse(bool on) {
-  impl_->ask([&] {
+  impl_->run_in_thread([&] {
     const bool listens = impl_->listener.get() >= 0;
     if (on) Descriptor gone = std::move(impl_->listener);
     if (!on && !listens) impl_->listen();
@@ -358,31 +358,31 @@ void FaultProxy::refuse(bool on) {
 
 std::size_t FaultProxy::cut() {
   std::size_t closed = 0;
-  impl_->ask([&] { impl_->counts.cut += closed = impl_->close_all(false); });
+  impl_->run_in_thread([&] { impl_->counts.cut += closed = impl_->close_all(false); });
   return closed;
 }
 
 std::size_t FaultProxy::reset() {
   std::size_t closed = 0;
-  impl_->ask([&] { impl_->counts.reset += closed = impl_->close_all(true); });
+  impl_->run_in_thread([&] { impl_->counts.reset += closed = impl_->close_all(true); });
   return closed;
 }
 
 void FaultProxy::drop_replies(std::size_t n) {
-  impl_->ask([&] { impl_->to_drop[reply] = n; });
+  impl_->run_in_thread([&] { impl_->to_drop[reply] = n; });
 }
 
 void FaultProxy::drop_commands(std::size_t n) {
-  impl_->ask([&] { impl_->to_drop[command] = n; });
+  impl_->run_in_thread([&] { impl_->to_drop[command] = n; });
 }
 
 void FaultProxy::truncate_replies(std::size_t n) {
-  impl_->ask([&] { impl_->to_truncate = n; });
+  impl_->run_in_thread([&] { impl_->to_truncate = n; });
 }
 
 FaultProxy::Counts FaultProxy::counts() const {
   Counts result;
-  impl_->ask([&] {
+  impl_->run_in_thread([&] {
     result = impl_->counts;
     result.open = static_cast<std::size_t>(
         std::count_if(impl_->links.begin(), impl_->links.end(), [](const Link& link) { return !link.closed; }));

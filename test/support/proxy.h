@@ -1,4 +1,4 @@
-// Stands between a client and a server, and breaks what goes through.
+// A proxy between a client and a server that injects faults.
 #pragma once
 
 #include <chrono>
@@ -8,16 +8,16 @@
 
 namespace test {
 
-// Every call takes effect before it returns. Any thread may call, at any time. What the server, or the client, writes
-// in one go and is read in one go counts as one reply, or one command: true of small ones that are awaited.
+// Every call takes effect before it returns. Safe to call from any thread at any time. The proxy counts the bytes of
+// one read as one reply or one command. This is right for small commands whose replies the client awaits.
 class FaultProxy {
  public:
   enum class Via { port, unix_socket };
 
-  // target: "127.0.0.1:6379", or the path of a unix socket. Throws std::invalid_argument, or std::runtime_error when it
-  // cannot listen.
+  // target: "127.0.0.1:6379", or the path of a unix socket. Throws std::invalid_argument for other targets, and
+  // std::runtime_error when it cannot listen.
   explicit FaultProxy(const std::string& target, Via via = Via::port);
-  ~FaultProxy();  // cuts all links
+  ~FaultProxy();  // closes all links
   FaultProxy(const FaultProxy&) = delete;
   FaultProxy& operator=(const FaultProxy&) = delete;
 
@@ -25,25 +25,25 @@ class FaultProxy {
   std::string address() const;  // without the scheme
   int port() const;
 
-  void retarget(const std::string& target);  // of the links to come: the server behind an address becomes another
+  void retarget(const std::string& target);  // for new links: a different server behind the address
 
-  // Of all links, until changed.
+  // For all links, until changed.
   void delay(std::chrono::milliseconds each_way);
-  void black_hole(bool on);    // links are made and never closed, and nothing passes either way; off: it all goes on
-  void hold_replies(bool on);  // commands pass and run; off: their replies follow
-  void refuse(bool on);        // nobody listens: new links are refused; links that are open stay
+  void black_hole(bool on);    // on: accepts links, passes nothing and closes nothing; off: passes all that has waited
+  void hold_replies(bool on);  // on: commands pass and run; off: their replies follow
+  void refuse(bool on);        // on: refuses new links; open links stay
 
-  // Of all links that are open, once. Return how many.
+  // For all open links, once. Return how many links were closed.
   std::size_t cut();    // both ends read an end of file
-  std::size_t reset();  // both ends get a reset; over a unix socket an end of file
+  std::size_t reset();  // both ends get a reset, or an end of file on a unix socket
 
-  // Of the next n, whichever links they come on; each closes its link.
-  void drop_replies(std::size_t n);      // the command ran, and its answer is lost
-  void drop_commands(std::size_t n);     // the server never sees it
-  void truncate_replies(std::size_t n);  // only the first half is passed on
+  // For the next n replies or commands, on any link. Each of them closes its link.
+  void drop_replies(std::size_t n);      // the command runs, its reply is lost
+  void drop_commands(std::size_t n);     // the server does not receive the command
+  void truncate_replies(std::size_t n);  // passes only the first half of the reply
 
   struct Counts {
-    std::size_t links = 0;  // ever
+    std::size_t links = 0;  // since the start
     std::size_t open = 0;   // now
     std::size_t cut = 0;
     std::size_t reset = 0;

@@ -64,7 +64,7 @@ int listen_on_loopback() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   const int yes = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // the next server may have the port at once
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // the next server may reuse the port at once
   if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::listen(fd, 0) != 0) {
     throw std::runtime_error("cannot listen on 127.0.0.1");
   }
@@ -96,7 +96,7 @@ Address RedisChild::tls(const std::string& host) const {
 
 void RedisChild::send(int signal) const {
   const int pid = node_.pid();
-  if (pid > 0) ::kill(pid, signal);  // -1 is everybody
+  if (pid > 0) ::kill(pid, signal);  // kill(-1) would signal all processes
 }
 
 }  // namespace test

@@ -1,4 +1,4 @@
-// Servers for the transport's tests: one played by the test itself, and a redis-server with ports of its own.
+// Servers for the tests of the transport: one whose code the test supplies, and a redis-server with its own ports.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,8 @@
 
 namespace test {
 
-// Listens on 127.0.0.1. Serves one link at a time in its own thread and closes it when `serve` returns. To be made
-// before the links to it, so that it ends after them.
+// Listens on 127.0.0.1. Serves one link at a time in its own thread and closes it when `serve` returns. Create it
+// before its clients, so that it is destroyed after them.
 class Listener {
  public:
   explicit Listener(std::function<void(int fd)> serve);
@@ -32,15 +32,15 @@ class Listener {
   std::thread thread_;
 };
 
-// Reads and drops what comes, until the other end closes.
+// Reads and discards bytes until the other end closes.
 void swallow(int fd);
 
-// A socket on 127.0.0.1 that listens, with room for one link that nobody accepts.
+// A listening socket on 127.0.0.1 with a backlog for one link. No link is accepted.
 int listen_on_loopback();
 int port_of(int fd);
 
-// A child that is $DELAYQUEUE_REDIS_SERVER, or else redis-server, with a plain port, a unix socket and, when given
-// `arguments` about certificates, a TLS port.
+// Runs $DELAYQUEUE_REDIS_SERVER, or else redis-server, with a plain port and a unix socket. It also has a TLS port if
+// `arguments` name certificates.
 class RedisChild {
  public:
   explicit RedisChild(const std::vector<std::string>& arguments = {});

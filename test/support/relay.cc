@@ -29,7 +29,7 @@ Descriptor connect_to(const std::string& path) {
   throw std::runtime_error(path + ": " + delayqueue::reason(errno));
 }
 
-// The end of the RESP value that begins at `at`; 0: it is not whole.
+// The end of the RESP value that begins at `at`, or 0 if the value is incomplete.
 std::size_t end_of(std::string_view bytes, std::size_t at) {
   const std::size_t line = bytes.find("\r\n", at);
   if (line == bytes.npos) return 0;
@@ -47,7 +47,7 @@ std::size_t end_of(std::string_view bytes, std::size_t at) {
   return end;
 }
 
-// Adds what has come; false at the end of the link.
+// Appends the bytes that have arrived. Returns false at the end of the link.
 bool read_some(int fd, std::string& to) {
   char bytes[256 * 1024];
   const auto got = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
@@ -68,9 +68,9 @@ bool write_all(int fd, std::string_view bytes) {
 
 struct Relay::Link {
   Descriptor client, server;
-  std::string asked, answered;  // not passed on yet
-  std::size_t due = 0;          // answers to whole commands that were passed on
-  Clock::time_point kept{};     // since when there was only one more
+  std::string from_client, from_server;  // not yet forwarded
+  std::size_t due = 0;          // replies outstanding for forwarded commands
+  Clock::time_point kept{};     // start of the delay of the last reply; default: no delay
 };
 
 Relay::Relay() : listening_(listen_on(dir_.file("socket"))), thread_([this] { run(); }) { server(); }
@@ -96,30 +96,30 @@ void Relay::run() {
   }
 }
 
-bool Relay::serve(Link& link) { return hear(link) && answer(link); }
+bool Relay::serve(Link& link) { return forward_commands(link) && answer(link); }
 
-// What the client asks, once it is whole.
-bool Relay::hear(Link& link) {
-  if (!read_some(link.client.get(), link.asked)) return false;
+// Forwards complete commands of the client.
+bool Relay::forward_commands(Link& link) {
+  if (!read_some(link.client.get(), link.from_client)) return false;
   std::size_t commands = 0;
   std::size_t passed = 0;
-  for (std::size_t at = 0; at < link.asked.size() && (at = end_of(link.asked, at)) > 0; passed = at) ++commands;
-  if (passed < link.asked.size() || commands == 0) return true;
+  for (std::size_t at = 0; at < link.from_client.size() && (at = end_of(link.from_client, at)) > 0; passed = at) ++commands;
+  if (passed < link.from_client.size() || commands == 0) return true;
   if (armed_ && link.kept != Clock::time_point()) {
-    ++asked_more_;
+    ++early_requests_;
     if (then_ == Then::cut) return false;
   }
   link.kept = {};
   link.due += commands;
-  return write_all(link.server.get(), std::exchange(link.asked, {}));
+  return write_all(link.server.get(), std::exchange(link.from_client, {}));
 }
 
-// All that is due, but the last while it is to be kept back.
+// Forwards the outstanding replies, but delays the last one while armed.
 bool Relay::answer(Link& link) {
-  if (!read_some(link.server.get(), link.answered)) return false;
+  if (!read_some(link.server.get(), link.from_server)) return false;
   std::size_t passed = 0;
   while (link.due > 0) {
-    const std::size_t end = passed < link.answered.size() ? end_of(link.answered, passed) : 0;
+    const std::size_t end = passed < link.from_server.size() ? end_of(link.from_server, passed) : 0;
     if (end == 0) break;
     if (armed_ && link.due == 1) {
       if (link.kept == Clock::time_point()) link.kept = Clock::now();
@@ -129,8 +129,8 @@ bool Relay::answer(Link& link) {
     passed = end;
   }
   if (link.due == 0) link.kept = {};
-  const bool alive = write_all(link.client.get(), std::string_view(link.answered).substr(0, passed));
-  link.answered.erase(0, passed);
+  const bool alive = write_all(link.client.get(), std::string_view(link.from_server).substr(0, passed));
+  link.from_server.erase(0, passed);
   return alive;
 }
 

@@ -1,4 +1,4 @@
-// Stands between clients and test::server(), and lets them wait for their last answer.
+// A proxy between clients and test::server() that detects pipelining: requests sent before the last reply arrived.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,12 @@
 
 namespace test {
 
-// Knows where commands and answers end. While it is armed it keeps back the last answer that is due on a link: who
-// waits for all answers before asking more says nothing then, and gets it after a moment. One who asks more all the
-// same has several requests under way.
+// Parses commands and replies. While armed, it delays the last outstanding reply on a link by 100 ms. A client that
+// waits for all replies before its next request just gets the reply late. If a client sends a request meanwhile, the
+// relay counts it.
 class Relay {
  public:
-  enum class Then { answer, cut };  // what comes to one who has asked more
+  enum class Then { answer, cut };  // when a client sends a request during the delay: pass it on, or close the link
 
   Relay();
   ~Relay();
@@ -32,14 +32,14 @@ class Relay {
   }
   void disarm() { armed_ = false; }
 
-  std::size_t asked_more() const { return asked_more_; }  // times
+  std::size_t early_requests() const { return early_requests_; }  // how often
 
  private:
   struct Link;
 
   void run();
   bool serve(Link& link);
-  bool hear(Link& link);
+  bool forward_commands(Link& link);
   bool answer(Link& link);
 
   const TempDir dir_;
@@ -47,8 +47,8 @@ class Relay {
   std::atomic<bool> armed_{false};
   std::atomic<bool> ended_{false};
   std::atomic<Then> then_{Then::answer};
-  std::atomic<std::size_t> asked_more_{0};
-  std::thread thread_;  // last: it uses the rest
+  std::atomic<std::size_t> early_requests_{0};
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace test

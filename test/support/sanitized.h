@@ -1,4 +1,4 @@
-// Whether a sanitizer slows everything down; GCC and clang say so in different ways.
+// TEST_SANITIZED is 1 if a sanitizer slows the program down. GCC and clang report sanitizers in different ways.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -11,7 +11,7 @@
 namespace test {
 namespace {
 
-// The words of a command at the front of `bytes`, which is shortened by it; nothing: it is not whole yet.
+// Removes a command from the front of `bytes` and returns its words. Returns nothing if the command is incomplete.
 std::optional<std::vector<std::string>> take_command(std::string& bytes) {
   std::string_view rest = bytes;
   const auto number = [&](char sign) -> std::optional<std::size_t> {

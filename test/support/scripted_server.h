@@ -1,4 +1,4 @@
-// A server played by the test: it answers each command with what the test says.
+// A server whose replies the test computes.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace test {
 
 class ScriptedServer {
  public:
-  // The answer to a command, in RESP. Called in the threads of the links, one at a time. Empty: none comes.
+  // Returns the reply to a command, in RESP; empty: no reply. Called by the threads of the links, one call at a time.
   using Answer = std::function<std::string(const std::vector<std::string>& words)>;
 
   // Listens on 127.0.0.1.
@@ -34,18 +34,18 @@ class ScriptedServer {
   const Answer answer_;
   const Port port_;
   const delayqueue::Descriptor listening_;
-  std::mutex mutex_;  // guards the rest, and is held while answer_ runs
+  std::mutex mutex_;  // guards the members below; held while answer_ runs
   bool ended_ = false;
   std::list<delayqueue::Descriptor> links_;
   std::list<std::thread> threads_;
   std::thread thread_;
 };
 
-// In RESP.
+// RESP encodings.
 std::string bulk(const std::string& text);
-std::string array(const std::vector<std::string>& elements);  // of RESP
+std::string array(const std::vector<std::string>& elements);  // elements: RESP values
 
-// The answer of a healthy server to HELLO.
+// The reply of a healthy server to HELLO.
 std::string hello(const std::string& version = "7.0.15");
 
 }  // namespace test

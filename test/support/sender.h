@@ -1,4 +1,4 @@
-// A producer that goes on through faults.
+// A producer that keeps sending through faults.
 #pragma once
 
 #include <delayqueue/producer.h>
@@ -10,8 +10,7 @@
 
 namespace test {
 
-// Sends one message after the other until told to stop, in a thread of its own; what is in doubt is sent again with its
-// id.
+// Sends one message after the other in its own thread until stop(). After a ConnectionError it sends the same id again.
 class Sender {
  public:
   Sender(const std::string& url, const std::string& queue, delayqueue::Durability durability = {})

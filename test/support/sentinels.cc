@@ -49,8 +49,8 @@ bool knows_all(const Node& sentinel, const Node& master) {
   auto seen = seen_by(sentinel);
   const auto replicas = must(sentinel, {"SENTINEL", "REPLICAS", "dqm"}).array;
   const bool fine = std::all_of(replicas.begin(), replicas.end(), [](const Reply& replica) {
-    auto facts = fields(replica);
-    return facts["flags"] == "slave" && facts["master-link-status"] == "ok";
+    auto flags = fields(replica);
+    return flags["flags"] == "slave" && flags["master-link-status"] == "ok";
   });
   return fine && replicas.size() == 2 && seen["flags"] == "master" && seen["port"] == std::to_string(master.port()) &&
          seen["num-other-sentinels"] == "2";
@@ -96,7 +96,7 @@ Node& Sentinels::master() {
   return by_port(port);
 }
 
-// A Sentinel that consents may still give up; one that is busy with the last failover refuses.
+// A Sentinel may accept a failover and abort it later. It refuses one while another is in progress.
 Node& Sentinels::failover() {
   const Node& old = master();
   wait_until("a failover from " + old.address(), [&] {

@@ -1,4 +1,4 @@
-// A master and two replicas, watched by three Sentinels.
+// A master with two replicas, monitored by three Sentinels.
 #pragma once
 
 #include <chrono>
@@ -11,41 +11,42 @@
 namespace test {
 
 struct SentinelsOptions {
-  NodeOptions node{};      // of the data nodes
-  NodeOptions sentinel{};  // of the Sentinels: {"--sentinel", "auth-pass", "dqm", "secret"} is an argument, too
+  NodeOptions node{};      // for the data nodes
+  NodeOptions sentinel{};  // for the Sentinels; arguments such as {"--sentinel", "auth-pass", "dqm", "secret"} work
   std::chrono::milliseconds down_after{1000};
 };
 
-// The master's name is "dqm", the quorum two. Any thread may call it.
+// The master's name is "dqm", the quorum is two. Safe to call from any thread.
 class Sentinels {
  public:
-  // Returns when the replicas are linked and every Sentinel knows all the others: about 2.5 s.
+  // Returns when the replicas are connected and every Sentinel knows all other nodes: about 2.5 s.
   explicit Sentinels(SentinelsOptions options = {});
 
-  // Of the Sentinels, for database 0.
+  // Lists the Sentinels, for database 0.
   std::string url() const;
 
-  // Data nodes: 0 was the first master.
+  // Data nodes: node 0 was the first master.
   Node& node(std::size_t i) { return *nodes_.at(i); }
   Node& sentinel(std::size_t i) { return *sentinels_.at(i); }
   static constexpr std::size_t kNodes = 3;
 
-  // The one that the Sentinels name, by the newest that one of them knows. Throws when none answers.
+  // The master according to the Sentinel with the highest configuration epoch. Throws when no Sentinel runs.
   Node& master();
 
-  // Asks for a failover. Returns the new master once all running Sentinels name it and it says that it is one. The old
-  // one goes on taking writes for some 10 s after that.
+  // Starts a failover. Returns the new master, once all running Sentinels name it and it reports the role of master.
+  // The old master accepts writes for about 10 s after that.
   Node& failover();
 
-  // The master that is not `other`, once all running Sentinels name it and it says that it is one. Throws after 60 s.
+  // Waits for a master that is not `other`: all running Sentinels name it and it reports the role of master. Throws
+  // after 60 s.
   Node& wait_for_master(const Node& other);
 
-  // Lets the Sentinels ask every second what they ask every 10, and tell each other every 0.5 s what they tell every 2:
-  // an old master is demoted after some 2 s. Until a Sentinel is restarted.
+  // Makes the Sentinels send INFO every second instead of every 10 s, and their hello messages every 0.5 s instead of
+  // every 2 s: they demote an old master after about 2 s. A Sentinel that restarts loses this setting.
   void hurry();
 
-  // Until all is as after the start: every node runs, two are linked to the master, and every Sentinel knows so. A
-  // frozen or dead node makes it wait in vain.
+  // Waits for the state after the start: all nodes run, two are replicas of the master, and every Sentinel knows so.
+  // Times out if a node is frozen or dead.
   void wait_ok();
 
  private:

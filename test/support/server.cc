@@ -46,7 +46,7 @@ Reply convert(const redisReply& raw) {
   return reply;
 }
 
-// hiredis would raise SIGPIPE; the tests must die of the library's mistakes only.
+// Like hiredis, but without SIGPIPE: a test must be killed by mistakes of the library only.
 void send_all(int fd, const std::string& bytes) {
   for (std::size_t sent = 0; sent < bytes.size();) {
     const auto n = ::send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);

@@ -1,4 +1,4 @@
-// What the tests look at a queue with: a Redis of this test process, and a client that shares no code with the library.
+// The test process's own Redis server, and a Redis client that shares no code with the library.
 #pragma once
 
 #include <delayqueue/private_server.h>
@@ -17,10 +17,10 @@ struct redisContext;
 
 namespace test {
 
-// Started by the first call, ended with the process. A test that stops or kills it starts it again.
+// Started by the first call, ended with the process. A test that stops or kills it must start it again.
 delayqueue::PrivateServer& server();
 
-// A name that no other call gave.
+// A queue name that no other call returned.
 std::string fresh_queue();
 
 struct Reply {
@@ -28,12 +28,12 @@ struct Reply {
 
   Kind kind = Kind::nil;
   long long integer = 0;
-  std::string text{};  // of a string (or status), and of an error
+  std::string text{};  // of a string, status or error
   std::vector<Reply> array{};
 
   bool nil() const { return kind == Kind::nil; }
   bool error() const { return kind == Kind::error; }
-  std::vector<std::string> strings() const;  // of an array: each as text, integers printed, nil as "(nil)"
+  std::vector<std::string> strings() const;  // elements of an array as text: integers printed, nil as "(nil)"
 };
 
 bool operator==(const Reply& a, const Reply& b);
@@ -52,20 +52,20 @@ bool operator!=(const Reply& a, const T& b) {
 
 std::ostream& operator<<(std::ostream& out, const Reply& reply);
 
-// One connection, made by the first command and again after a failure. For one thread.
+// One connection, opened by the first command and again after a failure. Not thread-safe.
 class Redis {
  public:
   struct Access {
     std::chrono::milliseconds limit = std::chrono::seconds(10);
-    std::vector<std::string> login{};  // what to say after AUTH; empty: nothing
+    std::vector<std::string> login{};  // arguments of AUTH; empty: no AUTH
   };
 
   explicit Redis(std::string socket = server().socket()) : Redis(std::move(socket), Access{}) {}
   Redis(std::string socket, Access access);
-  explicit Redis(int port) : Redis(port, Access{}) {}  // of 127.0.0.1
+  explicit Redis(int port) : Redis(port, Access{}) {}  // on 127.0.0.1
   Redis(int port, Access access);
 
-  // Errors of Redis are replies. Throws std::runtime_error when there is no answer within the limit.
+  // Returns an error reply as a reply. Throws std::runtime_error when there is no reply within the limit.
   Reply cmd(const std::vector<std::string>& words);
 
  private:
@@ -76,7 +76,7 @@ class Redis {
   void connect();
   Reply exchange(const std::vector<std::string>& words);
 
-  std::string socket_;  // empty: port_
+  std::string socket_;  // empty: use port_
   int port_ = 0;
   Access access_;
   std::unique_ptr<redisContext, Free> context_;
@@ -85,18 +85,18 @@ class Redis {
 // A client of server() for the calling thread.
 Redis& redis();
 
-// Every key that starts with "<base>:", named without that, printed; bytes that are not ASCII as \xNN:
+// All keys that start with "<base>:", without that prefix, with their printed values. Other bytes than ASCII are \xNN:
 //   string  the value            list  [left, ..., right]        set  {a, b}, sorted
 //   zset    {id: score, ...}, lowest first, %.17g                hash {field: value, ...}, sorted
-// A key that expires has " (expires)" behind it. base: "dp:orders" or "{dp:orders}".
+// A key with a TTL has " (expires)" after its value. base: "dp:orders" or "{dp:orders}".
 using Snapshot = std::map<std::string, std::string>;
 Snapshot snapshot(const std::string& base, Redis& on = redis());
 
-// Lets time pass for a queue without waiting: shifts every score in pending, unack and dead, and the lease ends in
-// attempts, back by `by`; exact to the microsecond, in one step. TTLs and wake stay.
+// Simulates the passing of time: moves every score in pending, unack and dead, and the lease ends in attempts, back by
+// `by`. Atomic and exact to the microsecond. Does not change TTLs and the wake key.
 void rewind(const std::string& base, std::chrono::milliseconds by, Redis& on = redis());
 
-// Asks until it is true; false if it is not within the limit.
+// Polls the condition every 2 ms. Returns false if it did not become true within the limit.
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(10));
 
 }  // namespace test

@@ -1,4 +1,4 @@
-// What the tests of faults and topologies stand on: does it do what it says?
+// Tests of the test tools for faults and topologies.
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -35,13 +35,13 @@ bool has(const std::string& text, const std::string& part) {
   return found;
 }
 
-// For the tests that only pass by a server.
+// A plain server for the tests of the proxy.
 Node& node() {
   static Node one;
   return one;
 }
 
-TEST_CASE("node: is killed and comes back where it was, with what it kept") {
+TEST_CASE("node: a restarted node keeps its port and its data") {
   Node kept({{"--appendonly", "yes", "--appendfsync", "always", "--requirepass", "two words\""}, {"two words\""}});
   const int port = kept.port(), pid = kept.pid();
   CHECK(kept.cmd({"SET", "key", "value"}) == "OK");
@@ -57,7 +57,7 @@ TEST_CASE("node: is killed and comes back where it was, with what it kept") {
   CHECK(client.cmd({"GET", "key"}) == "value");
 }
 
-TEST_CASE("node: freezes and thaws") {
+TEST_CASE("node: a frozen node does not answer until it is thawed") {
   Redis client(node().port(), {100ms, {}});
   CHECK(node().cmd({"PING"}) == "PONG");
   node().freeze();
@@ -68,11 +68,11 @@ TEST_CASE("node: freezes and thaws") {
   CHECK(node().cmd({"PING"}) == "PONG");
 }
 
-TEST_CASE("node: what does not start says why") {
+TEST_CASE("node: the error of a server that does not start contains its log") {
   CHECK_THROWS_WITH_AS(Node({{"--no-such-setting", "1"}}), doctest::Contains("no-such-setting"), std::runtime_error);
 }
 
-TEST_CASE("sentinels: fail over when asked, and when the master dies") {
+TEST_CASE("sentinels: a failover happens on request, and when the master dies") {
   Sentinels sentinels;
   Node& first = sentinels.master();
   CHECK(&first == &sentinels.node(0));
@@ -97,19 +97,19 @@ Cluster& cluster() {
   return one;
 }
 
-// A key of the tag's slot that its master, unlike the others, knows.
+// Stores `count` keys in the slot of `tag`, on its owner.
 void fill(const std::string& tag, int count) {
   for (int i = 0; i < count; ++i) CHECK(cluster().owner(tag).cmd({"SET", tag + std::to_string(i), "value"}) == "OK");
 }
 
-TEST_CASE("cluster: slots are what the server says") {
+TEST_CASE("cluster: slot_of agrees with the server") {
   for (const std::string key : {"key", "{a}b", "a", "{}a", "x{b}{c}", "{a", "dp:orders", "{dp:orders}:ready"}) {
     CHECK(node().cmd({"CLUSTER", "KEYSLOT", key}).error());  // not a cluster
     CHECK(cluster().node(0).cmd({"CLUSTER", "KEYSLOT", key}) == slot_of(key));
   }
 }
 
-TEST_CASE("cluster: a slot moves step by step") {
+TEST_CASE("cluster: a slot migrates in steps") {
   const std::string tag = "{moving}";
   const int slot = slot_of(tag);
   fill(tag, 5);
@@ -130,7 +130,7 @@ TEST_CASE("cluster: a slot moves step by step") {
   CHECK(has(from.cmd({"GET", tag + "4"}).text, "MOVED " + std::to_string(slot) + " " + to.address()));
 }
 
-TEST_CASE("cluster: a replica takes over when asked, and when its master dies") {
+TEST_CASE("cluster: a replica takes over on request, and when its master dies") {
   const std::string tag = "{heir}";
   fill(tag, 1);
   Node& first = cluster().owner(tag);
@@ -148,7 +148,7 @@ TEST_CASE("cluster: a replica takes over when asked, and when its master dies") 
   CHECK(&cluster().replica_of(first) == &heir);
 }
 
-TEST_CASE("proxy: passes on what it gets") {
+TEST_CASE("proxy: without faults, all bytes pass") {
   for (const bool by_port : {true, false}) {
     CAPTURE(by_port);
     FaultProxy proxy(by_port ? node().address() : node().file("s"),
@@ -166,7 +166,7 @@ TEST_CASE("proxy: passes on what it gets") {
   }
 }
 
-TEST_CASE("proxy: delays both ways, and everything by the same time") {
+TEST_CASE("proxy: a delay applies in both directions") {
   FaultProxy proxy(node().address());
   Redis client(proxy.port());
   client.cmd({"PING"});
@@ -179,7 +179,7 @@ TEST_CASE("proxy: delays both ways, and everything by the same time") {
   CHECK(proxy.counts().links == 1);
 }
 
-TEST_CASE("proxy: cuts and resets what is open") {
+TEST_CASE("proxy: cut and reset close all open links") {
   FaultProxy proxy(node().address());
   Redis one(proxy.port()), two(proxy.port());
   one.cmd({"PING"});
@@ -196,7 +196,7 @@ TEST_CASE("proxy: cuts and resets what is open") {
   CHECK(counts.reset == 1);
 }
 
-TEST_CASE("proxy: loses replies of what ran, and commands that then do not run") {
+TEST_CASE("proxy: a dropped reply belongs to a command that ran, a dropped command does not run") {
   FaultProxy proxy(node().address());
   Redis client(proxy.port());
   node().cmd({"SET", "n", "0"});
@@ -211,7 +211,7 @@ TEST_CASE("proxy: loses replies of what ran, and commands that then do not run")
   CHECK(proxy.counts().dropped == 3);
 }
 
-// A client that sees every byte. `words` is an inline command.
+// A client without a parser: it returns bytes as received. `words` is an inline command.
 class Raw {
  public:
   explicit Raw(const FaultProxy& proxy) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -221,7 +221,7 @@ class Raw {
     REQUIRE(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   }
 
-  void say(const std::string& words) {
+  void send(const std::string& words) {
     const std::string line = words + "\r\n";
     REQUIRE(::send(fd_.get(), line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size()));
   }
@@ -231,7 +231,7 @@ class Raw {
     return ::poll(&one, 1, static_cast<int>(span.count())) == 0;
   }
 
-  std::string hear() {  // what comes next; "" at the end
+  std::string receive() {  // returns the next bytes; "" at the end
     char bytes[256];
     REQUIRE_FALSE(silent(10s));
     return {bytes, static_cast<std::size_t>(std::max<ssize_t>(::recv(fd_.get(), bytes, sizeof bytes, 0), 0))};
@@ -241,53 +241,53 @@ class Raw {
   const delayqueue::Descriptor fd_;
 };
 
-TEST_CASE("proxy: passes half a reply on") {
+TEST_CASE("proxy: only the first half of a truncated reply passes") {
   for (const auto delay : {0ms, 20ms}) {
     FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
     Raw client(proxy);
     proxy.delay(delay);
-    client.say("ECHO first");
-    CHECK(client.hear() == "$5\r\nfirst\r\n");
+    client.send("ECHO first");
+    CHECK(client.receive() == "$5\r\nfirst\r\n");
     proxy.truncate_replies(1);
-    client.say("PING");
-    CHECK(client.hear() == "+PO");
-    CHECK(client.hear().empty());
+    client.send("PING");
+    CHECK(client.receive() == "+PO");
+    CHECK(client.receive().empty());
     CHECK(proxy.counts().truncated == 1);
     CHECK(proxy.counts().open == 0);
   }
 }
 
-TEST_CASE("proxy: swallows everything and gives it back") {
+TEST_CASE("proxy: a black hole passes nothing until it ends, and then everything") {
   FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
   Raw open(proxy);
-  open.say("PING");
-  CHECK(open.hear() == "+PONG\r\n");
+  open.send("PING");
+  CHECK(open.receive() == "+PONG\r\n");
   node().cmd({"SET", "n", "0"});
   proxy.black_hole(true);
   Raw late(proxy);
-  open.say("INCR n");
-  late.say("INCR n");
+  open.send("INCR n");
+  late.send("INCR n");
   CHECK(open.silent(100ms));
   CHECK(late.silent(0ms));
   CHECK(node().cmd({"GET", "n"}) == "0");
   CHECK(proxy.counts().open == 2);
   proxy.black_hole(false);
-  CHECK(std::set{open.hear(), late.hear()} == std::set<std::string>{":1\r\n", ":2\r\n"});
+  CHECK(std::set{open.receive(), late.receive()} == std::set<std::string>{":1\r\n", ":2\r\n"});
 }
 
-TEST_CASE("proxy: holds replies of what ran") {
+TEST_CASE("proxy: a command whose reply is held has run") {
   FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
   Raw client(proxy);
   node().cmd({"SET", "n", "0"});
   proxy.hold_replies(true);
-  client.say("INCR n");
+  client.send("INCR n");
   CHECK(eventually([] { return node().cmd({"GET", "n"}) == "1"; }));
   CHECK(client.silent(50ms));
   proxy.hold_replies(false);
-  CHECK(client.hear() == ":1\r\n");
+  CHECK(client.receive() == ":1\r\n");
 }
 
-TEST_CASE("proxy: refuses new links and keeps the old") {
+TEST_CASE("proxy: refuse keeps the open links") {
   for (const auto via : {FaultProxy::Via::port, FaultProxy::Via::unix_socket}) {
     FaultProxy proxy(node().address(), via);
     const auto make = [&] { return via == FaultProxy::Via::port ? Redis(proxy.port()) : Redis(proxy.address()); };
@@ -302,7 +302,7 @@ TEST_CASE("proxy: refuses new links and keeps the old") {
   }
 }
 
-TEST_CASE("proxy: a server that is gone, and another in its place") {
+TEST_CASE("proxy: new links go to the new target, even if the old server is gone") {
   Node other;
   FaultProxy proxy(other.address());
   Redis client(proxy.port());

@@ -1,4 +1,4 @@
-// Certificates for TLS tests, made by the openssl command.
+// Certificates for the TLS tests, made with the openssl command.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Certificate {
 
 class TlsFiles {
  public:
-  // Made once and kept until the process ends.
+  // Made by the first call and kept until the process ends.
   static const TlsFiles& shared();
 
   TlsFiles();
@@ -23,12 +23,12 @@ class TlsFiles {
 
   std::string ca;
   std::string other_ca;
-  Certificate server;   // localhost and 127.0.0.1
-  Certificate named;    // queue.example only
-  Certificate expired;  // localhost and 127.0.0.1
+  Certificate server;   // for localhost and 127.0.0.1
+  Certificate named;    // for queue.example only
+  Certificate expired;  // for localhost and 127.0.0.1
   Certificate client;
   Certificate foreign_client;  // signed by the other CA
-  std::string locked_key;      // the client's, encrypted
+  std::string locked_key;      // encrypted key of `client`
 
  private:
   std::string authority(const std::string& name);

@@ -1,12 +1,12 @@
-// A worker or a producer as a process of its own, to be killed by tests.
+// A consumer or producer as a process of its own, for tests that kill it.
 //
 //   worker_program consume <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
 //   worker_program produce <url> <queue> <messages>
 //   worker_program fork <url> <queue>
 //
-// Says what it does, a line each: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
-// "fork" sends a message, forks and ends; the fork then sends one, too, and stays until it is killed. The first word of
-// a payload tells the handler what to do: "die", "hang", "slow", "brief"; all others are acked at once.
+// Prints one line per event: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
+// "fork" sends a message, forks and exits; the child then sends one too and stays until it is killed. The payload tells
+// the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked.
 #include <delayqueue/delayqueue.h>
 
 #include <signal.h>
@@ -25,28 +25,28 @@ namespace {
 using namespace std::chrono_literals;
 using delayqueue::Message;
 
-// One write, so that lines of several threads do not mix, and none waits in a buffer when the process is killed.
-void say(const std::string& words) {
+// Prints a line with one unbuffered write: lines of several threads do not mix, and SIGKILL loses none.
+void print_line(const std::string& words) {
   const std::string line = words + "\n";
   if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(3);
 }
 
 bool handle(const Message& message) {
-  say("begin " + message.id + " " + std::to_string(message.attempt));
+  print_line("begin " + message.id + " " + std::to_string(message.attempt));
   if (message.payload == "die") ::kill(::getpid(), SIGKILL);
   if (message.payload == "hang") std::this_thread::sleep_for(24h);
   if (message.payload == "slow") std::this_thread::sleep_for(500ms);
   if (message.payload == "brief") std::this_thread::sleep_for(30ms);
-  say("end " + message.id);
+  print_line("end " + message.id);
   return true;
 }
 
 int consume(const std::string& url, const std::string& queue, int concurrency, std::chrono::milliseconds lease,
             std::chrono::milliseconds poll) {
-  sigset_t asked_to_stop;
-  ::sigemptyset(&asked_to_stop);
-  ::sigaddset(&asked_to_stop, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &asked_to_stop, nullptr);  // before any thread is made: they inherit it
+  sigset_t stop_signals;
+  ::sigemptyset(&stop_signals);
+  ::sigaddset(&stop_signals, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);  // before any thread is made: threads inherit the mask
 
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
@@ -58,9 +58,9 @@ int consume(const std::string& url, const std::string& queue, int concurrency, s
   delayqueue::Consumer consumer(url, queue, handle, options);
   consumer.start();
   int signal = 0;
-  ::sigwait(&asked_to_stop, &signal);
+  ::sigwait(&stop_signals, &signal);
   const bool clean = consumer.stop(60s);
-  say(clean ? "stopped 1" : "stopped 0");
+  print_line(clean ? "stopped 1" : "stopped 0");
   return clean ? 0 : 1;
 }
 
@@ -70,7 +70,7 @@ int produce(const std::string& url, const std::string& queue, int messages) {
     delayqueue::SendOptions options;
     for (;;) {
       try {
-        say("sent " + producer.send(std::to_string(i), options).id);
+        print_line("sent " + producer.send(std::to_string(i), options).id);
         break;
       } catch (const delayqueue::ConnectionError& e) {
         options.id = e.ids().front();
@@ -81,7 +81,7 @@ int produce(const std::string& url, const std::string& queue, int messages) {
     }
     std::this_thread::sleep_for(500us);
   }
-  say("done");
+  print_line("done");
   return 0;
 }
 
@@ -90,8 +90,8 @@ int fork_and_end(const std::string& url, const std::string& queue) {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child != 0) return child > 0 ? 0 : 1;
-  ::alarm(60);  // no test leaves it behind for longer
-  say("fork " + std::to_string(::getpid()));
+  ::alarm(60);  // ends the child if no test kills it
+  print_line("fork " + std::to_string(::getpid()));
   while (::getppid() == parent) std::this_thread::sleep_for(1ms);
   produce(url, queue, 1);
   for (;;) ::pause();
@@ -100,7 +100,7 @@ int fork_and_end(const std::string& url, const std::string& queue) {
 }  // namespace
 
 int main(int count, char** words) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no test leaves one behind
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends it with the test
   const std::string mode = count > 1 ? words[1] : "";
   try {
     if (mode == "consume" && count == 7) {

@@ -1,5 +1,5 @@
-// A Redis whose wall clock can be set wrong while it runs, as an administrator or a virtual machine's host would. For
-// Linux, and for servers that are linked dynamically.
+// A Redis server whose wall clock a test can change while it runs, as an administrator or a hypervisor might. Needs
+// Linux and a dynamically linked server.
 #pragma once
 
 #include <delayqueue/private_server.h>
@@ -23,7 +23,7 @@ class WrongClock {
 
   delayqueue::PrivateServer& server() { return *server_; }
 
-  // The server's clock jumps, forward or (less than 0) back. Returns when it has.
+  // Moves the server's clock forward, or back if `by` is negative. Takes effect before it returns.
   void jump(std::chrono::milliseconds by);
 
  private:
