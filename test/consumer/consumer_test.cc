@@ -1,4 +1,4 @@
-// Deliver: on time, in order, and nobody has to hurry for it.
+// Delivery: on time, in order, and with few requests while idle.
 #include <delayqueue/consumer.h>
 #include <delayqueue/private_server.h>
 
@@ -40,7 +40,7 @@ std::chrono::microseconds cpu_time() {
   return of(usage.ru_utime) + of(usage.ru_stime);
 }
 
-TEST_CASE("deliver: a message is there with its id, its payload and its attempt; an ack removes every trace") {
+TEST_CASE("deliver: a delivery has the sent id, payload and attempt, and an ack leaves nothing stored") {
   Queue queue;
   std::string payload;
   for (int byte = 0; byte < 256; ++byte) payload += static_cast<char>(byte);
@@ -69,7 +69,7 @@ TEST_CASE("deliver: a message is there with its id, its payload and its attempt;
   CHECK(totals.acked == 2);
 }
 
-TEST_CASE("deliver: large bodies come whole, mixed with small ones") {
+TEST_CASE("deliver: large and small payloads of one batch arrive unchanged") {
   Queue queue;
   ProducerOptions options;
   options.max_payload = 8 * 1024 * 1024;
@@ -87,11 +87,11 @@ TEST_CASE("deliver: large bodies come whole, mixed with small ones") {
   CHECK((ledger.payloads() == sent));
 }
 
-TEST_CASE("deliver: never early by Redis' clock") {
+TEST_CASE("deliver: no message is delivered before its due time on Redis' clock") {
   Queue queue;
   const auto now = std::chrono::time_point_cast<milliseconds>(system_clock::now());
   std::mutex mutex;
-  std::vector<long long> margins;  // how long after its due time a handler began, in microseconds
+  std::vector<long long> margins;  // delay from the due time to the handler's start, in us
   const auto consumer = queue.consumer(
       [&](const Message& message) {
         const long long began = test::redis_time_us();
@@ -113,7 +113,7 @@ TEST_CASE("deliver: never early by Redis' clock") {
   for (const long long margin : margins) CHECK(margin >= 0);
 }
 
-TEST_CASE("deliver: a consumer sleeps until the next due time, however long it rests between looks") {
+TEST_CASE("deliver: a consumer sleeps until the next due time, even with a long poll_interval") {
   Queue queue;
   for (const auto delay : {300ms, 600ms, 900ms}) {
     SendOptions options;
@@ -129,7 +129,7 @@ TEST_CASE("deliver: a consumer sleeps until the next due time, however long it r
   CHECK(ledger.payloads() == std::vector<std::string>{"300", "600", "900"});
 }
 
-TEST_CASE("deliver: in the order in which messages became ready") {
+TEST_CASE("deliver: messages arrive in the order in which they became ready") {
   Queue queue;
   const std::vector<std::string> payloads = test::numbers(1500);
   queue.producer.send_batch(payloads);
@@ -140,7 +140,7 @@ TEST_CASE("deliver: in the order in which messages became ready") {
   CHECK((ledger.payloads() == payloads));
 }
 
-TEST_CASE("deliver: what was pending comes in the order of due times, equal ones in that of sending") {
+TEST_CASE("deliver: pending messages arrive in the order of due times, and of sending if those are equal") {
   Queue queue;
   std::vector<Draft> drafts;
   for (int i = 0; i < 400; ++i) {
@@ -164,7 +164,7 @@ TEST_CASE("deliver: what was pending comes in the order of due times, equal ones
   CHECK((ledger.payloads() == expected));
 }
 
-TEST_CASE("deliver: as many handlers at a time as concurrency says, and no more") {
+TEST_CASE("deliver: as many handlers run at the same time as concurrency allows, and no more") {
   Queue queue;
   queue.producer.send_batch(std::vector<std::string>(30, "x"));
   test::Gate gate;
@@ -181,7 +181,7 @@ TEST_CASE("deliver: as many handlers at a time as concurrency says, and no more"
   CHECK(ledger.most_running() == 5);
 }
 
-TEST_CASE("deliver: slow handlers hold none but their own, so that others can have them") {
+TEST_CASE("deliver: slow handlers hold only the messages that they handle; other consumers get the rest") {
   Queue queue;
   queue.producer.send_batch(std::vector<std::string>(100, "x"));
   test::Gate gate;
@@ -200,7 +200,7 @@ TEST_CASE("deliver: slow handlers hold none but their own, so that others can ha
   CHECK(slow.size() == 2);
 }
 
-TEST_CASE("deliver: while a queue is paused nothing is taken") {
+TEST_CASE("deliver: a consumer takes nothing from a paused queue") {
   Queue queue;
   queue.inspector.pause(0ms, "stock-taking");
   queue.send("x");
@@ -211,8 +211,8 @@ TEST_CASE("deliver: while a queue is paused nothing is taken") {
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
   test::rewind(queue.base, 2h);
-  const std::size_t looked = evalshas();
-  CHECK(eventually([&] { return evalshas() > looked + 60; }, kPatience));
+  const std::size_t calls_before = evalshas();
+  CHECK(eventually([&] { return evalshas() > calls_before + 60; }, kPatience));
   CHECK(ledger.size() == 0);
   CHECK(queue.inspector.counts().ready == 2);
   queue.inspector.resume();
@@ -222,7 +222,7 @@ TEST_CASE("deliver: while a queue is paused nothing is taken") {
   CHECK(ledger.settles(3));
 }
 
-TEST_CASE("deliver: an idle consumer asks at most five times a second, and does not spin") {
+TEST_CASE("deliver: an idle consumer sends at most five requests a second, and does not spin") {
   Queue queue;
   SendOptions later;
   later.delay = 1h;
@@ -236,7 +236,7 @@ TEST_CASE("deliver: an idle consumer asks at most five times a second, and does 
   const auto begin = std::chrono::steady_clock::now();
   const std::size_t before = evalshas();
   const auto cpu = cpu_time();
-  std::this_thread::sleep_for(3s);  // doing nothing is what is measured
+  std::this_thread::sleep_for(3s);  // measures an idle consumer
   const std::size_t calls = evalshas() - before;
   const auto took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   CHECK(static_cast<double>(calls) <= 5 * took + 5);
@@ -244,7 +244,7 @@ TEST_CASE("deliver: an idle consumer asks at most five times a second, and does 
   CHECK(ledger.size() == 0);
 }
 
-TEST_CASE("deliver: several consumers share a queue, each message goes to one") {
+TEST_CASE("deliver: consumers share a queue, and each message goes to one of them") {
   Queue queue;
   queue.producer.send_batch(std::vector<std::string>(2000, "x"));
   Ledger ledger;
@@ -259,7 +259,7 @@ TEST_CASE("deliver: several consumers share a queue, each message goes to one") 
   for (const auto& consumer : consumers) CHECK(consumer->stop());
 }
 
-TEST_CASE("deliver: two queues on one server have nothing to do with each other, nor have two prefixes") {
+TEST_CASE("deliver: a consumer gets no messages of another queue or of another prefix") {
   Queue one, two;
   ProducerOptions options;
   options.queue.prefix = "mine";
@@ -283,7 +283,7 @@ TEST_CASE("deliver: two queues on one server have nothing to do with each other,
   CHECK(others.payloads() == std::vector<std::string>{"other"});
 }
 
-TEST_CASE("events: a message's life is told in order, with its id") {
+TEST_CASE("events: the events of a message arrive in order, with its id") {
   Queue queue;
   std::mutex mutex;
   std::vector<Event> events;
@@ -306,7 +306,7 @@ TEST_CASE("events: a message's life is told in order, with its id") {
   consumer->start();
   REQUIRE(eventually([&] { return queue.inspector.counts().dead == 1; }, kPatience));
   REQUIRE(queue.inspector.redrive(id, {0}) == Redriven::redriven);
-  const auto told = [&] {
+  const auto received = [&] {
     const std::lock_guard lock(mutex);
     std::vector<EventKind> kinds;
     kinds.reserve(events.size());
@@ -316,22 +316,22 @@ TEST_CASE("events: a message's life is told in order, with its id") {
   using K = EventKind;
   const std::vector<K> expected = {K::ready,  K::delivered, K::nacked,    K::retried, K::delivered,
                                    K::nacked, K::gave_up,   K::delivered, K::nacked,  K::gave_up};
-  CHECK(eventually([&] { return told().size() >= expected.size(); }, kPatience));
+  CHECK(eventually([&] { return received().size() >= expected.size(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK((told() == expected));
+  CHECK((received() == expected));
   for (const Event& event : events) CHECK(event.ids == std::vector<std::string>{id});
   CHECK(errors >= static_cast<int>(expected.size()));
 }
 
-TEST_CASE("log: every line names the queue and, of a consumer, the end of its id") {
+TEST_CASE("log: every line names the queue, and a consumer's lines name the end of its id") {
   PrivateServer own;
   const std::string name = test::fresh_queue() + "\nforged";
   const std::string shown = name.substr(0, name.size() - 7) + "\\x0aforged";
-  struct Heard {
+  struct CapturedLog {
     std::mutex mutex;
     std::vector<std::string> lines;
-  } heard[3];
-  const auto logger = [](Heard& to) {
+  } logs[3];
+  const auto logger = [](CapturedLog& to) {
     return [&to](Severity, const std::string& line) {
       const std::lock_guard lock(to.mutex);
       to.lines.push_back(line);
@@ -341,14 +341,14 @@ TEST_CASE("log: every line names the queue and, of a consumer, the end of its id
   std::vector<std::unique_ptr<Consumer>> consumers;
   for (int i : {0, 1}) {
     ConsumerOptions options = quick();
-    options.logger = logger(heard[i]);
+    options.logger = logger(logs[i]);
     options.on_event = fail;
     consumers.push_back(std::make_unique<Consumer>(
         own.url(), name, [](const Message&) { return nack(-1s); }, options));
     consumers.back()->start();
   }
   ProducerOptions options;
-  options.logger = logger(heard[2]);
+  options.logger = logger(logs[2]);
   options.on_event = fail;
   Producer producer(own.url(), name, options);
   SendOptions once;
@@ -364,13 +364,13 @@ TEST_CASE("log: every line names the queue and, of a consumer, the end of its id
   }
   std::string starts[3];
   for (int i = 0; i < 3; ++i) {
-    const std::lock_guard lock(heard[i].mutex);
-    REQUIRE(!heard[i].lines.empty());
+    const std::lock_guard lock(logs[i].mutex);
+    REQUIRE(!logs[i].lines.empty());
     const std::string head = "queue " + shown + (i < 2 ? ", consumer " : ": ");
-    starts[i] = heard[i].lines[0].substr(0, head.size() + (i < 2 ? 10 : 0));
+    starts[i] = logs[i].lines[0].substr(0, head.size() + (i < 2 ? 10 : 0));
     CHECK(starts[i].substr(0, head.size()) == head);
     if (i < 2) CHECK(starts[i].find_first_not_of("0123456789abcdef", head.size()) == head.size() + 8);
-    for (const std::string& line : heard[i].lines) CHECK(line.rfind(starts[i], 0) == 0);
+    for (const std::string& line : logs[i].lines) CHECK(line.rfind(starts[i], 0) == 0);
   }
   CHECK(starts[0] != starts[1]);
 }

@@ -1,4 +1,4 @@
-// Renewals whose answers get lost, or are refused.
+// LeaseKeeper: renewals whose answers are lost, or that Redis refuses.
 #include "consumer/lease_keeper.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Clock = LeaseKeeper::Clock;
 
-// A consumer that holds one message.
+// A LeaseKeeper with one delivery.
 struct Scene {
   Scene() {
     const auto time = test::redis().cmd({"TIME"}).strings();
@@ -72,7 +72,7 @@ struct Scene {
   DeliveryPtr delivery;
 };
 
-TEST_CASE("renewal: one whose answer was lost is repeated as it was, and the next follows at once") {
+TEST_CASE("renewal: after a lost answer the same renewal is sent again, and the next one follows at once") {
   Scene scene;
   CHECK(scene.keeper.renewal_due() > Clock::now());
   scene.renew_and_lose_the_answer();
@@ -87,7 +87,7 @@ TEST_CASE("renewal: one whose answer was lost is repeated as it was, and the nex
   CHECK(scene.keeper.renewal_due() > Clock::now());
 }
 
-TEST_CASE("renewal: one that was repeated and refused is repeated again") {
+TEST_CASE("renewal: a repeated renewal that Redis refuses stays unconfirmed") {
   Scene scene;
   scene.renew_and_lose_the_answer();
   const std::string unack = scene.store.keys().unack;

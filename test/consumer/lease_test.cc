@@ -1,4 +1,4 @@
-// Who holds a message, for how long, and what becomes of handlers that take too long.
+// Leases: who holds a message, for how long, and how long handlers may run.
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ using test::Ledger;
 using test::Queue;
 using test::quick;
 
-TEST_CASE("lease: a handler much longer than the lease keeps its message, and all behind it keep theirs") {
+TEST_CASE("lease: a handler that runs longer than the lease keeps its message, and so do the messages behind it") {
   Queue queue;
   queue.producer.send_batch({"a", "b", "c"}, SendOptions());
   Ledger ledger;
@@ -44,7 +44,7 @@ TEST_CASE("lease: a handler much longer than the lease keeps its message, and al
   CHECK(queue.inspector.counts().totals.retried == 0);
 }
 
-TEST_CASE("lease: message.lost() is false while it is renewed") {
+TEST_CASE("lease: message.lost() is false while the lease is renewed") {
   Queue queue;
   queue.send("x");
   std::atomic<int> lost{0};
@@ -67,7 +67,7 @@ TEST_CASE("lease: message.lost() is false while it is renewed") {
   CHECK(queue.empty());
 }
 
-TEST_CASE("processing_timeout: a hung handler is lost, its place refilled, its message delivered again") {
+TEST_CASE("processing_timeout: a hung handler's lease is lost, its worker replaced, its message redelivered") {
   Queue queue;
   Gate gate;
   Ledger ledger;
@@ -103,7 +103,7 @@ TEST_CASE("processing_timeout: a hung handler is lost, its place refilled, its m
   CHECK(queue.inspector.counts().totals.retried == 1);
 }
 
-TEST_CASE("processing_timeout: many hung handlers, one after the other, never stop the queue") {
+TEST_CASE("processing_timeout: many hung handlers do not stop the queue") {
   Queue queue;
   Gate gate;
   Ledger ledger;
@@ -128,7 +128,7 @@ TEST_CASE("processing_timeout: many hung handlers, one after the other, never st
   CHECK(consumer->stop());
 }
 
-TEST_CASE("processing_timeout: a late ack still settles while nobody else has got the message") {
+TEST_CASE("processing_timeout: a late ack settles as long as the message was not redelivered") {
   Queue queue;
   Gate gate;
   Ledger ledger;
@@ -151,7 +151,7 @@ TEST_CASE("processing_timeout: a late ack still settles while nobody else has go
   CHECK(consumer->stats().stale == 0);
 }
 
-TEST_CASE("lease: taken by force, the handler sees it lost and its verdict is stale") {
+TEST_CASE("lease: after a forced release the handler's lease is lost and its verdict is stale") {
   Queue queue;
   Gate gate;
   Ledger ledger;
@@ -176,10 +176,10 @@ TEST_CASE("lease: taken by force, the handler sees it lost and its verdict is st
   CHECK(consumer->stop());
 }
 
-TEST_CASE("lease: a dead process' message comes back when it ends, with a reason and one retry less") {
+TEST_CASE("lease: the message of a dead process is redelivered after its lease, with one retry less and a reason") {
   Queue queue;
   const std::string id = queue.send("x");
-  // As a process leaves it that took the message and died.
+  // The state that a process leaves when it dies after taking the message.
   test::redis().cmd({"RPOP", queue.base + ":ready"});
   const double ends = static_cast<double>(test::redis_time_us()) / 1e6 + 3600.0001234;
   test::redis().cmd({"ZADD", queue.base + ":unack", std::to_string(ends), id});
@@ -195,7 +195,7 @@ TEST_CASE("lease: a dead process' message comes back when it ends, with a reason
   CHECK(eventually([&] { return queue.inspector.find(id)->retries == 2; }, kPatience));
 }
 
-TEST_CASE("reconnect_grace: a consumer that just connected leaves overdue leases of others for a while") {
+TEST_CASE("reconnect_grace: a consumer that just connected does not reclaim ended leases at once") {
   Queue queue;
   const std::string id = queue.send("x");
   test::redis().cmd({"RPOP", queue.base + ":ready"});
@@ -212,7 +212,7 @@ TEST_CASE("reconnect_grace: a consumer that just connected leaves overdue leases
   CHECK(ledger.payloads() == std::vector<std::string>{"new", "x"});
 }
 
-TEST_CASE("reconnect_grace: the end of a backoff is no lease: what a fresh consumer nacks comes back on time") {
+TEST_CASE("reconnect_grace: it does not delay a message that the new consumer itself nacked") {
   Queue queue;
   queue.send("x");
   ConsumerOptions options = quick();
@@ -227,7 +227,7 @@ TEST_CASE("reconnect_grace: the end of a backoff is no lease: what a fresh consu
   CHECK(std::chrono::steady_clock::now() - begin < 30s);
 }
 
-TEST_CASE("holders: never two at a time, with several consumers, short leases, and handlers of all kinds") {
+TEST_CASE("lease: handlers of one message never overlap, with several consumers, short leases and slow handlers") {
   for (const unsigned seed : {1U, 2U, 3U}) {
     CAPTURE(seed);
     Queue queue;

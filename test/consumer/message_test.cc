@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("message: made by hand it is a first delivery whose lease never ends") {
+TEST_CASE("message: a default Message is a first delivery whose lease never ends") {
   const Message message;
   CHECK(message.attempt == 1);
   CHECK(!message.lost());
@@ -22,7 +22,7 @@ TEST_CASE("message: made by hand it is a first delivery whose lease never ends")
   CHECK(!copy.lost());
 }
 
-TEST_CASE("verdict: a bool means ack or nack, and nothing else turns into one") {
+TEST_CASE("verdict: a bool converts to ack or nack, and no other type converts") {
   const Verdict yes = true;
   const Verdict no = false;
   CHECK(yes.kind == Verdict::Kind::ack);
@@ -37,7 +37,7 @@ TEST_CASE("verdict: a bool means ack or nack, and nothing else turns into one") 
   static_assert(!std::is_convertible_v<std::string, Verdict>);
 }
 
-TEST_CASE("verdict: each function says its kind, its delay and its reason") {
+TEST_CASE("verdict: each factory sets kind, delay and reason") {
   struct Row {
     Verdict verdict;
     Verdict::Kind kind;
@@ -66,7 +66,7 @@ TEST_CASE("verdict: each function says its kind, its delay and its reason") {
   }
 }
 
-TEST_CASE("verdict: a handler may return any of them, also by a plain bool") {
+TEST_CASE("verdict: a handler may return a Verdict or a bool") {
   const Handler by_bool = [](const Message& message) { return message.attempt == 1; };
   const Handler by_verdict = [](const Message& message) { return message.attempt == 1 ? ack() : nack(1s, "again"); };
   Message message;

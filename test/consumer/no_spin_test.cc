@@ -1,4 +1,4 @@
-// A Redis that cannot be reached costs a consumer next to nothing.
+// A consumer that cannot reach Redis uses almost no CPU.
 #include "support/answers.h"
 
 #include <delayqueue/delayqueue.h>
@@ -27,7 +27,7 @@ using test::Ledger;
 using test::Redis;
 using test::World;
 
-// Of this process: the test itself sleeps, and the server is another.
+// CPU time of this process. The test itself sleeps, and the server is another process.
 double cpu_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -36,7 +36,7 @@ double cpu_seconds() {
 
 constexpr double kMost = TEST_SANITIZED ? 0.10 : 0.01;
 
-// The share of a core that `consumer` takes over some seconds.
+// The share of a core that this process uses during 2 s.
 double share_of_a_core() {
   constexpr std::chrono::duration<double> kSpan{2};
   const double before = cpu_seconds();
@@ -60,16 +60,16 @@ void check_idle(const std::string& what, const Consumer& consumer) {
 
 bool acks(const Message&) { return true; }
 
-TEST_CASE("no spin: a port that refuses") {
-  const test::Port nobody;
-  const std::string url = "redis://127.0.0.1:" + std::to_string(nobody.number());
+TEST_CASE("no spin: a port that refuses connections") {
+  const test::Port closed_port;
+  const std::string url = "redis://127.0.0.1:" + std::to_string(closed_port.number());
   Consumer consumer(url, "orders", acks, usual());
   consumer.start();
   check_idle("refused", consumer);
   CHECK(consumer.stop());
 }
 
-TEST_CASE("no spin: a black hole, that accepts and never answers") {
+TEST_CASE("no spin: a server that accepts connections and never answers") {
   const int fd = test::listen_on_loopback();
   Consumer consumer("redis://127.0.0.1:" + std::to_string(test::port_of(fd)), "orders", acks, [] {
     ConsumerOptions options = usual();
@@ -82,7 +82,7 @@ TEST_CASE("no spin: a black hole, that accepts and never answers") {
   ::close(fd);
 }
 
-TEST_CASE("no spin: a server that is frozen under a consumer") {
+TEST_CASE("no spin: a server that freezes while a consumer runs") {
   World world;
   ConsumerOptions options = usual();
   options.connection.connect_timeout = options.connection.command_timeout = 500ms;
@@ -95,7 +95,7 @@ TEST_CASE("no spin: a server that is frozen under a consumer") {
   CHECK(consumer.stop());
 }
 
-TEST_CASE("no spin: a server that hangs up at once") {
+TEST_CASE("no spin: a server that closes every connection at once") {
   test::Listener closing([](int) {});
   Consumer consumer("redis://" + closing.address().text(), "orders", acks, usual());
   consumer.start();
@@ -103,8 +103,8 @@ TEST_CASE("no spin: a server that hangs up at once") {
   CHECK(consumer.stop());
 }
 
-// Spoilt under a running consumer that has something in hand.
-void check_spoilt(const std::string& what, const std::function<void(World&)>& spoil) {
+// Breaks the server while a consumer runs four handlers.
+void check_broken(const std::string& what, const std::function<void(World&)>& break_server) {
   World world;
   const std::string name = test::fresh_queue();
   Producer(world.url(), name).send_batch(test::numbers(20));
@@ -117,28 +117,28 @@ void check_spoilt(const std::string& what, const std::function<void(World&)>& sp
                     usual());
   consumer.start();
   REQUIRE(eventually([&] { return ledger.running() == 4 && consumer.stats().connected; }, kPatience));
-  spoil(world);
+  break_server(world);
   gate.open();
   check_idle(what, consumer);
-  world.server.restart();  // as it was
+  world.server.restart();  // without the fault
   CHECK(eventually([&] { return consumer.stats().acked == 20; }, kPatience));
   CHECK(consumer.stop());
 }
 
-TEST_CASE("no spin: answers that refuse") {
-  check_spoilt("NOAUTH", [](World& world) {
+TEST_CASE("no spin: a server that answers with errors") {
+  check_broken("NOAUTH", [](World& world) {
     world.admin.cmd({"ACL", "SETUSER", "worker", "resetpass", ">other"});
     world.end_connections();
   });
-  check_spoilt("NOPERM of all scripts", [](World& world) {
+  check_broken("NOPERM of all scripts", [](World& world) {
     world.admin.cmd({"ACL", "SETUSER", "worker", "-evalsha"});
   });
-  check_spoilt("NOPERM of an ack", [](World& world) { world.admin.cmd({"ACL", "SETUSER", "worker", "-unlink"}); });
-  check_spoilt("READONLY", [](World& world) { world.admin.cmd({"REPLICAOF", "127.0.0.1", "1"}); });
-  check_spoilt("NOREPLICAS", [](World& world) { world.admin.cmd({"CONFIG", "SET", "min-replicas-to-write", "1"}); });
+  check_broken("NOPERM of an ack", [](World& world) { world.admin.cmd({"ACL", "SETUSER", "worker", "-unlink"}); });
+  check_broken("READONLY", [](World& world) { world.admin.cmd({"REPLICAOF", "127.0.0.1", "1"}); });
+  check_broken("NOREPLICAS", [](World& world) { world.admin.cmd({"CONFIG", "SET", "min-replicas-to-write", "1"}); });
 }
 
-TEST_CASE("no spin: a server that loads") {
+TEST_CASE("no spin: a server that loads its data") {
   World world({"--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"});
   world.admin.cmd({"EVAL", "for i = 1, 4000 do redis.call('SET', i, string.rep('x', 100)) end", "0"});
   world.admin.cmd({"BGREWRITEAOF"});
@@ -150,7 +150,7 @@ TEST_CASE("no spin: a server that loads") {
   Consumer consumer(world.url(), "orders", acks, usual());
   consumer.start();
   REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
-  std::thread restart([&] { world.server.restart(); });  // takes 8 s
+  std::thread restart([&] { world.server.restart(); });  // loads for 8 s
   REQUIRE(eventually([&] { return test::has(consumer.stats().last_error, "LOADING"); }, kPatience));
   check_idle("LOADING", consumer);
   CHECK(test::has(consumer.stats().last_error, "LOADING"));
@@ -159,7 +159,7 @@ TEST_CASE("no spin: a server that loads") {
   CHECK(consumer.stop());
 }
 
-TEST_CASE("no spin: handlers that end while Redis is away do not make attempts come sooner") {
+TEST_CASE("no spin: handlers that return during an outage do not make the consumer reconnect sooner") {
   World world;
   const std::string name = test::fresh_queue();
   Producer(world.url(), name).send_batch(test::numbers(100));
@@ -174,7 +174,7 @@ TEST_CASE("no spin: handlers that end while Redis is away do not make attempts c
   consumer.start();
   REQUIRE(eventually([&] { return ledger.running() == 100; }, kPatience));
   world.server.stop();
-  REQUIRE(eventually([&] { return consumer.stats().errors >= 6; }, kPatience));  // pauses are 0.5 to 1 s now
+  REQUIRE(eventually([&] { return consumer.stats().errors >= 6; }, kPatience));  // pauses are now 0.5 to 1 s
   const auto before = consumer.stats().errors;
   for (std::size_t i = 0; i < gates.size(); ++i) {
     gates[i].open();

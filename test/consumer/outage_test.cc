@@ -1,4 +1,4 @@
-// Redis goes away, comes back, or refuses, while a consumer runs.
+// Redis goes away, comes back, or refuses commands while a consumer runs.
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
@@ -27,11 +27,11 @@ using test::thrown;
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("outage: handlers go on, and what they said is settled when Redis is back") {
+TEST_CASE("outage: handlers continue, and their verdicts are settled when Redis is back") {
   for (const bool killed : {false, true}) {
     CAPTURE(killed);
     PrivateServerOptions always;
-    always.arguments = {"--appendfsync", "always"};  // a kill must not undo the take that the handlers run by
+    always.arguments = {"--appendfsync", "always"};  // a kill must not undo the take
     PrivateServer own(always);
     Queue queue(own.url());
     Redis client(own.socket());
@@ -70,7 +70,7 @@ TEST_CASE("outage: handlers go on, and what they said is settled when Redis is b
   }
 }
 
-TEST_CASE("outage: one longer than the lease spends no retry of what is still running, with two consumers") {
+TEST_CASE("outage: an outage longer than the lease spends no retry of a running message, with two consumers") {
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
@@ -92,7 +92,7 @@ TEST_CASE("outage: one longer than the lease spends no retry of what is still ru
   two->start();
   REQUIRE(eventually([&] { return ledger.running() == 6; }, kPatience));
   own.stop();
-  std::this_thread::sleep_for(1s);  // no consumer may be idle: time itself must pass for both
+  std::this_thread::sleep_for(1s);  // the leases of both must end
   for (const auto& entry : ledger.entries()) CHECK(entry.message.lost());
   own.restart();
   CHECK(eventually([&] { return one->stats().connects >= 2 && two->stats().connects >= 2; }, kPatience));
@@ -114,7 +114,7 @@ TEST_CASE("outage: one longer than the lease spends no retry of what is still ru
   CHECK(two->stop());
 }
 
-TEST_CASE("outage: what was buffered is not lost, nor handled without a lease") {
+TEST_CASE("outage: prefetched messages are not lost, and not handled without a lease") {
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
@@ -140,7 +140,7 @@ TEST_CASE("outage: what was buffered is not lost, nor handled without a lease") 
   CHECK(consumer->stop());
 }
 
-TEST_CASE("outage: a server that is not there yet is waited for, without a hurry") {
+TEST_CASE("outage: a consumer waits with pauses for a server that is not running yet") {
   PrivateServer own;
   Queue queue(own.url());
   queue.send("x");
@@ -162,7 +162,7 @@ TEST_CASE("outage: a server that is not there yet is waited for, without a hurry
   };
   const double before = usage();
   consumer->start();
-  std::this_thread::sleep_for(2s);  // being away is what is measured
+  std::this_thread::sleep_for(2s);  // measures a consumer during an outage
   CHECK(usage() - before < 1.0);
   CHECK(consumer->stats().errors >= 2);
   CHECK(consumer->stats().errors <= 30);
@@ -171,12 +171,12 @@ TEST_CASE("outage: a server that is not there yet is waited for, without a hurry
   CHECK(ledger.settles(1));
   CHECK(consumer->stop());
   const std::lock_guard lock(mutex);
-  CHECK(lines.size() >= 2);   // that it is away, and that it is back
-  CHECK(lines.size() <= 10);  // and not at every attempt
+  CHECK(lines.size() >= 2);   // one for the outage, one for its end
+  CHECK(lines.size() <= 10);  // not one for each attempt
   CHECK(std::any_of(lines.begin(), lines.end(), [&](const auto& line) { return has(line, own.socket()); }));
 }
 
-TEST_CASE("outage: stop while Redis is away says false at its deadline, or true when nothing is held") {
+TEST_CASE("outage: stop returns false at its deadline if a settle is left, and true if nothing is held") {
   PrivateServer own;
   Queue queue(own.url());
   queue.send("x");
@@ -193,17 +193,17 @@ TEST_CASE("outage: stop while Redis is away says false at its deadline, or true 
   own.stop();
   gate.open();
   REQUIRE(ledger.settles(1));
-  CHECK(!busy->stop(300ms));  // Redis could not be told
+  CHECK(!busy->stop(300ms));  // the settle could not be sent
   CHECK(idle->stop(kPatience));
   own.restart();
   CHECK(queue.inspector.counts().unack == 1);
 }
 
-TEST_CASE("cut connections: a busy consumer loses nothing") {
+TEST_CASE("cut connections: a busy consumer loses no message") {
   Queue queue;
   ConsumerOptions options = quick(4);
   options.connection.client_name = "c-" + queue.name;
-  options.lease = 1s;  // what a take brought whose answer was lost comes back so soon, one retry less
+  options.lease = 1s;  // redelivers soon what a lost take answer leased, with one retry less
   const std::vector<std::string> payloads = test::numbers(3000);
   SendOptions patient;
   patient.retries = 20;
@@ -231,7 +231,7 @@ TEST_CASE("cut connections: a busy consumer loses nothing") {
   CHECK(consumer->stop());
 }
 
-TEST_CASE("start: keys of a wrong type in the way are a ReplyError") {
+TEST_CASE("start: keys of a wrong type cause a ReplyError") {
   for (const char* key : {"pending", "ready", "unack", "retry", "dead"}) {
     CAPTURE(key);
     Queue queue;
@@ -245,16 +245,16 @@ TEST_CASE("start: keys of a wrong type in the way are a ReplyError") {
   }
 }
 
-TEST_CASE("refused while it runs: reported, waited for, and on it goes when allowed again") {
+TEST_CASE("refused commands: the consumer warns, retries with pauses, and continues once they are allowed") {
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
   std::mutex mutex;
-  std::size_t told = 0;
+  std::size_t warnings = 0;
   ConsumerOptions options = quick(2);
   options.logger = [&](Severity, const std::string& line) {
     const std::lock_guard lock(mutex);
-    if (has(line, "NOPERM") || has(line, "permission")) ++told;
+    if (has(line, "NOPERM") || has(line, "permission")) ++warnings;
   };
   Ledger ledger;
   Gate gate;
@@ -270,7 +270,7 @@ TEST_CASE("refused while it runs: reported, waited for, and on it goes when allo
   gate.open();
   const auto count = [&] {
     const std::lock_guard lock(mutex);
-    return told;
+    return warnings;
   };
   CHECK(eventually([&] { return count() >= 2; }, kPatience));
   CHECK(consumer->stats().errors <= 100);
@@ -281,7 +281,7 @@ TEST_CASE("refused while it runs: reported, waited for, and on it goes when allo
   CHECK(consumer->stop());
 }
 
-TEST_CASE("scripts flushed, or a server without them: nobody notices") {
+TEST_CASE("SCRIPT FLUSH causes no error and no extra delivery") {
   Queue queue;
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([](const Message& message) { return message.attempt == 2; }));

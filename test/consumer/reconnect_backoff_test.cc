@@ -1,4 +1,4 @@
-// How long a consumer waits between attempts, and what it says of it when.
+// The pauses between a consumer's reconnects, and the severity of their log lines.
 #include "consumer/reconnect_backoff.h"
 
 #include <doctest/doctest.h>
@@ -11,50 +11,50 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr ReconnectBackoff::Pauses kPatience{50ms, 1000ms};
+constexpr ReconnectBackoff::Pauses kPauses{50ms, 1000ms};
 
-TEST_CASE("trouble: pauses double up to the longest, less a random part of up to a half, and begin anew") {
+TEST_CASE("backoff: pauses double up to a limit, with up to half of jitter, and start again after a success") {
   const ReconnectBackoff::Clock::time_point now{};
   std::set<ReconnectBackoff::Clock::duration> last;
   for (int run = 0; run < 50; ++run) {
-    ReconnectBackoff trouble;
-    CHECK(trouble.left(now) <= 0ms);
+    ReconnectBackoff backoff;
+    CHECK(backoff.left(now) <= 0ms);
     for (const auto most : {50ms, 100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms}) {
-      trouble.failed("away", kPatience, now);
-      CHECK(trouble.left(now) <= most);
-      CHECK(trouble.left(now) >= most / 2);
+      backoff.failed("away", kPauses, now);
+      CHECK(backoff.left(now) <= most);
+      CHECK(backoff.left(now) >= most / 2);
     }
-    last.insert(trouble.left(now));
-    CHECK(trouble.left(now + 1s) <= 0ms);
-    trouble.succeeded();
-    CHECK(!trouble.is_failing());
-    trouble.failed("away", kPatience, now);
-    CHECK(trouble.left(now) <= 50ms);
+    last.insert(backoff.left(now));
+    CHECK(backoff.left(now + 1s) <= 0ms);
+    backoff.succeeded();
+    CHECK(!backoff.is_failing());
+    backoff.failed("away", kPauses, now);
+    CHECK(backoff.left(now) <= 50ms);
   }
-  CHECK(last.size() > 5);  // they differ
+  CHECK(last.size() > 5);  // the jitter differs
 }
 
-TEST_CASE("trouble: what is refused waits longer from the first time on, and back when it is only away") {
+TEST_CASE("backoff: a refusal has longer pauses from the first on, and an outage after it has short ones again") {
   const ReconnectBackoff::Clock::time_point now{};
-  ReconnectBackoff trouble;
-  trouble.failed("away", kPatience, now);
-  trouble.failed("refused", {500ms, 5000ms}, now);
-  CHECK(trouble.left(now) >= 250ms);
-  for (int i = 0; i < 10; ++i) trouble.failed("refused", {500ms, 5000ms}, now);
-  CHECK(trouble.left(now) >= 2500ms);
-  trouble.failed("away", kPatience, now);
-  CHECK(trouble.left(now) <= 1000ms);
+  ReconnectBackoff backoff;
+  backoff.failed("away", kPauses, now);
+  backoff.failed("refused", {500ms, 5000ms}, now);
+  CHECK(backoff.left(now) >= 250ms);
+  for (int i = 0; i < 10; ++i) backoff.failed("refused", {500ms, 5000ms}, now);
+  CHECK(backoff.left(now) >= 2500ms);
+  backoff.failed("away", kPauses, now);
+  CHECK(backoff.left(now) <= 1000ms);
 }
 
-TEST_CASE("trouble: one that lasts is a warning once a minute, with its length and attempts") {
-  ReconnectBackoff trouble;
+TEST_CASE("backoff: a lasting failure warns once a minute, with its duration and number of attempts") {
+  ReconnectBackoff backoff;
   ReconnectBackoff::Clock::time_point now{};
-  const auto first = trouble.failed("no answer for 3001 ms", kPatience, now);
+  const auto first = backoff.failed("no answer for 3001 ms", kPauses, now);
   CHECK(first.severity == Severity::warning);
   CHECK(first.text == "no answer for 3001 ms");
   int warnings = 0;
   for (int second = 1; second <= 180; ++second) {
-    const auto line = trouble.failed("no answer for 3002 ms", kPatience, now + std::chrono::seconds(second));
+    const auto line = backoff.failed("no answer for 3002 ms", kPauses, now + std::chrono::seconds(second));
     if (line.severity == Severity::warning) ++warnings;
     if (second == 60) {
       CHECK(line.severity == Severity::warning);
@@ -64,19 +64,19 @@ TEST_CASE("trouble: one that lasts is a warning once a minute, with its length a
   CHECK(warnings == 3);
 }
 
-TEST_CASE("trouble: another one is a warning at once; two that take turns are told once each; not without end") {
-  ReconnectBackoff trouble;
+TEST_CASE("backoff: a new error text warns at once, alternating texts warn once each, and warnings are limited") {
+  ReconnectBackoff backoff;
   const ReconnectBackoff::Clock::time_point now{};
-  CHECK(trouble.failed("away", kPatience, now).severity == Severity::warning);
+  CHECK(backoff.failed("away", kPauses, now).severity == Severity::warning);
   for (int i = 0; i < 5; ++i) {
-    CHECK((trouble.failed("refused", kPatience, now).severity == Severity::warning) == (i == 0));
-    CHECK(trouble.failed("away", kPatience, now).severity == Severity::debug);
+    CHECK((backoff.failed("refused", kPauses, now).severity == Severity::warning) == (i == 0));
+    CHECK(backoff.failed("away", kPauses, now).severity == Severity::debug);
   }
   int loud = 0;
-  for (char c = 'a'; c <= 'z'; ++c) loud += trouble.failed({c}, kPatience, now).severity == Severity::warning;
+  for (char c = 'a'; c <= 'z'; ++c) loud += backoff.failed({c}, kPauses, now).severity == Severity::warning;
   CHECK(loud == 6);
-  trouble.succeeded();
-  CHECK(trouble.failed("away", kPatience, now).severity == Severity::warning);
+  backoff.succeeded();
+  CHECK(backoff.failed("away", kPauses, now).severity == Severity::warning);
 }
 
 }  // namespace

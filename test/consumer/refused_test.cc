@@ -1,4 +1,4 @@
-// Redis refuses what a consumer asks for: no verdict is lost, and Redis is not hammered.
+// Redis refuses a consumer's commands: no verdict is lost, and retries have pauses.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@
 namespace delayqueue {
 namespace {
 
-TEST_CASE("refused: an ack that Redis refuses is said again at leisure, and counts once it is allowed") {
+TEST_CASE("refused: a refused ack is sent again with pauses, and settles once it is allowed") {
   PrivateServer own;
   test::Redis client(own.socket());
   test::Queue queue(own.url());
@@ -32,7 +32,7 @@ TEST_CASE("refused: an ack that Redis refuses is said again at leisure, and coun
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const std::string calls = test::info("commandstats", "cmdstat_evalsha", client);
   CAPTURE(calls);
-  // At full speed it is thousands. None is possible, too: pauses grow beyond a second.
+  // Without pauses there are thousands of calls. Zero calls are possible: pauses grow beyond a second.
   CHECK((calls.empty() || std::stoi(calls.substr(calls.find("calls=") + 6)) < 100));
 
   REQUIRE(client.cmd({"ACL", "SETUSER", "default", "+unlink"}) == "OK");
@@ -40,14 +40,14 @@ TEST_CASE("refused: an ack that Redis refuses is said again at leisure, and coun
   CHECK(ledger.size() == 1);
 }
 
-TEST_CASE("refused: handlers that fail at once do not pull the whole queue into memory") {
+TEST_CASE("refused: a consumer whose handlers nack at once does not take the whole queue into memory") {
   test::Queue queue;
   queue.producer.send_batch(std::vector<std::string>(20'000, "x"));
   test::Ledger ledger;
   const auto consumer =
       queue.consumer(ledger.watch([](const Message&) { return nack(std::chrono::hours(1)); }), test::quick(4));
   consumer->start();
-  std::uint64_t most = 0;  // handled, and not yet said to Redis
+  std::uint64_t most = 0;  // handled, but not yet settled
   REQUIRE(test::eventually(
       [&] {
         const auto handled = static_cast<std::uint64_t>(ledger.size());
@@ -59,7 +59,7 @@ TEST_CASE("refused: handlers that fail at once do not pull the whole queue into 
   CHECK(most < 3'000);
 }
 
-TEST_CASE("stop: from an event callback it only asks, and run() returns when all is settled") {
+TEST_CASE("stop: in an event callback it returns false at once, and run() returns when all is settled") {
   test::Queue queue;
   queue.producer.send_batch(std::vector<std::string>(300, "x"));
   test::Ledger ledger;

@@ -1,4 +1,4 @@
-// Two trips to Redis at a time: what happens while both are under way.
+// Pipelined round trips: the consumer sends a second one before the first is answered.
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ bool is_done(Queue& queue) {
   return eventually([&] { return queue.empty(); }, kPatience);
 }
 
-TEST_CASE("trips: under load more is asked while answers are still to come; nothing is lost by it, or done twice") {
+TEST_CASE("round trips: under load the next is sent before the last answer, and each message is acked once") {
   Relay relay;
   Queue queue(relay.url());
   const std::vector<std::string> payloads = numbers(3000);
@@ -46,7 +46,7 @@ TEST_CASE("trips: under load more is asked while answers are still to come; noth
   CHECK(consumer->stats().errors == 0);
 }
 
-TEST_CASE("trips: a link that is cut while both are under way loses nothing") {
+TEST_CASE("round trips: a connection that is lost with two round trips in flight loses no message") {
   Relay relay;
   Queue queue(relay.url());
   SendOptions patient;
@@ -55,7 +55,7 @@ TEST_CASE("trips: a link that is cut while both are under way loses nothing") {
   queue.producer.send_batch(payloads, patient);
   Ledger ledger;
   ConsumerOptions options = quick(4);
-  options.lease = 1s;  // what a take brought whose answer was lost comes back so soon
+  options.lease = 1s;  // redelivers soon what a lost take answer leased
   const auto consumer = queue.consumer(ledger.watch(), options);
   relay.arm(Relay::Then::cut);
   consumer->start();
@@ -70,7 +70,7 @@ TEST_CASE("trips: a link that is cut while both are under way loses nothing") {
   CHECK(totals.dead == 0);
 }
 
-TEST_CASE("trips: scripts that are flushed under load are sent again, and nothing is done twice") {
+TEST_CASE("round trips: scripts that are flushed under load are sent again, and none runs twice") {
   Queue queue;
   const std::vector<std::string> payloads = numbers(20'000);
   queue.producer.send_batch(payloads);
@@ -87,7 +87,7 @@ TEST_CASE("trips: scripts that are flushed under load are sent again, and nothin
   CHECK(consumer->stats().errors == 0);
 }
 
-TEST_CASE("trips: what a take brings after stop was called goes back in order, too") {
+TEST_CASE("round trips: messages of a take that is answered after stop() return to the queue in order") {
   test::FaultProxy proxy(test::server().socket(), test::FaultProxy::Via::unix_socket);
   Queue queue(proxy.url());
   const std::vector<std::string> payloads = numbers(3000);

@@ -1,4 +1,4 @@
-// Who gets his turn: new messages, redelivered ones, and the neighbours of bad ones.
+// Fairness between new messages, redelivered messages, and messages that fail.
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ using test::Ledger;
 using test::Queue;
 using test::quick;
 
-// So many messages whose first delivery failed, now in retry.
+// Puts `count` messages into retry, whose first delivery failed.
 void fill_retry(Queue& queue, std::size_t count, const std::string& payload) {
   queue.producer.send_batch(std::vector<std::string>(count, payload));
   Ledger ledger;
@@ -37,7 +37,7 @@ void fill_retry(Queue& queue, std::size_t count, const std::string& payload) {
   queue.inspector.resume();
 }
 
-TEST_CASE("share: under a flood of new messages retry has at least one place in eight") {
+TEST_CASE("share: under a flood of new messages retry gets at least one delivery in eight") {
   struct Row {
     int concurrency, prefetch;
     std::size_t flood;
@@ -56,7 +56,8 @@ TEST_CASE("share: under a flood of new messages retry has at least one place in 
     const auto consumer = queue.consumer(ledger.watch(), options);
     consumer->start();
     REQUIRE(ledger.settles(row.flood + 24));
-    // A hand may take one and be slow to begin it: on a busy machine the others handle hundreds meanwhile.
+    // A worker may be slow to begin a message that it took. On a busy machine the other workers handle hundreds
+    // meanwhile.
     const auto slow = static_cast<std::size_t>(row.concurrency) - 1;
     std::size_t again = 0, seen = 0, most_before = 0;
     for (const std::string& payload : ledger.payloads()) {
@@ -70,7 +71,7 @@ TEST_CASE("share: under a flood of new messages retry has at least one place in 
   }
 }
 
-TEST_CASE("share: while retry is full, new messages have most of the places") {
+TEST_CASE("share: while retry is full, new messages get most of the deliveries") {
   Queue queue;
   fill_retry(queue, 200, "again");
   queue.producer.send_batch(std::vector<std::string>(60, "new"));
@@ -86,7 +87,7 @@ TEST_CASE("share: while retry is full, new messages have most of the places") {
   CHECK(again <= 15);
 }
 
-TEST_CASE("redelivered messages are taken for free hands only, never held behind a slow handler") {
+TEST_CASE("redelivered messages are taken only for free workers, and never wait behind a slow handler") {
   Queue queue;
   fill_retry(queue, 12, "again");
   Gate gate;
@@ -98,9 +99,9 @@ TEST_CASE("redelivered messages are taken for free hands only, never held behind
                                        quick(3));
   consumer->start();
   REQUIRE(eventually([&] { return ledger.running() == 3; }, kPatience));
-  // New ones come and go into the line, but nothing of retry does.
+  // New messages may be prefetched, but messages of retry may not.
   queue.producer.send_batch(std::vector<std::string>(30, "new"));
-  for (int look = 0; look < 50; ++look) {
+  for (int poll = 0; poll < 50; ++poll) {
     const Counts counts = queue.inspector.counts();
     CHECK(counts.retry == 9);
     CHECK(counts.unack == 3);
@@ -110,7 +111,7 @@ TEST_CASE("redelivered messages are taken for free hands only, never held behind
   CHECK(consumer->stop());
 }
 
-TEST_CASE("a message whose handler hangs does not stop its neighbours") {
+TEST_CASE("a message whose handler hangs does not stop the other messages") {
   Queue queue;
   Gate gate;
   Ledger ledger;
@@ -126,7 +127,7 @@ TEST_CASE("a message whose handler hangs does not stop its neighbours") {
   CHECK(eventually([&] { return queue.inspector.counts().unack == 1; }, kPatience));
 }
 
-TEST_CASE("a message that always fails does not stop its neighbours, nor take their retries") {
+TEST_CASE("a message that always fails does not stop the other messages, and spends none of their retries") {
   Queue queue;
   SendOptions stubborn;
   stubborn.retries = 50;
@@ -143,12 +144,12 @@ TEST_CASE("a message that always fails does not stop its neighbours, nor take th
   CHECK(queue.inspector.counts().totals.retried == 50);
 }
 
-TEST_CASE("a backlog far larger than any batch is worked off, due and overdue alike") {
+TEST_CASE("a backlog far larger than a batch is delivered, both pending and retry") {
   Queue queue;
   SendOptions later;
   later.delay = 1h;
   queue.producer.send_batch(std::vector<std::string>(3000, "pending"), later);
-  fill_retry(queue, 1, "again");  // rewinds, too: all are due
+  fill_retry(queue, 1, "again");  // rewinds, so that all are due
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), quick(4));
   consumer->start();

@@ -1,4 +1,4 @@
-// Start, run and stop: nothing lost, nothing spent.
+// Start, run and stop: no message is lost and no retry is spent.
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
@@ -25,20 +25,20 @@ using test::numbers;
 using test::Queue;
 using test::quick;
 
-TEST_CASE("stop: what runs is finished and settled; what was not begun is back at once, in order, nothing spent") {
+TEST_CASE("stop: running messages are settled; prefetched ones return at once, in order, and spend no retry") {
   Queue queue;
   const std::vector<std::string> payloads = numbers(4000);
   queue.producer.send_batch(payloads);
   Gate gate;
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "1500") gate.pass();  // quick ones until here: many are held by now
+    if (message.payload == "1500") gate.pass();  // makes the consumer prefetch many first
     return true;
   }));
   consumer->start();
   REQUIRE(ledger.reaches(1501));
   std::thread opener([&] {
-    // When nothing but the running one is held, the rest is back, though its handler goes on.
+    // When only the running message is leased, the others have returned, although its handler still runs.
     eventually([&] { return Inspector(queue.url, queue.name).counts().unack == 1; }, kPatience);
     gate.open();
   });
@@ -63,7 +63,7 @@ TEST_CASE("stop: what runs is finished and settled; what was not begun is back a
   CHECK(std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.attempt == 1; }));
 }
 
-TEST_CASE("stop: nothing new is taken once it was called") {
+TEST_CASE("stop: a stopped consumer takes nothing more") {
   Queue queue;
   queue.producer.send_batch(numbers(2000));
   Ledger ledger;
@@ -79,7 +79,7 @@ TEST_CASE("stop: nothing new is taken once it was called") {
   CHECK(ledger.size() == handled);
 }
 
-TEST_CASE("stop: past its deadline it says false; that message keeps its lease, all others are settled") {
+TEST_CASE("stop: returns false past its deadline; that message keeps its lease, all others are settled") {
   Queue queue;
   Gate gate;
   Ledger ledger;
@@ -97,7 +97,7 @@ TEST_CASE("stop: past its deadline it says false; that message keeps its lease, 
   CHECK(info.state == State::unack);
   CHECK(info.held);
   CHECK(queue.inspector.counts().unack == 1);
-  CHECK(!consumer->stop(1ms));  // it stays so
+  CHECK(!consumer->stop(1ms));  // the result does not change
   test::rewind(queue.base, 1h);
   Ledger after;
   const auto next = queue.consumer(after.watch());
@@ -130,7 +130,7 @@ TEST_CASE("stop: may be called again, from several threads at once, and before s
   CHECK_THROWS_AS(never->start(), std::logic_error);
 }
 
-TEST_CASE("stop: a deadline of nothing is enough when nothing runs") {
+TEST_CASE("stop: returns true when no handler runs") {
   Queue queue;
   const auto consumer = queue.consumer([](const Message&) { return true; });
   consumer->start();
@@ -139,7 +139,7 @@ TEST_CASE("stop: a deadline of nothing is enough when nothing runs") {
   CHECK(consumer->stop(kPatience));
 }
 
-TEST_CASE("start: once only; a second one is a logic_error, and changes nothing") {
+TEST_CASE("start: a second call throws logic_error, and changes nothing") {
   Queue queue;
   const auto consumer = queue.consumer([](const Message&) { return true; });
   consumer->start();
@@ -151,14 +151,14 @@ TEST_CASE("start: once only; a second one is a logic_error, and changes nothing"
   CHECK_THROWS_AS(consumer->start(), std::logic_error);
 }
 
-TEST_CASE("a consumer that was never started goes without a word, and nothing was sent") {
+TEST_CASE("a consumer that was never started connects to nothing and can be destroyed") {
   PrivateServer own;
   own.stop();
   Consumer consumer(own.url(), "orders", [](const Message&) { return true; });
   CHECK(consumer.stats().connects == 0);
 }
 
-TEST_CASE("run: goes on until another thread says stop, and returns when all is settled") {
+TEST_CASE("run: returns when another thread has called stop and all messages are settled") {
   Queue queue;
   queue.producer.send_batch(numbers(300));
   Ledger ledger;
@@ -176,7 +176,7 @@ TEST_CASE("run: goes on until another thread says stop, and returns when all is 
   CHECK(ledger.size() == handled);
 }
 
-TEST_CASE("run: a handler's stop ends it, after that handler") {
+TEST_CASE("run: returns when a handler has called stop and has returned") {
   Queue queue;
   queue.producer.send_batch(numbers(300));
   Ledger ledger;
@@ -195,7 +195,7 @@ TEST_CASE("run: a handler's stop ends it, after that handler") {
   CHECK(consumer->stop());
 }
 
-TEST_CASE("stop: a handler may stop another consumer, and that one waits") {
+TEST_CASE("stop: a handler may stop another consumer, and waits for it") {
   Queue queue;
   Queue others;
   Ledger ledger;
@@ -218,7 +218,7 @@ TEST_CASE("stop: a handler may stop another consumer, and that one waits") {
   CHECK(others.empty());
 }
 
-TEST_CASE("the destructor waits for handlers, settles them, and gives the rest back") {
+TEST_CASE("the destructor waits for handlers, settles their messages, and returns the others to the queue") {
   Queue queue;
   queue.producer.send_batch(numbers(50));
   Ledger ledger;
@@ -237,7 +237,7 @@ TEST_CASE("the destructor waits for handlers, settles them, and gives the rest b
   CHECK(queue.inspector.counts().totals.acked == ledger.size());
 }
 
-TEST_CASE("stop: failed, rejected and snoozed ones are settled, too") {
+TEST_CASE("stop: nacked, rejected and snoozed messages are settled, too") {
   Queue queue;
   queue.producer.send_batch({"nack", "reject", "snooze"}, SendOptions());
   Gate gate;

@@ -1,4 +1,4 @@
-// What handlers may say, and what becomes of the message.
+// Verdicts of handlers, and the state of the message after each.
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
@@ -29,7 +29,7 @@ SendOptions retrying(int retries) {
   return options;
 }
 
-// Runs a consumer until its handler has been called so often and what it said is settled; then stops it.
+// Runs a consumer until its handler has returned `deliveries` times, and stops it. All verdicts are then settled.
 ConsumerStats run_until(Queue& queue, const Handler& handler, std::size_t deliveries,
                         const ConsumerOptions& options = quick()) {
   Ledger ledger;
@@ -47,7 +47,7 @@ MessageInfo found(Queue& queue, const std::string& id) {
   return *info;
 }
 
-TEST_CASE("retry: n retries are n + 1 deliveries with their numbers, then it is dead with the last reason") {
+TEST_CASE("retry: n retries allow n + 1 deliveries; after the last the message is a dead letter with the last reason") {
   for (const int retries : {0, 1, 3}) {
     CAPTURE(retries);
     Queue queue;
@@ -72,7 +72,7 @@ TEST_CASE("retry: n retries are n + 1 deliveries with their numbers, then it is 
   }
 }
 
-TEST_CASE("nack: waits as long as it says; then another delivery, one retry less") {
+TEST_CASE("nack: the message waits for the given delay; the next delivery has one retry less") {
   Queue queue;
   const std::string id = queue.send("x");
   run_until(
@@ -95,29 +95,29 @@ TEST_CASE("nack: waits as long as it says; then another delivery, one retry less
   CHECK(queue.empty());
 }
 
-TEST_CASE("backoff: the consumer's function gets the attempt, and its wait is kept") {
+TEST_CASE("backoff: the function gets the attempt, and the consumer waits as long as it returns") {
   Queue queue;
   const std::string id = queue.send("x", retrying(3));
   std::mutex mutex;
-  std::vector<int> asked;
+  std::vector<int> attempts_seen;
   ConsumerOptions options = quick();
   options.backoff = [&](int attempt) {
     const std::lock_guard lock(mutex);
-    asked.push_back(attempt);
+    attempts_seen.push_back(attempt);
     return std::chrono::hours(attempt);
   };
   for (int attempt = 1; attempt <= 3; ++attempt) {
     run_until(
         queue, [](const Message&) { return nack("no"); }, 1, options);
     const auto wait = *found(queue, id).at - queue.inspector.counts().now;
-    CHECK(wait <= std::chrono::hours(attempt) + 2ms);  // whole ms, never a whole second
+    CHECK(wait <= std::chrono::hours(attempt) + 2ms);  // rounded up to a whole ms, never a whole second
     CHECK(wait > std::chrono::hours(attempt) - 30min);
     test::rewind(queue.base, std::chrono::hours(attempt) + 1min);
   }
-  CHECK(asked == std::vector<int>{1, 2, 3});
+  CHECK(attempts_seen == std::vector<int>{1, 2, 3});
 }
 
-TEST_CASE("backoff: one that throws, or answers nonsense, costs no message") {
+TEST_CASE("backoff: a function that throws or returns a negative delay loses no message") {
   const Backoff bad[] = {
       [](int) -> milliseconds { throw std::runtime_error("no idea"); },
       [](int) -> milliseconds { throw 42; },
@@ -139,7 +139,7 @@ TEST_CASE("backoff: one that throws, or answers nonsense, costs no message") {
   }
 }
 
-TEST_CASE("verdicts: waits that make no sense are logged, once for each kind, with their value and what is done") {
+TEST_CASE("verdicts: an invalid delay is logged once for each kind, with its value and the delay used instead") {
   Queue queue;
   for (const char* payload : {"nack", "nack", "snooze", "long", "backoff"}) queue.send(payload);
   Lines lines;
@@ -161,7 +161,7 @@ TEST_CASE("verdicts: waits that make no sense are logged, once for each kind, wi
   CHECK(lines.count() == 3);
 }
 
-TEST_CASE("backoff: the longest there is keeps the message") {
+TEST_CASE("backoff: the longest possible delay keeps the message") {
   Queue queue;
   const std::string by_function = queue.send("function");
   const std::string by_verdict = queue.send("verdict");
@@ -182,7 +182,7 @@ TEST_CASE("backoff: the longest there is keeps the message") {
   CHECK(found(queue, snoozed).state == State::pending);
 }
 
-TEST_CASE("reject: dead at once, with its reason, whatever retries are left") {
+TEST_CASE("reject: the message is a dead letter at once, with its reason, even with retries left") {
   Queue queue;
   const std::string id = queue.send("x", retrying(5));
   const ConsumerStats stats = run_until(
@@ -195,7 +195,7 @@ TEST_CASE("reject: dead at once, with its reason, whatever retries are left") {
   CHECK(!dead.retries);
 }
 
-TEST_CASE("snooze: later again, as if it had not been delivered") {
+TEST_CASE("snooze: the message is delivered again later, with the same attempt") {
   Queue queue;
   const std::string id = queue.send("x", retrying(2));
   const ConsumerStats stats = run_until(
@@ -217,14 +217,14 @@ TEST_CASE("snooze: later again, as if it had not been delivered") {
   CHECK(queue.empty());
 }
 
-TEST_CASE("snooze: for no time at all comes at once; after a failure its count stays") {
+TEST_CASE("snooze: without a delay the message is delivered at once; the attempt of an earlier failure stays") {
   Queue queue;
   const std::string id = queue.send("x", retrying(1));
   int calls = 0;
   run_until(
       queue,
       [&](const Message& message) {
-        ++calls;  // one hand: no lock
+        ++calls;  // one worker: no lock
         if (message.attempt == 1) return nack(0ms, "first");
         return calls < 5 ? snooze(0ms) : reject("attempt " + std::to_string(message.attempt));
       },
@@ -232,7 +232,7 @@ TEST_CASE("snooze: for no time at all comes at once; after a failure its count s
   CHECK(found(queue, id).reason == "attempt 2");
 }
 
-TEST_CASE("a handler that throws is a nack with its text; one that throws something else, too") {
+TEST_CASE("a handler that throws nacks; the reason is the exception's text, or a general one") {
   struct Row {
     Handler handler;
     std::string reason;
@@ -258,7 +258,7 @@ TEST_CASE("a handler that throws is a nack with its text; one that throws someth
   }
 }
 
-TEST_CASE("a reason keeps bytes of every value") {
+TEST_CASE("a reason may contain all byte values") {
   Queue queue;
   std::string reason;
   for (int byte = 0; byte < 256; ++byte) reason += static_cast<char>(byte);
@@ -268,7 +268,7 @@ TEST_CASE("a reason keeps bytes of every value") {
   CHECK(found(queue, id).reason == reason);
 }
 
-TEST_CASE("dead letters: with no retention there are none, and nothing stays") {
+TEST_CASE("dead letters: with a retention of zero none are kept, and nothing stays stored") {
   Queue queue;
   queue.send("rejected");
   queue.send("out of retries", retrying(0));
@@ -283,7 +283,7 @@ TEST_CASE("dead letters: with no retention there are none, and nothing stays") {
   CHECK(queue.inspector.counts().totals.dead == 2);
 }
 
-TEST_CASE("dead letters: are kept for dead_retention, also after a TTL's end, and then no trace of them") {
+TEST_CASE("dead letters: they are kept for dead_retention, even after their TTL, and then removed completely") {
   Queue queue;
   SendOptions mortal;
   mortal.ttl = 1h;
@@ -309,7 +309,7 @@ TEST_CASE("dead letters: are kept for dead_retention, also after a TTL's end, an
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
 }
 
-TEST_CASE("dead letters: no more than dead_limit stay, the newest, and the trim is logged") {
+TEST_CASE("dead letters: only the newest dead_limit are kept, and a log line reports the trim") {
   Queue queue;
   const std::vector<std::string> payloads = test::numbers(450);
   queue.producer.send_batch(payloads);
@@ -336,7 +336,7 @@ TEST_CASE("dead letters: no more than dead_limit stay, the newest, and the trim 
                     [](const auto& line) { return line.find("trimmed") != std::string::npos; }));
 }
 
-TEST_CASE("a TTL that ended: not delivered, counted as expired, and no trace of it") {
+TEST_CASE("a message whose TTL has ended is not delivered, counts as expired, and leaves nothing stored") {
   Queue queue;
   SendOptions mortal;
   mortal.ttl = 1ms;

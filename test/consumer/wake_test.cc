@@ -1,4 +1,4 @@
-// Idle consumers: who is woken, when, and what it costs.
+// Idle consumers: which of them wake up, when, and how many requests that costs.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -28,8 +28,8 @@ std::size_t calls_of(const std::string& command, Redis& on) {
   return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
 }
 
-// Commands that clients sent for messages; what scripts call is not among them. Of the rest, BZPOPMIN ends, and begins
-// anew, every 5 s; SRANDMEMBER and HSCAN keep house now and then.
+// Commands that clients send for messages. Commands inside scripts do not count. Left out: BZPOPMIN, which is sent
+// again every 5 s, and SRANDMEMBER and HSCAN, which are maintenance.
 std::size_t requests(Redis& on) { return calls_of("evalsha", on) + calls_of("eval", on) + calls_of("mget", on); }
 
 std::size_t all_requests(Redis& on) {
@@ -44,7 +44,7 @@ ConsumerOptions patient(milliseconds poll = 30s) {
   return options;
 }
 
-// Consumers that have found nothing, and wait.
+// Consumers that have found no message and block in BZPOPMIN.
 struct Idle {
   Idle(Queue& queue, Redis& client, std::size_t count, const ConsumerOptions& options = patient()) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -75,16 +75,16 @@ Handler behind(test::Gate& gate) {
   };
 }
 
-// How late, by this machine's clock, the next delivery is for what is due at `due`.
+// Waits for so many deliveries. Returns the time from `due` until then, on this machine's clock.
 milliseconds lateness(Ledger& ledger, std::size_t deliveries, Clock::time_point due) {
   CHECK(ledger.reaches(deliveries));
   return std::chrono::duration_cast<milliseconds>(Clock::now() - due);
 }
 
-// Of a machine that is busy; all but a poll_interval.
+// Tolerance for a busy machine. A poll_interval that could hide a missed wake-up is longer.
 constexpr milliseconds kLate{10s};
 
-TEST_CASE("one message, at once or later, wakes one of many idle consumers") {
+TEST_CASE("a message that is due now or later wakes one of many idle consumers") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
@@ -111,12 +111,12 @@ TEST_CASE("one message, at once or later, wakes one of many idle consumers") {
   }
 }
 
-// What a message causes among fifty idle consumers that know of it; 0: they cannot be told from their polls.
+// The number of requests that a message causes among fifty idle consumers, or 0 if they cannot be told from polls.
 std::size_t requests_when_due() {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
-  constexpr milliseconds kPoll{4000};  // and house is kept after 10 s
+  constexpr milliseconds kPoll{4000};  // maintenance follows after 10 s
   const auto first = Clock::now();
   Idle idle(queue, client, 50, patient(kPoll));
   const auto last = Clock::now();
@@ -124,7 +124,7 @@ std::size_t requests_when_due() {
     MESSAGE("not run: on this machine, now, the consumers' polls cannot be told from what the message causes");
     return 0;
   }
-  // All of them poll between sending and due time, and none within a second of that.
+  // All consumers poll between the send and the due time, and none within a second of the due time.
   queue.producer.send("x", in(std::chrono::duration_cast<milliseconds>(first + 3 * kPoll / 2 + kPoll / 8 - last)));
   std::this_thread::sleep_until(first + 3 * kPoll / 2);
   const std::size_t before = requests(client);
@@ -135,15 +135,14 @@ std::size_t requests_when_due() {
   return caused;
 }
 
-TEST_CASE("of many idle consumers that know of a message one looks when it is due") {
+TEST_CASE("only one of many idle consumers sends requests when a message becomes due") {
   std::size_t caused = requests_when_due();
-  // Polls that a stop of the machine held back may fall into the second that is looked at.
+  // If the machine was slow, late polls may fall into the measured second.
   for (int more = 2; more > 0 && caused > 18; --more) caused = requests_when_due();
   CHECK(caused <= 18);
 }
 
-TEST_CASE(
-    "a message is on time however long poll_interval is: sent to idle consumers, earlier ones, rescheduled ones") {
+TEST_CASE("a message is on time with a long poll_interval: sent to idle consumers, sent earlier, or rescheduled") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
@@ -157,7 +156,7 @@ TEST_CASE(
   CHECK(idle.ledger.payloads() == std::vector<std::string>{"moved", "sooner", "later"});
 }
 
-TEST_CASE("a message is on time after the one that was watched for was cancelled") {
+TEST_CASE("a message is on time after the message that the watch was set for was cancelled") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
@@ -171,7 +170,7 @@ TEST_CASE("a message is on time after the one that was watched for was cancelled
   CHECK(idle.ledger.payloads() == std::vector<std::string>{"second"});
 }
 
-TEST_CASE("a message is on time after the consumer that watched for it stopped") {
+TEST_CASE("a message is on time after the consumer that held the watch stopped") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
@@ -187,11 +186,12 @@ TEST_CASE("a message is on time after the consumer that watched for it stopped")
   CHECK(lateness(ledger, 1, begin + 5s) < kLate);
 }
 
-TEST_CASE("a watch ends soon after its time, if its process was killed: others find the message by their polls") {
+TEST_CASE("the watch of a killed process ends soon after its time, and others find the message by polling") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
-  // One that would look by itself only later: it watches from now on, and dies long before it could take anything.
+  // This consumer polls only after a minute. It holds the watch from now on, and is killed long before the message is
+  // due.
   test::Process process(test::worker(queue, 1, "30000", "60000"));
   CHECK(eventually([&] { return Idle::blocked(client) == 1; }, kPatience));
   queue.send("x", in(10s));
@@ -203,7 +203,7 @@ TEST_CASE("a watch ends soon after its time, if its process was killed: others f
   CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 0; }, kPatience));
 }
 
-TEST_CASE("a message without a marker costs no more than poll_interval") {
+TEST_CASE("a message without a wake-up is delivered within poll_interval") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
@@ -215,13 +215,13 @@ TEST_CASE("a message without a marker costs no more than poll_interval") {
   CHECK(idle.ledger.reaches(1));
 }
 
-TEST_CASE("what a Go worker schedules wakes nobody; once a poll has seen it, it is on time") {
+TEST_CASE("a message that a Go worker schedules wakes no consumer, but is on time once a poll has seen it") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
   Idle idle(queue, client, 2, patient(1s));
   bool watched = false;
-  // No poll may fall into the second before it is due, if the machine stands still then.
+  // On a slow machine no poll may fall into the second before the due time. Then the test tries again.
   for (std::size_t round = 1; round <= 3 && !watched; ++round) {
     const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abc" + std::to_string(round);
     const long long due_us = test::redis_time_us(client) + 2'500'000;
@@ -238,7 +238,7 @@ TEST_CASE("what a Go worker schedules wakes nobody; once a poll has seen it, it 
   CHECK(watched);
 }
 
-TEST_CASE("a consumer with its hands full hands on what it watched for") {
+TEST_CASE("a consumer whose workers are all busy passes its watch on") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
@@ -257,7 +257,7 @@ TEST_CASE("a consumer with its hands full hands on what it watched for") {
   gate.open();
 }
 
-TEST_CASE("what becomes due while all hands are full is handled as soon as one is free") {
+TEST_CASE("a message that becomes due while all workers are busy is handled as soon as one is free") {
   PrivateServer own;
   Queue queue(own.url());
   test::Gate gate;
@@ -267,14 +267,14 @@ TEST_CASE("what becomes due while all hands are full is handled as soon as one i
   queue.send("slow");
   REQUIRE(ledger.reaches(1));
   for (int i = 0; i < 3; ++i) queue.send("soon", in(200ms));
-  std::this_thread::sleep_for(1s);  // they become due, and the consumer looks
+  std::this_thread::sleep_for(1s);  // they become due, and the consumer polls
   const auto start = Clock::now();
   gate.open();
   CHECK(ledger.settles(4));
   CHECK(Clock::now() - start < kLate);
 }
 
-TEST_CASE("an idle consumer asks Redis at most five times a second") {
+TEST_CASE("an idle consumer sends at most five requests a second") {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());

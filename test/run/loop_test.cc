@@ -19,7 +19,7 @@ using test::eventually;
 
 constexpr auto kPatience = 60s;
 
-TEST_CASE("loop: steps again and again from start to stop, and not before or after") {
+TEST_CASE("loop: the step runs repeatedly between start and stop, and not before or after") {
   std::atomic<int> steps{0};
   Loop loop([&] {
     ++steps;
@@ -34,7 +34,7 @@ TEST_CASE("loop: steps again and again from start to stop, and not before or aft
   CHECK(steps == then);
 }
 
-TEST_CASE("loop: rests as long as the step said") {
+TEST_CASE("loop: it rests for the duration that the step returns") {
   std::atomic<int> steps{0};
   Loop loop([&]() -> Loop::Rest {
     ++steps;
@@ -46,7 +46,7 @@ TEST_CASE("loop: rests as long as the step said") {
   CHECK(std::chrono::steady_clock::now() - begin >= 100ms);
 }
 
-TEST_CASE("loop: a wake cuts a rest short, however long it is") {
+TEST_CASE("loop: a wake ends a rest") {
   std::atomic<int> steps{0};
   Loop loop([&]() -> Loop::Rest {
     ++steps;
@@ -60,7 +60,7 @@ TEST_CASE("loop: a wake cuts a rest short, however long it is") {
   CHECK(eventually([&] { return steps >= 201; }, kPatience));
 }
 
-TEST_CASE("loop: the longest rest there is can be cut short, too, and a negative one is none") {
+TEST_CASE("loop: a wake ends even the longest possible rest, and a negative rest is none") {
   std::atomic<int> steps{0};
   Loop loop([&]() -> Loop::Rest {
     ++steps;
@@ -73,7 +73,7 @@ TEST_CASE("loop: the longest rest there is can be cut short, too, and a negative
   CHECK(eventually([&] { return steps >= 6; }, kPatience));
 }
 
-TEST_CASE("loop: a wake during a step makes the next one follow at once") {
+TEST_CASE("loop: after a wake during a step the next step follows at once") {
   std::atomic<int> steps{0};
   std::unique_ptr<Loop> loop;
   loop = std::make_unique<Loop>([&]() -> Loop::Rest {
@@ -84,20 +84,20 @@ TEST_CASE("loop: a wake during a step makes the next one follow at once") {
   CHECK(eventually([&] { return steps >= 100; }, kPatience));
 }
 
-TEST_CASE("loop: many wakes before a step are one") {
+TEST_CASE("loop: several wakes before a step cause one step") {
   std::atomic<int> steps{0};
   Loop loop([&]() -> Loop::Rest {
     ++steps;
     return 1h;
   });
-  for (int i = 0; i < 100'000; ++i) loop.wake();  // more than a pipe holds
+  for (int i = 0; i < 100'000; ++i) loop.wake();  // more than a pipe can buffer
   loop.start();
   CHECK(eventually([&] { return steps >= 1; }, kPatience));
-  std::this_thread::sleep_for(50ms);  // nothing may happen now
+  std::this_thread::sleep_for(50ms);  // no step may run now
   CHECK(steps <= 2);
 }
 
-TEST_CASE("loop: wakes from many threads; none is lost") {
+TEST_CASE("loop: no wake is lost when many threads wake") {
   std::atomic<int> wanted{0}, done{0};
   Loop loop([&]() -> Loop::Rest {
     done = wanted.load();
@@ -118,7 +118,7 @@ TEST_CASE("loop: wakes from many threads; none is lost") {
   CHECK(eventually([&] { return done == 20'000; }, kPatience));
 }
 
-TEST_CASE("loop: a rest ends when there is something to read") {
+TEST_CASE("loop: a rest ends when its descriptor is readable") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   std::atomic<int> steps{0};
@@ -135,7 +135,7 @@ TEST_CASE("loop: a rest ends when there is something to read") {
   ::close(ends[1]);
 }
 
-TEST_CASE("loop: stop waits for the step under way; it may be called again, by several threads, and before start") {
+TEST_CASE("loop: stop waits for the running step, and may be called again, from several threads, and before start") {
   std::atomic<bool> inside{false}, ended{false};
   Loop loop([&]() -> Loop::Rest {
     inside = true;
@@ -162,7 +162,7 @@ TEST_CASE("loop: stop waits for the step under way; it may be called again, by s
   never.stop();
 }
 
-TEST_CASE("loop: the destructor stops it") {
+TEST_CASE("loop: the destructor stops the loop") {
   std::atomic<int> steps{0};
   {
     Loop loop([&] {
@@ -173,7 +173,7 @@ TEST_CASE("loop: the destructor stops it") {
     CHECK(eventually([&] { return steps > 10; }, kPatience));
   }
   const int then = steps;
-  std::this_thread::sleep_for(10ms);  // nothing may happen now
+  std::this_thread::sleep_for(10ms);  // no step may run now
   CHECK(steps == then);
 }
 

@@ -22,15 +22,15 @@ using test::eventually;
 
 constexpr auto kPatience = 60s;
 
-// A pool whose tasks are numbers. Those below 100 are done at once; others wait until they are let go.
+// A pool whose tasks are numbers. Tasks below 100 return at once; others block until open().
 class Workers {
  public:
   explicit Workers(std::size_t workers)
       : pool(
             workers, [this](int& task) { return work(task); }, [this] { wakes = true; }) {}
-  ~Workers() { let_go(); }
+  ~Workers() { open(); }
 
-  void let_go() {
+  void open() {
     const std::lock_guard lock(mutex_);
     free_ = true;
     changed_.notify_all();
@@ -40,7 +40,7 @@ class Workers {
     const std::lock_guard lock(mutex_);
     return begun_;
   }
-  // In all. Only looks when there was a wake: a missing one shows.
+  // All results so far. Reads the pool only after a wake, so that a missing wake is noticed.
   std::vector<int> done() {
     if (wakes.exchange(false)) {
       for (const int task : pool.take_done()) done_.push_back(task);
@@ -48,7 +48,7 @@ class Workers {
     return done_;
   }
 
-  std::atomic<bool> stays{true};  // what work() says
+  std::atomic<bool> stays{true};  // what work() returns
   std::atomic<bool> wakes{false};
 
  private:
@@ -63,10 +63,10 @@ class Workers {
   std::condition_variable changed_;
   bool free_ = false;
   std::vector<int> begun_;
-  std::vector<int> done_;  // of the test's thread
+  std::vector<int> done_;  // used by the test's thread
 
  public:
-  WorkerPool<int> pool;  // last: its threads use all above
+  WorkerPool<int> pool;  // last: its threads use the members above
 };
 
 std::vector<int> range(int from, int to) {
@@ -75,7 +75,7 @@ std::vector<int> range(int from, int to) {
   return numbers;
 }
 
-TEST_CASE("worker_pool: one hand works off the line in order") {
+TEST_CASE("worker_pool: one worker runs the tasks in order") {
   Workers workers(1);
   workers.pool.submit(range(0, 40));
   workers.pool.submit({});
@@ -84,7 +84,7 @@ TEST_CASE("worker_pool: one hand works off the line in order") {
   CHECK(workers.done() == range(0, 100));
 }
 
-TEST_CASE("worker_pool: a hand is idle when what it did can be taken, and not before") {
+TEST_CASE("worker_pool: a worker is idle as soon as its result can be taken, and not before") {
   Workers workers(1);
   for (std::size_t i = 1; i <= 200; ++i) {
     workers.pool.submit({1});
@@ -98,14 +98,14 @@ TEST_CASE("worker_pool: a hand is idle when what it did can be taken, and not be
   }
 }
 
-// One wakes the next: were the chain to break, the last of them would never meet.
-TEST_CASE("worker_pool: as many hands wake as there are tasks, submitted at once or one by one") {
-  constexpr std::size_t kHands = 16;
+// Each worker wakes the next one. If that chain broke, not all workers would run at the same time.
+TEST_CASE("worker_pool: as many workers wake as there are tasks, submitted together or one by one") {
+  constexpr std::size_t kWorkers = 16;
   for (int round = 0; round < 100; ++round) {
     std::atomic<std::size_t> inside{0};
     std::atomic<bool> over{false};
     WorkerPool<int> pool(
-        kHands,
+        kWorkers,
         [&](int&) {
           ++inside;
           while (!over) std::this_thread::yield();
@@ -113,29 +113,29 @@ TEST_CASE("worker_pool: as many hands wake as there are tasks, submitted at once
         },
         [] {});
     if (round % 2 == 0) {
-      pool.submit(range(0, kHands));
+      pool.submit(range(0, kWorkers));
     } else {
-      for (std::size_t i = 0; i < kHands; ++i) i % 3 == 0 ? pool.submit_urgent({1}) : pool.submit({2});
+      for (std::size_t i = 0; i < kWorkers; ++i) i % 3 == 0 ? pool.submit_urgent({1}) : pool.submit({2});
     }
-    CHECK(eventually([&] { return inside == kHands; }, kPatience));
+    CHECK(eventually([&] { return inside == kWorkers; }, kPatience));
     over = true;
   }
 }
 
-TEST_CASE("worker_pool: so many tasks at a time as there are hands; the others wait in line") {
+TEST_CASE("worker_pool: as many tasks run at the same time as there are workers; the others wait") {
   Workers workers(3);
   CHECK(workers.pool.load().idle == 3);
   workers.pool.submit(range(100, 110));
   CHECK(eventually([&] { return workers.begun().size() == 3; }, kPatience));
   CHECK(eventually([&] { return workers.pool.load().waiting == 7; }, kPatience));
   CHECK(workers.pool.load().idle == 0);
-  workers.let_go();
+  workers.open();
   CHECK(eventually([&] { return workers.done().size() == 10; }, kPatience));
   CHECK(workers.pool.load().idle == 3);
   CHECK(workers.pool.load().waiting == 0);
 }
 
-TEST_CASE("worker_pool: urgent tasks go before all others") {
+TEST_CASE("worker_pool: urgent tasks run before all others") {
   Workers workers(1);
   workers.pool.submit({100});
   REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
@@ -143,12 +143,12 @@ TEST_CASE("worker_pool: urgent tasks go before all others") {
   workers.pool.submit_urgent({4, 5});
   workers.pool.submit({6});
   workers.pool.submit_urgent({7});
-  workers.let_go();
+  workers.open();
   CHECK(eventually([&] { return workers.done().size() == 8; }, kPatience));
   CHECK(workers.begun() == std::vector<int>{100, 4, 5, 7, 1, 2, 3, 6});
 }
 
-TEST_CASE("worker_pool: what nobody has begun can be taken back, urgent ones first, each in order") {
+TEST_CASE("worker_pool: take_back returns the tasks that have not begun, urgent ones first, each kind in order") {
   Workers workers(1);
   workers.pool.submit({100});
   REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
@@ -157,11 +157,11 @@ TEST_CASE("worker_pool: what nobody has begun can be taken back, urgent ones fir
   CHECK(workers.pool.take_back() == std::vector<int>{4, 5, 1, 2, 3});
   CHECK(workers.pool.take_back().empty());
   CHECK(workers.pool.load().waiting == 0);
-  workers.let_go();
+  workers.open();
   CHECK(eventually([&] { return workers.done() == std::vector<int>{100}; }, kPatience));
 }
 
-TEST_CASE("worker_pool: a hand kept free takes urgent tasks only") {
+TEST_CASE("worker_pool: a worker that is kept free runs urgent tasks only") {
   for (const std::size_t count : {1U, 2U, 4U}) {
     CAPTURE(count);
     Workers workers(count);
@@ -175,12 +175,12 @@ TEST_CASE("worker_pool: a hand kept free takes urgent tasks only") {
     CHECK(std::count(begun.begin(), begun.end(), 1) == 1);
     workers.pool.keep_one_free(false);
     CHECK(eventually([&] { return workers.begun().size() == count + 1; }, kPatience));
-    workers.let_go();
+    workers.open();
     CHECK(eventually([&] { return workers.done().size() == 11; }, kPatience));
   }
 }
 
-TEST_CASE("worker_pool: switching the free hand off and on again strands no task") {
+TEST_CASE("worker_pool: switching the free worker off and on again leaves no task behind") {
   Workers workers(3);
   std::atomic<bool> over{false};
   std::thread switching([&] {
@@ -197,7 +197,7 @@ TEST_CASE("worker_pool: switching the free hand off and on again strands no task
   CHECK(eventually([&] { return workers.done().size() == 1500; }, kPatience));
 }
 
-TEST_CASE("worker_pool: a hand that seemed lost is replaced, and leaves when its task ends after all") {
+TEST_CASE("worker_pool: a replaced worker leaves when its task returns") {
   Workers workers(1);
   workers.pool.submit({100});
   REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
@@ -206,7 +206,7 @@ TEST_CASE("worker_pool: a hand that seemed lost is replaced, and leaves when its
   CHECK(eventually([&] { return workers.done() == std::vector<int>{1, 2}; }, kPatience));
   CHECK(eventually([&] { return workers.pool.load().idle == 1; }, kPatience));
   workers.stays = false;
-  workers.let_go();
+  workers.open();
   CHECK(eventually([&] { return workers.done() == std::vector<int>{1, 2, 100}; }, kPatience));
   workers.stays = true;
   workers.pool.submit({3});
@@ -214,7 +214,7 @@ TEST_CASE("worker_pool: a hand that seemed lost is replaced, and leaves when its
   CHECK(eventually([&] { return workers.pool.load().idle == 1; }, kPatience));
 }
 
-TEST_CASE("worker_pool: tasks may come from many threads") {
+TEST_CASE("worker_pool: several threads may submit tasks") {
   Workers workers(4);
   std::vector<std::thread> threads;
   threads.reserve(8);
@@ -229,13 +229,13 @@ TEST_CASE("worker_pool: tasks may come from many threads") {
   CHECK(workers.pool.load().idle == 4);
 }
 
-TEST_CASE("worker_pool: close waits for what is under way, and drops what was not begun") {
+TEST_CASE("worker_pool: close waits for running tasks, and drops those that have not begun") {
   Workers workers(2);
   workers.pool.submit(range(100, 110));
   REQUIRE(eventually([&] { return workers.begun().size() == 2; }, kPatience));
   std::thread opener([&] {
     std::this_thread::sleep_for(50ms);
-    workers.let_go();
+    workers.open();
   });
   workers.pool.close();
   CHECK(workers.done().size() == workers.begun().size());

@@ -63,7 +63,7 @@ TEST_CASE("any sequence of moves: never early, one holder, at most retries + 1, 
   for_seeds([](std::uint64_t seed, delayqueue::redis::Connection& connection) {
     Play::Options options;
     options.keep_dead = seed % 4 != 0;
-    options.strangers = seed % 2 == 0;
+    options.go_interference = seed % 2 == 0;
     play(Play(seed, connection, options), seed, [](Play& game) { game.check_finds_nothing(); });
   });
 }

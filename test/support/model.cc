@@ -14,7 +14,7 @@ using delayqueue::store::Taken;
 constexpr std::int64_t kMs = 1000;
 constexpr std::int64_t kSecond = 1'000'000;
 
-// A whole millisecond, no whole second.
+// Rounds up to a whole millisecond that is not a whole second, as the end of a backoff must be.
 Span backoff_end(Span end) {
   end = whole_ms(end);
   return {end.from % kSecond == 0 ? end.from + kMs : end.from, end.to % kSecond == 0 ? end.to + kMs : end.to};
@@ -77,32 +77,34 @@ std::vector<std::string> Model::pending2ready(Span now) {
   return moved;
 }
 
-// From retry, in order: all but suspects that are too many. Those go to its end, until there is one more of them.
-std::vector<std::string> Model::choose(const TakeLimits& places, std::size_t most, Taken& taken) {
-  std::vector<std::string> chosen, passed;
+// Takes ids from the front of retry. A possible poison message is an id whose last lease ended without a settle. At
+// most poison_max of them are chosen; up to poison_skip more move to the end of retry, and the next one stops the
+// search.
+std::vector<std::string> Model::choose(const TakeLimits& limits, std::size_t most, Taken& taken) {
+  std::vector<std::string> chosen, skipped;
   while (chosen.size() < most && !retry_.empty()) {
     const std::string id = retry_.front();
     const Record& record = records_[id];
     const std::optional<std::int64_t> end = record.last_end;
-    const bool suspect = end && *end % kMs != 0 && record.retries && !record.lease;
-    const bool too_many = suspect && taken.suspects.size() == places.poison_max;
-    if (too_many && ++taken.met > places.poison_skip) break;
+    const bool possible_poison = end && *end % kMs != 0 && record.retries && !record.lease;
+    const bool too_many = possible_poison && taken.suspects.size() == limits.poison_max;
+    if (too_many && ++taken.met > limits.poison_skip) break;
     retry_.pop_front();
-    if (suspect && !too_many) taken.suspects.push_back(id);
-    (too_many ? passed : chosen).push_back(id);
+    if (possible_poison && !too_many) taken.suspects.push_back(id);
+    (too_many ? skipped : chosen).push_back(id);
   }
-  retry_.insert(retry_.end(), passed.begin(), passed.end());
+  retry_.insert(retry_.end(), skipped.begin(), skipped.end());
   return chosen;
 }
 
-Taken Model::ready2unack(const TakeLimits& places, std::int64_t lease_us) {
+Taken Model::ready2unack(const TakeLimits& limits, std::int64_t lease_us) {
   Taken taken;
   taken.retry_left = retry_.size();
   if (paused_) return taken;
-  const std::size_t kept = std::min({places.retry_share, places.retry_max, places.total, retry_.size()});
-  const std::size_t for_ready = std::min(places.total - kept, ready_.size());
-  const std::vector<std::string> old = choose(places, std::min(places.retry_max, places.total - for_ready), taken);
-  std::vector<std::string> ids = pop(ready_, places.total - old.size());
+  const std::size_t kept = std::min({limits.retry_share, limits.retry_max, limits.total, retry_.size()});
+  const std::size_t for_ready = std::min(limits.total - kept, ready_.size());
+  const std::vector<std::string> old = choose(limits, std::min(limits.retry_max, limits.total - for_ready), taken);
+  std::vector<std::string> ids = pop(ready_, limits.total - old.size());
   ids.insert(ids.end(), old.begin(), old.end());
   std::vector<std::pair<std::string, int>> again;
   const std::size_t from_ready = ids.size() - old.size();
@@ -121,12 +123,12 @@ Taken Model::ready2unack(const TakeLimits& places, std::int64_t lease_us) {
       continue;
     }
     record.lease = Span{lease_us, lease_us};
-    const bool noted = record.noted();
-    const bool redelivered = !noted && std::find(old.begin(), old.end(), id) != old.end();
+    const bool in_attempts = record.in_attempts();
+    const bool redelivered = !in_attempts && std::find(old.begin(), old.end(), id) != old.end();
     if (redelivered) record.deliveries = 1;
     record.last_end.reset();
     record.undelivered = false;
-    if (noted || redelivered) {
+    if (in_attempts || redelivered) {
       again.emplace_back(id, ++record.deliveries);
     } else {
       taken.messages.emplace_back(id, 1);
@@ -234,9 +236,9 @@ void Model::leave_unack(Span now, const std::string& id, std::int64_t delay_ms, 
   Record& record = records_[id];
   record.lease.reset();
   if (!record.retries) return finish(id);
-  const bool noted = record.noted();
+  const bool in_attempts = record.in_attempts();
   record.deliveries = std::max(record.deliveries, 1) - (counted ? 0 : 1);
-  record.undelivered = noted && record.deliveries == 0;
+  record.undelivered = in_attempts && record.deliveries == 0;
   record.last_end.reset();
   put(now, id, delay_ms);
 }
@@ -332,7 +334,7 @@ std::size_t Model::sweep(const std::vector<std::string>& ids) {
   for (const std::string& id : ids) {
     Record& record = records_[id];
     if (record.retries || record.dead) continue;
-    record.forget_notes();
+    record.clear_metadata();
     ++swept;
   }
   return swept;
@@ -395,7 +397,7 @@ std::string Model::redrive(const std::vector<std::string>& ids, int retries) {
     record.garbage = answer.back() == 'B';
     if (record.garbage) continue;
     record.retries = retries;
-    record.forget_notes();
+    record.clear_metadata();
     record.undelivered = !retry_.empty();
     ready_.push_back(id);
     ++stats_["redriven"];

@@ -1,4 +1,5 @@
-// What a queue should hold after each move, by the contract: one record a message, and two lists of hints.
+// A model of a queue: predicts from the contract what the queue holds after each move. It keeps one record per message,
+// and the lists ready and retry.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +17,29 @@
 
 namespace test::model {
 
-// A moment known to lie between two others, us. A move sees one moment between the readings of Redis' clock before and
-// after it; what it writes is known exactly only when it has been read back.
+// A moment between two readings of Redis' clock, in us. A move sees one moment between the reading before and the
+// reading after it. The exact time is known only when the value that the move wrote has been read back.
 struct Span {
   std::int64_t from = 0;
   std::int64_t to = 0;
 };
 
 Span operator+(Span span, std::int64_t us);
-Span whole_ms(Span span);  // up
+Span whole_ms(Span span);  // rounded up
 
-// A lease as its holder knows it.
+// A lease and its end, as its holder knows it.
 struct Hold {
   std::string id;
   std::int64_t end = 0;
 };
 
-// The queue is not what it should be.
+// The queue differs from the model, or breaks a promise.
 struct Mismatch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A move ran so near to a due time that nobody can say on which side. Moves are made some seconds off: it takes a
-// machine that stood still.
+// A move ran so near to a due time that the outcome cannot be predicted. All times lie seconds away from a move, so
+// this happens only if the machine stopped for seconds.
 struct Undecided : std::runtime_error {
   Undecided() : std::runtime_error("too near to a due time") {}
 };
@@ -48,25 +49,25 @@ bool is_over(Span time, Span now);  // throws Undecided
 struct Record {
   std::optional<std::string> body;
   std::optional<std::int64_t> expires_us;
-  std::optional<Span> due, lease, dead;  // the score in pending, unack, dead
+  std::optional<Span> due, lease, dead;  // scores in pending, unack, dead
   std::optional<int> retries;
-  int deliveries = 0;                    // 0: not noted, or
-  bool undelivered = false;              // noted that there were none
-  std::optional<std::int64_t> last_end;  // noted with them
+  int deliveries = 0;                    // 0: no entry in attempts, unless
+  bool undelivered = false;              // the entry says 0 deliveries
+  std::optional<std::int64_t> last_end;  // the lease end in that entry
   std::optional<std::string> reason;
   bool garbage = false;
 
   bool placed() const { return due || lease || dead; }
-  // Finished is what has no body, or is garbage and in no zset.
+  // A message without a body is finished. So is one that is in garbage and in no zset.
   bool exists() const { return body && !(garbage && !placed()); }
-  // To a late ack or nack what is in garbage is gone, whatever zset it is in.
+  // A late ack or nack answers that the message is gone if it is in garbage, even if it is in a zset.
   bool gone_to_verdicts() const { return !body || garbage; }
-  // What a send of its id answers: there already, to be made, or cancelled while a consumer has it.
+  // The answer to a send of this id: '0' it exists, '1' created, 'C' cancelled while a consumer holds it.
   char sent_again() const { return !exists() ? '1' : dead || retries ? '0' : lease ? 'C' : '1'; }
-  bool backs_off() const;  // in unack, held by nobody
-  bool noted() const { return deliveries > 0 || undelivered; }
-  void forget_notes();  // deliveries and reason
-  void strip();         // all but body, garbage, and places
+  bool backs_off() const;  // in unack with the end of a backoff
+  bool in_attempts() const { return deliveries > 0 || undelivered; }
+  void clear_metadata();  // attempts and reason
+  void strip();         // keeps only the body, garbage and the scores
 };
 
 class Model {
@@ -77,17 +78,17 @@ class Model {
 
   explicit Model(bool keep_dead) : keep_dead_(keep_dead) {}
 
-  // Each move: what it must answer. `now` is the time of the move.
+  // Each move returns the expected answer of its script. `now` is the time of the move.
   std::string send(Span now, const std::vector<std::pair<std::string, std::string>>& messages, const Terms& terms);
   std::vector<std::string> pending2ready(Span now);
-  delayqueue::store::Taken ready2unack(const TakeLimits& places, std::int64_t lease_us);
-  std::string remove(const std::vector<Hold>& holds, const std::string& counted_as);  // ack, expire
+  delayqueue::store::Taken ready2unack(const TakeLimits& limits, std::int64_t lease_us);
+  std::string remove(const std::vector<Hold>& holds, const std::string& counted_as);  // ack and expire
   std::string nack(Span now, const std::vector<Hold>& holds, std::optional<std::int64_t> delay_ms,
                    const std::string& why);
   std::string renew(Span now, const std::vector<Hold>& holds, std::int64_t new_end);
   std::string release(Span now, const std::vector<Hold>& holds, std::int64_t delay_ms);
   std::string release_waiting(Span now, const std::vector<std::string>& ids, bool force);
-  delayqueue::store::Reclaimed unack2retry(Span now);  // but for `next`
+  delayqueue::store::Reclaimed unack2retry(Span now);  // without `next`
   std::size_t persist(const std::vector<std::string>& ids);
   std::size_t gc(const std::vector<std::string>& ids);
   std::size_t sweep(const std::vector<std::string>& ids);
@@ -100,22 +101,22 @@ class Model {
   std::string kill(Span now, const std::vector<std::string>& ids, const std::string& why, bool force,
                    std::size_t search_lists);
   std::string extend(Span now, const std::vector<std::string>& ids, std::int64_t by_ms, bool force);
-  // state: 'p', 'd', or the list 'r' (ready), 't' (retry).
+  // state: 'p' pending, 'd' dead, 'r' the list ready, 't' the list retry.
   delayqueue::store::Discarded discard(char state, const std::vector<std::string>& ids);
   std::string restore(Span now, const std::vector<delayqueue::store::Saved>& messages);
 
-  // What others do to the queue.
+  // Changes by others than the moves.
   void lose_body(const std::string& id) { records_[id].body.reset(), records_[id].expires_us.reset(); }
   void pause(bool on) { paused_ = on; }
   void late_go_nack(const std::string& id, std::int64_t end_us) { records_[id].lease = Span{end_us, end_us}; }
   void make_garbage(const std::string& id) { records_[id].garbage = true; }
   void rewind(std::int64_t us);
 
-  // The first time in pending, or in unack.
+  // The lowest score in pending and in unack.
   std::optional<Span> first_due() const { return first(&Record::due); }
   std::optional<Span> first_lease() const { return first(&Record::lease); }
 
-  // Throws Mismatch that names what differs; then learns the exact times.
+  // Throws Mismatch that names the difference. Otherwise stores the exact times of the dump.
   void compare(const Dump& dump);
 
   const Record& operator[](const std::string& id) { return records_[id]; }
@@ -126,22 +127,22 @@ class Model {
   std::optional<Span> first(Time time) const;
   std::vector<std::string> in_order(Time time) const;
   void search(const std::string& id, std::size_t longest);
-  void finish(const std::string& id);  // to garbage
+  void finish(const std::string& id);  // moves it to garbage
   void give_up(Span now, const std::string& id);
   void put(Span now, const std::string& id, std::int64_t delay_ms);
   void leave_unack(Span now, const std::string& id, std::int64_t delay_ms, bool counted);
   void reclaim(Span now, const std::string& id, delayqueue::store::Reclaimed& result);
   char late(const Record& record, std::int64_t receipt) const;
-  std::vector<std::string> choose(const TakeLimits& places, std::size_t most, delayqueue::store::Taken& taken);
+  std::vector<std::string> choose(const TakeLimits& limits, std::size_t most, delayqueue::store::Taken& taken);
 
   void compare_times(const std::string& name, const std::map<std::string, std::int64_t>& real, Time time);
-  void compare_notes(const Dump& dump) const;
+  void compare_metadata(const Dump& dump) const;
   void compare_bodies(const Dump& dump) const;
 
   const bool keep_dead_;
   bool paused_ = false;
   std::map<std::string, Record> records_;
-  std::deque<std::string> ready_, retry_;  // the front is next
+  std::deque<std::string> ready_, retry_;  // the front is delivered next
   std::map<std::string, long long> stats_;
 };
 

@@ -1,4 +1,4 @@
-// How a move of the model test is made: between two looks at the queue, and noted.
+// Runs one move of the model test: reads the time before it, dumps the queue after it, and logs the move.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ std::string shown(const delayqueue::store::Purged& purged);
 std::string shown(const delayqueue::store::Discarded& discarded);
 std::string shown(const std::vector<std::optional<std::string>>& bodies);
 
-// The beginnings of ids.
+// The first 8 characters of each id.
 template <class Ids>
 std::string joined(const Ids& ids) {
   std::string out;

@@ -2,7 +2,7 @@
 
 #include "support/model.h"
 
-// What people do to messages by their ids.
+// Moves that operators make by id.
 namespace test::model {
 namespace {
 
@@ -14,7 +14,7 @@ constexpr std::int64_t kSecond = 1'000'000;
 
 std::int64_t up_to(std::int64_t unit, std::int64_t us) { return (us + unit - 1) / unit * unit; }
 
-// An end stays of its kind: a Go worker's lease, a backoff, or a lease of ours.
+// Rounds an end so that it keeps its kind: the lease of a Go worker, a backoff, or a lease of this library.
 std::int64_t of_kind(std::int64_t end, std::int64_t us) {
   if (end % kSecond == 0) return up_to(kSecond, us);
   if (end % kMs != 0) return us % kMs == 0 ? us + 1 : us;

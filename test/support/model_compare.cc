@@ -8,7 +8,7 @@
 namespace test::model {
 namespace {
 
-// TTLs are hours and moved by seconds; how Redis reads its clock for them differs from version to version.
+// TTLs are hours and differ by seconds at most: versions of Redis read their clock for TTLs in different ways.
 constexpr std::int64_t kTtlSlack = 5'000'000;
 
 std::int64_t up_to_ms(std::int64_t us) { return (us + 999) / 1000 * 1000; }
@@ -36,12 +36,12 @@ void compare_field(const std::string& where, const std::optional<std::string>& r
 }
 
 std::optional<std::string> attempts_of(const Record& record) {
-  if (!record.noted()) return std::nullopt;
+  if (!record.in_attempts()) return std::nullopt;
   const std::string deliveries = std::to_string(record.deliveries);
   return record.last_end ? deliveries + ' ' + std::to_string(*record.last_end) : deliveries;
 }
 
-// In a list of Redis the right end is next.
+// The right end of a Redis list is delivered next.
 void compare_list(const std::string& name, const std::vector<std::string>& real,
                   const std::deque<std::string>& expected) {
   if (std::equal(real.rbegin(), real.rend(), expected.begin(), expected.end())) return;
@@ -66,7 +66,7 @@ bool is_over(Span time, Span now) {
 
 bool Record::backs_off() const { return lease && !delayqueue::store::is_lease(lease->from); }
 
-void Record::forget_notes() {
+void Record::clear_metadata() {
   deliveries = 0;
   undelivered = false;
   last_end.reset();
@@ -75,7 +75,7 @@ void Record::forget_notes() {
 
 void Record::strip() {
   retries.reset();
-  forget_notes();
+  clear_metadata();
 }
 
 std::vector<std::string> Model::in_order(Time time) const {
@@ -118,7 +118,7 @@ void Model::compare_times(const std::string& name, const std::map<std::string, s
   }
 }
 
-void Model::compare_notes(const Dump& dump) const {
+void Model::compare_metadata(const Dump& dump) const {
   for (const auto& [id, record] : records_) {
     const auto retries = record.retries ? std::optional(std::to_string(*record.retries)) : std::nullopt;
     compare_field("retry:cnt of " + id, field(dump.count, id), retries);
@@ -133,7 +133,7 @@ void Model::compare_notes(const Dump& dump) const {
   std::size_t known[] = {0, 0, 0, 0};
   for (const auto& [id, record] : records_) {
     known[0] += record.retries.has_value();
-    known[1] += record.noted();
+    known[1] += record.in_attempts();
     known[2] += record.reason.has_value();
     known[3] += record.garbage;
   }
@@ -154,7 +154,7 @@ void Model::compare_bodies(const Dump& dump) const {
     const std::int64_t expected = record.expires_us.value_or(0);
     if (std::abs(real - expected) > kTtlSlack) differ("TTL of " + id, std::to_string(real), std::to_string(expected));
   }
-  if (known != dump.bodies.size()) throw Mismatch("there are bodies that nobody sent");
+  if (known != dump.bodies.size()) throw Mismatch("there are bodies that no move stored");
 }
 
 void Model::compare(const Dump& dump) {
@@ -163,7 +163,7 @@ void Model::compare(const Dump& dump) {
   compare_times("dead", dump.dead, &Record::dead);
   compare_list("ready", dump.ready, ready_);
   compare_list("retry", dump.retry, retry_);
-  compare_notes(dump);
+  compare_metadata(dump);
   compare_bodies(dump);
   for (const auto& [name, value] : dump.stats) stats_[name];
   for (const auto& [name, value] : stats_) {
@@ -171,7 +171,7 @@ void Model::compare(const Dump& dump) {
     if (real != std::to_string(value)) differ("stats " + name, real, std::to_string(value));
   }
   const std::set<std::string> others = paused_ ? std::set<std::string>{"paused"} : std::set<std::string>{};
-  if (dump.others != others) throw Mismatch("there are keys that should not be, or paused is not as it was set");
+  if (dump.others != others) throw Mismatch("there are unexpected keys, or paused is not as it was set");
 }
 
 }  // namespace test::model

@@ -5,8 +5,8 @@
 #include "support/model_moves.h"
 #include "support/server.h"
 
-// How the moves of model_moves.cc are drawn. All times are multiples of 10 s, so that the few ms a sequence takes never
-// decide anything.
+// How the arguments of the moves in model_moves.cc are drawn. All delays are multiples of 10 s, so that the few ms that
+// a sequence takes do not change any outcome.
 namespace test::model {
 namespace {
 
@@ -30,7 +30,7 @@ delayqueue::redis::Connection connect() {
   delayqueue::redis::Address address;
   address.path = test::server().socket();
   delayqueue::ConnectionOptions options;
-  options.connect_timeout = options.command_timeout = std::chrono::seconds(60);  // the machine may stand still
+  options.connect_timeout = options.command_timeout = std::chrono::seconds(60);  // a busy machine may stop for long
   return {address, {}, options};
 }
 
@@ -43,7 +43,7 @@ Play::Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const 
       searching_(store_.keys(), {options.keep_dead, kSearchLists}),
       model_(options.keep_dead),
       consumers_(kConsumers) {
-  look("queue " + queue_);
+  read_state("queue " + queue_);
 }
 
 void Play::step() {
@@ -73,7 +73,7 @@ void Play::step() {
       {3, &Play::draw_discard},
       {4, &Play::draw_restore},
       {14, &Play::draw_rewind},
-      {4, &Play::draw_stranger},
+      {4, &Play::draw_go_interference},
       {2, &Play::lose_a_body},
       {1, &Play::pause_or_go_on},
       {1, &Play::die},
@@ -93,7 +93,7 @@ void Play::perform(std::function<void()> move) {
   again_ = std::move(move);
 }
 
-// The answer got lost, or so the caller believes.
+// Repeats the last move, as a caller does that lost the answer.
 void Play::repeat() {
   if (again_) again_();
 }
@@ -138,7 +138,7 @@ void Play::draw_send() {
   if (!terms.fresh && random_.one_in(3)) messages.push_back(messages.front());
   if (terms.fresh) {
     send(messages, terms);
-    terms.fresh = false;  // that was the promise of the first call only
+    terms.fresh = false;  // only the first send may be fresh
     again_ = [=] { send(messages, terms); };
   } else {
     perform([=] { send(messages, terms); });
@@ -146,14 +146,14 @@ void Play::draw_send() {
 }
 
 void Play::draw_take() {
-  delayqueue::store::TakeLimits places;
-  places.total = 1 + random_.below(6);
-  places.retry_max = random_.below(places.total + 1);
-  places.retry_share = random_.below(3);
-  if (!random_.one_in(3)) places.poison_max = random_.below(3);
-  if (random_.one_in(2)) places.poison_skip = random_.below(4);
+  delayqueue::store::TakeLimits limits;
+  limits.total = 1 + random_.below(6);
+  limits.retry_max = random_.below(limits.total + 1);
+  limits.retry_share = random_.below(3);
+  if (!random_.one_in(3)) limits.poison_max = random_.below(3);
+  if (random_.one_in(2)) limits.poison_skip = random_.below(4);
   const milliseconds lease(random_.of({10, 20, 60, 600}) * kSecond);
-  take(places, lease, random_.one_in(10));
+  take(limits, lease, random_.one_in(10));
 }
 
 const Hold* Play::draw_hold() {
@@ -177,7 +177,7 @@ Play::Holds Play::draw_holds() {
     const auto same = [&hold](const Hold& other) { return other.id == hold.id; };
     if (std::none_of(holds.begin(), holds.end(), same)) holds.push_back(hold);
   }
-  if (holds.size() > 1 && random_.one_in(12)) holds[0].end = holds[1].end;  // a receipt for something else
+  if (holds.size() > 1 && random_.one_in(12)) holds[0].end = holds[1].end;  // a receipt of another message
   return holds;
 }
 
@@ -191,7 +191,7 @@ void Play::draw_nack() {
   const Holds holds = draw_holds();
   if (holds.empty()) return;
   std::optional<std::int64_t> delay = random_.of({0, 10, 10, 20, 60, 300}) * kSecond;
-  // Aimed at a whole second, where no backoff may end; 5 s off all other times.
+  // Sometimes aims at a whole second, where a backoff must not end. It is 5 s away from all other times.
   if (random_.one_in(3)) *delay += 15 * kSecond - 1 - now_.to / 1000 % kSecond;
   if (random_.one_in(6)) delay.reset();
   const std::string why = random_.one_in(3) ? "" : "no luck in move " + std::to_string(log_.size());
@@ -265,10 +265,10 @@ void Play::draw_purge() {
 
 void Play::draw_rewind() { rewind(random_.of({10, 10, 10, 20, 20, 60, 300, 3600}) * kSecond); }
 
-// What a Go worker does to a message that is no longer its own: see the README on mixed fleets.
-void Play::draw_stranger() {
+// A Go worker settles a message that it no longer holds: see the README on mixed fleets.
+void Play::draw_go_interference() {
   Ids ids = draw_ids(1);
-  if (!options_.strangers || ids.empty()) return;
+  if (!options_.go_interference || ids.empty()) return;
   if (!dump_.dead.empty() && random_.one_in(2)) ids = {dump_.dead.begin()->first};
   const Record& record = model_[ids[0]];
   if (random_.one_in(2)) {
@@ -276,15 +276,15 @@ void Play::draw_stranger() {
     const std::int64_t end = (now_.to / 1'000'000 + 15) * 1'000'000;
     test::redis().cmd({"ZADD", store_.keys().unack, std::to_string(end / 1'000'000), ids[0]});
     model_.late_go_nack(ids[0], end);
-    lives_.taken_by_stranger(ids[0]);
-    look("late nack of a Go worker: " + ids[0].substr(0, 8));
+    lives_.leased_by_go(ids[0]);
+    read_state("late nack of a Go worker: " + ids[0].substr(0, 8));
   } else {
     if (!record.placed()) return;
     test::redis().cmd({"SADD", store_.keys().garbage, ids[0]});
     model_.make_garbage(ids[0]);
     const bool stays = record.dead && random_.one_in(2);
-    if (stays) lives_.finished_by_stranger(ids[0]);
-    look("garbage, and in a zset: " + ids[0].substr(0, 8));
+    if (stays) lives_.finished_by_go(ids[0]);
+    read_state("garbage, and in a zset: " + ids[0].substr(0, 8));
     if (!stays) return gc(ids);
     if (random_.one_in(3)) return cancel(ids[0], false);
     if (random_.one_in(2)) return reschedule(ids[0], draw_due(), false);
@@ -297,7 +297,7 @@ void Play::lose_a_body() {
     test::redis().cmd({"DEL", store_.keys().bodies + id});
     model_.lose_body(id);
     lives_.lost_body(id);
-    look("TTL ends: " + id.substr(0, 8));
+    read_state("TTL ends: " + id.substr(0, 8));
   }
 }
 
@@ -323,11 +323,11 @@ void Play::finish_round() {
     if (!some.empty()) remove(some, expired);
   }
   if (!dump_.garbage.empty()) gc({dump_.garbage.begin(), dump_.garbage.end()});
-  Ids noted;
-  for (const auto* notes : {&dump_.attempts, &dump_.reason}) {
-    for (const auto& [id, text] : *notes) noted.push_back(id);
+  Ids with_metadata;
+  for (const auto* hash : {&dump_.attempts, &dump_.reason}) {
+    for (const auto& [id, text] : *hash) with_metadata.push_back(id);
   }
-  if (!noted.empty()) sweep(noted);
+  if (!with_metadata.empty()) sweep(with_metadata);
 }
 
 void Play::drain() {

@@ -1,4 +1,4 @@
-// All of a queue's keys at one moment, times as integers of us.
+// The contents of all keys of a queue at one moment. Times are integers in us.
 #pragma once
 
 #include <cstdint>
@@ -24,21 +24,21 @@ struct Dump {
   std::map<std::string, std::string> count, attempts, reason, stats;
   std::set<std::string> garbage;
   std::map<std::string, Body> bodies;
-  std::set<std::string> others;  // all keys not named above
+  std::set<std::string> others;  // other keys, without the prefix; wake and watch are left out
 
   bool only_stats() const { return left_over().empty(); }
-  std::string left_over() const;  // all but stats, for people
+  std::string left_over() const;  // everything except stats, as text
 };
 
-// Makes the server know the script behind add_dump, and all of the library's: a script it does not know is run after
-// the rest of its pipeline.
+// Loads the scripts of the library and the script of add_dump into the server. A script that the server does not know
+// would run after the rest of its pipeline.
 void load_scripts();
 
-// A request for a dump, in one step.
+// Requests a dump, made by one script.
 void add_dump(delayqueue::redis::Pipeline& pipeline, const std::string& base);
 Dump read_dump(delayqueue::redis::Reply reply);
 
-// A request for Redis' time.
+// Requests Redis' time.
 void add_time(delayqueue::redis::Pipeline& pipeline);
 std::int64_t read_time(delayqueue::redis::Reply reply);
 

@@ -19,7 +19,7 @@ void check_alive(const Dump& dump, const std::string& id, const Life& life) {
   demand(dump.count.count(id) > 0, id, "lost: alive, and without retries recorded");
   demand(zsets > 0 || listed, id, "lost: alive, and nowhere");
   demand(zsets < 2, id, "in several places");
-  demand(dump.dead.count(id) == 0, id, "dead, and nobody gave it up");
+  demand(dump.dead.count(id) == 0, id, "dead, and no move gave it up");
   demand(!life.has_body || dump.bodies.count(id) > 0, id, "lost: its body is gone");
 }
 
@@ -57,11 +57,12 @@ void Lives::delivered(const std::string& id, std::int64_t lease, Span now) {
   life.lease = life.receipt = lease;
 }
 
-// Who settles must be the last who was given this life: the lease may be over, if nobody else has got it.
+// Only the receipt of the last delivery settles. It is valid after the lease has ended, as long as no other consumer
+// got the message.
 Life& Lives::held_by(const std::string& id, std::int64_t receipt, const std::string& what) {
   Life& life = lives_[id];
   demand(life.fate != Life::Fate::over, id, what + " of what is over: " + life.end);
-  demand(life.receipt == receipt, id, what + " by one who does not hold it, or holds another life");
+  demand(life.receipt == receipt, id, what + " without the receipt of its last delivery");
   return life;
 }
 
@@ -103,10 +104,10 @@ void Lives::given_up(const std::string& id, bool kept) {
   if (!kept) end(life, "given up");
 }
 
-void Lives::moved_by_hand(const std::string& id, std::int64_t not_before, bool from_unack) {
+void Lives::moved_by_operator(const std::string& id, std::int64_t not_before, bool from_unack) {
   Life& life = lives_[id];
-  if (life.fate == Life::Fate::dead) life.doubtful = true;  // a stranger had brought it into unack
-  if (from_unack) ++life.allowed;                           // that delivery has spent no retry
+  if (life.fate == Life::Fate::dead) life.doubtful = true;  // a Go worker had added it to unack
+  if (from_unack) ++life.allowed;                           // that delivery spent no retry
   life.lease.reset();
   life.receipt.reset();
   life.not_before = not_before;

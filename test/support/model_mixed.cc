@@ -43,7 +43,7 @@ Mixed::Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std:
       connection_(connection),
       store_(delayqueue::store::make_keys(queue_, {}), {true, search_lists}),
       go_(store_.keys()) {
-  look();
+  read_state();
 }
 
 void Mixed::step() {
@@ -56,7 +56,7 @@ void Mixed::step() {
       {12, &Mixed::we_take},
       {14, &Mixed::we_settle},
       {8, &Mixed::we_reclaim},
-      {8, &Mixed::we_tidy},
+      {8, &Mixed::we_collect_garbage},
       {14, &Mixed::we_manage},
       {4, &Mixed::go_send},
       {12, &Mixed::go_take},
@@ -74,7 +74,7 @@ void Mixed::step() {
   const Kind* kind = kKinds;
   for (; drawn >= kind->weight; ++kind) drawn -= kind->weight;
   (this->*kind->move)();
-  look();
+  read_state();
 }
 
 template <class Add>
@@ -85,7 +85,7 @@ auto Mixed::ask(Add add) {
   return answer.get();
 }
 
-void Mixed::look() {
+void Mixed::read_state() {
   Pipeline pipeline(connection_);
   add_dump(pipeline, store_.keys().base);
   pipeline.run();
@@ -125,7 +125,7 @@ void Mixed::we_send() {
   log_.push_back("send " + id.substr(0, 8) + " in " + std::to_string(terms.due.delay->count()) + " -> " + answer);
   if (answer == "1" && messages_[id].alive) throw Mismatch(id + ": made twice");
   if (answer == "1") messages_[id] = {true, "", payload};
-  look();
+  read_state();
   const bool placed = dump_.pending.count(id) + dump_.unack.count(id) + dump_.dead.count(id) > 0;
   if (answer == "0" && !placed && dump_.count.count(id) == 0) throw Mismatch(id + ": 'existed', and it does not");
   const bool will_be = dump_.count.count(id) + dump_.dead.count(id) > 0;
@@ -148,9 +148,9 @@ void Mixed::pending2ready() {
   log_.push_back(go ? "Go: pending2ready" : "pending2ready");
 }
 
-void Mixed::take(const delayqueue::store::TakeLimits& places) {
+void Mixed::take(const delayqueue::store::TakeLimits& limits) {
   const auto taken = ask([&](Pipeline& pipeline) {
-    return store_.ready2unack(pipeline, places, milliseconds(random_.of({10, 60}) * 1000));
+    return store_.ready2unack(pipeline, limits, milliseconds(random_.of({10, 60}) * 1000));
   });
   Ids ids;
   for (const auto& [id, attempt] : taken.messages) {
@@ -161,8 +161,8 @@ void Mixed::take(const delayqueue::store::TakeLimits& places) {
 }
 
 void Mixed::we_take() {
-  const std::size_t places = 1 + random_.below(5);
-  take({places, 1, places, random_.below(3), random_.below(3)});
+  const std::size_t total = 1 + random_.below(5);
+  take({total, 1, total, random_.below(3), random_.below(3)});
 }
 
 void Mixed::go_take() {
@@ -206,7 +206,7 @@ void Mixed::we_settle() {
   }
 }
 
-// Of whatever it once took, in time or late.
+// Settles a message that Go once took, in time or late.
 void Mixed::go_settle() {
   if (go_holds_.empty()) return;
   const std::size_t i = random_.below(go_holds_.size());
@@ -219,7 +219,7 @@ void Mixed::go_settle() {
     over(id, "done by Go");
   } else {
     go_.nack(id, random_.of({0, 10}));
-    if (random_.one_in(4)) go_holds_.push_back(id);  // and once more, later
+    if (random_.one_in(4)) go_holds_.push_back(id);  // once more, later
   }
   log_.push_back((done ? "Go: ack " : "Go: nack ") + id.substr(0, 8));
 }
@@ -250,7 +250,7 @@ void Mixed::sweep() {
   if (!ids.empty()) ask([&](Pipeline& pipeline) { return store_.sweep(pipeline, ids); });
 }
 
-void Mixed::we_tidy() {
+void Mixed::we_collect_garbage() {
   gc({dump_.garbage.begin(), dump_.garbage.end()});
   if (random_.one_in(2)) sweep();
 }
@@ -270,7 +270,7 @@ void Mixed::go_intercepts() {
   if (ids_.empty()) return;
   const std::string id = any_id();
   go_.intercept(id);
-  // It deletes the body of what it finds waiting, which may be no more than an id that a dead letter left behind.
+  // Go deletes the body of an id that waits. The id may be one that a dead letter has left in ready.
   const bool waits =
       dump_.pending.count(id) > 0 || std::find(dump_.ready.begin(), dump_.ready.end(), id) != dump_.ready.end();
   if (waits || dump_.dead.count(id) == 0) over(id, "intercepted by Go");
@@ -326,14 +326,14 @@ void Mixed::we_manage() {
   }
 }
 
-// No take delivers what has no retries recorded.
+// A message without a retry count is never delivered.
 void Mixed::check_promise(const std::string& id, bool will_be_delivered) {
-  look();
+  read_state();
   if (will_be_delivered && dump_.count.count(id) == 0) throw Mismatch(id + ": moved, and nothing will deliver it");
 }
 
-// Whatever Go workers left behind, a repair costs no message. Nothing of a message that lives is found but that Go took
-// its retries or its body.
+// A repair loses no message, even after Go workers damaged the queue. A living message may be found only if Go removed
+// its retry count or its body.
 void Mixed::check_repairs() {
   delayqueue::CheckOptions options;
   options.repair = true;
@@ -345,7 +345,8 @@ void Mixed::check_repairs() {
     const std::string what = finding.id + ": " + to_string(finding.problem) + ", " + finding.what;
     log_.push_back("check " + what);
     if (!finding.repaired) throw Mismatch(what + ": found, and not repaired");
-    // Go takes hints for messages: what was due elsewhere can be given up.
+    // A Go worker delivers every id that it finds in a list, even if its message is pending. Such a message can become
+    // a dead letter and still be pending.
     const bool given_up = finding.problem == delayqueue::Problem::two_places && finding.what.find("dead") != what.npos;
     if (messages_[finding.id].alive && !given_up) throw Mismatch(what + ": found, and it was healthy");
   }
@@ -358,7 +359,8 @@ void Mixed::rewind() {
   log_.push_back("rewind " + std::to_string(by.count()));
 }
 
-// Go forgets the body of what it intercepts in retry. An id without a count in a list leads to garbage.
+// Go leaves the body behind when it intercepts a message in retry. An id without a retry count in ready is moved to
+// garbage.
 void Mixed::place_orphans() {
   for (const auto& [id, body] : dump_.bodies) {
     if (messages_[id].end == "intercepted by Go") test::redis().cmd({"LPUSH", store_.keys().ready, id});
@@ -372,10 +374,10 @@ void Mixed::finish_round() {
   ask([&](Pipeline& pipeline) { return store_.pending2ready(pipeline, false, {"me", std::chrono::seconds(1)}); });
   take({200, 1, 200});
   if (!holds_.empty()) remove(holds_);
-  look();
+  read_state();
   gc({dump_.garbage.begin(), dump_.garbage.end()});
   sweep();
-  look();
+  read_state();
 }
 
 void Mixed::drain() {

@@ -1,5 +1,5 @@
-// Random moves of ours and of a Go worker on one queue. Looser than Play: what Go does early, twice or to what it does
-// not hold is its own affair; but nothing may be lost, unless Go gave it up.
+// Random moves of this library and of a Go worker on one queue. The checks are weaker than those of Play: Go may
+// deliver early or twice, and settle what it does not hold. But no message may be lost unless Go gave it up.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace test::model {
 
 class Mixed {
  public:
-  // search_lists: see Store.
+  // search_lists: see Store::Options.
   Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std::size_t search_lists);
 
-  // One random move, or everything to its end, by us alone. Throws Mismatch.
+  // step: one random move. drain: brings all messages to their end with this library's moves alone. Throw Mismatch.
   void step();
   void drain();
 
@@ -30,7 +30,7 @@ class Mixed {
 
   struct Message {
     bool alive = false;
-    std::string end;  // how it came to be over
+    std::string end;  // how it ended
     std::string payload;
   };
 
@@ -38,7 +38,7 @@ class Mixed {
   void we_take();
   void we_settle();
   void we_reclaim();
-  void we_tidy();
+  void we_collect_garbage();
   void we_manage();
   void go_send();
   void go_take();
@@ -50,7 +50,7 @@ class Mixed {
   void pending2ready();
   void rewind();
 
-  void take(const delayqueue::store::TakeLimits& places);
+  void take(const delayqueue::store::TakeLimits& limits);
   void remove(const std::vector<Hold>& holds);
   void gc(const Ids& ids);
   void sweep();
@@ -62,7 +62,7 @@ class Mixed {
 
   template <class Add>
   auto ask(Add add);
-  void look();
+  void read_state();
   void check(const std::string& id, const Message& message) const;
   void over(const std::string& id, const std::string& how);
   std::string any_id();
@@ -75,9 +75,9 @@ class Mixed {
   GoWorker go_;
   std::map<std::string, Message> messages_;
   Ids ids_;
-  std::vector<Hold> holds_;  // what our consumers hold, or believe to hold
-  Ids go_holds_;             // what Go workers hold, or believe to hold
-  Ids go_garbage_;           // what they are about to delete
+  std::vector<Hold> holds_;  // leases of our consumers, ended ones too
+  Ids go_holds_;             // ids that Go workers took
+  Ids go_garbage_;           // ids that a Go worker will delete
   Dump dump_;
   std::vector<std::string> log_;
 };

@@ -6,7 +6,7 @@
 
 #include "support/server.h"
 
-// The moves as they are made and checked. How they are drawn: model_draw.cc.
+// How moves run and are checked. How their arguments are drawn: model_draw.cc.
 namespace test::model {
 namespace {
 
@@ -48,7 +48,7 @@ std::string shown(const delayqueue::store::Taken& taken) {
   std::string out = std::to_string(taken.popped) + " popped, " + std::to_string(taken.from_retry) + " from retry, " +
                     std::to_string(taken.retry_left) + " left there:";
   for (const auto& [id, attempt] : taken.messages) out += ' ' + id.substr(0, 8) + '#' + std::to_string(attempt);
-  return out + "; suspects:" + joined(taken.suspects) + ", met " + std::to_string(taken.met);
+  return out + "; possible poison:" + joined(taken.suspects) + ", met " + std::to_string(taken.met);
 }
 
 std::string shown(const delayqueue::store::Renewed& renewed) { return renewed.outcomes; }
@@ -74,7 +74,7 @@ std::string shown(const std::vector<std::optional<std::string>>& bodies) {
   return out;
 }
 
-void Play::look(const std::string& event) {
+void Play::read_state(const std::string& event) {
   Pipeline pipeline(connection_);
   add_dump(pipeline, store_.keys().base);
   pipeline.run();
@@ -122,13 +122,13 @@ void Play::pending2ready() {
   check_wait(moved.next, model_.first_due(), now_);
 }
 
-void Play::take(const TakeLimits& places, milliseconds lease, bool answer_is_lost) {
+void Play::take(const TakeLimits& limits, milliseconds lease, bool answer_is_lost) {
   const auto taken =
-      ask("ready2unack " + std::to_string(places.total) + " share " + std::to_string(places.retry_share) + " hands " +
-              std::to_string(places.retry_max) + " suspects " + std::to_string(places.poison_max) + " pass " +
-              std::to_string(places.poison_skip) + " lease " + std::to_string(lease.count()),
-          [&](Pipeline& pipeline) { return store_.ready2unack(pipeline, places, lease); });
-  const auto expected = model_.ready2unack(places, taken.lease_us);
+      ask("ready2unack " + std::to_string(limits.total) + " share " + std::to_string(limits.retry_share) +
+              " retry_max " + std::to_string(limits.retry_max) + " poison_max " + std::to_string(limits.poison_max) +
+              " poison_skip " + std::to_string(limits.poison_skip) + " lease " + std::to_string(lease.count()),
+          [&](Pipeline& pipeline) { return store_.ready2unack(pipeline, limits, lease); });
+  const auto expected = model_.ready2unack(limits, taken.lease_us);
   Ids ids;
   for (const auto& [id, attempt] : taken.messages) {
     lives_.delivered(id, taken.lease_us, now_);
@@ -208,7 +208,7 @@ void Play::release_waiting(const Ids& ids, bool force) {
                                  [&](Pipeline& pipeline) { return store_.release_waiting(pipeline, ids, force); });
   const std::string expected = model_.release_waiting(now_, ids, force);
   for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
-    if (answer[i] == 'S') lives_.moved_by_hand(ids[i], now_.from, in_unack[i]);
+    if (answer[i] == 'S') lives_.moved_by_operator(ids[i], now_.from, in_unack[i]);
   }
   agree(answer, expected);
 }
@@ -243,7 +243,7 @@ void Play::sweep(const Ids& ids) {
 void Play::cancel(const std::string& id, bool search) {
   const std::string was = ask("cancel " + id.substr(0, 8),
                               [&](Pipeline& pipeline) { return (search ? searching_ : store_).cancel(pipeline, id); });
-  const bool again = !model_[id].retries && was == "unack";  // it was cancelled before, and is held still
+  const bool again = !model_[id].retries && was == "unack";  // cancelled before, and still held
   const std::string expected = model_.cancel(id, search ? kSearchLists : 0);
   if (was != "unknown" && !again) lives_.cancelled(id, was);
   agree(was, expected);
@@ -257,7 +257,7 @@ void Play::reschedule(const std::string& id, const Due& due, bool search) {
   });
   const std::string expected = model_.reschedule(now_, id, due, search ? kSearchLists : 0);
   const std::int64_t from = due.delay ? now_.from + due.delay->count() * 1000 : due.at_ms * 1000;
-  if (answer == "moved") lives_.moved_by_hand(id, from, in_unack);
+  if (answer == "moved") lives_.moved_by_operator(id, from, in_unack);
   agree(answer, expected);
 }
 
@@ -303,10 +303,10 @@ void Play::check_finds_nothing() {
     const std::string& id = finding.id;
     const bool body = dump_.bodies.count(id) > 0;
     const bool lost = finding.problem == Problem::no_body && !lives_[id].has_body;
-    const bool risen = finding.problem == Problem::two_places && options_.strangers && dump_.dead.count(id) > 0;
+    const bool in_unack_too = finding.problem == Problem::two_places && options_.go_interference && dump_.dead.count(id) > 0;
     const bool expired = finding.problem == Problem::expired && !body;
     const bool garbage = finding.problem == Problem::garbage && dump_.garbage.count(id) > 0;
-    if (!lost && !risen && !expired && !garbage) {
+    if (!lost && !in_unack_too && !expired && !garbage) {
       throw Mismatch(id + ": check found " + to_string(finding.problem) + ": " + finding.what);
     }
   }
@@ -320,14 +320,14 @@ void Play::rewind(std::int64_t ms) {
   for (Holds& holds : consumers_) {
     for (Hold& hold : holds) hold.end -= ms * 1000;
   }
-  look("rewind " + std::to_string(ms));
+  read_state("rewind " + std::to_string(ms));
 }
 
 void Play::pause(bool on) {
   test::redis().cmd(on ? std::vector<std::string>{"SET", store_.keys().paused, "1"}
                        : std::vector<std::string>{"DEL", store_.keys().paused});
   model_.pause(on);
-  look(on ? "pause" : "go on");
+  read_state(on ? "pause" : "go on");
 }
 
 }  // namespace test::model

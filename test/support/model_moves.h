@@ -1,4 +1,4 @@
-// Random moves on a real queue, each compared with the model and the promises.
+// Random moves on a real queue. Each is compared with the model (model.h) and the promises (model_lives.h).
 #pragma once
 
 #include <cstdint>
@@ -26,29 +26,30 @@ class Random {
   std::string uuid();
 
  private:
-  std::mt19937_64 engine_;  // the same numbers everywhere
+  std::mt19937_64 engine_;  // same sequence on every platform
 };
 
-// A connection of the library to test::server().
+// Connects to test::server() with the library's own client.
 delayqueue::redis::Connection connect();
 
 class Play {
  public:
   static constexpr std::size_t kSearchLists = 4;
 
-  // Strangers: now and then a Go worker's late nack arrives.
+  // go_interference: now and then a Go worker settles a message that it no longer holds.
   struct Options {
     bool keep_dead = true;
-    bool strangers = false;
+    bool go_interference = false;
   };
 
   Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const Options& options);
 
-  // One random move, or everything to its end. Throws Mismatch, Undecided.
+  // step: one random move. drain: brings all messages to their end. Throw Mismatch and Undecided.
   void step();
   void drain();
 
-  // Inspector::check finds nothing but bodies that were lost on purpose, and what a stranger brought to life.
+  // Checks that Inspector::check reports only bodies that the test deleted, and dead letters that a Go worker put into
+  // unack.
   void check_finds_nothing();
 
   const std::vector<std::string>& log() const { return log_; }
@@ -58,13 +59,13 @@ class Play {
   using Ids = std::vector<std::string>;
   using Due = delayqueue::store::Due;
 
-  // A message written down.
-  struct Paper {
+  // A message to restore. Owns the texts that Saved points to.
+  struct RestoreEntry {
     std::string id, reason, payload;
     delayqueue::store::Saved terms;
   };
 
-  // The moves, whose arguments are drawn, ...
+  // Draw the arguments of one move and run it ...
   void draw_send();
   void draw_take();
   void draw_ack();
@@ -84,17 +85,17 @@ class Play {
   void draw_discard();
   void draw_restore();
   void draw_rewind();
-  void draw_stranger();
+  void draw_go_interference();
   void lose_a_body();
   void pause_or_go_on();
   void die();
   void repeat();
 
-  // ... and as they are made and checked.
+  // ... with these, which run the move and check it.
   void send(const std::vector<std::pair<std::string, std::string>>& messages,
             const delayqueue::store::SendTerms& terms);
   void pending2ready();
-  void take(const delayqueue::store::TakeLimits& places, std::chrono::milliseconds lease, bool answer_is_lost);
+  void take(const delayqueue::store::TakeLimits& limits, std::chrono::milliseconds lease, bool answer_is_lost);
   void check_bodies(const Ids& ids);
   void remove(const Holds& holds, bool expired);
   void nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const std::string& why);
@@ -113,13 +114,13 @@ class Play {
   void kill(const Ids& ids, const std::string& why, bool force, bool search);
   void extend(const Ids& ids, std::int64_t by_ms, bool force);
   void discard(char state, const Ids& ids);
-  void restore(const std::vector<Paper>& papers);
+  void restore(const std::vector<RestoreEntry>& entries);
   void rewind(std::int64_t ms);
   void pause(bool on);
 
   template <class Add>
   auto ask(const std::string& move, Add add);
-  void look(const std::string& event);
+  void read_state(const std::string& event);
   void agree(const std::string& answer, const std::string& expected);
   void perform(std::function<void()> move);
 
@@ -135,15 +136,15 @@ class Play {
   const Options options_;
   delayqueue::redis::Connection& connection_;
   const delayqueue::store::Store store_;
-  const delayqueue::store::Store searching_;  // takes ids out of short lists
+  const delayqueue::store::Store searching_;  // removes ids from short lists, too
   Model model_;
   Lives lives_;
-  Ids ids_;                       // ever sent
-  std::vector<Holds> consumers_;  // what each believes to hold, or held
-  std::size_t consumer_ = 0;      // whose turn it is
-  Span now_;                      // of the last move
+  Ids ids_;                       // all ids ever sent
+  std::vector<Holds> consumers_;  // leases of each consumer, ended ones too
+  std::size_t consumer_ = 0;      // the consumer of this move
+  Span now_;                      // time of the last move
   Dump dump_;
-  std::function<void()> again_;  // the last move
+  std::function<void()> again_;  // repeats the last move
   std::vector<std::string> log_;
 };
 

@@ -2,7 +2,7 @@
 
 #include "support/model_ask.h"
 
-// Moves by hand: how they are made and checked, and how they are drawn.
+// Moves that operators make by id: how they run and are checked, and how their arguments are drawn.
 namespace test::model {
 namespace {
 
@@ -58,24 +58,24 @@ void Play::discard(char state, const Ids& ids) {
   agree(shown(real), shown(expected));
 }
 
-void Play::restore(const std::vector<Paper>& papers) {
+void Play::restore(const std::vector<RestoreEntry>& entries) {
   std::vector<Saved> messages;
   std::string names;
-  for (const Paper& paper : papers) {
-    Saved one = paper.terms;
-    one.id = paper.id;
-    one.reason = paper.reason;
-    one.payload = paper.payload;
+  for (const RestoreEntry& entry : entries) {
+    Saved one = entry.terms;
+    one.id = entry.id;
+    one.reason = entry.reason;
+    one.payload = entry.payload;
     messages.push_back(one);
-    names += ' ' + paper.id.substr(0, 8) + (one.dead ? " dead at " : " at ") + std::to_string(one.at_us);
+    names += ' ' + entry.id.substr(0, 8) + (one.dead ? " dead at " : " at ") + std::to_string(one.at_us);
   }
   const std::string answer =
       ask("restore" + names, [&](Pipeline& pipeline) { return store_.restore(pipeline, messages); });
   const std::string expected = model_.restore(now_, messages);
-  for (std::size_t i = 0; i < papers.size() && i < answer.size(); ++i) {
-    if (answer[i] == '1') lives_.created(papers[i].id, messages[i].at_us, messages[i].retries);
-    if (answer[i] == '1' && messages[i].dead) lives_.given_up(papers[i].id, true);
-    if (answer[i] == '0' && dump_.unack.count(papers[i].id) == 0) lives_.existed(papers[i].id);
+  for (std::size_t i = 0; i < entries.size() && i < answer.size(); ++i) {
+    if (answer[i] == '1') lives_.created(entries[i].id, messages[i].at_us, messages[i].retries);
+    if (answer[i] == '1' && messages[i].dead) lives_.given_up(entries[i].id, true);
+    if (answer[i] == '0' && dump_.unack.count(entries[i].id) == 0) lives_.existed(entries[i].id);
   }
   agree(answer, expected);
 }
@@ -102,23 +102,23 @@ void Play::draw_discard() {
 }
 
 void Play::draw_restore() {
-  std::vector<Paper> papers;
+  std::vector<RestoreEntry> entries;
   for (std::size_t n = 1 + random_.below(4); n > 0; --n) {
     const bool known = !ids_.empty() && (ids_.size() >= kMostIds || random_.one_in(2));
     if (!known) ids_.push_back(random_.uuid());
-    Paper paper;
-    paper.id = known ? ids_[random_.below(ids_.size())] : ids_.back();
-    paper.payload = "restored in move " + std::to_string(log_.size());
-    paper.reason = random_.one_in(2) ? "" : "it once failed";
-    paper.terms.dead = random_.one_in(3);
-    const std::int64_t seconds = paper.terms.dead ? -20 : random_.of({-20, 10, 10, 60, 300});
-    paper.terms.at_us = now_.to / 1000 * 1000 + seconds * 1'000'000 + static_cast<std::int64_t>(random_.below(1000));
-    if (!paper.terms.dead) paper.terms.retries = static_cast<int>(random_.below(3));
-    paper.terms.deliveries = static_cast<int>(random_.below(3));
-    if (!paper.terms.dead) paper.terms.ttl = milliseconds(random_.of({0, 0, 24}) * 3600 * kSecond);
-    papers.push_back(paper);
+    RestoreEntry entry;
+    entry.id = known ? ids_[random_.below(ids_.size())] : ids_.back();
+    entry.payload = "restored in move " + std::to_string(log_.size());
+    entry.reason = random_.one_in(2) ? "" : "it once failed";
+    entry.terms.dead = random_.one_in(3);
+    const std::int64_t seconds = entry.terms.dead ? -20 : random_.of({-20, 10, 10, 60, 300});
+    entry.terms.at_us = now_.to / 1000 * 1000 + seconds * 1'000'000 + static_cast<std::int64_t>(random_.below(1000));
+    if (!entry.terms.dead) entry.terms.retries = static_cast<int>(random_.below(3));
+    entry.terms.deliveries = static_cast<int>(random_.below(3));
+    if (!entry.terms.dead) entry.terms.ttl = milliseconds(random_.of({0, 0, 24}) * 3600 * kSecond);
+    entries.push_back(entry);
   }
-  perform([=] { restore(papers); });
+  perform([=] { restore(entries); });
 }
 
 }  // namespace test::model

@@ -34,13 +34,13 @@ std::unique_ptr<Connection> connect(const Scene::Setup& setup) {
   Address address;
   address.path = setup.socket;
   ConnectionOptions options;
-  options.connect_timeout = options.command_timeout = 60s;  // the machine may stand still
+  options.connect_timeout = options.command_timeout = 60s;  // a busy machine may stop for long
   return std::make_unique<Connection>(address, setup.login, options);
 }
 
 bool is_zset(const std::string& key) { return key == "pending" || key == "unack" || key == "dead"; }
 
-// The a, b of "[a, b]" or "{a, b}".
+// Returns a and b of "[a, b]" or "{a, b}".
 std::vector<std::string> parts(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t from = 1; from + 1 < text.size();) {
@@ -51,7 +51,7 @@ std::vector<std::string> parts(const std::string& text) {
   return out;
 }
 
-// "{a: 1, b: 2}" and "{a, b}" as a map, the latter with empty values.
+// Returns "{a: 1, b: 2}" or "{a, b}" as a map; the values of the latter are empty.
 std::map<std::string, std::string> members(const std::string& text) {
   std::map<std::string, std::string> out;
   for (const auto& one : parts(text)) {
@@ -78,7 +78,7 @@ Scene::Scene(Setup setup)
     : store_(make_keys(fresh_queue(), {}), setup.store),
       client_(setup.socket),
       connection_(connect(setup)),
-      watched_(setup.watched) {
+      recorded_(setup.recorded) {
   start_us_ = now_us();
   for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
                       At::dead, At::garbage}) {
@@ -91,7 +91,7 @@ Scene::Scene(Setup setup)
 Scene::~Scene() {
   try {
     for (const auto& [key, value] : snapshot(keys().base, client_)) cmd({"UNLINK", keys().base + ":" + key});
-  } catch (const std::exception&) {  // a server that the test stopped
+  } catch (const std::exception&) {  // the test stopped the server
   }
 }
 
@@ -122,7 +122,7 @@ Scene& Scene::put(At at, const std::string& name, const Put& what) {
   return *this;
 }
 
-// Distinct, and of the kind that the scripts take for a lease, a Go worker's lease, or a backoff.
+// Distinct times, of the kind that the scripts recognize as a lease, a Go worker's lease, or a backoff.
 std::int64_t Scene::time_of(At at, const Put& what) {
   const std::int64_t us = start_us_ + what.time.count() * 1000;
   spread_us_ += 1000;
@@ -201,8 +201,8 @@ std::int64_t Scene::now_us() {
   return std::strtoll(time.at(0).c_str(), nullptr, 10) * 1'000'000 + std::strtoll(time.at(1).c_str(), nullptr, 10);
 }
 
-void Scene::watch(delayqueue::store::Pipeline& pipeline) {
-  if (!watched_) return pipeline.run();
+void Scene::run_recorded(delayqueue::store::Pipeline& pipeline) {
+  if (!recorded_) return pipeline.run();
   before_ = snapshot(keys().base, client_);
   before_us_ = now_us();
   pipeline.run();
@@ -241,7 +241,7 @@ std::string Scene::time_text(const std::string& key, const std::string& score) c
   const std::int64_t from_start = us - start_us_ / 1000 * 1000;
   if (from_start % kMinute == 0) return text + "start" + minutes(from_start / kMinute);
   const std::int64_t since = us - before_us_;
-  // Rounded up to the ms, and past a whole second or a whole ms.
+  // Times are rounded up to ms, and moved past a whole second or a whole ms.
   const std::int64_t late = after_us_ - before_us_ + 2000;
   if (since < 0 || since % kMinute > late) return text + digits(us);
   if (key == "unack") return text + (since < kMinute ? "+0m" : minutes(since / kMinute));
@@ -295,7 +295,7 @@ std::string Scene::changes() const {
   std::set<std::string> keys;
   for (const auto& [key, value] : before_) keys.insert(key);
   for (const auto& [key, value] : after_) keys.insert(key);
-  keys.erase("wake");  // hints; they have tests of their own
+  keys.erase("wake");  // hints, tested elsewhere
   keys.erase("watch");
   std::string text;
   std::string bodies;

@@ -1,4 +1,4 @@
-// What the tests of moves share: a queue with messages in every state, one move on it, and what the move changed.
+// A queue with messages in every state, for the tests of moves: runs one move on it and reports what the move changed.
 #pragma once
 
 #include "redis/connection.h"
@@ -22,39 +22,39 @@ namespace test {
 
 using std::chrono::milliseconds;
 
-// Keeps a parameter out of template deduction, so that braces can be passed for it.
+// Excludes a parameter from template deduction, so that a braced list can be passed for it.
 template <class T>
 struct Same {
   using type = T;
 };
 
-// Where a message can be, as the scripts tell it.
+// The states that the scripts distinguish.
 enum class At { pending, ready, retry, held, held_by_go, backing_off, cancelled, dead, garbage, nowhere };
 
 std::string to_string(At at);
 
-// What is stored of it; what is not set is as the library would have it in that state.
+// The stored fields of a message. Fields that are not set get the values that the library would store in that state.
 struct Put {
-  // zsets: due, end or given up at the scene's start + time. Half a minute off, so that `changes` never takes a time
-  // that a move derives from it for one that the move's clock gave.
+  // In zsets: the due time, the lease end or the time of death is the scene's start plus `time`. The default is half a
+  // minute off, so that `changes` does not confuse it with a time that the move took from Redis' clock.
   milliseconds time{std::chrono::seconds(630)};
-  std::string retries = "3";  // retry:cnt, of all but cancelled, dead, garbage
-  std::string attempts{};     // empty: none, but of retry and dead "<n> <end of the last lease>"
+  std::string retries = "3";  // retry:cnt; not set for cancelled, dead and garbage
+  std::string attempts{};     // empty: none, except "<n> <end of the last lease>" for retry and dead
   std::string reason{};
-  milliseconds ttl{0};  // of the body
+  milliseconds ttl{0};  // TTL of the body
   std::string payload = "payload";
 };
 
-// A queue of its own on a server. Messages are spoken of by names of up to 6 characters.
+// A queue of its own on a server. Messages have names of up to 6 characters.
 //
-// Every scene starts with bystanders, two in each state (their names start with '.'), none of them due, and totals in
-// stats. `changes` shows them too, should a move touch one.
+// Every scene starts with two bystanders in each state, none of them due, and with totals in stats. The names of
+// bystanders start with '.'. `changes` shows a bystander that a move changed.
 class Scene {
  public:
   struct Setup {
     delayqueue::store::Store::Options store{};
-    bool lists = true;    // bystanders in ready and retry, too: they are older than what is put there
-    bool watched = true;  // the state before and after each move is kept
+    bool lists = true;    // false: no bystanders in ready and retry, where they come first
+    bool recorded = true;  // record the state before and after each move
     std::string socket = server().socket();
     delayqueue::redis::Login login{};
   };
@@ -68,47 +68,47 @@ class Scene {
   Scene& put(At at, const std::string& name, const Put& what = {});
   Scene& put_many(At at, const std::string& first_letter, int count, const Put& what = {});  // x000, x001 ...
 
-  // The id of a name: ids sort as their names do.
+  // The id of a name. Ids sort like their names.
   std::string id(const std::string& name);
-  std::string_view keep(const std::string& name);  // the same, for as long as the scene
+  std::string_view keep(const std::string& name);  // the same; valid as long as the scene
   std::vector<std::string> ids(const std::vector<std::string>& names);
-  std::vector<std::string> many(const std::string& first_letter, int count);  // their ids
+  std::vector<std::string> many(const std::string& first_letter, int count);  // the ids of put_many
 
-  // What a holder of the message would settle it with: the end that was put, or that a move gave it.
+  // The receipt that the message's holder has: the lease end in unack.
   delayqueue::store::Receipt receipt(const std::string& name);
-  // The end of lease that attempts remembers.
+  // A receipt with the lease end that attempts holds.
   delayqueue::store::Receipt last_receipt(const std::string& name);
   std::vector<delayqueue::store::Receipt> receipts(const std::vector<std::string>& ids);
 
-  // Runs one move of the store, and keeps the queue's state before and after it.
+  // Runs one move of the store, and records the queue's state before and after it.
   template <class R, class... Words>
   R run(delayqueue::store::Answer<R> (delayqueue::store::Store::*move)(delayqueue::store::Pipeline&, Words...) const,
         typename Same<Words>::type... words) {
     delayqueue::store::Pipeline pipeline(*connection_);
     const auto answer = (store_.*move)(pipeline, words...);
-    watch(pipeline);
+    run_recorded(pipeline);
     return answer.get();
   }
 
-  // Runs a script as if Redis' clock stood at `now_us`; checks that the script reads the clock once.
+  // Runs a script as if Redis' clock showed `now_us`. Checks that the script reads the clock once.
   Reply run_at(std::int64_t now_us, const delayqueue::redis::Script& script, const std::vector<std::string>& keys,
                const std::vector<std::string>& arguments);
 
-  // All that the last move changed, key by key, by name; empty if it changed nothing. Parts end in "; ":
-  //   "pending -a +b@now+5m"  times that Redis' clock decided: not before it, and not later than the move took
+  // What the last move changed, key by key, in the order of the key names; "" if nothing. Parts end in "; ":
+  //   "pending -a +b@now+5m"  times taken from Redis' clock while the move ran
   //   "unack c@lease+1m"      what moved, of a held message by kind: lease, go (whole seconds), backoff (whole ms)
   //   "ready [left right]"    a list, whole      "retry:cnt -d +e=3 f=2"      "stats sent+1"
   //   "attempts g=2,end"      the second word is the end that unack had      "msg -a +b=payload c(expires)"
-  // A time that is no whole number of minutes from then or from the scene's start is shown in us.
+  // A time that is no whole number of minutes after the move or the scene's start is shown in us.
   std::string changes() const;
 
-  // Names of messages that were put alive and can be delivered (or, if dead, looked at) no more.
+  // Names of messages that were alive when put, and now cannot be delivered or, if dead, have lost their body or place.
   std::string lost();
 
   std::int64_t start_ms() const { return start_us_ / 1000; }
   std::int64_t before_us() const { return before_us_; }
   std::int64_t after_us() const { return after_us_; }
-  std::int64_t score_us(const std::string& zset, const std::string& name);  // 0: not there
+  std::int64_t score_us(const std::string& zset, const std::string& name);  // 0: not a member
   std::int64_t ttl_ms(const std::string& name);
 
   Reply cmd(const std::vector<std::string>& words) { return client_.cmd(words); }
@@ -119,9 +119,9 @@ class Scene {
   std::int64_t now_us();
 
  private:
-  void watch(delayqueue::store::Pipeline& pipeline);
+  void run_recorded(delayqueue::store::Pipeline& pipeline);
   std::int64_t time_of(At at, const Put& what);
-  std::string named(const std::string& text) const;  // with names for ids
+  std::string named(const std::string& text) const;  // replaces ids by names
   std::string change_of(const std::string& key) const;
   std::string member(const std::string& key, const std::string& id, const std::string& value) const;
   std::string time_text(const std::string& key, const std::string& score) const;
@@ -133,12 +133,12 @@ class Scene {
   std::map<std::string, std::string> names_;  // by id
   std::map<std::string, At> alive_;           // by name
   std::int64_t spread_us_ = 0;
-  const bool watched_;
+  const bool recorded_;
   Snapshot before_, after_;
   std::int64_t before_us_ = 0, after_us_ = 0;
 };
 
-// The text of the ReplyError that the call throws; "" if it throws none.
+// Returns the text of the ReplyError that the call throws, or "".
 template <class Call>
 std::string refusal(Call call) {
   try {
