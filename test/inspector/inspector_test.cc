@@ -36,8 +36,8 @@ SendOptions delayed(milliseconds delay) {
   return options;
 }
 
-// So many dead letters; payloads "0", "1" ... in the order of their deaths.
-std::vector<std::string> bury(Queue& queue, std::size_t count) {
+// Makes `count` dead letters with the payloads "0", "1" ... in the order of their deaths.
+std::vector<std::string> make_dead_letters(Queue& queue, std::size_t count) {
   std::vector<std::string> payloads, ids;
   for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
   for (const Sent& sent : queue.producer.send_batch(payloads)) ids.push_back(sent.id);
@@ -49,14 +49,14 @@ std::vector<std::string> bury(Queue& queue, std::size_t count) {
   return ids;
 }
 
-TEST_CASE("Inspector: what makes no sense is refused by field and value") {
+TEST_CASE("Inspector: an invalid argument throws with its name and value") {
   Queue queue;
-  Inspector& look = queue.inspector;
+  Inspector& inspector = queue.inspector;
   const auto listing = [&](std::size_t limit, const std::string& cursor) {
     ListOptions options;
     options.limit = limit;
     options.cursor = cursor;
-    look.list(State::dead, options);
+    inspector.list(State::dead, options);
   };
   PurgeOptions old;
   old.older_than = 1h;
@@ -69,18 +69,18 @@ TEST_CASE("Inspector: what makes no sense is refused by field and value") {
       {[&] { listing(20, "-5"); }, "cursor: \"-5\""},
       {[&] { listing(20, "12 "); }, "cursor: \"12 \""},
       {[&] { listing(20, "99999999999999999999"); }, "cursor: \"99999999999999999999\""},
-      {[&] { look.list(State::unknown); }, "state: unknown"},
-      {[&] { look.find("x"); }, "id: \"x\""},
-      {[&] { look.find(""); }, "id: \"\""},
-      {[&] { look.redrive("x"); }, "id: \"x\""},
-      {[&] { look.redrive(kId, {-1}); }, "retries: -1"},
-      {[&] { look.release("x"); }, "id: \"x\""},
-      {[&] { look.purge(State::unack); }, "state: unack"},
-      {[&] { look.purge(State::unknown); }, "state: unknown"},
-      {[&] { look.purge(State::ready, old); }, "older_than: "},
-      {[&] { look.purge(State::retry, old); }, "older_than: "},
-      {[&] { look.purge(State::dead, negative); }, "older_than: -1 ms"},
-      {[&] { look.pause(-1ms); }, "for: -1 ms"},
+      {[&] { inspector.list(State::unknown); }, "state: unknown"},
+      {[&] { inspector.find("x"); }, "id: \"x\""},
+      {[&] { inspector.find(""); }, "id: \"\""},
+      {[&] { inspector.redrive("x"); }, "id: \"x\""},
+      {[&] { inspector.redrive(kId, {-1}); }, "retries: -1"},
+      {[&] { inspector.release("x"); }, "id: \"x\""},
+      {[&] { inspector.purge(State::unack); }, "state: unack"},
+      {[&] { inspector.purge(State::unknown); }, "state: unknown"},
+      {[&] { inspector.purge(State::ready, old); }, "older_than: "},
+      {[&] { inspector.purge(State::retry, old); }, "older_than: "},
+      {[&] { inspector.purge(State::dead, negative); }, "older_than: -1 ms"},
+      {[&] { inspector.pause(-1ms); }, "for: -1 ms"},
   };
   for (const auto& [call, expected] : rows) {
     const std::string error = thrown(call);
@@ -90,7 +90,7 @@ TEST_CASE("Inspector: what makes no sense is refused by field and value") {
   CHECK(queue.kept().empty());
 }
 
-TEST_CASE("counts: an empty queue is all zero, and is not made by looking") {
+TEST_CASE("counts: an unused queue has only zeros, and is not registered by the call") {
   Queue queue;
   const Counts counts = queue.inspector.counts();
   CHECK(counts.pending + counts.ready + counts.unack + counts.retry + counts.dead + counts.garbage == 0);
@@ -103,9 +103,9 @@ TEST_CASE("counts: an empty queue is all zero, and is not made by looking") {
   CHECK(queue.kept().empty());
 }
 
-TEST_CASE("counts: every state, what is due and overdue, and the oldest of each") {
+TEST_CASE("counts: the size of every state, what is due and overdue, and the oldest of each") {
   Queue queue;
-  bury(queue, 2);
+  make_dead_letters(queue, 2);
   queue.send("late", delayed(1h));
   test::rewind(queue.base, 2h);
   queue.send("pending", delayed(1h));
@@ -144,7 +144,7 @@ TEST_CASE("counts: every state, what is due and overdue, and the oldest of each"
   CHECK(totals.acked + totals.retried + totals.expired + totals.redriven + totals.purged == 0);
 }
 
-TEST_CASE("find: all there is to know, in each state") {
+TEST_CASE("find: returns all fields of a message, in each state") {
   Queue queue;
   CHECK(!queue.inspector.find(kId));
 
@@ -182,12 +182,12 @@ TEST_CASE("find: all there is to know, in each state") {
   CHECK(!backoff.held);
   CHECK(backoff.reason == "why");
 
-  const std::string dead = bury(queue, 1).front();
-  const MessageInfo buried = *queue.inspector.find(dead);
-  CHECK(buried.state == State::dead);
-  CHECK(*buried.at <= queue.inspector.counts().now);
-  CHECK(buried.reason == "no such order");
-  CHECK(!buried.retries);
+  const std::string dead = make_dead_letters(queue, 1).front();
+  const MessageInfo dead_info = *queue.inspector.find(dead);
+  CHECK(dead_info.state == State::dead);
+  CHECK(*dead_info.at <= queue.inspector.counts().now);
+  CHECK(dead_info.reason == "no such order");
+  CHECK(!dead_info.retries);
 
   const std::string upper = [&] {
     std::string text = dead;
@@ -197,12 +197,12 @@ TEST_CASE("find: all there is to know, in each state") {
   CHECK(queue.inspector.find(upper)->id == dead);
 
   SendOptions mine;
-  mine.id = "12345678-abcd-4ef0-8123-456789abcdef";  // no UUIDv7: it does not tell when it was made
+  mine.id = "12345678-abcd-4ef0-8123-456789abcdef";  // no UUIDv7: it contains no time
   queue.send("x", mine);
   CHECK(!queue.inspector.find(mine.id)->sent);
 }
 
-TEST_CASE("find: a body that is gone has no size") {
+TEST_CASE("find: a message without a body has no size") {
   Queue queue;
   const std::string id = queue.send("x");
   redis().cmd({"DEL", queue.base + ":msg:" + id});
@@ -212,9 +212,9 @@ TEST_CASE("find: a body that is gone has no size") {
   CHECK(found->payload.empty());
 }
 
-TEST_CASE("redrive: a dead message lives again as new; one without body says so; others are unknown") {
+TEST_CASE("redrive: a dead letter starts again like a new message, unless its body is gone") {
   Queue queue;
-  const std::vector<std::string> ids = bury(queue, 3);
+  const std::vector<std::string> ids = make_dead_letters(queue, 3);
   CHECK(queue.inspector.redrive(ids[0]) == Redriven::redriven);
   CHECK(queue.inspector.redrive(ids[0]) == Redriven::unknown);
   CHECK(queue.inspector.redrive(ids[1], {0}) == Redriven::redriven);
@@ -234,7 +234,7 @@ TEST_CASE("redrive: a dead message lives again as new; one without body says so;
   CHECK(std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.attempt == 1; }));
 }
 
-TEST_CASE("release: what is pending or backs off goes first in line") {
+TEST_CASE("release: a pending message is delivered before all ready ones") {
   Queue queue;
   for (int i = 0; i < 3; ++i) queue.send("ready");
   const std::string pending = queue.send("released", delayed(1h));
@@ -249,7 +249,7 @@ TEST_CASE("release: what is pending or backs off goes first in line") {
   CHECK(ledger.payloads().front() == "released");
 }
 
-TEST_CASE("pause and resume: counted, for a time or until resumed") {
+TEST_CASE("pause and resume: a pause ends at resume or after its time, and counts() reports it") {
   Queue queue;
   queue.inspector.pause();
   CHECK(queue.inspector.counts().paused);
@@ -264,7 +264,7 @@ TEST_CASE("pause and resume: counted, for a time or until resumed") {
   CHECK(eventually([&] { return !queue.inspector.counts().paused; }, kPatience));
 }
 
-TEST_CASE("queues: every queue ever used under the prefix, sorted, by its name") {
+TEST_CASE("queues: returns the name of every queue ever used under the prefix, sorted") {
   const std::string prefix = test::fresh_queue();
   const auto use = [&](const std::string& name, HashTag tag) {
     ProducerOptions options;
@@ -278,21 +278,21 @@ TEST_CASE("queues: every queue ever used under the prefix, sorted, by its name")
   use("b", HashTag::off);
   InspectorOptions options;
   options.queue.prefix = prefix;
-  Inspector look(test::server().url(), "b", options);
-  CHECK(look.queues() == std::vector<std::string>{"a:1", "b", "c"});
+  Inspector inspector(test::server().url(), "b", options);
+  CHECK(inspector.queues() == std::vector<std::string>{"a:1", "b", "c"});
 }
 
-TEST_CASE("queues: a name that no queue can have is not among them, whoever adds it") {
+TEST_CASE("queues: leaves out names that no queue can have") {
   const std::string prefix = test::fresh_queue();
   test::redis().cmd({"SADD", prefix + ":queues", prefix + ":", '{' + prefix + ":}", prefix + ":a", prefix + ":b{c}"});
   InspectorOptions options;
   options.queue.prefix = prefix;
   CHECK(Inspector(test::server().url(), "a", options).queues() == std::vector<std::string>{"a", "b{c}"});
-  options.queue.hash_tag = HashTag::on;  // where braces are refused in a name
+  options.queue.hash_tag = HashTag::on;  // with hash tags, names may not contain braces
   CHECK(Inspector(test::server().url(), "a", options).queues() == std::vector<std::string>{"a"});
 }
 
-TEST_CASE("queues: any number of them is found, sorted and each once, in steps that hold Redis for little") {
+TEST_CASE("queues: finds any number of queues in bounded steps, and returns each once, sorted") {
   const std::string prefix = test::fresh_queue();
   std::vector<std::string> expected;
   std::vector<std::string> words{"SADD", prefix + ":queues"};
@@ -300,28 +300,28 @@ TEST_CASE("queues: any number of them is found, sorted and each once, in steps t
     expected.push_back("q" + std::to_string(i));
     words.push_back(prefix + ":" + expected.back());
   }
-  words.push_back("{" + prefix + ":" + expected.front() + "}");  // the same name, with a hash tag
+  words.push_back("{" + prefix + ":" + expected.front() + "}");  // the same name with a hash tag
   REQUIRE(test::redis().cmd(words) == expected.size() + 1);
   InspectorOptions options;
   options.queue.prefix = prefix;
-  Inspector look(test::server().url(), "a", options);
+  Inspector inspector(test::server().url(), "a", options);
   test::redis().cmd({"CONFIG", "RESETSTAT"});
-  CHECK(look.queues() == expected);
+  CHECK(inspector.queues() == expected);
   CHECK(test::info("commandstats", "cmdstat_smembers") == "");
   const std::string calls = test::info("commandstats", "cmdstat_sscan");
   REQUIRE(calls.rfind("calls=", 0) == 0);
-  CHECK(std::stoi(calls.substr(6)) >= 20);  // of 20,000: at most some hundreds a call
+  CHECK(std::stoi(calls.substr(6)) >= 20);  // 20,000 names: at most some hundreds per call
   test::redis().cmd({"DEL", prefix + ":queues"});
 }
 
-TEST_CASE("queues: to look at a name makes no queue of it, to pause it does; what is there is found") {
+TEST_CASE("queues: counts() on an unused name registers no queue, but pause, restore and existing messages do") {
   test::redis().cmd({"DEL", "dp:queues"});
   const std::string name = test::fresh_queue();
-  Inspector look(test::server().url(), name);
-  look.counts();
-  CHECK(look.queues().empty());
-  look.pause();
-  CHECK(look.queues() == std::vector<std::string>{name});
+  Inspector inspector(test::server().url(), name);
+  inspector.counts();
+  CHECK(inspector.queues().empty());
+  inspector.pause();
+  CHECK(inspector.queues() == std::vector<std::string>{name});
   test::redis().cmd({"DEL", "dp:queues"});
   MessageInfo message;
   message.id = "0190f7c2-5b1f-7000-8000-000000000001";
@@ -329,26 +329,26 @@ TEST_CASE("queues: to look at a name makes no queue of it, to pause it does; wha
   message.retries = 3;
   message.size = 1;
   message.payload = "x";
-  look.restore({message});
-  CHECK(look.queues() == std::vector<std::string>{name});
-  const std::string of_go = test::fresh_queue();  // whose workers do not enter it
+  inspector.restore({message});
+  CHECK(inspector.queues() == std::vector<std::string>{name});
+  const std::string of_go = test::fresh_queue();  // Go workers do not register their queues
   test::redis().cmd({"ZADD", "dp:" + of_go + ":pending", "1", "0190f7c2-5b1f-7000-8000-000000000001"});
   CHECK(Inspector(test::server().url(), of_go).counts().pending == 1);
-  CHECK(look.queues() == std::vector<std::string>{name, of_go});
+  CHECK(inspector.queues() == std::vector<std::string>{name, of_go});
 }
 
-TEST_CASE("purge: all of a state, by age, and up to a limit; no trace is left") {
+TEST_CASE("purge: removes all of a state, by age and up to a limit, and leaves nothing stored") {
   Queue queue;
-  bury(queue, 450);
+  make_dead_letters(queue, 450);
   PurgeOptions old;
   old.older_than = 1h;
   CHECK(queue.inspector.purge(State::dead, old) == 0);
   PurgeOptions few;
   few.limit = 7;
   CHECK(queue.inspector.purge(State::dead, few) == 7);
-  CHECK(queue.inspector.list(State::dead).messages.front().payload == "7");  // the oldest went
+  CHECK(queue.inspector.list(State::dead).messages.front().payload == "7");  // the oldest were purged
   test::rewind(queue.base, 2h);
-  const std::vector<std::string> young = bury(queue, 5);
+  const std::vector<std::string> young = make_dead_letters(queue, 5);
   CHECK(queue.inspector.purge(State::dead, old) == 443);
   CHECK(queue.inspector.counts().dead == 5);
   CHECK(queue.inspector.find(young[0])->state == State::dead);
@@ -367,7 +367,7 @@ TEST_CASE("purge: all of a state, by age, and up to a limit; no trace is left") 
   CHECK(queue.empty());
 }
 
-TEST_CASE("purge: hints in a list are no messages, and what they point to stays") {
+TEST_CASE("purge: an id in a list that is only a hint does not count, and its message stays") {
   Queue queue;
   const std::string moved = queue.send("moved");
   const std::string cancelled = queue.send("cancelled");
@@ -383,7 +383,7 @@ TEST_CASE("purge: hints in a list are no messages, and what they point to stays"
   CHECK(queue.inspector.find(moved)->payload == "moved");
 }
 
-TEST_CASE("Inspector: can be moved, and used by several threads") {
+TEST_CASE("Inspector: works after a move, and several threads may share one") {
   Queue queue;
   queue.send("x");
   Inspector first(queue.url, queue.name);

@@ -1,4 +1,4 @@
-// Inspector::check on whole queues: healthy ones, busy ones, damaged ones.
+// Inspector::check on healthy, busy and damaged queues.
 #include <delayqueue/inspector.h>
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ CheckOptions at_once(bool repair) {
   return options;
 }
 
-std::string told(const CheckReport& report) {
+std::string as_text(const CheckReport& report) {
   std::string text;
   for (const Finding& finding : report.findings) {
     text += std::string(to_string(finding.problem)) + ' ' + finding.id + ' ' + finding.what + '\n';
@@ -49,7 +49,7 @@ SendOptions in(milliseconds delay, std::optional<milliseconds> ttl = {}) {
   return options;
 }
 
-TEST_CASE("check: what makes no sense is refused; a queue that is not there is clean, and is not made") {
+TEST_CASE("check: an invalid option throws; an unused queue is clean, and is not registered") {
   Queue queue;
   CheckOptions options;
   options.settle = -1ms;
@@ -61,8 +61,7 @@ TEST_CASE("check: what makes no sense is refused; a queue that is not there is c
   CHECK(queue.kept().empty());
 }
 
-TEST_CASE(
-    "check: a queue with messages in every state, and ids left behind in its lists, is clean, and stays as it is") {
+TEST_CASE("check: a queue with messages in every state and hints in its lists is clean, and is not changed") {
   Queue queue;
   Ledger ledger;
   Gate gate;
@@ -92,19 +91,19 @@ TEST_CASE(
   queue.producer.reschedule(queue.send("moved"), later);
   const auto before = queue.kept();
   const CheckReport report = queue.inspector.check(at_once(true));
-  CHECK_MESSAGE(report.clean(), told(report));
+  CHECK_MESSAGE(report.clean(), as_text(report));
   CHECK(report.findings.empty());
   CHECK(report.repaired == 0);
   CHECK(report.looked > 10'000);
   auto after = queue.kept();
-  for (const char* moving : {"unack"}) after.erase(moving);  // held leases are renewed
+  for (const char* moving : {"unack"}) after.erase(moving);  // leases are renewed
   for (const auto& [key, value] : after) CHECK(before.at(key) == value);
   gate.open();
   queue.inspector.resume();
   CHECK(ledger.settles(5004));
 }
 
-TEST_CASE("check: each kind of damage is found, told, and repaired, and what can be delivered is") {
+TEST_CASE("check: each kind of damage is found and repaired, and all messages with a body are delivered") {
   Queue queue;
   const std::string& base = queue.base;
   const auto send = [&](const std::string& payload) { return queue.send(payload, in(1h)); };
@@ -129,7 +128,7 @@ TEST_CASE("check: each kind of damage is found, told, and repaired, and what can
   cmd({"SET", base + ":msg:" + finished, "done"});
   cmd({"HSET", base + ":retry:cnt", expired, "3"});
   cmd({"LPUSH", base + ":ready", expired});
-  cmd({"SET", base + ":msg:readme", "somebody's"});
+  cmd({"SET", base + ":msg:readme", "another's"});
   const std::set<std::pair<Problem, std::string>> expected = {
       {Problem::stranded, ids[0]},         {Problem::body_alone, ids[1]},
       {Problem::no_retries, ids[2]},       {Problem::no_body, ids[3]},
@@ -146,7 +145,7 @@ TEST_CASE("check: each kind of damage is found, told, and repaired, and what can
   for (const bool repair : {false, true}) {
     const auto before = queue.kept();
     const CheckReport report = queue.inspector.check(at_once(repair));
-    CHECK_MESSAGE((found(report) == expected), told(report));
+    CHECK_MESSAGE((found(report) == expected), as_text(report));
     CHECK(!report.clean());
     CHECK(report.repaired == (repair ? expected.size() - 1 : 0));
     for (const Finding& finding : report.findings) {
@@ -158,7 +157,7 @@ TEST_CASE("check: each kind of damage is found, told, and repaired, and what can
   }
   cmd({"DEL", base + ":msg:readme"});
   const CheckReport report = queue.inspector.check(at_once(true));
-  CHECK_MESSAGE(report.findings.empty(), told(report));
+  CHECK_MESSAGE(report.findings.empty(), as_text(report));
 
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
@@ -172,7 +171,7 @@ TEST_CASE("check: each kind of damage is found, told, and repaired, and what can
   CHECK(eventually([&] { return queue.empty(); }));
 }
 
-TEST_CASE("check: a key of a wrong type is named and left alone; where it is not in the way, the rest is checked") {
+TEST_CASE("check: a key of a wrong type is reported and not changed, and the check continues where it can") {
   for (const char* key : {"pending", "ready", "unack", "retry", "retry:cnt", "garbage", "attempts", "reason", "dead",
                           "stats", "wake", "paused", "watch"}) {
     CAPTURE(std::string(key));
@@ -195,7 +194,7 @@ TEST_CASE("check: a key of a wrong type is named and left alone; where it is not
   }
 }
 
-TEST_CASE("check: thousands stranded at once come back, each once; a sample is told, all are counted") {
+TEST_CASE("check: thousands of stranded messages are repaired once each; the report has a sample, and counts all") {
   Queue queue;
   const auto sent = queue.producer.send_batch(test::numbers(3000));
   redis().cmd({"LREM", queue.base + ":ready", "0", sent[1234].id});
@@ -216,7 +215,7 @@ TEST_CASE("check: thousands stranded at once come back, each once; a sample is t
   CHECK(queue.inspector.check(options).findings.empty());
 }
 
-TEST_CASE("check: a send of the Go library that is half-way at the first look is not touched") {
+TEST_CASE("check: does not touch a send of the Go library that was half done at the first read") {
   Queue queue;
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-000000000001";
   redis().cmd({"SET", queue.base + ":msg:" + id, "of Go"});
@@ -239,7 +238,7 @@ TEST_CASE("check: a send of the Go library that is half-way at the first look is
   CHECK(queue.state(id) == State::pending);
 }
 
-TEST_CASE("check: tells how far it is, and keeps nobody else from the Inspector; what the callback throws ends it") {
+TEST_CASE("check: reports its progress, lets other calls of the Inspector run, and ends if the callback throws") {
   Queue queue;
   queue.producer.send_batch(test::numbers(1000));
   CheckOptions options = at_once(false);
@@ -261,7 +260,7 @@ TEST_CASE("check: tells how far it is, and keeps nobody else from the Inspector;
   CHECK(queue.inspector.counts().ready == 1000);
 }
 
-TEST_CASE("check: a queue's name is taken as it is, and bodies of other queues are none of its own") {
+TEST_CASE("check: takes special characters in a queue's name literally, and ignores bodies of other queues") {
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-000000000001";
   const std::string stem = test::fresh_queue();
   for (const std::string& name : {stem + "*", stem + "[ab]?", stem + "\\x-y^"}) {
@@ -269,16 +268,16 @@ TEST_CASE("check: a queue's name is taken as it is, and bodies of other queues a
     redis().cmd({"SET", "dp:" + stem + "a:msg:" + id, "another's"});
     redis().cmd({"SET", "dp:" + stem + "ab:msg:" + id, "another's"});
     redis().cmd({"SET", "dp:" + name + ":msg:" + id, "its own"});
-    Inspector look(test::server().url(), name);
-    const CheckReport report = look.check(at_once(true));
+    Inspector inspector(test::server().url(), name);
+    const CheckReport report = inspector.check(at_once(true));
     CHECK(report.findings.size() == 1);
-    CHECK(look.counts().ready == 1);
-    CHECK(look.find(id)->payload == "its own");
+    CHECK(inspector.counts().ready == 1);
+    CHECK(inspector.find(id)->payload == "its own");
   }
 }
 
-// Everything that moves messages, at once; each check at its worst, without a pause before the second look.
-TEST_CASE("check: a queue at work is clean at any time; repairs in a loop take nothing from anybody") {
+// All calls that move messages run at the same time. The checks have no pause before their second read, the worst case.
+TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs take no message away") {
   Queue queue;
   Ledger ledger;
   std::atomic<std::size_t> dice{0};
@@ -305,7 +304,7 @@ TEST_CASE("check: a queue at work is clean at any time; repairs in a loop take n
   std::set<std::string> sent;
   std::thread producer([&] {
     while (!stop) {
-      // As much as is handled meanwhile: under a sanitizer checks are slow.
+      // Sends only as fast as messages are handled: with a sanitizer the checks are slow.
       const Counts counts = queue.inspector.counts();
       if (sent.size() > 20'000 || counts.pending + counts.ready + counts.unack + counts.retry > 1000) {
         std::this_thread::sleep_for(1ms);
@@ -331,7 +330,7 @@ TEST_CASE("check: a queue at work is clean at any time; repairs in a loop take n
     CheckOptions options = at_once(true);
     if (checks++ % 3 == 2) options.settle = 20ms;
     const CheckReport report = queue.inspector.check(options);
-    if (!report.clean()) findings += told(report);
+    if (!report.clean()) findings += as_text(report);
   }
   stop = true;
   producer.join();
@@ -342,7 +341,7 @@ TEST_CASE("check: a queue at work is clean at any time; repairs in a loop take n
   CHECK(sent.empty());
   CHECK(ledger.overlaps() == 0);
   const CheckReport report = queue.inspector.check(at_once(false));
-  CHECK_MESSAGE(report.findings.empty(), told(report));
+  CHECK_MESSAGE(report.findings.empty(), as_text(report));
 }
 
 }  // namespace

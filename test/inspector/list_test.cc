@@ -1,4 +1,4 @@
-// Listing: pages, their order, and walks over thousands.
+// Inspector::list: pages, their order, and walks over thousands of messages.
 #include <delayqueue/inspector.h>
 
 #include <doctest/doctest.h>
@@ -48,7 +48,7 @@ TEST_CASE("list: an empty state is one empty page") {
   }
 }
 
-TEST_CASE("list: 2,500 dead letters, each once, the oldest first, whatever the size of a page") {
+TEST_CASE("list: returns 2,500 dead letters once each, oldest first, with pages of any size") {
   Queue queue;
   const std::vector<std::string> payloads = numbers(2500);
   queue.producer.send_batch(payloads);
@@ -70,14 +70,14 @@ TEST_CASE("list: 2,500 dead letters, each once, the oldest first, whatever the s
   CHECK(std::is_sorted(first.begin(), first.end(), [](const auto& a, const auto& b) { return a.at < b.at; }));
 }
 
-TEST_CASE("list: 2,500 ready ones in the order of their turn, without hints that do not count") {
+TEST_CASE("list: returns ready messages in the order of delivery, without ids that are only hints") {
   Queue queue;
   const std::vector<Sent> sent = queue.producer.send_batch(numbers(2500));
   std::vector<std::string> expected;
   RescheduleOptions when;
   when.delay = 1h;
   for (std::size_t i = 0; i < sent.size(); ++i) {
-    if (i >= 600 && i < 1300) {  // several pages of nothing but hints
+    if (i >= 600 && i < 1300) {  // several pages of hints only
       CHECK(queue.producer.reschedule(sent[i].id, when) == Moved::moved);
     } else if (i % 3 == 0) {
       CHECK(queue.producer.cancel(sent[i].id) == State::ready);
@@ -99,7 +99,7 @@ TEST_CASE("list: 2,500 ready ones in the order of their turn, without hints that
   CHECK((ledger.payloads() == expected));
 }
 
-TEST_CASE("list: pending by due time, unack by the end of lease or backoff") {
+TEST_CASE("list: sorts pending messages by due time, and unack by the end of lease or backoff") {
   Queue queue;
   for (const int hours : {3, 1, 2}) {
     SendOptions options;
@@ -123,7 +123,7 @@ TEST_CASE("list: pending by due time, unack by the end of lease or backoff") {
   }
 }
 
-TEST_CASE("list: brings as much of each payload as asked for, and its whole size") {
+TEST_CASE("list: returns as much of each payload as the options ask for, and its full size") {
   Queue queue;
   queue.send(std::string(100'000, 'x'));
   ListOptions options;
@@ -137,7 +137,7 @@ TEST_CASE("list: brings as much of each payload as asked for, and its whole size
   CHECK(queue.inspector.list(State::ready).messages[0].payload.size() == 64);
 }
 
-TEST_CASE("list: a body that is gone is shown without size") {
+TEST_CASE("list: a message without a body has no size") {
   Queue queue;
   const std::string id = queue.send("x");
   queue.send("");
@@ -148,7 +148,7 @@ TEST_CASE("list: a body that is gone is shown without size") {
   CHECK(page.messages[1].size == 0);
 }
 
-TEST_CASE("list: a cursor past the end is an empty last page") {
+TEST_CASE("list: a cursor past the end returns an empty last page") {
   Queue queue;
   queue.send("x");
   ListOptions options;

@@ -1,4 +1,4 @@
-// A check of a million messages: long, but in steps that stay what they are with few.
+// Inspector::check on a million messages: it takes long, but each of its calls stays short.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMessages = 1'000'000;
 
-TEST_CASE("a million messages ready: a check goes over all of them in bounded steps, and finds the few that are not") {
+TEST_CASE("check: a million ready messages are checked in bounded calls, and the stranded ones among them are found") {
   PrivateServerOptions options;
   options.arguments = {"--appendonly", "no", "--save", ""};
   PrivateServer own(options);

@@ -1,4 +1,4 @@
-// What an Inspector does to messages by their ids, many at a time.
+// Changes to messages by their ids, several ids a call.
 #include <delayqueue/inspector.h>
 
 #include <doctest/doctest.h>
@@ -37,7 +37,7 @@ std::vector<std::string> send_many(Queue& queue, std::size_t count, milliseconds
   return ids;
 }
 
-// Takes one message, and keeps it until `go`.
+// A consumer that takes one message and keeps it until done.open().
 struct Holder {
   explicit Holder(Queue& queue)
       : consumer(queue.consumer([this](const Message& message) {
@@ -55,9 +55,9 @@ struct Holder {
   test::ConsumerPtr consumer;
 };
 
-TEST_CASE("by id: what makes no sense is refused by field and value, and nothing is done") {
+TEST_CASE("by id: an invalid argument throws with its name and value, and nothing is changed") {
   Queue queue;
-  Inspector& look = queue.inspector;
+  Inspector& inspector = queue.inspector;
   const std::string good = queue.send("x");
   const auto before = queue.kept();
   MessageInfo bare, short_of, free;
@@ -68,43 +68,43 @@ TEST_CASE("by id: what makes no sense is refused by field and value, and nothing
   free.state = State::ready;
   const std::pair<std::function<void()>, std::string> rows[] = {
       {[&] {
-         look.cancel({good, "x"});
+         inspector.cancel({good, "x"});
        },
        "id: \"x\""},
       {[&] {
-         look.reschedule({good, "x"}, {});
+         inspector.reschedule({good, "x"}, {});
        },
        "id: \"x\""},
       {[&] {
-         look.release(std::vector<std::string>{good, "x"});
+         inspector.release(std::vector<std::string>{good, "x"});
        },
        "id: \"x\""},
       {[&] {
-         look.redrive(std::vector<std::string>{good, "x"});
+         inspector.redrive(std::vector<std::string>{good, "x"});
        },
        "id: \"x\""},
-      {[&] { look.redrive(std::vector<std::string>{good}, {-1}); }, "retries: -1"},
+      {[&] { inspector.redrive(std::vector<std::string>{good}, {-1}); }, "retries: -1"},
       {[&] {
-         look.kill({good, "x"});
+         inspector.kill({good, "x"});
        },
        "id: \"x\""},
       {[&] {
-         look.extend({good, "x"}, 1s);
+         inspector.extend({good, "x"}, 1s);
        },
        "id: \"x\""},
-      {[&] { look.extend({good}, 0ms); }, "by: 0 ms"},
+      {[&] { inspector.extend({good}, 0ms); }, "by: 0 ms"},
       {[&] {
-         look.purge(State::ready, {good, "x"});
+         inspector.purge(State::ready, {good, "x"});
        },
        "id: \"x\""},
-      {[&] { look.purge(State::unack, {good}); }, "state: unack"},
+      {[&] { inspector.purge(State::unack, {good}); }, "state: unack"},
       {[&] {
-         look.find(std::vector<std::string>{good, "x"});
+         inspector.find(std::vector<std::string>{good, "x"});
        },
        "id: \"x\""},
-      {[&] { look.restore({bare}); }, "payload of " + std::string(kId) + ": missing"},
-      {[&] { look.restore({short_of}); }, "payload of " + std::string(kId) + ": 2 bytes of 5"},
-      {[&] { look.restore({free}); }, "retries of " + std::string(kId) + ": unset"},
+      {[&] { inspector.restore({bare}); }, "payload of " + std::string(kId) + ": missing"},
+      {[&] { inspector.restore({short_of}); }, "payload of " + std::string(kId) + ": 2 bytes of 5"},
+      {[&] { inspector.restore({free}); }, "retries of " + std::string(kId) + ": unset"},
   };
   for (const auto& [call, expected] : rows) {
     const std::string error = thrown(call);
@@ -113,9 +113,9 @@ TEST_CASE("by id: what makes no sense is refused by field and value, and nothing
   CHECK((queue.kept() == before));
 }
 
-TEST_CASE("by id: answers stand in the order of the ids, over any number of steps; ids may be in upper case") {
+TEST_CASE("by id: results have the order of the ids, for any number of ids, and ids may be in upper case") {
   Queue queue;
-  Inspector& look = queue.inspector;
+  Inspector& inspector = queue.inspector;
   const std::vector<std::string> ids = send_many(queue, 450, 1h);
   std::vector<std::string> mixed = ids;
   for (const std::size_t at : {0UL, 201UL, 450UL})
@@ -126,13 +126,13 @@ TEST_CASE("by id: answers stand in the order of the ids, over any number of step
   };
   RescheduleOptions when;
   when.delay = 2h;
-  check(look.reschedule(mixed, when), Moved::moved, Moved::unknown);
-  check(look.kill(mixed), Killed::killed, Killed::unknown);
-  CHECK(look.counts().dead == 450);
-  check(look.redrive(mixed), Redriven::redriven, Redriven::unknown);
-  CHECK(look.counts().ready == 450);
-  check(look.extend(mixed, 1s), Extended::unknown, Extended::unknown);
-  const auto found = look.find(mixed, 2);
+  check(inspector.reschedule(mixed, when), Moved::moved, Moved::unknown);
+  check(inspector.kill(mixed), Killed::killed, Killed::unknown);
+  CHECK(inspector.counts().dead == 450);
+  check(inspector.redrive(mixed), Redriven::redriven, Redriven::unknown);
+  CHECK(inspector.counts().ready == 450);
+  check(inspector.extend(mixed, 1s), Extended::unknown, Extended::unknown);
+  const auto found = inspector.find(mixed, 2);
   for (std::size_t i = 0; i < found.size(); ++i) {
     REQUIRE(found[i].has_value() == (mixed[i] != kUpper));
     if (!found[i]) continue;
@@ -140,12 +140,12 @@ TEST_CASE("by id: answers stand in the order of the ids, over any number of step
     CHECK(found[i]->payload.size() <= 2);
     CHECK(found[i]->size == std::to_string(std::find(ids.begin(), ids.end(), mixed[i]) - ids.begin()).size());
   }
-  check(look.cancel(mixed), State::ready, State::unknown);
-  CHECK(look.counts().totals.cancelled == 450);
-  CHECK(look.cancel({}).empty());
+  check(inspector.cancel(mixed), State::ready, State::unknown);
+  CHECK(inspector.counts().totals.cancelled == 450);
+  CHECK(inspector.cancel({}).empty());
 }
 
-TEST_CASE("release: many are delivered in the order in which they were named") {
+TEST_CASE("release: messages are delivered in the order of their ids in the call") {
   Queue queue;
   const std::vector<std::string> ids = send_many(queue, 150, 1h);
   const auto released = queue.inspector.release(ids);
@@ -163,9 +163,9 @@ TEST_CASE("release: many are delivered in the order in which they were named") {
   CHECK((order == ids));
 }
 
-TEST_CASE("kill: pending, ready and waiting ones are dead with the reason, and kept; redriven they are as new") {
+TEST_CASE("kill: pending and ready messages become dead letters with the reason, and can be redriven") {
   Queue queue;
-  Inspector& look = queue.inspector;
+  Inspector& inspector = queue.inspector;
   SendOptions brief;
   brief.delay = 1h;
   brief.ttl = 1h;
@@ -173,95 +173,95 @@ TEST_CASE("kill: pending, ready and waiting ones are dead with the reason, and k
   const std::string ready = queue.send("b");
   KillOptions why;
   why.reason = std::string(2000, 'w');
-  CHECK(look.kill({pending, ready, kId, pending}, why) ==
+  CHECK(inspector.kill({pending, ready, kId, pending}, why) ==
         std::vector<Killed>{Killed::killed, Killed::killed, Killed::unknown, Killed::already});
-  const auto found = look.find(pending);
+  const auto found = inspector.find(pending);
   REQUIRE(found);
   CHECK(found->state == State::dead);
   CHECK(found->reason == std::string(1024, 'w'));
   CHECK(found->deliveries == 0);
   CHECK(!found->ttl);
-  CHECK(look.counts().dead == 2);
-  CHECK(look.counts().totals.dead == 2);
+  CHECK(inspector.counts().dead == 2);
+  CHECK(inspector.counts().totals.dead == 2);
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
-  look.redrive(pending);
+  inspector.redrive(pending);
   CHECK(ledger.settles(1));
   CHECK(consumer->stop());
-  CHECK(look.find(ready)->state == State::dead);
+  CHECK(inspector.find(ready)->state == State::dead);
 }
 
-TEST_CASE("kill: what is held only by force; then its holder sees it, and a success nevertheless ends the message") {
+TEST_CASE("kill: a held message needs force; an ack of its holder still ends it") {
   Queue queue;
-  Inspector& look = queue.inspector;
+  Inspector& inspector = queue.inspector;
   const std::string id = queue.send("x");
   Holder holder(queue);
-  CHECK(look.kill({id}).front() == Killed::held);
-  CHECK(look.extend({id}, 1h).front() == Extended::held);
+  CHECK(inspector.kill({id}).front() == Killed::held);
+  CHECK(inspector.extend({id}, 1h).front() == Extended::held);
   KillOptions force;
   force.force = true;
-  CHECK(look.kill({id}, force).front() == Killed::killed);
-  CHECK(look.find(id)->state == State::dead);
-  CHECK(look.find(id)->deliveries == 1);
+  CHECK(inspector.kill({id}, force).front() == Killed::killed);
+  CHECK(inspector.find(id)->state == State::dead);
+  CHECK(inspector.find(id)->deliveries == 1);
   holder.done.open();
-  CHECK(eventually([&] { return !look.find(id); }, kPatience));
+  CHECK(eventually([&] { return !inspector.find(id); }, kPatience));
   CHECK(holder.consumer->stop());
-  CHECK(look.counts().dead == 0);
+  CHECK(inspector.counts().dead == 0);
 }
 
-TEST_CASE("extend: a message that waits out a backoff waits longer") {
+TEST_CASE("extend: a message in backoff waits longer") {
   Queue queue;
-  Inspector& look = queue.inspector;
+  Inspector& inspector = queue.inspector;
   const std::string id = queue.send("x");
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack(1h, "later"); }));
   consumer->start();
   REQUIRE(ledger.settles(1));
   REQUIRE(consumer->stop());
-  const auto before = look.find(id);
+  const auto before = inspector.find(id);
   REQUIRE(before);
-  CHECK(look.extend({id}, 1h).front() == Extended::extended);
-  const auto after = look.find(id);
+  CHECK(inspector.extend({id}, 1h).front() == Extended::extended);
+  const auto after = inspector.find(id);
   CHECK(*after->at >= *before->at + 1h);
   CHECK(*after->at <= *before->at + 1h + 2ms);
   CHECK(!after->held);
   CHECK(after->retries == before->retries);
 }
 
-TEST_CASE("purge by id: only what still is in that state, page by page over a walk that sees all") {
+TEST_CASE("purge by id: removes only messages that are in that state, and a walk over pages still sees all") {
   Queue queue;
-  Inspector& look = queue.inspector;
+  Inspector& inspector = queue.inspector;
   for (const State state : {State::dead, State::ready}) {
     CAPTURE(to_string(state));
     const std::vector<std::string> ids = send_many(queue, 500);
-    if (state == State::dead) look.kill(ids);
+    if (state == State::dead) inspector.kill(ids);
     ListOptions options;
     options.limit = 60;
     std::vector<std::string> seen, odd;
     do {
-      const MessagePage page = look.list(state, options);
+      const MessagePage page = inspector.list(state, options);
       odd.clear();
       for (const MessageInfo& message : page) {
         seen.push_back(message.id);
         if (std::stoi(message.payload) % 2 == 1) odd.push_back(message.id);
       }
-      const Removed removed = look.purge(state, odd);
+      const Removed removed = inspector.purge(state, odd);
       CHECK(removed.messages == odd.size());
       options.cursor = page.next_after(removed.places);
     } while (!options.cursor.empty());
     CHECK((seen == ids));
-    CHECK(look.purge(state == State::dead ? State::pending : State::dead, {ids[0], ids[2]}).messages == 0);
-    CHECK(look.find(ids[0]).has_value());
-    CHECK(!look.find(ids[1]));
-    look.purge(state);
+    CHECK(inspector.purge(state == State::dead ? State::pending : State::dead, {ids[0], ids[2]}).messages == 0);
+    CHECK(inspector.find(ids[0]).has_value());
+    CHECK(!inspector.find(ids[1]));
+    inspector.purge(state);
   }
-  CHECK(look.counts().totals.purged == 1000);
+  CHECK(inspector.counts().totals.purged == 1000);
 }
 
-TEST_CASE("restore: a queue written down and brought back elsewhere is the same, and again changes nothing") {
+TEST_CASE("restore: a queue that is exported and restored elsewhere is the same, and restoring again changes nothing") {
   Queue queue, other;
-  Inspector& look = queue.inspector;
+  Inspector& inspector = queue.inspector;
   SendOptions options;
   options.delay = 1h;
   options.retries = 7;
@@ -277,65 +277,65 @@ TEST_CASE("restore: a queue written down and brought back elsewhere is the same,
   const std::string dead = queue.send("dead");
   KillOptions why;
   why.reason = "enough \xff";
-  look.kill({dead}, why);
+  inspector.kill({dead}, why);
   const std::string ready = queue.send("");
   const std::vector<std::string> ids = {pending, waits, dead, ready};
-  std::vector<MessageInfo> papers;
-  for (const auto& paper : look.find(ids, 1'000'000)) papers.push_back(*paper);
-  for (const Sent& sent : other.inspector.restore(papers)) CHECK(sent.created);
+  std::vector<MessageInfo> entries;
+  for (const auto& entry : inspector.find(ids, 1'000'000)) entries.push_back(*entry);
+  for (const Sent& sent : other.inspector.restore(entries)) CHECK(sent.created);
   const auto copies = other.inspector.find(ids, 1'000'000);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     CAPTURE(i);
     REQUIRE(copies[i]);
-    CHECK(copies[i]->payload == papers[i].payload);
-    CHECK(copies[i]->reason == papers[i].reason);
-    CHECK(copies[i]->retries == papers[i].retries);
-    CHECK(copies[i]->deliveries == papers[i].deliveries);
-    CHECK(copies[i]->state == (papers[i].state == State::unack ? State::pending : papers[i].state));
-    CHECK((copies[i]->at == papers[i].at));
-    CHECK(copies[i]->ttl.has_value() == papers[i].ttl.has_value());
+    CHECK(copies[i]->payload == entries[i].payload);
+    CHECK(copies[i]->reason == entries[i].reason);
+    CHECK(copies[i]->retries == entries[i].retries);
+    CHECK(copies[i]->deliveries == entries[i].deliveries);
+    CHECK(copies[i]->state == (entries[i].state == State::unack ? State::pending : entries[i].state));
+    CHECK((copies[i]->at == entries[i].at));
+    CHECK(copies[i]->ttl.has_value() == entries[i].ttl.has_value());
   }
   CHECK(*copies[0]->ttl > 3h - 1min);
-  const auto known = look.queues();
+  const auto known = inspector.queues();
   CHECK(std::count(known.begin(), known.end(), other.name) == 1);
   const auto before = other.kept();
-  for (const Sent& sent : other.inspector.restore(papers)) CHECK(!sent.created);
+  for (const Sent& sent : other.inspector.restore(entries)) CHECK(!sent.created);
   CHECK((other.kept() == before));
 }
 
-TEST_CASE("restore: what a consumer held is ready, with its deliveries counted") {
+TEST_CASE("restore: a message that a consumer held is ready, and its deliveries still count") {
   Queue queue, other;
   const std::string id = queue.send("x");
   Holder holder(queue);
-  const auto paper = queue.inspector.find(id);
-  REQUIRE(paper);
-  CHECK(other.inspector.restore({*paper}).front().created);
+  const auto entry = queue.inspector.find(id);
+  REQUIRE(entry);
+  CHECK(other.inspector.restore({*entry}).front().created);
   CHECK(other.inspector.find(id)->state == State::ready);
   CHECK(other.inspector.find(id)->deliveries == 1);
   holder.done.open();
   CHECK(holder.consumer->stop());
 }
 
-TEST_CASE("paused: says why, and until when") {
+TEST_CASE("paused: returns the reason and the end of the pause") {
   Queue queue;
-  Inspector& look = queue.inspector;
-  CHECK(!look.paused());
-  look.pause(0ms, "database\nmaintenance");
-  REQUIRE(look.paused());
-  CHECK(look.paused()->why == "database\nmaintenance");
-  CHECK(!look.paused()->until);
-  look.pause(1h);
-  REQUIRE(look.paused());
-  CHECK(look.paused()->why.empty());
-  REQUIRE(look.paused()->until);
-  const auto left = *look.paused()->until - look.counts().now;
+  Inspector& inspector = queue.inspector;
+  CHECK(!inspector.paused());
+  inspector.pause(0ms, "database\nmaintenance");
+  REQUIRE(inspector.paused());
+  CHECK(inspector.paused()->why == "database\nmaintenance");
+  CHECK(!inspector.paused()->until);
+  inspector.pause(1h);
+  REQUIRE(inspector.paused());
+  CHECK(inspector.paused()->why.empty());
+  REQUIRE(inspector.paused()->until);
+  const auto left = *inspector.paused()->until - inspector.counts().now;
   CHECK(left > 59min);
   CHECK(left <= 1h + 1s);
-  look.resume();
-  CHECK(!look.paused());
+  inspector.resume();
+  CHECK(!inspector.paused());
 }
 
-TEST_CASE("server: what it says of itself, and how far away it is") {
+TEST_CASE("server: returns the server's settings, and its round-trip time") {
   Queue queue;
   const ServerReport report = queue.inspector.server();
   CHECK(has(report.where, test::server().socket()));

@@ -1,4 +1,5 @@
-// Scripts are loaded into every server that may serve a queue: then users without the right to EVAL outlive a failover.
+// Loading the scripts into every server of a queue, so that users without the right to EVAL keep working after a
+// failover.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -24,7 +25,7 @@ using test::kPatience;
 using test::thrown;
 using test::Words;
 
-// The README's rule, with the keys of a Cluster if need be.
+// Adds the user of the README's rule, with the hash tag that a Cluster needs in its keys.
 void add_user(const test::Node& node, const std::string& role, const Words& more) {
   Words words = test::rule_of(role);
   for (std::string& word : words) {
@@ -55,7 +56,7 @@ void check_loaded(const std::string& url, std::size_t servers) {
   }
 }
 
-// A producer and a consumer that may not EVAL, before and after the master changes.
+// Checks that a producer and a consumer without EVAL work before and after the master changes.
 template <class Change>
 void check_failover(const std::string& url, Change change) {
   ConsumerOptions options = as<ConsumerOptions>("consumer");
@@ -74,7 +75,7 @@ void check_failover(const std::string& url, Change change) {
   CHECK(consumer.stop());
 }
 
-TEST_CASE("loading scripts: with Sentinels the replicas have them, too, so that a failover needs no EVAL") {
+TEST_CASE("loading scripts: with Sentinels the replicas get them too, so that a failover needs no EVAL") {
   test::Sentinels world;
   for (std::size_t i = 0; i < test::Sentinels::kNodes; ++i) {
     add_user(world.node(i), "loader", {});
@@ -84,7 +85,7 @@ TEST_CASE("loading scripts: with Sentinels the replicas have them, too, so that 
   check_failover(world.url(), [&] { world.failover(); });
 }
 
-TEST_CASE("loading scripts: all nodes of a Cluster have them, replicas too, and a moved slot needs no EVAL") {
+TEST_CASE("loading scripts: all nodes of a Cluster get them, so that a migrated slot needs no EVAL") {
   test::Cluster world;
   const Words more = {"+cluster|slots", "+cluster|keyslot", "+cluster|info", "+asking"};
   for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
@@ -102,7 +103,7 @@ TEST_CASE("loading scripts: all nodes of a Cluster have them, replicas too, and 
   });
 }
 
-TEST_CASE("loading scripts: a server that is away is reported, the others get them") {
+TEST_CASE("loading scripts: a server that is away is reported, and the others get them") {
   test::Sentinels world;
   world.node(2).kill();
   const auto loaded = Inspector(world.url(), "orders").load_scripts();
@@ -111,7 +112,7 @@ TEST_CASE("loading scripts: a server that is away is reported, the others get th
   CHECK(std::count_if(loaded.begin(), loaded.end(), failed) == 1);
 }
 
-TEST_CASE("loading scripts: a user without the right to load them is told which are missing") {
+TEST_CASE("loading scripts: a user without the right to load them gets the list of missing ones") {
   PrivateServer server;
   test::Redis(server.socket())
       .cmd({"ACL", "SETUSER", "looker", "on", ">secret", "~*", "+@all", "-script", "+script|exists"});
@@ -125,7 +126,7 @@ TEST_CASE("loading scripts: a user without the right to load them is told which 
   CHECK(refused[0].missing.size() == store::scripts::all().size());
 }
 
-// A Sentinel played by the test. Its master is at a port where nobody listens.
+// A Sentinel whose replies the test gives. It names a master at a port where no server listens.
 class FalseSentinel {
  public:
   explicit FalseSentinel(const std::vector<std::string>& replicas) {
@@ -139,7 +140,7 @@ class FalseSentinel {
   std::string url(const std::string& scheme) const { return scheme + "+sentinel://" + server_.host() + "/m"; }
 
  private:
-  std::string port() const { return std::to_string(nobody_.number()); }
+  std::string port() const { return std::to_string(closed_port_.number()); }
 
   std::string answer(const Words& words) const {
     if (words[0] == "HELLO") return test::hello();
@@ -148,12 +149,12 @@ class FalseSentinel {
     return test::array({test::bulk("127.0.0.1"), test::bulk(port())});
   }
 
-  const test::Port nobody_;
+  const test::Port closed_port_;
   std::string replicas_;
   const test::ScriptedServer server_{[this](const Words& words) { return answer(words); }};
 };
 
-TEST_CASE("loading scripts: a name that TLS refuses is the error of that server, and one without a name is left out") {
+TEST_CASE("loading scripts: a replica whose name TLS refuses is reported, and one without a name is left out") {
   const FalseSentinel sentinel({"", ".example"});
   InspectorOptions options;
   options.connection.sentinel.encrypted = false;
@@ -166,13 +167,13 @@ TEST_CASE("loading scripts: a name that TLS refuses is the error of that server,
   }
 }
 
-TEST_CASE("loading scripts: of more servers than a Cluster can have the first thousand are asked") {
+TEST_CASE("loading scripts: of more servers than a Cluster can have, the first thousand are used") {
   std::vector<std::string> replicas;
   std::string nodes;
-  const test::Port nobody;
+  const test::Port closed_port;
   for (int i = 0; i < 5000; ++i) {
     replicas.push_back("127.1." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1));
-    nodes += std::string(40, 'a') + " " + replicas.back() + ":" + std::to_string(nobody.number()) +
+    nodes += std::string(40, 'a') + " " + replicas.back() + ":" + std::to_string(closed_port.number()) +
              "@1 slave - 0 0 1 connected\n";
   }
   const FalseSentinel sentinel(replicas);

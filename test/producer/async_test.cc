@@ -1,4 +1,4 @@
-// send_async: what its future has, and what it may cost.
+// send_async: the result of its future, and its limits.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -25,8 +25,8 @@ using test::thrown;
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// One whose exceptions live as long as it does: std::future lets go of them before they are looked at, and the thread
-// sanitizer does not see that the library frees them only after that.
+// A future whose exception lives as long as it does. std::future releases an exception before the test reads it. The
+// thread sanitizer does not see that the library frees the exception only after that.
 using Kept = std::shared_future<Sent>;
 
 bool is_ready(const Kept& future) { return future.wait_for(0s) == std::future_status::ready; }
@@ -36,7 +36,7 @@ std::size_t threads_of_this_process() {
   return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-TEST_CASE("send_async: the future has what send() returns, and the messages go in the order of the calls") {
+TEST_CASE("send_async: the future returns what send() returns, and the messages are sent in the order of the calls") {
   Queue queue;
   std::vector<std::future<Sent>> futures;
   for (const std::string& payload : numbers(5000)) futures.push_back(queue.producer.send_async(payload));
@@ -57,7 +57,7 @@ TEST_CASE("send_async: the future has what send() returns, and the messages go i
   CHECK(next == 1000);
 }
 
-TEST_CASE("send_async: options are those of send(), and an id that lives is not sent twice") {
+TEST_CASE("send_async: takes the options of send(), and does not send an id that exists twice") {
   Queue queue;
   SendOptions options;
   options.delay = 1h;
@@ -74,7 +74,7 @@ TEST_CASE("send_async: options are those of send(), and an id that lives is not 
   CHECK(found->payload == "later");
 }
 
-TEST_CASE("send_async: what makes no sense throws at once") {
+TEST_CASE("send_async: an invalid argument throws at once") {
   Queue queue;
   ProducerOptions small;
   small.max_payload = 4;
@@ -119,7 +119,7 @@ TEST_CASE("send_async: the future throws what send() throws: ReplyError, or Conn
   CHECK(queue.inspector.counts().ready == 100);
 }
 
-// A thread that gives messages while no answer comes, until it has to wait.
+// Holds all replies back, and checks that a thread can hand over `most` messages before send_async blocks.
 void blocks_at(std::size_t most, const std::string& payload) {
   PrivateServer own;
   FaultProxy proxy(own.socket());
@@ -131,27 +131,25 @@ void blocks_at(std::size_t most, const std::string& payload) {
   }());
   producer.send("warm");
   proxy.hold_replies(true);
-  std::atomic<std::size_t> given{0};
+  std::atomic<std::size_t> accepted{0};
   std::vector<std::future<Sent>> futures;
-  std::thread giver([&] {
-    for (std::size_t i = 0; i < most + 10; ++i, ++given) futures.push_back(producer.send_async(payload));
+  std::thread caller([&] {
+    for (std::size_t i = 0; i < most + 10; ++i, ++accepted) futures.push_back(producer.send_async(payload));
   });
-  CHECK(test::eventually([&] { return given == most; }, test::kPatience));
-  std::this_thread::sleep_for(100ms);  // time to go too far
-  CHECK(given == most);
+  CHECK(test::eventually([&] { return accepted == most; }, test::kPatience));
+  std::this_thread::sleep_for(100ms);  // a further call would return in this time
+  CHECK(accepted == most);
   proxy.hold_replies(false);
-  giver.join();
+  caller.join();
   for (std::future<Sent>& future : futures) CHECK(future.get().created);
   CHECK(queue.inspector.counts().ready == most + 11);
 }
 
-TEST_CASE("send_async: blocks while 10,000 messages are on their way") { blocks_at(10'000, "x"); }
+TEST_CASE("send_async: blocks while 10,000 messages are in flight") { blocks_at(10'000, "x"); }
 
-TEST_CASE("send_async: blocks while 16 MiB of payloads are on their way") {
-  blocks_at(32, std::string(512 * 1024, 'x'));
-}
+TEST_CASE("send_async: blocks while 16 MiB of payloads are in flight") { blocks_at(32, std::string(512 * 1024, 'x')); }
 
-TEST_CASE("send_async: a payload larger than all the room is sent, too") {
+TEST_CASE("send_async: sends a payload that is larger than the limit on payloads in flight") {
   PrivateServer own;
   ProducerOptions options;
   options.max_payload = 64 * 1024 * 1024;
@@ -160,7 +158,7 @@ TEST_CASE("send_async: a payload larger than all the room is sent, too") {
   CHECK(producer.send_async("small").get().created);
 }
 
-TEST_CASE("~Producer: returns when all futures are ready and their messages are sent") {
+TEST_CASE("~Producer: returns when all messages are sent and all futures are ready") {
   Queue queue;
   std::vector<Kept> futures;
   {
@@ -174,7 +172,7 @@ TEST_CASE("~Producer: returns when all futures are ready and their messages are 
   }
 }
 
-TEST_CASE("~Producer: without a server futures fail, and nobody waits for ever") {
+TEST_CASE("~Producer: without a server the futures fail, and the destructor returns") {
   PrivateServer own;
   own.stop();
   std::vector<Kept> futures;
@@ -188,7 +186,7 @@ TEST_CASE("~Producer: without a server futures fail, and nobody waits for ever")
   }
 }
 
-TEST_CASE("send_async: the first call starts a thread, the only one, which ends with the Producer") {
+TEST_CASE("send_async: the first call starts the only thread, which ends with the Producer") {
   Queue queue;
   const std::size_t before = threads_of_this_process();
   {
@@ -201,14 +199,14 @@ TEST_CASE("send_async: the first call starts a thread, the only one, which ends 
   CHECK(test::eventually([&] { return threads_of_this_process() == before; }));
 }
 
-TEST_CASE("send_async: a callback may send more, however much is on its way") {
+TEST_CASE("send_async: a callback may send more, even at the limit of messages in flight") {
   Queue queue;
-  std::atomic<std::size_t> told{0};
+  std::atomic<std::size_t> reported{0};
   Producer* self = nullptr;
   ProducerOptions options;
   options.on_event = [&](const Event& event) {
-    told += event.count;
-    if (told < 30'000) {
+    reported += event.count;
+    if (reported < 30'000) {
       for (std::size_t i = 0; i < event.count; ++i) self->send_async("another");
     }
   };
@@ -218,7 +216,7 @@ TEST_CASE("send_async: a callback may send more, however much is on its way") {
     for (std::size_t i = 0; i < 15'000; ++i) producer.send_async("first");
   });
   other.join();
-  CHECK(test::eventually([&] { return told >= 30'000; }, test::kPatience));
+  CHECK(test::eventually([&] { return reported >= 30'000; }, test::kPatience));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::size_t calls_of_evalsha() {
   return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
 }
 
-TEST_CASE("send_batch: none, one, and around the size of a step; results stand in the order of the payloads") {
+TEST_CASE("send_batch: takes batches of any size, and returns the results in the order of the payloads") {
   for (const std::size_t count : {0U, 1U, 2U, 199U, 200U, 201U, 400U, 401U}) {
     CAPTURE(count);
     Queue queue;
@@ -45,7 +45,7 @@ TEST_CASE("send_batch: none, one, and around the size of a step; results stand i
   }
 }
 
-TEST_CASE("send_batch: the order of the payloads is kept when the server has forgotten the scripts") {
+TEST_CASE("send_batch: keeps the order of the payloads when the server has lost the scripts") {
   Queue queue;
   const std::vector<std::string> payloads = numbers(4000);
   redis().cmd({"SCRIPT", "FLUSH"});
@@ -61,7 +61,7 @@ TEST_CASE("send_batch: the order of the payloads is kept when the server has for
   CHECK((found == payloads));
 }
 
-TEST_CASE("send_batch: no step holds more than 200 messages or 256 KiB, but for a larger single body") {
+TEST_CASE("send_batch: no script call has more than 200 messages or 256 KiB, except for a larger single payload") {
   struct Row {
     std::vector<std::string> payloads;
     std::size_t steps;
@@ -76,7 +76,7 @@ TEST_CASE("send_batch: no step holds more than 200 messages or 256 KiB, but for 
       {{large, "x", large}, 3},   {std::vector<std::string>(40, half), 20},
   };
   Queue warm;
-  warm.producer.send("x");  // the script is loaded, and the connection made
+  warm.producer.send("x");  // loads the script and connects
   for (const Row& row : rows) {
     CAPTURE(&row - rows);
     Queue queue(warm.url);
@@ -89,7 +89,7 @@ TEST_CASE("send_batch: no step holds more than 200 messages or 256 KiB, but for 
   }
 }
 
-TEST_CASE("send_batch: 5,000 drafts with mixed options and sizes each get what they ask for") {
+TEST_CASE("send_batch: 5,000 drafts with mixed options and sizes are stored as each asks for") {
   Queue queue;
   std::vector<Draft> drafts;
   for (std::size_t i = 0; i < 5000; ++i) {
@@ -121,7 +121,7 @@ TEST_CASE("send_batch: 5,000 drafts with mixed options and sizes each get what t
   CHECK(wrong == 0);
 }
 
-TEST_CASE("send_batch: equal due times keep the order of the payloads") {
+TEST_CASE("send_batch: messages with equal due times keep the order of the payloads") {
   Queue queue;
   SendOptions options;
   options.at = std::chrono::system_clock::now() + 1h;
@@ -134,7 +134,7 @@ TEST_CASE("send_batch: equal due times keep the order of the payloads") {
   CHECK(found == expected);
 }
 
-TEST_CASE("send_batch: drafts with ids of their own; repeated, each says whether it existed") {
+TEST_CASE("send_batch: when drafts with ids are sent again, each result says that the message existed") {
   Queue queue;
   std::vector<Draft> drafts;
   for (int i = 0; i < 250; ++i) {
@@ -157,7 +157,7 @@ TEST_CASE("send_batch: drafts with ids of their own; repeated, each says whether
   CHECK(queue.inspector.counts().pending == 375);
 }
 
-TEST_CASE("send_batch: one id twice in a batch is one message") {
+TEST_CASE("send_batch: an id that occurs twice in a batch creates one message") {
   Queue queue;
   SendOptions mine;
   mine.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";

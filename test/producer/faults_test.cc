@@ -1,4 +1,4 @@
-// What a caller sees when the server is away, refuses, or is not what it should be.
+// Errors of a Producer when the server is away, refuses commands, or is no suitable Redis.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ PrivateServer server_with(std::vector<std::string> arguments) {
   return PrivateServer(options);
 }
 
-TEST_CASE("send: while Redis is away a ConnectionError carries the id; repeated with it, there is one message") {
+TEST_CASE("send: without a server throws ConnectionError with the id; sending that id again creates one message") {
   PrivateServer own;
   Queue queue(own.url());
   queue.send("before");
@@ -64,7 +64,7 @@ TEST_CASE("send: while Redis is away a ConnectionError carries the id; repeated 
   CHECK(ledger.payloads() == std::vector<std::string>{"before", "42"});
 }
 
-TEST_CASE("send_batch: while Redis is away the ConnectionError carries the ids of all, in order") {
+TEST_CASE("send_batch: without a server throws ConnectionError with the ids of all messages, in order") {
   PrivateServer own;
   Queue queue(own.url());
   queue.send("before");
@@ -91,18 +91,18 @@ TEST_CASE("send_batch: while Redis is away the ConnectionError carries the ids o
   }
 }
 
-TEST_CASE("send: an answer that got lost leaves one message, however often it is repeated") {
+TEST_CASE("send: after a lost answer there is one message, even if the send is repeated several times") {
   PrivateServer own;
   Queue queue(own.url());
   queue.send("warm");
   ProducerOptions options;
   options.connection.command_timeout = 100ms;
-  Producer hasty(own.url(), queue.name, options);
-  hasty.send("warm, too");
-  ::kill(own.pid(), SIGSTOP);  // the send waits in the socket, and is done later
+  Producer short_timeout(own.url(), queue.name, options);
+  short_timeout.send("warm, too");
+  ::kill(own.pid(), SIGSTOP);  // the send waits in the socket and runs later
   std::vector<std::string> ids;
   try {
-    hasty.send("once");
+    short_timeout.send("once");
   } catch (const ConnectionError& e) {
     ids = e.ids();
   }
@@ -116,7 +116,7 @@ TEST_CASE("send: an answer that got lost leaves one message, however often it is
   CHECK(counts.totals.sent == 3);
 }
 
-TEST_CASE("calls but sends: a ConnectionError without ids, and the same call succeeds when Redis is back") {
+TEST_CASE("other calls: without a server throw ConnectionError, and succeed when Redis is back") {
   PrivateServer own;
   Queue queue(own.url());
   const std::string id = queue.send("x");
@@ -133,7 +133,7 @@ TEST_CASE("calls but sends: a ConnectionError without ids, and the same call suc
   CHECK(queue.producer.cancel(id) == State::ready);
 }
 
-TEST_CASE("Producer and Inspector: a connection that was cut between calls is not noticed") {
+TEST_CASE("Producer and Inspector: a connection that was lost between two calls causes no error") {
   Queue queue;
   ProducerOptions producing;
   producing.connection.client_name = "p-" + queue.name;
@@ -149,7 +149,7 @@ TEST_CASE("Producer and Inspector: a connection that was cut between calls is no
   }
 }
 
-TEST_CASE("Producer: can be made while the server is away") {
+TEST_CASE("Producer: can be constructed while the server is away") {
   PrivateServer own;
   own.stop();
   Queue queue(own.url());
@@ -158,7 +158,7 @@ TEST_CASE("Producer: can be made while the server is away") {
   CHECK(queue.producer.send("x").created);
 }
 
-TEST_CASE("a key of a wrong type in the way: a ReplyError that says so, and nothing is stored") {
+TEST_CASE("send: a key of a wrong type causes a ReplyError with WRONGTYPE, and nothing is stored") {
   for (const char* key : {"pending", "ready", "retry:cnt"}) {
     CAPTURE(key);
     Queue queue;
@@ -177,7 +177,7 @@ TEST_CASE("a key of a wrong type in the way: a ReplyError that says so, and noth
   }
 }
 
-TEST_CASE("a wrong password, user or database: an error that says what and where, never the password") {
+TEST_CASE("login: a wrong password, user or database causes an error with the address, without the password") {
   PrivateServer own = server_with({"--user", "ann", "on", ">correct-horse", "~*", "&*", "+@all"});
   const auto attempt = [&](const std::string& user, const std::string& password, const std::string& query = {}) {
     ProducerOptions options;
@@ -216,7 +216,7 @@ TEST_CASE("a wrong password, user or database: an error that says what and where
   CHECK(!has(refused, "wrong-pony"));
 }
 
-TEST_CASE("a user whose rights do not suffice gets a ReplyError, and nothing is stored") {
+TEST_CASE("send: a user without the needed rights gets a ReplyError, and nothing is stored") {
   PrivateServer own = server_with({"--user", "ann", "on", ">pw", "~*", "&*", "+@all", "-lpush", "-mset"});
   ProducerOptions options;
   options.connection.user = "ann";
@@ -230,7 +230,7 @@ TEST_CASE("a user whose rights do not suffice gets a ReplyError, and nothing is 
   CHECK(client.cmd({"KEYS", "dp:orders:msg:*"}).array.empty());
 }
 
-TEST_CASE("out of memory: a send is a ReplyError and stores nothing; what was stored can be worked off") {
+TEST_CASE("out of memory: a send throws ReplyError and stores nothing, and a consumer still handles stored messages") {
   PrivateServer own = server_with({"--maxmemory-policy", "noeviction"});
   Redis client(own.socket());
   Queue queue(own.url());
@@ -250,7 +250,7 @@ TEST_CASE("out of memory: a send is a ReplyError and stores nothing; what was st
   CHECK(consumer->stop());
 }
 
-TEST_CASE("a queue under the other hash-tag form: the first call says so") {
+TEST_CASE("hash_tag: a queue that exists in the other form makes the first call throw invalid_argument") {
   Queue queue;
   queue.send("x");
   ProducerOptions options;
@@ -278,7 +278,7 @@ TEST_CASE("a queue under the other hash-tag form: the first call says so") {
   CHECK(test::snapshot("{dp:" + other + "}").count("ready") == 1);
 }
 
-TEST_CASE("a server that is not Redis: an error that says where") {
+TEST_CASE("a server that is not Redis causes an error with its address") {
   test::Listener web([](int fd) {
     const std::string answer = "HTTP/1.1 400 Bad Request\r\n\r\n";
     [[maybe_unused]] const auto sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
@@ -292,7 +292,7 @@ TEST_CASE("a server that is not Redis: an error that says where") {
   CHECK(has(error, where));
 }
 
-TEST_CASE("a server that does not answer: a ConnectionError after the timeout, with the id") {
+TEST_CASE("a server that does not answer causes a ConnectionError with the id after the timeout") {
   test::Listener silent([](int fd) { test::swallow(fd); });
   ProducerOptions options;
   options.connection.connect_timeout = 50ms;
@@ -306,7 +306,7 @@ TEST_CASE("a server that does not answer: a ConnectionError after the timeout, w
   CHECK(ids == 1);
 }
 
-TEST_CASE("a Redis that is too old: a ReplyError with its version") {
+TEST_CASE("a Redis that is too old causes a ReplyError with its version") {
   test::Listener old([](int fd) {
     const std::string answer = "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n6.0.16\r\n";
     [[maybe_unused]] const auto sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
@@ -320,7 +320,7 @@ TEST_CASE("a Redis that is too old: a ReplyError with its version") {
   CHECK(has(error, "6.2"));
 }
 
-TEST_CASE("events: a Producer reports the ids it created, and what callbacks throw is dropped") {
+TEST_CASE("events: a Producer reports the ids it created, and ignores exceptions of callbacks") {
   Queue queue;
   std::mutex mutex;
   std::vector<Event> events;

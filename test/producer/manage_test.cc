@@ -1,4 +1,4 @@
-// Cancel and reschedule, and the table of operations against states, as callers see it.
+// Cancel, reschedule, and the table of operations and states in the public interface.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ using test::Gate;
 using test::Ledger;
 using test::Queue;
 
-// A message brought into a state, the way messages get there. While it is held its handler waits at the gate.
+// Brings a message into a state with the library's own calls. In the state `held`, the handler waits at the gate.
 class Placed {
  public:
   enum class In { pending, ready, held, backoff, retry, dead, garbage, none };
@@ -37,7 +37,7 @@ class Placed {
     ConsumerOptions consuming = test::quick();
     if (place == In::garbage) {
       consuming.dead_retention = 0ms;
-      consuming.poll_interval = 1h;  // nobody tidies up
+      consuming.poll_interval = 1h;  // no maintenance removes the garbage
     }
     consumer = queue.consumer(ledger.watch(handler), consuming);
     consumer->start();
@@ -63,7 +63,7 @@ class Placed {
 using In = Placed::In;
 constexpr In kAll[] = {In::pending, In::ready, In::held, In::backoff, In::retry, In::dead, In::garbage, In::none};
 
-TEST_CASE("operations against states: send again") {
+TEST_CASE("table: send with an id that was sent before") {
   const bool created[] = {false, false, false, false, false, false, true, true};
   for (const In in : kAll) {
     CAPTURE(static_cast<int>(in));
@@ -78,7 +78,7 @@ TEST_CASE("operations against states: send again") {
   }
 }
 
-TEST_CASE("operations against states: cancel says where it was") {
+TEST_CASE("table: cancel returns the state that the message had") {
   const State expected[] = {State::pending, State::ready, State::unack,   State::retry,
                             State::retry,   State::dead,  State::unknown, State::unknown};
   for (const In in : kAll) {
@@ -96,7 +96,7 @@ TEST_CASE("operations against states: cancel says where it was") {
   }
 }
 
-TEST_CASE("operations against states: reschedule") {
+TEST_CASE("table: reschedule") {
   const Moved expected[] = {Moved::moved, Moved::moved,   Moved::refused, Moved::moved,
                             Moved::moved, Moved::refused, Moved::unknown, Moved::unknown};
   for (const In in : kAll) {
@@ -114,7 +114,7 @@ TEST_CASE("operations against states: reschedule") {
   }
 }
 
-TEST_CASE("operations against states: release, with and without force") {
+TEST_CASE("table: release, with and without force") {
   const Released plain[] = {Released::released, Released::unknown, Released::held,    Released::released,
                             Released::unknown,  Released::unknown, Released::unknown, Released::unknown};
   for (const In in : kAll) {
@@ -130,7 +130,7 @@ TEST_CASE("operations against states: release, with and without force") {
   }
 }
 
-TEST_CASE("operations against states: redrive") {
+TEST_CASE("table: redrive") {
   for (const In in : kAll) {
     CAPTURE(static_cast<int>(in));
     Placed placed(in);
@@ -140,7 +140,7 @@ TEST_CASE("operations against states: redrive") {
   }
 }
 
-TEST_CASE("cancel: what is pending, ready or retry is not delivered any more") {
+TEST_CASE("cancel: a message that is pending, ready or in retry is not delivered any more") {
   for (const In in : {In::pending, In::ready, In::backoff, In::retry, In::dead}) {
     CAPTURE(static_cast<int>(in));
     Placed placed(in);
@@ -157,7 +157,7 @@ TEST_CASE("cancel: what is pending, ready or retry is not delivered any more") {
   }
 }
 
-TEST_CASE("cancel: what is held may succeed; if that delivery fails there is no other") {
+TEST_CASE("cancel: a held message may still be acked; if its handler fails it is not delivered again") {
   for (const bool succeeds : {true, false}) {
     CAPTURE(succeeds);
     Queue queue;
@@ -180,7 +180,7 @@ TEST_CASE("cancel: what is held may succeed; if that delivery fails there is no 
   }
 }
 
-TEST_CASE("reschedule: earlier, later and now, relative and absolute") {
+TEST_CASE("reschedule: moves a message earlier, later and to now, by a delay or to a time") {
   Queue queue;
   SendOptions sending;
   sending.delay = 1h;

@@ -35,7 +35,7 @@ SendOptions named(const std::string& id, milliseconds delay = 0ms) {
   return options;
 }
 
-TEST_CASE("send: what makes no sense is refused by field and value, and nothing is stored") {
+TEST_CASE("send: an invalid option throws with its name and value, and nothing is stored") {
   Queue queue;
   struct Bad {
     std::string expected;
@@ -76,7 +76,7 @@ TEST_CASE("send: what makes no sense is refused by field and value, and nothing 
   CHECK(queue.kept().empty());
 }
 
-TEST_CASE("cancel and reschedule: what is no UUID or makes no sense is refused by field and value") {
+TEST_CASE("cancel and reschedule: an invalid id or time throws with its name and value") {
   Queue queue;
   RescheduleOptions when;
   CHECK(has(thrown([&] { queue.producer.cancel("x"); }), "invalid_argument: id: \"x\""));
@@ -91,7 +91,7 @@ TEST_CASE("cancel and reschedule: what is no UUID or makes no sense is refused b
   CHECK(has(thrown([&] { queue.producer.reschedule(kId, when); }), "invalid_argument: at: -3600000 ms"));
 }
 
-TEST_CASE("send: a payload over max_payload is refused with both sizes, and nothing of its batch is stored") {
+TEST_CASE("send: a payload over max_payload throws with both sizes, and nothing of its batch is stored") {
   Queue queue;
   const std::string full(1024 * 1024, 'f');
   CHECK(queue.producer.send(full).created);
@@ -109,7 +109,7 @@ TEST_CASE("send: a payload over max_payload is refused with both sizes, and noth
   CHECK(has(thrown([&] { strict.send("x"); }), "payload: 1 bytes"));
 }
 
-TEST_CASE("send: bytes of every value come back as they went, and none at all too") {
+TEST_CASE("send: a payload may be empty, and may contain all byte values") {
   Queue queue;
   std::string every;
   for (int repeat = 0; repeat < 3; ++repeat) {
@@ -123,7 +123,7 @@ TEST_CASE("send: bytes of every value come back as they went, and none at all to
   }
 }
 
-TEST_CASE("send: 8 MiB go whole when max_payload allows it") {
+TEST_CASE("send: a payload of 8 MiB arrives unchanged when max_payload allows it") {
   Queue queue;
   ProducerOptions options;
   options.max_payload = 8 * 1024 * 1024;
@@ -140,7 +140,7 @@ TEST_CASE("send: 8 MiB go whole when max_payload allows it") {
   CHECK(queue.inspector.counts().ready == 4);
 }
 
-TEST_CASE("send: ids are new UUIDv7s that ascend, in lower case; a caller's own is kept") {
+TEST_CASE("send: new ids are ascending UUIDv7s in lower case; an id of the caller is kept") {
   Queue queue;
   std::string last;
   for (int i = 0; i < 20; ++i) {
@@ -156,7 +156,7 @@ TEST_CASE("send: ids are new UUIDv7s that ascend, in lower case; a caller's own 
   CHECK(!queue.producer.send("y", named("12345678-abcd-4ef0-8123-456789abcdef")).created);
 }
 
-TEST_CASE("send: an id that is alive existed already, and its message stays as it is") {
+TEST_CASE("send: an id that exists is not created again, and its message stays as it is") {
   Queue queue;
   CHECK(queue.producer.send("first", named(kId, 1h)).created);
   const auto before = queue.kept();
@@ -169,7 +169,7 @@ TEST_CASE("send: an id that is alive existed already, and its message stays as i
   CHECK(queue.inspector.find(kId)->payload == "third");
 }
 
-TEST_CASE("send: a delay counts from Redis' clock, in milliseconds rounded up") {
+TEST_CASE("send: a delay counts from Redis' clock, rounded up to a millisecond") {
   Queue queue;
   const long long before = test::redis_time_us();
   const std::string id = queue.send("x", delayed(90min));
@@ -184,7 +184,7 @@ TEST_CASE("send: a delay counts from Redis' clock, in milliseconds rounded up") 
   CHECK(due % 1000 == 0);
 }
 
-TEST_CASE("send: an absolute time is rounded up to the millisecond; one that is past is due now") {
+TEST_CASE("send: a time is rounded up to a millisecond, and a past time is due now") {
   Queue queue;
   const auto base = std::chrono::time_point_cast<std::chrono::seconds>(system_clock::now() + 24h);
   const std::pair<std::chrono::microseconds, milliseconds> rows[] = {{0us, 0ms},    {1us, 1ms},    {999us, 1ms},
@@ -205,7 +205,7 @@ TEST_CASE("send: an absolute time is rounded up to the millisecond; one that is 
   }
 }
 
-TEST_CASE("send: retries are the send's, else the Producer's") {
+TEST_CASE("send: the retries of the call win over those of the Producer") {
   Queue queue;
   ProducerOptions options;
   options.retries = 7;
@@ -217,7 +217,7 @@ TEST_CASE("send: retries are the send's, else the Producer's") {
   CHECK(queue.inspector.find(queue.producer.send("x").id)->retries == 3);
 }
 
-TEST_CASE("send: a TTL counts from the due time, belongs to that message only, and moves with it") {
+TEST_CASE("send: a TTL counts from the due time, belongs to one message, and moves when that is rescheduled") {
   Queue queue;
   SendOptions options = delayed(1h);
   options.ttl = 10min;
@@ -239,7 +239,7 @@ TEST_CASE("send: a TTL counts from the due time, belongs to that message only, a
   CHECK(left(id) <= 10 * 60'000 + 4);
 }
 
-TEST_CASE("Producer: eight threads share one") {
+TEST_CASE("Producer: eight threads may share one") {
   Queue queue;
   std::vector<std::vector<std::string>> ids(8);
   std::atomic<int> wrong{0};
@@ -266,7 +266,7 @@ TEST_CASE("Producer: eight threads share one") {
   CHECK(counts.totals.cancelled == 8 * 40);
 }
 
-TEST_CASE("Producer: can be moved, and goes on") {
+TEST_CASE("Producer: works after a move") {
   Queue queue;
   Producer first(queue.url, queue.name);
   first.send("a");

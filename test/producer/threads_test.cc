@@ -1,4 +1,4 @@
-// Many threads on one Producer: they share round trips and script calls, and nothing else.
+// Threads that share a Producer: they share round trips and script calls, but neither results nor errors.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -32,24 +32,24 @@ std::size_t calls_of_evalsha(Redis& on = test::redis()) {
   return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
 }
 
-// What each of many threads met with: "" if it was well.
+// The result of one thread; `error` is "" if it succeeded.
 struct Outcome {
   Sent sent;
   std::string error;  // "ReplyError", "ConnectionError"
   std::vector<std::string> ids;
 };
 
-// Threads that send while the answers to the first of them are held back: those behind it have to wait together.
+// Holds the reply to the first send back, so that the sends of the other threads wait and go together.
 std::vector<Outcome> send_together(Producer& producer, FaultProxy& proxy, std::size_t threads,
                                    const std::function<SendOptions(std::size_t)>& options,
                                    const std::function<void()>& release) {
   std::vector<Outcome> outcomes(threads);
   std::atomic<std::size_t> begun{0};
-  std::vector<std::thread> crowd;
+  std::vector<std::thread> senders;
   producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd");  // connects
   proxy.hold_replies(true);
   for (std::size_t i = 0; i < threads; ++i) {
-    crowd.emplace_back([&, i] {
+    senders.emplace_back([&, i] {
       ++begun;
       Outcome& outcome = outcomes[i];
       try {
@@ -63,15 +63,15 @@ std::vector<Outcome> send_together(Producer& producer, FaultProxy& proxy, std::s
     });
   }
   CHECK(test::eventually([&] { return begun == threads; }));
-  std::this_thread::sleep_for(100ms);  // for the last to be in line; what is asserted holds without it, too
+  std::this_thread::sleep_for(100ms);  // the last thread waits too; the checks hold without it
   release();
-  for (std::thread& thread : crowd) thread.join();
+  for (std::thread& thread : senders) thread.join();
   return outcomes;
 }
 
 SendOptions at_once(std::size_t /*thread*/) { return {}; }
 
-TEST_CASE("Producer: threads that send at the same time share script calls, and each has its own answer") {
+TEST_CASE("Producer: threads that send at the same time share script calls, and each gets its own result") {
   PrivateServer own;
   Redis client(own.socket());
   FaultProxy proxy(own.socket());
@@ -79,7 +79,7 @@ TEST_CASE("Producer: threads that send at the same time share script calls, and 
   queue.send("warm");
   const std::size_t before = calls_of_evalsha(client);
   const auto outcomes = send_together(queue.producer, proxy, kThreads, at_once, [&] { proxy.hold_replies(false); });
-  CHECK(calls_of_evalsha(client) - before < kThreads / 2);  // the cancel is one of them; three, if all were in time
+  CHECK(calls_of_evalsha(client) - before < kThreads / 2);  // the cancel is one; usually three in all
   for (std::size_t i = 0; i < kThreads; ++i) {
     CAPTURE(outcomes[i].error);
     CHECK(outcomes[i].sent.created);
@@ -88,7 +88,7 @@ TEST_CASE("Producer: threads that send at the same time share script calls, and 
   CHECK(queue.inspector.counts().ready == kThreads + 1);
 }
 
-TEST_CASE("Producer: of threads that send one id at the same time, one creates the message; others create theirs") {
+TEST_CASE("Producer: when threads send the same id at the same time, one of them creates the message") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
   Queue queue(proxy.url());
@@ -112,7 +112,7 @@ TEST_CASE("Producer: of threads that send one id at the same time, one creates t
   CHECK(queue.inspector.counts().ready == created);
 }
 
-TEST_CASE("Producer: threads with different options share round trips, and each message has its own") {
+TEST_CASE("Producer: threads with different options share round trips, and each message gets its own options") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
   Queue queue(proxy.url());
@@ -141,7 +141,7 @@ TEST_CASE("Producer: threads with different options share round trips, and each 
   }
 }
 
-TEST_CASE("Producer: what Redis refuses fails those whose step it was, and nobody else") {
+TEST_CASE("Producer: an error reply fails only the threads whose messages were in that script call") {
   PrivateServerOptions arguments;
   arguments.arguments = {"--user", "ann", "on", ">pw", "~*", "&*", "+@all", "-lpush"};
   PrivateServer own(arguments);
@@ -161,7 +161,7 @@ TEST_CASE("Producer: what Redis refuses fails those whose step it was, and nobod
   CHECK(queue.inspector.counts().pending == kThreads / 2);
 }
 
-TEST_CASE("Producer: when the link breaks each thread has the id of its own message, and may send it again") {
+TEST_CASE("Producer: when the connection is lost, each thread gets the id of its message and can send it again") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
   Queue queue(proxy.url());
@@ -186,16 +186,16 @@ TEST_CASE("Producer: when the link breaks each thread has the id of its own mess
   CHECK(queue.inspector.counts().ready == kThreads);
 }
 
-TEST_CASE("Producer: threads that wait for one attempt to connect fail with it") {
+TEST_CASE("Producer: threads that wait for the same connect share its error") {
   test::Listener silent([](int fd) { test::swallow(fd); });
   ProducerOptions options;
   options.connection.connect_timeout = 500ms;
   Producer producer("redis://" + silent.address().text(), "orders", options);
   const auto begin = Clock::now();
   std::atomic<std::size_t> failed{0};
-  std::vector<std::thread> crowd;
+  std::vector<std::thread> senders;
   for (std::size_t i = 0; i < kThreads; ++i) {
-    crowd.emplace_back([&] {
+    senders.emplace_back([&] {
       try {
         producer.send("x");
       } catch (const ConnectionError& e) {
@@ -203,12 +203,12 @@ TEST_CASE("Producer: threads that wait for one attempt to connect fail with it")
       }
     });
   }
-  for (std::thread& thread : crowd) thread.join();
+  for (std::thread& thread : senders) thread.join();
   CHECK(failed == kThreads);
   CHECK(Clock::now() - begin < kThreads * 500ms / 2);
 }
 
-TEST_CASE("Producer: what is not as durable as asked for fails all who shared the round trip") {
+TEST_CASE("Producer: missing durability fails all threads that shared the round trip") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
   Queue queue(own.url());
@@ -217,9 +217,9 @@ TEST_CASE("Producer: what is not as durable as asked for fails all who shared th
   Producer producer(proxy.url(), queue.name, options);
   CHECK(test::thrown([&] { producer.send("warm"); }).find("only 0 of 1") != std::string::npos);
   std::atomic<std::size_t> failed{0};
-  std::vector<std::thread> crowd;
+  std::vector<std::thread> senders;
   for (std::size_t i = 0; i < 8; ++i) {
-    crowd.emplace_back([&] {
+    senders.emplace_back([&] {
       try {
         producer.send("x");
       } catch (const ConnectionError& e) {
@@ -227,12 +227,12 @@ TEST_CASE("Producer: what is not as durable as asked for fails all who shared th
       }
     });
   }
-  for (std::thread& thread : crowd) thread.join();
+  for (std::thread& thread : senders) thread.join();
   CHECK(failed == 8);
   CHECK(queue.inspector.counts().ready == 9);
 }
 
-// How often each of these calls returned while a large batch was under way.
+// Counts how often each of these calls returned while a large batch was being sent.
 std::map<std::string, std::size_t> during_batch(const std::vector<std::string>& calls) {
   Queue queue;
   queue.send("warm");
@@ -270,19 +270,19 @@ std::map<std::string, std::size_t> during_batch(const std::vector<std::string>& 
   return result;
 }
 
-TEST_CASE("Producer: a large batch takes turns with lone sends, cancels and other batches") {
+TEST_CASE("Producer: other sends, cancels and batches proceed while a large batch is sent") {
   using Calls = std::vector<std::string>;
   for (const Calls& calls :
        {Calls{"send"}, Calls{"cancel"}, Calls{"send_batch"}, Calls{"send", "cancel", "send_batch"}}) {
     for (const auto& call : during_batch(calls)) {
       CAPTURE(calls.size());
       CAPTURE(call.first);
-      CHECK(call.second >= 10);  // there are 125 turns
+      CHECK(call.second >= 10);  // the batch takes 125 turns
     }
   }
 }
 
-TEST_CASE("send_batch: a server that knows none of the scripts yet is sent it in order, too") {
+TEST_CASE("send_batch: keeps the order on a server that has no scripts yet") {
   PrivateServer own;
   Queue queue(own.url());
   const std::vector<Sent> sent = queue.producer.send_batch(numbers(5000));

@@ -1,4 +1,4 @@
-// The smallest ACL rule that works: the lines of the README, as they stand there.
+// The smallest ACL rules that work: the rules that the README lists.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -39,10 +39,10 @@ using test::Words;
 
 const std::string kBase = "dp:orders";
 
-// What only some features need, and all else works without.
+// Keys that only optional features need. Everything else works without access to them.
 bool is_optional(const std::string& object) { return object == "dp:queues" || object.rfind("{dp:orders}:", 0) == 0; }
 
-// ---- What each does with a queue: everything that its scripts can be asked for ----
+// ---- What each role does with a queue: together, all that its scripts can do ----
 
 struct Seeds {
   explicit Seeds(Guarded& guarded) : admin(guarded.admin), producer(guarded.server.url(), "orders") {}
@@ -54,7 +54,7 @@ struct Seeds {
     options.ttl = 1h;
     return producer.send(payload, options).id;
   }
-  // Taken from ready, with its lease or backoff ended so long ago (or still to end).
+  // Takes a message from ready into unack. Its lease or backoff ends in `ends_in` seconds; negative: it has ended.
   std::string unack(const std::string& payload, double ends_in, int retries = 3) {
     const std::string id = send(payload, 0ms, retries);
     admin.cmd({"LREM", kBase + ":ready", "0", id});
@@ -109,7 +109,7 @@ void produce(Guarded& guarded, const std::string& user, const QueueOptions& queu
   must(producer.cancel(seeds.dead("z")) == State::dead);
 }
 
-// Ends early when it is clear that something is refused.
+// Ends early once the server has refused something.
 void consume(Guarded& guarded, const std::string& user) {
   Seeds seeds(guarded);
   guarded.admin.cmd({"CONFIG", "RESETSTAT"});
@@ -125,7 +125,7 @@ void consume(Guarded& guarded, const std::string& user) {
   ConsumerOptions options = test::quick(4);
   options.lease = 600ms;
   options.dead_limit = 2;
-  options.poll_interval = 200ms;  // what is put off for less than that is watched for
+  options.poll_interval = 200ms;  // a consumer watches for shorter delays
   Redis aside(guarded.server.socket());
   std::mutex mutex;
   std::atomic<bool> snoozed{false}, again{false};
@@ -145,9 +145,9 @@ void consume(Guarded& guarded, const std::string& user) {
       },
       options);
   consumer.start();
-  Inspector look(guarded.server.url(), "orders");
+  Inspector inspector(guarded.server.url(), "orders");
   const auto done = [&] {
-    const Counts counts = look.counts();
+    const Counts counts = inspector.counts();
     const ConsumerStats stats = consumer.stats();
     return counts.totals.acked >= 7 && counts.dead == 2 && counts.garbage == 0 && counts.unack == 0 &&
            counts.pending == 0 && stats.delivered >= 10 &&
@@ -163,26 +163,26 @@ void consume(Guarded& guarded, const std::string& user) {
   must(consumer.stop(kPatience));
 }
 
-void inspect_by_id(Guarded& guarded, Seeds& seeds, Inspector& look) {
+void inspect_by_id(Guarded& guarded, Seeds& seeds, Inspector& inspector) {
   const std::string waits = seeds.send("x", 1h);
   RescheduleOptions when;
   when.delay = 2h;
-  must(look.reschedule({waits, seeds.retry("y")}, when) == std::vector<Moved>(2, Moved::moved));
-  must(look.extend({seeds.unack("x", 1000.0000005)}, 1h, true).front() == Extended::extended);
-  must(look.kill({waits, seeds.send("x")}) == std::vector<Killed>(2, Killed::killed));
-  const MessageInfo paper = *look.find(waits);
-  must(look.purge(State::dead, {waits}).messages == 1);
-  must(look.restore({paper}).front().created);
-  MessageInfo living = *look.find(seeds.send("x"));
-  must(look.purge(State::ready, {living.id}).messages == 1);
-  must(look.restore({living}).front().created);
-  must(look.cancel({living.id}).front() == State::ready);
+  must(inspector.reschedule({waits, seeds.retry("y")}, when) == std::vector<Moved>(2, Moved::moved));
+  must(inspector.extend({seeds.unack("x", 1000.0000005)}, 1h, true).front() == Extended::extended);
+  must(inspector.kill({waits, seeds.send("x")}) == std::vector<Killed>(2, Killed::killed));
+  const MessageInfo entry = *inspector.find(waits);
+  must(inspector.purge(State::dead, {waits}).messages == 1);
+  must(inspector.restore({entry}).front().created);
+  MessageInfo living = *inspector.find(seeds.send("x"));
+  must(inspector.purge(State::ready, {living.id}).messages == 1);
+  must(inspector.restore({living}).front().created);
+  must(inspector.cancel({living.id}).front() == State::ready);
   guarded.admin.cmd({"DEL", kBase + ":unack"});
 }
 
 void inspect(Guarded& guarded, const std::string& user) {
   Seeds seeds(guarded);
-  Inspector look(guarded.url(user), "orders");
+  Inspector inspector(guarded.url(user), "orders");
   const std::string pending = seeds.send("x", 1h);
   const std::string ready = seeds.send("x");
   const std::string retry = seeds.retry("x");
@@ -192,24 +192,24 @@ void inspect(Guarded& guarded, const std::string& user) {
   const std::string dead = seeds.dead("x");
   const std::string bare = seeds.dead("x");
   guarded.admin.cmd({"DEL", kBase + ":msg:" + bare});
-  must(look.counts().dead == 2);
+  must(inspector.counts().dead == 2);
   for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
-    must(!look.list(state).messages.empty());
+    must(!inspector.list(state).messages.empty());
   }
-  must(look.find(dead)->payload == "x");
-  must(look.find(ready)->state == State::ready);
-  must(look.redrive(dead) == Redriven::redriven);
-  must(look.redrive(bare) == Redriven::no_body);
-  must(look.release(pending) == Released::released);
-  must(look.release(held, true) == Released::released);
-  must(look.release(cancelled, true) == Released::unknown);
-  look.pause(1h, "why");
-  must(look.paused()->why == "why");
-  look.resume();
-  inspect_by_id(guarded, seeds, look);
+  must(inspector.find(dead)->payload == "x");
+  must(inspector.find(ready)->state == State::ready);
+  must(inspector.redrive(dead) == Redriven::redriven);
+  must(inspector.redrive(bare) == Redriven::no_body);
+  must(inspector.release(pending) == Released::released);
+  must(inspector.release(held, true) == Released::released);
+  must(inspector.release(cancelled, true) == Released::unknown);
+  inspector.pause(1h, "why");
+  must(inspector.paused()->why == "why");
+  inspector.resume();
+  inspect_by_id(guarded, seeds, inspector);
   seeds.send("x", 1h);
   seeds.dead("x");
-  for (const State state : {State::pending, State::ready, State::retry, State::dead}) must(look.purge(state) >= 1);
+  for (const State state : {State::pending, State::ready, State::retry, State::dead}) must(inspector.purge(state) >= 1);
 }
 
 const std::map<std::string, std::function<void(Guarded&, const std::string&)>> kRoles = {
@@ -217,7 +217,7 @@ const std::map<std::string, std::function<void(Guarded&, const std::string&)>> k
     {"consumer", consume},
     {"inspector", inspect}};
 
-TEST_CASE("ACL: with the rules of the README everything works, for each role and for one who has all") {
+TEST_CASE("ACL: with the README's rules everything works, for each role and for a user with all roles") {
   for (const auto& one : kRoles) {
     const std::string& role = one.first;
     const auto& work = one.second;
@@ -233,7 +233,7 @@ TEST_CASE("ACL: with the rules of the README everything works, for each role and
   }
 }
 
-TEST_CASE("ACL: without any one command of a rule something is refused") {
+TEST_CASE("ACL: each command of a rule is needed") {
   for (const auto& one : kRoles) {
     const std::string& role = one.first;
     const auto& work = one.second;
@@ -252,7 +252,7 @@ TEST_CASE("ACL: without any one command of a rule something is refused") {
   }
 }
 
-TEST_CASE("ACL: keys and channels outside the queue are out of reach") {
+TEST_CASE("ACL: a user cannot reach keys and channels outside the queue") {
   Guarded guarded;
   guarded.allow(readme_rules().optional);
   const std::string advice = "see \"The smallest ACL rule\" in the README";
@@ -295,7 +295,7 @@ TEST_CASE("ACL: keys and channels outside the queue are out of reach") {
   }
 }
 
-TEST_CASE("ACL: a server that hides what it is is reported with what can be seen") {
+TEST_CASE("ACL: server() returns what the user may see of the server") {
   Guarded guarded;
   const ServerReport report = Inspector(guarded.url("inspector"), "orders").server();
   CHECK(report.version.empty());
@@ -304,7 +304,7 @@ TEST_CASE("ACL: a server that hides what it is is reported with what can be seen
   CHECK(report.round_trip > 0us);
 }
 
-TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues work") {
+TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues work") {
   Guarded guarded;
   guarded.allow(readme_rules().optional);
   ProducerOptions producing;
@@ -312,15 +312,15 @@ TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues 
   producing.queue.remove_from_lists = true;
   ConsumerOptions consuming;
   consuming.concurrency = 1;
-  consuming.poll_interval = 1h;  // only a wake-up brings a message in time
+  consuming.poll_interval = 1h;  // only a wake-up delivers a message in time
   consuming.report_events = true;
   Lines lines;
   producing.logger = consuming.logger = lines.logger();
   test::Ledger ledger;
   Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), consuming);
   Producer producer(guarded.url("producer"), "orders", producing);
-  Inspector look(guarded.url("inspector"), "orders");
-  CHECK(!look.next_event(1ms));
+  Inspector inspector(guarded.url("inspector"), "orders");
+  CHECK(!inspector.next_event(1ms));
   consumer.start();
   REQUIRE(
       eventually([&] { return !test::info("commandstats", "cmdstat_bzpopmin", guarded.admin).empty(); }, kPatience));
@@ -328,23 +328,23 @@ TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues 
   CHECK(ledger.settles(1));
   std::set<EventKind> seen;
   while (seen.count(EventKind::acked) == 0) {
-    const auto event = look.next_event(kPatience);
+    const auto event = inspector.next_event(kPatience);
     REQUIRE(event);
     seen.insert(event->kind);
   }
   CHECK((seen == std::set<EventKind>{EventKind::sent, EventKind::delivered, EventKind::acked}));
-  CHECK(look.queues() == Words{"orders"});
+  CHECK(inspector.queues() == Words{"orders"});
   CHECK(consumer.stop());
   producer.send("y", {1h, {}, {}, {}, {}});
   CheckOptions check;
   check.repair = true;
   check.settle = 0ms;
-  CHECK(look.check(check).clean());
-  CHECK(look.purge(State::pending) == 1);
-  CHECK(look.forget().none());
-  for (const Risk& risk : look.risks()) CHECK_MESSAGE(risk.kind != RiskKind::unknown, risk.text);
-  CHECK(!look.server().version.empty());
-  CHECK(!look.server().fsync.empty());
+  CHECK(inspector.check(check).clean());
+  CHECK(inspector.purge(State::pending) == 1);
+  CHECK(inspector.forget().none());
+  for (const Risk& risk : inspector.risks()) CHECK_MESSAGE(risk.kind != RiskKind::unknown, risk.text);
+  CHECK(!inspector.server().version.empty());
+  CHECK(!inspector.server().fsync.empty());
   guarded.admin.cmd({"ACL", "LOG", "RESET"});
   CHECK(thrown([&] { produce(guarded, "producer", producing.queue); }) == "nothing");
   for (const std::string& object : guarded.refused()) CHECK_MESSAGE(object.rfind("{dp:orders}:", 0) == 0, object);
@@ -354,19 +354,18 @@ TEST_CASE("ACL: with the optional lines events, wake-ups and the list of queues 
 const std::string kNotLoaded =
     "and this user may not EVAL: run `dqctl scripts load` there as a user who may, or grant +eval";
 
-TEST_CASE("ACL: scripts that are not loaded are an error that says what to do, and where") {
+TEST_CASE("ACL: without loaded scripts a call throws with the address of the server and what to do") {
   Guarded guarded(false);
-  const auto is_told = [&](const std::string& error) {
+  const auto names_server_and_advice = [&](const std::string& error) {
     return has(error, "ReplyError: the scripts are not loaded at unix:" + guarded.server.socket() + ' ' + kNotLoaded);
   };
   const std::string sending = thrown([&] { Producer(guarded.url("producer"), "orders").send("x"); });
-  CHECK_MESSAGE(is_told(sending), sending);
+  CHECK_MESSAGE(names_server_and_advice(sending), sending);
   const std::string looking = thrown([&] { Inspector(guarded.url("inspector"), "orders").counts(); });
-  CHECK_MESSAGE(is_told(looking), looking);
+  CHECK_MESSAGE(names_server_and_advice(looking), looking);
 }
 
-TEST_CASE(
-    "ACL: a consumer waits for scripts to be loaded, warns, and goes on, at its start and after a restart of Redis") {
+TEST_CASE("ACL: a consumer warns and waits until the scripts are loaded, at its start and after a restart of Redis") {
   Guarded guarded(false);
   Lines lines;
   ConsumerOptions options = test::quick(1);
@@ -374,7 +373,7 @@ TEST_CASE(
   test::Ledger ledger;
   Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), options);
   CHECK(thrown([&] { consumer.start(); }) == "nothing");
-  Producer(guarded.server.url(), "orders").send("first");  // may EVAL
+  Producer(guarded.server.url(), "orders").send("first");  // this user may EVAL
   guarded.admin.cmd({"SCRIPT", "FLUSH"});
   REQUIRE(eventually([&] { return !lines.find(kNotLoaded).empty(); }, kPatience));
   CHECK(ledger.size() == 0);
@@ -391,7 +390,7 @@ TEST_CASE(
   CHECK(consumer.stop());
 }
 
-TEST_CASE("ACL: scripts of an older version that are loaded are run by name, beside one that is missing") {
+TEST_CASE("ACL: scripts that an older version loaded still run, even if another script is missing") {
   Guarded guarded;
   Producer producer(guarded.url("producer"), "orders");
   producer.send("x");
@@ -402,7 +401,7 @@ TEST_CASE("ACL: scripts of an older version that are loaded are run by name, bes
   CHECK(has(thrown([&] { producer.cancel(id); }), kNotLoaded));
 }
 
-TEST_CASE("ACL: with the convenient rules nothing has to be loaded, and EVAL is all that they add") {
+TEST_CASE("ACL: the convenient rules add only EVAL, and then no script has to be loaded") {
   for (const Words& words : readme_rules().eval) CHECK(Words(words.begin() + 3, words.end()) == Words{"+eval"});
   for (const auto& one : kRoles) {
     CAPTURE(one.first);
@@ -412,7 +411,7 @@ TEST_CASE("ACL: with the convenient rules nothing has to be loaded, and EVAL is 
   }
 }
 
-TEST_CASE("ACL: the loader loads and lists the scripts, runs none, and needs all of its rule") {
+TEST_CASE("ACL: the loader can load and list the scripts but run none, and needs all of its rule") {
   Guarded guarded(false);
   Inspector loader(guarded.url("loader"), "orders");
   const auto before = loader.scripts();

@@ -1,4 +1,4 @@
-// The Go library's event channel: what we write to it, and what we read from it.
+// The Go library's event channel: the events that this library publishes and reads.
 #include "queue/go_events.h"
 
 #include <delayqueue/delayqueue.h>
@@ -26,7 +26,7 @@ using test::redis;
 
 std::string channel_of(const Queue& queue) { return "dq:" + queue.name + ":reportEvents"; }
 
-// Events until so many messages are counted of one kind.
+// Reads events until their counts of one kind add up to `count`.
 std::array<std::size_t, 8> listen(Inspector& inspector, EventKind until, std::size_t count) {
   std::array<std::size_t, 8> seen{};
   const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -47,7 +47,7 @@ TEST_CASE("channel: an event is \"<code> <unix seconds> <count>\"") {
   CHECK(encode_event(EventKind::gave_up, at, 7) == "7 1700000000 7");
 }
 
-TEST_CASE("channel: what was written is read back, without ids") {
+TEST_CASE("channel: a published event is read back, without ids") {
   for (int code = 1; code <= 7; ++code) {
     const auto event = decode_event(std::to_string(code) + " 1700000000 42");
     REQUIRE(event);
@@ -58,7 +58,7 @@ TEST_CASE("channel: what was written is read back, without ids") {
   }
 }
 
-TEST_CASE("channel: what is no event is passed over") {
+TEST_CASE("channel: text that is no event is ignored") {
   const char* rows[] = {"",
                         "1",
                         "1 2",
@@ -90,9 +90,9 @@ TEST_CASE("channel: what is no event is passed over") {
   CHECK(!decode_event(std::string("1 2 3\0", 6)));
 }
 
-TEST_CASE("next_event: what a Producer and a Consumer report is counted, each kind") {
+TEST_CASE("next_event: returns the events of a Producer and a Consumer, with the right counts for each kind") {
   Queue queue;
-  CHECK(!queue.inspector.next_event(0ms));  // from the first call on
+  CHECK(!queue.inspector.next_event(0ms));  // subscribes
   ProducerOptions producing;
   producing.report_events = true;
   Producer producer(queue.url, queue.name, producing);
@@ -121,7 +121,7 @@ TEST_CASE("next_event: what a Producer and a Consumer report is counted, each ki
   CHECK(seen[6] == 30);
 }
 
-TEST_CASE("next_event: what existed already is not reported as sent; without report_events nothing is") {
+TEST_CASE("next_event: a send whose id exists is not reported, and without report_events nothing is") {
   Queue queue;
   CHECK(!queue.inspector.next_event(0ms));
   ProducerOptions producing;
@@ -132,7 +132,7 @@ TEST_CASE("next_event: what existed already is not reported as sent; without rep
   loud.send("x", mine);
   loud.send("x", mine);
   queue.send("quiet");
-  redis().cmd({"PUBLISH", channel_of(queue), "7 1700000000 1"});  // the last
+  redis().cmd({"PUBLISH", channel_of(queue), "7 1700000000 1"});  // the last event
   std::vector<EventKind> kinds;
   while (kinds.empty() || kinds.back() != EventKind::gave_up) {
     const auto event = queue.inspector.next_event(kPatience);
@@ -142,7 +142,7 @@ TEST_CASE("next_event: what existed already is not reported as sent; without rep
   CHECK((kinds == std::vector<EventKind>{EventKind::sent, EventKind::gave_up}));
 }
 
-TEST_CASE("next_event: others' events are read, nonsense is passed over, and it waits no longer than asked") {
+TEST_CASE("next_event: returns events of others, ignores other text, and waits no longer than its timeout") {
   Queue queue;
   const auto begin = std::chrono::steady_clock::now();
   CHECK(!queue.inspector.next_event(50ms));
@@ -157,17 +157,17 @@ TEST_CASE("next_event: others' events are read, nonsense is passed over, and it 
   CHECK(!queue.inspector.next_event(0ms));
 }
 
-TEST_CASE("next_event: other calls of the same Inspector go on meanwhile") {
+TEST_CASE("next_event: other calls of the same Inspector run while it waits") {
   Queue queue;
   CHECK(!queue.inspector.next_event(0ms));
   std::thread listener([&] { queue.inspector.next_event(kPatience); });
   for (int i = 0; i < 20; ++i) CHECK(queue.inspector.counts().pending == 0);
-  // The subscriber gets it whenever it comes round to reading.
+  // The subscriber counts as soon as it is connected, even before it reads.
   CHECK(redis().cmd({"PUBLISH", channel_of(queue), "1 1700000000 1"}) == 1);
   listener.join();
 }
 
-TEST_CASE("next_event: after its connection was cut it listens again") {
+TEST_CASE("next_event: subscribes again after its connection was lost") {
   Queue queue;
   InspectorOptions options;
   options.connection.client_name = "e-" + queue.name;
@@ -178,7 +178,7 @@ TEST_CASE("next_event: after its connection was cut it listens again") {
       [&] {
         try {
           inspector.next_event(0ms);
-        } catch (const ConnectionError&) {  // said once
+        } catch (const ConnectionError&) {  // thrown once
         }
         return redis().cmd({"PUBLISH", channel_of(queue), "4 1700000000 1"}) == 1;
       },

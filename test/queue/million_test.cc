@@ -1,4 +1,4 @@
-// A million messages: what any call costs Redis stays what it costs with few.
+// A million messages: no call takes longer on Redis than with few messages.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using test::Redis;
 
 constexpr std::size_t kMessages = 1'000'000;
 
-// Ten thousand of pending, from a rank on, were due long ago.
+// Makes ten thousand pending messages due, beginning at the rank `from`.
 void make_due(Redis& client, const std::string& pending, std::size_t from) {
   static const std::string script = R"lua(
     local flat = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + 9999, 'WITHSCORES')
@@ -29,7 +29,7 @@ void make_due(Redis& client, const std::string& pending, std::size_t from) {
   REQUIRE(reply == "OK");
 }
 
-// Does the same work, until the scripts of one round show that it goes in bounded steps.
+// Repeats the work until the script calls of one round were bounded. Returns false if none was.
 bool bounded(Redis& client, const std::string& what, int rounds, const std::function<void()>& work) {
   for (int round = 0; round < rounds; ++round) {
     client.cmd({"CONFIG", "RESETSTAT"});
@@ -41,7 +41,7 @@ bool bounded(Redis& client, const std::string& what, int rounds, const std::func
   return false;
 }
 
-TEST_CASE("a million messages pending and due: counts, cancel and a worker's ticks stay bounded") {
+TEST_CASE("with a million pending and due messages, counts, cancel and a consumer's moves stay bounded") {
   PrivateServerOptions options;
   options.arguments = {"--appendonly", "no", "--save", ""};
   PrivateServer own(options);
@@ -77,8 +77,8 @@ TEST_CASE("a million messages pending and due: counts, cancel and a worker's tic
   std::size_t purged = 0;
   CHECK(bounded(client, "purge", 8, [&] {
     PurgeOptions some_of_them;
-    some_of_them.limit = 20'000;
-    purged += queue.inspector.purge(State::pending, some_of_them);
+    limited.limit = 20'000;
+    purged += queue.inspector.purge(State::pending, limited);
     if (purged % 20'000 != 0) ++wrong;
   }));
   CHECK(wrong == 0);
@@ -91,7 +91,7 @@ TEST_CASE("a million messages pending and due: counts, cancel and a worker's tic
       },
       test::quick(2));
   consumer->start();
-  CHECK(bounded(client, "a worker", 30, [&] {
+  CHECK(bounded(client, "a consumer", 30, [&] {
     const std::size_t goal = handled + 20'000;
     CHECK(test::eventually([&] { return handled >= goal; }, test::kPatience));
   }));

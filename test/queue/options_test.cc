@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::thrown;
 
-constexpr char kUrl[] = "redis://127.0.0.1:1";  // never reached: what is wrong is found before anything is sent
+constexpr char kUrl[] = "redis://127.0.0.1:1";  // never reached: options are validated before anything is sent
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -50,7 +50,7 @@ void check_refused(const std::vector<Bad<Options>>& rows, Make make) {
   }
 }
 
-TEST_CASE("options: a Consumer's nonsense is refused by field and value") {
+TEST_CASE("options: a Consumer refuses an invalid value with its name and value") {
   using O = ConsumerOptions;
   const std::vector<Bad<O>> rows = {
       {"concurrency", "0", [](O& o) { o.concurrency = 0; }},
@@ -82,7 +82,7 @@ TEST_CASE("options: a Consumer's nonsense is refused by field and value") {
   CHECK(has(thrown([] { Consumer(kUrl, "", [](const Message&) { return true; }); }), "invalid_argument: queue"));
 }
 
-TEST_CASE("options: a Producer's nonsense is refused by field and value") {
+TEST_CASE("options: a Producer refuses an invalid value with its name and value") {
   using O = ProducerOptions;
   const std::vector<Bad<O>> rows = {
       {"retries", "-1", [](O& o) { o.retries = -1; }},
@@ -104,7 +104,7 @@ TEST_CASE("options: a Producer's nonsense is refused by field and value") {
   CHECK(has(thrown([] { Producer(kUrl, ""); }), "invalid_argument: queue"));
 }
 
-TEST_CASE("options: an Inspector's nonsense is refused by field and value") {
+TEST_CASE("options: an Inspector refuses an invalid value with its name and value") {
   check_refused(bad_connections, [&](const ConnectionOptions& connection) {
     InspectorOptions options;
     options.connection = connection;
@@ -113,7 +113,7 @@ TEST_CASE("options: an Inspector's nonsense is refused by field and value") {
   CHECK(has(thrown([] { Inspector(kUrl, ""); }), "invalid_argument: queue"));
 }
 
-TEST_CASE("options: a malformed URL is refused by each, and its password is not told") {
+TEST_CASE("options: each class refuses a malformed URL, without its password in the error") {
   const std::string urls[] = {"",
                               "nonsense",
                               "http://h",
@@ -138,7 +138,7 @@ TEST_CASE("options: a malformed URL is refused by each, and its password is not 
   }
 }
 
-TEST_CASE("options: half a client certificate is refused by the first call, before anything is sent") {
+TEST_CASE("options: a client certificate without its key is refused by the first call, before anything is sent") {
   ConnectionOptions connection;
   connection.tls.cert_file = "/some/cert.pem";
   ProducerOptions producing;
@@ -151,7 +151,7 @@ TEST_CASE("options: half a client certificate is refused by the first call, befo
   CHECK(has(thrown([&] { consumer.start(); }), "invalid_argument: tls.key_file"));
 }
 
-TEST_CASE("options: those of Sentinels are refused, by field, where no Sentinel is asked or none over TLS") {
+TEST_CASE("options: Sentinel options are refused where there is no Sentinel, and TLS options where it has no TLS") {
   const auto refusal = [](const std::string& url, const SentinelOptions& sentinel) {
     InspectorOptions options;
     options.connection.sentinel = sentinel;
@@ -186,7 +186,7 @@ TEST_CASE("options: those of Sentinels are refused, by field, where no Sentinel 
   CHECK(!has(refusal("redis+sentinel://a/m", password), "connection.sentinel"));
 }
 
-TEST_CASE("options: defaults are those that are promised") {
+TEST_CASE("options: the defaults are the documented ones") {
   const ConsumerOptions consumer;
   CHECK(consumer.concurrency == cores());
   CHECK(cores() >= 1);
@@ -210,7 +210,7 @@ TEST_CASE("options: defaults are those that are promised") {
   CHECK(RedriveOptions().retries == 3);
 }
 
-TEST_CASE("backoff: fixed waits the same each time") {
+TEST_CASE("backoff: fixed returns the same delay for every attempt") {
   const Backoff backoff = fixed(250ms);
   for (const int attempt : {1, 2, 7, 1000}) CHECK(backoff(attempt) == 250ms);
   CHECK(fixed(0ms)(1) == 0ms);
@@ -226,7 +226,7 @@ TEST_CASE("backoff: exponential doubles up to its limit") {
   CHECK(exponential(5ms, 5ms, 0)(9) == 5ms);
 }
 
-TEST_CASE("backoff: jitter shortens by up to its part, and differently each time") {
+TEST_CASE("backoff: jitter shortens the delay by a random part up to its limit") {
   const Backoff backoff = exponential(1000ms, 10min, 0.5);
   std::set<milliseconds> seen;
   for (int i = 0; i < 200; ++i) {
@@ -240,7 +240,7 @@ TEST_CASE("backoff: jitter shortens by up to its part, and differently each time
   for (int i = 0; i < 200; ++i) CHECK(whole(1) >= 0ms);
 }
 
-TEST_CASE("backoff: nonsense is refused by field and value") {
+TEST_CASE("backoff: an invalid value throws with its name and value") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(has(thrown([] { exponential(0ms, 1s); }), "invalid_argument: exponential: first: 0 ms"));
   CHECK(has(thrown([] { exponential(-1ms, 1s); }), "invalid_argument: exponential: first: -1 ms"));

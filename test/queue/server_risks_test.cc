@@ -1,4 +1,4 @@
-// What can lose a queue behind our back: each risk provoked on a real server, and seen.
+// Server settings and states that can lose messages: each is provoked on a real server and must be reported.
 #include "queue/server_risks.h"
 
 #include <delayqueue/consumer.h>
@@ -31,7 +31,7 @@ using test::Redis;
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Keeps what is logged.
+// Collects log lines.
 class Lines {
  public:
   Logger logger() {
@@ -73,7 +73,7 @@ void set(Redis& client, const std::string& name, const std::string& value) {
 struct Provoked {
   std::vector<std::pair<std::string, std::string>> settings;
   RiskKind kind;
-  std::string begin, meaning;  // of the text
+  std::string begin, meaning;  // of the risk's text
 };
 
 std::vector<Provoked> all_provoked() {
@@ -102,7 +102,7 @@ std::vector<Provoked> all_provoked() {
   };
 }
 
-// replicaof is no setting that can be set.
+// REPLICAOF is a command, not a setting.
 void provoke(Redis& client, const Provoked& provoked) {
   for (const auto& [name, value] : provoked.settings) {
     if (name == "replicaof") {
@@ -113,7 +113,7 @@ void provoke(Redis& client, const Provoked& provoked) {
   }
 }
 
-TEST_CASE("risks: a server as it should be has none") {
+TEST_CASE("risks: a well configured server has none") {
   PrivateServer own;
   Queue queue(own.url());
   for (const Risk& risk : queue.inspector.risks()) MESSAGE(risk.text);
@@ -132,7 +132,7 @@ TEST_CASE("risks: a server as it should be has none") {
   CHECK(lines.count(Severity::debug, "cannot tell") == 0);
 }
 
-TEST_CASE("risks: each is seen on demand, and logged once a process, by a consumer that starts or a producer") {
+TEST_CASE("risks: each is returned by risks(), and logged once per process by a starting consumer or a producer") {
   for (const Provoked& provoked : all_provoked()) {
     CAPTURE(provoked.begin);
     PrivateServer own;
@@ -146,9 +146,9 @@ TEST_CASE("risks: each is seen on demand, and logged once a process, by a consum
     CHECK(queue.inspector.risks().size() == 1);
 
     ConsumerOptions silent = quick();
-    silent.logger = no_log();  // what it sees is logged by the next one
-    const auto unheard = queue.consumer([](const Message&) { return true; }, silent);
-    unheard->start();
+    silent.logger = no_log();  // its risks are logged by the next consumer
+    const auto quiet = queue.consumer([](const Message&) { return true; }, silent);
+    quiet->start();
     Lines lines;
     const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
     consumer->start();
@@ -158,12 +158,12 @@ TEST_CASE("risks: each is seen on demand, and logged once a process, by a consum
     another->start();
     CHECK(lines.count(Severity::warning, found[0]) == 1);
 
-    if (provoked.kind == RiskKind::replica) continue;  // refuses sends
+    if (provoked.kind == RiskKind::replica) continue;  // a replica refuses sends
     ProducerOptions options;
     options.logger = lines.logger();
     Producer(own.url(), queue.name, options).send("x");
     CHECK(lines.count(Severity::warning, found[0]) == 1);
-    PrivateServer other;  // the same text of another server is another warning
+    PrivateServer other;  // the same text for another server is another warning
     Redis client_of_other(other.socket());
     provoke(client_of_other, provoked);
     Producer producer(other.url(), queue.name, options);
@@ -174,7 +174,7 @@ TEST_CASE("risks: each is seen on demand, and logged once a process, by a consum
   }
 }
 
-// What Redis compares with maxmemory.
+// The value that Redis compares with maxmemory.
 long long used_memory(Redis& client) {
   return std::stoll(test::info("memory", "used_memory", client)) -
          std::stoll(test::info("memory", "mem_not_counted_for_evict", client));
@@ -184,7 +184,7 @@ void set_used_percent(Redis& client, int percent) {
   set(client, "maxmemory", std::to_string(used_memory(client) * 100 / percent));
 }
 
-// Sends until Redis refuses them for want of memory.
+// Sends until Redis refuses with OOM.
 void fill_memory(Queue& queue, Redis& client) {
   set(client, "maxmemory", std::to_string(used_memory(client) + 8'000'000));
   const auto fill = [&] {
@@ -193,7 +193,7 @@ void fill_memory(Queue& queue, Redis& client) {
   CHECK_THROWS_WITH_AS(fill(), doctest::Contains("OOM"), ReplyError);
 }
 
-TEST_CASE("risks: memory that is used up, and before that") {
+TEST_CASE("risks: full memory is critical, and memory that is almost full is a risk") {
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
@@ -214,11 +214,11 @@ TEST_CASE("risks: memory that is used up, and before that") {
   set_used_percent(client, 85);
   CHECK(queue.inspector.risks().empty());
   set_used_percent(client, 94);
-  set(client, "maxmemory-policy", "allkeys-lru");  // frees memory itself: a risk of another kind
+  set(client, "maxmemory-policy", "allkeys-lru");  // evicts: a risk of another kind
   CHECK(texts(queue.inspector.risks(), RiskKind::memory).empty());
 }
 
-TEST_CASE("risks: of memory that is used up a consumer warns once, though the figures change") {
+TEST_CASE("risks: a consumer warns once about full memory, even when the figures change") {
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
@@ -233,11 +233,11 @@ TEST_CASE("risks: of memory that is used up a consumer warns once, though the fi
     REQUIRE(test::cut_connections("delayqueue", client) > 0);
     REQUIRE(eventually([&] { return consumer->stats().connects > connects; }, kPatience));
   }
-  REQUIRE(eventually([&] { return lines.count(Severity::warning, "appendfsync no") == 1; }, kPatience));  // the last
+  REQUIRE(eventually([&] { return lines.count(Severity::warning, "appendfsync no") == 1; }, kPatience));  // logged last
   CHECK(lines.count(Severity::warning, "refuses sends (OOM)") == 1);
 }
 
-TEST_CASE("risks: a risk that many objects find at the same time is logged once") {
+TEST_CASE("risks: a risk that several objects find at the same time is logged once") {
   PrivateServer own;
   Redis client(own.socket());
   set(client, "appendfsync", "no");
@@ -268,11 +268,11 @@ TEST_CASE("risks: a producer that only cancels or reschedules warns, too") {
   }
 }
 
-TEST_CASE("risks: what could not be written to disk is told") {
+TEST_CASE("risks: a failed write to disk is reported") {
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
-  std::filesystem::create_directory(own.folder() + "/dump.rdb");  // in the snapshot's way
+  std::filesystem::create_directory(own.folder() + "/dump.rdb");  // makes the snapshot fail
   REQUIRE(!client.cmd({"BGSAVE"}).error());
   const auto seen = [&] { return !texts(queue.inspector.risks(), RiskKind::disk).empty(); };
   REQUIRE(eventually(seen, kPatience));
@@ -285,7 +285,7 @@ TEST_CASE("risks: what could not be written to disk is told") {
   CHECK(lines.count(Severity::warning, found[0]) == 1);
 }
 
-TEST_CASE("risks: after a reconnect only what is new is told") {
+TEST_CASE("risks: after a reconnect only new risks are logged") {
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
@@ -316,7 +316,7 @@ TEST_CASE("risks: after a reconnect only what is new is told") {
   CHECK(lines.count(Severity::warning, "appendfsync no") == 2);
 }
 
-TEST_CASE("risks: a server that hides its settings is told about as far as it shows them, and served all the same") {
+TEST_CASE("risks: a server that hides its settings is usable, and is reported as far as it shows them") {
   for (const std::string user : {"some", "none"}) {
     CAPTURE(user);
     const bool info = user == "some";
@@ -343,7 +343,7 @@ TEST_CASE("risks: a server that hides its settings is told about as far as it sh
   }
 }
 
-TEST_CASE("risks: a link that breaks at these questions is got past at the next connection") {
+TEST_CASE("risks: a connection lost while the risks are read costs one attempt; the next connection skips the read") {
   PrivateServer own;
   const auto connect = [&] {
     redis::Address address;
@@ -360,23 +360,23 @@ TEST_CASE("risks: a link that breaks at these questions is got past at the next 
   CHECK_THROWS_AS(watch.look(*connection, report), ConnectionError);
   connection = connect();
   REQUIRE(test::cut_connections("t", client) == 1);
-  watch.look(*connection, report);  // asks nothing
+  watch.look(*connection, report);  // sends nothing
   CHECK(lines.count(Severity::warning, "") == 0);
   connection = connect();
   watch.look(*connection, report);
   CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
 }
 
-TEST_CASE("risks: answers of an unexpected kind are no error") {
+TEST_CASE("risks: replies of an unexpected type cause no error") {
   for (const std::string answer : {":1\r\n", "$-1\r\n", "*1\r\n:5\r\n", "+OK\r\n", "*-1\r\n", "-ERR no\r\n",
                                    "*2\r\n*0\r\n:1\r\n", "$7\r\n:::\r\n\r\r\r\n", "-LOADING x\r\n"}) {
     CAPTURE(answer);
     test::Listener listener([&](int fd) {
       const std::string hello = "*2\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n";
-      char asked[4096];
-      for (const std::string& said : {hello, answer + answer + answer + answer + answer}) {
-        if (::read(fd, asked, sizeof asked) <= 0) return;
-        if (::send(fd, said.data(), said.size(), MSG_NOSIGNAL) <= 0) return;
+      char request[4096];
+      for (const std::string& reply : {hello, answer + answer + answer + answer + answer}) {
+        if (::read(fd, request, sizeof request) <= 0) return;
+        if (::send(fd, reply.data(), reply.size(), MSG_NOSIGNAL) <= 0) return;
       }
       test::swallow(fd);
     });

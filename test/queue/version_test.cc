@@ -4,7 +4,7 @@
 
 #include <string>
 
-TEST_CASE("version: the macros, version() and CMake's project have the same") {
+TEST_CASE("version: the macros, version() and CMake's project agree") {
   CHECK(std::string(DELAYQUEUE_VERSION) == PROJECT_VERSION);
   CHECK(std::string(delayqueue::version()) == DELAYQUEUE_VERSION);
   const std::string parts = std::to_string(DELAYQUEUE_VERSION_MAJOR) + '.' + std::to_string(DELAYQUEUE_VERSION_MINOR) +
