@@ -111,7 +111,8 @@ TEST_CASE("a message that is due now or later wakes one of many idle consumers")
   }
 }
 
-// The number of requests that a message causes among fifty idle consumers, or 0 if they cannot be told from polls.
+// The number of requests that a message causes among fifty idle consumers, or 0 if polls cannot be distinguished from
+// them.
 std::size_t requests_when_due() {
   PrivateServer own;
   Redis client(own.socket());
@@ -121,7 +122,7 @@ std::size_t requests_when_due() {
   Idle idle(queue, client, 50, patient(kPoll));
   const auto last = Clock::now();
   if (last - first > kPoll / 4) {
-    MESSAGE("not run: on this machine, now, the consumers' polls cannot be told from what the message causes");
+    MESSAGE("not run: on this machine, now, polls cannot be distinguished from the requests that the message causes");
     return 0;
   }
   // All consumers poll between the send and the due time, and none within a second of the due time.

@@ -1,4 +1,4 @@
-// Whatever is published on the event channel is an event or none; what is one is written as it was read.
+// decode_event accepts or rejects any text. An accepted event is encoded again as it was read.
 #include "queue/go_events.h"
 #include "require.h"
 

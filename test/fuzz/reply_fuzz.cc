@@ -1,7 +1,7 @@
-// Whatever a server answers, a caller gets a value or a delayqueue::Error, in bounded time and memory.
+// For any bytes from a server, a caller gets a value or a delayqueue::Error, in bounded time and memory.
 //
-// An input is: one byte for how the server logs in and in which pieces it speaks, one for the number of moves, one for
-// each of them, and what the server says.
+// An input is: one byte for the login and the size of the pieces in which bytes arrive, one byte for the number of
+// moves, one byte for each move, and the bytes from the server.
 #include "redis/connection.h"
 #include "require.h"
 #include "store/integrity.h"
@@ -32,7 +32,7 @@ const std::string kId = "00000000-0000-7000-8000-000000000000";
 const std::string kHello = "*2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
 const std::string kPassword = "Zq7s3cretX";
 
-// What callers do with what they get. The sanitizers look on.
+// Uses values as callers do, so that the sanitizers can check them.
 void use(const std::string& text) { REQUIRE(text.size() < 1'000'000); }
 void use(std::size_t) {}
 void use(const std::vector<std::string>& texts) {
@@ -108,7 +108,8 @@ Read reader(Answer<T> answer) {
   return [answer] { use(answer.get()); };
 }
 
-// Every request there is, in the order of store.h, views.h and checks.h; new ones at the end, for the corpus' sake.
+// All requests, in the order of moves.h, queries.h and integrity.h. Add new ones at the end: the corpus contains
+// indexes into this list.
 const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       return reader(kStore.send(p, {{kId, "x"}, {kId, ""}}, {}));
@@ -183,16 +184,16 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     },
 };
 
-// Whether the server says the password itself. Errors repeat what a server says; libFuzzer finds the word now and then.
-bool server_knows = false;
+// True if the server's bytes contain the password, which libFuzzer guesses now and then. Errors quote the server.
+bool server_sends_password = false;
 
-// Runs it. An Error is as good as a value; anything else thrown is a finding.
+// Makes the call. It may throw an Error; any other exception is a finding.
 template <class Call>
 void allow_errors(Call call) {
   try {
     call();
   } catch (const delayqueue::Error& e) {
-    REQUIRE((server_knows || std::string_view(e.what()).find(kPassword) == std::string_view::npos));
+    REQUIRE((server_sends_password || std::string_view(e.what()).find(kPassword) == std::string_view::npos));
   }
 }
 
@@ -227,12 +228,12 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const std::string_view chosen = input.substr(0, moves);
   input.remove_prefix(chosen.size());
   const bool logs_in = how % 2 == 0;
-  const std::string said = (logs_in ? kHello : "") + std::string(input);
-  server_knows = said.find(kPassword) != std::string::npos;
+  const std::string reply_bytes = (logs_in ? kHello : "") + std::string(input);
+  server_sends_password = reply_bytes.find(kPassword) != std::string::npos;
   allow_errors([&] {
     const Login login{"alice", kPassword, "fuzz", logs_in ? 0 : 1};
-    const std::size_t piece = how / 2 == 0 ? said.size() + 1 : how / 2;
-    auto transport = std::make_unique<test::FedTransport>(test::in_pieces(said, piece));
+    const std::size_t piece = how / 2 == 0 ? reply_bytes.size() + 1 : how / 2;
+    auto transport = std::make_unique<test::FedTransport>(test::in_pieces(reply_bytes, piece));
     Address address;
     address.host = "nowhere";
     Connection link(std::move(transport), address, login, {}, nullptr, Clock::now() + 60s);

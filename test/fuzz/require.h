@@ -1,10 +1,10 @@
-// What a fuzz target promises.
+// The assertion of the fuzz targets.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
 
-// A promise that does not hold is a finding: libFuzzer keeps the input.
+// Aborts if the condition is false: libFuzzer then keeps the input.
 #define REQUIRE(condition)                                                                \
   do {                                                                                    \
     if (!(condition)) {                                                                   \

@@ -1,5 +1,5 @@
-// Whatever is given as a URL is understood or an std::invalid_argument; its text never shows the password, and is a URL
-// of the same place.
+// parse_url accepts any text as a URL or throws std::invalid_argument. The text of an accepted URL is a URL of the same
+// address. No text or error shows the password.
 #include "redis/url.h"
 #include "require.h"
 
@@ -52,7 +52,7 @@ void check(const std::string& given) {
   check_round_trip(*url);
 }
 
-// The same with a password where one can stand: between the first ':' behind the scheme and the next '@'.
+// The same with a password in its place: between the first ':' behind the scheme and the next '@'.
 void check_secret(std::string url, std::size_t colon) {
   if (shows_secret(url)) return;
   url.replace(colon + 1, url.find('@', colon) - colon - 1, kSecret);

@@ -1,4 +1,4 @@
-// What every interop test needs of the C++ side.
+// Helpers for the C++ side of the interop tests.
 #pragma once
 
 #include <delayqueue/delayqueue.h>
@@ -16,7 +16,7 @@
 
 namespace test {
 
-// What a C++ handler was given; for any number of threads.
+// Collects the messages that a C++ handler got. Thread-safe.
 class Deliveries {
  public:
   void add(const delayqueue::Message& message) {
@@ -34,15 +34,15 @@ class Deliveries {
   std::vector<delayqueue::Message> all_;
 };
 
-// A handler that notes what it gets and says `verdict`.
-inline delayqueue::Handler note(Deliveries& to, delayqueue::Verdict verdict = delayqueue::ack()) {
+// A handler that records each message and returns `verdict`.
+inline delayqueue::Handler record(Deliveries& to, delayqueue::Verdict verdict = delayqueue::ack()) {
   return [&to, verdict = std::move(verdict)](const delayqueue::Message& message) {
     to.add(message);
     return verdict;
   };
 }
 
-// A consumer that polls often, so that what Go does is seen soon.
+// Options of a consumer that polls often, so that it sees soon what Go does.
 inline delayqueue::ConsumerOptions quick(delayqueue::QueueOptions queue = {}) {
   delayqueue::ConsumerOptions options;
   options.concurrency = 2;
@@ -52,7 +52,7 @@ inline delayqueue::ConsumerOptions quick(delayqueue::QueueOptions queue = {}) {
   return options;
 }
 
-// All keys of a queue but those that outlive its messages.
+// All keys of a queue, except those that stay when it has no messages.
 inline Snapshot leftovers(const std::string& base) {
   auto keys = snapshot(base);
   keys.erase("stats");

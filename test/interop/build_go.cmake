@@ -1,15 +1,15 @@
-# Builds the Go program, or says why not. cmake -DGO=<go> -DPROGRAM=<to> -DOUTCOME=<file> -P build_go.cmake
+# Builds the Go program, or reports why it cannot. cmake -DGO=<go> -DPROGRAM=<to> -DOUTCOME=<file> -P build_go.cmake
 #
-# Where the module proxy does not serve the library, a clone of its repository can: -DMODULE=<clone>, or
-# DELAYQUEUE_GO_MODULE in the environment. The pinned version is taken from it, as its tag is there: go.sum is not
-# asked, for who names a clone vouches for it.
+# If the module proxy does not serve the library, name a clone of its repository: -DMODULE=<clone>, or
+# DELAYQUEUE_GO_MODULE in the environment. The script takes the tag of the pinned version from the clone, and does not
+# check it against go.sum.
 #
-# Never fails the build. OUTCOME gets one word, and what there is to say behind it:
+# Never fails the build. Writes one of these results to OUTCOME, with the reason on the next lines:
 #   built                      the tests can run
-#   no go, no module           nothing to test against: the tests are skipped
-#   broken                     a mistake of ours, or modules other than those pinned in go.sum: the tests fail
+#   no go, no module           the tests are skipped
+#   broken                     the program does not compile, or the modules differ from go.sum: the tests fail
 
-function(say kind)
+function(report kind)
   string(STRIP "${ARGN}" reason)
   file(WRITE "${OUTCOME}" "${kind}\n${reason}\n")
   if(NOT kind STREQUAL "built")
@@ -19,7 +19,7 @@ function(say kind)
 endfunction()
 
 if(NOT GO)
-  say("no go" "the go tool is not installed")
+  report("no go" "the go tool is not installed")
   return()
 endif()
 
@@ -37,7 +37,7 @@ if(MODULE)
   execute_process(COMMAND git -C "${MODULE}" archive --format=tar -o "${folder}/delayqueue.tar" "${version}"
     RESULT_VARIABLE result ERROR_VARIABLE answer)
   if(NOT result EQUAL 0)
-    say("no module" "DELAYQUEUE_GO_MODULE: ${MODULE} is no clone of ${name} with the tag ${version}: ${answer}")
+    report("no module" "DELAYQUEUE_GO_MODULE: ${MODULE} is no clone of ${name} with the tag ${version}: ${answer}")
     return()
   endif()
   execute_process(COMMAND "${CMAKE_COMMAND}" -E tar xf ../delayqueue.tar WORKING_DIRECTORY "${folder}/delayqueue")
@@ -53,20 +53,20 @@ execute_process(COMMAND "${GO}" mod download ${modfile}
   RESULT_VARIABLE result ERROR_VARIABLE answer)
 if(NOT result EQUAL 0)
   if(answer MATCHES "missing go\\.sum entry|updates to go\\.|errors parsing go\\.mod|SECURITY ERROR|checksum mismatch")
-    say("broken" "${answer}")
+    report("broken" "${answer}")
   else()
-    say("no module" "the pinned modules cannot be downloaded (${result}): ${answer}")
+    report("no module" "the pinned modules cannot be downloaded (${result}): ${answer}")
   endif()
   return()
 endif()
 
-# What depends on nothing but the pinned modules needs no cgo and no version stamp.
+# The program depends only on the pinned modules, so it needs no cgo and no version stamp.
 set(ENV{CGO_ENABLED} 0)
 execute_process(COMMAND "${GO}" build ${modfile} -buildvcs=false -trimpath -o "${PROGRAM}" .
   WORKING_DIRECTORY "${CMAKE_CURRENT_LIST_DIR}/go"
   RESULT_VARIABLE result ERROR_VARIABLE answer)
 if(result EQUAL 0)
-  say("built")
+  report("built")
 else()
-  say("broken" "${answer}")
+  report("broken" "${answer}")
 endif()

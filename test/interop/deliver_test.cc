@@ -1,4 +1,4 @@
-// One side sends, the other handles.
+// One library sends, the other delivers.
 #include <doctest/doctest.h>
 
 #include "interop/both_sides.h"
@@ -9,14 +9,14 @@ using test::eventually;
 using test::go;
 using test::GoProgram;
 
-TEST_CASE("Go sends and C++ handles: each message once and nothing is left") {
+TEST_CASE("Go sends and C++ delivers: each message is delivered once and nothing is left") {
   const auto queue = test::fresh_queue();
   auto ids = go("send", queue, {"-n", "20"});
   const auto later = go("send", queue, {"-n", "5", "-delay", "1s"});
   ids.insert(ids.end(), later.begin(), later.end());
 
   test::Deliveries handled;
-  Consumer worker(test::server().url(), queue, test::note(handled), test::quick());
+  Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   CHECK(eventually([&] { return handled.size() >= 25; }));
   CHECK(test::nothing_left("dp:" + queue));
@@ -31,7 +31,7 @@ TEST_CASE("Go sends and C++ handles: each message once and nothing is left") {
   CHECK(test::sorted(seen) == test::sorted(ids));
 }
 
-TEST_CASE("C++ sends and Go handles: each message once and nothing is left") {
+TEST_CASE("C++ sends and Go delivers: each message is delivered once and nothing is left") {
   const auto queue = test::fresh_queue();
   Producer producer(test::server().url(), queue);
   std::vector<std::string> payloads;
@@ -47,7 +47,7 @@ TEST_CASE("C++ sends and Go handles: each message once and nothing is left") {
   CHECK(worker.lines().size() == 2 * payloads.size());
 }
 
-TEST_CASE("payloads keep their bytes both ways") {
+TEST_CASE("payloads keep all byte values in both directions") {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
   bytes += std::string("\0\xff\r\n\0", 5);
@@ -55,7 +55,7 @@ TEST_CASE("payloads keep their bytes both ways") {
   const auto to_cpp = test::fresh_queue();
   go("send", to_cpp, {"-hex", "-payload", test::hex(bytes)});
   test::Deliveries handled;
-  Consumer consumer(test::server().url(), to_cpp, test::note(handled), test::quick());
+  Consumer consumer(test::server().url(), to_cpp, test::record(handled), test::quick());
   consumer.start();
   REQUIRE(eventually([&] { return handled.size() > 0; }));
   CHECK(consumer.stop(5s));
@@ -74,7 +74,7 @@ TEST_CASE("payloads keep their bytes both ways") {
 
 namespace {
 
-// Both directions through a queue whose keys have other names.
+// Sends a message in both directions, with options that change the names of the keys.
 void both_ways(const std::string& queue, const QueueOptions& options, const GoProgram::Flags& flags) {
   Producer producer(test::server().url(), queue, {.queue = options});
   producer.send("to-go");
@@ -87,7 +87,7 @@ void both_ways(const std::string& queue, const QueueOptions& options, const GoPr
   send.insert(send.end(), {"-payload", "to-cpp"});
   go("send", queue, send);
   test::Deliveries handled;
-  Consumer consumer(test::server().url(), queue, test::note(handled), test::quick(options));
+  Consumer consumer(test::server().url(), queue, test::record(handled), test::quick(options));
   consumer.start();
   REQUIRE(eventually([&] { return handled.size() > 0; }));
   CHECK(handled.all().front().payload == "to-cpp");
@@ -108,13 +108,13 @@ TEST_CASE("with hash tags C++ and Go serve one queue") {
   CHECK(test::nothing_left("{dp:" + queue + "}"));
 }
 
-TEST_CASE("a retry that C++ spent is spent for Go") {
+TEST_CASE("a retry that C++ spent counts for Go") {
   const auto queue = test::fresh_queue();
   const auto base = "dp:" + queue;
   Producer(test::server().url(), queue).send("once more", {.retries = 1});
   test::Deliveries handled;
   {
-    Consumer refuses(test::server().url(), queue, test::note(handled, nack(1h, "not yet")), test::quick());
+    Consumer refuses(test::server().url(), queue, test::record(handled, nack(1h, "not yet")), test::quick());
     refuses.start();
     REQUIRE(eventually([&] { return refuses.stats().nacked == 1; }));
   }
@@ -123,15 +123,15 @@ TEST_CASE("a retry that C++ spent is spent for Go") {
   REQUIRE(eventually([&] { return worker.count("nack once more") == 1; }));
   CHECK(eventually([&] { return go("counts", queue) == std::vector<std::string>{"0 0 0"}; }));
 
-  // What Go gives up is deleted; the reason it does not know of is swept by the next C++ consumer.
-  Consumer sweeps(test::server().url(), queue, test::note(handled), test::quick());
-  sweeps.start();
+  // Go deletes a message that it gives up. It leaves the reason, which the next C++ consumer removes.
+  Consumer cleans_up(test::server().url(), queue, test::record(handled), test::quick());
+  cleans_up.start();
   CHECK(test::nothing_left(base));
   CHECK(handled.size() == 1);
   CHECK(worker.count("take once more") == 1);
 }
 
-TEST_CASE("a retry that Go spent is spent for C++: the dead letter stays where Go does not touch it") {
+TEST_CASE("a retry that Go spent counts for C++ and Go leaves the dead letter alone") {
   const auto queue = test::fresh_queue();
   const auto base = "dp:" + queue;
   const auto id = go("send", queue, {"-payload", "doomed", "-retries", "1"}).front();
@@ -146,15 +146,15 @@ TEST_CASE("a retry that Go spent is spent for C++: the dead letter stays where G
   test::rewind(base, 2h);
   test::Deliveries handled;
   {
-    Consumer worker(test::server().url(), queue, test::note(handled, nack(0ms, "no such order")), test::quick());
+    Consumer worker(test::server().url(), queue, test::record(handled, nack(0ms, "no such order")), test::quick());
     worker.start();
     CHECK(eventually([&] { return test::snapshot(base).count("dead") == 1; }));
   }
   REQUIRE(handled.size() == 1);
   CHECK(handled.all().front().attempt == 2);
 
-  Inspector look(test::server().url(), queue);
-  const auto dead = look.list(State::dead);
+  Inspector inspector(test::server().url(), queue);
+  const auto dead = inspector.list(State::dead);
   REQUIRE(dead.size() == 1);
   CHECK(dead.messages[0].id == id);
   CHECK(dead.messages[0].payload == "doomed");
@@ -164,7 +164,7 @@ TEST_CASE("a retry that Go spent is spent for C++: the dead letter stays where G
   GoProgram worker("work", queue);
   go("send", queue, {"-payload", "after"});
   REQUIRE(eventually([&] { return worker.count("ack after") == 1; }));
-  CHECK(look.list(State::dead).size() == 1);
-  CHECK(look.redrive(id) == Redriven::redriven);
+  CHECK(inspector.list(State::dead).size() == 1);
+  CHECK(inspector.redrive(id) == Redriven::redriven);
   CHECK(eventually([&] { return worker.count("ack doomed") == 1; }));
 }

@@ -1,4 +1,4 @@
-// The Go library at work, in a process of its own: see go/main.go for its commands and flags.
+// The Go library in a separate process. Its commands and flags are in go/main.go.
 #pragma once
 
 #include <sys/types.h>
@@ -12,32 +12,32 @@
 
 namespace test {
 
-// Why there is no Go program to test against.
+// The reason why there is no Go program to test with.
 struct NoGo {
-  bool failure = false;  // this must not be: it is no reason to skip
+  bool failure = false;  // true: fail the tests instead of skipping them
   std::string reason{};
 };
 
-// What the build left beside the program; nothing: the program is there.
+// Reads the result that the build left beside the program. Returns nothing if the program is there.
 std::optional<NoGo> no_go();
 
-// One run, on test::server(). What it prints is read as it comes, by a thread of this object.
+// One run of the program, on test::server(). A thread of this object collects its output.
 class GoProgram {
  public:
   using Flags = std::vector<std::string>;
 
   GoProgram(const std::string& command, const std::string& queue, const Flags& flags = {});
-  ~GoProgram();  // as finish()
+  ~GoProgram();  // like finish()
   GoProgram(const GoProgram&) = delete;
   GoProgram& operator=(const GoProgram&) = delete;
 
   std::vector<std::string> lines() const;
   std::size_t count(const std::string& line) const;            // how often it was printed
-  std::size_t count_starting(const std::string& start) const;  // lines that start so
+  std::size_t count_starting(const std::string& start) const;  // lines that start with it
   void write(const std::string& line);
-  void kill();  // -9
+  void kill();  // with SIGKILL
 
-  // Closes its stdin, which ends every command that waits, and returns its exit code; 128 + n after signal n.
+  // Closes its stdin, which ends every command that waits, and returns its exit code, or 128 + n after signal n.
   int finish();
 
  private:
@@ -51,7 +51,7 @@ class GoProgram {
   std::thread reader_;
 };
 
-// Runs a command that ends by itself; what it printed. Throws std::runtime_error if it failed.
+// Runs a command until it exits, and returns its output. Throws std::runtime_error if it failed.
 std::vector<std::string> go(const std::string& command, const std::string& queue, const GoProgram::Flags& flags = {});
 
 }  // namespace test

@@ -1,4 +1,4 @@
-// Who holds a message: one side's leases and backoffs bind the other.
+// Leases and backoffs of one library bind the other.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@ using test::eventually;
 using test::go;
 using test::GoProgram;
 
-TEST_CASE("what a Go worker holds beyond its lease is delivered by C++ and Go's late ack harms nothing") {
+TEST_CASE("a message that Go holds beyond its lease is delivered by C++ and a late ack of Go changes nothing") {
   const auto queue = test::fresh_queue();
   go("send", queue, {"-payload", "slow"});
   GoProgram slow("work", queue, {"-limit", "1", "-lease", "1h", "-hold", "3s"});
@@ -21,7 +21,7 @@ TEST_CASE("what a Go worker holds beyond its lease is delivered by C++ and Go's 
   test::rewind("dp:" + queue, 1h);
 
   test::Deliveries handled;
-  Consumer worker(test::server().url(), queue, test::note(handled), test::quick());
+  Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   REQUIRE(eventually([&] { return worker.stats().acked == 1; }));
   CHECK(handled.all().front().attempt == 2);
@@ -31,22 +31,22 @@ TEST_CASE("what a Go worker holds beyond its lease is delivered by C++ and Go's 
   CHECK(handled.size() == 1);
 }
 
-TEST_CASE("a late nack of a Go worker does not bring back what C++ has done") {
+TEST_CASE("a late nack of a Go worker does not bring back a message that C++ has acked") {
   const auto queue = test::fresh_queue();
-  Inspector look(test::server().url(), queue);
-  CHECK_FALSE(look.next_event(1ms));  // listens from now on
+  Inspector inspector(test::server().url(), queue);
+  CHECK_FALSE(inspector.next_event(1ms));  // subscribes
   Producer(test::server().url(), queue).send("slow");
   GoProgram slow("work", queue, {"-limit", "1", "-lease", "1h", "-hold", "3s", "-fail-every", "1", "-report"});
   REQUIRE(eventually([&] { return slow.count("take slow") == 1; }));
   test::rewind("dp:" + queue, 1h);
 
   test::Deliveries handled;
-  Consumer worker(test::server().url(), queue, test::note(handled), test::quick());
+  Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   REQUIRE(eventually([&] { return worker.stats().acked == 1; }));
   CHECK(slow.count("nack slow") == 0);
   CHECK(eventually([&] {
-    const auto event = look.next_event(100ms);  // Go reports a nack when it is in Redis
+    const auto event = inspector.next_event(100ms);  // Go reports a nack after it is in Redis
     return event && event->kind == EventKind::nacked;
   }));
   CHECK(test::nothing_left("dp:" + queue));
@@ -55,7 +55,7 @@ TEST_CASE("a late nack of a Go worker does not bring back what C++ has done") {
   CHECK(slow.count("take slow") == 1);
 }
 
-TEST_CASE("what a killed Go worker held is delivered by C++") {
+TEST_CASE("messages of a killed Go worker are delivered by C++") {
   const auto queue = test::fresh_queue();
   const auto ids = go("send", queue, {"-n", "5"});
   GoProgram killed("work", queue, {"-lease", "1h", "-hold", "1h"});
@@ -65,7 +65,7 @@ TEST_CASE("what a killed Go worker held is delivered by C++") {
   test::rewind("dp:" + queue, 1h);
 
   test::Deliveries handled;
-  Consumer worker(test::server().url(), queue, test::note(handled), test::quick());
+  Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   CHECK(eventually([&] { return handled.size() >= ids.size(); }));
   CHECK(test::nothing_left("dp:" + queue));
@@ -77,7 +77,7 @@ TEST_CASE("what a killed Go worker held is delivered by C++") {
   CHECK(test::sorted(seen) == test::sorted(ids));
 }
 
-TEST_CASE("a Go message whose last delivery died with its worker becomes a dead letter that stays") {
+TEST_CASE("a Go message whose last delivery died with its worker becomes a dead letter that is kept") {
   const auto queue = test::fresh_queue();
   const auto base = "dp:" + queue;
   const auto id = go("send", queue, {"-payload", "last", "-retries", "0"}).front();
@@ -88,17 +88,17 @@ TEST_CASE("a Go message whose last delivery died with its worker becomes a dead 
   test::rewind(base, 1h);
 
   test::Deliveries handled;
-  Consumer worker(test::server().url(), queue, test::note(handled), test::quick());
+  Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   CHECK(eventually([&] { return test::redis().cmd({"TTL", base + ":msg:" + id}) == -1; }));
-  Inspector look(test::server().url(), queue);
-  const auto dead = look.list(State::dead);
+  Inspector inspector(test::server().url(), queue);
+  const auto dead = inspector.list(State::dead);
   REQUIRE(dead.size() == 1);
   CHECK(dead.messages[0].payload == "last");
   CHECK(handled.size() == 0);
 }
 
-TEST_CASE("a Go worker leaves alone what a living C++ consumer holds however long") {
+TEST_CASE("a Go worker does not take a message that a running C++ consumer holds beyond its first lease") {
   const auto queue = test::fresh_queue();
   std::atomic<bool> done{false};
   std::atomic<int> holders{0};
@@ -117,7 +117,7 @@ TEST_CASE("a Go worker leaves alone what a living C++ consumer holds however lon
   go("send", queue, {"-payload", "long"});
   REQUIRE(eventually([&] { return holders == 1; }));
   GoProgram worker("work", queue);
-  // When it has what is due in four seconds it has seen the end of the first lease go by.
+  // The message that is due after four seconds is delivered after the end of the first lease.
   go("send", queue, {"-payload", "later", "-delay", "4s"});
   CHECK(eventually([&] { return worker.count("take later") == 1; }));
   CHECK(worker.count("take long") == 0);
@@ -147,7 +147,7 @@ TEST_CASE("a Go worker waits for the end of a backoff that C++ set") {
   CHECK(steady_clock::now().time_since_epoch() - steady_clock::duration(refused) >= wait);
 }
 
-TEST_CASE("what a stopping C++ consumer had not begun is handled by Go at once") {
+TEST_CASE("messages that a stopping C++ consumer has only prefetched are delivered by Go at once") {
   const auto queue = test::fresh_queue();
   Producer producer(test::server().url(), queue);
   std::vector<std::string> payloads;
@@ -161,7 +161,7 @@ TEST_CASE("what a stopping C++ consumer had not begun is handled by Go at once")
       test::server().url(), queue,
       [&](const Message& message) {
         handled.add(message);
-        // The first are quick, so that more are taken ahead of the one that hangs.
+        // The first handlers return at once, so that more messages are prefetched before one hangs.
         return handled.size() < 20 || eventually([&] { return go_on.load(); }, 20s);
       },
       options);

@@ -5,7 +5,7 @@
 
 #include "interop/go_program.h"
 
-// The exit code that CMakeLists.txt tells ctest to count as skipped.
+// The exit code that ctest counts as skipped: SKIP_RETURN_CODE in CMakeLists.txt.
 constexpr int kSkipped = 77;
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// Taking back and moving what the other side sent or holds.
+// Canceling and moving messages that the other library sent or holds.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -14,15 +14,15 @@ using test::GoProgram;
 TEST_CASE("C++ finds a pending message of Go and cancels it") {
   const auto queue = test::fresh_queue();
   const auto id = go("send", queue, {"-payload", "order 7", "-delay", "1h", "-retries", "2"}).front();
-  Inspector look(test::server().url(), queue);
-  const auto found = look.find(id);
+  Inspector inspector(test::server().url(), queue);
+  const auto found = inspector.find(id);
   REQUIRE(found);
   CHECK(found->state == State::pending);
   CHECK(found->payload == "order 7");
   CHECK(found->retries == 2);
   CHECK_FALSE(found->sent);
   REQUIRE(found->at);
-  CHECK(std::chrono::abs(*found->at - look.counts().now - 1h) < 10s);
+  CHECK(std::chrono::abs(*found->at - inspector.counts().now - 1h) < 10s);
 
   Producer producer(test::server().url(), queue);
   CHECK(producer.cancel(id) == State::pending);
@@ -30,26 +30,26 @@ TEST_CASE("C++ finds a pending message of Go and cancels it") {
   CHECK(producer.cancel(id) == State::unknown);
 }
 
-TEST_CASE("C++ cancels a ready message of Go: nobody gets it") {
+TEST_CASE("C++ cancels a ready message of Go: it is not delivered") {
   const auto queue = test::fresh_queue();
   const auto ids = go("send", queue, {"-n", "3"});
-  GoProgram busy("work", queue, {"-limit", "1", "-hold", "2s"});  // moves all to ready, and takes one
+  GoProgram busy("work", queue, {"-limit", "1", "-hold", "2s"});  // moves all to ready and takes one
   REQUIRE(eventually([&] { return go("counts", queue) == std::vector<std::string>{"0 2 1"}; }));
   const auto ready = test::redis().cmd({"LRANGE", "dp:" + queue + ":ready", "0", "-1"}).strings();
 
   Producer producer(test::server().url(), queue);
   CHECK(producer.cancel(ready.front()) == State::ready);
   test::Deliveries handled;
-  Consumer worker(test::server().url(), queue, test::note(handled), test::quick());
+  Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   CHECK(eventually([&] { return busy.count_starting("ack ") == 1; }));
   CHECK(test::nothing_left("dp:" + queue));
   REQUIRE(handled.size() == 1);
   CHECK(handled.all().front().id == ready.back());
-  CHECK(worker.stats().expired == 0);  // what lay in the list was not even taken
+  CHECK(worker.stats().expired == 0);  // the id in the list was not even taken
 }
 
-TEST_CASE("with remove_from_lists a cancel takes no place from a Go worker with a fetch limit") {
+TEST_CASE("with remove_from_lists a cancelled id does not use up the fetch limit of a Go worker") {
   const auto queue = test::fresh_queue();
   Producer producer(test::server().url(), queue, {.queue = {.remove_from_lists = true}});
   const auto sent = producer.send_batch({"first", "second", "third"});
@@ -61,7 +61,7 @@ TEST_CASE("with remove_from_lists a cancel takes no place from a Go worker with 
   CHECK(test::nothing_left("dp:" + queue));
 }
 
-TEST_CASE("C++ cancels what a Go worker holds: it fails and is not delivered again") {
+TEST_CASE("C++ cancels a message that a Go worker holds: if that fails it is not delivered again") {
   const auto queue = test::fresh_queue();
   const auto id = go("send", queue, {"-payload", "held"}).front();
   GoProgram holds("work", queue, {"-hold", "1s", "-fail-every", "1"});
@@ -73,7 +73,7 @@ TEST_CASE("C++ cancels what a Go worker holds: it fails and is not delivered aga
   CHECK(holds.count("take held") == 1);
 }
 
-TEST_CASE("Go takes back what a C++ handler holds: it fails and is not delivered again") {
+TEST_CASE("Go intercepts a message that a C++ handler holds: if that fails it is not delivered again") {
   const auto queue = test::fresh_queue();
   test::Deliveries handled;
   std::atomic<bool> go_on{false};
@@ -96,18 +96,18 @@ TEST_CASE("Go takes back what a C++ handler holds: it fails and is not delivered
   CHECK(handled.size() == 1);
 }
 
-TEST_CASE("Go takes back a message that C++ moved to ready: no C++ consumer gets it") {
+TEST_CASE("Go intercepts a message that C++ moved to ready: no C++ consumer gets it") {
   const auto queue = test::fresh_queue();
   GoProgram sender("send", queue, {"-cancel", "-delay", "1h"});
   REQUIRE(eventually([&] { return sender.lines().size() == 1; }));
-  Inspector look(test::server().url(), queue);
-  CHECK(look.release(sender.lines()[0]) == Released::released);
+  Inspector inspector(test::server().url(), queue);
+  CHECK(inspector.release(sender.lines()[0]) == Released::released);
   sender.write("now");
   REQUIRE(eventually([&] { return sender.lines().size() == 2; }));
   CHECK(sender.lines()[1] == "ready true");
 
   test::Deliveries handled;
-  Consumer worker(test::server().url(), queue, test::note(handled), test::quick());
+  Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   go("send", queue, {"-payload", "after"});
   CHECK(eventually([&] { return handled.size() == 1; }));
@@ -115,7 +115,7 @@ TEST_CASE("Go takes back a message that C++ moved to ready: no C++ consumer gets
   CHECK(test::nothing_left("dp:" + queue));
 }
 
-TEST_CASE("C++ reschedules a message of Go and the life of its body moves along") {
+TEST_CASE("C++ reschedules a message of Go and the TTL of its body moves along") {
   const auto queue = test::fresh_queue();
   const auto id = go("send", queue, {"-delay", "1m"}).front();  // its body lives for 1 h and 1 min
   Producer producer(test::server().url(), queue);
@@ -131,14 +131,14 @@ TEST_CASE("C++ reschedules a message of Go and the life of its body moves along"
   CHECK(test::nothing_left("dp:" + queue));
 }
 
-TEST_CASE("a Go message whose body has expired is counted and cleared away") {
+TEST_CASE("a Go message whose body has expired is counted as expired and removed") {
   const auto queue = test::fresh_queue();
   const auto ids = go("send", queue, {"-n", "2"});
   const auto body = "dp:" + queue + ":msg:" + ids[0];
   REQUIRE(test::redis().cmd({"PEXPIRE", body, "1"}) == 1);
   REQUIRE(eventually([&] { return test::redis().cmd({"EXISTS", body}) == 0; }));
   test::Deliveries handled;
-  Consumer worker(test::server().url(), queue, test::note(handled), test::quick());
+  Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   CHECK(test::nothing_left("dp:" + queue));
   REQUIRE(handled.size() == 1);

@@ -1,4 +1,4 @@
-// Each side's instruments show what the other does.
+// The counts and events of one library show what the other does.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@ using test::GoProgram;
 
 namespace {
 
-using Sums = std::map<EventKind, std::size_t>;  // of the counts in the events of each kind
+using Sums = std::map<EventKind, std::size_t>;  // the sum of the counts in events of each kind
 
 std::string to_text(const Sums& sums) {
   std::string text;
@@ -29,7 +29,7 @@ std::string to_text(const Sums& sums) {
 
 }  // namespace
 
-TEST_CASE("Go's Monitor counts our messages") {
+TEST_CASE("Go's Monitor counts messages of C++") {
   const auto queue = test::fresh_queue();
   Producer producer(test::server().url(), queue);
   producer.send_batch({"a", "b"}, {.delay = 1h});
@@ -54,22 +54,22 @@ TEST_CASE("Go's Monitor counts our messages") {
   CHECK(eventually([&] { return go("counts", queue) == std::vector<std::string>{"2 0 0"}; }));
 }
 
-TEST_CASE("Inspector counts and lists Go's messages") {
+TEST_CASE("Inspector counts and lists messages of Go") {
   const auto queue = test::fresh_queue();
   const auto ids = go("send", queue, {"-n", "3"});
-  Inspector look(test::server().url(), queue);
-  CHECK(look.counts().pending == 3);
-  CHECK(look.counts().due == 3);
+  Inspector inspector(test::server().url(), queue);
+  CHECK(inspector.counts().pending == 3);
+  CHECK(inspector.counts().due == 3);
   GoProgram worker("work", queue, {"-limit", "1", "-hold", "1h", "-lease", "1h"});
   REQUIRE(eventually([&] { return worker.count_starting("take ") == 1; }));
 
-  const auto counts = look.counts();
+  const auto counts = inspector.counts();
   CHECK(counts.pending == 0);
   CHECK(counts.ready == 2);
   CHECK(counts.unack == 1);
   std::vector<std::string> listed;
-  for (const auto& message : look.list(State::ready)) listed.push_back(message.id);
-  const auto unack = look.list(State::unack);
+  for (const auto& message : inspector.list(State::ready)) listed.push_back(message.id);
+  const auto unack = inspector.list(State::unack);
   REQUIRE(unack.size() == 1);
   CHECK(unack.messages[0].held);
   CHECK(worker.count("take " + unack.messages[0].payload) == 1);
@@ -77,7 +77,7 @@ TEST_CASE("Inspector counts and lists Go's messages") {
   CHECK(test::sorted(listed) == test::sorted(ids));
 }
 
-TEST_CASE("Go's Monitor hears our events with their codes and counts") {
+TEST_CASE("Go's Monitor receives events of C++ with their codes and counts") {
   const auto queue = test::fresh_queue();
   GoProgram listener("events", queue);
   REQUIRE(eventually([&] {
@@ -96,7 +96,7 @@ TEST_CASE("Go's Monitor hears our events with their codes and counts") {
   producer.send_batch({"at once", "later", "never"}, {.delay = 100ms});
   worker.start();
 
-  const auto heard = [&] {
+  const auto received = [&] {
     Sums sums;
     for (const auto& line : listener.lines()) {
       std::istringstream words(line);
@@ -108,33 +108,33 @@ TEST_CASE("Go's Monitor hears our events with their codes and counts") {
     }
     return to_text(sums);
   };
-  // Three sent, one of them refused once and one twice. Ours count every delivery, Go's only the first.
-  const std::string story = "1: 3, 2: 3, 3: 5, 4: 2, 5: 3, 6: 2, 7: 1";
-  eventually([&] { return heard() == story; });
-  CHECK(heard() == story);
+  // Three messages are sent; one is nacked once and one twice. C++ counts every delivery, Go only the first.
+  const std::string expected = "1: 3, 2: 3, 3: 5, 4: 2, 5: 3, 6: 2, 7: 1";
+  eventually([&] { return received() == expected; });
+  CHECK(received() == expected);
   CHECK(listener.finish() == 0);
 }
 
-TEST_CASE("Inspector::next_event hears Go's events") {
+TEST_CASE("Inspector::next_event returns events of Go") {
   const auto queue = test::fresh_queue();
-  Inspector look(test::server().url(), queue);
-  CHECK_FALSE(look.next_event(50ms));  // listens from now on
+  Inspector inspector(test::server().url(), queue);
+  CHECK_FALSE(inspector.next_event(50ms));  // subscribes
   GoProgram worker("work", queue, {"-report", "-fail-every", "1"});
-  // Refused once each; the one without retries is given up.
+  // Each message is nacked once. The one without retries is given up.
   go("send", queue, {"-report", "-n", "2", "-retries", "1"});
   go("send", queue, {"-report", "-payload", "never", "-retries", "0"});
 
-  const std::string story = "1: 3, 2: 3, 3: 3, 4: 2, 5: 3, 6: 2, 7: 1";
+  const std::string expected = "1: 3, 2: 3, 3: 3, 4: 2, 5: 3, 6: 2, 7: 1";
   Sums sums;
   const auto start = std::chrono::system_clock::now();
   eventually([&] {
-    if (const auto event = look.next_event(100ms)) {
+    if (const auto event = inspector.next_event(100ms)) {
       sums[event->kind] += event->count;
       CHECK(event->ids.empty());
       CHECK(event->at > start - 2s);
       CHECK(event->at < start + 60s);
     }
-    return to_text(sums) == story;
+    return to_text(sums) == expected;
   });
-  CHECK(to_text(sums) == story);
+  CHECK(to_text(sums) == expected);
 }

@@ -1,4 +1,4 @@
-// The promise of a mixed fleet.
+// A queue that workers of both libraries serve at the same time.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -16,9 +16,9 @@ using test::GoProgram;
 
 namespace {
 
-constexpr int kEach = 1000;         // messages sent by each side
-constexpr unsigned kFailEvery = 5;  // each side refuses one payload in so many, when it sees it first
-constexpr int kRetries = 3;         // each side refuses at most once: three are always enough
+constexpr int kEach = 1000;         // messages sent by each library
+constexpr unsigned kFailEvery = 5;  // each library nacks one payload in so many, at its first delivery
+constexpr int kRetries = 3;         // each library nacks a message at most once, so these suffice
 
 // FNV-1a: the same choice as in go/main.go.
 bool chosen(const std::string& payload) {
@@ -31,13 +31,13 @@ struct Ledger {
   std::mutex mutex;  // guards all below
   std::map<std::string, int> deliveries;
   std::map<std::string, int> acks;
-  int refused = 0;
+  int nacked = 0;
 
   bool handle(const Message& message) {
     const std::lock_guard lock(mutex);
     const bool first = ++deliveries[message.payload] == 1;
     if (first && chosen(message.payload)) {
-      ++refused;
+      ++nacked;
       return false;
     }
     ++acks[message.payload];
@@ -73,25 +73,25 @@ void send_ours(const std::string& queue) {
 
 }  // namespace
 
-TEST_CASE("2000 messages from both sides are handled by both: none is lost and nothing is left") {
+TEST_CASE("2000 messages from both libraries are handled by both: none is lost and nothing is left") {
   const auto queue = test::fresh_queue();
   Ledger ledger;
 
-  // The handler takes its time so that Go gets its share.
+  // The handler is slow, so that Go gets its share.
   ConsumerOptions options = test::quick();
   options.concurrency = 4;
   options.backoff = fixed(20ms);
-  Consumer ours(
+  Consumer cpp(
       test::server().url(), queue,
       [&](const Message& message) {
         std::this_thread::sleep_for(5ms);
         return ledger.handle(message);
       },
       options);
-  GoProgram theirs("work", queue,
-                   {"-concurrency", "4", "-limit", "50", "-lease", "20s", "-hold", "2ms", "-fail-every",
-                    std::to_string(kFailEvery)});
-  ours.start();
+  GoProgram go_worker("work", queue,
+                      {"-concurrency", "4", "-limit", "50", "-lease", "20s", "-hold", "2ms", "-fail-every",
+                       std::to_string(kFailEvery)});
+  cpp.start();
   std::thread sender([&] { send_ours(queue); });
   GoProgram early("send", queue, {"-n", std::to_string(kEach), "-retries", std::to_string(kRetries)});
   CHECK(early.finish() == 0);
@@ -99,14 +99,14 @@ TEST_CASE("2000 messages from both sides are handled by both: none is lost and n
 
   const bool clean = test::nothing_left("dp:" + queue, 60s);
   CHECK_MESSAGE(clean, doctest::toString(test::leftovers("dp:" + queue).size()), " keys are left");
-  CHECK(theirs.finish() == 0);
-  CHECK(ours.stop(10s));
+  CHECK(go_worker.finish() == 0);
+  CHECK(cpp.stop(10s));
   CHECK(test::leftovers("dp:" + queue).empty());
   CHECK(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:" + queue}) == 1);
 
   const int by_cpp = static_cast<int>(ledger.acks.size());
-  const int refused_by_go = static_cast<int>(theirs.count_starting("nack "));
-  ledger.add(theirs);
+  const int nacked_by_go = static_cast<int>(go_worker.count_starting("nack "));
+  ledger.add(go_worker);
   std::set<std::string> acked;
   int twice = 0;
   int most = 0;
@@ -118,9 +118,9 @@ TEST_CASE("2000 messages from both sides are handled by both: none is lost and n
   CHECK(acked == all_payloads());
   CHECK(by_cpp > 100);
   CHECK(by_cpp < 2 * kEach - 100);
-  CHECK(ledger.refused > 0);
-  CHECK(refused_by_go > 0);
+  CHECK(ledger.nacked > 0);
+  CHECK(nacked_by_go > 0);
   CHECK(most <= kRetries + 1);
-  MESSAGE("acked by C++ ", by_cpp, ", by Go ", acked.size() - static_cast<std::size_t>(by_cpp), "; refused by C++ ",
-          ledger.refused, ", by Go ", refused_by_go, "; acked twice ", twice, "; most deliveries ", most);
+  MESSAGE("acked by C++ ", by_cpp, ", by Go ", acked.size() - static_cast<std::size_t>(by_cpp), "; nacked by C++ ",
+          ledger.nacked, ", by Go ", nacked_by_go, "; acked twice ", twice, "; most deliveries ", most);
 }

@@ -67,7 +67,7 @@ struct Record {
   bool backs_off() const;  // in unack with the end of a backoff
   bool in_attempts() const { return deliveries > 0 || undelivered; }
   void clear_metadata();  // attempts and reason
-  void strip();         // keeps only the body, garbage and the scores
+  void strip();           // keeps only the body, garbage and the scores
 };
 
 class Model {

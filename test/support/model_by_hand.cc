@@ -36,7 +36,7 @@ std::string Model::kill(Span now, const std::vector<std::string>& ids, const std
     if (answer.back() != 'S') continue;
     if (record.lease) record.deliveries = std::max(record.deliveries, 1);
     if (held) record.last_end = record.lease->from;
-    if (!record.noted()) record.undelivered = true;
+    if (!record.in_attempts()) record.undelivered = true;
     if (!why.empty()) record.reason = why;
     for (auto* list : {&ready_, &retry_}) {
       if (search && !record.placed()) list->erase(std::remove(list->begin(), list->end(), id), list->end());

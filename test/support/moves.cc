@@ -179,10 +179,10 @@ std::int64_t Scene::score_us(const std::string& zset, const std::string& name) {
 Receipt Scene::receipt(const std::string& name) { return {names_.find(id(name))->first, score_us(keys().unack, name)}; }
 
 Receipt Scene::last_receipt(const std::string& name) {
-  const std::string noted = cmd({"HGET", keys().attempts, id(name)}).text;
-  const std::size_t space = noted.find(' ');
+  const std::string entry = cmd({"HGET", keys().attempts, id(name)}).text;
+  const std::size_t space = entry.find(' ');
   const bool ends = space != std::string::npos;
-  return {names_.find(id(name))->first, ends ? std::strtoll(noted.c_str() + space, nullptr, 10) : 0};
+  return {names_.find(id(name))->first, ends ? std::strtoll(entry.c_str() + space, nullptr, 10) : 0};
 }
 
 std::vector<Receipt> Scene::receipts(const std::vector<std::string>& ids) {

@@ -45,7 +45,7 @@ struct Put {
   std::string payload = "payload";
 };
 
-// A queue of its own on a server. Messages have names of up to 6 characters.
+// A fresh queue on a server. Messages have names of up to 6 characters.
 //
 // Every scene starts with two bystanders in each state, none of them due, and with totals in stats. The names of
 // bystanders start with '.'. `changes` shows a bystander that a move changed.
@@ -53,7 +53,7 @@ class Scene {
  public:
   struct Setup {
     delayqueue::store::Store::Options store{};
-    bool lists = true;    // false: no bystanders in ready and retry, where they come first
+    bool lists = true;     // false: no bystanders in ready and retry, where they come first
     bool recorded = true;  // record the state before and after each move
     std::string socket = server().socket();
     delayqueue::redis::Login login{};

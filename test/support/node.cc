@@ -174,9 +174,9 @@ std::string Node::info(const std::string& field) const {
 Reply must(const Node& node, const std::vector<std::string>& words) {
   Reply reply = node.cmd(words);
   if (!reply.error()) return reply;
-  std::string said;
-  for (const std::string& word : words) said += word + " ";
-  throw std::runtime_error(node.address() + ": " + said + ": " + reply.text);
+  std::string command;
+  for (const std::string& word : words) command += word + " ";
+  throw std::runtime_error(node.address() + ": " + command + ": " + reply.text);
 }
 
 void wait_until(const std::string& what, const std::function<bool()>& condition) {

@@ -52,7 +52,7 @@ class Node {
   std::string url() const;
   std::string file(const std::string& name) const { return dir_.file(name); }
 
-  // Sends a command over a connection of its own to the unix socket, so that TLS and faults of the port do not matter.
+  // Sends a command over a separate connection to the unix socket, so that TLS and faults of the port do not matter.
   // An error reply is returned. Throws std::runtime_error when there is no answer within 10 s.
   Reply cmd(const std::vector<std::string>& words) const;
 

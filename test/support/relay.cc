@@ -69,8 +69,8 @@ bool write_all(int fd, std::string_view bytes) {
 struct Relay::Link {
   Descriptor client, server;
   std::string from_client, from_server;  // not yet forwarded
-  std::size_t due = 0;          // replies outstanding for forwarded commands
-  Clock::time_point kept{};     // start of the delay of the last reply; default: no delay
+  std::size_t due = 0;                   // replies outstanding for forwarded commands
+  Clock::time_point kept{};              // start of the delay of the last reply; default: no delay
 };
 
 Relay::Relay() : listening_(listen_on(dir_.file("socket"))), thread_([this] { run(); }) { server(); }
@@ -103,7 +103,8 @@ bool Relay::forward_commands(Link& link) {
   if (!read_some(link.client.get(), link.from_client)) return false;
   std::size_t commands = 0;
   std::size_t passed = 0;
-  for (std::size_t at = 0; at < link.from_client.size() && (at = end_of(link.from_client, at)) > 0; passed = at) ++commands;
+  for (std::size_t at = 0; at < link.from_client.size() && (at = end_of(link.from_client, at)) > 0; passed = at)
+    ++commands;
   if (passed < link.from_client.size() || commands == 0) return true;
   if (armed_ && link.kept != Clock::time_point()) {
     ++early_requests_;

@@ -1,4 +1,4 @@
-// A consumer or producer as a process of its own, for tests that kill it.
+// A consumer or producer in a separate process, for tests that kill it.
 //
 //   worker_program consume <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
 //   worker_program produce <url> <queue> <messages>

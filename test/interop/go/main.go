@@ -1,7 +1,7 @@
-// interop is the other side of the interop tests: the real Go library, driven by flags and read by lines.
+// interop is the Go side of the interop tests: it runs the real Go library by flags and prints lines.
 //
-// Every command takes -socket PATH -queue NAME [-prefix P] [-hash-tag]. Payloads are printed as they are, or with -hex
-// as hexadecimal digits. A command that waits ends on SIGTERM or when its stdin closes, so it never outlives a test.
+// Every command takes -socket PATH -queue NAME [-prefix P] [-hash-tag]. Payloads are printed unchanged, or with -hex as
+// hexadecimal digits. A command that waits ends on SIGTERM or when its stdin closes, so it never outlives a test.
 package main
 
 import (
@@ -85,9 +85,8 @@ func newQueue(client *redis.Client, options []interface{}) *delayqueue.DelayQueu
 	return q
 }
 
-// send prints the id of each message. With -cancel it then waits for a line and prints, for each, the state it was in
-// and whether it could be taken back: only the process that sent a message can do that, the library exports no way to
-// name one by its id.
+// send prints the id of each message. With -cancel it then waits for a line, intercepts each message and prints the
+// message's state and the result. The library can intercept only messages that the same process sent.
 func send(q *delayqueue.DelayQueue) {
 	options := []interface{}{delayqueue.WithRetryCount(*retries)}
 	if *ttl > 0 {
@@ -164,7 +163,7 @@ func work(q *delayqueue.DelayQueue) {
 	<-done
 }
 
-// chosen says if a payload is among those refused at first, by its text, so that the tests can tell them, too.
+// chosen selects the payloads that are refused at first. It uses only the text, so that the tests can select the same.
 func chosen(payload string) bool {
 	if *failEvery == 0 {
 		return false
@@ -174,7 +173,7 @@ func chosen(payload string) bool {
 	return sum.Sum32()%uint32(*failEvery) == 0
 }
 
-// counts prints how many are pending, ready and processing.
+// counts prints the numbers of pending, ready and processing messages.
 func counts(m *delayqueue.Monitor) {
 	var counted []interface{}
 	for _, count := range []func() (int64, error){m.GetPendingCount, m.GetReadyCount, m.GetProcessingCount} {
