@@ -63,7 +63,7 @@ class Placed {
 using In = Placed::In;
 constexpr In kAll[] = {In::pending, In::ready, In::held, In::backoff, In::retry, In::dead, In::garbage, In::none};
 
-TEST_CASE("table: send with an id that was sent before") {
+TEST_CASE("table: a send creates a message unless its id exists in another state than garbage") {
   const bool created[] = {false, false, false, false, false, false, true, true};
   for (const In in : kAll) {
     CAPTURE(static_cast<int>(in));
@@ -96,7 +96,7 @@ TEST_CASE("table: cancel returns the state that the message had") {
   }
 }
 
-TEST_CASE("table: reschedule") {
+TEST_CASE("table: reschedule moves waiting messages, and refuses held messages and dead letters") {
   const Moved expected[] = {Moved::moved, Moved::moved,   Moved::refused, Moved::moved,
                             Moved::moved, Moved::refused, Moved::unknown, Moved::unknown};
   for (const In in : kAll) {
@@ -114,7 +114,7 @@ TEST_CASE("table: reschedule") {
   }
 }
 
-TEST_CASE("table: release, with and without force") {
+TEST_CASE("table: release makes pending and backing-off messages ready, and held ones only with force") {
   const Released plain[] = {Released::released, Released::unknown, Released::held,    Released::released,
                             Released::unknown,  Released::unknown, Released::unknown, Released::unknown};
   for (const In in : kAll) {
@@ -130,7 +130,7 @@ TEST_CASE("table: release, with and without force") {
   }
 }
 
-TEST_CASE("table: redrive") {
+TEST_CASE("table: redrive makes dead letters ready, and no other message") {
   for (const In in : kAll) {
     CAPTURE(static_cast<int>(in));
     Placed placed(in);

@@ -51,8 +51,8 @@ struct Record {
   std::optional<std::int64_t> expires_us;
   std::optional<Span> due, lease, dead;  // scores in pending, unack, dead
   std::optional<int> retries;
-  int deliveries = 0;                    // 0: no entry in attempts, unless
-  bool undelivered = false;              // the entry says 0 deliveries
+  int deliveries = 0;                    // in attempts; 0: no entry, or an entry of 0
+  bool undelivered = false;              // the entry is 0
   std::optional<std::int64_t> last_end;  // the lease end in that entry
   std::optional<std::string> reason;
   bool garbage = false;

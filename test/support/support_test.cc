@@ -109,7 +109,7 @@ TEST_CASE("cluster: slot_of agrees with the server") {
   }
 }
 
-TEST_CASE("cluster: a slot migrates in steps") {
+TEST_CASE("cluster: during a migration a slot stays with its owner until it is finished") {
   const std::string tag = "{moving}";
   const int slot = slot_of(tag);
   fill(tag, 5);

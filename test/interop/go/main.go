@@ -24,27 +24,27 @@ import (
 var (
 	socket = flag.String("socket", "", "unix socket of Redis")
 	queue  = flag.String("queue", "", "name of the queue")
-	prefix = flag.String("prefix", "", "prefix of the keys; empty: the library's own")
+	prefix = flag.String("prefix", "", "prefix of the keys; empty: the library's default")
 	tagged = flag.Bool("hash-tag", false, "keys with hash tags")
 	report = flag.Bool("report", false, "send and work: report events")
 	asHex  = flag.Bool("hex", false, "payloads are read and printed as hexadecimal digits")
 
 	// send
-	count   = flag.Int("n", 1, "how many messages")
-	payload = flag.String("payload", "", "of every message; empty: go-0, go-1 ...")
-	delay   = flag.Duration("delay", 0, "until they are due")
+	count   = flag.Int("n", 1, "number of messages")
+	payload = flag.String("payload", "", "payload of every message; empty: go-0, go-1 ...")
+	delay   = flag.Duration("delay", 0, "delay until the messages are due")
 	retries = flag.Int("retries", 3, "deliveries after the first")
-	ttl     = flag.Duration("ttl", 0, "of the bodies after the due time; 0: the library's own")
-	cancel  = flag.Bool("cancel", false, "after a line on stdin: try to take every message back")
+	ttl     = flag.Duration("ttl", 0, "TTL of the bodies after the due time; 0: the library's default")
+	cancel  = flag.Bool("cancel", false, "after a line on stdin: intercept every message")
 
 	// work
-	interval    = flag.Duration("interval", 50*time.Millisecond, "between two fetches")
+	interval    = flag.Duration("interval", 50*time.Millisecond, "time between two fetches")
 	concurrency = flag.Uint("concurrency", 1, "callbacks at the same time")
-	limit       = flag.Uint("limit", 0, "most messages fetched and not settled; 0: all there are")
+	limit       = flag.Uint("limit", 0, "most messages fetched and not settled; 0: no limit")
 	lease       = flag.Duration("lease", 5*time.Second, "longest time a callback may take")
-	redelivery  = flag.Duration("redelivery", 0, "how long a refused message waits")
-	hold        = flag.Duration("hold", 0, "how long each callback takes")
-	failEvery   = flag.Uint("fail-every", 0, "refuse one payload in so many, when seen first; 0: none")
+	redelivery  = flag.Duration("redelivery", 0, "delay of a refused message")
+	hold        = flag.Duration("hold", 0, "duration of each callback")
+	failEvery   = flag.Uint("fail-every", 0, "refuse one payload in so many at its first delivery; 0: none")
 )
 
 func main() {
