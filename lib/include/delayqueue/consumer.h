@@ -1,4 +1,4 @@
-// Takes due messages out of one queue and calls a handler for each.
+// Consumer: takes due messages from one queue and calls a handler for each.
 #pragma once
 
 #include <delayqueue/error.h>
@@ -13,64 +13,73 @@
 
 namespace delayqueue {
 
-// Counts since the consumer was constructed. For metrics and health checks.
+// Counters since the consumer was constructed, for metrics and health checks.
 struct ConsumerStats {
-  std::uint64_t delivered = 0;  // passed to the worker threads; stop() may give some back before their handler begins
-  std::uint64_t acked = 0;      // settled as done
-  std::uint64_t nacked = 0;     // settled as not done: nacks, exceptions and rejects
-  std::uint64_t snoozed = 0;
-  std::uint64_t stale = 0;        // verdicts that came too late: another consumer has the message, or it is gone
+  std::uint64_t delivered = 0;    // passed to the worker threads; includes messages that stop() returned to the queue
+  std::uint64_t acked = 0;        // settled as done
+  std::uint64_t nacked = 0;       // settled as not done: nacks, exceptions and rejects
+  std::uint64_t snoozed = 0;      // settled as snoozed
+  std::uint64_t stale = 0;        // verdicts that came too late: another consumer has the message, or it was removed
   std::uint64_t expired = 0;      // taken, but the payload was gone (TTL, eviction); not delivered
-  std::uint64_t foreign = 0;      // taken, but the id was no UUID (another program wrote it); removed, not delivered
-  std::uint64_t unconfirmed = 0;  // settled, but not as durable as `durability` asks within its timeout
+  std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
+  std::uint64_t unconfirmed = 0;  // settled, but not as durably as `durability` requires within its timeout
   std::uint64_t connects = 0;     // connections made
-  std::uint64_t errors = 0;       // connections lost or refused, and error answers
+  std::uint64_t errors = 0;       // connections lost or refused, and error replies
   bool connected = false;         // started, and Redis answered the last request without an error
-  std::string last_error{};       // text of the last of `errors`, with advice; stays after recovery
+  std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery
 };
 
-// Delivers at least once: a message is delivered again after a nack, an exception of the handler, the death of the
-// process or the end of the lease, until its retries are spent. So a handler must tolerate a second call with the same
-// id.
+// Delivers each message at least once. A message is delivered again after a nack, an exception in the handler, the
+// death of the process or the end of the lease, until it has no retries left. A handler must therefore tolerate a
+// second call with the same id.
 //
-// While the process lives, the consumer renews the leases of all messages it holds. It calls the handler in
-// `concurrency` threads, and does all else in a thread of its own. When Redis is away, the consumer warns the logger
-// (once, then each minute) and connects again after pauses of up to a second (5 s while Redis refuses the password or a
-// right). Meanwhile handlers go on; their verdicts are settled when Redis is back.
+// Threads: `concurrency` worker threads call the handler. One more thread does all other work; it also renews the
+// leases of the messages that the consumer holds, so a handler may run longer than one lease.
 //
-// After a fork() the child process must make its own Consumers: those of its parent are unusable there, see Producer.
+// Lost connection: the consumer logs a warning (once, then every minute) and reconnects after pauses of up to a second
+// (5 s while Redis refuses the password or a permission). Handlers continue meanwhile; their verdicts are settled after
+// the reconnect.
+//
+// After a fork() the child process must create its own Consumers. Those of the parent are unusable there: see Producer.
 class DELAYQUEUE_EXPORT Consumer {
  public:
-  // url as in producer.h. Does not connect before start() or run(). Throws std::invalid_argument.
+  // url: as in producer.h. Does not connect: start() and run() do. Throws std::invalid_argument.
   Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options = {});
 
-  // Calls stop() with a deadline of 30 s, then waits for all running handlers, however long they take: their code must
-  // not outlive the consumer. Call stop() first to choose the deadline. Called in the consumer's own handler or
-  // callback, the destructor returns at once, and another thread does all this.
+  // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
+  // not outlive the consumer. Call stop() first to choose the timeout. In a handler or callback of this consumer the
+  // destructor returns at once, and another thread does all this.
   ~Consumer();
   Consumer(const Consumer&) = delete;
   Consumer& operator=(const Consumer&) = delete;
 
-  // Connects and begins to deliver. Waits at most 500 ms for the server, then returns and goes on connecting in the
-  // background, so it throws no ConnectionError. Throws an error that a retry cannot cure, if it shows within 500 ms:
-  // ReplyError if the server refuses (password, version, keys of a wrong type), std::invalid_argument if an option
-  // cannot be used (a TLS file), SetupError if an embedded server cannot be started. Later refusals go to the logger
-  // and are retried. So is what can be cured on the server while this process runs: a certificate that is not valid, or
-  // a port with another protocol (without TLS for a rediss URL, with TLS for a redis URL, or no Redis at all). After
-  // an exception start() may be called again. A second start(), or one after stop(), throws std::logic_error.
+  // Connects and starts to deliver. Waits at most 500 ms for the server, then returns; the consumer continues to
+  // connect in the background. So start() throws no ConnectionError. It throws an error that a retry cannot cure, if
+  // the error occurs within the 500 ms:
+  //   ReplyError             the server refuses (password, version, keys of a wrong type)
+  //   std::invalid_argument  an option cannot be used (a TLS file)
+  //   SetupError             an embedded server cannot be started
+  // After such an exception start() may be called again. Later errors of these kinds are logged and retried, and so are
+  // errors that can be cured on the server while this process runs: an invalid certificate, or a port with another
+  // protocol (no TLS for a rediss URL, TLS for a redis URL, or no Redis at all).
+  //
+  // Throws std::logic_error if the consumer is started already, or was stopped.
   void start();
 
-  // Calls start(), and returns after another thread, or a handler, has called stop() and the consumer has stopped.
+  // Calls start(), then waits until another thread or a handler has called stop() and the consumer has stopped.
   void run();
 
-  // Takes no more messages, gives those back whose handler has not begun (spends no retry), waits for running handlers
-  // until the deadline, settles their verdicts, and returns true. Returns false if a handler was still running or a
-  // verdict did not reach Redis: these messages are delivered again when their lease ends. Returns by the deadline even
-  // if the server, a Sentinel or a name look-up never answers. May be called from any thread, and repeatedly; in a
-  // handler or callback it only requests the stop, and returns false. Do not call it in a signal handler: wait for
-  // signals in a thread (sigwait), as examples/work.cc does.
+  // Stops the consumer. It takes no more messages and returns those whose handler has not started to the queue (this
+  // uses no retry). It waits for running handlers for at most `deadline`, and settles their verdicts. Returns true if
+  // all were settled. Returns false if a handler was still running or a verdict did not reach Redis: these messages are
+  // delivered again when their lease ends. Returns within `deadline` even if the server, a Sentinel or a name lookup
+  // never responds.
+  //
+  // Any thread may call it, also repeatedly. In a handler or callback it only requests the stop, and returns false. Do
+  // not call it in a signal handler: wait for signals in a thread (sigwait), as examples/work.cc does.
   bool stop(milliseconds deadline = std::chrono::seconds(30));
 
+  // Any thread may call it.
   ConsumerStats stats() const;
 
  private:

@@ -1,4 +1,4 @@
-// All public headers: a queue of delayed messages, delivered at least once, kept in Redis.
+// Includes all public headers. The library is a queue of delayed messages in Redis, delivered at least once.
 #pragma once
 
 #include <delayqueue/consumer.h>

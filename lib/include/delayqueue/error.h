@@ -1,11 +1,13 @@
-// The exceptions of this library, sorted by what the caller does next.
+// The exceptions of this library: one type for each reaction of the caller.
 //
-// ConnectionError: repeat the call. ReplyError: Redis refused; the text says why. SetupError: change something on this
-// machine first. std::invalid_argument: correct the argument or option that the text names, with its value; nothing was
-// sent. std::logic_error: the object was moved from, belongs to the parent of a fork, or was started twice.
+//   ConnectionError        repeat the call
+//   ReplyError             Redis refused the call; the text says why
+//   SetupError             change something on this machine first
+//   std::invalid_argument  correct the argument or option that the text names, with its value; nothing was sent
+//   std::logic_error       the object was moved from, belongs to the parent of a fork, or was started twice
 //
-// Ordinary results (an empty queue, an unknown id, a verdict that came too late) are values, never exceptions. No text
-// holds a password.
+// Ordinary results (an empty queue, an unknown id, a verdict that came too late) are return values, never exceptions.
+// No error text contains a password.
 #pragma once
 
 #include <delayqueue/export.h>
@@ -17,37 +19,38 @@
 
 namespace delayqueue {
 
-// Base of the three below.
+// Base of the three classes below.
 class DELAYQUEUE_EXPORT Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The server could not be reached, the connection broke, Redis cannot serve the call now, or the write was not as
-// durable as asked for in time: unknown whether the call was executed. Every call of this library may be repeated as it
-// was. Repeat a send with ids() in SendOptions::id (of a Draft: in its options): no second message is made while the
-// first is in the queue.
+// It is unknown whether the call was executed: the server could not be reached, the connection broke, Redis cannot
+// serve the call now, or the write did not become as durable as required in time.
+//
+// Every call of this library may be repeated unchanged. To repeat a send, set SendOptions::id (in a Draft: of its
+// options) to the id from ids(): this creates no second message while the first one is in the queue.
 class DELAYQUEUE_EXPORT ConnectionError : public Error {
  public:
   explicit ConnectionError(const std::string& what, std::vector<std::string> ids = {})
       : Error(what), ids_(std::move(ids)) {}
 
-  // The ids of all messages of the send, in the order in which they were given; empty for all other calls.
+  // The ids of all messages of the send, in the order of the messages; empty for all other calls.
   const std::vector<std::string>& ids() const { return ids_; }
 
  private:
   std::vector<std::string> ids_;
 };
 
-// Redis refused, or sent an answer that this library cannot read. The refused call did nothing; of a call that goes in
-// steps (a batch), other steps than the refused one may be done.
+// Redis refused the call, or sent a reply that this library cannot read. The refused call changed nothing. In a call of
+// several steps (a batch) this holds for the refused step; other steps may have been executed.
 class DELAYQUEUE_EXPORT ReplyError : public Error {
  public:
   using Error::Error;
 };
 
-// This machine is not set up for the call: no server program for an embedded URL, or a folder that other users can
-// enter. The text says what to change; until then a retry fails, too. The call did nothing.
+// This machine is not set up for the call: it has no server program for an embedded URL, or other users can enter the
+// folder. The text says what to change; a retry fails until then. The call changed nothing.
 class DELAYQUEUE_EXPORT SetupError : public Error {
  public:
   using Error::Error;

@@ -1,4 +1,4 @@
-// Owns the implementation behind a public object. Not for users.
+// Owner of the implementation behind a public object. Internal.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@ namespace delayqueue::internal {
 
 long this_process();
 
-// Throws std::logic_error that names the class if the object was moved from (impl is null) or was made by another
-// process, of which this one is a fork.
+// Throws std::logic_error with the name of the class if the object was moved from (impl is null), or if another process
+// created it, of which this one is a fork.
 void check_owned(const void* impl, long owner, const char* name);
 
-// Keeps the implementation alive until the process ends: in a fork its destructor must not run.
+// Leaks the implementation on purpose: in a fork its destructor must not run.
 void keep(std::shared_ptr<void> impl);
 
-// A unique_ptr that refuses use in a fork: the threads of the parent do not exist there, its locks may stay locked, and
-// two processes must not share a connection. In a fork every call throws, and the destructor destroys nothing.
+// A unique_ptr that cannot be used in a fork. The threads of the parent do not exist there, its locks may stay locked,
+// and two processes must not share a connection. In a fork every call throws, and the destructor destroys nothing.
 template <class Impl>
 class Owned {
  public:

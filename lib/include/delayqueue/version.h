@@ -1,4 +1,4 @@
-// The version of this library. CMakeLists.txt reads it here.
+// The version of this library. CMakeLists.txt reads it from here.
 #pragma once
 
 #include <delayqueue/export.h>
@@ -8,13 +8,13 @@
 #define DELAYQUEUE_VERSION_PATCH 0
 #define DELAYQUEUE_VERSION "0.1.0"
 
-// To compare: 10203 is 1.2.3.
+// The version as a number, for comparisons: 1.2.3 is 10203.
 #define DELAYQUEUE_VERSION_NUMBER \
   (DELAYQUEUE_VERSION_MAJOR * 10000 + DELAYQUEUE_VERSION_MINOR * 100 + DELAYQUEUE_VERSION_PATCH)
 
 namespace delayqueue {
 
-// Of the library that is linked, which may be newer than the headers: "0.1.0".
+// The version of the linked library, such as "0.1.0". It may be newer than the headers.
 DELAYQUEUE_EXPORT const char* version() noexcept;
 
 }  // namespace delayqueue
