@@ -7,24 +7,24 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kMostSends = 10'000;  // as producer.h has it
-constexpr std::size_t kMostBytes = 16 * 1024 * 1024;
-constexpr std::size_t kTaken = 2'000;  // at a time: meanwhile others fill the room
+constexpr std::size_t kMaxSends = 10'000;  // documented in producer.h, as is the next
+constexpr std::size_t kMaxBytes = 16 * 1024 * 1024;
+constexpr std::size_t kMaxBatch = 2'000;  // less than kMaxSends: while a batch is in flight, callers fill the next one
 
 }  // namespace
 
 AsyncSender::~AsyncSender() {
   {
     const std::lock_guard lock(mutex_);
-    ends_ = true;
+    stopping_ = true;
     changed_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
 }
 
-// One that is larger than all the room there is goes alone.
+// A message that is larger than the limit is accepted when no other is outstanding.
 bool AsyncSender::has_room(std::size_t bytes) const {
-  return count_ == 0 || (count_ < kMostSends && bytes_ + bytes <= kMostBytes);
+  return outstanding_ == 0 || (outstanding_ < kMaxSends && outstanding_bytes_ + bytes <= kMaxBytes);
 }
 
 std::future<Sent> AsyncSender::enqueue(AsyncSend send) {
@@ -34,8 +34,8 @@ std::future<Sent> AsyncSender::enqueue(AsyncSend send) {
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   if (std::this_thread::get_id() != thread_.get_id()) room_.wait(lock, [&] { return has_room(bytes); });
   sends_.push_back(std::move(send));
-  ++count_;
-  bytes_ += bytes;
+  ++outstanding_;
+  outstanding_bytes_ += bytes;
   if (sends_.size() == 1) changed_.notify_one();
   return future;
 }
@@ -43,24 +43,24 @@ std::future<Sent> AsyncSender::enqueue(AsyncSend send) {
 void AsyncSender::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return ends_ || !sends_.empty(); });
+    changed_.wait(lock, [&] { return stopping_ || !sends_.empty(); });
     if (sends_.empty()) return;
     std::vector<AsyncSend> sends = take_batch();
     lock.unlock();
     const std::vector<Sent> sent = flush(sends);
     lock.lock();
-    count_ -= sends.size();
-    for (const AsyncSend& send : sends) bytes_ -= send.payload.size();
+    outstanding_ -= sends.size();
+    for (const AsyncSend& send : sends) outstanding_bytes_ -= send.payload.size();
     room_.notify_all();
     lock.unlock();
     sends.clear();
-    tell_(sent);
+    on_sent_(sent);
     lock.lock();
   }
 }
 
 std::vector<AsyncSender::AsyncSend> AsyncSender::take_batch() {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(sends_.size(), kTaken));
+  const auto count = static_cast<std::ptrdiff_t>(std::min(sends_.size(), kMaxBatch));
   const auto begin = std::make_move_iterator(sends_.begin());
   std::vector<AsyncSend> sends(begin, begin + count);
   sends_.erase(sends_.begin(), sends_.begin() + count);

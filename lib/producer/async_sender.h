@@ -1,4 +1,4 @@
-// Sends what nobody waits for: takes messages over, and keeps a promise for each.
+// Asynchronous sends: a queue of messages, each with a promise, and a thread that sends them.
 #pragma once
 
 #include "producer/group_commit.h"
@@ -26,16 +26,18 @@ class AsyncSender {
     std::promise<Sent> promise{};
   };
 
-  // Called in the courier's thread after messages were sent, when those who wait for them know; throws nothing.
-  using Tell = std::function<void(const std::vector<Sent>&)>;
+  // Called in the sending thread with the messages of a batch that were sent, after their promises are set. Must not
+  // throw.
+  using OnSent = std::function<void(const std::vector<Sent>&)>;
 
-  AsyncSender(GroupCommit& outbox, Tell tell) : group_commit_(outbox), tell_(std::move(tell)) {}
+  AsyncSender(GroupCommit& commit, OnSent on_sent) : group_commit_(commit), on_sent_(std::move(on_sent)) {}
 
-  // Returns when all that was given is sent or has failed.
+  // Returns when all queued messages are sent or have failed.
   ~AsyncSender();
 
-  // Any thread. Blocks while too much is on its way, but not in the courier's own thread, which would wait for itself.
-  // The first call starts that thread.
+  // Queues a message. The future receives the result or the error. Any thread may call it. Blocks while too many
+  // messages or bytes are outstanding, except in the sending thread, which would wait for itself. The first call starts
+  // that thread.
   std::future<Sent> enqueue(AsyncSend send);
 
  private:
@@ -45,14 +47,14 @@ class AsyncSender {
   bool has_room(std::size_t bytes) const;
 
   GroupCommit& group_commit_;
-  const Tell tell_;
-  std::mutex mutex_;  // guards all below
+  const OnSent on_sent_;
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::condition_variable room_;
-  std::deque<AsyncSend> sends_;  // to be taken
-  std::size_t count_ = 0;        // of all sends, those on their way included
-  std::size_t bytes_ = 0;        // of their payloads
-  bool ends_ = false;
+  std::deque<AsyncSend> sends_;        // not taken by the thread yet
+  std::size_t outstanding_ = 0;        // messages in `sends_` and in flight
+  std::size_t outstanding_bytes_ = 0;  // their payloads
+  bool stopping_ = false;
   std::thread thread_;
 };
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -13,17 +14,18 @@ namespace delayqueue {
 namespace {
 
 constexpr std::size_t kCallBytes = 256 * 1024;
-// A batch is one write and one read. Short, for those who wait; long enough for what it costs.
+// Limits of a batch, which is one write and one read: short for the waiting threads, long enough to repay a round trip.
 constexpr std::size_t kBatchBytes = 4 * kCallBytes;
 constexpr std::size_t kBatchMessages = 4 * store::kBatch;
 constexpr std::size_t kBatchCalls = 32;
-constexpr std::size_t kBatchesInFlight = 2;  // under way: Redis works on one while the next is made
+constexpr std::size_t kBatchesInFlight = 2;  // Redis executes one while the next one is built
 
 bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
   return &a == &b || (a.due.delay == b.due.delay && a.due.at_ms == b.due.at_ms && a.retries == b.retries &&
                       a.ttl == b.ttl && a.fresh == b.fresh);
 }
 
+// In doubt: it is unknown whether the server executed the call.
 bool is_in_doubt(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -34,6 +36,7 @@ bool is_in_doubt(const std::exception_ptr& error) {
   }
 }
 
+// The same error as one that leaves the result in doubt.
 std::exception_ptr in_doubt(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -44,7 +47,7 @@ std::exception_ptr in_doubt(const std::exception_ptr& error) {
   }
 }
 
-// Messages of a request that go together.
+// One step of a request: consecutive messages that are sent in one script call.
 struct Slice {
   SendRequest* request;
   std::size_t begin, end;
@@ -63,7 +66,7 @@ Slice next_slice(SendRequest& request) {
   return slice;
 }
 
-// One script call.
+// The slices that are sent in one script call, all with the same terms.
 struct ScriptCall {
   const store::SendTerms* terms;
   std::vector<Slice> slices{};
@@ -81,7 +84,7 @@ struct ScriptCall {
   }
 };
 
-// Of a failure that concerns several threads each has its own, text and all.
+// Copies an error: if several threads get the same error, each needs its own exception object and text.
 std::exception_ptr copy_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -102,7 +105,7 @@ std::exception_ptr copy_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-// One thread's requests, and how it is woken: once they are done, or to lead.
+// A thread in send(). It is woken when its requests are done, or when it becomes the leader.
 struct Sender {
   Sender() {
     if (::sem_init(&semaphore, 0, 0) != 0) throw std::system_error(errno, std::generic_category(), "sem_init");
@@ -116,13 +119,15 @@ struct Sender {
     }
   }
 
-  sem_t semaphore;  // no condition variable: whoever is woken must not wait for a mutex of him who wakes
-  bool leads = false;
+  sem_t semaphore;  // not a condition variable: a woken thread should not have to lock a mutex
+  bool is_leader = false;
   Sender* next_done = nullptr;
-  std::size_t left = 0;         // requests that are not done
-  std::size_t unloaded = 0;     // requests with messages to load
-  std::uint64_t batch = 0;      // that took some of them last,
-  std::size_t script_call = 0;  // and in which step: what comes later must not overtake it
+  std::size_t left = 0;      // requests that are not done
+  std::size_t unloaded = 0;  // requests with messages that are in no batch yet
+  // The batch and the script call in it that got the last slice. Later slices go there or into a later one, to keep the
+  // order.
+  std::uint64_t last_batch = 0;
+  std::size_t last_call = 0;
 };
 
 struct GroupCommit::InFlightBatch {
@@ -131,8 +136,8 @@ struct GroupCommit::InFlightBatch {
   std::size_t bytes = 0;
   std::optional<redis::Pipeline> pipeline;
   std::vector<redis::Answer<store::Outcomes>> answers;
-  std::vector<redis::Answer<bool>> first;  // see Store::is_first
-  WriteConcern::Asked durable;
+  std::vector<redis::Answer<bool>> is_first;  // see Store::is_first
+  WriteConcern::Asked confirmation;
 };
 
 GroupCommit::~GroupCommit() = default;
@@ -152,21 +157,21 @@ void SendRequest::check() const {
 void GroupCommit::send(std::vector<SendRequest>& requests) {
   Sender sender;
   sender.left = sender.unloaded = requests.size();
-  std::vector<SendRequest*> line;
-  line.reserve(requests.size());
+  std::vector<SendRequest*> queued;
+  queued.reserve(requests.size());
   for (SendRequest& request : requests) {
     request.sender = &sender;
-    line.push_back(&request);
+    queued.push_back(&request);
   }
   std::unique_lock lock(mutex_);
-  waiting_.insert(waiting_.end(), line.begin(), line.end());
+  waiting_.insert(waiting_.end(), queued.begin(), queued.end());
   if (has_leader_) {
     lock.unlock();
     sender.wait();
-    if (!sender.leads) return;
+    if (!sender.is_leader) return;
     lock.lock();
   }
-  has_leader_ = sender.leads = true;
+  has_leader_ = sender.is_leader = true;
   while (sender.left > 0) {
     lock.unlock();
     wake_done();
@@ -174,17 +179,17 @@ void GroupCommit::send(std::vector<SendRequest>& requests) {
     lock.lock();
   }
   Sender* const next = waiting_.empty() ? nullptr : waiting_.front()->sender;
-  Sender* const done = std::exchange(done_, nullptr);
+  Sender* const done = std::exchange(done_senders_, nullptr);
   has_leader_ = next != nullptr;
-  if (next != nullptr) next->leads = true;
+  if (next != nullptr) next->is_leader = true;
   lock.unlock();
-  if (next != nullptr) ::sem_post(&next->semaphore);  // first: meanwhile nobody sends
+  if (next != nullptr) ::sem_post(&next->semaphore);  // before the others: no thread is sending now
   wake(done);
 }
 
 void GroupCommit::wake_done() {
   std::unique_lock lock(mutex_);
-  Sender* const done = std::exchange(done_, nullptr);
+  Sender* const done = std::exchange(done_senders_, nullptr);
   lock.unlock();
   wake(done);
 }
@@ -192,7 +197,7 @@ void GroupCommit::wake_done() {
 void GroupCommit::wake(Sender* done) {
   while (done != nullptr) {
     Sender* const sender = std::exchange(done, done->next_done);
-    ::sem_post(&sender->semaphore);  // it may be gone by now
+    ::sem_post(&sender->semaphore);  // *sender may be destroyed after this
   }
 }
 
@@ -201,29 +206,29 @@ void GroupCommit::run_leader(Sender& sender) {
   try {
     shared_connection_.with_connection([&](redis::Connection& connection) {
       connected = true;
-      std::deque<InFlightBatch> batches;  // gone before the connection is
+      std::deque<InFlightBatch> batches;  // destroyed before the connection
       try {
         pump(sender, connection, batches);
       } catch (...) {
         fail(batches);
         throw;
       }
-      register_first(connection);
+      register_if_needed(connection);
     });
-  } catch (...) {  // told to those whom it concerns
+  } catch (...) {  // the requests have the error
     if (!connected) fail_waiting();
   }
 }
 
-// The queue may have been forgotten since this process connected.
-void GroupCommit::register_first(redis::Connection& connection) {
+// Inspector::forget may have removed the queue from the set of queues since this process connected.
+void GroupCommit::register_if_needed(redis::Connection& connection) {
   std::unique_lock lock(mutex_);
-  if (!std::exchange(first_, false)) return;
+  if (!std::exchange(needs_registration_, false)) return;
   lock.unlock();
   shared_connection_.endpoint().register_queue(connection);
 }
 
-// Until nothing of ours is left to load, or others want the connection.
+// Sends batches until the requests of `sender` are loaded, or another thread waits for the connection.
 void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque<InFlightBatch>& batches) {
   bool more = true;
   do {
@@ -239,17 +244,17 @@ void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque
     bool resent = true;
     while (resent && !batches.empty()) {
       complete(batches.front(), connection);
-      resent = batches.front().pipeline->resent();  // those behind will be, too, and must not be overtaken
+      resent = batches.front().pipeline->resent();  // later batches are resent, too: keep the order
       batches.pop_front();
     }
     if (more || !batches.empty()) wake_done();
   } while (more || !batches.empty());
 }
 
-// What there is room for, of each request in its turn. Whether more of this call is left to load.
+// Fills the batch with slices of the waiting requests in turn. Returns whether `sender` has more messages to load.
 bool GroupCommit::load(InFlightBatch& batch, const Sender& sender) {
   const std::lock_guard lock(mutex_);
-  ++batches_;
+  ++batch_count_;
   while (!waiting_.empty() && add_call(batch, *waiting_.front())) {
     SendRequest& request = *waiting_.front();
     waiting_.pop_front();
@@ -262,8 +267,8 @@ bool GroupCommit::load(InFlightBatch& batch, const Sender& sender) {
   return sender.unloaded > 0;
 }
 
-// False: it does not fit any more. What is larger than a step has a batch of its own, since the server may refuse it
-// by hanging up.
+// Adds the next slice of the request. Returns false if the batch has no room for it. A message that is larger than a
+// step gets a batch for itself, because the server may refuse it by closing the connection.
 bool GroupCommit::add_call(InFlightBatch& batch, SendRequest& request) {
   const Slice slice = next_slice(request);
   const store::SendTerms& terms = *request.messages[slice.begin].terms;
@@ -273,7 +278,7 @@ bool GroupCommit::add_call(InFlightBatch& batch, SendRequest& request) {
     if (batch.messages + (slice.end - slice.begin) > kBatchMessages) return false;
   }
   Sender& sender = *request.sender;
-  const std::size_t first = sender.batch == batches_ ? sender.script_call : 0;
+  const std::size_t first = sender.last_batch == batch_count_ ? sender.last_call : 0;
   const auto fits = [&](const ScriptCall& script_call) {
     return same_terms(*script_call.terms, terms) && script_call.has_room(slice);
   };
@@ -288,8 +293,8 @@ bool GroupCommit::add_call(InFlightBatch& batch, SendRequest& request) {
   batch.bytes += slice.bytes;
   request.loaded = slice.end;
   ++request.unanswered;
-  sender.batch = batches_;
-  sender.script_call = static_cast<std::size_t>(script_call - batch.calls.begin());
+  sender.last_batch = batch_count_;
+  sender.last_call = static_cast<std::size_t>(script_call - batch.calls.begin());
   return true;
 }
 
@@ -305,16 +310,16 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) co
       }
     }
     batch.answers.push_back(store.send(pipeline, messages, *script_call.terms));
-    batch.first.push_back(store::Store::is_first(pipeline));
+    batch.is_first.push_back(store::Store::is_first(pipeline));
   }
-  batch.durable = shared_connection_.durable().ask(pipeline);
+  batch.confirmation = shared_connection_.write_concern().ask(pipeline);
   pipeline.send();
 }
 
 void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) {
   batch.pipeline->receive();
-  const std::string missing = shared_connection_.durable().missing(batch.durable);
-  std::exception_ptr broken;  // the link is of no use any more, or the server is not the one to ask
+  const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
+  std::exception_ptr broken;  // the connection broke, or leads to the wrong server
   const std::lock_guard lock(mutex_);
   const std::vector<ScriptCall> calls = std::exchange(batch.calls, {});
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -323,9 +328,10 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
     try {
       outcomes = batch.answers[i].get();
       if (outcomes.size() != calls[i].messages) {
-        throw ReplyError("send: the server answered for another number of messages");
+        throw ReplyError("send: the server replied for " + std::to_string(outcomes.size()) + " messages; expected " +
+                         std::to_string(calls[i].messages));
       }
-      first_ = first_ || batch.first[i].get();
+      needs_registration_ = needs_registration_ || batch.is_first[i].get();
       if (!missing.empty()) throw ConnectionError("sent to " + connection.where() + ", but " + missing);
     } catch (const ReplyError&) {
       error = std::current_exception();
@@ -344,8 +350,8 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
   if (broken != nullptr) std::rethrow_exception(broken);
 }
 
-// This and the next are to be called with what went wrong in hand. What was launched may have been stored, whatever it
-// was: another node that refuses us, for example.
+// Fails the requests of these batches with the current exception. Their messages may have been stored even if it is a
+// ReplyError: another node may have refused the client after a redirection.
 void GroupCommit::fail(const std::deque<InFlightBatch>& batches) {
   const std::exception_ptr error = in_doubt(std::current_exception());
   const std::lock_guard lock(mutex_);
@@ -356,8 +362,8 @@ void GroupCommit::fail(const std::deque<InFlightBatch>& batches) {
   }
 }
 
-// Those who waited while another's attempt to connect failed have failed with it: a silent server must not cost each
-// its time.
+// Fails all waiting requests with the current exception, an error of connecting. Otherwise each waiting thread would
+// spend its own timeout on a server that does not respond.
 void GroupCommit::fail_waiting() {
   const std::lock_guard lock(mutex_);
   while (!waiting_.empty()) {
@@ -369,12 +375,12 @@ void GroupCommit::fail_waiting() {
 
 void GroupCommit::finish_call(SendRequest& request, const std::exception_ptr& error) {
   --request.unanswered;
-  // Of two failures the one that leaves something in doubt: it has the ids.
+  // Of two errors the one that leaves the result in doubt is kept, because it carries the ids.
   if (error != nullptr && (request.error == nullptr || is_in_doubt(error))) request.error = copy_of(error);
   finish(request);
 }
 
-// What failed is not sent any further.
+// Completes the request when its last step is done. The rest of a failed request is not sent.
 void GroupCommit::finish(SendRequest& request) {
   if (request.error != nullptr && request.loaded < request.messages.size()) {
     waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), &request), waiting_.end());
@@ -383,8 +389,8 @@ void GroupCommit::finish(SendRequest& request) {
   }
   if (request.unanswered > 0 || request.loaded < request.messages.size()) return;
   Sender& sender = *request.sender;
-  if (--sender.left > 0 || sender.leads) return;
-  sender.next_done = std::exchange(done_, &sender);
+  if (--sender.left > 0 || sender.is_leader) return;
+  sender.next_done = std::exchange(done_senders_, &sender);
 }
 
 }  // namespace delayqueue

@@ -1,8 +1,8 @@
-// Messages of many threads on their way over one connection: what waits together goes together.
+// Group commit: threads that send at the same time share round trips and script calls of one connection.
 //
-// A thread that finds nobody sending sends: its own messages and those of all who wait. Those who come meanwhile wait,
-// and one of them is the next. So a lone send is one round trip in its own thread, many threads share round trips and
-// script calls, and no timer is needed for that.
+// The first thread becomes the leader: it sends its own messages and those of all threads that wait. Threads that come
+// meanwhile wait, and one of them is the next leader. So a single send is one round trip in the calling thread, and no
+// timer is needed to collect messages.
 #pragma once
 
 #include "queue/shared_connection.h"
@@ -19,34 +19,37 @@
 
 namespace delayqueue {
 
+// A message that is not sent yet.
 struct PendingMessage {
   std::string_view payload;
   const store::SendTerms* terms = nullptr;
 };
 
-// The messages of one send, and what became of them. It is cut into steps, each all or nothing: alike in terms, at most
-// 200 messages or 256 KiB (but for a larger single one). Steps of several requests may share a script call.
+// The messages of one send, and their results. A request is cut into atomic steps. The messages of a step have the same
+// terms; a step has at most 200 messages and 256 KiB, unless a single message is larger. Steps of several requests may
+// share a script call.
 struct SendRequest {
   std::vector<PendingMessage> messages;
-  std::vector<Sent> sent;      // one of each message; their ids are to be given
-  std::exception_ptr error{};  // what the first step that failed met with; those behind it may not have been sent
+  std::vector<Sent> sent;      // one for each message; the caller sets the ids
+  std::exception_ptr error{};  // of a failed step; later steps may not have been sent
 
-  // Throws what the sender is to see of `error`, if there is one: a ConnectionError has the ids.
+  // Throws `error`, if there is one. A ConnectionError gets the ids of all messages.
   void check() const;
 
-  // Of the GroupCommit.
+  // Private to GroupCommit.
   struct Sender* sender = nullptr;
-  std::size_t loaded = 0;      // messages that are in batches, or were
-  std::size_t unanswered = 0;  // steps that are not answered yet
+  std::size_t loaded = 0;      // messages that were put into batches so far
+  std::size_t unanswered = 0;  // steps in flight
 };
 
 class GroupCommit {
  public:
-  explicit GroupCommit(SharedConnection& session) : shared_connection_(session) {}
+  explicit GroupCommit(SharedConnection& connection) : shared_connection_(connection) {}
   ~GroupCommit();
 
-  // Any thread. Returns when all have been sent or have failed. Whoever waits has its turn, so that a large request does
-  // not keep others waiting; requests of one call keep their order if they are of one step each.
+  // Sends the requests. Returns when all have been sent or have failed. Any thread may call it. Waiting requests take
+  // turns step by step, so that a large request does not delay the others. The requests of one call are sent in order
+  // if each has one step.
   void send(std::vector<SendRequest>& requests);
 
  private:
@@ -62,17 +65,17 @@ class GroupCommit {
   void complete(InFlightBatch& batch, redis::Connection& connection);
   void fail(const std::deque<InFlightBatch>& batches);
   void fail_waiting();
-  void register_first(redis::Connection& connection);
+  void register_if_needed(redis::Connection& connection);
   void finish_call(SendRequest& request, const std::exception_ptr& error);
   void finish(SendRequest& request);
 
   SharedConnection& shared_connection_;
-  std::mutex mutex_;                  // guards all below, and the GroupCommit' part of requests
-  bool has_leader_ = false;           // a thread is sending
-  std::deque<SendRequest*> waiting_;  // those with messages to load
-  std::uint64_t batches_ = 0;         // so far
-  bool first_ = false;                // something was sent to a queue that may not be known
-  Sender* done_ = nullptr;            // those to be woken
+  std::mutex mutex_;  // guards all members below, and the private members of requests
+  bool has_leader_ = false;
+  std::deque<SendRequest*> waiting_;  // requests with messages that are in no batch yet
+  std::uint64_t batch_count_ = 0;     // batches loaded so far
+  bool needs_registration_ = false;   // a message went to a queue that may not be registered
+  Sender* done_senders_ = nullptr;    // list of senders to wake: their requests are done
 };
 
 }  // namespace delayqueue

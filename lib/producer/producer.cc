@@ -22,32 +22,32 @@ class Producer::Impl {
         options_(std::move(options)),
         event_sink_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false),
         group_commit_(shared_connection_),
-        async_sender_(group_commit_, [this](const std::vector<Sent>& sent) { after(sent); }) {
+        async_sender_(group_commit_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
     check(options_);
     event_sink_.warn(shared_connection_.endpoint().warning());
   }
 
-  // Throws what became of it.
+  // Sends the request and waits for its results. Throws the error of the request.
   std::vector<Sent> send(SendRequest request);
   std::future<Sent> send_async(AsyncSender::AsyncSend send) { return async_sender_.enqueue(std::move(send)); }
   store::SendTerms terms_of(const SendOptions& options) const;
   void check_payload(std::string_view payload) const;
-  SharedConnection& session() { return shared_connection_; }
+  SharedConnection& shared_connection() { return shared_connection_; }
 
-  // Once, after the first call that got through.
-  void warn_of_risks();
+  // Logs the risks of the server, at most once; called when a call of the user has succeeded.
+  void log_risks();
 
  private:
-  void after(const std::vector<Sent>& sent);
-  void tell(const std::vector<Sent>& sent);
+  void on_sent(const std::vector<Sent>& sent);
+  void emit_event(const std::vector<Sent>& sent);
   void publish(std::size_t created);
 
   SharedConnection shared_connection_;
   const ProducerOptions options_;
   EventSink event_sink_;
-  std::atomic<bool> warned_{false};
+  std::atomic<bool> risks_logged_{false};
   GroupCommit group_commit_;
-  AsyncSender async_sender_;  // last: its thread uses all above
+  AsyncSender async_sender_;  // last: its thread uses all members above
 };
 
 store::SendTerms Producer::Impl::terms_of(const SendOptions& options) const {
@@ -75,16 +75,16 @@ std::vector<Sent> Producer::Impl::send(SendRequest request) {
   group_commit_.send(requests);
   requests.front().check();
   std::vector<Sent> sent = std::move(requests.front().sent);
-  after(sent);
+  on_sent(sent);
   return sent;
 }
 
-void Producer::Impl::after(const std::vector<Sent>& sent) {
-  tell(sent);
-  if (!sent.empty()) warn_of_risks();
+void Producer::Impl::on_sent(const std::vector<Sent>& sent) {
+  emit_event(sent);
+  if (!sent.empty()) log_risks();
 }
 
-void Producer::Impl::tell(const std::vector<Sent>& sent) {
+void Producer::Impl::emit_event(const std::vector<Sent>& sent) {
   if (!options_.report_events && !event_sink_.wants_events()) return;
   std::vector<std::string> created;
   for (const Sent& one : sent) {
@@ -103,13 +103,13 @@ void Producer::Impl::publish(std::size_t created) {
       pipeline.run();
       pipeline.reply(0);
     });
-  } catch (const Error& e) {  // the messages are sent; this changes nothing
+  } catch (const Error& e) {  // the messages are sent; only the event is missing
     event_sink_.log(Severity::warning, std::string("cannot publish an event: ") + e.what());
   }
 }
 
-void Producer::Impl::warn_of_risks() {
-  if (!event_sink_.has_listener() || warned_.exchange(true)) return;
+void Producer::Impl::log_risks() {
+  if (!event_sink_.has_listener() || risks_logged_.exchange(true)) return;
   try {
     std::string where;
     const auto risks = shared_connection_.with_connection([&](redis::Connection& connection) {
@@ -117,8 +117,8 @@ void Producer::Impl::warn_of_risks() {
       return find_risks(connection);
     });
     RiskWatch().tell(risks, where, event_sink_);
-  } catch (const Error& e) {  // the call has been made; this changes nothing
-    event_sink_.log(Severity::debug, std::string("cannot ask for risks: ") + e.what());
+  } catch (const Error& e) {  // the call of the user has succeeded
+    event_sink_.log(Severity::debug, std::string("cannot read the risks of the server: ") + e.what());
   }
 }
 
@@ -187,18 +187,19 @@ std::vector<Sent> Producer::send_batch(const std::vector<Draft>& drafts) {
 
 State Producer::cancel(std::string_view id) {
   const std::string canonical = id_of("id", id);
-  const std::string state = impl_->session().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->session().store().cancel(pipeline, canonical); });
-  impl_->warn_of_risks();
+  const std::string state = impl_->shared_connection().ask(
+      [&](redis::Pipeline& pipeline) { return impl_->shared_connection().store().cancel(pipeline, canonical); });
+  impl_->log_risks();
   return state_of(state);
 }
 
 Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
   const std::string canonical = id_of("id", id);
   const store::Due due = due_of(when.delay, when.at);
-  const std::string outcome = impl_->session().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->session().store().reschedule(pipeline, canonical, due); });
-  impl_->warn_of_risks();
+  const std::string outcome = impl_->shared_connection().ask([&](redis::Pipeline& pipeline) {
+    return impl_->shared_connection().store().reschedule(pipeline, canonical, due);
+  });
+  impl_->log_risks();
   if (outcome == "moved") return Moved::moved;
   return outcome == "refused" ? Moved::refused : Moved::unknown;
 }

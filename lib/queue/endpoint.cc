@@ -18,11 +18,11 @@ using redis::Connection;
 using redis::Topology;
 using redis::Url;
 
-// The server that an embedded: URL stands for, started by whoever finds it missing.
+// The server of an embedded: URL. The first connection to a server that does not run starts it.
 class EmbeddedServer : public Topology {
  public:
   EmbeddedServer(Url url, ConnectionOptions options) : url_(std::move(url)), options_(std::move(options)) {
-    // Once and for all: the program may change its directory.
+    // Resolved now, because the program may change its working directory later.
     if (!url_.folder.empty()) folder_ = std::filesystem::absolute(url_.folder).string();
   }
 
@@ -67,53 +67,54 @@ bool wants_hash_tag(const QueueOptions& options, const Url& url) {
   return options.hash_tag == HashTag::on || (options.hash_tag == HashTag::automatic && url.kind == Url::Kind::cluster);
 }
 
-[[noreturn]] void pointless(const std::string& field, const Url& url, const std::string& why) {
+[[noreturn]] void reject_unused(const std::string& field, const Url& url, const std::string& why) {
   throw std::invalid_argument(field + ": set, but " + url.text() + ' ' + why);
 }
 
-void check_sentinel(const Url& url, const SentinelOptions& asked) {
+void check_sentinel(const Url& url, const SentinelOptions& sentinel) {
   const bool fits = url.kind == Url::Kind::sentinel;
-  const std::string why = "asks no Sentinel; expected redis+sentinel:// or rediss+sentinel://";
-  if (!fits && !asked.user.empty()) pointless("connection.sentinel.user", url, why);
-  if (!fits && !asked.password.empty()) pointless("connection.sentinel.password", url, why);
-  if (!fits && asked.encrypted) pointless("connection.sentinel.encrypted", url, why);
-  if (!fits && asked.tls) pointless("connection.sentinel.tls", url, why);
-  if (asked.tls && !asked.encrypted.value_or(url.addresses.front().tls)) {
-    pointless("connection.sentinel.tls", url,
-              "has Sentinels without encryption; expected rediss+sentinel:// or sentinel.encrypted");
+  const std::string why = "uses no Sentinels; expected redis+sentinel:// or rediss+sentinel://";
+  if (!fits && !sentinel.user.empty()) reject_unused("connection.sentinel.user", url, why);
+  if (!fits && !sentinel.password.empty()) reject_unused("connection.sentinel.password", url, why);
+  if (!fits && sentinel.encrypted) reject_unused("connection.sentinel.encrypted", url, why);
+  if (!fits && sentinel.tls) reject_unused("connection.sentinel.tls", url, why);
+  if (sentinel.tls && !sentinel.encrypted.value_or(url.addresses.front().tls)) {
+    reject_unused("connection.sentinel.tls", url,
+                  "has Sentinels without encryption; expected rediss+sentinel:// or sentinel.encrypted");
   }
 }
 
-// Sentinels that are not encrypted can be anybody's. What they name is sent the password if its certificate is valid.
-std::string risk_of_false_sentinels(const Url& url, const ConnectionOptions& options) {
+// A connection to a Sentinel that is not encrypted may lead to an attacker. The server that this Sentinel names
+// receives the password if its certificate is valid.
+std::string risk_of_forged_sentinels(const Url& url, const ConnectionOptions& options) {
   const bool plain =
       url.kind == Url::Kind::sentinel && url.addresses.front().tls && !options.sentinel.encrypted.value_or(true);
   const bool pinned = !options.tls.ca_file.empty() || !options.tls.server_name.empty();
   if (!plain || pinned) return {};
-  return "the Sentinels of " + url.text() +
-         " are asked without encryption: a false one can name any server with a valid certificate, which is then sent "
-         "the "
-         "password; set connection.tls.ca_file or connection.tls.server_name, or let the Sentinels be encrypted";
+  return "the connections to the Sentinels of " + url.text() +
+         " are not encrypted: a forged Sentinel can name any server with a valid certificate, and that server receives "
+         "the password; set connection.tls.ca_file or connection.tls.server_name, or encrypt the connections to the "
+         "Sentinels";
 }
 
-// A user who may not look there cannot have made that queue, either.
-bool exists(const redis::Pipeline& pipeline, std::size_t question) {
+// Whether EXISTS returned true. A user without permission for the key cannot have created the queue, so false.
+bool exists(const redis::Pipeline& pipeline, std::size_t request) {
   try {
-    return pipeline.reply(question).integer() != 0;
+    return pipeline.reply(request).integer() != 0;
   } catch (const redis::AccessError&) {
     return false;
   }
 }
 
-// So that nothing is made of options that make no sense.
+// Parses the URL and checks the options, before the constructor creates anything from them.
 Url checked(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
             const QueueOptions& options) {
   check(queue, connection, options);
   Url parsed = redis::parse_url(url);
   const bool tls = !parsed.addresses.empty() && parsed.addresses.front().tls;
-  const TlsOptions& asked = connection.tls;
-  if (!tls && !(asked.ca_file + asked.cert_file + asked.key_file + asked.server_name).empty()) {
-    pointless("connection.tls", parsed, "is not encrypted; expected rediss://");
+  const TlsOptions& wanted = connection.tls;
+  if (!tls && !(wanted.ca_file + wanted.cert_file + wanted.key_file + wanted.server_name).empty()) {
+    reject_unused("connection.tls", parsed, "is not encrypted; expected rediss://");
   }
   check_sentinel(parsed, connection.sentinel);
   constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
@@ -122,7 +123,7 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
     throw std::invalid_argument("url: " + parsed.text() + ": the path of a unix socket has at most " +
                                 std::to_string(kLongest) + " bytes, this one " + std::to_string(address.path.size()));
   }
-  const std::string risk = risk_of_false_sentinels(parsed, connection);
+  const std::string risk = risk_of_forged_sentinels(parsed, connection);
   if (connection.sentinel.refuse_unpinned && !risk.empty()) {
     throw std::invalid_argument("connection.sentinel.refuse_unpinned: set, but " + risk);
   }
@@ -148,7 +149,7 @@ Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOpt
                    const QueueOptions& options, RegisterQueue registers)
     : prefix_(options.prefix),
       where_(url.text()),
-      warning_(risk_of_false_sentinels(url, connection)),
+      warning_(risk_of_forged_sentinels(url, connection)),
       keys_(keys_of(queue, options, wants_hash_tag(options, url))),
       other_keys_(keys_of(queue, options, !wants_hash_tag(options, url))),
       registers_(registers),
@@ -165,28 +166,28 @@ std::unique_ptr<Connection> Endpoint::connect() {
 
 void Endpoint::verify_and_register(Connection& connection) {
   redis::Pipeline pipeline(connection);
-  const auto ask = [&](const store::Keys& keys) {
+  const auto add_exists = [&](const store::Keys& keys) {
     for (const std::string* key : {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.dead}) {
       pipeline.command("EXISTS").key(*key);
     }
   };
-  const store::Keys& other = other_keys_;
-  if (check_hash_tag_conflict_) ask(other);
-  const std::size_t of_other = pipeline.size();
-  if (registers_ == RegisterQueue::looks) ask(keys_);
-  const std::size_t questions = pipeline.size();
+  if (check_hash_tag_conflict_) add_exists(other_keys_);
+  const std::size_t other_requests = pipeline.size();
+  if (registers_ == RegisterQueue::looks) add_exists(keys_);
+  const std::size_t all_requests = pipeline.size();
   pipeline.run();
-  for (std::size_t i = 0; i < of_other; ++i) {
+  for (std::size_t i = 0; i < other_requests; ++i) {
     if (!exists(pipeline, i)) continue;
-    throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other.base +
-                                " exists at " + where_ + "; set hash_tag as those who use it do");
+    throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other_keys_.base +
+                                " exists at " + where_ + "; set the same hash_tag in all programs that use the queue");
   }
   bool there = registers_ == RegisterQueue::works;
-  for (std::size_t i = of_other; i < questions; ++i) there = exists(pipeline, i) || there;
+  for (std::size_t i = other_requests; i < all_requests; ++i) there = exists(pipeline, i) || there;
   if (there) register_queue(connection);
 }
 
-// So that queues() finds it. Of a Cluster another node may hold that set; whether it does, or answers, does not matter.
+// The set of known queues is for Inspector::queues. In a Cluster another node may hold it. An error is ignored, unless
+// the connection broke.
 void Endpoint::register_queue(Connection& connection) {
   redis::Pipeline pipeline(connection);
   pipeline.command("SADD").key(keys_.queues).arg(keys_.base);

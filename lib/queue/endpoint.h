@@ -1,4 +1,4 @@
-// One queue on one server: where it is, and how to get a connection that is fit to work on it.
+// Endpoint: the address of one queue (server and keys), and the connections to it.
 #pragma once
 
 #include "redis/topology.h"
@@ -13,33 +13,34 @@
 
 namespace delayqueue {
 
-// Whether a queue comes into being by this. One that only looks makes no queue known that is not there.
+// Whether a connection adds the queue to the set of known queues. works: always. looks (for readers): only if it
+// exists.
 enum class RegisterQueue { works, looks };
 
-// Any thread may use it.
+// Any number of threads may use one Endpoint.
 class Endpoint {
  public:
-  // Connects to nothing yet. Throws std::invalid_argument.
+  // Does not connect. Throws std::invalid_argument.
   Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
            const QueueOptions& options, RegisterQueue registers = RegisterQueue::works);
 
   const store::Keys& keys() const { return keys_; }
   const std::string& prefix() const { return prefix_; }
-  const std::string& where() const { return where_; }  // the URL without its password
+  const std::string& where() const { return where_; }  // the URL without the password
 
-  // What makes these options unsafe; empty: nothing. For the logger, before anything is sent.
+  // A warning if these options are unsafe, for the logger; empty: none.
   const std::string& warning() const { return warning_; }
 
-  // A new connection. The first one also makes sure that the queue does not exist under its other name, with or
-  // without a hash tag (std::invalid_argument), and enters it in the set of known queues. It must not outlive this.
+  // Returns a new connection, which must not outlive the Endpoint. The first call also adds the queue to the set of
+  // known queues. It throws std::invalid_argument if the queue exists with the other hash tag form.
   std::unique_ptr<redis::Connection> connect();
 
-  // Every server that may serve the queue, and a connection to one of them: see Topology. No key is touched.
+  // All servers that may serve the queue, and a connection to one of them: see Topology. Access no key.
   std::vector<redis::Address> servers() { return topology_->servers(); }
   std::vector<redis::Address> masters() { return topology_->masters(); }
   std::unique_ptr<redis::Connection> dial(const redis::Address& server) { return topology_->dial(server); }
 
-  // Enters the queue in the set of known queues.
+  // Adds the queue to the set of known queues.
   void register_queue(redis::Connection& connection);
 
  private:
@@ -52,11 +53,11 @@ class Endpoint {
   const std::string where_;
   const std::string warning_;
   const store::Keys keys_;
-  const store::Keys other_keys_;  // what the queue's keys would be under the other hash tag form
+  const store::Keys other_keys_;  // the keys with the other hash tag form: with or without it
   const RegisterQueue registers_;
-  const bool check_hash_tag_conflict_;  // under those; not in a Cluster, where only a hash tag works
+  const bool check_hash_tag_conflict_;  // not in a Cluster, which requires a hash tag
   const std::unique_ptr<redis::Topology> topology_;
-  std::mutex mutex_;  // guards introduced_
+  std::mutex mutex_;  // guards verified_
   bool verified_ = false;
 };
 

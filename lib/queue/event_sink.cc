@@ -30,7 +30,7 @@ Logger stderr_log() {
   };
 }
 
-// Never destroyed: objects of the host may use it until the very end.
+// Never destroyed, because static objects of the program may log until the process ends.
 Logger& default_log() {
   static Logger& log = *std::make_unique<Logger>(stderr_log()).release();
   return log;

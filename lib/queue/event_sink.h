@@ -1,5 +1,5 @@
-// Tells the user what happened: by the logger, the event callback, and the Go library's event channel. Nothing that the
-// callbacks throw gets out.
+// EventSink: reports to the user by the logger, the event callback and the Go library's event channel. Exceptions from
+// the callbacks do not leave it.
 #pragma once
 
 #include "queue/go_events.h"
@@ -15,14 +15,15 @@
 
 namespace delayqueue {
 
+// Writes warnings and errors to stderr.
 Logger stderr_log();
 
-// For all objects without a logger of their own: stderr_log(). Tests replace it before the first one is made.
+// The logger of all objects that were created without one: stderr_log(). Tests replace it before they create objects.
 Logger& default_log();
 
 class EventSink {
  public:
-  // `subject`: the object that reports; every line begins with it.
+  // `subject`: the name of the object that reports; every log line begins with it.
   EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes);
 
   // Whether a logger was given, other than no_log().
@@ -33,11 +34,11 @@ class EventSink {
   void log(Severity severity, const std::string& line) const {
     try {
       logger_(severity, subject_ + ": " + line);
-    } catch (...) {  // there is nobody left to tell
+    } catch (...) {  // a failure of the logger cannot be logged
     }
   }
 
-  // Nothing if the line is empty.
+  // Does nothing if the line is empty.
   void warn(const std::string& line) const {
     if (!line.empty()) log(Severity::warning, line);
   }
@@ -54,7 +55,7 @@ class EventSink {
     }
   }
 
-  // For the channel: counted now, published with the next pipeline. Of one thread.
+  // Events for the channel: count() adds to a counter, publish() adds the counters to a pipeline. For one thread only.
   void count(EventKind kind, std::size_t messages) {
     if (publishes_ && messages > 0) counts_[kind] += messages;
   }

@@ -14,10 +14,10 @@ namespace delayqueue {
 
 std::string encode_event(EventKind kind, std::chrono::system_clock::time_point at, std::size_t count);
 
-// Nothing if it is no such text, or its code is not one of ours.
+// Unset if the text has another format, or its code is not an EventKind.
 std::optional<Event> decode_event(std::string_view text);
 
-// Adds one PUBLISH. Never part of a move: whether anybody listens changes nothing.
+// Adds one PUBLISH to the pipeline. It is not part of a move: its result does not affect any.
 void publish_event(redis::Pipeline& pipeline, const std::string& channel, EventKind kind, std::size_t count);
 
 }  // namespace delayqueue

@@ -1,5 +1,5 @@
-// What a server tells of itself, by INFO and CONFIG GET. These are asked without a Pipeline: it would make exceptions of
-// answers that are errors; here those are answers, too.
+// Queries for the state and settings of a server, by INFO, CONFIG GET and TIME. They do not use a Pipeline, which
+// throws error replies: here an error reply is a result.
 #pragma once
 
 #include "redis/connection.h"
@@ -16,10 +16,10 @@
 
 namespace delayqueue {
 
-// Names and values of INFO or of CONFIG GET; the values are escaped. A name that is not there reads as empty.
+// Names and values from INFO and CONFIG GET; the values are escaped. A missing name has an empty value.
 class InfoFields {
  public:
-  void add(std::string_view name, std::string_view value) { facts_[std::string(name)] = redis::escaped(value); }
+  void add(std::string_view name, std::string_view value) { fields_[std::string(name)] = redis::escaped(value); }
 
   void add_info(std::string_view text) {
     while (!text.empty()) {
@@ -32,14 +32,14 @@ class InfoFields {
     }
   }
 
-  bool has(const char* name) const { return facts_.count(name) > 0; }
+  bool has(const char* name) const { return fields_.count(name) > 0; }
 
   std::string operator[](const char* name) const {
-    const auto found = facts_.find(name);
-    return found == facts_.end() ? "" : found->second;
+    const auto found = fields_.find(name);
+    return found == fields_.end() ? "" : found->second;
   }
 
-  // Unset: it is not there, or no such number.
+  // Unset: missing, or not a number of this type.
   template <class Number>
   std::optional<Number> number(const char* name) const {
     const std::string text = (*this)[name];
@@ -49,7 +49,7 @@ class InfoFields {
   }
 
  private:
-  std::map<std::string, std::string> facts_;
+  std::map<std::string, std::string> fields_;
 };
 
 struct InfoQuery {
@@ -62,21 +62,21 @@ struct InfoQuery {
   }
 };
 
-// Sends all of them. As many answers are to be read, whatever they are.
+// Sends all queries. The caller must read one reply for each, also if one is an error.
 template <std::size_t kCount>
-void ask(redis::Connection& connection, const InfoQuery (&questions)[kCount]) {
+void ask(redis::Connection& connection, const InfoQuery (&queries)[kCount]) {
   std::string requests;
-  for (const InfoQuery& question : questions) {
-    if (question.second == nullptr) {
-      redis::append_command(requests, {question.command, question.first});
+  for (const InfoQuery& query : queries) {
+    if (query.second == nullptr) {
+      redis::append_command(requests, {query.command, query.first});
     } else {
-      redis::append_command(requests, {question.command, question.first, question.second});
+      redis::append_command(requests, {query.command, query.first, query.second});
     }
   }
   connection.write(requests);
 }
 
-// The answer to TIME, since 1970. A time that no clock of ours can hold is the latest that all of them can.
+// Reads the reply to TIME, as time since 1970. Clamped to a time that every std::chrono clock can represent.
 inline std::chrono::microseconds time_of(redis::Reply answer) {
   constexpr long long kLatest = 9'000'000'000;  // seconds; in the year 2255
   const long long seconds = std::clamp(answer[0].integer(), 0LL, kLatest);

@@ -1,4 +1,4 @@
-// Checks of options: each throws std::invalid_argument that names the field and its value.
+// Validation of options. Each check throws std::invalid_argument that names the field and its value.
 #pragma once
 
 #include "store/moves.h"
@@ -13,7 +13,8 @@
 
 namespace delayqueue {
 
-// A hundred years: more is a slip, and a steady clock's nanoseconds would overflow.
+// The longest duration, a hundred years. A longer one is a mistake, and would overflow the nanoseconds of a steady
+// clock.
 inline constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};
 
 void check(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
@@ -21,13 +22,13 @@ void check(const ProducerOptions& options);
 void check(const ConsumerOptions& options);
 void check_at_least(const char* field, milliseconds value, milliseconds least);
 
-// The time of a send or reschedule, with its field's name in what is thrown.
+// Validates and converts the due time of a send or reschedule.
 store::Due due_of(milliseconds delay, const std::optional<std::chrono::system_clock::time_point>& at);
 
-// Times of messages: see store::kLatestUs.
+// Checks the time of a message: see store::kLatestUs.
 void check_time(const char* field, milliseconds since_1970);
 
-// The id in its usual form.
+// Validates ids and returns them in canonical form.
 std::string id_of(const char* field, std::string_view id);
 std::vector<std::string> ids_of(const std::vector<std::string>& ids);
 

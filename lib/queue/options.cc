@@ -101,7 +101,8 @@ void check(const ConsumerOptions& options) {
   check_number("dead_limit", options.dead_limit, 0, std::numeric_limits<long long>::max());
   check_number("prefetch", options.prefetch, 0, 1'000'000);
   check_durability(options.durability);
-  if (options.durability.timeout > options.lease / 3) {  // the consumer waits so long between two renewals
+  if (options.durability.timeout >
+      options.lease / 3) {  // the consumer may wait this long between two renewals of a lease
     wrong("durability.timeout", text(options.durability.timeout),
           "at most a third of the lease of " + text(options.lease));
   }

@@ -14,15 +14,15 @@ long this_process() { return ::getpid(); }
 void check_owned(const void* impl, long owner, const char* name) {
   if (impl == nullptr) {
     throw std::logic_error(std::string(name) +
-                           ": used after it was moved from; only destroy it then, or assign another one to it");
+                           ": used after it was moved from; only destroy it, or assign another one to it");
   }
   if (owner == this_process()) return;
   throw std::logic_error(std::string(name) + ": used in process " + std::to_string(this_process()) +
                          ", a fork of process " + std::to_string(owner) +
-                         " that made it; make another one after the fork");
+                         " that created it; create another one after the fork");
 }
 
-// Where leak checkers find it.
+// The list makes the objects reachable, so leak checkers do not report them.
 void keep(std::shared_ptr<void> impl) {
   static auto* const all = new std::vector<std::shared_ptr<void>>;
   static std::mutex mutex;

@@ -25,24 +25,24 @@ using std::chrono::system_clock;
 constexpr microseconds kClocksApart{5'000'000};
 constexpr double kMemoryShort = 90, kMemoryFull = 99;  // percent; near the limit a send's own buffers exceed it
 
-void eviction(const InfoFields& facts, std::vector<Risk>& risks) {
-  const std::string policy = facts["maxmemory_policy"];
-  const std::string most = facts["maxmemory"];
+void eviction(const InfoFields& info, std::vector<Risk>& risks) {
+  const std::string policy = info["maxmemory_policy"];
+  const std::string most = info["maxmemory"];
   if (policy.empty() || policy == "noeviction" || most.empty() || most == "0") return;
   const std::string what = policy.rfind("volatile-", 0) == 0
-                               ? "bodies that have a TTL, as those of messages sent with a ttl or by Go workers"
+                               ? "payloads with a TTL, such as those of messages sent with a ttl or by Go workers"
                                : "messages and whole parts of a queue";
   risks.push_back({RiskKind::eviction, "maxmemory-policy " + policy + " with maxmemory " + most +
                                            ": when memory is short Redis deletes " + what +
                                            "; set maxmemory-policy noeviction"});
 }
 
-// As Redis counts it: without the buffers of replicas and of the append-only file.
-void memory(const InfoFields& facts, std::vector<Risk>& risks) {
-  const auto used = facts.number<std::uint64_t>("used_memory");
-  const auto most = facts.number<std::uint64_t>("maxmemory");
-  if (facts["maxmemory_policy"] != "noeviction" || !used || !most || *most == 0) return;
-  const std::uint64_t buffers = facts.number<std::uint64_t>("mem_not_counted_for_evict").value_or(0);
+// Computes the used share of maxmemory as Redis does: without the buffers for replicas and for the append-only file.
+void memory(const InfoFields& info, std::vector<Risk>& risks) {
+  const auto used = info.number<std::uint64_t>("used_memory");
+  const auto most = info.number<std::uint64_t>("maxmemory");
+  if (info["maxmemory_policy"] != "noeviction" || !used || !most || *most == 0) return;
+  const std::uint64_t buffers = info.number<std::uint64_t>("mem_not_counted_for_evict").value_or(0);
   const std::uint64_t counted = *used - std::min(*used, buffers);
   const double percent = 100.0 * static_cast<double>(counted) / static_cast<double>(*most);
   if (percent < kMemoryShort) return;
@@ -54,66 +54,67 @@ void memory(const InfoFields& facts, std::vector<Risk>& risks) {
        "used_memory " + std::to_string(counted) + " is " + share + " of maxmemory " + std::to_string(*most) +
            " with noeviction: " +
            (full ? "Redis has no memory left and refuses sends (OOM)" : "once it is full Redis refuses sends (OOM)") +
-           "; raise maxmemory, or remove what is not needed, such as dead letters",
+           "; raise maxmemory, or delete messages that are not needed, such as dead letters",
        full});
 }
 
-void persistence(const InfoFields& facts, std::vector<Risk>& risks) {
-  const bool has_file = facts["aof_enabled"] == "1";
-  if (facts["aof_enabled"] == "0") {
-    const std::string save = facts["save"];
-    const std::string lost = !facts.has("save") ? ": a crash of Redis loses what came after the last snapshot, or all"
+void persistence(const InfoFields& info, std::vector<Risk>& risks) {
+  const bool has_file = info["aof_enabled"] == "1";
+  if (info["aof_enabled"] == "0") {
+    const std::string save = info["save"];
+    const std::string lost = !info.has("save") ? ": a crash of Redis loses all writes after the last snapshot, or all"
                              : save.empty()
                                  ? ", save \"\": a restart of Redis loses the whole queue"
-                                 : ", save \"" + save + "\": a crash of Redis loses what came after the last snapshot";
+                                 : ", save \"" + save + "\": a crash of Redis loses all writes after the last snapshot";
     risks.push_back({RiskKind::persistence, "appendonly no" + lost + "; set appendonly yes"});
   }
-  if (has_file && facts["appendfsync"] == "no") {
-    risks.push_back({RiskKind::persistence,
-                     "appendfsync no: a crash of its machine loses what the system had not yet written to disk, half a "
-                     "minute's or more; set appendfsync everysec or always"});
+  if (has_file && info["appendfsync"] == "no") {
+    risks.push_back(
+        {RiskKind::persistence,
+         "appendfsync no: a crash of the machine loses the writes that are not on its disk yet, those of half a "
+         "minute or more; set appendfsync everysec or always"});
   }
 }
 
-void disk(const InfoFields& facts, std::vector<Risk>& risks) {
-  const auto check = [&](const char* fact, const char* meaning, bool critical) {
-    if (facts[fact] != "err") return;
+void disk(const InfoFields& info, std::vector<Risk>& risks) {
+  const auto check = [&](const char* field, const char* meaning, bool critical) {
+    if (info[field] != "err") return;
     risks.push_back(
-        {RiskKind::disk, std::string(fact) + " err: " + meaning + "; see Redis' log and its disk", critical});
+        {RiskKind::disk, std::string(field) + " err: " + meaning + "; check the log and the disk of Redis", critical});
   };
-  check("aof_last_write_status", "Redis could not write its append-only file, what came last may not survive a restart",
-        true);
+  check("aof_last_write_status",
+        "Redis could not write its append-only file, the latest writes may not survive a restart", true);
   check("aof_last_bgrewrite_status", "Redis could not rewrite its append-only file, which goes on growing", false);
   check("rdb_last_bgsave_status", "the last snapshot failed, a restart may bring back an older one", false);
 }
 
-void replica(const InfoFields& facts, std::vector<Risk>& risks) {
-  if (facts["role"] != "slave") return;
+void replica(const InfoFields& info, std::vector<Risk>& risks) {
+  if (info["role"] != "slave") return;
   risks.push_back({RiskKind::replica,
-                   "role slave: it is a replica of " + facts["master_host"] + ":" + facts["master_port"] +
+                   "role slave: it is a replica of " + info["master_host"] + ":" + info["master_port"] +
                        ": writes are refused, or lost when it next syncs; connect to the master",
                    true});
 }
 
-Risk unknown(const std::string& question, std::string_view why) {
-  return {RiskKind::unknown, "cannot tell all risks, for " + question + " answered: " + redis::escaped(why)};
+Risk unknown(const std::string& query, std::string_view why) {
+  return {RiskKind::unknown, "cannot examine all risks: the reply to " + query + " was: " + redis::escaped(why)};
 }
 
-void read(const InfoQuery& question, Reply reply, InfoFields& facts, std::vector<Risk>& risks) {
+void read(const InfoQuery& query, Reply reply, InfoFields& info, std::vector<Risk>& risks) {
   if (reply.is_error()) {
-    risks.push_back(unknown(question.text(), reply.text()));
-  } else if (question.second == nullptr) {
-    facts.add_info(reply.text());
+    risks.push_back(unknown(query.text(), reply.text()));
+  } else if (query.second == nullptr) {
+    info.add_info(reply.text());
   } else {
-    for (std::size_t i = 0; i + 1 < reply.size(); i += 2) facts.add(reply[i].text(), reply[i + 1].text());
+    for (std::size_t i = 0; i + 1 < reply.size(); i += 2) info.add(reply[i].text(), reply[i + 1].text());
   }
 }
 
-// Hashes that all threads add to. Without a lock: a process that is forked while another thread holds one could never
-// take it. Beyond its size nothing is kept.
+// A set of hashes that all threads share. Lock-free, because a fork could inherit a mutex that another thread has
+// locked. It does not store more hashes than fit into its array.
 class HashSet {
  public:
-  // False if it is there already.
+  // Returns false if the hash is in the set already.
   bool add(std::size_t hash) {
     if (std::find(all_.begin(), all_.end(), hash) != all_.end()) return false;
     for (std::atomic<std::size_t>& one : all_) {
@@ -135,9 +136,9 @@ class HashSet {
   std::array<std::atomic<std::size_t>, 1024> all_{};  // 0: free
 };
 
-HashSet told;  // of this process: risks, each with its server
+HashSet logged_risks;  // hashes of server and risk, for the whole process
 
-// What tells a risk from others that were logged. The figures of memory change all the time.
+// The part of a risk that identifies it in `logged_risks`. Not the text for memory, whose numbers always change.
 std::string identity_of(const Risk& risk) {
   return risk.kind == RiskKind::memory ? risk.critical ? "memory full" : "memory short" : risk.text;
 }
@@ -151,28 +152,28 @@ std::string seconds(microseconds span) {
 }  // namespace
 
 std::vector<Risk> find_risks(redis::Connection& connection) {
-  static constexpr InfoQuery kQuestions[] = {{"INFO", "memory", nullptr},
-                                             {"INFO", "persistence", nullptr},
-                                             {"INFO", "replication", nullptr},
-                                             {"CONFIG", "GET", "save"},
-                                             {"CONFIG", "GET", "appendfsync"}};
-  ask(connection, kQuestions);
-  InfoFields facts;
+  static constexpr InfoQuery kQueries[] = {{"INFO", "memory", nullptr},
+                                           {"INFO", "persistence", nullptr},
+                                           {"INFO", "replication", nullptr},
+                                           {"CONFIG", "GET", "save"},
+                                           {"CONFIG", "GET", "appendfsync"}};
+  ask(connection, kQueries);
+  InfoFields info;
   std::vector<Risk> risks;
   std::vector<Risk> unknowns;
-  for (const InfoQuery& question : kQuestions) {
-    const redis::ReplyPtr reply = connection.read();  // all of them, whatever they are
+  for (const InfoQuery& query : kQueries) {
+    const redis::ReplyPtr reply = connection.read();  // one for each query, also after an error reply
     try {
-      read(question, Reply(reply.get()), facts, unknowns);
+      read(query, Reply(reply.get()), info, unknowns);
     } catch (const ReplyError& e) {
-      unknowns.push_back(unknown(question.text(), e.what()));
+      unknowns.push_back(unknown(query.text(), e.what()));
     }
   }
-  eviction(facts, risks);
-  memory(facts, risks);
-  persistence(facts, risks);
-  disk(facts, risks);
-  replica(facts, risks);
+  eviction(info, risks);
+  memory(info, risks);
+  persistence(info, risks);
+  disk(info, risks);
+  replica(info, risks);
   risks.insert(risks.end(), unknowns.begin(), unknowns.end());
   return risks;
 }
@@ -191,29 +192,29 @@ std::vector<Risk> compare_clocks(redis::Connection& connection) {
   const bool ahead = us.count() > 0;
   return {{RiskKind::clock, "Redis' clock is " + seconds(ahead ? us : -us) + (ahead ? " ahead of" : " behind") +
                                 " this machine's: a message sent `at` a time comes " + (ahead ? "early" : "late") +
-                                " by as much, and the ages of messages are wrong; set both clocks right"}};
+                                " by as much, and the ages of messages are wrong; correct the clocks"}};
 }
 
-void RiskWatch::look(redis::Connection& connection, const EventSink& report) {
-  if (std::exchange(broke_, true)) {
-    broke_ = false;
+void RiskWatch::look(redis::Connection& connection, const EventSink& sink) {
+  if (std::exchange(skip_next_, true)) {
+    skip_next_ = false;
     return;
   }
   const std::vector<Risk> risks = find_risks(connection);
-  broke_ = false;
-  tell(risks, connection.where(), report);
+  skip_next_ = false;
+  tell(risks, connection.where(), sink);
 }
 
-void RiskWatch::tell(const std::vector<Risk>& risks, const std::string& where, const EventSink& report) {
+void RiskWatch::tell(const std::vector<Risk>& risks, const std::string& where, const EventSink& sink) {
   std::vector<std::size_t> seen;
   for (const Risk& risk : risks) {
     seen.push_back(std::hash<std::string>()(where + '\n' + identity_of(risk)));
-    if (!told.add(seen.back())) continue;
-    report.log(risk.kind == RiskKind::unknown ? Severity::debug : Severity::warning,
-               "redis at " + where + ": " + risk.text);
+    if (!logged_risks.add(seen.back())) continue;
+    sink.log(risk.kind == RiskKind::unknown ? Severity::debug : Severity::warning,
+             "redis at " + where + ": " + risk.text);
   }
   for (const std::size_t before : where == where_ ? seen_ : std::vector<std::size_t>()) {
-    if (std::find(seen.begin(), seen.end(), before) == seen.end()) told.remove(before);
+    if (std::find(seen.begin(), seen.end(), before) == seen.end()) logged_risks.remove(before);
   }
   where_ = where;
   seen_ = std::move(seen);

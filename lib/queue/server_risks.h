@@ -1,4 +1,4 @@
-// What about a server may lose a queue that is on it: asked for, and told.
+// Risks: settings and states of a server that can lose or delay the messages of a queue.
 #pragma once
 
 #include "queue/event_sink.h"
@@ -12,29 +12,28 @@
 
 namespace delayqueue {
 
-// One round trip. What the server does not let us ask is a Risk of kind unknown, not an error. Throws ConnectionError if
-// the link breaks.
+// Finds the risks of a server, in one round trip. A query that the server refuses becomes a Risk of kind unknown, not
+// an error. Throws ConnectionError if the connection breaks.
 std::vector<Risk> find_risks(redis::Connection& connection);
 
-// Whether the server's clock and this machine's are more than 5 s apart.
+// Returns a risk if the server's clock and this machine's are more than 5 s apart.
 std::vector<Risk> compare_clocks(redis::Connection& connection);
 
-// Logs the risks that this process has not logged yet: each once for a server, whichever of its objects sees it first.
-// Of one thread at a time.
+// Logs the risks of servers, each once per process and server. One thread at a time may use it.
 class RiskWatch {
  public:
-  // Finds and logs them. Throws ConnectionError if the link breaks; then the next look is left out, lest a server that
-  // answers these questions so is never got past.
-  void look(redis::Connection& connection, const EventSink& report);
+  // Finds the risks of the server and logs them. Throws ConnectionError if the connection breaks. The next call then
+  // does nothing: a server that closes the connection at these queries must not prevent the consumer from working.
+  void look(redis::Connection& connection, const EventSink& sink);
 
-  // A warning each; what is unknown at level debug. One that this object saw at its last look and does not see now is
-  // logged again when it comes back.
-  void tell(const std::vector<Risk>& risks, const std::string& where, const EventSink& report);
+  // Logs each risk as a warning, those of kind unknown with severity debug. A risk that the last call for this server
+  // found and this one does not is logged again when it comes back.
+  void tell(const std::vector<Risk>& risks, const std::string& where, const EventSink& sink);
 
  private:
-  std::string where_;              // of the last look
-  std::vector<std::size_t> seen_;  // there: hashes of server and text
-  bool broke_ = false;
+  std::string where_;              // the server of the last call
+  std::vector<std::size_t> seen_;  // its risks then: hashes of server and risk
+  bool skip_next_ = false;
 };
 
 }  // namespace delayqueue

@@ -1,4 +1,4 @@
-// One connection to one queue, shared by threads that call in turn.
+// One connection to one queue that several threads share; one thread uses it at a time, in the order of their calls.
 #pragma once
 
 #include "queue/endpoint.h"
@@ -21,25 +21,26 @@ class SharedConnection {
                    const QueueOptions& options, const Durability& durability = {},
                    RegisterQueue registers = RegisterQueue::works)
       : endpoint_(url, queue, connection, options, registers),
-        store_(endpoint_.keys(), {true, options.remove_from_lists ? kSearchedList : 0}),
+        store_(endpoint_.keys(), {true, options.remove_from_lists ? kMaxSearchedList : 0}),
         write_concern_(durability) {}
 
   const store::Store& store() const { return store_; }
-  const WriteConcern& durable() const { return write_concern_; }
+  const WriteConcern& write_concern() const { return write_concern_; }
   Endpoint& endpoint() { return endpoint_; }
 
-  // Runs `call` with a connection, made anew if the last one broke or was closed by the server in the meantime.
+  // Runs `call` with the connection. First connects if there is no connection, or the server has closed the last one.
+  // After an exception other than ReplyError the connection is closed.
   template <class Call>
   auto with_connection(Call call) {
-    const auto asked = redis::Clock::now();
+    const auto called_at = redis::Clock::now();
     const std::lock_guard lock(mutex_);
     if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
-    if (connection_ == nullptr) connect(asked);
+    if (connection_ == nullptr) connect(called_at);
     try {
       return call(*connection_);
     } catch (const ReplyError&) {
       throw;
-    } catch (...) {  // answers may be left unread
+    } catch (...) {  // replies may be unread
       connection_.reset();
       throw;
     }
@@ -48,17 +49,17 @@ class SharedConnection {
   // Whether another thread waits for the connection.
   bool is_wanted() { return mutex_.is_wanted(); }
 
-  // One request and its answer: `ask` adds it to a pipeline. What it changed is as durable as was asked for, or
-  // ConnectionError.
+  // Sends one request and returns its reply: `ask` adds the request to a pipeline. Throws ConnectionError if the change
+  // does not become as durable as required.
   template <class Ask>
   auto ask(Ask ask) {
     return with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       const auto answer = ask(pipeline);
-      const auto durable = write_concern_.ask(pipeline);
+      const auto confirmation = write_concern_.ask(pipeline);
       pipeline.run();
       auto result = answer.get();
-      if (const std::string missing = write_concern_.missing(durable); !missing.empty()) {
+      if (const std::string missing = write_concern_.missing(confirmation); !missing.empty()) {
         throw ConnectionError("done at " + connection.where() + ", but " + missing);
       }
       return result;
@@ -66,30 +67,31 @@ class SharedConnection {
   }
 
  private:
-  // Those who waited while another's attempt failed have failed with it: a silent server must not cost each its time.
-  void connect(redis::Clock::time_point asked) {
-    if (failure_ != nullptr && asked <= failed_) std::rethrow_exception(failure_);
+  // Callers that waited for a connect that failed share its error: each would otherwise spend its own timeout on a
+  // server that does not respond.
+  void connect(redis::Clock::time_point called_at) {
+    if (connect_error_ != nullptr && called_at <= failed_at_) std::rethrow_exception(connect_error_);
     try {
       auto connection = endpoint_.connect();
       write_concern_.check(*connection);
       connection_ = std::move(connection);
-      failure_ = nullptr;
+      connect_error_ = nullptr;
     } catch (const Error&) {
-      failure_ = std::current_exception();
-      failed_ = redis::Clock::now();
+      connect_error_ = std::current_exception();
+      failed_at_ = redis::Clock::now();
       throw;
     }
   }
 
-  static constexpr std::size_t kSearchedList = 5000;  // LREM of so many takes well under 2 ms
+  static constexpr std::size_t kMaxSearchedList = 5000;  // LREM in a list of this length takes well under 2 ms
 
   Endpoint endpoint_;
   const store::Store store_;
   const WriteConcern write_concern_;
-  FairMutex mutex_;  // guards the rest
+  FairMutex mutex_;  // guards all members below
   std::unique_ptr<redis::Connection> connection_;
-  std::exception_ptr failure_;  // of the last attempt to connect
-  redis::Clock::time_point failed_;
+  std::exception_ptr connect_error_;  // of the last attempt to connect; null: it succeeded
+  redis::Clock::time_point failed_at_;
 };
 
 }  // namespace delayqueue

@@ -1,4 +1,4 @@
-// The names of the states, as scripts answer them.
+// The names of the states, as the scripts return them.
 #pragma once
 
 #include <delayqueue/producer.h>
@@ -7,7 +7,7 @@
 
 namespace delayqueue {
 
-// State::unknown for what is no state's name.
+// The state with this name; State::unknown if there is none.
 State state_of(std::string_view name);
 
 }  // namespace delayqueue

@@ -7,9 +7,9 @@
 namespace delayqueue {
 namespace {
 
-constexpr milliseconds kLook{10};
+constexpr milliseconds kBriefTimeout{10};
 
-redis::Reply as_it_is(redis::Reply reply) { return reply; }
+redis::Reply whole_reply(redis::Reply reply) { return reply; }
 
 }  // namespace
 
@@ -41,8 +41,8 @@ void WriteConcern::add(redis::Pipeline& pipeline, milliseconds timeout) const {
 
 WriteConcern::Asked WriteConcern::ask(redis::Pipeline& pipeline, bool briefly) const {
   if (wanted_.kind == Durability::Kind::none) return std::nullopt;
-  add(pipeline, briefly ? std::min(wanted_.timeout, kLook) : wanted_.timeout);
-  return redis::Answer<redis::Reply>(pipeline, as_it_is);
+  add(pipeline, briefly ? std::min(wanted_.timeout, kBriefTimeout) : wanted_.timeout);
+  return redis::Answer<redis::Reply>(pipeline, whole_reply);
 }
 
 std::string WriteConcern::missing(const Asked& asked) const noexcept try {

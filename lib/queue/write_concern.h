@@ -1,4 +1,4 @@
-// Waits until what was written is as safe as the user asked for.
+// Write concern: confirms that writes are as durable as Durability requires.
 #pragma once
 
 #include "redis/pipeline.h"
@@ -10,23 +10,25 @@
 
 namespace delayqueue {
 
-// Redis answers before a write is on any other server or on its disk. WAIT and WAITAOF tell when it is. They speak of
-// all that was written before them on any connection, so a send that is repeated, and changes nothing, is told of, too.
+// Redis replies to a write before any replica or its disk has it. WAIT and WAITAOF wait until they have it. They cover
+// all writes that were executed before them on any connection. So they also confirm a repeated send, which writes
+// nothing.
 class WriteConcern {
  public:
   explicit WriteConcern(const Durability& wanted) : wanted_(wanted) {}
 
-  // Makes sure that this server can tell. Throws ReplyError that says what it lacks: WAITAOF, or an append-only file.
+  // Checks that this server can confirm writes. Throws ReplyError that names the missing part: WAITAOF, or an
+  // append-only file.
   void check(redis::Connection& connection) const;
 
   bool waits() const { return wanted_.kind != Durability::Kind::none; }
 
-  // Adds the question behind the writes of a pipeline; nothing if nothing was asked for.
+  // Adds WAIT or WAITAOF after the writes of a pipeline; nothing for Durability::Kind::none. With `briefly` it waits
+  // for at most 10 ms: for a server that did not confirm the last writes in time.
   using Asked = std::optional<redis::Answer<redis::Reply>>;
-  // `briefly`: it will hardly be safe in time, so only look.
   Asked ask(redis::Pipeline& pipeline, bool briefly = false) const;
 
-  // What the answer falls short of, in words; empty: all is safe. Throws nothing.
+  // Reads the reply and describes the missing durability; empty: all writes are confirmed. Throws nothing.
   std::string missing(const Asked& asked) const noexcept;
 
  private:

@@ -85,7 +85,7 @@ std::vector<Provoked> all_provoked() {
       {{{"maxmemory", "67108864"}, {"maxmemory-policy", "volatile-ttl"}},
        RiskKind::eviction,
        "maxmemory-policy volatile-ttl with maxmemory 67108864: ",
-       "bodies that have a TTL"},
+       "payloads with a TTL"},
       {{{"appendonly", "no"}, {"save", ""}},
        RiskKind::persistence,
        "appendonly no, save \"\": ",
@@ -93,8 +93,8 @@ std::vector<Provoked> all_provoked() {
       {{{"appendonly", "no"}, {"save", "3600 1"}},
        RiskKind::persistence,
        "appendonly no, save \"3600 1\": ",
-       "what came after the last snapshot"},
-      {{{"appendfsync", "no"}}, RiskKind::persistence, "appendfsync no: ", "a crash of its machine"},
+       "all writes after the last snapshot"},
+      {{{"appendfsync", "no"}}, RiskKind::persistence, "appendfsync no: ", "a crash of the machine"},
       {{{"replica-serve-stale-data", "yes"}, {"replicaof", "127.0.0.1 1"}},
        RiskKind::replica,
        "role slave: it is a replica of 127.0.0.1:1: ",
@@ -330,13 +330,14 @@ TEST_CASE("risks: a server that hides its settings is usable, and is reported as
     CHECK(texts(risks, RiskKind::persistence).size() == (info ? 1 : 0));
     CHECK(texts(risks, RiskKind::unknown).size() == (info ? 2 : 5));
     if (info) CHECK(has(texts(risks, RiskKind::persistence)[0], "or all; set appendonly yes"));
-    CHECK(has(texts(risks, RiskKind::unknown)[0], info ? "for CONFIG GET save answered: NOPERM" : "for INFO memory"));
+    CHECK(
+        has(texts(risks, RiskKind::unknown)[0], info ? "the reply to CONFIG GET save was: NOPERM" : "to INFO memory"));
 
     Lines lines;
     const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
     consumer->start();
     CHECK(lines.count(Severity::warning, "") == (info ? 1 : 0));
-    CHECK(lines.count(Severity::debug, "cannot tell all risks") == (info ? 2 : 5));
+    CHECK(lines.count(Severity::debug, "cannot examine all risks") == (info ? 2 : 5));
     queue.send("x");
     CHECK(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
     CHECK(consumer->stats().errors == 0);

@@ -41,7 +41,7 @@ TEST_CASE("sentinel trust: each object warns once where a false Sentinel could n
   const std::vector<std::string> lines = warnings(kUrl, plain_sentinels());
   REQUIRE(lines.size() == 2);
   for (const std::string& line : lines) {
-    CHECK_MESSAGE(line.find("asked without encryption") != line.npos, line);
+    CHECK_MESSAGE(line.find("are not encrypted") != line.npos, line);
     CHECK_MESSAGE(line.find("set connection.tls.ca_file or connection.tls.server_name") != line.npos, line);
     CHECK_MESSAGE(line.find("s3cret") == line.npos, line);
   }
