@@ -1,4 +1,4 @@
-// File descriptors that are closed with their owner.
+// Descriptor: an owned file descriptor.
 #pragma once
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 namespace delayqueue {
 
-// Closes what it holds.
+// Closes the descriptor in its destructor. Negative: none.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -28,16 +28,16 @@ class Descriptor {
   int fd_;
 };
 
-// Takes over a new descriptor and moves it above the three of the standard streams; it is closed at exec. Where the
-// program has closed its stdout, the system gives number 1 to the next socket or pipe, and the server would execute
-// what the program prints. Every descriptor that this library keeps goes through here. On failure, and for a negative
-// `fd`, the result holds none and errno is that of the failed call.
+// Takes ownership of a new descriptor, moves it above the three of the standard streams, and sets close-on-exec. Every
+// descriptor that this library keeps goes through here: in a program that has closed its stdout, the next socket would
+// get number 1, and the server would execute the output of the program. On failure, and for a negative `fd`, the result
+// is empty and errno is that of the failed call.
 inline Descriptor above_standard(int fd) {
   Descriptor given(fd);
   if (fd > STDERR_FILENO) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   if (fd < 0 || fd > STDERR_FILENO) return given;
   Descriptor moved(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  const int error = errno;  // given's end may change it
+  const int error = errno;  // closing `given` may change it
   given = Descriptor();
   errno = error;
   return moved;

@@ -1,4 +1,5 @@
-// The environment, as far as it is the user's own: a setuid or setgid program must not run what its caller names.
+// Access to environment variables that is safe in setuid and setgid programs: they must not run programs that their
+// caller chooses.
 #pragma once
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 namespace delayqueue {
 
-// As getenv(); null in a program that runs with other rights than its caller's.
+// Like getenv(), but returns null in a program that runs with other privileges than its caller.
 inline const char* trusted_environment(const char* name) {
 #ifdef __linux__
   return ::secure_getenv(name);
@@ -18,7 +19,7 @@ inline const char* trusted_environment(const char* name) {
 #endif
 }
 
-// Whether it is trusted at all.
+// Whether the program runs with the privileges of its caller.
 inline bool trusts_environment() {
 #ifdef __linux__
   return ::getauxval(AT_SECURE) == 0;

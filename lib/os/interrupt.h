@@ -1,4 +1,4 @@
-// Ends what one thread waits for in the network, from another thread.
+// Interrupt: ends the network waits of one thread from another thread.
 #pragma once
 
 #include <sys/types.h>
@@ -9,33 +9,34 @@
 
 namespace delayqueue {
 
-// Once raised it stays so: every wait of a thread within a Scope ends, and none begins.
+// A flag with a pipe. When it is raised, all waits of threads in a Scope of it end, and no new ones start. It stays
+// raised.
 class Interrupt {
  public:
-  Interrupt();  // throws std::system_error when there is no pipe to be had
+  Interrupt();  // throws std::system_error if no pipe can be created
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // Any thread, any time. In a fork it leaves the pipe alone, which the parent polls.
+  // Any thread may call it at any time. In a fork it does not write to the pipe, which the parent polls.
   void raise();
   bool is_raised() const { return raised_; }
 
-  int fd() const { return reading_.get(); }  // to poll beside what is waited for
+  int fd() const { return read_end_.get(); }  // readable when raised: poll it together with the socket
 
-  // Of the Scope that this thread is in; null: none.
-  static const Interrupt* current() { return here(); }
+  // The Interrupt of the Scope that this thread is in; null: none.
+  static const Interrupt* current() { return scope_of_thread(); }
 
-  // Whether that of this thread was raised.
-  static bool is_raised_here() { return here() != nullptr && here()->is_raised(); }
+  // Whether current() was raised.
+  static bool is_raised_here() { return scope_of_thread() != nullptr && scope_of_thread()->is_raised(); }
 
-  // poll() for input, which ends when that of this thread is raised, too. Then it returns 0.
+  // Like poll() for input, but returns 0 also when current() is raised.
   static int poll_here(int fd, int timeout_ms);
 
-  // While it lives, this thread waits in the network only until `interrupt` is raised.
+  // Makes `interrupt` the current one of this thread, until the end of the scope.
   class Scope {
    public:
-    explicit Scope(const Interrupt& interrupt) : before_(here()) { here() = &interrupt; }
-    ~Scope() { here() = before_; }
+    explicit Scope(const Interrupt& interrupt) : before_(scope_of_thread()) { scope_of_thread() = &interrupt; }
+    ~Scope() { scope_of_thread() = before_; }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
@@ -44,10 +45,10 @@ class Interrupt {
   };
 
  private:
-  static const Interrupt*& here();
+  static const Interrupt*& scope_of_thread();
 
   const pid_t process_;
-  Descriptor reading_, writing_;
+  Descriptor read_end_, write_end_;
   std::atomic<bool> raised_{false};
 };
 

@@ -1,5 +1,5 @@
-// A mutex whose waiters get it in the order in which they came: one thread that takes it over and over does not keep
-// it from the others.
+// A fair mutex: waiting threads get it in the order of their calls, so a thread that locks it repeatedly does not
+// starve the others.
 #pragma once
 
 #include <condition_variable>
@@ -16,9 +16,9 @@ class FairMutex {
       held_ = true;
       return;
     }
-    Waiter me;
-    waiters_.push_back(&me);
-    me.wake.wait(lock, [&] { return me.its_turn; });
+    Waiter waiter;
+    waiters_.push_back(&waiter);
+    waiter.wake.wait(lock, [&] { return waiter.granted; });
   }
 
   void unlock() {
@@ -27,10 +27,11 @@ class FairMutex {
     if (!held_) return;
     Waiter& next = *waiters_.front();
     waiters_.pop_front();
-    next.its_turn = true;
-    next.wake.notify_one();  // with the lock held: it may be gone as soon as it is told
+    next.granted = true;
+    next.wake.notify_one();  // with mutex_ locked: the other thread destroys `next` when it can lock it
   }
 
+  // Whether a thread waits for the mutex.
   bool is_wanted() {
     const std::lock_guard lock(mutex_);
     return !waiters_.empty();
@@ -39,10 +40,10 @@ class FairMutex {
  private:
   struct Waiter {
     std::condition_variable wake;
-    bool its_turn = false;
+    bool granted = false;
   };
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards all members below
   bool held_ = false;
   std::deque<Waiter*> waiters_;
 };

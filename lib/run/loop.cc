@@ -18,7 +18,7 @@ void wait(pollfd* fds, nfds_t count, nanoseconds time) {
   const auto whole = std::chrono::duration_cast<seconds>(time);
 #ifdef __linux__
   const timespec limit{whole.count(), (time - whole).count()};
-  ::ppoll(fds, count, &limit, nullptr);  // to the microsecond, where poll() knows milliseconds only
+  ::ppoll(fds, count, &limit, nullptr);  // poll() has a resolution of 1 ms only
 #else
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(std::min<nanoseconds>(time, seconds(3600)));
   ::poll(fds, count, static_cast<int>(limit.count()));
@@ -30,9 +30,9 @@ void wait(pollfd* fds, nfds_t count, nanoseconds time) {
 Loop::Loop(std::function<Rest()> step) : step_(std::move(step)) {
   int ends[2];
   if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  reading_ = above_standard(ends[0]);
-  writing_ = above_standard(ends[1]);
-  for (const Descriptor* end : {&reading_, &writing_}) {
+  read_end_ = above_standard(ends[0]);
+  write_end_ = above_standard(ends[1]);
+  for (const Descriptor* end : {&read_end_, &write_end_}) {
     if (::fcntl(end->get(), F_SETFL, O_NONBLOCK) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   }
 }
@@ -40,19 +40,19 @@ Loop::Loop(std::function<Rest()> step) : step_(std::move(step)) {
 Loop::~Loop() { stop(); }
 
 void Loop::start() {
-  const std::lock_guard lock(joining_);
+  const std::lock_guard lock(join_mutex_);
   thread_ = std::thread([this] { run(); });
 }
 
 void Loop::wake() {
   if (woken_.exchange(true)) return;
-  [[maybe_unused]] const auto written = ::write(writing_.get(), "", 1);
+  [[maybe_unused]] const auto written = ::write(write_end_.get(), "", 1);
 }
 
 void Loop::stop() {
   stopped_ = true;
   wake();
-  const std::lock_guard lock(joining_);
+  const std::lock_guard lock(join_mutex_);
   if (thread_.joinable()) thread_.join();
 }
 
@@ -62,15 +62,15 @@ void Loop::run() {
     if (pause.time <= nanoseconds::zero()) continue;
     rest(pause);
     woken_ = false;
-    char bytes[16];  // also those that come late: the flag of their wake may be gone already
-    while (::read(reading_.get(), bytes, sizeof bytes) > 0) {
+    char bytes[16];  // reads all bytes, also that of a wake() whose flag was reset before
+    while (::read(read_end_.get(), bytes, sizeof bytes) > 0) {
     }
   }
 }
 
 void Loop::rest(const Rest& rest) {
   if (woken_) return;
-  pollfd fds[] = {{reading_.get(), POLLIN, 0}, {rest.fd, POLLIN, 0}};
+  pollfd fds[] = {{read_end_.get(), POLLIN, 0}, {rest.fd, POLLIN, 0}};
   wait(fds, rest.fd < 0 ? 1 : 2, rest.time);
 }
 

@@ -1,4 +1,4 @@
-// A thread that does one thing again and again.
+// Loop: a thread that calls a function repeatedly.
 #pragma once
 
 #include "os/descriptor.h"
@@ -12,32 +12,32 @@
 
 namespace delayqueue::run {
 
-// From start() on calls step() until it is stopped. step() says how long to rest before the next call; wake() cuts the
-// rest short, also one that is about to begin: a wake during a step makes the next one follow at once. step() must not
-// throw.
+// From start() on the thread calls step() until stop(). step() returns the pause before its next call, and must not
+// throw. wake() ends the current pause; during a step it cancels the next one.
 class Loop {
  public:
+  // A pause: ends after `time`, or when `fd` is readable.
   struct Rest {
     template <class Rep, class Period>
-    Rest(std::chrono::duration<Rep, Period> rest, int ends_with = -1)  // NOLINT(google-explicit-constructor)
-        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(rest)), fd(ends_with) {}
+    Rest(std::chrono::duration<Rep, Period> rest, int wake_fd = -1)  // NOLINT(google-explicit-constructor)
+        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(rest)), fd(wake_fd) {}
 
     static Rest zero() { return std::chrono::nanoseconds(0); }
 
     std::chrono::nanoseconds time;
-    int fd;  // the rest ends when this has something to read; -1: none
+    int fd;  // -1: none
   };
 
-  // Throws std::system_error when there is no pipe to be had.
+  // Throws std::system_error if no pipe can be created.
   explicit Loop(std::function<Rest()> step);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void start();  // once
-  void wake();   // at any time, from any thread
+  void start();  // call it once
+  void wake();   // any thread may call it at any time
 
-  // Returns when a step under way has ended and none will follow. May be called again, and from any thread but a step.
+  // Stops the thread and returns when the current step has ended. May be called again, by any thread except in a step.
   void stop();
 
  private:
@@ -45,10 +45,10 @@ class Loop {
   void rest(const Rest& rest);
 
   const std::function<Rest()> step_;
-  Descriptor reading_, writing_;  // of a pipe that becomes readable with a wake
+  Descriptor read_end_, write_end_;  // of a pipe; wake() makes it readable
   std::atomic<bool> woken_{false};
   std::atomic<bool> stopped_{false};
-  std::mutex joining_;  // guards thread_
+  std::mutex join_mutex_;  // guards thread_
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// Threads that each do one task at a time.
+// WorkerPool: threads that run tasks.
 #pragma once
 
 #include <algorithm>
@@ -14,30 +14,30 @@
 
 namespace delayqueue::run {
 
-// A fixed number of workers. Tasks wait in line for a free one; urgent tasks go before all others. One worker may be kept
-// free for urgent tasks, so that they need not wait behind the line.
+// Worker threads with a queue of tasks. Urgent tasks have a queue of their own, which goes first. One worker may be
+// kept free for urgent tasks, so that they need not wait for a long task to end.
 //
-// A worker calls work(task); the task is with take_done() from the moment the worker is idle again for all to see.
-// `wake` is called, in the worker's thread, when there is something for take_done() after there was nothing. Neither may
-// throw. work() says whether its worker stays: for a task that seemed never to end and was replaced by add_hand(), it says
-// false when it does end.
+// A worker calls work(task), then passes the task to take_done(). At that moment load() counts the worker as idle
+// again. work() returns whether the worker continues: it returns false if the worker was replaced by add_worker()
+// meanwhile, because its task seemed never to end. The pool calls wake() in a worker thread when take_done() has tasks
+// after it had none. Neither work() nor wake() may throw.
 //
-// Made for tasks of microseconds, too: the lock is taken once a task, and a worker that wakes wakes the next one if there
-// is still something to do. To wake all at once would have them fight for the lock while the first does the work.
+// The pool is fast enough for tasks of microseconds: a worker locks the mutex once per task, and a worker that wakes up
+// wakes the next one if there are more tasks. To wake all at once would cause contention for the mutex (thundering
+// herd).
 template <class Task>
 class WorkerPool {
  public:
-  // How many workers do nothing and are not about to take an urgent task, and how many tasks wait in line for one.
   struct Load {
-    std::size_t idle = 0;
-    std::size_t waiting = 0;
+    std::size_t idle = 0;     // workers without a task, less those that the queued urgent tasks need
+    std::size_t waiting = 0;  // queued tasks that are not urgent
   };
 
   WorkerPool(std::size_t workers, std::function<bool(Task&)> work, std::function<void()> wake)
       : work_(std::move(work)), wake_(std::move(wake)) {
     try {
       for (std::size_t i = 0; i < workers; ++i) add_worker();
-    } catch (...) {  // no more threads to be had
+    } catch (...) {  // no thread can be created
       close();
       throw;
     }
@@ -47,10 +47,10 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  void submit(std::vector<Task> tasks) { put(std::move(tasks), line_); }
+  void submit(std::vector<Task> tasks) { put(std::move(tasks), queue_); }
   void submit_urgent(std::vector<Task> tasks) { put(std::move(tasks), urgent_); }
 
-  // While on, the last idle worker takes urgent tasks only.
+  // While on, the last idle worker takes only urgent tasks.
   void keep_one_free(bool on) {
     std::unique_lock lock(mutex_);
     keep_free_ = on;
@@ -59,23 +59,23 @@ class WorkerPool {
 
   Load load() const {
     const std::lock_guard lock(mutex_);
-    const std::size_t spoken_for = busy_ + urgent_.size();
-    return {workers_ - std::min(workers_, spoken_for), line_.size()};
+    const std::size_t taken = busy_ + urgent_.size();
+    return {workers_ - std::min(workers_, taken), queue_.size()};
   }
 
-  // The tasks that were done since the last call, in the order of their ends.
+  // Returns the tasks that ended since the last call, in the order in which they ended.
   std::vector<Task> take_done() {
     const std::lock_guard lock(mutex_);
     return std::exchange(done_, {});
   }
 
-  // The tasks that no worker has begun; they are the caller's now.
+  // Removes and returns the queued tasks.
   std::vector<Task> take_back() {
     const std::lock_guard lock(mutex_);
     std::vector<Task> tasks;
-    for (std::deque<Task>* line : {&urgent_, &line_}) {
-      for (Task& task : *line) tasks.push_back(std::move(task));
-      line->clear();
+    for (std::deque<Task>* queue : {&urgent_, &queue_}) {
+      for (Task& task : *queue) tasks.push_back(std::move(task));
+      queue->clear();
     }
     return tasks;
   }
@@ -87,44 +87,45 @@ class WorkerPool {
     ++workers_;
   }
 
-  // Waits for the tasks under way, however long; those not begun are dropped.
+  // Waits for the running tasks without a limit, and drops the queued ones.
   void close() {
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
     }
     ready_.notify_all();
-    for (std::thread& thread : threads_) {  // no worker is added any more
+    for (std::thread& thread : threads_) {  // add_worker() adds no more
       if (thread.joinable()) thread.join();
     }
   }
 
  private:
-  void put(std::vector<Task> tasks, std::deque<Task>& line) {
+  void put(std::vector<Task> tasks, std::deque<Task>& queue) {
     if (tasks.empty()) return;
     std::unique_lock lock(mutex_);
-    for (Task& task : tasks) line.push_back(std::move(task));
+    for (Task& task : tasks) queue.push_back(std::move(task));
     wake_next(lock);
   }
 
-  // Ends the lock. One worker is on its way at a time; there, it wakes the next.
+  // Unlocks, and wakes a sleeping worker if there is a task for it. One worker wakes up at a time; it wakes the next
+  // one.
   void wake_next(std::unique_lock<std::mutex>& lock) {
-    const bool wakes = asleep_ > 0 && !waking_ && may_begin();
+    const bool wakes = sleeping_ > 0 && !waking_ && may_begin();
     waking_ = waking_ || wakes;
     lock.unlock();
     if (wakes) ready_.notify_one();
   }
 
-  bool may_begin() const { return !urgent_.empty() || (!line_.empty() && (!keep_free_ || workers_ - busy_ > 1)); }
+  bool may_begin() const { return !urgent_.empty() || (!queue_.empty() && (!keep_free_ || workers_ - busy_ > 1)); }
 
   void run() {
     std::unique_lock lock(mutex_);
     for (bool stays = true; stays;) {
       while (!closed_ && !may_begin()) sleep(lock);
       if (closed_) return;
-      std::deque<Task>& line = urgent_.empty() ? line_ : urgent_;
-      Task task = std::move(line.front());
-      line.pop_front();
+      std::deque<Task>& queue = urgent_.empty() ? queue_ : urgent_;
+      Task task = std::move(queue.front());
+      queue.pop_front();
       ++busy_;
       wake_next(lock);
       stays = work_(task);
@@ -141,23 +142,23 @@ class WorkerPool {
   }
 
   void sleep(std::unique_lock<std::mutex>& lock) {
-    ++asleep_;
+    ++sleeping_;
     ready_.wait(lock);
-    --asleep_;
+    --sleeping_;
     waking_ = false;
   }
 
   const std::function<bool(Task&)> work_;
   const std::function<void()> wake_;
-  mutable std::mutex mutex_;  // guards all below but the joining of threads_
+  mutable std::mutex mutex_;  // guards all members below; close() joins threads_ without it
   std::condition_variable ready_;
   std::deque<Task> urgent_;
-  std::deque<Task> line_;
+  std::deque<Task> queue_;
   std::vector<Task> done_;
   std::size_t workers_ = 0;
   std::size_t busy_ = 0;
-  std::size_t asleep_ = 0;
-  bool waking_ = false;  // one that sleeps was told to wake, and is not there yet
+  std::size_t sleeping_ = 0;
+  bool waking_ = false;  // a sleeping worker was notified, and does not run yet
   bool keep_free_ = false;
   bool closed_ = false;
   std::list<std::thread> threads_;
