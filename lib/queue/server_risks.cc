@@ -179,14 +179,16 @@ std::vector<Risk> find_risks(redis::Connection& connection) {
 }
 
 std::vector<Risk> compare_clocks(redis::Connection& connection) {
-  const auto asked = system_clock::now();
+  const auto sent_at = system_clock::now();
   connection.write(kTime);
   const redis::ReplyPtr answer = connection.read();
-  const auto answered = system_clock::now();
+  const auto received_at = system_clock::now();
   const Reply time(answer.get());
   if (time.is_error()) return {unknown("TIME", time.text())};
   const system_clock::time_point there(std::chrono::duration_cast<system_clock::duration>(time_of(time)));
-  const auto apart = there > answered ? there - answered : there < asked ? there - asked : system_clock::duration(0);
+  const auto apart = there > received_at ? there - received_at
+                     : there < sent_at   ? there - sent_at
+                                         : system_clock::duration(0);
   const auto us = std::chrono::duration_cast<microseconds>(apart);
   if (us <= kClocksApart && us >= -kClocksApart) return {};
   const bool ahead = us.count() > 0;

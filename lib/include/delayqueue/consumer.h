@@ -69,7 +69,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // Calls start(), then waits until another thread or a handler has called stop() and the consumer has stopped.
   void run();
 
-  // Stops the consumer. It takes no more messages and returns those whose handler has not started to the queue (this
+  // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue (this
   // uses no retry). It waits for running handlers for at most `deadline`, and settles their verdicts. Returns true if
   // all were settled. Returns false if a handler was still running or a verdict did not reach Redis: these messages are
   // delivered again when their lease ends. Returns within `deadline` even if the server, a Sentinel or a name lookup

@@ -1,7 +1,7 @@
 // The exceptions of this library: one type for each reaction of the caller.
 //
 //   ConnectionError        repeat the call
-//   ReplyError             Redis refused the call; the text says why
+//   ReplyError             Redis refused the call; the text contains the reason
 //   SetupError             change something on this machine first
 //   std::invalid_argument  correct the argument or option that the text names, with its value; nothing was sent
 //   std::logic_error       the object was moved from, belongs to the parent of a fork, or was started twice
@@ -50,7 +50,7 @@ class DELAYQUEUE_EXPORT ReplyError : public Error {
 };
 
 // This machine is not set up for the call: it has no server program for an embedded URL, or other users can enter the
-// folder. The text says what to change; a retry fails until then. The call changed nothing.
+// folder. The text names the change that is needed; a retry fails until then. The call changed nothing.
 class DELAYQUEUE_EXPORT SetupError : public Error {
  public:
   using Error::Error;

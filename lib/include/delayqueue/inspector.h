@@ -83,7 +83,7 @@ struct DELAYQUEUE_EXPORT MessagePage {
 // The result of redrive() for one message.
 enum class Redriven {
   redriven,  // it is ready again, like a new message, with new retries
-  no_body,   // its payload is gone, so it cannot be delivered; it was removed
+  no_body,   // its payload is missing, so it cannot be delivered; it was removed
   unknown,   // not a dead letter
 };
 

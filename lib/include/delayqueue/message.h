@@ -1,4 +1,4 @@
-// Message: what a handler receives. Verdict: what it returns.
+// Message and Verdict: the argument and the result of a handler.
 #pragma once
 
 #include <delayqueue/export.h>

@@ -13,8 +13,7 @@ namespace delayqueue {
 
 struct PrivateServerOptions {
   std::string program{};  // empty: $DELAYQUEUE_REDIS_SERVER, then redis-server, then valkey-server on PATH
-  std::string
-      folder{};  // for data and socket; created (mode 0700) if missing; empty: a temporary one, removed at the end
+  std::string folder{};   // of data and socket; created (mode 0700) if missing; empty: temporary, removed at the end
   std::vector<std::string> arguments{};  // added to the command line, such as {"--maxmemory", "64mb"}
   std::chrono::milliseconds start_timeout{10'000};
 };
@@ -34,7 +33,7 @@ struct PrivateServerOptions {
 // 5.6, and on other systems, the server dies with the process that started it.)
 //
 // The folder must belong to the effective user and be closed to all other users (mode 0700). No other user may be able
-// to write to the folders above it. Otherwise a SetupError says what to change.
+// to write to the folders above it. Otherwise the call throws a SetupError with the change that is needed.
 class DELAYQUEUE_EXPORT PrivateServer {
  public:
   // Starts the server and returns when it accepts commands. Throws std::runtime_error with the program, how it failed
@@ -56,8 +55,9 @@ class DELAYQUEUE_EXPORT PrivateServer {
   // cannot find out whether all is written, and does not wait for that.
   void stop();
   void kill();  // kills the server (SIGKILL), without a clean shutdown
-  void
-  restart();  // kills it if it runs and starts it again: same folder, data and socket; returns when it accepts commands
+
+  // Kills the server if it runs, and starts it with the same folder, data and socket. Returns when it accepts commands.
+  void restart();
 
  private:
   class DELAYQUEUE_HIDDEN Impl;

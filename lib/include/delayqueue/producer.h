@@ -79,8 +79,8 @@ class DELAYQUEUE_EXPORT Producer {
 
   // Sends many messages, in atomic steps of at most 200 messages or 256 KiB. The results are in the order of the
   // messages. The first two overloads send all messages with the same options; SendOptions::id must be empty there,
-  // because every message needs an id of its own. Throws as send(). After a ReplyError or ConnectionError some steps
-  // may be stored, each completely; the ids() of a ConnectionError are those of all messages, in order.
+  // because every message needs a different id. Throws as send(). After a ReplyError or ConnectionError some steps may
+  // be stored, each completely; the ids() of a ConnectionError are those of all messages, in order.
   std::vector<Sent> send_batch(const std::vector<std::string>& payloads, const SendOptions& options = {});
   std::vector<Sent> send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options = {});
   std::vector<Sent> send_batch(const std::vector<Draft>& messages);
