@@ -40,7 +40,7 @@ constexpr const char* kIsCluster = "this is a node of a Cluster: write redis+clu
 constexpr Advice kAdvice[] = {
     {"NOAUTH", "give a password in the URL or in connection.password"},
     {"WRONGPASS", "check the user and password"},
-    {"NOPERM", "the ACL rule of this user lacks it, see \"The smallest ACL rule\" in the README"},
+    {"NOPERM", "the ACL rule of this user lacks it, see \"The smallest ACL rule\" in docs/operations.md"},
     {"OOM", "raise maxmemory or free some"},
     {"MISCONF", "its log says why it cannot save; free its disk or repair its folder"},
     {"NOREPLICAS", "connect replicas, or lower min-replicas-to-write"},

@@ -1,4 +1,4 @@
-// The README's rule for dqctl: enough for all of its commands, and nothing in it that none of them uses.
+// The documented rule for dqctl: enough for all of its commands, and nothing in it that none of them uses.
 #include "support/acl.h"
 
 #include <doctest/doctest.h>

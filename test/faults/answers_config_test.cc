@@ -52,7 +52,7 @@ TEST_CASE("WRONGPASS: a password that was changed, and changed back") {
 }
 
 TEST_CASE("NOPERM: a right that was taken, and given back") {
-  const std::string advice = "see \"The smallest ACL rule\" in the README";
+  const std::string advice = "see \"The smallest ACL rule\" in docs/operations.md";
   struct {
     const char* says;
     std::vector<std::string> taken, given;

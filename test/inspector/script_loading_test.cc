@@ -25,7 +25,7 @@ using test::kPatience;
 using test::thrown;
 using test::Words;
 
-// Adds the user of the README's rule, with the hash tag that a Cluster needs in its keys.
+// Adds the user of the documented rule, with the hash tag that a Cluster needs in its keys.
 void add_user(const test::Node& node, const std::string& role, const Words& more) {
   Words words = test::rule_of(role);
   for (std::string& word : words) {

@@ -1,4 +1,4 @@
-// The smallest ACL rules that work: the rules that the README lists.
+// The smallest ACL rules that work: those of docs/operations.md.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ using test::thrown;
 
 using test::commands_of;
 using test::Guarded;
-using test::readme_rules;
+using test::documented_rules;
 using test::rule_of;
 using test::Words;
 
@@ -217,7 +217,7 @@ const std::map<std::string, std::function<void(Guarded&, const std::string&)>> k
     {"consumer", consume},
     {"inspector", inspect}};
 
-TEST_CASE("ACL: with the README's rules everything works, for each role and for a user with all roles") {
+TEST_CASE("ACL: with the documented rules everything works, for each role and for a user with all roles") {
   for (const auto& one : kRoles) {
     const std::string& role = one.first;
     const auto& work = one.second;
@@ -238,7 +238,7 @@ TEST_CASE("ACL: each command of a rule is needed") {
     const std::string& role = one.first;
     const auto& work = one.second;
     Guarded guarded;
-    guarded.allow(readme_rules().optional);
+    guarded.allow(documented_rules().optional);
     for (const std::string& command : commands_of(rule_of(role))) {
       CAPTURE(role);
       CAPTURE(command);
@@ -254,8 +254,8 @@ TEST_CASE("ACL: each command of a rule is needed") {
 
 TEST_CASE("ACL: a user cannot reach keys and channels outside the queue") {
   Guarded guarded;
-  guarded.allow(readme_rules().optional);
-  const std::string advice = "see \"The smallest ACL rule\" in the README";
+  guarded.allow(documented_rules().optional);
+  const std::string advice = "see \"The smallest ACL rule\" in docs/operations.md";
   for (const std::string role : {"producer", "consumer", "inspector", "all"}) {
     CAPTURE(role);
     const std::string url = guarded.url(role);
@@ -306,7 +306,7 @@ TEST_CASE("ACL: server() returns what the user may see of the server") {
 
 TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues work") {
   Guarded guarded;
-  guarded.allow(readme_rules().optional);
+  guarded.allow(documented_rules().optional);
   ProducerOptions producing;
   producing.report_events = true;
   producing.queue.remove_from_lists = true;
@@ -402,11 +402,11 @@ TEST_CASE("ACL: scripts that an older version loaded still run, even if another 
 }
 
 TEST_CASE("ACL: the convenient rules add only EVAL, and then no script has to be loaded") {
-  for (const Words& words : readme_rules().eval) CHECK(Words(words.begin() + 3, words.end()) == Words{"+eval"});
+  for (const Words& words : documented_rules().eval) CHECK(Words(words.begin() + 3, words.end()) == Words{"+eval"});
   for (const auto& one : kRoles) {
     CAPTURE(one.first);
     Guarded guarded(false);
-    guarded.allow(readme_rules().eval);
+    guarded.allow(documented_rules().eval);
     CHECK(thrown([&] { one.second(guarded, one.first); }) == "nothing");
   }
 }

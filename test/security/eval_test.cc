@@ -21,7 +21,7 @@ Redis client(const Guarded& guarded, const std::string& role) {
   return {guarded.server.socket(), {kAtOnce, {"orders-" + role, "secret"}}};
 }
 
-TEST_CASE("EVAL: no user of the README's rules can run or load a script that is not the library's") {
+TEST_CASE("EVAL: no user of the documented rules can run or load a script that is not the library's") {
   Guarded guarded;
   const std::string endless = "while true do end";
   for (const std::string role : {"producer", "consumer", "inspector", "dqctl", "all", "loader"}) {

@@ -13,8 +13,8 @@
 namespace test {
 namespace {
 
-std::vector<std::vector<Words>> blocks_of_readme() {
-  std::ifstream file(source_path("README.md"));
+std::vector<std::vector<Words>> documented_blocks() {
+  std::ifstream file(source_path("docs/operations.md"));
   std::string text{std::istreambuf_iterator<char>(file), {}};
   text = text.substr(text.find("\n## The smallest ACL rule\n") + 4);
   text = text.substr(0, text.find("\n## "));
@@ -36,19 +36,19 @@ std::vector<std::vector<Words>> blocks_of_readme() {
 
 }  // namespace
 
-const AclRules& readme_rules() {
+const AclRules& documented_rules() {
   static const AclRules rules = [] {
-    const auto blocks = blocks_of_readme();
+    const auto blocks = documented_blocks();
     return AclRules{blocks.at(0), blocks.at(1), blocks.at(2)};
   }();
   return rules;
 }
 
 const Words& rule_of(const std::string& role) {
-  for (const Words& words : readme_rules().least) {
+  for (const Words& words : documented_rules().least) {
     if (words.at(2) == "orders-" + role) return words;
   }
-  throw std::logic_error("the README has no rule for " + role);
+  throw std::logic_error("docs/operations.md has no rule for " + role);
 }
 
 std::set<std::string> commands_of(const Words& rule) {
@@ -60,7 +60,7 @@ std::set<std::string> commands_of(const Words& rule) {
 }
 
 Guarded::Guarded(bool loads) {
-  allow(readme_rules().least);
+  allow(documented_rules().least);
   for (const char* role : {"producer", "consumer", "inspector"}) {
     Words words = rule_of(role);
     words[2] = "orders-all";
@@ -86,7 +86,7 @@ void Guarded::restart() {
   server.kill();
   server.restart();
   admin = Redis(server.socket());
-  allow(readme_rules().least);
+  allow(documented_rules().least);
 }
 
 std::set<std::string> Guarded::refused() {

@@ -1,4 +1,4 @@
-// The ACL rules that the README lists, and a server that has the users they define.
+// The ACL rules of docs/operations.md, and a server that has the users they define.
 #pragma once
 
 #include <delayqueue/private_server.h>
@@ -13,13 +13,13 @@ namespace test {
 
 using Words = std::vector<std::string>;
 
-// The rules of README section "The smallest ACL rule". Each rule is one ACL SETUSER command, split into words.
+// The rules of the section "The smallest ACL rule". Each rule is one ACL SETUSER command, split into words.
 struct AclRules {
   std::vector<Words> least{};     // one rule per role, without EVAL
   std::vector<Words> optional{};  // rules for single features
   std::vector<Words> eval{};      // rules that add EVAL
 };
-const AclRules& readme_rules();
+const AclRules& documented_rules();
 
 // The rule in `least` for a role, for example "producer".
 const Words& rule_of(const std::string& role);

@@ -265,7 +265,7 @@ void Play::draw_purge() {
 
 void Play::draw_rewind() { rewind(random_.of({10, 10, 10, 20, 20, 60, 300, 3600}) * kSecond); }
 
-// A Go worker settles a message that it no longer holds: see the README on mixed fleets.
+// A Go worker settles a message that it no longer holds: see docs/protocol.md.
 void Play::draw_go_interference() {
   Ids ids = draw_ids(1);
   if (!options_.go_interference || ids.empty()) return;
