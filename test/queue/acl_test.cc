@@ -32,8 +32,8 @@ using test::Redis;
 using test::thrown;
 
 using test::commands_of;
-using test::Guarded;
 using test::documented_rules;
+using test::Guarded;
 using test::rule_of;
 using test::Words;
 
