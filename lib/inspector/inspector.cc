@@ -24,7 +24,7 @@ namespace {
 using store::Keys;
 
 constexpr std::size_t kMostListed = 1000;
-constexpr std::size_t kScannedQueues = 500;  // a step, about
+constexpr std::size_t kScannedQueues = 500;  // per step, approximately
 constexpr std::size_t kLongestPayload = 512ULL * 1024 * 1024;
 
 Totals totals_of(const store::QueueCounts& counts) {
@@ -47,7 +47,7 @@ MessageInfo info_of(store::Entry entry, State state) {
   info.at = time_of(entry.score_us);
   info.sent = store::time_of_id(info.id);
   info.held = state == State::unack && entry.score_us && store::is_lease(*entry.score_us);
-  // What is noted of a held or finished delivery starts with the second; the first leaves no note.
+  // attempts has no entry for a first delivery: a message in unack or dead without an entry was delivered once.
   const bool once = entry.deliveries == 0 && !entry.undelivered && (state == State::unack || state == State::dead);
   info.deliveries = once ? 1 : entry.deliveries;
   info.retries = entry.retries;
@@ -55,7 +55,7 @@ MessageInfo info_of(store::Entry entry, State state) {
   return info;
 }
 
-// Whether a request found a key of another type than it reads: another program wrote it.
+// Whether a request failed because another program has written a key of another type.
 bool is_wrong_type(const redis::Pipeline& pipeline, std::size_t request) {
   try {
     pipeline.reply(request);
@@ -76,7 +76,7 @@ std::size_t position_of(const std::string& cursor) {
   std::size_t position = 0;
   const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), position);
   if (cursor.empty() || (error == std::errc() && end == cursor.data() + cursor.size())) return position;
-  throw std::invalid_argument("cursor: \"" + cursor + "\"; expected the `next` of the page before");
+  throw std::invalid_argument("cursor: \"" + cursor + "\"; expected `next` of the previous page");
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ const std::string& key_of(const Keys& keys, State state) {
   throw std::invalid_argument("state: unknown; expected pending, ready, unack, retry or dead");
 }
 
-// A hint: that it is refused, for want of memory for example, changes nothing.
+// Ignores a refusal, for example because Redis is out of memory: the marker is only a hint.
 void Inspector::Impl::wake() {
   shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
@@ -108,9 +108,9 @@ void Inspector::Impl::wake() {
   });
 }
 
-// Sizes, lives and first bytes, each command no longer than its own body.
+// Adds size, TTL and the first `bytes` of each body. One command reads one body, so none blocks the server for long.
 void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes) {
-  const std::int64_t first = bytes == 0 ? 1 : 0;  // from 1 to 0 is nothing; to -1 would be all
+  const std::int64_t first = bytes == 0 ? 1 : 0;  // the range 1 to 0 is empty
   const std::int64_t last = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(bytes, kLongestPayload)) - 1);
   shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
@@ -122,10 +122,10 @@ void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t
     }
     pipeline.run();
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      const std::int64_t ttl = pipeline.reply(3 * i).integer();  // -2: there is no body, -1: it has no TTL
+      const std::int64_t ttl = pipeline.reply(3 * i).integer();  // -2: no body, -1: no TTL
       if (ttl == -2) continue;
       if (ttl >= 0) messages[i].ttl = milliseconds(std::min<std::int64_t>(ttl, kLongest.count()));
-      if (is_wrong_type(pipeline, 3 * i + 1)) continue;  // it cannot be delivered: shown as missing
+      if (is_wrong_type(pipeline, 3 * i + 1)) continue;  // cannot be delivered, so it counts as missing
       messages[i].size = static_cast<std::uint64_t>(std::max(0LL, pipeline.reply(3 * i + 1).integer()));
       if (bytes > 0) messages[i].payload = std::string(pipeline.reply(3 * i + 2).text());
     }
@@ -179,7 +179,7 @@ Remains Inspector::Impl::remains() {
   });
 }
 
-// The name goes first: a send that comes after the script is the first one, and enters it again.
+// Removes the name before the script runs: a send after the script is a first send, and registers the queue again.
 bool Inspector::Impl::forget() {
   return shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline name(connection);
@@ -201,9 +201,9 @@ bool Inspector::Impl::forget() {
   });
 }
 
-// One that waits is woken within a round trip. Its link may just be made again.
+// An idle consumer removes the marker within a round trip. The wait is longer, for one that is reconnecting.
 bool Inspector::Impl::is_served() {
-  constexpr milliseconds kPatience{300};
+  constexpr milliseconds kTimeout{300};
   const auto begin = redis::Clock::now();
   shared_connection_.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
@@ -211,14 +211,14 @@ bool Inspector::Impl::is_served() {
     pipeline.run();
     pipeline.reply(0);
   });
-  while (redis::Clock::now() - begin < kPatience) {
-    const bool left = shared_connection_.with_connection([&](redis::Connection& connection) {
+  while (redis::Clock::now() - begin < kTimeout) {
+    const bool marked = shared_connection_.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       pipeline.command("EXISTS").key(keys().wake);
       pipeline.run();
       return pipeline.reply(0).integer() == 1;
     });
-    if (!left) return true;
+    if (!marked) return true;
     std::this_thread::sleep_for(milliseconds(20));
   }
   return false;
@@ -258,22 +258,22 @@ Inspector::Inspector(Inspector&&) noexcept = default;
 Inspector& Inspector::operator=(Inspector&&) noexcept = default;
 
 Counts Inspector::counts() {
-  const store::QueueCounts seen =
-      impl_->session().ask([&](redis::Pipeline& pipeline) { return store::counts(pipeline, impl_->keys()); });
+  const store::QueueCounts stored =
+      impl_->shared_connection().ask([&](redis::Pipeline& pipeline) { return store::counts(pipeline, impl_->keys()); });
   Counts counts;
-  counts.pending = seen.pending;
-  counts.ready = seen.ready;
-  counts.unack = seen.unack;
-  counts.retry = seen.retry;
-  counts.dead = seen.dead;
-  counts.garbage = seen.garbage;
-  counts.due = seen.due;
-  counts.overdue = seen.overdue;
-  counts.oldest_due = time_of(seen.first_pending_us);
-  counts.oldest_lease = time_of(seen.first_unack_us);
-  counts.now = store::from_us(seen.now_us);
-  counts.paused = seen.paused;
-  counts.totals = totals_of(seen);
+  counts.pending = stored.pending;
+  counts.ready = stored.ready;
+  counts.unack = stored.unack;
+  counts.retry = stored.retry;
+  counts.dead = stored.dead;
+  counts.garbage = stored.garbage;
+  counts.due = stored.due;
+  counts.overdue = stored.overdue;
+  counts.oldest_due = time_of(stored.first_pending_us);
+  counts.oldest_lease = time_of(stored.first_unack_us);
+  counts.now = store::from_us(stored.now_us);
+  counts.paused = stored.paused;
+  counts.totals = totals_of(stored);
   return counts;
 }
 
@@ -287,7 +287,7 @@ MessagePage Inspector::list(State state, const ListOptions& options) {
   bool more = true;
   while (more && page.messages.size() < options.limit) {
     const std::size_t most = std::min(options.limit - page.messages.size(), store::kBatch);
-    store::Page part = impl_->session().ask([&](redis::Pipeline& pipeline) {
+    store::Page part = impl_->shared_connection().ask([&](redis::Pipeline& pipeline) {
       return is_list(state) ? store::page_of_list(pipeline, impl_->keys(), key, position, most)
                             : store::page_of_zset(pipeline, impl_->keys(), key, position, most);
     });
@@ -331,7 +331,7 @@ std::vector<std::optional<MessageInfo>> Inspector::find(const std::vector<std::s
 }
 
 std::optional<Pause> Inspector::paused() {
-  return impl_->session().with_connection([&](redis::Connection& connection) -> std::optional<Pause> {
+  return impl_->shared_connection().with_connection([&](redis::Connection& connection) -> std::optional<Pause> {
     redis::Pipeline pipeline(connection);
     pipeline.command("GETRANGE").key(impl_->keys().paused).arg("0").arg("-1");
     pipeline.command("PTTL").key(impl_->keys().paused);
@@ -339,9 +339,9 @@ std::optional<Pause> Inspector::paused() {
     pipeline.run();
     const std::int64_t left = pipeline.reply(1).integer();
     if (left == -2) return std::nullopt;
-    const bool strange = is_wrong_type(pipeline, 0);
-    Pause pause{strange ? "unknown: " + impl_->keys().paused + " is no string; something else uses this key"
-                        : std::string(pipeline.reply(0).text()),
+    const bool wrong_type = is_wrong_type(pipeline, 0);
+    Pause pause{wrong_type ? "unknown: " + impl_->keys().paused + " is no string; another program uses this key"
+                           : std::string(pipeline.reply(0).text()),
                 {}};
     const redis::Reply time = pipeline.reply(2);
     if (left >= 0) pause.until = store::from_us((time_of(time) + std::min(milliseconds(left), kLongest)).count());
@@ -354,31 +354,32 @@ CheckReport Inspector::check(const CheckOptions& options) {
   if (options.retries < 0) {
     throw std::invalid_argument("retries: " + std::to_string(options.retries) + "; expected 0 or more");
   }
-  return IntegrityCheck(impl_->session(), options).run();
+  return IntegrityCheck(impl_->shared_connection(), options).run();
 }
 
 std::optional<Event> Inspector::next_event(milliseconds wait) {
   return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
 }
 
-std::vector<Risk> Inspector::risks() { return impl_->session().with_connection(risks_of); }
+std::vector<Risk> Inspector::risks() { return impl_->shared_connection().with_connection(risks_of); }
 
 ServerReport Inspector::server() {
-  return impl_->session().with_connection([](redis::Connection& connection) { return report_server(connection); });
+  return impl_->shared_connection().with_connection(
+      [](redis::Connection& connection) { return report_server(connection); });
 }
 
 std::vector<MasterReport> Inspector::masters() {
   const auto report = [](redis::Connection& connection) {
     return MasterReport{report_server(connection), risks_of(connection), {}};
   };
-  Endpoint& endpoint = impl_->session().endpoint();
+  Endpoint& endpoint = impl_->shared_connection().endpoint();
   const std::vector<redis::Address> nodes = endpoint.masters();
-  if (nodes.empty()) return {impl_->session().with_connection(report)};
+  if (nodes.empty()) return {impl_->shared_connection().with_connection(report)};
   std::vector<MasterReport> all;
   for (const redis::Address& node : nodes) {
     try {
       all.push_back(report(*endpoint.dial(node)));
-    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the name that a node gave
+    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the host name of a node
       all.emplace_back().server.where = node.text();
       all.back().error = e.what();
     }
@@ -386,27 +387,29 @@ std::vector<MasterReport> Inspector::masters() {
   return all;
 }
 
-std::vector<ServerScripts> Inspector::load_scripts() { return delayqueue::load_scripts(impl_->session().endpoint()); }
+std::vector<ServerScripts> Inspector::load_scripts() {
+  return delayqueue::load_scripts(impl_->shared_connection().endpoint());
+}
 
-std::vector<ServerScripts> Inspector::scripts() { return find_scripts(impl_->session().endpoint()); }
+std::vector<ServerScripts> Inspector::scripts() { return find_scripts(impl_->shared_connection().endpoint()); }
 
-// In steps: anybody may add to the set.
+// Reads the set in steps, since it may be of any size.
 std::vector<std::string> Inspector::queues() {
-  const std::string& prefix = impl_->session().endpoint().prefix();
+  const std::string& prefix = impl_->shared_connection().endpoint().prefix();
   const bool tagged = impl_->keys().base.rfind('{' + prefix + ':', 0) == 0;
-  std::set<std::string> names;  // a scan may bring one twice
+  std::set<std::string> names;  // SSCAN may return a member twice
   std::string cursor = "0";
   do {
-    impl_->session().with_connection([&](redis::Connection& connection) {
+    impl_->shared_connection().with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       pipeline.command("SSCAN").key(impl_->keys().queues).arg(cursor).arg("COUNT").arg(kScannedQueues);
       pipeline.run();
       const redis::Reply reply = pipeline.reply(0);
       for (std::size_t i = 0; i < reply[1].size(); ++i) {
         std::string name = store::queue_of(reply[1][i].text(), prefix);
-        // No queue has such a name: to look at one would be refused.
-        const bool refused = name.empty() || (tagged && name.find_first_of("{}") != std::string::npos);
-        if (!refused) names.insert(std::move(name));
+        // An Inspector for such a name would be refused, so no queue has it.
+        const bool invalid = name.empty() || (tagged && name.find_first_of("{}") != std::string::npos);
+        if (!invalid) names.insert(std::move(name));
       }
       cursor = reply[0].text();
     });

@@ -1,4 +1,4 @@
-// What the calls of an Inspector share.
+// The implementation behind Inspector: one shared connection, and steps that several calls use.
 #pragma once
 
 #include "queue/shared_connection.h"
@@ -19,7 +19,12 @@ namespace delayqueue {
 
 inline bool is_list(State state) { return state == State::ready || state == State::retry; }
 
-// Throws std::invalid_argument for unknown.
+// The text of a ReplyError: a move returned `outcomes` of `messages`.
+inline std::string unexpected_count(std::size_t outcomes, std::size_t messages) {
+  return "unexpected answer: " + std::to_string(outcomes) + " outcomes of " + std::to_string(messages) + " messages";
+}
+
+// Throws std::invalid_argument for State::unknown.
 const std::string& key_of(const store::Keys& keys, State state);
 
 class Inspector::Impl {
@@ -29,12 +34,13 @@ class Inspector::Impl {
 
   const store::Keys& keys() const { return shared_connection_.store().keys(); }
   const store::Store& store() const { return shared_connection_.store(); }
-  SharedConnection& session() { return shared_connection_; }
+  SharedConnection& shared_connection() { return shared_connection_; }
 
+  // Adds size, TTL and the first `bytes` of the payload to each message that has a body.
   void add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes);
 
-  // Asks for at most `step` ids at a time: `ask(pipeline, ids)` adds one request. The answers in order. Several requests
-  // share a round trip, no more than 200 ids; between two of those other threads have their turn.
+  // Calls `ask(pipeline, ids)`, which adds one request, for at most `step` ids at a time, and returns the answers in
+  // order. One round trip carries at most 200 ids; other threads can use the connection between two round trips.
   template <class Ask>
   auto in_steps(const std::vector<std::string>& ids, std::size_t step, Ask ask) {
     using Answer = std::invoke_result_t<Ask, redis::Pipeline&, const std::vector<std::string>&>;
@@ -57,24 +63,26 @@ class Inspector::Impl {
     return results;
   }
 
-  // The same for moves that answer one character an id. Throws ReplyError if there are not as many.
+  // As in_steps, for moves that return one character per id. Throws ReplyError if the number differs.
   template <class Ask>
   std::string outcomes(const std::vector<std::string>& ids, std::size_t step, Ask ask) {
     std::string all;
     for (const std::string& some : in_steps(ids, step, ask)) all += some;
-    if (all.size() != ids.size()) throw ReplyError("the server answered for another number of messages");
+    if (all.size() != ids.size()) throw ReplyError(unexpected_count(all.size(), ids.size()));
     return all;
   }
 
+  // Wakes an idle consumer.
   void wake();
+  // Deletes what is left of finished messages, those of `garbage` or all.
   void collect(const std::vector<std::string>& garbage);
   void collect_all();
-  // Removes ids that are no messages from the end of a list where takes begin. How many places are free by it.
+  // Removes ids without a message from the right end of a list, where ready2unack begins. Returns how many.
   std::uint64_t remove_hints(const std::string& list);
   Remains remains();
-  // Deletes the keys that are left of an empty queue. False: it is not empty, or has garbage.
+  // Deletes the remaining keys of an empty queue. False: nothing was deleted, since messages or garbage are left.
   bool forget();
-  // Whether a consumer waits to be woken.
+  // Whether an idle consumer takes the wake-up marker.
   bool is_served();
   std::optional<Event> next_event(redis::Deadline deadline);
 

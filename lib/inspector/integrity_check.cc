@@ -13,22 +13,22 @@
 namespace delayqueue {
 namespace {
 
-using store::Suspect;
+using store::Candidate;
 using store::Where;
 
-constexpr std::size_t kMostSuspects = 50'000;  // kept in memory before they are judged again
-constexpr std::size_t kPages = 10;             // of a list, in one round trip
+constexpr std::size_t kMostCandidates = 50'000;  // kept in memory; at this number they are confirmed
+constexpr std::size_t kPages = 10;               // of a list in one round trip
 
-// In this order: an id is a suspect of the first it is in.
-constexpr Where kWalks[] = {Where::pending, Where::unack,    Where::dead,   Where::count,
+// The order of the scans. An id becomes a candidate in the first one that finds it.
+constexpr Where kScans[] = {Where::pending, Where::unack,    Where::dead,   Where::count,
                             Where::garbage, Where::attempts, Where::reason, Where::bodies};
 
-// Whether an id was met by a walk before this one. parts: see check.lua.
-bool is_known(Where where, char verdict, const std::string& parts) {
+// Whether an earlier scan has found the id. parts: see check.lua.
+bool was_scanned(Where where, char verdict, const std::string& parts) {
   static constexpr std::pair<Where, char> kOrder[] = {
       {Where::pending, 'p'}, {Where::unack, 'u'}, {Where::dead, 'd'}, {Where::count, 'c'}};
-  for (const auto& [walk, part] : kOrder) {
-    if (walk == where) return false;
+  for (const auto& [earlier, part] : kOrder) {
+    if (earlier == where) return false;
     if (parts.find(part) != std::string::npos) return true;
   }
   if (where == Where::garbage) return false;
@@ -82,51 +82,52 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
   const bool body = parts.find('b') != std::string::npos;
   const bool elsewhere = parts.find_first_of("pd") != std::string::npos;
   Finding finding{problem_of(verdict), id};
-  const auto say = [&](const std::string& what, const std::string& repair) {
+  const auto with = [&](const std::string& what, const std::string& repair) {
     finding.what = what;
     finding.repair = repair;
     return finding;
   };
   switch (verdict) {
     case 'M':
-      return say("has a body and retries, but is in no place: it would never be delivered", "ready again, at once");
+      return with("has a body and retries, but is in no state: it would never be delivered", "becomes ready at once");
     case 'O':
-      return say("has a body, but neither a place nor retries: it would never be delivered",
-                 "gets retries, and is ready at once");
+      return with("has a body, but no state and no retries: it would never be delivered",
+                  "gets retries, and becomes ready at once");
     case 'N':
-      return say("pending without retries recorded: it would be dropped when it is due", "gets retries");
+      return with("is pending without a retry count: it would be dropped when it is due", "gets retries");
     case 'B':
-      return say("pending, and its body is gone though its due time is to come: it was deleted or evicted, and is lost",
-                 "what is left is removed");
+      return with(
+          "is pending and not yet due, but its body is gone: it was deleted or evicted, and the message is lost",
+          "its remains are removed");
     case 'T':
-      return say("in two places: " + places_of(parts),
-                 "one place stays: the later of pending and unack; dead only if no retries are recorded");
+      return with("is in several states: " + places_of(parts),
+                  "stays in one: in dead if it has no retry count, else in the later of pending and unack");
     case 'I':
-      return say("its time in " + places_of(parts) + " is none from 1970 to 2199: another program wrote it",
-                 "pending: the nearest of these times, never earlier, so reschedule it; dead: as if given up now");
+      return with("its time in " + places_of(parts) + " is not between 1970 and 2199: another program wrote it",
+                  "pending: gets the nearest time in this range, so reschedule it; dead: gets the current time");
     case 'L':
-      return say("in unack for longer than any lease or backoff: no consumer holds it",
-                 elsewhere ? "leaves unack; it has another place"
-                 : body    ? "ready again, at once"
-                           : "what is left is removed");
+      return with("is in unack for longer than any lease or backoff: no consumer holds it",
+                  elsewhere ? "leaves unack; it is in another state, too"
+                  : body    ? "becomes ready at once"
+                            : "its remains are removed");
     case 'C':
-      return say("retries are recorded of a message that is not there", "they are removed");
+      return with("has a retry count, but there is no such message", "the count is removed");
     case 'K':
-      return say("dead, and still has retries recorded", "they are removed; it stays dead");
+      return with("is dead, and still has a retry count", "the count is removed; it stays dead");
     case 'S':
-      return say("no UUID, so nothing of this queue; in " + places_of(parts), "removed from there");
+      return with("is no UUID, so no message of this library; in " + places_of(parts), "removed from there");
     case 'V':
-      return say("a body whose name is no UUID" + (places_of(parts).empty() ? "" : "; in " + places_of(parts)),
-                 "none, it may be data of another program: look at it, and delete its key");
+      return with("is a body whose id is no UUID" + (places_of(parts).empty() ? "" : "; in " + places_of(parts)),
+                  "none, it may be data of another program: look at it, and delete its key");
     case 'W':
-      return say("its body is no string: something else uses that key",
-                 "none, it may be data of another program: look at it, and delete the key");
+      return with("its body is no string: another program uses that key",
+                  "none, it may be data of another program: look at it, and delete the key");
     case 'E':
-      return say("its body is gone, as after the end of its TTL: it cannot be delivered", "what is left is removed");
+      return with("its body is gone, as after the end of its TTL: it cannot be delivered", "its remains are removed");
     case 'G':
-      return say("finished; consumers delete it within seconds, if any run", "deleted");
+      return with("is finished; running consumers delete it within seconds", "deleted");
     default:
-      return say("deliveries or a reason are noted of a message that is not there", "they are removed");
+      return with("has a delivery count or a reason, but there is no such message", "they are removed");
   }
 }
 
@@ -176,37 +177,38 @@ CheckReport IntegrityCheck::run() {
   if (!check_types()) return std::move(report_);
   if (has_stats_) check_totals();
   plan();
-  for (const Where where : kWalks) {
-    walk(where);
-    if (where == Where::count) look_for_stranded();
+  for (const Where where : kScans) {
+    scan(where);
+    if (where == Where::count) find_stranded();
   }
-  judge_again();
+  confirm_candidates();
   if (options_.progress) options_.progress(total_, total_);
   return std::move(report_);
 }
 
-// False if something is in the way of the rest.
+// Reports keys of a wrong type. False if one of them makes the rest of the check impossible.
 bool IntegrityCheck::check_types() {
   const std::pair<const std::string*, const char*> expected[] = {
       {&keys().pending, "zset"}, {&keys().unack, "zset"}, {&keys().dead, "zset"},     {&keys().ready, "list"},
       {&keys().retry, "list"},   {&keys().count, "hash"}, {&keys().attempts, "hash"}, {&keys().reason, "hash"},
       {&keys().garbage, "set"},  {&keys().stats, "hash"}, {&keys().wake, "zset"},     {&keys().paused, "string"},
       {&keys().watch, "string"}};
-  bool go_on = true;
+  bool can_continue = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
         shared_connection_.ask([&, name = key](redis::Pipeline& pipeline) { return store::type(pipeline, *name); });
     has_stats_ = has_stats_ || (key == &keys().stats && type == wanted);
     if (type == "none" || type == wanted) continue;
-    found({Problem::wrong_type, *key,
-           "is a " + type + ", expected a " + wanted + ": something else uses a key of this queue",
-           "none, it may be data of another program: rename or delete it, and check again", false});
-    go_on = go_on && (key == &keys().stats || key == &keys().wake || key == &keys().watch || key == &keys().paused);
+    report({Problem::wrong_type, *key,
+            "is a " + type + ", expected a " + wanted + ": another program uses a key of this queue",
+            "none, it may be data of another program: rename or delete it, and check again", false});
+    can_continue =
+        can_continue && (key == &keys().stats || key == &keys().wake || key == &keys().watch || key == &keys().paused);
   }
-  return go_on;
+  return can_continue;
 }
 
-// What stands there fails no move. It is counted as 0, and a value at the limit counts no further.
+// Reports statistics that are no counts. They fail no move: they are read as 0, and a value at the limit stays there.
 void IntegrityCheck::check_totals() {
   std::string cursor = "0";
   do {
@@ -219,11 +221,10 @@ void IntegrityCheck::check_totals() {
           std::find(std::begin(store::kTotals), std::end(store::kTotals), field) != std::end(store::kTotals);
       if (known && store::is_total(value)) continue;
       wrong.push_back(field);
-      found({Problem::totals, field,
-             known ? "the statistic is \"" + redis::escaped(value.substr(0, 32)) +
-                         "\", which is no count of up to 15 digits"
-                   : "no statistic of this library, but a field of " + keys().stats,
-             known ? "counted again, from 0" : "removed", options_.repair});
+      report({Problem::totals, field,
+              known ? "is \"" + redis::escaped(value.substr(0, 32)) + "\", which is no count of up to 15 digits"
+                    : "is no statistic of this library, but a field of " + keys().stats,
+              known ? "starts again at 0" : "removed", options_.repair});
     }
     if (!options_.repair || wrong.empty()) continue;
     shared_connection_.with_connection([&](redis::Connection& connection) {
@@ -236,8 +237,9 @@ void IntegrityCheck::check_totals() {
   } while (cursor != "0");
 }
 
+// Adds up the number of steps, for the progress.
 void IntegrityCheck::plan() {
-  for (const Where where : kWalks) {
+  for (const Where where : kScans) {
     total_ += shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::size(pipeline, keys(), where); });
   }
   for (const std::string* list : {&keys().ready, &keys().retry}) {
@@ -251,7 +253,7 @@ void IntegrityCheck::advance(std::uint64_t steps) {
   if (options_.progress) options_.progress(done_, total_);
 }
 
-void IntegrityCheck::walk(Where where) {
+void IntegrityCheck::scan(Where where) {
   std::string cursor = "0";
   do {
     store::Scanned scanned =
@@ -273,22 +275,23 @@ void IntegrityCheck::judge(Where where, const std::vector<std::string>& ids) {
   report_.looked += ids.size();
   for (std::size_t i = 0; i < std::min(ids.size(), words.size()); ++i) {
     const char verdict = words[i].empty() ? '.' : words[i].front();
-    if (verdict == '.' || is_known(where, verdict, words[i].substr(1))) continue;
+    if (verdict == '.' || was_scanned(where, verdict, words[i].substr(1))) continue;
     const auto bytes = verdict == 'M' || verdict == 'C' ? store::bytes_of(ids[i]) : std::nullopt;
     if (bytes) {
       listed_.push_back({*bytes, verdict});
     } else {
-      suspect(ids[i], verdict);
+      add_candidate(ids[i], verdict);
     }
   }
 }
 
-void IntegrityCheck::suspect(std::string id, char verdict) {
-  suspects_.emplace_back(std::move(id), verdict);
-  if (suspects_.size() >= kMostSuspects) judge_again();
+void IntegrityCheck::add_candidate(std::string id, char verdict) {
+  candidates_.emplace_back(std::move(id), verdict);
+  if (candidates_.size() >= kMostCandidates) confirm_candidates();
 }
 
-// Marks those that are in a list. All, if a list grows faster than it can be read: then nobody can tell.
+// Changes the verdicts of the ids that a list holds (see Listed). If a list grows faster than it can be read, the
+// result is unknown, and all ids count as healthy.
 void IntegrityCheck::search_lists(std::vector<Listed>& ids) {
   std::sort(ids.begin(), ids.end(), [](const Listed& a, const Listed& b) { return a.id < b.id; });
   if (ids.empty() || (search_list(keys().ready, ids) && search_list(keys().retry, ids))) return;
@@ -326,48 +329,50 @@ bool IntegrityCheck::search_list(const std::string& list, std::vector<Listed>& i
   return false;
 }
 
-void IntegrityCheck::look_for_stranded() {
+void IntegrityCheck::find_stranded() {
   std::vector<Listed> all = std::exchange(listed_, {});
   search_lists(all);
   for (const Listed& listed : all) {
-    if (listed.verdict != '.') suspect(store::text_of(listed.id), listed.verdict);
+    if (listed.verdict != '.') add_candidate(store::text_of(listed.id), listed.verdict);
   }
 }
 
-// Suspects that are in a list by now.
+// Drops the candidates that a list holds by now.
 void IntegrityCheck::drop_listed() {
   std::vector<Listed> searched;
-  for (const auto& [id, verdict] : suspects_) {
+  for (const auto& [id, verdict] : candidates_) {
     if (verdict != 'M' && verdict != 'C') continue;
     if (const auto bytes = store::bytes_of(id)) searched.push_back({*bytes, verdict});
   }
   search_lists(searched);
-  std::set<std::string> seen;
+  std::set<std::string> found;
   for (const Listed& listed : searched) {
-    if (listed.verdict != 'M' && listed.verdict != 'C') seen.insert(store::text_of(listed.id));
+    if (listed.verdict != 'M' && listed.verdict != 'C') found.insert(store::text_of(listed.id));
   }
-  if (seen.empty()) return;
-  const auto is_seen = [&](const Suspect& one) {
-    return (one.second == 'M' || one.second == 'C') && seen.count(one.first) > 0;
+  if (found.empty()) return;
+  const auto is_found = [&](const Candidate& one) {
+    return (one.second == 'M' || one.second == 'C') && found.count(one.first) > 0;
   };
-  suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(), is_seen), suspects_.end());
+  candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), is_found), candidates_.end());
 }
 
-void IntegrityCheck::judge_again() {
-  if (suspects_.empty()) return;
-  std::sort(suspects_.begin(), suspects_.end());  // a scan may return an id twice
-  suspects_.erase(std::unique(suspects_.begin(), suspects_.end()), suspects_.end());
+// Waits, and then confirms all candidates.
+void IntegrityCheck::confirm_candidates() {
+  if (candidates_.empty()) return;
+  std::sort(candidates_.begin(), candidates_.end());  // a scan may return an id twice
+  candidates_.erase(std::unique(candidates_.begin(), candidates_.end()), candidates_.end());
   std::this_thread::sleep_for(options_.settle);
   drop_listed();
-  const std::vector<Suspect> all = std::exchange(suspects_, {});
+  const std::vector<Candidate> all = std::exchange(candidates_, {});
   for (std::size_t from = 0; from < all.size(); from += store::kConfirmed) {
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(from);
     const auto count = static_cast<std::ptrdiff_t>(std::min(store::kConfirmed, all.size() - from));
-    judge_again({begin, begin + count});
+    confirm({begin, begin + count});
   }
 }
 
-void IntegrityCheck::judge_again(const std::vector<Suspect>& some) {
+// Reports, and if asked to repairs, those whose verdict is still the same.
+void IntegrityCheck::confirm(const std::vector<Candidate>& some) {
   const std::vector<std::string> words = shared_connection_.ask([&](redis::Pipeline& pipeline) {
     return options_.repair ? store::repair(pipeline, keys(), some, options_.retries)
                            : store::confirm(pipeline, keys(), some);
@@ -383,7 +388,7 @@ void IntegrityCheck::judge_again(const std::vector<Suspect>& some) {
     finding.repaired = options_.repair && can_be_repaired(verdict);
     if (finding.repaired && std::string_view("GBCEL").find(verdict) != std::string_view::npos) garbage.push_back(id);
     ready = ready || std::string_view("MOL").find(verdict) != std::string_view::npos;
-    found(std::move(finding));
+    report(std::move(finding));
   }
   collect(garbage);
   if (!ready || !options_.repair) return;
@@ -394,13 +399,13 @@ void IntegrityCheck::judge_again(const std::vector<Suspect>& some) {
   });
 }
 
-// Leaves alone what is no garbage.
+// Deletes those of the ids that are still garbage.
 void IntegrityCheck::collect(const std::vector<std::string>& garbage) {
   if (garbage.empty()) return;
   shared_connection_.ask([&](redis::Pipeline& pipeline) { return shared_connection_.store().gc(pipeline, garbage); });
 }
 
-void IntegrityCheck::found(Finding finding) {
+void IntegrityCheck::report(Finding finding) {
   if (finding.repaired) ++report_.repaired;
   if (++report_.counts[finding.problem] <= options_.sample) report_.findings.push_back(std::move(finding));
 }

@@ -1,12 +1,13 @@
-// The walk of Inspector::check. Which verdicts there are, and why: store/checks.h.
+// The integrity check of a queue: the implementation of Inspector::check. store/integrity.h lists the verdicts.
 //
-// Everything stored of the queue is scanned, and each id judged by one script. What is not healthy is a suspect. After
-// a pause suspects are judged anew, and mended, in one script: who gets the same verdict twice is a finding. An id that
-// is in several places is a suspect of the first walk that meets it only.
+// The check scans all keys of the queue, and one script gives each id a verdict. An id that is not healthy becomes a
+// candidate. After a pause one script gives each candidate a second verdict, and repairs it if asked to. A candidate
+// with the same verdict twice is a finding. An id that is in several keys becomes a candidate once, in the first scan
+// that finds it.
 //
-// Whether a message is in a list at all takes a walk over the lists, against all ids that must be in one. Such a walk
-// can miss an id that moves meanwhile; so one is made before the pause and one after it, and the script has a last look
-// at where ids come and go.
+// Some ids are healthy only if a list holds them. To find those, the check reads both lists and compares. Such a pass
+// can miss an id that moves at the same time, so there is one before the pause and one after it; finally the script
+// searches both ends of the lists, where ids are added and removed.
 #pragma once
 
 #include "queue/shared_connection.h"
@@ -21,35 +22,35 @@
 
 namespace delayqueue {
 
-// Used once.
+// One object runs one check.
 class IntegrityCheck {
  public:
-  IntegrityCheck(SharedConnection& session, const CheckOptions& options)
-      : shared_connection_(session), options_(options) {}
+  IntegrityCheck(SharedConnection& shared_connection, const CheckOptions& options)
+      : shared_connection_(shared_connection), options_(options) {}
 
   CheckReport run();
 
  private:
-  // Must be in a list. A million of them may be: 17 bytes each.
+  // An id that is healthy only if a list holds it. 17 bytes, since there may be millions.
   struct Listed {
     store::IdBytes id;
-    char verdict;  // 'M' or 'C' (see store/checks.h); '.' once it was seen in a list
+    char verdict;  // 'M' or 'C' (see store/integrity.h); if a list holds the id: '.' for 'M', 'E' for 'C'
   };
 
   bool check_types();
   void check_totals();
   void plan();
-  void walk(store::Where where);
+  void scan(store::Where where);
   void judge(store::Where where, const std::vector<std::string>& ids);
-  void suspect(std::string id, char verdict);
+  void add_candidate(std::string id, char verdict);
   void search_lists(std::vector<Listed>& ids);
   bool search_list(const std::string& list, std::vector<Listed>& ids);
-  void look_for_stranded();
-  void judge_again();
+  void find_stranded();
+  void confirm_candidates();
   void drop_listed();
-  void judge_again(const std::vector<store::Suspect>& some);
+  void confirm(const std::vector<store::Candidate>& some);
   void collect(const std::vector<std::string>& garbage);
-  void found(Finding finding);
+  void report(Finding finding);
   void advance(std::uint64_t steps);
 
   const store::Keys& keys() const { return shared_connection_.store().keys(); }
@@ -57,7 +58,7 @@ class IntegrityCheck {
   SharedConnection& shared_connection_;
   const CheckOptions& options_;
   CheckReport report_;
-  std::vector<store::Suspect> suspects_;
+  std::vector<store::Candidate> candidates_;
   std::vector<Listed> listed_;
   bool has_stats_ = false;
   std::uint64_t done_ = 0, total_ = 0;

@@ -1,4 +1,4 @@
-// What an Inspector does to messages by their ids, and to a whole queue.
+// The calls of Inspector that change messages, by id or by state, and the queue itself.
 #include "inspector/inspector_impl.h"
 
 #include "queue/option_checks.h"
@@ -11,10 +11,10 @@ namespace delayqueue {
 namespace {
 
 constexpr std::size_t kLongestReason = 1024;
-constexpr std::size_t kStepBytes = 256 * 1024;  // of payloads, in one call of a script
+constexpr std::size_t kStepBytes = 256 * 1024;  // of payloads in one call of a script
 
-// Of ids in one call of a script that needs several commands for each: so many stay well under 2 ms.
-constexpr std::size_t kSlow = 64;
+// Ids in one call of a script that runs several commands per id: the call takes well under 2 ms.
+constexpr std::size_t kSmallBatch = 64;
 
 void check_retries(int retries) {
   if (retries < 0) throw std::invalid_argument("retries: " + std::to_string(retries) + "; expected 0 or more");
@@ -33,12 +33,12 @@ std::vector<Outcome> meanings(const std::string& outcomes, Meaning meaning) {
   return all;
 }
 
-// As it is to be stored. What was held or in a list is due at once.
+// The form in which restore stores a message. Messages that were held or in a list are due at once.
 store::Saved saved(const MessageInfo& message, const std::string& id) {
-  if (!message.size) throw std::invalid_argument("payload of " + id + ": missing; a message is its payload");
+  if (!message.size) throw std::invalid_argument("payload of " + id + ": missing; restore needs it");
   if (message.payload.size() != *message.size) {
     throw std::invalid_argument("payload of " + id + ": " + std::to_string(message.payload.size()) + " bytes of " +
-                                std::to_string(*message.size) + "; list or find it with all of them");
+                                std::to_string(*message.size) + "; list or find the message with its whole payload");
   }
   store::Saved saved;
   saved.id = id;
@@ -103,7 +103,7 @@ std::vector<Redriven> Inspector::redrive(const std::vector<std::string>& ids, co
 
 std::vector<Killed> Inspector::kill(const std::vector<std::string>& ids, const KillOptions& options) {
   const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
-  const std::size_t step = impl_->store().search_lists() > 0 ? 1 : kSlow;
+  const std::size_t step = impl_->store().search_lists() > 0 ? 1 : kSmallBatch;
   const auto outcomes = impl_->outcomes(ids_of(ids), step, [&](redis::Pipeline& pipeline, const auto& some) {
     return impl_->store().kill(pipeline, some, reason, options.force);
   });
@@ -117,7 +117,7 @@ std::vector<Killed> Inspector::kill(const std::vector<std::string>& ids, const K
 
 std::vector<Extended> Inspector::extend(const std::vector<std::string>& ids, milliseconds by, bool force) {
   check_at_least("by", by, milliseconds(1));
-  const auto outcomes = impl_->outcomes(ids_of(ids), kSlow, [&](redis::Pipeline& pipeline, const auto& some) {
+  const auto outcomes = impl_->outcomes(ids_of(ids), kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
     return impl_->store().extend(pipeline, some, by, force);
   });
   return meanings<Extended>(outcomes, [](char outcome) {
@@ -129,11 +129,11 @@ Released Inspector::release(std::string_view id, bool force) {
   return release(std::vector<std::string>{std::string(id)}, force).front();
 }
 
-// The last one released is the next in line: so the first id goes last.
+// The message released last is delivered first, so the ids are sent in reverse order.
 std::vector<Released> Inspector::release(const std::vector<std::string>& ids, bool force) {
   std::vector<std::string> all = ids_of(ids);
   std::reverse(all.begin(), all.end());
-  std::string outcomes = impl_->outcomes(all, kSlow, [&](redis::Pipeline& pipeline, const auto& some) {
+  std::string outcomes = impl_->outcomes(all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
     return impl_->store().release_waiting(pipeline, some, force);
   });
   impl_->wake();
@@ -147,7 +147,7 @@ std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
   check_removable(state);
   if (options.older_than) check_at_least("older_than", *options.older_than, milliseconds(0));
   if (is_list(state) && options.older_than) {
-    throw std::invalid_argument("older_than: not known of messages in ready and retry; expected none");
+    throw std::invalid_argument("older_than: set; expected none for ready and retry, whose messages have no time");
   }
   const std::string& key = key_of(impl_->keys(), state);
   const Counts before = counts();
@@ -159,7 +159,7 @@ std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
   std::uint64_t purged = 0;
   while (left > 0) {
     const std::size_t most = std::min<std::uint64_t>(left, store::kBatch);
-    const store::Purged step = impl_->session().ask([&](redis::Pipeline& pipeline) {
+    const store::Purged step = impl_->shared_connection().ask([&](redis::Pipeline& pipeline) {
       return is_list(state) ? impl_->store().purge_list(pipeline, key, most)
                             : impl_->store().purge_zset(pipeline, key, most, options.older_than, 0);
     });
@@ -174,7 +174,7 @@ std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
 Removed Inspector::purge(State state, const std::vector<std::string>& ids) {
   check_removable(state);
   const std::string& key = key_of(impl_->keys(), state);
-  const auto steps = impl_->in_steps(ids_of(ids), kSlow, [&](redis::Pipeline& pipeline, const auto& some) {
+  const auto steps = impl_->in_steps(ids_of(ids), kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
     return impl_->store().discard(pipeline, key, some);
   });
   Removed removed;
@@ -184,7 +184,7 @@ Removed Inspector::purge(State state, const std::vector<std::string>& ids) {
     for (const char outcome : step.outcomes) removed.removed.push_back(outcome == 'S');
   }
   if (removed.removed.size() != ids.size()) {
-    throw ReplyError("purge: the server answered for another number of messages");
+    throw ReplyError("purge: " + unexpected_count(removed.removed.size(), ids.size()));
   }
   if (is_list(state) && !ids.empty()) removed.places += impl_->remove_hints(key);
   return removed;
@@ -200,40 +200,42 @@ std::vector<Sent> Inspector::restore(const std::vector<MessageInfo>& messages) {
   std::vector<Sent> sent;
   while (sent.size() < all.size()) {
     std::vector<store::Saved> step;
-    for (std::size_t bytes = 0; sent.size() + step.size() < all.size() && step.size() < kSlow;) {
+    for (std::size_t bytes = 0; sent.size() + step.size() < all.size() && step.size() < kSmallBatch;) {
       const store::Saved& next = all[sent.size() + step.size()];
       if (!step.empty() && bytes + next.payload.size() > kStepBytes) break;
       bytes += next.payload.size();
       step.push_back(next);
     }
-    const store::Outcomes outcomes = impl_->session().ask([&](redis::Pipeline& pipeline) {
+    const store::Outcomes outcomes = impl_->shared_connection().ask([&](redis::Pipeline& pipeline) {
       const auto answer = impl_->store().restore(pipeline, step);
       impl_->store().wake(pipeline);
       return answer;
     });
-    if (outcomes.size() != step.size()) throw ReplyError("restore: the server answered for another number of messages");
+    if (outcomes.size() != step.size()) {
+      throw ReplyError("restore: " + unexpected_count(outcomes.size(), step.size()));
+    }
     for (const char outcome : outcomes) sent.push_back({ids[sent.size()], outcome == '1', outcome == 'C'});
   }
   if (all.empty()) return sent;
-  impl_->session().with_connection(
-      [&](redis::Connection& connection) { impl_->session().endpoint().register_queue(connection); });
+  impl_->shared_connection().with_connection(
+      [&](redis::Connection& connection) { impl_->shared_connection().endpoint().register_queue(connection); });
   return sent;
 }
 
 void Inspector::pause(milliseconds for_, const std::string& why) {
   check_at_least("for", for_, milliseconds(0));
-  impl_->session().with_connection([&](redis::Connection& connection) {
+  impl_->shared_connection().with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     pipeline.command("SET").key(impl_->keys().paused).arg(why);
     if (for_.count() > 0) pipeline.arg("PX").arg(for_.count());
     pipeline.run();
     pipeline.reply(0);
-    impl_->session().endpoint().register_queue(connection);
+    impl_->shared_connection().endpoint().register_queue(connection);
   });
 }
 
 void Inspector::resume() {
-  impl_->session().with_connection([&](redis::Connection& connection) {
+  impl_->shared_connection().with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     pipeline.command("DEL").key(impl_->keys().paused);
     impl_->store().wake(pipeline);
@@ -256,11 +258,12 @@ Remains Inspector::forget() {
 
 bool Inspector::lock(const std::string& holder, milliseconds for_) {
   check_at_least("for", for_, milliseconds(1));
-  return impl_->session().ask([&](redis::Pipeline& pipeline) { return impl_->store().lock(pipeline, holder, for_); });
+  return impl_->shared_connection().ask(
+      [&](redis::Pipeline& pipeline) { return impl_->store().lock(pipeline, holder, for_); });
 }
 
 void Inspector::unlock(const std::string& holder) {
-  impl_->session().ask([&](redis::Pipeline& pipeline) { return impl_->store().unlock(pipeline, holder); });
+  impl_->shared_connection().ask([&](redis::Pipeline& pipeline) { return impl_->store().unlock(pipeline, holder); });
 }
 
 }  // namespace delayqueue

@@ -15,15 +15,15 @@ using redis::Connection;
 using redis::Pipeline;
 using redis::Script;
 
-template <class Look>
-std::vector<ServerScripts> for_each_server(Endpoint& endpoint, Look look) {
+template <class Call>
+std::vector<ServerScripts> for_each_server(Endpoint& endpoint, Call call) {
   std::vector<ServerScripts> all;
   for (const redis::Address& server : endpoint.servers()) {
     ServerScripts& one = all.emplace_back();
     one.where = server.text();
     try {
-      look(*endpoint.dial(server), one);
-    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the name that a server gave
+      call(*endpoint.dial(server), one);
+    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the host name of a server
       one.error = e.what();
     }
   }
@@ -54,7 +54,10 @@ std::vector<ServerScripts> load_scripts(Endpoint& endpoint) {
     pipeline.run();
     for (const Script* script : store::scripts::all()) {
       const redis::Reply name = pipeline.reply(server.loaded.size());
-      if (name.text() != script->sha1) throw ReplyError("redis at " + server.where + " loaded something else");
+      if (name.text() != script->sha1) {
+        throw ReplyError("cannot load the script " + std::string(script->name) + " at redis at " + server.where +
+                         ": the answer is not its SHA1, " + std::string(script->sha1));
+      }
       server.missing.erase(server.missing.begin());
       server.loaded.emplace_back(script->name);
     }

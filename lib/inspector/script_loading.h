@@ -1,4 +1,4 @@
-// Which servers have the library's scripts, and how they get them.
+// Reads which servers have loaded the library's scripts, and loads them.
 #pragma once
 
 #include "queue/endpoint.h"
@@ -9,7 +9,8 @@
 
 namespace delayqueue {
 
-// For every server that may serve the queue. Throws when these cannot be found out.
+// One entry for every server that may serve the queue; if a server fails, its entry has the error. Both throw if the
+// servers cannot be determined.
 std::vector<ServerScripts> find_scripts(Endpoint& endpoint);
 std::vector<ServerScripts> load_scripts(Endpoint& endpoint);
 

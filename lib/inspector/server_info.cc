@@ -13,35 +13,36 @@ namespace {
 using redis::Reply;
 using std::chrono::microseconds;
 
-InfoFields facts_of(redis::Connection& connection) {
-  static constexpr InfoQuery kQuestions[] = {{"INFO", "server", nullptr},      {"INFO", "clients", nullptr},
-                                             {"INFO", "memory", nullptr},      {"INFO", "persistence", nullptr},
-                                             {"INFO", "replication", nullptr}, {"CONFIG", "GET", "save"},
-                                             {"CONFIG", "GET", "appendfsync"}};
-  ask(connection, kQuestions);
-  InfoFields facts;
-  for (const InfoQuery& question : kQuestions) {
-    const redis::ReplyPtr answer = connection.read();  // all of them, whatever they are
+InfoFields read_info(redis::Connection& connection) {
+  static constexpr InfoQuery kQueries[] = {{"INFO", "server", nullptr},      {"INFO", "clients", nullptr},
+                                           {"INFO", "memory", nullptr},      {"INFO", "persistence", nullptr},
+                                           {"INFO", "replication", nullptr}, {"CONFIG", "GET", "save"},
+                                           {"CONFIG", "GET", "appendfsync"}};
+  ask(connection, kQueries);
+  InfoFields fields;
+  for (const InfoQuery& query : kQueries) {
+    const redis::ReplyPtr answer = connection.read();  // all answers must be read, errors too
     const Reply reply(answer.get());
     if (reply.is_error()) continue;
-    if (question.second == nullptr) {
-      facts.add_info(reply.text());
+    if (query.second == nullptr) {
+      fields.add_info(reply.text());
     } else {
-      for (std::size_t i = 0; i + 1 < reply.size(); i += 2) facts.add(reply[i].text(), reply[i + 1].text());
+      for (std::size_t i = 0; i + 1 < reply.size(); i += 2) fields.add(reply[i].text(), reply[i + 1].text());
     }
   }
-  return facts;
+  return fields;
 }
 
-// The clock as seen in the fastest of some round trips: the middle of it is when the server looked.
+// Measures the offset of the server's clock in the fastest of five round trips. It assumes that the server reads its
+// clock in the middle of a round trip.
 void measure(redis::Connection& connection, ServerReport& report) {
   using Steady = std::chrono::steady_clock;
   for (int i = 0; i < 5; ++i) {
-    const auto asked = Steady::now();
+    const auto sent = Steady::now();
     const auto wall = std::chrono::system_clock::now();
     connection.write(kTime);
     const redis::ReplyPtr answer = connection.read();
-    const auto took = std::chrono::duration_cast<microseconds>(Steady::now() - asked);
+    const auto took = std::chrono::duration_cast<microseconds>(Steady::now() - sent);
     const Reply time(answer.get());
     if (time.is_error()) return;
     if (i > 0 && took >= report.round_trip) continue;
@@ -53,23 +54,23 @@ void measure(redis::Connection& connection, ServerReport& report) {
 }  // namespace
 
 ServerReport report_server(redis::Connection& connection) {
-  const InfoFields facts = facts_of(connection);
+  const InfoFields fields = read_info(connection);
   ServerReport report;
   report.where = connection.where();
-  const bool valkey = facts.has("valkey_version");
-  report.product = valkey ? "Valkey" : facts.has("redis_version") ? "Redis" : "";
-  report.version = valkey ? facts["valkey_version"] : facts["redis_version"];
-  report.role = facts["role"];
-  report.mode = facts.has("server_mode") ? facts["server_mode"] : facts["redis_mode"];
-  if (const auto uptime = facts.number<std::int64_t>("uptime_in_seconds"))
+  const bool valkey = fields.has("valkey_version");
+  report.product = valkey ? "Valkey" : fields.has("redis_version") ? "Redis" : "";
+  report.version = valkey ? fields["valkey_version"] : fields["redis_version"];
+  report.role = fields["role"];
+  report.mode = fields.has("server_mode") ? fields["server_mode"] : fields["redis_mode"];
+  if (const auto uptime = fields.number<std::int64_t>("uptime_in_seconds"))
     report.uptime = std::chrono::seconds(std::clamp<std::int64_t>(*uptime, 0, kLongest.count() / 1000));
-  report.clients = facts.number<std::uint64_t>("connected_clients");
-  report.memory = facts.number<std::uint64_t>("used_memory");
-  report.memory_limit = facts.number<std::uint64_t>("maxmemory");
-  report.eviction = facts["maxmemory_policy"];
-  if (facts.has("aof_enabled")) report.append_only = facts["aof_enabled"] == "1" ? "yes" : "no";
-  report.fsync = facts["appendfsync"];
-  report.snapshots = facts["save"];
+  report.clients = fields.number<std::uint64_t>("connected_clients");
+  report.memory = fields.number<std::uint64_t>("used_memory");
+  report.memory_limit = fields.number<std::uint64_t>("maxmemory");
+  report.eviction = fields["maxmemory_policy"];
+  if (fields.has("aof_enabled")) report.append_only = fields["aof_enabled"] == "1" ? "yes" : "no";
+  report.fsync = fields["appendfsync"];
+  report.snapshots = fields["save"];
   measure(connection, report);
   return report;
 }

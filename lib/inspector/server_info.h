@@ -1,4 +1,4 @@
-// What a server tells of itself, and how far away it is.
+// Reads version, role, settings and load of a server, its clock, and the time of a round trip to it.
 #pragma once
 
 #include "redis/connection.h"
@@ -7,7 +7,7 @@
 
 namespace delayqueue {
 
-// Some round trips. Throws ConnectionError if the link breaks.
+// Takes several round trips. Throws ConnectionError if the connection breaks.
 ServerReport report_server(redis::Connection& connection);
 
 }  // namespace delayqueue

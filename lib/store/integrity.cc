@@ -68,10 +68,10 @@ const std::string& key_of(const Keys& keys, Where where) {
     case Where::bodies:
       break;
   }
-  throw std::logic_error("bodies have a key each");
+  throw std::logic_error("cannot name one key of all bodies: each body has its own");
 }
 
-// What begins with `text`, as a pattern of SCAN.
+// The SCAN pattern of all keys that begin with `text`.
 std::string pattern_of(const std::string& text) {
   std::string pattern;
   for (const char c : text) {
@@ -81,17 +81,17 @@ std::string pattern_of(const std::string& text) {
   return pattern + '*';
 }
 
-Pipeline& start(Pipeline& pipeline, const Keys& keys) {
+Pipeline& start_check(Pipeline& pipeline, const Keys& keys) {
   pipeline.script(scripts::check).key(keys.pending).key(keys.unack).key(keys.dead).key(keys.count);
   return pipeline.key(keys.attempts).key(keys.reason).key(keys.garbage).key(keys.ready).key(keys.retry);
 }
 
-Answer<std::vector<std::string>> again(Pipeline& pipeline, const Keys& keys, const std::vector<Suspect>& suspects,
-                                       const char* mode, int retries) {
-  start(pipeline, keys);
-  for (const auto& [id, verdict] : suspects) pipeline.key(keys.bodies, id);
+Answer<std::vector<std::string>> recheck(Pipeline& pipeline, const Keys& keys, const std::vector<Candidate>& candidates,
+                                         const char* mode, int retries) {
+  start_check(pipeline, keys);
+  for (const auto& [id, verdict] : candidates) pipeline.key(keys.bodies, id);
   pipeline.arg(keys.bodies.size()).arg(mode).arg(retries);
-  for (const auto& [id, verdict] : suspects) pipeline.arg(std::string_view(&verdict, 1));
+  for (const auto& [id, verdict] : candidates) pipeline.arg(std::string_view(&verdict, 1));
   return {pipeline, as_words};
 }
 
@@ -140,19 +140,20 @@ Answer<std::vector<std::string>> list_page(Pipeline& pipeline, const std::string
 }
 
 Answer<std::vector<std::string>> look(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids) {
-  start(pipeline, keys);
+  start_check(pipeline, keys);
   for (const std::string& id : ids) pipeline.key(keys.bodies, id);
   pipeline.arg(keys.bodies.size()).arg("look").arg("0");
   return {pipeline, as_words};
 }
 
-Answer<std::vector<std::string>> confirm(Pipeline& pipeline, const Keys& keys, const std::vector<Suspect>& suspects) {
-  return again(pipeline, keys, suspects, "confirm", 0);
+Answer<std::vector<std::string>> confirm(Pipeline& pipeline, const Keys& keys,
+                                         const std::vector<Candidate>& candidates) {
+  return recheck(pipeline, keys, candidates, "confirm", 0);
 }
 
-Answer<std::vector<std::string>> repair(Pipeline& pipeline, const Keys& keys, const std::vector<Suspect>& suspects,
+Answer<std::vector<std::string>> repair(Pipeline& pipeline, const Keys& keys, const std::vector<Candidate>& candidates,
                                         int retries) {
-  return again(pipeline, keys, suspects, "repair", retries);
+  return recheck(pipeline, keys, candidates, "repair", retries);
 }
 
 }  // namespace delayqueue::store

@@ -1,43 +1,48 @@
-// What a check of a queue asks for: walks over all its ids, a judgement of each, and its repair. Like Store: each adds
-// one request to a pipeline.
+// Requests of the integrity check: scan the keys of a queue, classify its ids, repair them. Like Store, each function
+// adds one request to a pipeline.
 //
-// The first line that fits an id is its verdict. p, u, d, g: it is in pending, unack, dead, garbage; c: it has retries
-// recorded; b: it has a body. Lists count only where they are named: an id in a list is a hint.
+// The verdict on an id is the first line of this table that fits. p, u, d, g: the id is in pending, unack, dead,
+// garbage; c: it has a retry count; b: it has a body. Lists count only where a line names them: an id in a list is only
+// a hint.
 //
-//        what is stored                   so it is                              repair
-//   W    a body that is no string         somebody else's key                   none
-//   G    g                                finished; gc's, or leaves garbage     gc
-//   V    b, its name no UUID              somebody else's key                   none
-//   S    p, u, d or c of no UUID          a stranger                            removed from there
-//   I    p or d at no time from 1970 to    another program wrote it            p: the nearest of these times, so
-//        2199                                                                    never early; d: now
-//   L    u for more than 100 years, or    no consumer's: no lease and no        leaves unack; if it has b and no other
-//        with neither c nor b for a day   backoff is as long                    place: to ready, with a count
-//   .    p+u or u+d, u whole seconds      taken or nacked by a Go worker that
-//        and for less than an hour        was late: heals when u ends
-//   T    d+p, d+u without c               dead: what has no count was given up  stays in dead only
-//   T    d+p, d+u with c                  alive                                 leaves dead; then as p+u
-//   T    p+u                              in two places                         the later stays: never early, one holder
-//   .    u                                held, or waits out a backoff; without c cancelled while held, or a late nack of
-//                                         a Go worker; without b expired: every way out of unack tidies up
-//   .    p b c                            pending
-//   N    p b                              would be dropped when taken           gets a count
-//   B    p c, not due                     lost its body: no TTL ends so early   finished
-//   E    p                                expired, or ended by a Go worker      finished
-//   K    d c                              dead, and counted                     loses the count
-//   .    d b                              dead
-//   E    d                                dead, and its body expired first      finished
-//   .    b c, in a list                   ready, or waits for another try
-//   M    b c, in no list                  stranded                              to ready
-//   E    c, in a list                     expired                               finished
-//   C    c, in no list                    left over of a message                finished
-//   O    b                                would be dropped, or lies forever     to ready, with a count
-//   A    attempts or reason               left over of a message                dropped
-//   .    none of these                    finished, or unheard-of
+//        what is stored                   diagnosis                              repair
+//   W    a body that is no string         a key of another program               none
+//   G    g                                finished; gc deletes it, or takes it   gc
+//                                         out of garbage if a zset has it
+//   V    b, its name no UUID              a key of another program               none
+//   S    p, u, d or c of no UUID          written by another program             removed from there
+//   I    p or d at a time that is not     written by another program             p: the nearest of these times, so
+//        from 1970 to 2199                                                       never early; d: now
+//   L    u for more than 100 years, or    no consumer holds it: no lease and     leaves unack; if it has b and no
+//        for a day without c and b        no backoff is so long                  other place: to ready, with a count
+//   .    p+u or u+d, u whole seconds      a late Go worker took or nacked it:    none
+//        and for less than an hour        heals when u ends
+//   T    d+p, d+u without c               dead: dead letters have no count       stays in dead only
+//   T    d+p, d+u with c                  alive                                  leaves dead; then as p+u
+//   T    p+u                              in two places                          the later one stays, so not early
+//   .    u                                held, or waits for the end of a        none: moves out of unack clean up
+//                                         backoff. Without c: cancelled while
+//                                         held, or a late nack of a Go worker.
+//                                         Without b: expired
+//   .    p b c                            pending                                none
+//   N    p b                              would be dropped when taken            gets a count
+//   B    p c, not due                     body lost: a TTL ends after due time   finished
+//   E    p                                expired, or finished by a Go worker    finished
+//   K    d c                              dead, with a count                     loses the count
+//   .    d b                              dead                                   none
+//   E    d                                dead, and its body expired first       finished
+//   .    b c, in a list                   ready, or waits for another delivery   none
+//   M    b c, in no list                  stranded                               to ready
+//   E    c, in a list                     expired                                finished
+//   C    c, in no list                    leftover of a message                  finished
+//   O    b                                would be dropped, or stay for ever     to ready, with a count
+//   A    attempts or reason               leftover of a message                  removed
+//   .    none of these                    finished, or never sent                none
 //
-// Finished: all is removed by way of garbage. E, G and A are what running consumers remove by themselves. What moves is
-// seen in one place at any moment: a judgement is one script. The Go library sends in three steps (body, count, place),
-// so that O and M may be a send under way: only what is found twice, some time apart, is a finding.
+// Finished: everything that is left of the message is removed by way of garbage. Running consumers remove E, G and A
+// without a repair. One script judges an id, so a message that moves is seen in exactly one place. The Go library sends
+// in three steps (body, count, place), so O and M may be a send that is under way: a verdict is a finding only if it is
+// the same twice, some time apart.
 #pragma once
 
 #include "redis/pipeline.h"
@@ -53,48 +58,51 @@ namespace delayqueue::store {
 using redis::Answer;
 using redis::Pipeline;
 
-// Where ids are found. A walk over bodies sees the keys of the whole server, those of the queue's bodies it returns.
+// The keys that hold ids. A scan of the bodies reads all keys of the server, and returns those of the queue's bodies.
 enum class Where { pending, unack, dead, count, garbage, attempts, reason, bodies };
 
 struct Scanned {
-  std::string cursor;            // "0": the walk is over
-  std::vector<std::string> ids;  // of bodies: their keys
+  std::string cursor;            // "0": the scan is complete
+  std::vector<std::string> ids;  // for bodies: the keys of the bodies
 };
 
-// A step of a walk from a cursor, "0" at first. What is there all the time is returned, perhaps twice.
+// One step of a scan from a cursor, at first "0". An id that exists during the whole scan is returned at least once.
 Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Where where, const std::string& cursor);
-inline constexpr std::size_t kScanned = 100;      // ids a step, about
-inline constexpr std::size_t kScannedKeys = 500;  // keys of the server a step over bodies
+inline constexpr std::size_t kScanned = 100;      // ids per step, approximately
+inline constexpr std::size_t kScannedKeys = 500;  // keys of the server per step of a scan of the bodies
 
 struct ScannedTotals {
-  std::string cursor;  // "0": the walk is over
+  std::string cursor;  // "0": the scan is complete
   std::vector<std::pair<std::string, std::string>> fields;
 };
 
-// A step of a walk over the statistics: fields and their values.
+// One step of a scan of the statistics: fields and their values.
 Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const std::string& cursor);
 
-// How many there are; of bodies: keys of the server.
+// The number of ids; for bodies the number of keys of the server.
 Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Where where);
 
-// "none", "string", "list", "set", "zset", "hash" or a module's.
+// "none", "string", "list", "set", "zset", "hash", or the type of a module.
 Answer<std::string> type(Pipeline& pipeline, const std::string& key);
 
 Answer<std::size_t> list_length(Pipeline& pipeline, const std::string& list);
 Answer<std::vector<std::string>> list_page(Pipeline& pipeline, const std::string& list, std::size_t from,
                                            std::size_t most);
 
-// The verdict on each id, and which of p u d c b it has: see check.lua. At most kJudged ids.
+// One word per id: its verdict, and which of p u d c b it has (see check.lua). At most kJudged ids.
 inline constexpr std::size_t kJudged = 100;
 Answer<std::vector<std::string>> look(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids);
 
-// '.', unless the verdict on an id is still the one given with it. At most kConfirmed ids.
-using Suspect = std::pair<std::string, char>;
-inline constexpr std::size_t kConfirmed = 50;
-Answer<std::vector<std::string>> confirm(Pipeline& pipeline, const Keys& keys, const std::vector<Suspect>& suspects);
+// An id with the verdict of the first look at it.
+using Candidate = std::pair<std::string, char>;
 
-// As confirm, and mends it in the same step.
-Answer<std::vector<std::string>> repair(Pipeline& pipeline, const Keys& keys, const std::vector<Suspect>& suspects,
+// One word per candidate, as look; '.' unless the verdict is still the same. At most kConfirmed candidates.
+inline constexpr std::size_t kConfirmed = 50;
+Answer<std::vector<std::string>> confirm(Pipeline& pipeline, const Keys& keys,
+                                         const std::vector<Candidate>& candidates);
+
+// As confirm; the script also repairs what it confirms. `retries` is the count of messages that have none.
+Answer<std::vector<std::string>> repair(Pipeline& pipeline, const Keys& keys, const std::vector<Candidate>& candidates,
                                         int retries);
 
 }  // namespace delayqueue::store

@@ -1,5 +1,5 @@
-// The names of a queue's keys: the only place that makes them. Names and types are those of the Go library
-// HDT3213/delayqueue, plus ours: attempts, reason, dead, stats, paused, wake, watch, lock.
+// The names of a queue's keys. No other file builds one. Names and types are those of the Go library
+// HDT3213/delayqueue. This library adds attempts, reason, dead, stats, paused, wake, watch and lock.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ struct Keys {
   std::string pending, ready, unack, retry, count, garbage;  // count is retry:cnt
   std::string attempts, reason, dead, stats, paused, wake, watch, lock;
 
-  std::string bodies;   // a body's key is this followed by its id
-  std::string queues;   // the set of all queues' bases under this prefix; lives in another slot
-  std::string channel;  // of the Go library's events
+  std::string bodies;   // prefix of the bodies' keys; the id follows
+  std::string queues;   // set of the bases of all queues with this prefix; it is in another slot of a cluster
+  std::string channel;  // Pub/Sub channel of the Go library's events
 };
 
 struct KeyOptions {
@@ -26,7 +26,7 @@ struct KeyOptions {
 
 Keys make_keys(const std::string& queue, const KeyOptions& options);
 
-// The queue's name in a base, or the base itself if it is not of this prefix.
+// The name of the queue that has this base; the base itself if it has another prefix.
 std::string queue_of(std::string_view base, const std::string& prefix);
 
 }  // namespace delayqueue::store

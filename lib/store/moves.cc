@@ -23,7 +23,7 @@ std::vector<std::string> split(std::string_view text) {
 
 constexpr std::size_t kIdLength = 36;
 
-// Moves to the next of words joined by a space, of which the first is `length` long, whatever characters it has.
+// Removes and returns the first `length` characters and the space after them. The word itself may contain spaces.
 std::string next_word(std::string_view& text, std::size_t length) {
   std::string word(text.substr(0, length));
   text.remove_prefix(std::min(length + 1, text.size()));
@@ -36,7 +36,7 @@ std::vector<std::string> split_ids(std::string_view text) {
   return ids;
 }
 
-// What callers see as ids are ids, whatever stands in Redis.
+// Drops the entries that are no ids: another program may have written any text into the lists.
 std::vector<std::string> only_ids(std::string_view text) {
   std::vector<std::string> ids = split_ids(text);
   ids.erase(std::remove_if(ids.begin(), ids.end(), [](const std::string& id) { return !is_id(id); }), ids.end());
@@ -45,26 +45,26 @@ std::vector<std::string> only_ids(std::string_view text) {
 
 std::size_t as_count(Reply reply) { return static_cast<std::size_t>(std::max(0LL, reply.integer())); }
 
-// What is added to times stays within bounds, whatever the server says or another program wrote into a score.
+// Clamped to the times of messages, so that adding a duration cannot overflow.
 std::int64_t as_now(Reply reply) { return std::clamp<std::int64_t>(reply.integer(), 0, kLatestUs); }
 
 std::optional<microseconds> as_wait(Reply reply) {
-  constexpr std::int64_t kLongestUs = 100LL * 365 * 86'400'000'000;  // no wait of ours is longer
+  constexpr std::int64_t kLongestUs = 100LL * 365 * 86'400'000'000;  // longer than any wait of this library
   const std::int64_t us = reply.integer();
   return us < 0 ? std::nullopt : std::optional(microseconds(std::min(us, kLongestUs)));
 }
 
 std::string as_text(Reply reply) { return std::string(reply.text()); }
 
-// A number n stands for n times the same good outcome.
-template <char kAllWell>
+// A number n stands for n times the outcome kSuccess.
+template <char kSuccess>
 Outcomes as_outcomes(Reply reply) {
   if (reply.is_text()) return as_text(reply);
-  if (as_count(reply) > kBatch) throw ReplyError("the server answered for more messages than there were");
-  return std::string(as_count(reply), kAllWell);
+  if (as_count(reply) > kBatch) throw ReplyError("unexpected answer: outcomes of more messages than a call can have");
+  return std::string(as_count(reply), kSuccess);
 }
 
-// Of the first send to a queue the number is negative, and a string has an N at its end.
+// The answer to the first send to a queue is marked: a number is negative, and a string ends in N.
 bool as_first(Reply reply) {
   return reply.is_text() ? !reply.text().empty() && reply.text().back() == 'N' : reply.integer() < 0;
 }
@@ -73,14 +73,14 @@ Outcomes as_sent(Reply reply) {
   if (!as_first(reply)) return as_outcomes<'1'>(reply);
   if (reply.is_text()) return std::string(reply.text().substr(0, reply.text().size() - 1));
   if (reply.integer() < -static_cast<std::int64_t>(kBatch)) {
-    throw ReplyError("the server answered for more messages than there were");
+    throw ReplyError("unexpected answer: outcomes of more messages than a call can have");
   }
   return std::string(static_cast<std::size_t>(-reply.integer()), '1');
 }
 
 bool as_done(Reply reply) { return reply.integer() == 1; }
 
-// Of SET NX: nil is no error.
+// The answer to SET NX: nil means that the key existed.
 bool as_set(Reply reply) { return !reply.is_nil(); }
 
 std::vector<std::string> as_texts(Reply reply) {
@@ -219,7 +219,7 @@ Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
   pipeline.key(keys_.pending).key(keys_.dead).key(keys_.garbage).key(keys_.stats);
   for (const Receipt& receipt : receipts) pipeline.key(keys_.bodies, receipt.id);
   pipeline.arg(counted_as);
-  auto end = receipts.end();  // of those that differ from the last
+  auto end = receipts.end();  // the script repeats the last receipt, so equal ones at the end are not sent
   while (end - receipts.begin() > 1 && (end - 1)->end_us == (end - 2)->end_us) --end;
   std::for_each(receipts.begin(), end, [&](const Receipt& receipt) { pipeline.arg(receipt.end_us); });
   return {pipeline, as_outcomes<'S'>};

@@ -1,6 +1,6 @@
-// The moves of a message, in the order of its life. Each adds one request to a pipeline; its answer can be read when
-// the pipeline has run. One move is one script: atomic, bounded, and safe to repeat. Knows no threads and keeps no
-// state but the names of the keys.
+// The moves of a message between the states of a queue, in the order of its life. Each function adds one request to a
+// pipeline; its answer can be read after the pipeline has run. One move is one script: atomic, bounded, and safe to
+// repeat.
 #pragma once
 
 #include "redis/pipeline.h"
@@ -22,12 +22,12 @@ using redis::Pipeline;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Most ids in one call of a script that loops: keeps each under 2 ms.
+// Most ids in one call of a script that loops. With this limit each call takes less than 2 ms.
 inline constexpr std::size_t kBatch = 200;
-inline constexpr const char* kMarker = "w";       // the member of `wake`
-inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which writes five things for each
+inline constexpr const char* kMarker = "w";       // the wake-up marker: the member of `wake`
+inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which writes to five keys for each id
 
-// When a message is due: a delay by Redis' clock, or a time in ms since 1970.
+// When a message is due: after a delay by the clock of Redis or, if that is unset, at `at_ms` since 1970.
 struct Due {
   std::optional<milliseconds> delay;
   std::int64_t at_ms = 0;
@@ -38,47 +38,49 @@ struct NewMessage {
   std::string_view payload;
 };
 
-// How messages of one send are to be treated, all alike.
+// The options of one send; they hold for all its messages.
 struct SendTerms {
   Due due;
   int retries = 3;
   milliseconds ttl{0};  // 0: none
-  bool fresh = false;   // the ids were just made and never sent: no need to look whether they exist
+  bool fresh = false;   // the ids are new, so the script does not look whether they exist
 };
 
 struct Promoted {
   std::size_t moved = 0;
-  std::optional<microseconds> next;  // until the next is due; nothing: none is pending
-  std::vector<std::string> ids;      // only if asked for
-  bool keeps = false;                // who asked is to ask again by then, for nobody else may
+  std::optional<microseconds> next;  // time until the next message is due; unset: none is pending
+  std::vector<std::string> ids;      // empty unless with_ids
+  bool keeps = false;                // the caller must call again within `next`: it keeps the watch for that message
 };
 
-// Who asks for what is due, and what for others: see pending2ready.lua.
+// The consumer that calls pending2ready. Of all consumers one keeps the watch for the next due time: see
+// pending2ready.lua.
 struct Watcher {
   std::string_view name;
-  std::optional<milliseconds> asks_again{};  // by itself, not later than this; nothing: it has no free hands
+  std::optional<milliseconds> asks_again{};  // its next call in any case, at the latest; unset: it has no free worker
 };
 
-// A suspect: a message in retry whose last delivery ended with its lease. It may have killed its process.
+// A possible poison message (`suspects`, `poison_...`) is one in retry whose last lease ran out: the message may have
+// crashed its process.
 struct TakeLimits {
   std::size_t total = 0;            // most messages to take
-  std::size_t retry_share = 0;      // of these, kept for retry if it has so many
-  std::size_t retry_max = 0;        // most to take from retry
-  std::size_t poison_max = kBatch;  // most suspects to take
-  std::size_t poison_skip = 0;      // most other suspects to pass over, for what waits behind them
+  std::size_t retry_share = 0;      // how many of them are reserved for messages in retry
+  std::size_t retry_max = 0;        // most messages to take from retry
+  std::size_t poison_max = kBatch;  // most possible poison messages to take
+  std::size_t poison_skip = 0;      // most further ones to skip, to reach the messages behind them
 };
 
 struct Taken {
-  std::size_t popped = 0;                             // ids passed; as many as asked for: there may be more
+  std::size_t popped = 0;                             // ids removed from the lists; `total` of them: there may be more
   std::int64_t lease_us = 0;                          // the end of the lease, and the receipt of all in `messages`
-  std::int64_t now_us = 0;                            // Redis' time
-  std::vector<std::pair<std::string, int>> messages;  // id (36 characters, perhaps not one of ours) and delivery number
-  std::size_t from_retry = 0;                         // of popped
+  std::int64_t now_us = 0;                            // time of Redis
+  std::vector<std::pair<std::string, int>> messages;  // id (36 characters, not always a UUID) and delivery number
+  std::size_t from_retry = 0;                         // how many of `popped` came from retry
   std::size_t retry_left = 0;
-  std::vector<std::string> suspects;  // of the messages
-  std::size_t met = 0;                // suspects met beyond those; more than were to be passed over: it stopped there
-  std::size_t foreign = 0;            // what counted as messages but was no id by its length, and was removed
-  std::string foreign_id;             // the beginning of the first
+  std::vector<std::string> suspects;  // possible poison messages among `messages`
+  std::size_t met = 0;      // further ones that were found; if more than poison_skip, the script stopped at the last
+  std::size_t foreign = 0;  // ids with a retry count that were not 36 characters long; moved to garbage
+  std::string foreign_id;   // first 64 characters of the first of them
 };
 
 struct Receipt {
@@ -88,7 +90,7 @@ struct Receipt {
 
 struct Nack {
   Receipt receipt;
-  std::optional<milliseconds> delay;  // nothing: give it up
+  std::optional<milliseconds> delay;  // until the next delivery; unset: the message becomes a dead letter
   std::string_view reason;
 };
 
@@ -99,9 +101,9 @@ struct Renewed {
 
 struct Reclaimed {
   std::size_t moved = 0;
-  std::optional<microseconds> next;  // until the next lease ends
+  std::optional<microseconds> next;  // time until the next lease ends; unset: there is none
   std::vector<std::string> retried;
-  std::vector<std::string> given_up;
+  std::vector<std::string> given_up;  // dead letters now
 };
 
 struct Purged {
@@ -110,31 +112,31 @@ struct Purged {
   std::vector<std::string> garbage;
 };
 
-// A message as it was written down. Alive: ready when `at_us` has passed, else pending until then.
+// A message as it was exported. If it is not dead, it is pending until `at_us`, or ready if that has passed.
 struct Saved {
   std::string_view id;
   bool dead = false;
-  std::int64_t at_us = 0;  // when it is due, or was given up
+  std::int64_t at_us = 0;  // when it is due, or became a dead letter
   int retries = 0;
   int deliveries = 0;
-  milliseconds ttl{0};  // that its body may stay; 0: for ever
+  milliseconds ttl{0};  // of its body; 0: none
   std::string_view reason;
   std::string_view payload;
 };
 
 struct Discarded {
   std::string outcomes;    // see discard.lua
-  std::size_t places = 0;  // free now in the state's zset or list
+  std::size_t places = 0;  // how many entries were removed from the state's zset or list
 };
 
-// What became of each message of a call, one character a message: see the script's header.
+// The outcome of each message of a call, one character per message: see the header of the script.
 using Outcomes = std::string;
 
 class Store {
  public:
   struct Options {
     bool keep_dead = true;
-    std::size_t search_lists = 0;  // cancel and reschedule remove ids from lists up to this long
+    std::size_t search_lists = 0;  // cancel, reschedule and kill remove ids from lists up to this long
   };
 
   explicit Store(Keys keys) : Store(std::move(keys), Options()) {}
@@ -143,18 +145,18 @@ class Store {
   const Keys& keys() const { return keys_; }
   std::size_t search_lists() const { return options_.search_lists; }
 
-  // '1' created, '0' existed, 'C' cancelled and held still. At most kBatch messages.
+  // '1' created, '0' existed, 'C' was cancelled and a consumer still holds it. At most kBatch messages.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
-  // Whether the send that was just added is the first one since the queue came into being, or was forgotten.
+  // Whether the send that was just added is the first one since the queue was created or deleted by forget.
   static Answer<bool> is_first(Pipeline& pipeline);
 
-  // Leaves the marker that wakes one consumer with free hands. No move: beside one, and lost without harm.
+  // Adds the marker that wakes one consumer with a free worker. It accompanies a move; losing it does no harm.
   void wake(Pipeline& pipeline) const;
-  // Removes what stands there, the marker included.
+  // Deletes the wake key, with the marker.
   void clear_wake(Pipeline& pipeline) const;
 
   Answer<Promoted> pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const;
-  // The watcher goes; another should watch.
+  // Ends the watch of this consumer, and leaves the marker for another one to take it over.
   void leave_watch(Pipeline& pipeline, std::string_view name) const;
 
   Answer<Taken> ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const;
@@ -162,14 +164,14 @@ class Store {
 
   Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
   Answer<Outcomes> expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
-  // Removes what was taken with an id that is none (see is_id).
+  // Removes messages that were taken and whose ids are no UUIDs (see is_id).
   Answer<Outcomes> remove_foreign(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
   Answer<Outcomes> nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const;
   Answer<Renewed> renew(Pipeline& pipeline, const std::vector<Receipt>& receipts, std::int64_t new_end_us) const;
   Answer<Outcomes> release(Pipeline& pipeline, const std::vector<Receipt>& receipts, milliseconds delay) const;
   Answer<Outcomes> release_waiting(Pipeline& pipeline, const std::vector<std::string>& ids, bool force) const;
 
-  // only_backoffs: ends of leases are left alone.
+  // only_backoffs: moves messages whose backoff has ended, and no message whose lease has.
   Answer<Reclaimed> unack2retry(Pipeline& pipeline, bool only_backoffs = false) const;
   Answer<std::size_t> persist(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
@@ -183,26 +185,27 @@ class Store {
   Answer<std::string> reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const;
   Answer<Outcomes> redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const;
 
-  // All of at most kBatch messages; with search_lists one at a time.
+  // kill, extend and restore take at most kBatch messages; kill takes one if search_lists is set.
   Answer<Outcomes> kill(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
                         bool force) const;
   Answer<Outcomes> extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by, bool force) const;
   Answer<Outcomes> restore(Pipeline& pipeline, const std::vector<Saved>& messages) const;
 
-  // state: keys().pending or keys().dead. Leaves the newest `leave`, and what is not so old.
+  // state: keys().pending or keys().dead. Keeps the newest `leave` messages, and those younger than `older_than`.
   Answer<Purged> purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
                             std::optional<milliseconds> older_than, std::int64_t leave) const;
   // state: keys().ready or keys().retry.
   Answer<Purged> purge_list(Pipeline& pipeline, const std::string& state, std::size_t limit) const;
-  // Ids that are no messages, at the end of the list where takes begin.
+  // Removes ids without a message from the right end of the list, where ready2unack begins.
   Answer<Purged> purge_hints(Pipeline& pipeline, const std::string& list) const;
   // state: the key of pending, ready, retry or dead.
   Answer<Discarded> discard(Pipeline& pipeline, const std::string& state, const std::vector<std::string>& ids) const;
 
-  // Whether it is forgotten; false: something is in the queue, or garbage.
+  // Deletes the remaining keys of the queue. False: nothing was deleted, since messages or garbage are left.
   Answer<bool> forget(Pipeline& pipeline) const;
-  // Whether it is ours until then.
+  // Takes the operators' lock for this long. False: another operator holds it.
   Answer<bool> lock(Pipeline& pipeline, std::string_view holder, milliseconds for_) const;
+  // False: this operator did not hold it.
   Answer<bool> unlock(Pipeline& pipeline, std::string_view holder) const;
 
  private:

@@ -14,7 +14,7 @@ using redis::Reply;
 
 std::uint64_t as_number(Reply reply) { return static_cast<std::uint64_t>(std::max(0LL, reply.integer())); }
 
-// What is no statistic counts as 0.
+// A value that is no count is read as 0.
 std::uint64_t as_total(Reply reply) {
   const std::string_view text = reply.text();
   std::uint64_t number = 0;
@@ -27,14 +27,14 @@ std::optional<std::int64_t> as_time(Reply reply) {
   return time_of_score(reply.text());
 }
 
-// Somebody else may have written the field: what is no number counts as 0, as in the scripts.
+// A value that is no number counts as 0, as in the scripts: another program may have written it.
 std::optional<int> as_retries(Reply reply) {
   const std::string_view text = reply.text();
   if (text.empty()) return std::nullopt;
   return text.find_first_not_of("0123456789") == std::string_view::npos ? number_at_start(text) : 0;
 }
 
-// Score, retries, attempts, reason from position `at` on.
+// Reads score, retries, attempts and reason from position `at` on.
 Entry as_entry(std::string id, Reply reply, std::size_t at) {
   const std::string_view attempts = reply[at + 2].text();
   return {std::move(id),           as_time(reply[at]), as_retries(reply[at + 1]),
@@ -76,7 +76,7 @@ Answer<Page> page(Pipeline& pipeline, const Keys& keys, const std::string& state
 }  // namespace
 
 bool is_total(std::string_view text) {
-  constexpr std::size_t kMostDigits = 15;  // of what JSON keeps exactly; no queue gets so far
+  constexpr std::size_t kMostDigits = 15;  // a JSON number keeps 15 digits exactly; no queue counts so far
   const bool number = text.find_first_not_of("0123456789") == std::string_view::npos;
   return number && !text.empty() && text.size() <= kMostDigits;
 }

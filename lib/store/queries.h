@@ -1,4 +1,4 @@
-// What can be seen of a queue without changing it. Like Store: each adds one request to a pipeline.
+// Read-only queries of a queue. Like Store, each function adds one request to a pipeline.
 #pragma once
 
 #include "redis/pipeline.h"
@@ -16,12 +16,12 @@ namespace delayqueue::store {
 using redis::Answer;
 using redis::Pipeline;
 
-// The fields of stats. Others that stand there are not read.
+// The fields of stats that are read.
 inline constexpr const char* kTotals[] = {"sent",    "delivered", "acked",    "nacked", "retried", "dead",
                                           "expired", "cancelled", "redriven", "purged", "foreign"};
 
-// Whether a field's value is a count. Another program may have written something else there; the moves go on, and it
-// counts as 0.
+// Whether the value of a field is a count. Another program may have written something else; moves ignore that, and
+// queries read it as 0.
 bool is_total(std::string_view value);
 
 struct QueueCounts {
@@ -37,12 +37,12 @@ struct Entry {
   std::optional<std::int64_t> score_us;
   std::optional<int> retries;
   int deliveries = 0;
-  bool undelivered = false;  // it is noted that deliveries are 0
+  bool undelivered = false;  // attempts has an entry, and it says 0
   std::string reason;
 };
 
 struct Page {
-  std::size_t passed = 0;  // ids looked at, hints that do not count included
+  std::size_t passed = 0;  // ids read, including ids in lists that have no message there
   std::vector<Entry> entries;
 };
 
@@ -53,7 +53,7 @@ struct Found {
 
 Answer<QueueCounts> counts(Pipeline& pipeline, const Keys& keys);
 
-// state: one of the keys. At most kBatch at a time.
+// state: the key of the state. At most kBatch ids per call.
 Answer<Page> page_of_zset(Pipeline& pipeline, const Keys& keys, const std::string& state, std::size_t from,
                           std::size_t most);
 Answer<Page> page_of_list(Pipeline& pipeline, const Keys& keys, const std::string& state, std::size_t from,

@@ -31,10 +31,10 @@ std::vector<std::string> new_ids(std::size_t count) {
   std::vector<std::string> ids;
   ids.reserve(count);
   IdBytes bytes;
-  uuid_generate_random(bytes.data());  // from the kernel: two processes forked from one never share it
+  uuid_generate_random(bytes.data());  // from the kernel, so processes forked from one never draw the same
   set_time(bytes, WallClock::now());
   bytes[8] = static_cast<unsigned char>(0x80 | (bytes[8] & 0x3f));
-  bytes[9] &= 0x7f;  // room to count up in
+  bytes[9] &= 0x7f;  // so that counting up cannot overflow
   for (std::size_t i = 0; i < count; ++i, increment(bytes)) ids.push_back(text_of(bytes));
   return ids;
 }

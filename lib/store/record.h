@@ -1,7 +1,8 @@
-// What is stored of a message, and how it is read back: ids, times, deliveries.
+// Conversion of the stored fields of a message: ids, times, deliveries.
 //
-// Times in Redis are unix seconds as doubles; here and in every script's arguments and answers they are integers of
-// microseconds or milliseconds. Only Lua divides them: no locale, no rounding of ours comes near a score.
+// Scores in Redis are unix seconds as doubles. Here, and in the arguments and answers of all scripts, times are
+// integers in microseconds or milliseconds. Only Lua converts between the two, so no locale and no rounding in C++
+// changes a score.
 #pragma once
 
 #include <array>
@@ -17,48 +18,49 @@ namespace delayqueue::store {
 
 using WallClock = std::chrono::system_clock;
 
-// New ids: UUIDv7 (RFC 9562) of now, with the fraction of the millisecond in rand_a and the rest random; within one
-// call they ascend. So ids sort by when they were made, and equal due times are delivered in that order.
+// New ids: UUIDv7 (RFC 9562) of the current time, with the fraction of the millisecond in rand_a and the rest random.
+// Within one call they ascend. So ids sort by creation time, and messages with equal due times are delivered in that
+// order.
 std::vector<std::string> new_ids(std::size_t count);
 
-// An id in 16 bytes, for those who keep many.
+// The binary form of an id, to keep many in memory.
 using IdBytes = std::array<unsigned char, 16>;
 
-// Nothing if it is no UUID in its form of 36 characters, in lower or upper case.
+// Unset unless `id` is a UUID in its form of 36 characters, in lower or upper case.
 std::optional<IdBytes> bytes_of(std::string_view id);
 
 // In lower case, as ids are stored.
 std::string text_of(const IdBytes& bytes);
 
-// The id in lower case if it is a UUID in its form of 36 characters.
+// The id in lower case; unset unless it is a UUID in its form of 36 characters.
 std::optional<std::string> canonical_id(std::string_view id);
 
-// Whether it is an id as they are stored: a UUID in its form of 36 characters, in lower case. In Redis anything may stand
-// in the place of one.
+// Whether it is an id as the library stores it: a UUID in its form of 36 characters, in lower case. Other programs may
+// have stored any other text where an id belongs.
 bool is_id(std::string_view text);
 
-// When a UUIDv7 was made; nothing for other ids.
+// The creation time of a UUIDv7; unset for other ids.
 std::optional<WallClock::time_point> time_of_id(std::string_view id);
 
-WallClock::time_point from_us(std::int64_t us);  // what the clock cannot hold is its first or last time
+WallClock::time_point from_us(std::int64_t us);  // clamped to the range of the clock
 std::int64_t to_us(WallClock::time_point time);
 
-// Every time of a message lies from 1970 to the end of 2199, in us of which Lua's numbers keep each one. Others who
-// write into Redis may set any score, infinite ones too; read back, it is the first or last of these times.
+// The latest time of a message, in us: the end of 2199. The earliest is 1970. Lua's numbers keep every microsecond in
+// this range. Other programs may write any score, even an infinite one; it is read as the nearest time in the range.
 inline constexpr std::int64_t kLatestUs = 7'258'118'400'000'000 - 1000;
 
-// A score as scripts answer it, in us: digits, or "inf".
+// Reads a score as scripts return it: digits in us, or "inf".
 std::int64_t time_of_score(std::string_view us);
 
-// Another program may have written the number into a field of Redis: one that is too large is the largest.
-int number_at_start(std::string_view text);  // 0 if there is none, or it is negative
+// The number at the start of a field of Redis, clamped to 0 and the largest int; 0 if there is none.
+int number_at_start(std::string_view text);
 
 // The number of deliveries in a field of attempts: "<deliveries> <end of the last lease in us>"; 0 if it is no number.
 int deliveries_of(std::string_view attempts);
 
-// An end of lease in unack: whether a consumer holds the message, or it waits out a backoff. Ends of our leases are
-// never whole milliseconds, those of Go workers are whole seconds; ends of our backoffs are whole milliseconds and
-// never whole seconds.
+// Whether a score of unack is the end of a lease, and not the end of a backoff. Leases of this library never end at
+// whole milliseconds, and those of Go workers end at whole seconds; backoffs end at whole milliseconds, never at whole
+// seconds.
 bool is_lease(std::int64_t end_us);
 
 }  // namespace delayqueue::store

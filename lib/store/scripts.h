@@ -1,5 +1,5 @@
-// The moves, as Redis runs them. Each is scripts/lua/<name>.lua, built in unchanged. The list is written by hand: a
-// missing file is a link error.
+// The Lua scripts of the moves. Each is the file scripts/lua/<name>.lua, built in unchanged. A name in this list that
+// has no file is a link error.
 #pragma once
 
 #include "redis/script.h"

@@ -230,11 +230,11 @@ const std::vector<AnyMove>& looks() {
          pipeline.run();
          const std::vector<std::string> words = seen.get();
          REQUIRE(words.size() == ids.size());
-         std::vector<Suspect> suspects;
+         std::vector<Candidate> candidates;
          for (std::size_t i = 0; i < ids.size(); ++i) {
-           if (words[i] != "." && words[i].front() != 'W') suspects.emplace_back(ids[i], words[i].front());
+           if (words[i] != "." && words[i].front() != 'W') candidates.emplace_back(ids[i], words[i].front());
          }
-         if (!suspects.empty()) show(s, [&](Pipeline& p) { return repair(p, s.keys(), suspects, 3); });
+         if (!candidates.empty()) show(s, [&](Pipeline& p) { return repair(p, s.keys(), candidates, 3); });
        }}};
   return all;
 }

@@ -96,15 +96,16 @@ Words look(Scene& scene, const Words& ids) {
   return words;
 }
 
-Words confirm(Scene& scene, const std::vector<Suspect>& suspects) {
+Words confirm(Scene& scene, const std::vector<Candidate>& candidates) {
   const auto before = scene.state();
-  const Words words = ask(scene, [&](Pipeline& pipeline) { return store::confirm(pipeline, scene.keys(), suspects); });
+  const Words words =
+      ask(scene, [&](Pipeline& pipeline) { return store::confirm(pipeline, scene.keys(), candidates); });
   CHECK((scene.state() == before));
   return words;
 }
 
-Words repair(Scene& scene, const std::vector<Suspect>& suspects) {
-  return ask(scene, [&](Pipeline& pipeline) { return store::repair(pipeline, scene.keys(), suspects, 5); });
+Words repair(Scene& scene, const std::vector<Candidate>& candidates) {
+  return ask(scene, [&](Pipeline& pipeline) { return store::repair(pipeline, scene.keys(), candidates, 5); });
 }
 
 struct Row {
