@@ -1,4 +1,4 @@
--- ack: remove every trace of messages that are done.
+-- ack: delete messages that were handled, with all that is stored of them.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] retry:cnt hash
@@ -9,11 +9,11 @@
 -- KEYS[7] garbage   set
 -- KEYS[8] stats     hash
 -- KEYS[9...]        body of each message; the last 36 characters are its id
--- ARGV[1] the field of stats to count them in: acked, or expired
--- ARGV[2...] the receipt of each message: the end of its lease in us; the last one is that of all that follow, too
+-- ARGV[1] the field of stats that counts them: acked, expired or foreign
+-- ARGV[2...] the receipt of each message: the end of its lease in us; the last one is also that of all further messages
 --
--- The receipt must be what unack says. A message that has left unack is settled if its last lease was this one: it is
--- in retry or dead then, and the work is done.
+-- The receipt must equal the score in unack. A message that has left unack is settled, too, if its last lease had this
+-- end: it is in retry or dead, and was handled.
 -- Returns the number of messages if all were settled, else a string of 'S' (settled), 'T' (stale), 'G' (gone).
 local unack, count, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local pending, dead, garbage, stats = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -26,7 +26,7 @@ for i = 1, messages do
   times[receipts[i]] = (times[receipts[i]] or 0) + 1
 end
 
--- What was taken together has one lease end and is mostly settled together: looked up by that, not one by one.
+-- Messages that were taken together have the same lease end, and most are settled together: one query finds them all.
 local held = {}
 for receipt, some in pairs(times) do
   local ends = string.format('%.6f', receipt / 1000000)
@@ -60,7 +60,7 @@ if #done == 0 then return letters end
 
 local others = redis.call('HLEN', attempts) > 0
 local reasons = redis.call('HLEN', reason) > 0
-redis.call('HLEN', count)  -- a key of a wrong type must stop us here
+redis.call('HLEN', count)  -- a key of a wrong type fails here, before the first write
 redis.call('ZCARD', dead)
 redis.call('UNLINK', unpack(bodies))
 redis.call('HDEL', count, unpack(done))

@@ -1,4 +1,4 @@
--- cancel: take a message back.
+-- cancel: delete a message that is not held; drop the retries of one that is.
 --
 -- KEYS[1] body of the message; the last 36 characters are its id
 -- KEYS[2] pending   zset
@@ -11,11 +11,11 @@
 -- KEYS[9] ready     list
 -- KEYS[10] retry    list
 -- KEYS[11] stats    hash
--- ARGV[1] longest list to search and remove the id from; '0': leave it there, where takes pass over it
+-- ARGV[1] the id is removed from the lists if neither is longer than this; else it stays, and ready2unack skips it
 --
--- Finished is what has no body, or is in garbage and in no zset: its way out of there leads back.
--- Returns where it was: 'pending', 'ready', 'retry', 'dead': it is gone; 'unack': it is held, and gone unless that
--- delivery succeeds (the same when it is asked for again meanwhile); 'unknown'. What waits out a backoff is 'retry'.
+-- A message is finished if it has no body, or if it is in garbage and in no zset. One in a zset can still be delivered.
+-- Returns its state: 'pending', 'ready', 'retry' or 'dead' (it is deleted); 'unack' (a consumer holds it, and it will
+-- not be delivered again; a second call returns the same); 'unknown'. During a backoff the state is 'retry'.
 local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local attempts, reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local id = string.sub(body, -36)
@@ -34,10 +34,10 @@ if finished then return 'unknown' end
 local was
 if score and (retries or not given_up) then
   local ends = math.floor(score * 1000000 + 0.5)
-  if ends % 1000 ~= 0 or ends % 1000000 == 0 then  -- a lease, of ours or of a Go worker: see nack
+  if ends % 1000 ~= 0 or ends % 1000000 == 0 then  -- a lease, not a backoff: see nack
     if not retries then return 'unack' end
     redis.call('HDEL', count, id)
-    redis.call('ZREM', pending, id)  -- a Go worker took it through a list that it was rescheduled out of
+    redis.call('ZREM', pending, id)  -- rescheduled, but a Go worker took it from the list
     redis.pcall('HINCRBY', stats, 'cancelled', 1)
     return 'unack'
   end

@@ -1,18 +1,18 @@
--- check: judge what is stored of some ids; or judge again what was found before, and mend it. Deletes no body.
+-- check: classify what is stored of some ids; or classify earlier findings again, and repair them. Deletes no body.
 --
 -- KEYS[1] pending  zset   KEYS[2] unack zset   KEYS[3] dead zset   KEYS[4] retry:cnt hash   KEYS[5] attempts hash
 -- KEYS[6] reason   hash   KEYS[7] garbage set  KEYS[8] ready list  KEYS[9] retry list
 -- KEYS[10...] body of each id
--- ARGV[1] length of a body's key without the id, which may be any
--- ARGV[2] 'look', 'confirm' or 'repair'; only the last one writes
--- ARGV[3] retries for messages that have none recorded
--- ARGV[4...] confirm, repair: what each id was found to be
+-- ARGV[1] length of a body's key without the id; the id may be any text
+-- ARGV[2] 'look', 'confirm' or 'repair'; only 'repair' writes
+-- ARGV[3] retries for messages without a count
+-- ARGV[4...] for 'confirm' and 'repair': the earlier verdict on each id
 --
--- The letters, what they mean, and what repair does: the table in lib/store/checks.h.
--- A body with a count in no zset is healthy in a list. That takes a walk over the lists; here confirm and repair search
--- only 10,000 / ids places at both ends of each: all of a short list, and where ids come and go in a long one.
--- Returns one word for each id, joined by ' ': '.', or its letter and which of p (pending), u (unack), d (dead),
--- c (count), b (body) it has; for A whether it has a (attempts).
+-- lib/store/integrity.h has the table of verdicts and repairs.
+-- A message with a body and a count in no zset is healthy if it is in a list. The caller has searched the lists; here
+-- confirm and repair search 10,000 / ids entries at both ends of each list, where ids are added and removed.
+-- Returns one word for each id, joined by ' ': '.', or its verdict and which of p (pending), u (unack), d (dead),
+-- c (count), b (body) it has; after the verdict A only 'a', if it has attempts.
 local pending, unack, dead, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local reason, garbage, ready, retry = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 
@@ -27,7 +27,7 @@ redis.call('HLEN', attempts) redis.call('HLEN', reason)
 local longest = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 local hex = '[%da-f]'
 local uuid = '^' .. hex:rep(8) .. ('%-' .. hex:rep(4)):rep(3) .. '%-' .. hex:rep(12) .. '$'
-local latest = 7258118399.999  -- the last of 2199, as in lib/store/record.h
+local latest = 7258118399.999  -- end of 2199, as in lib/store/record.h
 local function is_no_time(score) return score and not (tonumber(score) >= 0 and tonumber(score) <= latest) end
 
 local function judge(i)
@@ -85,7 +85,7 @@ for i, id in ipairs(ids) do
   verdicts[i] = found
 end
 
-if ARGV[2] == 'repair' then redis.call('ZREM', unack, '') end  -- lets the rest pass when Redis is out of memory
+if ARGV[2] == 'repair' then redis.call('ZREM', unack, '') end  -- for a Redis out of memory: see nack
 local answer = {}
 for i, found in ipairs(verdicts) do
   answer[i] = found

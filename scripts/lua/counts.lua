@@ -1,13 +1,14 @@
--- counts: one moment of the queue. Writes nothing.
+-- counts: lengths, times and statistics of the queue at one moment. Writes nothing.
 --
 -- KEYS[1] pending zset   KEYS[2] ready list   KEYS[3] unack zset   KEYS[4] retry list
 -- KEYS[5] dead    zset   KEYS[6] garbage set  KEYS[7] paused string  KEYS[8] stats hash
 --
 -- ARGV[1...] fields of stats
 --
--- Returns {Redis' time in us, lengths of pending, ready, unack, retry, dead and garbage, due in pending, ended in
--- unack, us of the first in pending or '', us of the first in unack or '', 1 if paused, values of the fields}. A value
--- is cut to 20 characters; all are '' if stats is of another type.
+-- Returns {time of Redis in us, lengths of pending, ready, unack, retry, dead and garbage, number of due ids in
+-- pending, number of ids in unack whose lease or backoff has ended, first score of pending in us or '', first score of
+-- unack in us or '', 1 if paused, values of the fields}. A value is cut to 20 characters; all are '' if stats is of
+-- another type.
 local pending, ready, unack, retry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, garbage, paused, stats = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 

@@ -1,4 +1,4 @@
--- discard: remove messages for good that are still in a state.
+-- discard: delete messages by id if they are in the given state.
 --
 -- KEYS[1] pending   zset
 -- KEYS[2] unack     zset
@@ -7,15 +7,15 @@
 -- KEYS[5] attempts  hash
 -- KEYS[6] reason    hash
 -- KEYS[7] garbage   set
--- KEYS[8] the list of the state; of pending and dead any
+-- KEYS[8] the list of the state; any list if the state is pending or dead
 -- KEYS[9] stats     hash
 -- KEYS[10...]       body of each message; the last 36 characters are its id
 -- ARGV[1] the state: 'pending', 'dead', 'ready' or 'retry'
 --
--- An id in a list counts as in ready2unack. It is in retry if its last lease is remembered (or if it is among the next
--- 100 there: Go workers remember none), else in ready. It leaves the list if it is among the next 100 there; else it
--- stays, where takes pass over it.
--- Returns {one character a message: 'S' removed, 'G' not in that state; number of places that are free now}.
+-- An id in a list counts as in ready2unack. Its state is retry if attempts has the end of its last lease, or if it is
+-- among the next 100 of retry (Go workers do not write attempts); else ready. The id is removed from the list if it is
+-- among the next 100; else it stays there, and ready2unack skips it.
+-- Returns {one character per message: 'S' deleted, 'G' not in that state; number of entries removed from the state}.
 local pending, unack, dead, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local reason, garbage, list, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 

@@ -1,15 +1,15 @@
--- extend: messages that wait out a backoff wait longer; what a consumer holds stays away longer.
+-- extend: prolong backoffs, and leases of Go workers; on request leases of this library.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] retry:cnt hash
 -- KEYS[3...]        body of each message; the last 36 characters are its id
--- ARGV[1] ms more, counted from the end, or from now if that is past
--- ARGV[2] '1': leases of this library's consumers, too
+-- ARGV[1] ms to add to the end, or to the current time if the end is past
+-- ARGV[2] '1': also extend leases of this library's consumers
 --
--- The end of such a lease is its receipt: who holds it loses it, and its verdict is stale. Go workers have no receipt,
--- and lose nothing. Each end stays of its kind: see nack. A TTL moves with it, up to
--- the 9e15 ms that Redis can add to its clock.
--- Returns one character a message: 'S' extended, 'H' held, 'G' not in unack, or cancelled.
+-- The end of such a lease is its receipt, so the consumer loses the lease and its verdict is stale. Go workers have no
+-- receipt, and lose nothing. The new end is of the same kind: see nack. A TTL is extended, too, up to the 9e15 ms that
+-- Redis can add to its clock.
+-- Returns one character per message: 'S' extended, 'H' held, 'G' not in unack, or cancelled.
 local unack, count = KEYS[1], KEYS[2]
 local more = tonumber(ARGV[1])
 
@@ -46,7 +46,7 @@ for i, id in ipairs(ids) do
   end
 end
 if #moved > 0 then
-  redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+  redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
   for _, body in ipairs(bodies) do
     local life = redis.call('PTTL', body)
     if life > 0 then redis.call('PEXPIRE', body, math.min(life + more, 9e15)) end

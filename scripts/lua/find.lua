@@ -1,4 +1,4 @@
--- find: where one message is, and what is noted of it. Writes nothing.
+-- find: the state of one message, and its metadata. Writes nothing.
 --
 -- KEYS[1] body of the message; the last 36 characters are its id
 -- KEYS[2] pending   zset
@@ -9,9 +9,10 @@
 -- KEYS[7] reason    hash
 -- KEYS[8] garbage   set
 --
--- An id in no zset that has retries recorded lies in a list: in retry if its last lease is remembered, else in ready.
--- Returns {state, score in us or '', retries or '', attempts or '', reason or ''}, the last three cut to 64, 64 and 1,024
--- characters; the state is 'unknown' for finished and unheard-of ones.
+-- An id with a retry count that is in no zset is in a list: in retry if attempts has the end of its last lease, else in
+-- ready.
+-- Returns {state, score in us or '', retries or '', attempts or '', reason or ''}, the last three cut to 64, 64 and
+-- 1,024 characters. The state is 'unknown' if the message is finished, or never existed.
 local body, pending, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, attempts, reason, garbage = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local id = string.sub(body, -36)

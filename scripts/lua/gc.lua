@@ -8,10 +8,10 @@
 -- KEYS[6] attempts  hash
 -- KEYS[7] reason    hash
 -- KEYS[8...]        body of each message; ends in its id
--- ARGV[1] length of a body's key without the id, which may be any: strangers in the lists end here, too
+-- ARGV[1] length of a body's key without the id; the id may be any text, since foreign ids end in garbage, too
 --
--- Ids that are no longer in garbage live again and are left alone; ids that are in a zset, too, only leave garbage:
--- their way out of there leads back.
+-- An id that is no longer in garbage was sent or restored again, and is skipped. An id that is also in a zset can still
+-- be delivered, so it only leaves garbage.
 -- Returns the number of messages deleted.
 local garbage, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]

@@ -1,8 +1,8 @@
--- kill: give messages up by hand, with a reason.
+-- kill: turn messages into dead letters, with a reason.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] pending   zset  id -> due time
--- KEYS[3] dead      zset  id -> when it was given up
+-- KEYS[3] dead      zset  id -> when it became a dead letter
 -- KEYS[4] retry:cnt hash
 -- KEYS[5] attempts  hash  id -> '<deliveries> <end of the last lease in us>'
 -- KEYS[6] reason    hash  id -> why the last delivery failed
@@ -11,13 +11,13 @@
 -- KEYS[9] retry     list
 -- KEYS[10] stats    hash
 -- KEYS[11...]       body of each message; the last 36 characters are its id
--- ARGV[1] '1': what a consumer holds, too
--- ARGV[2] reason; '': the one that is noted stays
--- ARGV[3] longest list to search and remove ids from; '0': leave them there, where takes pass over them
+-- ARGV[1] '1': also messages that a consumer holds
+-- ARGV[2] reason; '': keep the present one
+-- ARGV[3] the ids are removed from the lists if neither is longer than this; else they stay, and ready2unack skips them
 --
--- The end of a lease that is taken away is remembered: if that delivery succeeds, its late ack settles the message. A
--- message that was never delivered is noted as such; without a note it would be taken for one delivered once.
--- Returns one character a message: 'S' given up, 'D' it was dead already, 'H' held, 'G' no such message.
+-- If a lease is taken away, attempts keeps its end: if that delivery succeeds, its late ack settles the message. If a
+-- message was never delivered, attempts says 0; without an entry a dead letter counts as delivered once.
+-- Returns one character per message: 'S' dead now, 'D' already dead, 'H' held, 'G' no such message.
 local unack, pending, dead, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 
@@ -49,7 +49,7 @@ local function judge(i, id)
   dying[#dying + 1], dying[#dying + 2] = now, id
   reasons[#reasons + 1], reasons[#reasons + 2] = id, ARGV[2]
   local deliveries = before[i] and string.match(before[i], '^%d+') or ends and '1' or '0'
-  if ends and deliveries == '0' then deliveries = '1' end  -- a Go worker took it, and noted nothing
+  if ends and deliveries == '0' then deliveries = '1' end  -- taken by a Go worker, which writes no attempts
   if held then deliveries = string.format('%s %.0f', deliveries, ends) end
   if held or not before[i] then notes[#notes + 1], notes[#notes + 2] = id, deliveries end
   if not (ends or waits[i]) then listed[#listed + 1] = id end
@@ -63,7 +63,7 @@ for i, id in ipairs(ids) do
 end
 if #killed == 0 then return table.concat(answer) end
 
-redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 redis.call('ZADD', dead, unpack(dying))
 if #notes > 0 then redis.call('HSET', attempts, unpack(notes)) end
 if ARGV[2] ~= '' then redis.call('HSET', reason, unpack(reasons)) end

@@ -1,19 +1,22 @@
--- nack: messages that failed: another delivery later, or given up.
+-- nack: messages whose handler failed: start a backoff, or make them dead letters.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] retry:cnt hash  id -> retries left
 -- KEYS[3] attempts  hash
 -- KEYS[4] reason    hash  id -> why the last delivery failed
--- KEYS[5] dead      zset  id -> when it was given up
+-- KEYS[5] dead      zset  id -> when it became a dead letter
 -- KEYS[6] garbage   set
 -- KEYS[7] stats     hash
 -- KEYS[8...]        body of each message; the last 36 characters are its id
 -- ARGV[1] '1': dead letters are kept; '0': they go to garbage
--- ARGV[2...] three a message: receipt (see ack), ms until the next delivery or '' to give it up, reason
+-- ARGV[2...] three per message: receipt (see ack), ms until the next delivery or '' for none (dead letter), reason
 --
--- The lease end becomes the end of the backoff, in whole milliseconds but no whole second: ends of our leases are never
--- whole milliseconds, those of Go workers are whole seconds, so the three can be told apart. unack2retry does the rest.
--- Returns one character a message: 'S' settled, 'D' settled and given up, 'T' stale, 'G' gone.
+-- The score in unack becomes the end of the backoff. Its digits tell the kinds apart: a backoff ends at a whole
+-- millisecond that is no whole second, a lease of this library never at a whole millisecond, and a lease of a Go worker
+-- at a whole second. unack2retry moves the message when the backoff has ended.
+-- When Redis is out of memory, it refuses a command that may use memory, but only before the first write of a script.
+-- So scripts that must work then begin with a ZREM of nothing, which uses none.
+-- Returns one character per message: 'S' settled, 'D' settled and now dead, 'T' stale, 'G' gone.
 local unack, count, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, garbage, stats = KEYS[5], KEYS[6], KEYS[7]
 local messages = #KEYS - 7
@@ -53,7 +56,7 @@ local function back_off(id, delay)
   redis.call('ZADD', unack, 'XX', till / 1000, id)
 end
 
-redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+redis.call('ZREM', unack, '')  -- the first write: see above
 local answer, settled, given_up = {}, 0, 0
 for i, id in ipairs(ids) do
   local receipt, delay, why = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]

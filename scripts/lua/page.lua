@@ -1,4 +1,4 @@
--- page: some messages of one state, with what is noted of them. Writes nothing.
+-- page: one page of the messages of a state, with their metadata. Writes nothing.
 --
 -- KEYS[1] the state: pending, unack or dead (zset), ready or retry (list)
 -- KEYS[2] pending   zset
@@ -8,12 +8,12 @@
 -- KEYS[6] attempts  hash
 -- KEYS[7] reason    hash
 -- ARGV[1] 'zset' or 'list'
--- ARGV[2] ids to pass over
--- ARGV[3] most ids to look at
+-- ARGV[2] ids to skip
+-- ARGV[3] most ids to read
 --
--- Ids in a list count as in ready2unack; the others are left out.
--- Returns {ids looked at, {id, score in us or '', retries or '', attempts or '', reason or ''}, ...}, next in turn first;
--- the last three are cut to 64, 64 and 1,024 characters.
+-- Ids in a list count as in ready2unack; others are left out.
+-- Returns {ids read, {id, score in us or '', retries or '', attempts or '', reason or ''}, ...}, in the order of
+-- delivery; the last three are cut to 64, 64 and 1,024 characters.
 local state, pending, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]
 local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -2,25 +2,26 @@
 --
 -- KEYS[1] pending  zset    id -> due time
 -- KEYS[2] ready    list    pushed left, taken right
--- KEYS[3] watch    string  '<us> <who>': somebody looks again at that time; gone shortly after it
--- KEYS[4] wake     zset    'w' -> when a consumer should look
+-- KEYS[3] watch    string  '<us> <consumer>': this consumer calls again at that time; expires shortly after it
+-- KEYS[4] wake     zset    'w' -> when a consumer should call; the marker wakes an idle one
 -- ARGV[1] limit    most ids to move
--- ARGV[2] '1': answer with the ids moved
--- ARGV[3] who asks
--- ARGV[4] us until who asks will ask again anyway; '': no hands are free there, so that another should watch
+-- ARGV[2] '1': return the ids
+-- ARGV[3] name of the calling consumer
+-- ARGV[4] us until it calls again in any case; '': it has no free worker, so another consumer should watch
 --
--- Of those with free hands one keeps watch for the next due time, if it comes before they ask again anyway; the others
--- need not be there. Who has none leaves the marker that wakes one with free hands, unless that is watched for.
--- Returns {number moved, us until the next is due (-1: none pending), ids joined by ' ' or '', 1 if who asks is to ask
--- again by then}.
+-- Of the consumers with a free worker, one watches for the next due time, if that is before its next call in any case;
+-- the others need not call then. A consumer without a free worker adds the marker: for now if it moved messages, else
+-- for the next due time unless another consumer watches.
+-- Returns {number moved, us until the next is due (-1: none pending), ids joined by ' ' or '', 1 if the caller must
+-- call again by then}.
 local pending, ready, watch, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local limit, who = tonumber(ARGV[1]), ARGV[3]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
-redis.call('LLEN', ready)  -- a wrong type must stop us here
--- Lets the rest pass when Redis is out of memory. If there is such a member, ranks and ids are others without it.
+redis.call('LLEN', ready)  -- a key of a wrong type fails here, before the first write
+-- The first write may not use memory: see nack. If pending has an empty member, its removal changes ids and ranks.
 if #ids > 0 and redis.call('ZREM', pending, '') == 1 then
   ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
 end
@@ -36,8 +37,8 @@ if head[2] then
   wait = math.max(0, due - now)
 end
 
--- Hints, which must fail nothing. A watch that cannot be kept in Redis is kept all the same, by all.
--- Others may write anything there: a watch without end, or of a time that is past, is none.
+-- watch and wake are hints: their errors are ignored. If the watch cannot be stored, every consumer watches.
+-- Other programs may write any value: a watch that does not expire, or whose time is past, does not count.
 local note = redis.pcall('GET', watch)
 local watched, by
 if type(note) == 'string' then watched, by = string.match(note, '^(%d+) (.+)$') end

@@ -1,4 +1,4 @@
--- purge: messages of one state become garbage, oldest first; or the hints before the first message leave a list.
+-- purge: move messages of one state to garbage, oldest first; or remove the ids before the first message of a list.
 --
 -- KEYS[1] the state: pending or dead (zset), ready or retry (list)
 -- KEYS[2] pending   zset
@@ -9,13 +9,13 @@
 -- KEYS[7] reason    hash
 -- KEYS[8] garbage   set
 -- KEYS[9] stats     hash
--- ARGV[1] 'zset'; 'list'; 'hints': of a list only ids that are no messages, up to the first that is one
+-- ARGV[1] 'zset'; 'list'; 'hints': only ids of a list that have no message there, up to the first that has one
 -- ARGV[2] limit     most ids to remove
--- ARGV[3] zset: least age of the score in ms, or '' for any
--- ARGV[4] zset: how many, the newest, to leave
+-- ARGV[3] zset: minimum age of the score in ms, or '' for any
+-- ARGV[4] zset: how many of the newest to keep
 --
--- Ids taken off a list count as in ready2unack.
--- Returns {number of ids passed, number of messages purged, ids that are garbage now joined by ' '}.
+-- Ids in a list count as in ready2unack.
+-- Returns {number of ids removed, number of messages purged, ids that are garbage now joined by ' '}.
 local state, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local attempts, reason, garbage, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local limit = tonumber(ARGV[2])
@@ -37,7 +37,7 @@ else
     local waits = redis.call('ZMSCORE', pending, unpack(ids))
     local given_up = redis.call('ZMSCORE', dead, unpack(ids))
     local seen = {}
-    for i = ARGV[1] == 'hints' and #ids or 0, 1, -1 do  -- the next in turn is the last
+    for i = ARGV[1] == 'hints' and #ids or 0, 1, -1 do  -- the last is the next to be delivered
       if counts[i] and not (held[i] or waits[i] or given_up[i]) then
         ids = {unpack(ids, i + 1)}
         counts, held = {unpack(counts, i + 1)}, {unpack(held, i + 1)}
@@ -60,7 +60,7 @@ redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
 redis.call('SCARD', garbage)
 
-redis.call('ZREM', pending, '')  -- lets the rest pass when Redis is out of memory
+redis.call('ZREM', pending, '')  -- so that Redis accepts the rest when out of memory: see nack
 if #gone > 0 then
   redis.call('SADD', garbage, unpack(gone))
   redis.call('HDEL', count, unpack(gone))

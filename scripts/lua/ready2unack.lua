@@ -1,4 +1,4 @@
--- ready2unack: take messages that are due, and lease them to a consumer.
+-- ready2unack: lease messages that are due to a consumer.
 --
 -- KEYS[1] ready     list  taken from the right
 -- KEYS[2] retry     list  taken from the right
@@ -8,24 +8,24 @@
 -- KEYS[6] retry:cnt hash  id -> retries left
 -- KEYS[7] attempts  hash  id -> '<deliveries> <end of the last lease in us>', of ids delivered before
 -- KEYS[8] garbage   set
--- KEYS[9] paused    string, there while nothing is to be taken
+-- KEYS[9] paused    string, exists while the queue is paused
 -- KEYS[10] stats    hash
--- ARGV[1] places    most ids to take
--- ARGV[2] share     how many of them are for retry, if it has so many
--- ARGV[3] hands     most ids to take from retry
--- ARGV[4] lease     us
--- ARGV[5] suspects  most suspects to take
--- ARGV[6] pass      most other suspects to pass over, for what waits behind them
+-- ARGV[1] most ids to take
+-- ARGV[2] how many of them are reserved for retry
+-- ARGV[3] most ids to take from retry
+-- ARGV[4] duration of the lease in us
+-- ARGV[5] most possible poison messages to take
+-- ARGV[6] most further ones to skip, to reach the messages behind them
 --
--- An id in a list is a hint. It counts if it has retries recorded and is in none of pending, unack, dead. One in ready
--- whose last lease is remembered waits in retry for a worker that is free: it goes there.
--- A suspect is an id in retry that counts, and whose last delivery ended with its lease: it may have killed its process,
--- and the next one with all that it has in hand. Those passed over go to the left end of retry; at one more the taking
--- from it ends.
--- What counts but is not 36 characters long is no id, and goes to garbage; who asks looks at the characters.
--- Returns {ids popped, end of lease in us, Redis' time in us, first deliveries, redeliveries, ids popped from retry, ids
--- left in retry, suspects taken, suspects met beyond those, what was no id, the first of these} with redeliveries as
--- 'id deliveries id deliveries ...'.
+-- An id in a list is a hint: it counts only if it has a retry count and is in none of pending, unack, dead. If attempts
+-- has the end of its last lease, it may only be taken from retry, for a free worker; from ready it is moved there.
+-- A possible poison message (`suspect` below) is an id in retry that counts and whose last lease ran out: it may have
+-- crashed its process, and could crash the next one, with all that it holds. Skipped ones go to the left end of retry.
+-- When more than ARGV[6] are found, nothing more is taken from retry.
+-- An id that counts but is not 36 characters long goes to garbage; the caller checks the characters of the others.
+-- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
+-- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id}, with
+-- redeliveries as 'id deliveries id deliveries ...'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local places, share, hands = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -44,7 +44,7 @@ if redis.call('EXISTS', paused) == 1 then return answer() end
 local due, kept = redis.call('LLEN', ready), math.min(share, places)
 local most_old = math.min(hands, places - math.min(places - kept, due), waiting)
 
--- Lists are read now and cut off at the end: if a write in between fails, they still have the ids.
+-- The lists are read now and trimmed last: if a write in between fails, they still have the ids.
 local function look(most)
   local found = redis.call('LRANGE', retry, -looked - most, -looked - 1)
   local notes, alive = redis.call('HMGET', attempts, unpack(found)), redis.call('HMGET', count, unpack(found))
@@ -72,9 +72,9 @@ local some = #ids > 0 and ids or {''}
 local function scores(zset) return redis.call('ZCARD', zset) > 0 and redis.call('ZMSCORE', zset, unpack(some)) or {} end
 local counts, waits, given_up = redis.call('HMGET', count, unpack(some)), scores(pending), scores(dead)
 local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(some)) or {}
-redis.call('SCARD', garbage)  -- a key of a wrong type must stop us here
--- The end of the lease belongs to nobody else, and is no whole millisecond, which would be a backoff: see nack. Of a
--- span with fewer used ends than there are ends one is free. It is doubled until it is such a span, then halved.
+redis.call('SCARD', garbage)  -- a key of a wrong type fails here, before the first write
+-- The end of the lease must be unique in unack, and no whole millisecond, which would be a backoff: see nack. The span
+-- from the wanted end is doubled until it has an unused one; then a binary search finds that one.
 local function used(from, length)
   return redis.call('ZCOUNT', unack, from / 1e6, (from + length - 1) / 1e6)
     + math.floor((from + length - 1) / 1000) - math.floor((from - 1) / 1000)
@@ -84,7 +84,7 @@ while used(lease, span) >= span do span = 2 * span end
 while span > 1 do
   span, lease = span / 2, used(lease, span / 2) >= span / 2 and lease + span / 2 or lease
 end
-local score = string.format('%.6f', lease / 1000000)  -- a number would be printed anew for each
+local score = string.format('%.6f', lease / 1000000)  -- else Lua would format the number for each id
 local took, leases, finished = {}, {}, {}
 for i = 1, #ids do
   local elsewhere = waits[i] or given_up[i]
@@ -98,8 +98,8 @@ for i = 1, #ids do
     if counts[i] then foreign[#foreign + 1] = string.sub(ids[i], 1, 64) end
   end
 end
-redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
--- What is held keeps its lease, and what is in the lists twice is added once: if so, who it was shows by the lease.
+redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
+-- NX: a held message keeps its lease. If fewer were added than taken, the score shows which ones have the new lease.
 local added, seen = #took > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0, {}
 for _, i in ipairs(took) do
   local id = ids[i]

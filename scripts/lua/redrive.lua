@@ -1,4 +1,4 @@
--- redrive: dead messages live again.
+-- redrive: make dead letters ready again.
 --
 -- KEYS[1] dead      zset
 -- KEYS[2] ready     list  pushed left, taken right
@@ -11,8 +11,8 @@
 -- KEYS[9...]        body of each message; the last 36 characters are its id
 -- ARGV[1] retries of each
 --
--- They are as new: deliveries and reason are forgotten, a late ack of the last lease is stale.
--- Returns one character a message: 'S' ready again, 'B' its body is gone, and now it is too, 'G' not among the dead.
+-- Deliveries and reason are deleted, and a late ack of the last lease is stale.
+-- Returns one character per message: 'S' ready again, 'B' its body is gone, so it goes to garbage, 'G' not dead.
 local dead, ready, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local reason, garbage, stats, retry = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
@@ -41,7 +41,7 @@ for i, id in ipairs(ids) do
   end
 end
 if #back > 0 then
-  redis.call('HSET', count, unpack(counts))  -- first, and refused whole when Redis is out of memory
+  redis.call('HSET', count, unpack(counts))  -- the first write: out of memory Redis refuses the whole script
   redis.call('SREM', garbage, unpack(back))
   redis.call('HDEL', attempts, unpack(back))
   for i = 1, left_behind and #back or 0 do redis.call('HSET', attempts, back[i], '0') end

@@ -1,4 +1,4 @@
--- release: give messages back as if they had not been delivered, or bring waiting ones to the head of the line.
+-- release: return held messages as if they had not been delivered; or move waiting messages to the head of ready.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] ready     list  the right end is next
@@ -10,14 +10,14 @@
 -- KEYS[8] dead      zset
 -- KEYS[9...]        body of each message; the last 36 characters are its id
 -- ARGV[1] ms until they are due again; '0': at once
--- ARGV[2...] of each message its receipt; or '-': whoever asks holds nothing and wants what waits, in pending or for
---            the end of its backoff; or '*': as '-', and what a consumer holds, too
+-- ARGV[2...] per message: its receipt; or '-': a message in pending or in a backoff, without a receipt; or '*': as '-',
+--            also if a consumer holds it
 --
--- Spends no retry. The delivery of a holder that gives back by receipt is not counted; others stay counted.
--- The last one given will be the next.
--- Returns one character a message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*') pending,
--- or dead: then it leaves unack, where a late nack of a Go worker brought it. For '-' and '*' also 'G': no retries are
--- recorded, so that no take would deliver it. Such a message leaves unack for garbage, and stays in pending.
+-- Spends no retry. A delivery that is released by receipt is not counted; others stay counted.
+-- The last message of a call is the next to be delivered.
+-- Returns one character per message: 'S' released, 'T' stale, 'H' held, 'G' neither in unack nor (for '-', '*')
+-- pending, or dead: then it leaves unack, where a late nack of a Go worker put it. For '-' and '*' also 'G': it has no
+-- retry count, so ready2unack would not deliver it. Such a message moves from unack to garbage, but stays in pending.
 local unack, ready, pending, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local attempts, reason, garbage, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local messages, delay = #KEYS - 8, tonumber(ARGV[1])
@@ -38,13 +38,13 @@ redis.call('ZCARD', dead)
 
 local function place(i)
   local id = ids[i]
-  redis.call('SREM', garbage, id)  -- a Go worker gave up what is in a zset, too: it lives
+  redis.call('SREM', garbage, id)  -- a Go worker put it there, but a zset still has it
   if delay == 0 then
     redis.call('RPUSH', ready, id)
     redis.call('ZREM', pending, id)
     return
   end
-  local life = redis.call('PTTL', KEYS[8 + i])  -- of up to 2^63 ms, which Redis cannot add to its clock
+  local life = redis.call('PTTL', KEYS[8 + i])  -- up to 2^63 ms; Redis can add 9e15 to its clock
   if life > 0 then redis.call('PEXPIRE', KEYS[8 + i], math.min(life + delay, 9e15)) end
   redis.call('ZADD', pending, due / 1000, id)
 end
@@ -84,7 +84,7 @@ local function one(i)
   return ends == tonumber(receipt) and from_unack(i, true) or 'T'
 end
 
-redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 local answer = {}
 for i = 1, messages do answer[i] = one(i) end
 return table.concat(answer)

@@ -1,4 +1,4 @@
--- reschedule: give a message that is not held another due time.
+-- reschedule: change the due time of a message that is neither held nor dead.
 --
 -- KEYS[1] body of the message; the last 36 characters are its id
 -- KEYS[2] pending   zset  id -> due time
@@ -9,14 +9,14 @@
 -- KEYS[7] garbage   set
 -- KEYS[8] ready     list
 -- KEYS[9] retry     list
--- KEYS[10] wake     zset  'w' -> when a consumer should look
+-- KEYS[10] wake     zset  'w' -> when a consumer should call pending2ready
 -- ARGV[1] delay in ms, or ''
 -- ARGV[2] due time in ms since 1970, used when there is no delay
--- ARGV[3] longest list to search and remove the id from; '0': leave it there, where takes pass over it
+-- ARGV[3] the id is removed from the lists if neither is longer than this; else it stays, and ready2unack skips it
 --
--- A TTL moves with the due time. The last lease is forgotten: its late ack is stale.
--- Returns 'moved', 'refused' (held, even if it was cancelled meanwhile; or dead), or 'unknown' (also what has no retries
--- recorded: no take would deliver it).
+-- A TTL moves with the due time. The end of the last lease is deleted, so a late ack is stale.
+-- Returns 'moved', 'refused' (held, even if cancelled since; or dead), or 'unknown' (also without a retry count, since
+-- ready2unack would not deliver it).
 local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local attempts, garbage, ready, retry, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local id = string.sub(body, -36)
@@ -43,16 +43,16 @@ end
 if not retries then return 'unknown' end  -- it would be dropped when it is due
 
 local life = redis.call('PTTL', body)
-redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 if life > 0 then
-  -- A body that would end before its due time was given that time by somebody else: then it counts from now.
+  -- If the body would expire before the due time, another program has set one of them: then the TTL counts from now.
   local from = waits and waits * 1000 - now < life and math.floor(waits * 1000 + 0.5) or now
   redis.call('PEXPIRE', body, math.max(1, math.min(math.ceil(life + due - from), 9e15)))
 end
 if last then
   redis.call('HSET', attempts, id, string.match(last, '^%d+') or 1)
 elseif score then
-  redis.call('HSET', attempts, id, 1)  -- it waited out the backoff of its first delivery
+  redis.call('HSET', attempts, id, 1)  -- it was in the backoff after its first delivery
 end
 local searched = not (score or waits) and lists <= tonumber(ARGV[3])
 local old = searched and not later and #redis.call('LPOS', ready, id, 'COUNT', 0) or 0
@@ -63,14 +63,14 @@ else
   redis.call('ZREM', pending, id)
 end
 redis.call('ZREM', unack, id)
-redis.call('SREM', garbage, id)  -- a Go worker gave up what is in a zset, too: it lives
-if searched then  -- now that it has its new place
+redis.call('SREM', garbage, id)  -- a Go worker put it there, but a zset still has it
+if searched then  -- after it has its new place: a failure must not lose it
   if later then redis.call('LREM', ready, 0, id) end
   if old > 0 then redis.call('LREM', ready, -old, id) end
   redis.call('LREM', retry, 0, id)
 end
 
--- A hint, which must fail nothing: what is due now, or before all else that is pending, is worth a look.
+-- A hint, so its errors are ignored: the marker wakes a consumer if the message is due now, or first in pending.
 local head = later and redis.pcall('ZRANGE', pending, 0, 0)[1]
 if not later or head == id then redis.pcall('ZADD', wake, 'LT', later and due / 1000 or 0, 'w') end
 return 'moved'

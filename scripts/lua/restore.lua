@@ -1,16 +1,16 @@
--- restore: bring back messages as they were written down: alive, pending or ready; or dead.
+-- restore: store exported messages again: as pending, ready or dead.
 --
 -- KEYS[1] pending   zset   KEYS[2] ready  list   KEYS[3] retry:cnt hash   KEYS[4] garbage set
 -- KEYS[5] unack     zset   KEYS[6] dead   zset
 -- KEYS[7] attempts  hash   KEYS[8] reason hash   KEYS[9] stats     hash
 -- KEYS[10] retry    list
 -- KEYS[11...]       body of each message; the last 36 characters are its id
--- ARGV[1...] seven a message: 'dead' or 'alive'; when it was given up or is due, us since 1970; retries; deliveries so
---            far; ms its body stays, '0' for ever; reason; payload
+-- ARGV[1...] seven per message: 'dead' or 'alive'; when it became a dead letter or is due, us since 1970; retries;
+--            deliveries so far; TTL in ms, '0' for none; reason; payload
 --
--- What exists (see send) is left as it is, so to bring the same back again is safe. What is due is ready, in the order
--- given.
--- Returns one character a message: '1' created, '0' existed, 'C' cancelled, and held still.
+-- A message that exists (see send) is not changed, so a repeated call is safe. Messages that are due become ready, in
+-- the order given.
+-- Returns one character per message: '1' created, '0' existed, 'C' was cancelled and a consumer still holds it.
 local pending, ready, count, garbage, unack = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, attempts, reason, stats, retry = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 
@@ -63,7 +63,7 @@ for i, id in ipairs(ids) do
 end
 if #new == 0 then return table.concat(answer) end
 
-if #living > 0 then redis.call('HSET', count, unpack(counted)) end  -- first: refused whole when there is no memory
+if #living > 0 then redis.call('HSET', count, unpack(counted)) end  -- the first write: see redrive
 if #dying > 0 then
   redis.call('ZADD', dead, unpack(dying))
   for i = 2, #dying, 2 do redis.call('HDEL', count, dying[i]) end
@@ -77,7 +77,7 @@ if #notes > 0 then redis.call('HSET', attempts, unpack(notes)) end
 if #reasons > 0 then redis.call('HSET', reason, unpack(reasons)) end
 if #later > 0 then redis.call('ZADD', pending, unpack(later)) end
 if #due > 0 then redis.call('LPUSH', ready, unpack(due)) end
-redis.call('MSET', unpack(bodies))  -- last, and then out of garbage: see send
+redis.call('MSET', unpack(bodies))  -- last, then out of garbage: see send
 redis.call('SREM', garbage, unpack(new))
 for i = 1, #lives, 2 do redis.call('PEXPIRE', lives[i], math.min(lives[i + 1], 9e15)) end
 redis.pcall('HINCRBY', stats, 'sent', #new)

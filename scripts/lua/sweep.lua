@@ -1,4 +1,4 @@
--- sweep: drop notes on messages that exist no more. Workers of the Go library finish messages without clearing them.
+-- sweep: delete metadata of messages that no longer exist. Workers of the Go library leave it behind.
 --
 -- KEYS[1] retry:cnt hash
 -- KEYS[2] dead      zset
@@ -6,7 +6,7 @@
 -- KEYS[4] reason    hash
 -- ARGV[1...] ids
 --
--- Returns the number of ids that have neither retries recorded nor a place among the dead.
+-- Returns the number of ids that have no retry count and are not dead.
 local count, dead, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local counts = redis.call('HMGET', count, unpack(ARGV))

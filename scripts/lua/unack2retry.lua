@@ -1,19 +1,20 @@
--- unack2retry: take back messages whose lease or backoff has ended: to retry, or given up when no retries are left.
+-- unack2retry: move messages whose lease or backoff has ended to retry, or to dead if they have no retries left.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] retry     list  pushed left, taken right
 -- KEYS[3] retry:cnt hash  id -> retries left
--- KEYS[4] dead      zset  id -> when it was given up
+-- KEYS[4] dead      zset  id -> when it became a dead letter
 -- KEYS[5] garbage   set
 -- KEYS[6] attempts  hash  id -> '<deliveries> <end of the last lease in us>'
 -- KEYS[7] reason    hash  id -> why the last delivery failed
 -- KEYS[8] stats     hash
 -- ARGV[1] limit     most ids to move
 -- ARGV[2] '1': dead letters are kept; '0': they go to garbage
--- ARGV[3] '1': only ends of backoffs, of the 200 that ended first; those of leases are left alone
+-- ARGV[3] '1': only messages whose backoff has ended, of the 200 first in unack; ended leases stay
 --
--- Here, and only here, a retry is spent.
--- Returns {number moved, us until the next lease ends (-1: none), ids to retry, ids given up}, ids joined by ' '.
+-- Only this script spends a retry.
+-- Returns {number moved, us until the next end (-1: none), ids moved to retry, ids without retries left}, ids joined by
+-- ' '.
 local unack, retry, count, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local garbage, attempts, reason, stats = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
@@ -22,7 +23,7 @@ local now = time[1] * 1000000 + time[2]
 
 local backoffs = ARGV[3] == '1'
 local function wait()
-  local from = backoffs and string.format('(%.6f', now / 1000000) or '-inf'  -- what is left alone is over already
+  local from = backoffs and string.format('(%.6f', now / 1000000) or '-inf'  -- ended leases stay, so they are not next
   local head = redis.call('ZRANGEBYSCORE', unack, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   return head[2] and math.max(0, math.floor(head[2] * 1000000 + 0.5) - now) or -1
 end
@@ -35,7 +36,7 @@ for i = 1, #over, 2 do
   local backoff = last % 1000 == 0 and last % 1000000 ~= 0  -- see nack
   if #ids < limit and (backoff or not backoffs) then
     ids[#ids + 1], ends[#ends + 1] = id, last
-    if last % 1000 ~= 0 then ran_out[#ran_out + 1] = id end  -- the ends of nacks and of Go workers are whole milliseconds
+    if last % 1000 ~= 0 then ran_out[#ran_out + 1] = id end  -- a lease of this library: see nack
   end
 end
 if #ids == 0 then return {0, wait(), '', ''} end
@@ -46,7 +47,7 @@ local some_reasons = redis.call('HLEN', reason) > 0
 redis.call('LLEN', retry)
 redis.call('SCARD', garbage)
 
--- A lease that ran out has no reason yet, but how often it did is told.
+-- The reason of a message whose lease ran out says how often in a row that happened.
 local said, lease_ended = some_reasons and #ran_out > 0 and redis.call('HMGET', reason, unpack(ran_out)) or {}, {}
 for i, id in ipairs(ran_out) do
   local times = math.min(string.match(said[i] or '', '^lease ended (%d+) times?$') or 0, 1e9)
@@ -81,7 +82,7 @@ for i, id in ipairs(ids) do
   end
 end
 
-redis.call('ZREM', unack, '')  -- lets the rest pass when Redis is out of memory
+redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 if #delivered > 0 then redis.call('HSET', attempts, unpack(delivered)) end
 if #reasons > 0 then redis.call('HSET', reason, unpack(reasons)) end
 if #again > 0 then
