@@ -1,4 +1,4 @@
-// Promises that need more than one of Producer, Consumer and Inspector to be seen.
+// Guarantees that involve more than one of Producer, Consumer and Inspector.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -29,11 +29,12 @@ SendOptions named(const std::string& id, milliseconds delay = 0ms) {
   return options;
 }
 
-// A message whose handler hung until its lease had ended, and which is now in retry or dead; nobody else takes it.
+// A message whose handler is still running after its lease has ended. It is in retry or dead, and since the queue is
+// paused, it stays there.
 struct Late {
   explicit Late(int retries, const Verdict& verdict = ack()) {
     ConsumerOptions options = quick();
-    options.lease = 1s;  // time to pause the queue before it ends
+    options.lease = 1s;  // long enough to pause the queue first
     options.processing_timeout = 30ms;
     SendOptions sending;
     sending.retries = retries;
@@ -51,7 +52,7 @@ struct Late {
     REQUIRE(eventually([&] { return queue.state(id) == expected; }, kPatience));
   }
 
-  // The handler ends after all; waits until it is told how that went.
+  // Lets the handler return, and waits until its verdict is counted as acked or stale.
   ConsumerStats end() {
     gate.open();
     REQUIRE(eventually([&] { return consumer->stats().acked + consumer->stats().stale == 1; }, kPatience));
@@ -66,7 +67,7 @@ struct Late {
   test::ConsumerPtr consumer;
 };
 
-TEST_CASE("late ack: settles a message in retry or dead, for the work was done") {
+TEST_CASE("late ack: settles a message in retry or dead, since it was handled") {
   for (const int retries : {3, 0}) {
     CAPTURE(retries);
     Late late(retries);
@@ -82,7 +83,7 @@ TEST_CASE("late nack: changes nothing") {
   CHECK(late.queue.inspector.find(late.id)->reason == "lease ended 1 time");
 }
 
-TEST_CASE("late ack: of a message that was rescheduled, redriven, cancelled or sent anew since is stale") {
+TEST_CASE("late ack: is stale after the message was rescheduled, redriven, or cancelled and sent again") {
   {
     Late late(3);
     RescheduleOptions when;
@@ -101,13 +102,13 @@ TEST_CASE("late ack: of a message that was rescheduled, redriven, cancelled or s
   {
     Late late(3);
     REQUIRE(late.queue.producer.cancel(late.id) == State::retry);
-    REQUIRE(late.queue.producer.send("next life", named(late.id, 1h)).created);
+    REQUIRE(late.queue.producer.send("sent again", named(late.id, 1h)).created);
     CHECK(late.end().stale == 1);
-    CHECK(late.queue.inspector.find(late.id)->payload == "next life");
+    CHECK(late.queue.inspector.find(late.id)->payload == "sent again");
   }
 }
 
-TEST_CASE("lists are hints: a message cancelled and sent again, over and over, is delivered once") {
+TEST_CASE("lists are hints: a message that is cancelled and sent again many times is delivered once") {
   Queue queue;
   for (int life = 0; life < 20; ++life) {
     REQUIRE(queue.producer.send("life " + std::to_string(life), named(kId)).created);
@@ -121,7 +122,7 @@ TEST_CASE("lists are hints: a message cancelled and sent again, over and over, i
   CHECK(ledger.payloads() == std::vector<std::string>{"life 19"});
 }
 
-TEST_CASE("lists are hints: what was rescheduled out of ready is not delivered before its new time") {
+TEST_CASE("lists are hints: a message rescheduled out of ready is not delivered before its new time") {
   Queue queue;
   const std::string id = queue.send("x");
   RescheduleOptions when;
@@ -139,7 +140,7 @@ TEST_CASE("lists are hints: what was rescheduled out of ready is not delivered b
   CHECK(ledger.size() == 2);
 }
 
-TEST_CASE("redrive: a dead message has its retries again, and is dead again after them") {
+TEST_CASE("redrive: a dead letter gets new retries, and is dead again after them") {
   Queue queue;
   SendOptions once;
   once.retries = 0;
@@ -153,7 +154,7 @@ TEST_CASE("redrive: a dead message has its retries again, and is dead again afte
   CHECK(ledger.attempts("x") == std::vector<int>{1, 1, 2, 3});
 }
 
-TEST_CASE("send again after an ack: a new life") {
+TEST_CASE("send: an id can be sent again after its ack") {
   Queue queue;
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
@@ -165,7 +166,7 @@ TEST_CASE("send again after an ack: a new life") {
   }
 }
 
-TEST_CASE("a TTL: a snooze moves it along") {
+TEST_CASE("TTL: a snooze extends it") {
   Queue queue;
   SendOptions mortal;
   mortal.ttl = 10min;
@@ -180,7 +181,7 @@ TEST_CASE("a TTL: a snooze moves it along") {
   CHECK(left <= 130 * 60'000);
 }
 
-TEST_CASE("idle consumers are woken: what is due now is handled long before the next look") {
+TEST_CASE("idle consumers: messages that become due now are handled long before poll_interval") {
   Queue queue;
   queue.producer.send("later", named(kId, 1h));
   ConsumerOptions options = quick(2);
@@ -210,13 +211,13 @@ TEST_CASE("idle consumers are woken: what is due now is handled long before the 
   CHECK(handled(6));
 }
 
-TEST_CASE("idle consumers: a wake-up that got lost costs no more than poll_interval") {
+TEST_CASE("idle consumers: a lost wake-up delays a message by at most poll_interval") {
   Queue queue;
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
   for (std::size_t round = 1; round <= 5; ++round) {
-    // As a Go worker sends it: no wake-up at all.
+    // As the Go library sends it: without a wake-up.
     const std::string id = "0197f3a4-5b6c-4d8e-9f01-23456789000" + std::to_string(round);
     redis().cmd({"SET", queue.base + ":msg:" + id, "x"});
     redis().cmd({"HSET", queue.base + ":retry:cnt", id, "3"});
@@ -226,7 +227,7 @@ TEST_CASE("idle consumers: a wake-up that got lost costs no more than poll_inter
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
 }
 
-TEST_CASE("QueueOptions: bodies_under_dp puts bodies, and only them, where the Go library has them") {
+TEST_CASE("QueueOptions: bodies_under_dp stores bodies, and nothing else, under the keys of the Go library") {
   const std::string name = test::fresh_queue();
   ProducerOptions producing;
   producing.queue.prefix = "mine";
@@ -245,7 +246,7 @@ TEST_CASE("QueueOptions: bodies_under_dp puts bodies, and only them, where the G
   CHECK(ledger.payloads() == std::vector<std::string>{"x"});
 }
 
-TEST_CASE("QueueOptions: remove_from_lists takes what is cancelled or rescheduled out of the list") {
+TEST_CASE("QueueOptions: remove_from_lists removes cancelled and rescheduled ids from the lists") {
   Queue queue;
   ProducerOptions options;
   options.queue.remove_from_lists = true;
@@ -258,7 +259,7 @@ TEST_CASE("QueueOptions: remove_from_lists takes what is cancelled or reschedule
   CHECK(redis().cmd({"LRANGE", queue.base + ":ready", "0", "-1"}) == std::vector<std::string>{sent[2].id});
 }
 
-TEST_CASE("ConnectionOptions: the client's name and the database are those asked for") {
+TEST_CASE("ConnectionOptions: the client name and the database are those of the URL and the options") {
   Queue queue;
   queue.send("x");
   CHECK(redis().cmd({"CLIENT", "LIST"}).text.find(" name=delayqueue ") != std::string::npos);
@@ -270,7 +271,7 @@ TEST_CASE("ConnectionOptions: the client's name and the database are those asked
   CHECK(client.cmd({"GET", queue.base + ":msg:" + id}) == "five");
 }
 
-TEST_CASE("embedded: a queue with no set-up at all") {
+TEST_CASE("embedded: a queue works without any set-up") {
   const std::string name = test::fresh_queue();
   Producer producer("embedded:", name);
   Inspector inspector("embedded:", name);

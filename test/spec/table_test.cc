@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-// The contract's table: what each operation does to a message in each state. Every cell is tried on a queue with
-// messages in every state; its outcome and all that it changed are compared.
+// The table of docs/protocol.md: the effect of each operation on a message in each state. Each test runs one operation
+// in every state, on a queue with other messages in all states, and compares the outcome and all changes.
 namespace delayqueue::store {
 namespace {
 
@@ -21,7 +21,7 @@ struct Cell {
   const char* changes;
 };
 
-// A receipt of an earlier lease, which nothing remembers.
+// The receipt of a lease before the last one.
 Receipt earlier(Scene& scene) {
   Receipt receipt = scene.receipt("x");
   receipt.end_us = scene.start_ms() * 1000 - 61'000'543;
@@ -40,7 +40,7 @@ void check(const std::vector<Cell>& column, Operation operation, const test::Put
   }
 }
 
-TEST_CASE("table: send again finds what is alive and leaves it; what is finished or unknown is created") {
+TEST_CASE("table: send again finds a live message and does not change it; a finished or unknown one is created") {
   check({{At::pending, "0", ""},
          {At::ready, "0", ""},
          {At::retry, "0", ""},
@@ -56,7 +56,8 @@ TEST_CASE("table: send again finds what is alive and leaves it; what is finished
         });
 }
 
-TEST_CASE("table: cancel removes what is not held, leaves ids in lists, and takes the retries of what is held") {
+TEST_CASE(
+    "table: cancel removes messages that are not held, leaves ids in lists, and deletes the retries of held ones") {
   check({{At::pending, "pending", "msg -x; pending -x; retry:cnt -x; stats cancelled+1; "},
          {At::ready, "ready", "msg -x; retry:cnt -x; stats cancelled+1; "},
          {At::retry, "retry", "msg -x; attempts -x; retry:cnt -x; stats cancelled+1; "},
@@ -70,7 +71,7 @@ TEST_CASE("table: cancel removes what is not held, leaves ids in lists, and take
         [](Scene& s) { return s.run(&Store::cancel, s.id("x")); });
 }
 
-TEST_CASE("table: cancel removes what is noted of a message, too") {
+TEST_CASE("table: cancel also removes the metadata of a message") {
   check({{At::pending, "pending", "msg -x; attempts -x; pending -x; reason -x; retry:cnt -x; stats cancelled+1; "},
          {At::ready, "ready", "msg -x; attempts -x; reason -x; retry:cnt -x; stats cancelled+1; "},
          {At::retry, "ready", "msg -x; attempts -x; reason -x; retry:cnt -x; stats cancelled+1; "},
@@ -79,7 +80,8 @@ TEST_CASE("table: cancel removes what is noted of a message, too") {
         [](Scene& s) { return s.run(&Store::cancel, s.id("x")); }, {10min, "3", "2", "too bad", 1h});
 }
 
-TEST_CASE("table: reschedule moves what is not held or dead, leaves ids in lists, and forgets the last lease") {
+TEST_CASE(
+    "table: reschedule moves messages that are neither held nor dead, leaves ids in lists, deletes the last lease") {
   check({{At::pending, "moved", "pending x@now+20m; "},
          {At::ready, "moved", "pending +x@now+20m; "},
          {At::retry, "moved", "attempts x=1; pending +x@now+20m; "},
@@ -95,7 +97,7 @@ TEST_CASE("table: reschedule moves what is not held or dead, leaves ids in lists
         });
 }
 
-TEST_CASE("table: reschedule to now puts it behind what is ready") {
+TEST_CASE("table: reschedule to now puts a message behind those in ready") {
   check({{At::pending, "moved", "pending -x; ready [x .r2 .r1]; "},
          {At::ready, "moved", "ready [x x .r2 .r1]; "},
          {At::retry, "moved", "attempts x=1; ready [x .r2 .r1]; "},
@@ -111,7 +113,7 @@ TEST_CASE("table: reschedule to now puts it behind what is ready") {
         });
 }
 
-TEST_CASE("table: release without a receipt brings what waits to the head of the line, and leaves what is held") {
+TEST_CASE("table: release without a receipt moves waiting messages to the head of ready, and no held ones") {
   check({{At::pending, "S", "pending -x; ready [.r2 .r1 x]; "},
          {At::ready, "G", ""},
          {At::retry, "G", ""},
@@ -125,7 +127,7 @@ TEST_CASE("table: release without a receipt brings what waits to the head of the
         [](Scene& s) { return s.run(&Store::release_waiting, s.ids({"x"}), false); });
 }
 
-TEST_CASE("table: release by force frees what is held, too; its delivery stays counted") {
+TEST_CASE("table: release by force also moves held messages; their delivery stays counted") {
   check({{At::pending, "S", "pending -x; ready [.r2 .r1 x]; "},
          {At::ready, "G", ""},
          {At::retry, "G", ""},
@@ -139,7 +141,7 @@ TEST_CASE("table: release by force frees what is held, too; its delivery stays c
         [](Scene& s) { return s.run(&Store::release_waiting, s.ids({"x"}), true); });
 }
 
-TEST_CASE("table: kill makes what is not held dead, with the reason, and leaves ids in lists") {
+TEST_CASE("table: kill makes messages that are not held dead letters, with the reason, and leaves ids in lists") {
   check({{At::pending, "S", "attempts +x=0; dead +x@now; pending -x; reason +x=why; retry:cnt -x; stats dead+1; "},
          {At::ready, "S", "attempts +x=0; dead +x@now; reason +x=why; retry:cnt -x; stats dead+1; "},
          {At::retry, "S", "dead +x@now; reason +x=why; retry:cnt -x; stats dead+1; "},
@@ -154,7 +156,8 @@ TEST_CASE("table: kill makes what is not held dead, with the reason, and leaves 
 }
 
 TEST_CASE(
-    "table: kill by force takes what is held, too, and remembers its lease; a reason stays if there is no other") {
+    "table: kill by force also takes held messages and keeps the end of the lease; without a reason the last one "
+    "stays") {
   check({{At::pending, "S", "attempts +x=0; dead +x@now; pending -x; retry:cnt -x; stats dead+1; "},
          {At::ready, "S", "attempts +x=0; dead +x@now; retry:cnt -x; stats dead+1; "},
          {At::retry, "S", "dead +x@now; retry:cnt -x; stats dead+1; "},
@@ -168,7 +171,7 @@ TEST_CASE(
         [](Scene& s) { return s.run(&Store::kill, s.ids({"x"}), "", true); });
 }
 
-TEST_CASE("table: extend makes backoffs and leases of Go workers longer; leases of ours by force only") {
+TEST_CASE("table: extend prolongs backoffs and leases of Go workers; leases of this library by force only") {
   const std::vector<Cell> column = {{At::pending, "G", ""},
                                     {At::ready, "G", ""},
                                     {At::retry, "G", ""},
@@ -185,7 +188,7 @@ TEST_CASE("table: extend makes backoffs and leases of Go workers longer; leases 
   check(by_force, [](Scene& s) { return s.run(&Store::extend, s.ids({"x"}), 5min, true); });
 }
 
-TEST_CASE("table: discard removes what is in the state that was named, and nothing else") {
+TEST_CASE("table: discard deletes messages in the given state, and no others") {
   const auto discard = [](std::string Keys::*state) {
     return [state](Scene& s) { return s.run(&Store::discard, s.keys().*state, s.ids({"x"})).outcomes; };
   };
@@ -207,7 +210,7 @@ TEST_CASE("table: discard removes what is in the state that was named, and nothi
   check(column, discard(&Keys::retry));
 }
 
-TEST_CASE("table: restore leaves what is alive, and makes anew what is finished or unknown") {
+TEST_CASE("table: restore does not change live messages, and creates finished and unknown ones") {
   const auto restore = [](bool dead) {
     return [dead](Scene& s) {
       const std::int64_t at = s.start_ms() * 1000 + (dead ? -1200 : 1200) * 1'000'000LL;
@@ -231,7 +234,7 @@ TEST_CASE("table: restore leaves what is alive, and makes anew what is finished 
   check(dead, restore(true));
 }
 
-TEST_CASE("table: release by receipt needs the receipt of the lease that runs; its delivery is not counted") {
+TEST_CASE("table: release by receipt needs the receipt of the current lease; its delivery is not counted") {
   check({{At::held, "S", "ready [.r2 .r1 x]; unack -x; "}, {At::cancelled, "S", "garbage +x; unack -x; "}},
         [](Scene& s) { return s.run(&Store::release, {s.receipt("x")}, 0ms); });
   check({{At::pending, "G", ""},
@@ -247,7 +250,7 @@ TEST_CASE("table: release by receipt needs the receipt of the lease that runs; i
         [](Scene& s) { return s.run(&Store::release, {earlier(s)}, 0ms); });
 }
 
-TEST_CASE("table: a late ack settles what lies in a list or is dead if its last lease was this one") {
+TEST_CASE("table: a late ack settles a message in a list or in dead if its last lease was this one") {
   const auto late_ack = [](Scene& s) { return s.run(&Store::ack, {s.last_receipt("x")}); };
   check({{At::retry, "S", "msg -x; attempts -x; retry:cnt -x; stats acked+1; "},
          {At::dead, "S", "msg -x; attempts -x; dead -x; stats acked+1; "}},
@@ -265,7 +268,7 @@ TEST_CASE("table: a late ack settles what lies in a list or is dead if its last 
         late_ack, {10min, "3", "2 1700000000123457", "too bad"});
 }
 
-TEST_CASE("table: an ack or nack of any other lease than the last is stale, or gone, and changes nothing") {
+TEST_CASE("table: an ack or nack of an earlier lease is stale or gone, and changes nothing") {
   const std::vector<Cell> column = {{At::pending, "T", ""},   {At::ready, "T", ""},      {At::retry, "T", ""},
                                     {At::held, "T", ""},      {At::held_by_go, "T", ""}, {At::backing_off, "T", ""},
                                     {At::cancelled, "T", ""}, {At::dead, "T", ""},       {At::garbage, "G", ""},
@@ -276,7 +279,7 @@ TEST_CASE("table: an ack or nack of any other lease than the last is stale, or g
   check(column, [](Scene& s) { return s.run(&Store::nack, {{earlier(s), std::nullopt, "late"}}); });
 }
 
-TEST_CASE("table: a late nack is stale even if its lease was the last: the door for it was unack2retry") {
+TEST_CASE("table: a late nack is stale even for the last lease, since unack2retry has moved the message") {
   check({{At::pending, "T", ""},
          {At::ready, "T", ""},
          {At::retry, "T", ""},
@@ -289,7 +292,7 @@ TEST_CASE("table: a late nack is stale even if its lease was the last: the door 
         {10min, "3", "2 1700000000123457", "too bad"});
 }
 
-TEST_CASE("table: a late renew changes nothing: stale for another lease, gone for what has left unack") {
+TEST_CASE("table: a late renew changes nothing: stale for another lease, gone after the message has left unack") {
   check({{At::pending, "G", ""},
          {At::ready, "G", ""},
          {At::retry, "G", ""},
@@ -303,7 +306,7 @@ TEST_CASE("table: a late renew changes nothing: stale for another lease, gone fo
         [](Scene& s) { return s.run(&Store::renew, {earlier(s)}, s.start_ms() * 1000 + 1'200'000'001).outcomes; });
 }
 
-TEST_CASE("table: renew refuses an end in whole milliseconds, which would look like a backoff") {
+TEST_CASE("table: renew refuses an end at a whole millisecond, which would be a backoff") {
   for (const std::int64_t end : {0, 1000}) {
     Scene scene;
     scene.put(At::held, "x");
@@ -314,8 +317,8 @@ TEST_CASE("table: renew refuses an end in whole milliseconds, which would look l
   }
 }
 
-// What a Go worker gave up, and a zset still has: as gc takes it, it is not finished.
-TEST_CASE("table: what is in garbage and in a zset lives: it is not sent anew, nor restored, and can be managed") {
+// A Go worker may put an id into garbage that a zset still has. gc does not delete such a message.
+TEST_CASE("table: a message in garbage and in a zset is alive: it exists for send and restore, and can be managed") {
   const auto given_up_by_go = [](Scene& s) {
     s.cmd({"SADD", s.keys().garbage, s.id("x")});
     return s.id("x");
@@ -338,18 +341,20 @@ TEST_CASE("table: what is in garbage and in a zset lives: it is not sent anew, n
         [&](Scene& s) { return s.run(&Store::release_waiting, {given_up_by_go(s)}, false); });
 }
 
-TEST_CASE("table: what a Go worker took out of a list is cancelled in pending, too, so that a send of its id is made") {
+TEST_CASE(
+    "table: cancel also removes from pending a message that a Go worker took from a list, so its id can be sent "
+    "again") {
   Scene scene;
   scene.put(At::held_by_go, "x");
   scene.cmd({"ZADD", scene.keys().pending, "9999999999", scene.id("x")});
   CHECK(scene.run(&Store::cancel, scene.id("x")) == "unack");
   CHECK(scene.changes() == "pending -x; retry:cnt -x; stats cancelled+1; ");
   CHECK(scene.run(&Store::send, {{scene.id("x"), "new"}}, {{5min, 0}}) == "C");
-  scene.cmd({"ZREM", scene.keys().unack, scene.id("x")});  // it is back: without a count, the Go worker gave it up
+  scene.cmd({"ZREM", scene.keys().unack, scene.id("x")});  // the Go worker has finished it, since it has no count
   CHECK(scene.run(&Store::send, {{scene.id("x"), "new"}}, {{5min, 0}}) == "1");
 }
 
-TEST_CASE("table: pending without retries would be dropped when it is due, so a send of its id is made") {
+TEST_CASE("table: a message in pending without a retry count is created again, since it would be dropped when due") {
   Scene scene;
   scene.put(At::pending, "x");
   scene.cmd({"HDEL", scene.keys().count, scene.id("x")});
@@ -357,7 +362,8 @@ TEST_CASE("table: pending without retries would be dropped when it is due, so a 
   CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("x")}) == "3");
 }
 
-TEST_CASE("table: pending without retries would be dropped when it is due, so it is neither rescheduled nor released") {
+TEST_CASE(
+    "table: a message in pending without a retry count is not rescheduled or released, since it would be dropped") {
   const auto without_count = [](Scene& s) {
     s.cmd({"HDEL", s.keys().count, s.id("x")});
     return s.id("x");

@@ -15,8 +15,9 @@
 #include <utility>
 #include <vector>
 
-// Every move with every value that another user of the same Redis can write into every field it reads. The damaged
-// message may end where the contract says; all others go the way they go without it, and none is lost.
+// Every move, with every kind of value that another user of the same Redis can write into the fields that it reads. The
+// damaged message may end where the contract says. All other messages must end where they end without the damage, and
+// none may be lost.
 namespace delayqueue::store {
 namespace {
 
@@ -24,13 +25,13 @@ using namespace std::chrono_literals;
 using test::AnyMove;
 using test::Scene;
 
-// The state of a queue: what is stored at (key without its base, id or field). A list counts the places of an id.
+// The contents of a queue: the value of each (key without its base, id or field). For a list: how often it has the id.
 using Cells = std::map<std::pair<std::string, std::string>, std::string>;
 
-// A queue that is put back as it was after each case: that is much quicker than to make it anew.
-class Frozen {
+// A saved copy of a queue. Restoring it before each case is much faster than building the queue again.
+class SavedQueue {
  public:
-  explicit Frozen(Scene& scene) : scene_(scene) {
+  explicit SavedQueue(Scene& scene) : scene_(scene) {
     script(R"lua(
       redis.call('UNLINK', 'saved', 'ttls')
       for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do
@@ -86,7 +87,7 @@ class Frozen {
   Scene& scene_;
 };
 
-// Times that two runs of a move gave differ by what lies between the runs.
+// Whether two values are equal, except for times, which differ between two runs of a move.
 bool alike(const std::string& a, const std::string& b) {
   const char* x = a.c_str();
   const char* y = b.c_str();
@@ -110,14 +111,14 @@ const char* const kFields[] = {"sent", "delivered", "acked",     "nacked",   "re
 
 const std::string kDigits(400, '9');
 
-// One piece of damage: to one message, or (no id) to something beside the messages.
+// One kind of damage: to one message or, without an id, to statistics and hints.
 struct Damage {
   std::string what;
   std::string id;
   std::vector<std::vector<std::string>> commands;
 };
 
-// To every field of a message that is stored in these cells.
+// Damage to each field of a message that has these cells.
 std::vector<Damage> damages_to(const Keys& keys, const std::string& id, const Cells& cells) {
   std::vector<Damage> all;
   const auto add = [&](const std::string& place, const std::string& value, std::vector<std::string> command) {
@@ -153,6 +154,7 @@ std::vector<Damage> damages_to(const Keys& keys, const std::string& id, const Ce
   return all;
 }
 
+// Damage to statistics and hints.
 std::vector<Damage> damages_beside(const Keys& keys) {
   std::vector<Damage> all;
   for (const std::string value : {"9223372036854775807", "-9223372036854775808", "bar", "", "1e300", " 5", "2.5"}) {
@@ -176,7 +178,7 @@ std::vector<Damage> damages_beside(const Keys& keys) {
   return all;
 }
 
-// What is no id, in every place where moves find ids; as short, long and odd as it may be.
+// Texts that are no ids (short, long, with odd characters), in every key where moves find ids.
 std::vector<Damage> foreign_ids(const Keys& keys) {
   std::vector<Damage> all;
   for (const std::string& id : {std::string(), std::string("x"), std::string("../../etc/passwd"), std::string("a b 1"),
@@ -196,8 +198,8 @@ std::vector<Damage> foreign_ids(const Keys& keys) {
   return all;
 }
 
-// What only looks, and the check: they read what moves read.
-const std::vector<AnyMove>& looks() {
+// The other scripts: queries, forget, unlock, and the integrity check. They read the same fields as the moves.
+const std::vector<AnyMove>& other_scripts() {
   static const auto show = [](Scene& scene, const auto& ask) {
     redis::Pipeline pipeline(scene.connection());
     const auto answer = ask(pipeline);
@@ -241,25 +243,26 @@ const std::vector<AnyMove>& looks() {
 
 std::vector<AnyMove> all_scripts() {
   std::vector<AnyMove> all = test::all_moves();
-  all.insert(all.end(), looks().begin(), looks().end());
+  all.insert(all.end(), other_scripts().begin(), other_scripts().end());
   return all;
 }
 
-// These choose among the messages, so that damage to one may let another have its turn, or wait for it.
+// Whether a move chooses among the messages: then damage to one may change which others it takes.
 bool chooses(const std::string& move) {
   return move == "purge pending" || move == "purge ready" || move == "purge retry" || move == "purge dead" ||
          move == "ready2unack one possible poison message";
 }
 
-class Broken {
+// Runs one move on a queue without damage, and then with each kind of damage.
+class DamageTest {
  public:
-  explicit Broken(const AnyMove& move) : move_(move), frozen_(prepared(scene_)) {
-    first_ = frozen_.cells();
+  explicit DamageTest(const AnyMove& move) : move_(move), saved_(prepared(scene_)) {
+    first_ = saved_.cells();
     REQUIRE(test::refusal([&] { move_.run(scene_); }) == "");
-    whole_ = frozen_.cells();
+    whole_ = saved_.cells();
   }
 
-  // Of those in the move's way: what becomes of the others shows little.
+  // The ids whose cells the move changes. Damage to others shows little.
   std::set<std::string> touched() {
     std::set<std::string> ids;
     for (const auto* one : {&first_, &whole_}) {
@@ -279,10 +282,10 @@ class Broken {
     CAPTURE(move_.name);
     CAPTURE(damage.what);
     CAPTURE(damage.id);
-    frozen_.restore();
+    saved_.restore();
     for (const auto& command : damage.commands) REQUIRE(!scene_.cmd(command).error());
     CHECK(test::refusal([&] { move_.run(scene_); }) == "");
-    const Cells after = frozen_.cells();
+    const Cells after = saved_.cells();
     std::set<std::pair<std::string, std::string>> all;
     for (const auto& cell : whole_) all.insert(cell.first);
     for (const auto& cell : after) all.insert(cell.first);
@@ -318,7 +321,7 @@ class Broken {
 
   const AnyMove& move_;
   Scene scene_{quick()};
-  Frozen frozen_;
+  SavedQueue saved_;
   Cells first_, whole_;
 
   static Scene::Setup quick() {
@@ -330,7 +333,7 @@ class Broken {
   }
 };
 
-TEST_CASE("hostile: every script there is has its place in these tests") {
+TEST_CASE("hostile: these tests run every script") {
   std::set<std::string> tried;
   for (const AnyMove& one : all_scripts()) tried.insert(test::script_of(one.name));
   std::set<std::string> files;
@@ -340,32 +343,32 @@ TEST_CASE("hostile: every script there is has its place in these tests") {
   CHECK((tried == files));
 }
 
-TEST_CASE("hostile: whatever stands in a field of one message, the move goes through, and entirely for all others") {
+TEST_CASE("hostile: damage to a field of one message fails no move, and changes no move of the other messages") {
   for (const AnyMove& one : all_scripts()) {
-    Broken broken(one);
-    std::set<std::string> ids = broken.touched();
-    if (ids.empty()) {  // it only looks: at all of them
-      for (const auto& [at, value] : broken.first()) {
+    DamageTest damage_test(one);
+    std::set<std::string> ids = damage_test.touched();
+    if (ids.empty()) {  // a query: all ids
+      for (const auto& [at, value] : damage_test.first()) {
         if (at.second.size() == 36) ids.insert(at.second);
       }
     }
     for (const std::string& id : ids) {
-      for (const Damage& damage : damages_to(broken.keys(), id, broken.first())) broken.check(damage);
+      for (const Damage& damage : damages_to(damage_test.keys(), id, damage_test.first())) damage_test.check(damage);
     }
   }
 }
 
-TEST_CASE("hostile: no statistic, and no hint, of any value or type, fails a move or leaves one half done") {
+TEST_CASE("hostile: damage to statistics and hints fails no move, and leaves no move half done") {
   for (const AnyMove& one : all_scripts()) {
-    Broken broken(one);
-    for (const Damage& damage : damages_beside(broken.keys())) broken.check(damage);
+    DamageTest damage_test(one);
+    for (const Damage& damage : damages_beside(damage_test.keys())) damage_test.check(damage);
   }
 }
 
-TEST_CASE("hostile: what is no id, in any place, is in the way of no move and of no message") {
+TEST_CASE("hostile: foreign ids in any key fail no move, and change no move of a message") {
   for (const AnyMove& one : all_scripts()) {
-    Broken broken(one);
-    for (const Damage& damage : foreign_ids(broken.keys())) broken.check(damage);
+    DamageTest damage_test(one);
+    for (const Damage& damage : foreign_ids(damage_test.keys())) damage_test.check(damage);
   }
 }
 

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-// Redis does not roll back: what is left of a queue when a move is refused, before it wrote or in the middle.
+// What is left of a queue after Redis has refused a move, before its first write or in the middle. Redis does not roll
+// back scripts.
 namespace delayqueue::store {
 namespace {
 
@@ -28,7 +29,7 @@ const AnyMove& move(const std::string& name) {
   throw std::logic_error("no move " + name);
 }
 
-// What the move takes out of the queue when it succeeds: no loss.
+// The messages that the move removes when it succeeds. Their removal is no loss.
 std::set<std::string> settled_by(const std::string& name) {
   static const std::map<std::string, std::set<std::string>> settled = {{"ack", {"held", "last", "retry"}},
                                                                        {"ack late", {"retry", "dead"}},
@@ -49,10 +50,10 @@ std::set<std::string> settled_by(const std::string& name) {
   return found == settled.end() ? std::set<std::string>() : found->second;
 }
 
-// What is new with it is the caller's until it succeeds; refused whole when Redis is out of memory.
+// Whether the move stores new messages: the caller keeps them until it succeeds, so Redis may refuse it out of memory.
 bool brings(const std::string& name) { return name.substr(0, 4) == "send" || name.substr(0, 7) == "restore"; }
 
-// Names lost beyond those the move is there to remove.
+// Names of lost messages, without those that the move removes.
 std::string lost_by(Scene& scene, const std::string& name) {
   const auto allowed = settled_by(name);
   std::string rest;
@@ -73,7 +74,7 @@ std::string source_of(const std::string& script) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Commands that the script calls, each once.
+// The distinct commands that the script calls.
 std::vector<std::string> commands_of(const std::string& script) {
   const std::string source = source_of(script);
   static const std::regex call("redis\\.call\\('([A-Z]+)'");
@@ -86,7 +87,7 @@ std::string run(Scene& scene, const AnyMove& one) {
   return test::refusal([&] { one.run(scene); });
 }
 
-TEST_CASE("wrong type: a key of another type in any place is refused with nothing half-written, or is not touched") {
+TEST_CASE("wrong type: a move refuses a key of another type and writes nothing, or does not use the key") {
   const auto keys = [](Scene& scene) {
     const Keys& k = scene.keys();
     return std::vector<std::string>{k.pending, k.ready,    k.unack,  k.retry, k.count,
@@ -115,7 +116,7 @@ TEST_CASE("wrong type: a key of another type in any place is refused with nothin
   }
 }
 
-TEST_CASE("wrong type: a strange body stops nobody") {
+TEST_CASE("wrong type: a body of another type fails no move") {
   for (const AnyMove& one : test::all_moves()) {
     Scene scene;
     test::everything(scene);
@@ -129,9 +130,9 @@ TEST_CASE("wrong type: a strange body stops nobody") {
   }
 }
 
-// Every command that the script calls is taken from the user in turn: whatever the move got done, each message can
-// still be found in a list or zset, with its body and its count.
-TEST_CASE("refused midway: with any one command forbidden, a move may duplicate but loses nothing") {
+// Forbids the commands of the script one after another. After a partial move each message must still be in a list or
+// zset, with its body and its count.
+TEST_CASE("refused midway: with any one command forbidden, a move may duplicate messages but loses none") {
   for (const AnyMove& one : test::all_moves()) {
     int refused = 0;
     for (const std::string& command : commands_of(test::script_of(one.name))) {
@@ -146,7 +147,7 @@ TEST_CASE("refused midway: with any one command forbidden, a move may duplicate 
       const std::string text = run(scene, one);
       CHECK(lost_by(scene, one.name) == "");
       if (!text.empty()) ++refused;
-      // What was sent is the caller's until the send succeeds: repeated, it must.
+      // The caller repeats a failed send; the second one must succeed.
       if (one.name.substr(0, 4) != "send" || text.empty()) continue;
       test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
       CHECK(scene.run(&Store::send, {{scene.id("none"), "new"}, {scene.id("garb"), "new"}}, {{5min, 0}}).size() == 2);
@@ -164,7 +165,7 @@ TEST_CASE("refused midway: with any one command forbidden, a move may duplicate 
   }
 }
 
-TEST_CASE("refused midway: what was restored in part is whole when it is restored again, and the dead never live") {
+TEST_CASE("refused midway: a second restore completes a partial one, and dead letters are never delivered") {
   for (const std::string& command : commands_of("restore")) {
     CAPTURE(command);
     Scene::Setup setup;
@@ -178,7 +179,7 @@ TEST_CASE("refused midway: what was restored in part is whole when it is restore
                                     {scene.keep("due"), false, 0, 2, 1, 1h, "again", "body"}};
     test::refusal([&] { scene.run(&Store::restore, all); });
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
-    const Taken early = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);  // a consumer, in between
+    const Taken early = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);  // a consumer in between
     for (const auto& [id, attempt] : early.messages) CHECK(id != scene.id("dead"));
     CHECK(scene.run(&Store::restore, all).size() == 2);
     CHECK(scene.score_us(scene.keys().dead, "dead") == died);
@@ -195,7 +196,7 @@ TEST_CASE("refused midway: what was restored in part is whole when it is restore
   }
 }
 
-TEST_CASE("refused midway: what a failed unack2retry left behind is delivered, and not to two") {
+TEST_CASE("refused midway: a message that a failed unack2retry left behind is delivered, and only once") {
   for (const std::string command : {"HSET", "LPUSH", "HDEL", "ZADD", "SADD"}) {
     CAPTURE(command);
     Scene::Setup setup;
@@ -218,8 +219,7 @@ TEST_CASE("refused midway: what a failed unack2retry left behind is delivered, a
   }
 }
 
-TEST_CASE(
-    "refused midway: a message that is rescheduled out of a list it is searched for in is in one place at least") {
+TEST_CASE("refused midway: a reschedule that searches the lists leaves the message in at least one place") {
   for (const milliseconds delay : {milliseconds(0), milliseconds(20min)}) {
     for (const std::string& command : commands_of("reschedule")) {
       CAPTURE(command);
@@ -240,7 +240,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("refused midway: a total that is no number spends no retry but the one of the move, and strands nobody") {
+TEST_CASE("refused midway: a total that is no number costs no extra retry, and strands no message") {
   Scene::Setup quiet;
   quiet.lists = false;
   Scene scene(quiet);
@@ -264,7 +264,7 @@ class FullRedis {
   Scene::Setup setup_;
 };
 
-TEST_CASE("out of memory: every move but send, restore and redrive does all that it does with memory") {
+TEST_CASE("out of memory: every move except send, restore and redrive does all that it does with memory") {
   const FullRedis redis;
   for (const AnyMove& one : test::all_moves()) {
     if (brings(one.name) || one.name == "redrive") continue;
@@ -279,7 +279,7 @@ TEST_CASE("out of memory: every move but send, restore and redrive does all that
       changes[full ? 1 : 0] = scene.changes();
       CHECK(lost_by(scene, one.name) == "");
     }
-    // Ends of leases differ by when the move ran.
+    // The ends of leases depend on when the move ran.
     static const std::regex number("[0-9]{16}");
     for (auto& text : changes) text = std::regex_replace(text, number, "time");
     CHECK(changes[0] == changes[1]);
@@ -287,8 +287,7 @@ TEST_CASE("out of memory: every move but send, restore and redrive does all that
   }
 }
 
-TEST_CASE(
-    "out of memory: send, restore and redrive are refused whole, with advice, and succeed when there is memory again") {
+TEST_CASE("out of memory: send, restore and redrive are refused whole, with advice, and succeed with memory") {
   const FullRedis redis;
   for (const char* name : {"send", "send now", "send fresh", "restore", "restore dead", "redrive"}) {
     CAPTURE(std::string(name));

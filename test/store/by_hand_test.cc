@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// What people do to messages by their ids: kill, extend, discard, restore. What each does in each state: table_test.cc.
+// The moves of operators, by id: kill, extend, discard, restore. table_test.cc tests each in every state.
 namespace delayqueue::store {
 namespace {
 
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 
-TEST_CASE("kill: a holder that succeeds nevertheless settles the message; its nack is stale, its renewal gone") {
+TEST_CASE("kill: a late ack settles the message; a late nack is stale, a late renewal gone") {
   for (const bool acks : {true, false}) {
     Scene scene;
     scene.put(At::held, "a", {10min, "3", "2", "note"});
@@ -30,7 +30,7 @@ TEST_CASE("kill: a holder that succeeds nevertheless settles the message; its na
   }
 }
 
-TEST_CASE("kill: the body stays, whatever TTL it had; nothing that is left in a list is delivered") {
+TEST_CASE("kill: the body loses its TTL; ids left in lists are not delivered") {
   Scene scene;
   scene.put(At::ready, "a", {0ms, "3", "", "", 1h}).put(At::retry, "b", {0ms, "3", "", "", 1h});
   CHECK(scene.run(&Store::kill, scene.ids({"a", "b", "a"}), "enough", false) == "SSD");
@@ -43,7 +43,7 @@ TEST_CASE("kill: the body stays, whatever TTL it had; nothing that is left in a 
   CHECK(scene.run(&Store::ready2unack, {200, 200, 200}, 5min).messages.size() == 2);
 }
 
-TEST_CASE("kill: for fleets with Go workers the id leaves the lists, too, while they are not too long") {
+TEST_CASE("kill: search_lists removes the id from lists that are not too long") {
   for (const std::size_t longest : {std::size_t{3}, std::size_t{2}}) {
     Scene::Setup setup;
     setup.store.search_lists = longest;
@@ -57,7 +57,7 @@ TEST_CASE("kill: for fleets with Go workers the id leaves the lists, too, while 
   }
 }
 
-TEST_CASE("kill: lists are searched only for what can be in them: what was left behind there stays") {
+TEST_CASE("kill: a pending message is not searched for in the lists, and an old entry stays there") {
   Scene::Setup setup;
   setup.store.search_lists = 10;
   Scene scene(setup);
@@ -67,7 +67,7 @@ TEST_CASE("kill: lists are searched only for what can be in them: what was left 
   CHECK(scene.changes() == "attempts +a=0; dead +a@now; pending -a; retry:cnt -a; stats dead+1; ");
 }
 
-TEST_CASE("kill: what is garbage is a message only while it is in a zset") {
+TEST_CASE("kill: a message in garbage exists only while it is in a zset") {
   const std::pair<At, const char*> answers[] = {{At::ready, "G"}, {At::pending, "S"}, {At::held, "S"}, {At::dead, "D"}};
   for (const auto& [at, answer] : answers) {
     Scene scene;
@@ -80,7 +80,7 @@ TEST_CASE("kill: what is garbage is a message only while it is in a zset") {
   }
 }
 
-TEST_CASE("kill: without a body there is nothing to keep") {
+TEST_CASE("kill: a message without a body is unknown") {
   for (const At at : {At::pending, At::ready, At::held, At::dead}) {
     Scene scene;
     scene.put(at, "a");
@@ -90,7 +90,7 @@ TEST_CASE("kill: without a body there is nothing to keep") {
   }
 }
 
-TEST_CASE("release by force: what a late nack of a Go worker brought back from the dead just leaves") {
+TEST_CASE("release by force: a dead letter that a late nack of a Go worker put into unack leaves unack") {
   Scene scene;
   scene.put(At::dead, "a", {-1h, "", "", "too bad"});
   scene.cmd({"ZADD", scene.keys().unack, "1700000000", scene.id("a")});
@@ -98,7 +98,7 @@ TEST_CASE("release by force: what a late nack of a Go worker brought back from t
   CHECK(scene.changes() == "unack -a; ");
 }
 
-TEST_CASE("extend: counts from now if the end has passed, keeps what kind of end it is, and moves a TTL") {
+TEST_CASE("extend: adds to the current time if the end has passed, keeps the kind of the end, and extends a TTL") {
   for (const At at : {At::backing_off, At::held_by_go, At::held}) {
     CAPTURE(to_string(at));
     Scene scene;
@@ -114,7 +114,7 @@ TEST_CASE("extend: counts from now if the end has passed, keeps what kind of end
   }
 }
 
-TEST_CASE("extend: an end never comes to look like that of another kind") {
+TEST_CASE("extend: the new end is of the same kind as the old one") {
   for (const auto& [at, end] :
        {std::pair(At::backing_off, 1'900'000'000'999'000LL), {At::held, 1'900'000'000'000'001LL}}) {
     Scene scene;
@@ -127,7 +127,7 @@ TEST_CASE("extend: an end never comes to look like that of another kind") {
   }
 }
 
-TEST_CASE("extend: a lease that is counted from now, at a whole millisecond, ends a microsecond later") {
+TEST_CASE("extend: a lease that would end at a whole millisecond ends a microsecond later") {
   Scene scene;
   scene.put(At::held, "a", {-10min});
   const std::int64_t now = scene.now_us() / 1000 * 1000;
@@ -146,7 +146,7 @@ TEST_CASE("extend: the holder's verdict is stale, and its message is delivered a
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("discard: frees places in a list only near its end; what is left behind is passed over") {
+TEST_CASE("discard: removes entries only near the end of a list; ready2unack skips the others") {
   Scene::Setup quiet;
   quiet.lists = false;
   Scene scene(quiet);
@@ -164,7 +164,7 @@ TEST_CASE("discard: frees places in a list only near its end; what is left behin
   CHECK(taken == 146);
 }
 
-TEST_CASE("discard: what lives again, or is held, is left alone") {
+TEST_CASE("discard: does not delete messages that were redriven, or that a consumer holds") {
   Scene scene;
   scene.put(At::dead, "a").put(At::dead, "b").put(At::dead, "c").put(At::ready, "d");
   scene.run(&Store::redrive, scene.ids({"a"}), 3);
@@ -181,7 +181,8 @@ TEST_CASE("discard: what lives again, or is held, is left alone") {
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("restore: due times to the microsecond, what is due in order, TTL from now, dead ones with their time") {
+TEST_CASE(
+    "restore: keeps due times to the microsecond, the order of due messages, TTLs, and the time of dead letters") {
   Scene::Setup quiet;
   quiet.lists = false;
   Scene scene(quiet);
@@ -206,7 +207,7 @@ TEST_CASE("restore: due times to the microsecond, what is due in order, TTL from
   CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("c")}) == "");
 }
 
-TEST_CASE("restore: of an earlier life whose body is gone nothing remains") {
+TEST_CASE("restore: removes everything of an earlier message whose body is gone") {
   for (const At at : {At::pending, At::held, At::ready, At::dead}) {
     for (const bool dead : {true, false}) {
       CAPTURE(to_string(at));
@@ -227,7 +228,7 @@ TEST_CASE("restore: of an earlier life whose body is gone nothing remains") {
   }
 }
 
-TEST_CASE("restore: a body alone, as a Go worker leaves it behind, is no message: it is made anew") {
+TEST_CASE("restore: a body alone, as a Go worker leaves it behind, is no message: the message is created") {
   Scene scene;
   scene.cmd({"SET", scene.keys().bodies + scene.id("a"), "old"});
   CHECK(scene.run(&Store::restore, {{scene.keep("a"), false, 0, 2, 0, 0ms, "", "new"}}) == "1");
@@ -243,11 +244,11 @@ TEST_CASE("kill, extend, discard, restore: take 1, 199 or 200 ids") {
     CHECK(scene.run(&Store::kill, scene.many("p", count), "why", false) == std::string(all, 'S'));
     CHECK(scene.run(&Store::extend, scene.many("b", count), 1min, false) == std::string(all, 'S'));
     CHECK(scene.run(&Store::discard, scene.keys().ready, scene.many("r", count)).outcomes == std::string(all, 'S'));
-    CHECK(scene.lost().size() == 5 * all - 1);  // those that were discarded
-    std::vector<Saved> papers;
+    CHECK(scene.lost().size() == 5 * all - 1);  // the discarded ones
+    std::vector<Saved> records;
     const auto ids = scene.many("n", count);
-    for (const std::string& id : ids) papers.push_back({id, false, 0, 3, 1, 1h, "why", "body"});
-    CHECK(scene.run(&Store::restore, papers) == std::string(all, '1'));
+    for (const std::string& id : ids) records.push_back({id, false, 0, 3, 1, 1h, "why", "body"});
+    CHECK(scene.run(&Store::restore, records) == std::string(all, '1'));
   }
 }
 

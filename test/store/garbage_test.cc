@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 
-TEST_CASE("gc: deletes what is left of finished messages: body, count and notes") {
+TEST_CASE("gc: deletes body, count and metadata of finished messages") {
   Scene scene;
   scene.put(At::garbage, "a", {0ms, "", "3 1700000000123457", "note", 1h}).put(At::garbage, "b");
   scene.cmd({"HSET", scene.keys().count, scene.id("a"), "3"});
@@ -21,7 +21,7 @@ TEST_CASE("gc: deletes what is left of finished messages: body, count and notes"
   CHECK(scene.changes() == "msg -a -b; attempts -a; garbage -a -b; reason -a; retry:cnt -a; ");
 }
 
-TEST_CASE("gc: an id that is in garbage no more lives again, and is left alone") {
+TEST_CASE("gc: skips an id that is no longer in garbage") {
   for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
                       At::dead, At::nowhere}) {
     CAPTURE(to_string(at));
@@ -32,7 +32,7 @@ TEST_CASE("gc: an id that is in garbage no more lives again, and is left alone")
   }
 }
 
-TEST_CASE("gc: an id that was sent again after the garbage was listed keeps its new life") {
+TEST_CASE("gc: skips an id that was sent again after the garbage was listed") {
   Scene scene;
   scene.put(At::garbage, "a");
   const auto listed = scene.run(&Store::some_garbage);
@@ -43,7 +43,7 @@ TEST_CASE("gc: an id that was sent again after the garbage was listed keeps its 
   CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("a")}) == "again");
 }
 
-TEST_CASE("gc: an id that is in a zset, too, only leaves garbage, and can be delivered") {
+TEST_CASE("gc: an id that is also in a zset only leaves garbage, and can be delivered") {
   for (const At at : {At::pending, At::held, At::held_by_go, At::backing_off, At::cancelled, At::dead}) {
     CAPTURE(to_string(at));
     Scene scene;
@@ -65,7 +65,7 @@ TEST_CASE("gc: takes 1, 199 or 200 ids") {
   }
 }
 
-TEST_CASE("some_garbage: lists all while there are no more than 200, and never more") {
+TEST_CASE("some_garbage: returns all ids if there are at most 200, and never more") {
   for (const int count : {0, 198, 199}) {
     Scene scene;
     scene.put_many(At::garbage, "m", count);
@@ -77,23 +77,23 @@ TEST_CASE("some_garbage: lists all while there are no more than 200, and never m
   CHECK(scene.run(&Store::some_garbage).empty());
 }
 
-TEST_CASE("garbage: what strangers put into a list is collected to the last, whatever it looks like") {
+TEST_CASE("garbage: foreign ids in a list are all collected") {
   Scene scene;
-  const std::vector<std::string> strangers = {"",
-                                              "hello",
-                                              "two words",
-                                              std::string("\0\xff\r\n", 4),
-                                              std::string(1000, 'x'),
-                                              "00000000-0000-0000-0000-00000000000"};
-  for (const auto& one : strangers) scene.cmd({"RPUSH", scene.keys().ready, one});
+  const std::vector<std::string> foreign = {"",
+                                            "hello",
+                                            "two words",
+                                            std::string("\0\xff\r\n", 4),
+                                            std::string(1000, 'x'),
+                                            "00000000-0000-0000-0000-00000000000"};
+  for (const auto& one : foreign) scene.cmd({"RPUSH", scene.keys().ready, one});
   scene.run(&Store::ready2unack, {6, 0, 0}, 5min);
-  CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 2 + strangers.size());
+  CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 2 + foreign.size());
   scene.run(&Store::gc, scene.run(&Store::some_garbage));
   CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 0);
   CHECK(scene.lost().empty());
 }
 
-TEST_CASE("sweep: drops the notes of messages that have neither a count nor a place among the dead") {
+TEST_CASE("sweep: deletes the metadata of messages that have no count and are not dead") {
   Scene scene;
   for (const At at : {At::pending, At::retry, At::held, At::backing_off, At::dead, At::cancelled, At::garbage}) {
     scene.put(at, std::string("s") + std::to_string(static_cast<int>(at)), {10min, "3", "2", "note"});
@@ -106,7 +106,7 @@ TEST_CASE("sweep: drops the notes of messages that have neither a count nor a pl
   CHECK(scene.changes() == "attempts -s6 -s8; reason -s6 -s8; ");
 }
 
-TEST_CASE("sweep: takes 1, 199 or 200 ids, and leaves everything else") {
+TEST_CASE("sweep: takes 1, 199 or 200 ids, and changes nothing else") {
   for (const std::size_t count : {1U, 199U, 200U}) {
     Scene scene;
     const auto ids = scene.many("m", static_cast<int>(count));
@@ -116,7 +116,7 @@ TEST_CASE("sweep: takes 1, 199 or 200 ids, and leaves everything else") {
   }
 }
 
-TEST_CASE("some_notes: walks over all fields of a hash in steps") {
+TEST_CASE("some_notes: scans all fields of a hash in steps") {
   Scene scene;
   for (int i = 0; i < 1000; ++i) scene.cmd({"HSET", scene.keys().attempts, scene.id("n" + std::to_string(i)), "2"});
   std::string cursor = "0";

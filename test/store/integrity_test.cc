@@ -29,7 +29,7 @@ std::string score(Scene& scene, std::int64_t from_now_us) {
   return digits.substr(0, digits.size() - 6) + "." + digits.substr(digits.size() - 6);
 }
 
-// What is stored of an id, written by hand.
+// Stores these parts of an id with plain commands.
 void store_of(Scene& scene, const std::string& id, const Words& parts) {
   const Keys& k = scene.keys();
   const auto far = [&](std::int64_t s) { return std::to_string(scene.now_us() / 1'000'000 + s); };
@@ -61,7 +61,7 @@ void store_of(Scene& scene, const std::string& id, const Words& parts) {
   }
 }
 
-// The same, read.
+// The parts that are stored of an id.
 std::string stored(Scene& scene, const std::string& id) {
   const Keys& k = scene.keys();
   std::string parts;
@@ -111,7 +111,7 @@ Words repair(Scene& scene, const std::vector<Candidate>& candidates) {
 struct Row {
   const char* before;
   const char* verdict;
-  const char* after = "";  // a repair; empty: as it was
+  const char* after = "";  // after a repair; empty: unchanged
 };
 
 constexpr Row kHealthy[] = {
@@ -190,7 +190,7 @@ constexpr Row kDamaged[] = {
     {"hash", "W"},
 };
 
-TEST_CASE("check: what is healthy, and what is not, and what a repair makes of it") {
+TEST_CASE("check: the verdict on each combination, and what a repair makes of it") {
   for (const bool healthy : {true, false}) {
     for (const Row* row = healthy ? std::begin(kHealthy) : std::begin(kDamaged);
          row != (healthy ? std::end(kHealthy) : std::end(kDamaged)); ++row) {
@@ -218,7 +218,7 @@ TEST_CASE("check: what is healthy, and what is not, and what a repair makes of i
   }
 }
 
-TEST_CASE("check: what is in a list is healthy with a body, expired without one; else it is stranded or left over") {
+TEST_CASE("check: an id in a list is healthy with a body and expired without one; else it is stranded or left over") {
   for (const char* list : {"ready", "retry"}) {
     Scene scene;
     store_of(scene, scene.id("a"), {"count", "body", list});
@@ -231,7 +231,7 @@ TEST_CASE("check: what is in a list is healthy with a body, expired without one;
   }
 }
 
-TEST_CASE("check: the last look into long lists sees both ends of both, as far as a step allows") {
+TEST_CASE("check: confirm searches both ends of both lists, as far as one call allows") {
   for (const char* list : {"ready", "retry"}) {
     Scene scene;
     const std::string& key = std::string(list) == "ready" ? scene.keys().ready : scene.keys().retry;
@@ -253,7 +253,7 @@ TEST_CASE("check: the last look into long lists sees both ends of both, as far a
   }
 }
 
-TEST_CASE("check: strangers lose their places; a body of such a name is left alone, and so are its places") {
+TEST_CASE("check: a repair removes foreign ids; a body with a foreign id, and its other keys, are not changed") {
   const std::string names[] = {"hello",
                                "",
                                "two words",
@@ -276,8 +276,8 @@ TEST_CASE("check: strangers lose their places; a body of such a name is left alo
   }
 }
 
-// Every combination there can be, however unlikely.
-TEST_CASE("check: repeated, a repair leaves nothing to find, deletes no body, and each body can be delivered or seen") {
+// Every possible combination of parts.
+TEST_CASE("check: repeated repairs leave no finding, delete no body, and each body can be delivered or inspected") {
   const Words unacks = {"", "held", "over", "backoff", "go", "go-long", "inf"};
   std::size_t combinations = 0;
   Scene scene;

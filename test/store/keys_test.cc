@@ -7,7 +7,7 @@
 namespace delayqueue::store {
 namespace {
 
-TEST_CASE("keys: have the names of the Go library, and ours beside them") {
+TEST_CASE("keys: have the names of the Go library, plus those of this library") {
   const Keys keys = make_keys("orders", {});
   CHECK(keys.base == "dp:orders");
   CHECK(keys.pending == "dp:orders:pending");
@@ -28,7 +28,7 @@ TEST_CASE("keys: have the names of the Go library, and ours beside them") {
   CHECK(keys.channel == "dq:orders:reportEvents");
 }
 
-TEST_CASE("keys: a prefix stands before all of them, bodies too; never before the channel") {
+TEST_CASE("keys: all begin with the prefix, bodies too, except the channel") {
   const Keys keys = make_keys("orders", {"shop", false, false});
   for (const std::string* key :
        {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
@@ -39,13 +39,13 @@ TEST_CASE("keys: a prefix stands before all of them, bodies too; never before th
   CHECK(keys.channel == "dq:orders:reportEvents");
 }
 
-TEST_CASE("keys: for a mixed fleet bodies are under dp: whatever the prefix, as the Go library has them") {
+TEST_CASE("keys: with bodies_under_dp bodies are under dp: with any prefix, as in the Go library") {
   CHECK(make_keys("orders", {"shop", false, true}).bodies == "dp:orders:msg:");
   CHECK(make_keys("orders", {"shop", true, true}).bodies == "{dp:orders}:msg:");
   CHECK(make_keys("orders", {"shop", false, true}).pending == "shop:orders:pending");
 }
 
-TEST_CASE("keys: a hash tag holds prefix and queue, and all keys of a move share it") {
+TEST_CASE("keys: a hash tag contains prefix and queue, and all keys of a move share it") {
   const Keys keys = make_keys("orders", {"shop", true, false});
   for (const std::string* key :
        {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
@@ -56,7 +56,7 @@ TEST_CASE("keys: a hash tag holds prefix and queue, and all keys of a move share
   CHECK(keys.queues == "shop:queues");
 }
 
-TEST_CASE("keys: a queue's name is found again in its base") {
+TEST_CASE("keys: the name of a queue can be read from its base") {
   for (const std::string queue : {"orders", "a:b", "{x}", "dp", "dp:", "with space", "\xc3\xa4", "}"}) {
     for (const bool tag : {false, true}) {
       CAPTURE(queue);
@@ -66,7 +66,7 @@ TEST_CASE("keys: a queue's name is found again in its base") {
   }
 }
 
-TEST_CASE("keys: a base of another prefix is shown as it is") {
+TEST_CASE("keys: a base with another prefix is returned unchanged") {
   CHECK(queue_of("other:orders", "dp") == "other:orders");
   CHECK(queue_of("{other:orders}", "dp") == "{other:orders}");
   CHECK(queue_of("dporders", "dp") == "dporders");

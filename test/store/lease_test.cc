@@ -22,13 +22,13 @@ std::int64_t new_end(Scene& scene, std::chrono::microseconds from_start = 20min)
   return scene.start_ms() * 1000 + from_start.count() + 1;
 }
 
-// As "1800000000.123457".
+// For example "1800000000.123457".
 std::string to_score(std::int64_t us) {
   std::string text = std::to_string(us);
   return text.insert(text.size() - 6, ".");
 }
 
-TEST_CASE("renew: moves the lease end of what is held to exactly the new one, and says Redis' time") {
+TEST_CASE("renew: sets the lease end of held messages to exactly the new one, and returns the time of Redis") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b").put(At::held, "c");
   const std::int64_t end = new_end(scene);
@@ -39,7 +39,7 @@ TEST_CASE("renew: moves the lease end of what is held to exactly the new one, an
   CHECK(scene.changes() == "unack a@lease" + std::to_string(end) + " b@lease" + std::to_string(end) + "; ");
 }
 
-TEST_CASE("renew: repeated, because its answer got lost, it is answered the same and changes nothing") {
+TEST_CASE("renew: repeated after a lost answer, it returns the same and changes nothing") {
   Scene scene;
   scene.put(At::held, "a");
   const Receipt old = scene.receipt("a");
@@ -54,7 +54,7 @@ TEST_CASE("renew: repeated, because its answer got lost, it is answered the same
   CHECK(scene.run(&Store::ack, {with_end(old, new_end(scene))}) == "S");
 }
 
-TEST_CASE("renew: is fine while the id is in unack with that lease, even if the lease has ended") {
+TEST_CASE("renew: works while the id is in unack with that lease, even if the lease has ended") {
   Scene scene;
   scene.put(At::held, "a", {-5min});
   const std::int64_t end = new_end(scene);
@@ -79,7 +79,7 @@ TEST_CASE("renew: each message has its own answer: renewed, stale, or not in una
   CHECK(scene.changes() == "unack a@lease" + std::to_string(end) + " c@lease" + std::to_string(end) + "; ");
 }
 
-TEST_CASE("renew: a new end that is not in the future changes nothing; says which end each has, and Redis' time") {
+TEST_CASE("renew: a new end that is not in the future changes nothing; the answer says which end each message has") {
   Scene scene;
   const std::int64_t past = new_end(scene, -3min);
   scene.put(At::held, "a").put(At::held, "b", {-5min}).put(At::held, "c").put(At::held, "d");
@@ -96,7 +96,7 @@ TEST_CASE("renew: a new end that is not in the future changes nothing; says whic
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("renew: a new end of exactly now is not in the future, a microsecond later is") {
+TEST_CASE("renew: a new end equal to now is not in the future, a microsecond later is") {
   const std::int64_t now = 1'800'000'000'123'456;
   for (const std::int64_t end : {now, now + 1}) {
     Scene scene;
@@ -109,7 +109,7 @@ TEST_CASE("renew: a new end of exactly now is not in the future, a microsecond l
   }
 }
 
-TEST_CASE("renew: does not bring back what was taken away meanwhile") {
+TEST_CASE("renew: does not bring back a message that was taken away in between") {
   Scene scene;
   scene.put(At::held, "a", {-5min}).put(At::held, "b");
   const std::vector<Receipt> old = {scene.receipt("a"), scene.receipt("b")};
@@ -120,7 +120,7 @@ TEST_CASE("renew: does not bring back what was taken away meanwhile") {
   CHECK(scene.score_us(scene.keys().unack, "a") == 0);
 }
 
-TEST_CASE("renew: keeps apart leases a microsecond apart") {
+TEST_CASE("renew: distinguishes leases a microsecond apart") {
   Scene scene;
   scene.put(At::held, "a");
   const std::int64_t end = new_end(scene);
@@ -131,8 +131,7 @@ TEST_CASE("renew: keeps apart leases a microsecond apart") {
   }
 }
 
-TEST_CASE(
-    "release: gives back to the head of the line, the last one given first, and neither retry nor attempt is spent") {
+TEST_CASE("release: puts messages at the head of ready, the last one first, and counts neither retry nor delivery") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b", {10min, "3", "3"}).put(At::held, "c", {10min, "3", "2", "note"});
   CHECK(scene.run(&Store::release, {scene.receipt("a"), scene.receipt("b"), scene.receipt("c")}, 0ms) == "SSS");
@@ -143,7 +142,7 @@ TEST_CASE(
   CHECK((taken.messages == expected));
 }
 
-TEST_CASE("release: any number of times, a first delivery stays the first") {
+TEST_CASE("release: a first delivery stays the first after any number of releases") {
   Scene scene;
   scene.put(At::held, "a");
   Receipt receipt = scene.receipt("a");
@@ -157,7 +156,7 @@ TEST_CASE("release: any number of times, a first delivery stays the first") {
   CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("a")}) == "3");
 }
 
-TEST_CASE("release: with a delay it is due that long after Redis' time, and its TTL moves along") {
+TEST_CASE("release: with a delay the message is due that long after the time of Redis, and its TTL is extended") {
   Scene scene;
   scene.put(At::held, "a", {10min, "3", "", "", 1h}).put(At::held, "b", {10min, "3", "2", "note"});
   CHECK(scene.run(&Store::release, {scene.receipt("a"), scene.receipt("b")}, 5min) == "SS");
@@ -167,7 +166,7 @@ TEST_CASE("release: with a delay it is due that long after Redis' time, and its 
   CHECK(scene.ttl_ms("b") == -1);
 }
 
-TEST_CASE("release: a delay within a millisecond is rounded up, so that nothing is early") {
+TEST_CASE("release: a delay within a millisecond is rounded up, so that no message is early") {
   Scene scene;
   scene.put(At::held, "a");
   const Keys& keys = scene.keys();
@@ -178,7 +177,7 @@ TEST_CASE("release: a delay within a millisecond is rounded up, so that nothing 
   CHECK(scene.score_us(keys.pending, "a") == 1'800'000'000'129'000);
 }
 
-TEST_CASE("release: by receipt only that of the lease that runs; of several each has its own outcome") {
+TEST_CASE("release: by receipt needs the receipt of the current lease; each message has its own outcome") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b").put(At::cancelled, "c", {10min, "", "2", "note"}).put(At::retry, "d");
   CHECK(scene.run(&Store::release,
@@ -191,7 +190,7 @@ TEST_CASE("release: by receipt only that of the lease that runs; of several each
   CHECK(scene.changes() == "attempts -c; garbage +c; ready [.r2 .r1 a]; reason -c; unack -a -c; ");
 }
 
-TEST_CASE("release: of what waits, several go first in line, the last one given first; 1, 199 or 200") {
+TEST_CASE("release: waiting messages go to the head of ready, the last one first; 1, 199 or 200") {
   for (const std::size_t count : {1U, 199U, 200U}) {
     Scene scene;
     const int n = static_cast<int>(count);
@@ -206,7 +205,7 @@ TEST_CASE("release: of what waits, several go first in line, the last one given 
   }
 }
 
-TEST_CASE("release: notes of attempts that nobody can read count as one delivery") {
+TEST_CASE("release: attempts that are no number count as one delivery") {
   for (const std::string note : {"", "abc", "-1"}) {
     Scene scene;
     scene.put(At::held, "a").put(At::held, "b");

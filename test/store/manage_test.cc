@@ -26,7 +26,7 @@ std::string reschedule_at(Scene& scene, const std::string& name, std::int64_t at
   return scene.run(&Store::reschedule, scene.id(name), {std::nullopt, at_ms});
 }
 
-TEST_CASE("cancel: what was cancelled while held is not delivered again, however that delivery ends") {
+TEST_CASE("cancel: a message cancelled while held is not delivered again, however its delivery ends") {
   for (int ending = 0; ending < 5; ++ending) {
     CAPTURE(ending);
     Scene scene;
@@ -62,7 +62,7 @@ TEST_CASE("cancel: a message whose body has expired is unknown") {
   }
 }
 
-TEST_CASE("cancel: for fleets with Go workers the id leaves the lists, too, while they are not too long") {
+TEST_CASE("cancel: search_lists removes the id from lists that are not too long") {
   for (const std::size_t longest : {std::size_t{4}, std::size_t{3}}) {
     Scene scene(searching(longest));
     scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c").put(At::retry, "d");
@@ -76,7 +76,7 @@ TEST_CASE("cancel: for fleets with Go workers the id leaves the lists, too, whil
   }
 }
 
-TEST_CASE("reschedule: for fleets with Go workers the id leaves the lists, too, while they are not too long") {
+TEST_CASE("reschedule: search_lists removes the id from lists that are not too long") {
   for (const std::size_t longest : {std::size_t{3}, std::size_t{2}}) {
     Scene scene(searching(longest));
     scene.put(At::ready, "a").put(At::retry, "c");
@@ -88,7 +88,7 @@ TEST_CASE("reschedule: for fleets with Go workers the id leaves the lists, too, 
   }
 }
 
-TEST_CASE("reschedule: to an absolute time it is due then; to one that has passed it is ready") {
+TEST_CASE("reschedule: to an absolute time it is due then; to a past time it is ready") {
   Scene scene;
   scene.put(At::pending, "a").put(At::pending, "b").put(At::backing_off, "c").put(At::retry, "d");
   CHECK(reschedule_at(scene, "a", scene.start_ms() + 1'200'000) == "moved");
@@ -101,7 +101,7 @@ TEST_CASE("reschedule: to an absolute time it is due then; to one that has passe
   CHECK(scene.changes() == "attempts d=1; ready [d b .r2 .r1]; ");
 }
 
-TEST_CASE("reschedule: a delay within a millisecond is rounded up; due exactly now is ready") {
+TEST_CASE("reschedule: a delay within a millisecond is rounded up; a message due exactly now is ready") {
   const std::int64_t now = 1'800'000'000'123'001;
   struct {
     const char* delay;
@@ -138,13 +138,13 @@ TEST_CASE("reschedule: a TTL moves with the due time, later and earlier; without
     }
     const std::int64_t later = scene.before_us() / 1000 - scene.start_ms();
     CHECK(scene.ttl_ms("a") <=
-          one.life.count() + 1001 + later);  // what is pending was due within a second of 10 minutes
+          one.life.count() + 1001 + later);  // the pending one was due within a second of 10 minutes
     CHECK(scene.ttl_ms("a") > one.life.count() - 30'000);
     CHECK(scene.ttl_ms("b") == -1);
   }
 }
 
-TEST_CASE("reschedule: its retries stay, and the next delivery is numbered after the last") {
+TEST_CASE("reschedule: retries stay, and the next delivery is numbered after the last") {
   Scene scene;
   scene.put(At::retry, "a", {10min, "2", "4 1700000000123457", "note"});
   CHECK(scene.run(&Store::reschedule, scene.id("a"), {0ms, 0}) == "moved");
@@ -155,7 +155,7 @@ TEST_CASE("reschedule: its retries stay, and the next delivery is numbered after
   CHECK(scene.cmd({"HGET", scene.keys().count, scene.id("a")}) == "2");
 }
 
-TEST_CASE("reschedule: notes of attempts that nobody can read are no obstacle") {
+TEST_CASE("reschedule: attempts that are no number do not prevent it") {
   for (const At at : {At::pending, At::ready, At::retry, At::backing_off}) {
     for (const std::string note : {"", "abc", "-1", " 5"}) {
       CAPTURE(to_string(at));
@@ -170,7 +170,7 @@ TEST_CASE("reschedule: notes of attempts that nobody can read are no obstacle") 
   }
 }
 
-TEST_CASE("redrive: a dead message is ready again, as new, with its retries") {
+TEST_CASE("redrive: a dead letter is ready again, as a new message with its retries") {
   Scene scene;
   scene.put(At::dead, "a", {-1h, "", "5 1700000000123457", "too bad"}).put(At::dead, "b");
   CHECK(scene.run(&Store::redrive, scene.ids({"b", "a"}), 7) == "SS");
@@ -181,7 +181,7 @@ TEST_CASE("redrive: a dead message is ready again, as new, with its retries") {
   CHECK(taken.messages[2] == std::pair(scene.id("b"), 1));
 }
 
-TEST_CASE("redrive: a dead id without a body says so, and is dead no more; others are not touched") {
+TEST_CASE("redrive: a dead letter without a body is reported, and leaves dead; other messages are not changed") {
   Scene scene;
   scene.put(At::dead, "a").put(At::dead, "b").put(At::pending, "c").put(At::held, "d").put(At::garbage, "e");
   scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
@@ -192,7 +192,7 @@ TEST_CASE("redrive: a dead id without a body says so, and is dead no more; other
   CHECK(scene.changes() == "attempts -a; garbage -a; ");
 }
 
-TEST_CASE("redrive: what lies in garbage, too, comes out of it") {
+TEST_CASE("redrive: a message that is also in garbage leaves garbage") {
   Scene scene;
   scene.put(At::dead, "a");
   scene.cmd({"SADD", scene.keys().garbage, scene.id("a")});
@@ -211,7 +211,7 @@ TEST_CASE("redrive: takes 1, 199 or 200 ids") {
   }
 }
 
-TEST_CASE("purge: what leaves dead or pending goes to garbage, oldest first, and is counted") {
+TEST_CASE("purge: messages that leave dead or pending go to garbage, oldest first, and are counted") {
   Scene scene;
   scene.put(At::dead, "a", {-3h, "", "", "too bad"}).put(At::dead, "b", {-2h}).put(At::dead, "c", {-1h});
   Purged purged = scene.run(&Store::purge_zset, scene.keys().dead, 2, std::nullopt, 0);
@@ -225,7 +225,7 @@ TEST_CASE("purge: what leaves dead or pending goes to garbage, oldest first, and
   CHECK(scene.changes() == "garbage +d; pending -d; retry:cnt -d; stats purged+1; ");
 }
 
-TEST_CASE("purge: only what is old enough, and never the newest that are to be left") {
+TEST_CASE("purge: removes only messages that are old enough, and keeps the newest as many as requested") {
   Scene scene;
   scene.put(At::dead, "a", {-3h}).put(At::dead, "b", {-2h}).put(At::dead, "c", {-1h});  // and two of now + 10 min
   const auto& dead = scene.keys().dead;
@@ -240,7 +240,7 @@ TEST_CASE("purge: only what is old enough, and never the newest that are to be l
 }
 
 TEST_CASE(
-    "purge: ids taken off a list count as at delivery: those in a zset stay, those without count are no message") {
+    "purge: ids in a list count as at delivery: those in a zset stay there, those without a count are no message") {
   for (const At list : {At::ready, At::retry}) {
     Scene::Setup quiet;
     quiet.lists = false;
@@ -288,7 +288,7 @@ TEST_CASE("purge: takes at most its limit of 0, 1, 199 or 200, and never more th
   }
 }
 
-TEST_CASE("purge_hints: takes ids that are no messages off a list, up to the first that is one") {
+TEST_CASE("purge_hints: removes ids without a message from a list, up to the first that has one") {
   for (const At list : {At::ready, At::retry}) {
     Scene::Setup quiet;
     quiet.lists = false;
@@ -306,7 +306,7 @@ TEST_CASE("purge_hints: takes ids that are no messages off a list, up to the fir
   }
 }
 
-TEST_CASE("forget: only when no message, no count and no garbage is left; then nothing else is, but bodies") {
+TEST_CASE("forget: deletes only a queue without messages, counts and garbage; then it deletes all keys except bodies") {
   Scene::Setup bare;
   bare.watched = false;
   for (const char* left : {"pending", "ready", "unack", "retry", "dead", "retry:cnt", "garbage"}) {
@@ -327,7 +327,7 @@ TEST_CASE("forget: only when no message, no count and no garbage is left; then n
   }
 }
 
-TEST_CASE("lock: one holds it, until that one lets go or its time is over") {
+TEST_CASE("lock: one operator holds it until it unlocks or the time is over") {
   Scene::Setup bare;
   bare.watched = false;
   Scene scene(bare);

@@ -1,6 +1,6 @@
-// Random sequences of moves on a real Redis agree with a model, after every step.
+// Compares random sequences of moves on a real Redis with a model, after every step.
 //
-// DELAYQUEUE_SEEDS=n plays n of them; DELAYQUEUE_SEED=n plays that one alone.
+// DELAYQUEUE_SEEDS=n runs n sequences; DELAYQUEUE_SEED=n runs only sequence n.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -19,8 +19,8 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// What led there: of one seed all, of many the last moves.
-std::string story(const std::vector<std::string>& log) {
+// The log of the moves: all of them if one seed was given, else the last 30.
+std::string last_moves(const std::vector<std::string>& log) {
   const std::size_t most = setting("DELAYQUEUE_SEED", 0) != 0 ? log.size() : 30;
   std::string out;
   for (std::size_t i = log.size() > most ? log.size() - most : 0; i < log.size(); ++i) {
@@ -29,23 +29,23 @@ std::string story(const std::vector<std::string>& log) {
   return out;
 }
 
-// Prints how a sequence went wrong.
-template <class Game, class Look>
-void play(Game game, std::uint64_t seed, Look look) {
+// Runs one sequence; on a failure prints its log.
+template <class Game, class Check>
+void play(Game game, std::uint64_t seed, Check check) {
   try {
     for (int i = 0; i < 200; ++i) {
       game.step();
-      if (i % 50 == 49) look(game);
+      if (i % 50 == 49) check(game);
     }
     game.drain();
   } catch (const Undecided&) {
-    MESSAGE("seed " << seed << ": given up, the machine stood still");
+    MESSAGE("seed " << seed << ": skipped, since the machine stalled");
   } catch (const std::exception& error) {
-    FAIL("seed " << seed << ": " << std::string(error.what()) << "\n" << story(game.log()));
+    FAIL("seed " << seed << ": " << std::string(error.what()) << "\n" << last_moves(game.log()));
   }
 }
 
-// Calls `one` with every seed that was asked for.
+// Calls `one` with every selected seed.
 template <class One>
 void for_seeds(One one) {
   const std::uint64_t alone = setting("DELAYQUEUE_SEED", 0);
@@ -68,7 +68,7 @@ TEST_CASE("any sequence of moves: never early, one holder, at most retries + 1, 
   });
 }
 
-TEST_CASE("any sequence of moves of ours and of the Go library: nothing lost that Go did not give up") {
+TEST_CASE("any sequence of moves of this and the Go library: loses only messages that a Go worker finished") {
   for_seeds([](std::uint64_t seed, delayqueue::redis::Connection& connection) {
     play(Mixed(seed, connection, seed % 2 == 0 ? 5000 : 0), seed, [](Mixed&) {});
   });

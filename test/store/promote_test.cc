@@ -18,7 +18,7 @@ std::vector<std::string> keys_of(const Scene& scene) {
   return {keys.pending, keys.ready, keys.watch, keys.wake};
 }
 
-TEST_CASE("pending2ready: what is due moves to ready, in the order of the due times, behind what is there") {
+TEST_CASE("pending2ready: due messages move to ready, in the order of their due times, behind those in ready") {
   Scene scene;
   scene.put(At::pending, "a", {-1min}).put(At::pending, "b", {-3min}).put(At::pending, "c", {-2min});
   scene.put(At::pending, "later", {1min});
@@ -28,7 +28,7 @@ TEST_CASE("pending2ready: what is due moves to ready, in the order of the due ti
   CHECK(scene.changes() == "pending -a -b -c; ready [a c b .r2 .r1]; ");
 }
 
-TEST_CASE("pending2ready: equal due times are delivered in the order of the ids, which is that of their making") {
+TEST_CASE("pending2ready: messages with equal due times are delivered in the order of their ids, by creation time") {
   Scene scene;
   const std::int64_t due = scene.start_ms() - 1;
   for (const char* name : {"b", "d", "a", "c"}) {
@@ -40,7 +40,7 @@ TEST_CASE("pending2ready: equal due times are delivered in the order of the ids,
   CHECK(scene.changes() == "pending -a -b -c -d; ready [d c b a .r2 .r1]; ");
 }
 
-TEST_CASE("pending2ready: says how long until the next is due, and nothing when none is pending") {
+TEST_CASE("pending2ready: returns the time until the next message is due, and nothing when none is pending") {
   Scene scene;
   const std::int64_t first = scene.score_us(scene.keys().pending, ".p1");
   Promoted promoted = scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
@@ -75,7 +75,7 @@ TEST_CASE("pending2ready: never early: due exactly now moves, a microsecond or a
   CHECK(scene.changes() == "pending -now -was; ready [now was .r2 .r1]; ");
 }
 
-TEST_CASE("one clock: set back, what is pending and what is held wait, and what is ready goes on") {
+TEST_CASE("clock set back: pending and held messages wait, and messages in ready are delivered") {
   Scene scene;
   const Keys& keys = scene.keys();
   scene.put(At::pending, "a", {-1min}).put(At::held, "b", {-1min});
@@ -119,7 +119,7 @@ TEST_CASE("pending2ready: one call moves at most 200: of 0, 1, 199, 200 and 201 
   }
 }
 
-TEST_CASE("pending2ready: an id that lies in ready already is healthy there twice") {
+TEST_CASE("pending2ready: an id that is already in ready may be there twice") {
   Scene scene;
   scene.put(At::pending, "a", {-1min});
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
@@ -130,14 +130,14 @@ TEST_CASE("pending2ready: an id that lies in ready already is healthy there twic
   CHECK(taken.messages.size() == 3);
 }
 
-TEST_CASE("pending2ready: nothing that the queue was not told to hold is delivered: no count, to garbage") {
+TEST_CASE("pending2ready: an id without a count is not delivered, and goes to garbage") {
   Scene scene;
-  scene.cmd({"ZADD", scene.keys().pending, "1", "a stranger"});
+  scene.cmd({"ZADD", scene.keys().pending, "1", "foreign id"});
   CHECK(scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)}).moved == 1);
   const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
   CHECK(taken.popped == 3);
   CHECK(taken.messages.size() == 2);
-  CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, "a stranger"}) == 1);
+  CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, "foreign id"}) == 1);
 }
 
 }  // namespace

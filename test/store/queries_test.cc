@@ -15,11 +15,12 @@ using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 
-// Runs a view; checks that it leaves everything as it is.
+// Runs a query, and checks that it changes nothing.
 template <class T, class... Words>
-T look(Scene& scene, Answer<T> (*view)(Pipeline&, const Keys&, Words...), typename test::Same<Words>::type... words) {
+T run_query(Scene& scene, Answer<T> (*query)(Pipeline&, const Keys&, Words...),
+            typename test::Same<Words>::type... words) {
   Pipeline pipeline(scene.connection());
-  const auto answer = view(pipeline, scene.keys(), words...);
+  const auto answer = query(pipeline, scene.keys(), words...);
   const auto before = scene.state();
   pipeline.run();
   CHECK((scene.state() == before));
@@ -32,12 +33,12 @@ std::vector<std::string> ids_of(const Page& page) {
   return out;
 }
 
-TEST_CASE("counts: every state, what is due and overdue, the first of each, totals") {
+TEST_CASE("counts: every state, due and overdue messages, the first of each, totals") {
   Scene scene;
   scene.put(At::pending, "a", {-2min}).put(At::pending, "b", {-1min}).put(At::held, "c", {-1min});
   scene.put(At::ready, "d").put(At::retry, "e").put(At::dead, "f").put(At::garbage, "g");
   const std::int64_t before = scene.now_us();
-  const QueueCounts counts = look(scene, &store::counts);
+  const QueueCounts counts = run_query(scene, &store::counts);
   CHECK(counts.now_us >= before);
   CHECK(counts.now_us <= scene.now_us());
   CHECK(counts.pending == 4);
@@ -55,13 +56,13 @@ TEST_CASE("counts: every state, what is due and overdue, the first of each, tota
   CHECK(counts.stats.at("sent") == 100);
   CHECK(counts.stats.at("dead") == 0);
   scene.cmd({"SET", scene.keys().paused, ""});
-  CHECK(look(scene, &store::counts).paused);
+  CHECK(run_query(scene, &store::counts).paused);
 }
 
-TEST_CASE("counts: of a queue that does not exist are all 0, and nothing is first") {
+TEST_CASE("counts: are all 0 for a queue that does not exist, and nothing is first") {
   Scene scene;
   for (const auto& [key, value] : scene.state()) scene.cmd({"DEL", scene.keys().base + ":" + key});
-  const QueueCounts counts = look(scene, &store::counts);
+  const QueueCounts counts = run_query(scene, &store::counts);
   CHECK(counts.pending + counts.ready + counts.unack + counts.retry + counts.dead + counts.garbage == 0);
   CHECK(counts.due + counts.overdue == 0);
   CHECK_FALSE(counts.first_pending_us);
@@ -69,10 +70,10 @@ TEST_CASE("counts: of a queue that does not exist are all 0, and nothing is firs
   for (const auto& total : counts.stats) CHECK(total.second == 0);
 }
 
-TEST_CASE("page: messages of a zset, in order, with what is noted of them") {
+TEST_CASE("page: messages of a zset, in order, with their metadata") {
   Scene scene;
   scene.put(At::pending, "a", {-2min, "5", "2", "too late"}).put(At::pending, "b", {-1min});
-  const Page page = look(scene, &page_of_zset, scene.keys().pending, 0, 3);
+  const Page page = run_query(scene, &page_of_zset, scene.keys().pending, 0, 3);
   CHECK(page.passed == 3);
   CHECK(ids_of(page) == scene.ids({"a", "b", ".p1"}));
   CHECK(page.entries[0].score_us == scene.score_us(scene.keys().pending, "a"));
@@ -81,41 +82,41 @@ TEST_CASE("page: messages of a zset, in order, with what is noted of them") {
   CHECK(page.entries[0].reason == "too late");
   CHECK(page.entries[1].deliveries == 0);
   CHECK(page.entries[1].reason.empty());
-  CHECK(ids_of(look(scene, &page_of_zset, scene.keys().pending, 3, 200)) == scene.ids({".p2"}));
-  CHECK(look(scene, &page_of_zset, scene.keys().pending, 4, 200).passed == 0);
+  CHECK(ids_of(run_query(scene, &page_of_zset, scene.keys().pending, 3, 200)) == scene.ids({".p2"}));
+  CHECK(run_query(scene, &page_of_zset, scene.keys().pending, 4, 200).passed == 0);
 }
 
-TEST_CASE("page: messages of a list, next in turn first; hints that do not count are passed over") {
+TEST_CASE("page: messages of a list in the order of delivery; hints that do not count are skipped") {
   Scene scene;
   scene.put(At::held, "h").put(At::ready, "a").put(At::pending, "p").put(At::dead, "d");
   for (const char* name : {"h", "none", "p", "d"}) scene.cmd({"LPUSH", scene.keys().ready, scene.id(name)});
   scene.put(At::ready, "b");
-  Page page = look(scene, &page_of_list, scene.keys().ready, 0, 200);
+  Page page = run_query(scene, &page_of_list, scene.keys().ready, 0, 200);
   CHECK(page.passed == 8);
   CHECK(ids_of(page) == scene.ids({".r1", ".r2", "a", "b"}));
   CHECK_FALSE(page.entries[0].score_us);
-  page = look(scene, &page_of_list, scene.keys().ready, 1, 3);
+  page = run_query(scene, &page_of_list, scene.keys().ready, 1, 3);
   CHECK(page.passed == 3);
   CHECK(ids_of(page) == scene.ids({".r2", "a"}));
-  CHECK(look(scene, &page_of_list, scene.keys().ready, 8, 3).passed == 0);
+  CHECK(run_query(scene, &page_of_list, scene.keys().ready, 8, 3).passed == 0);
 }
 
-TEST_CASE("page: at most as many as asked for, of 0, 1, 199, 200") {
+TEST_CASE("page: at most as many as requested, of 0, 1, 199, 200") {
   for (const std::size_t most : {0U, 1U, 199U, 200U}) {
     CAPTURE(most);
     Scene scene;
     scene.put_many(At::pending, "p", 201).put_many(At::ready, "r", 201);
     Page page;
-    CHECK(test::refusal([&] { page = look(scene, &page_of_zset, scene.keys().pending, 0, most); }) == "");
+    CHECK(test::refusal([&] { page = run_query(scene, &page_of_zset, scene.keys().pending, 0, most); }) == "");
     CHECK(page.passed == most);
     CHECK(page.entries.size() == most);
-    CHECK(test::refusal([&] { page = look(scene, &page_of_list, scene.keys().ready, 0, most); }) == "");
+    CHECK(test::refusal([&] { page = run_query(scene, &page_of_list, scene.keys().ready, 0, most); }) == "");
     CHECK(page.passed == most);
     CHECK(page.entries.size() == most);
   }
 }
 
-TEST_CASE("find: says where a message is, in every state, and what is noted of it") {
+TEST_CASE("find: returns the state of a message, in every state, and its metadata") {
   struct {
     At at;
     const char* state;
@@ -128,7 +129,7 @@ TEST_CASE("find: says where a message is, in every state, and what is noted of i
     CAPTURE(to_string(one.at));
     Scene scene;
     scene.put(one.at, "a", {10min, "7", "", "why"});
-    const Found found = look(scene, &find, scene.id("a"));
+    const Found found = run_query(scene, &find, scene.id("a"));
     CHECK(found.state == one.state);
     CHECK(found.entry.retries.has_value() == one.counted);
     CHECK(found.entry.retries.value_or(7) == 7);
@@ -141,24 +142,24 @@ TEST_CASE("find: says where a message is, in every state, and what is noted of i
   }
 }
 
-TEST_CASE("find: an id that was left in a list by cancel or reschedule is where it truly is") {
+TEST_CASE("find: an id that cancel or reschedule left in a list has its true state") {
   Scene scene;
   scene.put(At::ready, "a").put(At::ready, "b");
   scene.run(&Store::cancel, scene.id("a"));
   scene.run(&Store::reschedule, scene.id("b"), {5min, 0});
-  CHECK(look(scene, &find, scene.id("a")).state == "unknown");
-  CHECK(look(scene, &find, scene.id("b")).state == "pending");
+  CHECK(run_query(scene, &find, scene.id("a")).state == "unknown");
+  CHECK(run_query(scene, &find, scene.id("b")).state == "pending");
 }
 
-TEST_CASE("views: retries that are no number are shown as 0, as the moves take them") {
+TEST_CASE("queries: retries that are no number are read as 0, as in the moves") {
   for (const std::string retries : {"2.5", "", "abc", "-1", "1e3"}) {
     CAPTURE(retries);
     Scene scene;
     scene.put(At::pending, "a", {-1min, retries});
-    const Found found = look(scene, &find, scene.id("a"));
+    const Found found = run_query(scene, &find, scene.id("a"));
     CHECK(found.state == "pending");
     if (!retries.empty()) CHECK(found.entry.retries == 0);
-    const Page page = look(scene, &page_of_zset, scene.keys().pending, 0, 1);
+    const Page page = run_query(scene, &page_of_zset, scene.keys().pending, 0, 1);
     REQUIRE(page.entries.size() == 1);
     if (!retries.empty()) CHECK(page.entries[0].retries == 0);
   }

@@ -19,7 +19,7 @@ Scene::Setup no_dead_letters() {
   return setup;
 }
 
-TEST_CASE("unack2retry: an ended lease spends a retry and goes to retry, with its end, number and reason noted") {
+TEST_CASE("unack2retry: an ended lease spends a retry and goes to retry; its end, number and reason are stored") {
   Scene scene;
   scene.put(At::held, "a", {-1min, "3"}).put(At::held, "b", {-2min, "1", "4"}).put(At::held, "c");
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
@@ -31,7 +31,7 @@ TEST_CASE("unack2retry: an ended lease spends a retry and goes to retry, with it
         "retry:cnt a=2 b=0; stats retried+2; unack -a -b; ");
 }
 
-TEST_CASE("unack2retry: with no retries left a message is given up: to dead, its reason kept") {
+TEST_CASE("unack2retry: a message without retries left becomes a dead letter, and keeps its reason") {
   Scene scene;
   scene.put(At::held, "a", {-1min, "0"}).put(At::backing_off, "b", {-1min, "0", "3", "too bad"});
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
@@ -43,7 +43,7 @@ TEST_CASE("unack2retry: with no retries left a message is given up: to dead, its
         "stats dead+2; unack -a -b; ");
 }
 
-TEST_CASE("unack2retry: when dead letters are not kept, what is given up goes straight to garbage") {
+TEST_CASE("unack2retry: without keep_dead a message without retries left goes straight to garbage") {
   Scene scene(no_dead_letters());
   scene.put(At::held, "a", {-1min, "0", "2", "note"}).put(At::held, "b", {-1min, "1"});
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
@@ -53,7 +53,7 @@ TEST_CASE("unack2retry: when dead letters are not kept, what is given up goes st
         "stats dead+1 retried+1; unack -a -b; ");
 }
 
-TEST_CASE("unack2retry: a backoff that ended keeps the handler's reason; a Go worker's lease has none to add") {
+TEST_CASE("unack2retry: an ended backoff keeps the handler's reason; a Go worker's lease adds none") {
   Scene scene;
   scene.put(At::backing_off, "a", {-1min, "3", "", "no gateway"}).put(At::held_by_go, "b", {-1min});
   CHECK(scene.run(&Store::unack2retry, false).moved == 2);
@@ -61,7 +61,7 @@ TEST_CASE("unack2retry: a backoff that ended keeps the handler's reason; a Go wo
         "attempts +a=1,end +b=1,end; retry [a b .t2 .t1]; retry:cnt a=2 b=2; stats retried+2; unack -a -b; ");
 }
 
-TEST_CASE("unack2retry: leases that end again and again are counted; one that ends after a nack says so") {
+TEST_CASE("unack2retry: the reason counts leases that ended in a row, and starts again after a nack") {
   Scene scene;
   scene.put(At::held, "a", {-1min, "3", "2", "lease ended 1 time"});
   scene.put(At::held, "b", {-1min, "3", "9", "lease ended 8 times"})
@@ -71,7 +71,7 @@ TEST_CASE("unack2retry: leases that end again and again are counted; one that en
         std::vector<std::string>{"lease ended 2 times", "lease ended 9 times", "lease ended 1 time"});
 }
 
-TEST_CASE("unack2retry: what was cancelled while held goes to garbage, whoever held it") {
+TEST_CASE("unack2retry: a message cancelled while held goes to garbage, with any kind of holder") {
   Scene scene;
   scene.put(At::cancelled, "a", {-1min, "", "2", "note"}).put(At::held_by_go, "b", {-1min});
   scene.put(At::backing_off, "c", {-1min});
@@ -83,7 +83,7 @@ TEST_CASE("unack2retry: what was cancelled while held goes to garbage, whoever h
   CHECK(scene.changes() == "attempts -a; garbage +a +b +c; reason -a; unack -a -b -c; ");
 }
 
-TEST_CASE("unack2retry: what a late nack of a Go worker brought back from the dead just leaves") {
+TEST_CASE("unack2retry: a dead letter that a late nack of a Go worker put into unack only leaves unack") {
   Scene scene;
   scene.put(At::dead, "a", {-1h, "", "", "too bad"});
   scene.cmd({"ZADD", scene.keys().unack, "1700000000", scene.id("a")});
@@ -94,14 +94,14 @@ TEST_CASE("unack2retry: what a late nack of a Go worker brought back from the de
   CHECK(scene.changes() == "unack -a; ");
 }
 
-TEST_CASE("unack2retry: what a late nack of a Go worker brought back from nowhere goes to garbage") {
+TEST_CASE("unack2retry: an unknown id that a late nack of a Go worker put into unack goes to garbage") {
   Scene scene;
   scene.cmd({"ZADD", scene.keys().unack, "1700000000", scene.id("a")});
   CHECK(scene.run(&Store::unack2retry, false).moved == 1);
   CHECK(scene.changes() == "garbage +a; unack -a; ");
 }
 
-TEST_CASE("unack2retry: a lease that ends exactly now has ended, one that ends a microsecond later runs") {
+TEST_CASE("unack2retry: a lease that ends exactly now has ended, one that ends a microsecond later has not") {
   const std::int64_t now = 1'800'000'000'123'457;
   Scene scene;
   scene.cmd({"DEL", scene.keys().unack});
@@ -119,19 +119,19 @@ TEST_CASE("unack2retry: a lease that ends exactly now has ended, one that ends a
         "retry [now was .t2 .t1]; retry:cnt now=2 was=2; stats retried+2; unack -now -was; ");
 }
 
-TEST_CASE("unack2retry: on request only backoffs that ended come back; leases of ours and of Go workers stay") {
+TEST_CASE("unack2retry: with only_backoffs ended backoffs move; leases of this library and of Go workers stay") {
   Scene scene;
   scene.put(At::held, "held", {-3min}).put(At::held_by_go, "go", {-3min}).put(At::backing_off, "back", {-1min});
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, true);
   CHECK(reclaimed.moved == 1);
   CHECK(reclaimed.retried == scene.ids({"back"}));
   REQUIRE(reclaimed.next);
-  CHECK(reclaimed.next->count() > 0);  // not of those that are over, and left alone
+  CHECK(reclaimed.next->count() > 0);  // not the time of the ended leases, which stay
   CHECK(scene.run(&Store::unack2retry, true).moved == 0);
   CHECK(scene.run(&Store::unack2retry, false).moved == 2);
 }
 
-TEST_CASE("unack2retry: says how long until the next lease ends, and nothing when there is none") {
+TEST_CASE("unack2retry: returns the time until the next lease ends, and nothing when there is none") {
   Scene scene;
   const auto head = scene.cmd({"ZRANGE", scene.keys().unack, "0", "0", "WITHSCORES"}).strings();
   const auto first = static_cast<std::int64_t>(std::stod(head.at(1)) * 1e6);
@@ -167,7 +167,7 @@ TEST_CASE("unack2retry: one call moves at most 50: of 0, 1, 49, 50 and 51 ended,
   }
 }
 
-TEST_CASE("unack2retry: what is no whole number of retries counts as none, and strands nobody") {
+TEST_CASE("unack2retry: a retry count that is no whole number counts as 0, and strands no message") {
   for (const std::string retries : {"2.5", "", "abc", "-1", "1e3", " 3", "0x5", "nan"}) {
     CAPTURE(retries);
     Scene scene;
@@ -181,7 +181,7 @@ TEST_CASE("unack2retry: what is no whole number of retries counts as none, and s
   }
 }
 
-TEST_CASE("unack2retry: more retries than a computer counts are still retries") {
+TEST_CASE("unack2retry: a retry count larger than any integer type is still a retry count") {
   Scene scene;
   scene.put(At::held, "a", {-1min, "99999999999999999999999999"});
   CHECK(scene.run(&Store::unack2retry, false).retried == scene.ids({"a"}));
@@ -191,7 +191,7 @@ TEST_CASE("unack2retry: more retries than a computer counts are still retries") 
   CHECK(scene.lost().empty());
 }
 
-TEST_CASE("unack2retry: notes of attempts that nobody can read count as one delivery") {
+TEST_CASE("unack2retry: attempts that are no number count as one delivery") {
   for (const std::string note : {"", "abc", "-1", " 5"}) {
     Scene scene;
     scene.put(At::held, "a", {-1min});
@@ -201,7 +201,7 @@ TEST_CASE("unack2retry: notes of attempts that nobody can read count as one deli
   }
 }
 
-TEST_CASE("retry: n retries are n + 1 deliveries, whether a message fails by nack or by silence") {
+TEST_CASE("retry: n retries are n + 1 deliveries, for nacks as for ended leases") {
   for (const int retries : {0, 1, 3}) {
     for (const bool by_nack : {true, false}) {
       CAPTURE(retries);
@@ -209,7 +209,7 @@ TEST_CASE("retry: n retries are n + 1 deliveries, whether a message fails by nac
       Scene::Setup quiet;
       quiet.lists = false;
       Scene scene(quiet);
-      scene.cmd({"DEL", scene.keys().unack});  // rewinding would end these, too
+      scene.cmd({"DEL", scene.keys().unack});  // rewind would end these leases, too
       const auto id = scene.id("a");
       CHECK(scene.run(&Store::send, {{id, "x"}}, {{0ms, 0}, retries}) == "1");
       int deliveries = 0;
@@ -229,7 +229,7 @@ TEST_CASE("retry: n retries are n + 1 deliveries, whether a message fails by nac
   }
 }
 
-TEST_CASE("persist: the bodies of dead letters lose their TTL; those of others keep it") {
+TEST_CASE("persist: the bodies of dead letters lose their TTL; other bodies keep it") {
   Scene scene;
   const test::Put with_ttl = {10min, "3", "", "", 1h};
   scene.put(At::dead, "a", with_ttl).put(At::dead, "b").put(At::pending, "c", with_ttl);

@@ -28,7 +28,7 @@ TEST_CASE("ids: are UUIDs of version 7 in lower case") {
   CHECK(new_ids(0).empty());
 }
 
-TEST_CASE("ids: say when they were made, to the millisecond") {
+TEST_CASE("ids: contain their creation time, to the millisecond") {
   const auto before = std::chrono::floor<std::chrono::milliseconds>(WallClock::now());
   const auto ids = new_ids(100);
   const auto after = WallClock::now();
@@ -69,12 +69,12 @@ TEST_CASE("ids: made by many threads at once are all different") {
   CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
 }
 
-TEST_CASE("ids: of a caller are taken in any case, and stored in lower case") {
+TEST_CASE("ids: of a caller may be in any case, and are stored in lower case") {
   CHECK(canonical_id("0190A2B3-C4D5-7E6F-8A9B-0C1D2E3F4A5B") == "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5b");
   CHECK(canonical_id("00000000-0000-0000-0000-000000000000") == "00000000-0000-0000-0000-000000000000");
 }
 
-TEST_CASE("ids: what is no UUID in its form of 36 characters is none") {
+TEST_CASE("ids: only a UUID in its form of 36 characters is valid") {
   const std::vector<std::string> wrong = {"",
                                           "hello",
                                           "0190a2b3c4d57e6f8a9b0c1d2e3f4a5b",
@@ -96,7 +96,7 @@ TEST_CASE("ids: what is no UUID in its form of 36 characters is none") {
   }
 }
 
-TEST_CASE("ids: only version 7 tells a time") {
+TEST_CASE("ids: only version 7 contains a time") {
   CHECK_FALSE(time_of_id("0190a2b3-c4d5-4e6f-8a9b-0c1d2e3f4a5b"));
   CHECK_FALSE(time_of_id("0190a2b3-c4d5-1e6f-8a9b-0c1d2e3f4a5b"));
   REQUIRE(time_of_id("018bcfe5-687b-7000-8000-000000000000"));
@@ -112,14 +112,14 @@ TEST_CASE("times: microseconds since 1970") {
   CHECK(from_us(-kMost) < from_us(-9'000'000'000'000'000));
 }
 
-TEST_CASE("attempts: the number of deliveries stands first; what is no number is none") {
+TEST_CASE("attempts: the number of deliveries comes first; anything else counts as 0") {
   CHECK(deliveries_of("3 1700000000123457") == 3);
   CHECK(deliveries_of("12") == 12);
   for (const char* text : {"", " ", "abc", " 3", "+3", "-3", "-99999999999999999999"}) CHECK(deliveries_of(text) == 0);
   CHECK(deliveries_of("99999999999999999999") == std::numeric_limits<int>::max());
 }
 
-TEST_CASE("scores: what is no time from 1970 to 2199 is the nearest, with any digits, and inf") {
+TEST_CASE("scores: are read as the nearest time from 1970 to 2199, with any number of digits, and inf") {
   CHECK(time_of_score("1700000000123456") == 1'700'000'000'123'456);
   for (const std::string& text : {std::string("inf"), std::string("7258118400000000"),
                                   std::string("9223372036854775808"), std::string("nan"), std::string(307, '9')}) {
@@ -128,7 +128,7 @@ TEST_CASE("scores: what is no time from 1970 to 2199 is the nearest, with any di
   for (const char* text : {"-inf", "-1", "0", "-99999999999999999999"}) CHECK(time_of_score(text) == 0);
 }
 
-TEST_CASE("ids: as they are stored, and nothing else") {
+TEST_CASE("ids: is_id accepts the stored form, and nothing else") {
   CHECK(is_id("0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5b"));
   for (const auto& id : new_ids(100)) CHECK(is_id(id));
   for (const char* text : {"", "x", "0190A2B3-C4D5-7E6F-8A9B-0C1D2E3F4A5B", "0190a2b3-c4d5-7e6f-8a9b-0c1d2e3f4a5",
@@ -138,7 +138,7 @@ TEST_CASE("ids: as they are stored, and nothing else") {
   }
 }
 
-TEST_CASE("lease ends: ours are no whole milliseconds, Go workers' are whole seconds, backoffs are neither") {
+TEST_CASE("lease ends: of this library are no whole milliseconds, of Go workers whole seconds, of backoffs neither") {
   CHECK(is_lease(1'700'000'000'123'457));
   CHECK(is_lease(1'700'000'000'000'001));
   CHECK(is_lease(1'700'000'000'000'000));

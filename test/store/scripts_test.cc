@@ -36,8 +36,8 @@ std::string file_of(const Script& script) {
 }
 
 struct Parts {
-  std::string header;  // its comment
-  std::string code;    // all else, without comments
+  std::string header;  // the comment at the start
+  std::string code;    // the rest, without comments
 };
 
 Parts parts_of(const Script& script) {
@@ -59,41 +59,41 @@ std::vector<std::smatch> matches(const std::string& text, const std::string& pat
   return {std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()};
 }
 
-// Places of KEYS or ARGV: the numbered ones, and from which on there are any number (0: none).
-struct Places {
+// Indices of KEYS or ARGV: the single ones, and the first index of a part of any length (0: there is none).
+struct Indices {
   std::set<int> fixed;
   int rest = 0;
 };
 
-bool operator==(const Places& a, const Places& b) { return a.fixed == b.fixed && a.rest == b.rest; }
+bool operator==(const Indices& a, const Indices& b) { return a.fixed == b.fixed && a.rest == b.rest; }
 
-std::string to_text(const Places& places) {
+std::string to_text(const Indices& indices) {
   std::string text;
-  for (const int n : places.fixed) text += std::to_string(n) + " ";
-  return text + (places.rest == 0 ? "" : "and from " + std::to_string(places.rest));
+  for (const int n : indices.fixed) text += std::to_string(n) + " ";
+  return text + (indices.rest == 0 ? "" : "and from " + std::to_string(indices.rest));
 }
 
-Places documented(const std::string& header, const std::string& name) {
-  Places places;
+Indices documented(const std::string& header, const std::string& name) {
+  Indices indices;
   for (const auto& match : matches(header, "(?:-- |  )" + name + "\\[(\\d+)(\\.\\.\\.)?\\]")) {
     if (match[2].matched) {
-      places.rest = std::stoi(match[1]);
+      indices.rest = std::stoi(match[1]);
     } else {
-      places.fixed.insert(std::stoi(match[1]));
+      indices.fixed.insert(std::stoi(match[1]));
     }
   }
-  return places;
+  return indices;
 }
 
-// "8 + i" and "3 * i - 1" stand for their value at i = 1; "i" for where its loop begins.
-Places used(const std::string& code, const std::string& name) {
-  Places places;
+// "8 + i" and "3 * i - 1" count as their value at i = 1; "i" counts as the start of its loop.
+Indices used(const std::string& code, const std::string& name) {
+  Indices indices;
   std::set<int> rest;
   for (const auto& match : matches(code, name + "\\[([^\\]]+)\\]")) {
     const std::string at = match[1];
     std::smatch m;
     if (std::regex_match(at, std::regex("\\d+"))) {
-      places.fixed.insert(std::stoi(at));
+      indices.fixed.insert(std::stoi(at));
     } else if (std::regex_match(at, m, std::regex("(\\d+) \\+ i|i \\+ (\\d+)"))) {
       rest.insert(std::stoi(m[1].matched ? m[1] : m[2]) + 1);
     } else if (std::regex_match(at, m, std::regex("(\\d+) \\* i(?: ([+-]) (\\d+))?"))) {
@@ -106,8 +106,8 @@ Places used(const std::string& code, const std::string& name) {
     }
   }
   if (code.find("unpack(" + name + ")") != std::string::npos) rest.insert(1);
-  if (!rest.empty()) places.rest = *rest.begin();
-  return places;
+  if (!rest.empty()) indices.rest = *rest.begin();
+  return indices;
 }
 
 TEST_CASE("scripts: each is built in unchanged, under the name of its file; there are no others") {
@@ -121,13 +121,13 @@ TEST_CASE("scripts: each is built in unchanged, under the name of its file; ther
   CHECK((built_in == files));
 }
 
-TEST_CASE("scripts: the SHA1 of each is the name that Redis gives it") {
+TEST_CASE("scripts: the SHA1 of each is the one that Redis computes") {
   for (const Script* script : all_scripts()) {
     CHECK(test::redis().cmd({"SCRIPT", "LOAD", std::string(script->body)}) == script->sha1);
   }
 }
 
-TEST_CASE("scripts: each begins with its name and promise, and says what it returns or that it writes nothing") {
+TEST_CASE("scripts: each header begins with the name and a summary, and documents the answer") {
   for (const Script* script : all_scripts()) {
     CAPTURE(std::string(script->name));
     const auto header = parts_of(*script).header;
@@ -136,29 +136,28 @@ TEST_CASE("scripts: each begins with its name and promise, and says what it retu
   }
 }
 
-TEST_CASE("scripts: the places of KEYS and ARGV that are used are those the header documents") {
+TEST_CASE("scripts: the indices of KEYS and ARGV in the code are those in the header") {
   for (const Script* script : all_scripts()) {
     const Parts parts = parts_of(*script);
     for (const std::string name : {"KEYS", "ARGV"}) {
       CAPTURE(std::string(script->name));
       CAPTURE(name);
-      const Places in_header = documented(parts.header, name);
-      const Places in_code = used(parts.code, name);
+      const Indices in_header = documented(parts.header, name);
+      const Indices in_code = used(parts.code, name);
       CHECK_MESSAGE((in_header == in_code), "documented: " << to_text(in_header) << "; used: " << to_text(in_code));
     }
     CHECK(documented(parts.header, "KEYS").fixed.count(1) == 1);
   }
 }
 
-TEST_CASE(
-    "scripts: every command is named by a literal, for proxies to see; none leaves the slot or passes over errors") {
+TEST_CASE("scripts: every command is a literal, for proxies to see; no call leaves the slot or ignores errors") {
   for (const Script* script : all_scripts()) {
     CAPTURE(std::string(script->name));
     const std::string code = parts_of(*script).code;
     const auto calls = matches(code, "redis\\.p?call");
     CHECK(calls.size() > 0);
     CHECK(matches(code, "redis\\.p?call\\('[A-Z]+'[,)]").size() == calls.size());
-    // But for hints and statistics, and the look at what they are about: a move does not depend on them.
+    // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them.
     CHECK(matches(code, "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, 0, 0")
               .size() == matches(code, "redis\\.pcall").size());
     for (const char* word : {"PUBLISH", "loadstring", "'EVAL", "'KEYS'", "'SCAN'", "redis.log"}) {
@@ -167,7 +166,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("scripts: every key stands in KEYS: no command is given a key that the script made up") {
+TEST_CASE("scripts: every key comes from KEYS: no command gets a key that the script has built") {
   for (const Script* script : all_scripts()) {
     CAPTURE(std::string(script->name));
     const std::string code = parts_of(*script).code;
@@ -180,7 +179,7 @@ TEST_CASE("scripts: every key stands in KEYS: no command is given a key that the
   }
 }
 
-TEST_CASE("scripts: the clock is read once at most") {
+TEST_CASE("scripts: the clock is read at most once") {
   for (const Script* script : all_scripts()) {
     CAPTURE(std::string(script->name));
     CHECK(matches(parts_of(*script).code, "'TIME'").size() <= 1);
@@ -194,7 +193,7 @@ TEST_CASE("scripts: none is longer than 120 lines") {
   }
 }
 
-TEST_CASE("scripts: a server that does not know them is told them at once, and nobody notices") {
+TEST_CASE("scripts: a server that has not loaded a script gets its body within the call") {
   test::Scene scene;
   const auto flush = [&] { CHECK(scene.cmd({"SCRIPT", "FLUSH"}) == "OK"); };
   const auto known = [&](const Script& script) {
@@ -207,7 +206,7 @@ TEST_CASE("scripts: a server that does not know them is told them at once, and n
   CHECK_FALSE(known(scripts::ack));
 }
 
-TEST_CASE("scripts: in a pipeline only those not known are sent again, and each answer is that of its request") {
+TEST_CASE("scripts: a pipeline sends again only scripts that are not loaded, and each answer is that of its request") {
   test::Scene scene;
   test::everything(scene);
   CHECK(scene.cmd({"SCRIPT", "FLUSH"}) == "OK");

@@ -27,7 +27,7 @@ std::vector<NewMessage> messages(const std::vector<std::string>& ids) {
   return out;
 }
 
-// With Redis' clock at `now_us`.
+// Sends with the clock of Redis at `now_us`.
 test::Reply send_at(Scene& scene, std::int64_t now_us, const std::string& delay_ms, const std::string& due_ms) {
   const Keys& keys = scene.keys();
   return scene.run_at(now_us, scripts::send,
@@ -36,7 +36,7 @@ test::Reply send_at(Scene& scene, std::int64_t now_us, const std::string& delay_
                       {"0", delay_ms, due_ms, "3", "0", "new"});
 }
 
-TEST_CASE("send: what has a delay goes to pending, due that long after Redis' time, whole, and nothing else changes") {
+TEST_CASE("send: a delayed message goes to pending, due that long after the time of Redis; nothing else changes") {
   for (const bool is_fresh : {false, true}) {
     Scene scene;
     auto terms = in(5min, 7);
@@ -47,7 +47,7 @@ TEST_CASE("send: what has a delay goes to pending, due that long after Redis' ti
   }
 }
 
-TEST_CASE("send: what is due now goes straight to ready, behind what is there, in the order given") {
+TEST_CASE("send: messages due now go straight to ready, behind those there, in the order given") {
   for (const bool is_fresh : {false, true}) {
     Scene scene;
     auto terms = in(0ms, 0);
@@ -58,7 +58,7 @@ TEST_CASE("send: what is due now goes straight to ready, behind what is there, i
   }
 }
 
-TEST_CASE("send: an absolute time is the due time to the millisecond; one that has passed is due now") {
+TEST_CASE("send: an absolute time is the due time to the millisecond; a past one is due now") {
   Scene scene;
   CHECK(scene.run(&Store::send, messages({scene.id("a")}), at(scene.start_ms() + 300'000)) == "1");
   CHECK(scene.changes() == "msg +a=new; attempts +a=0; pending +a@start+5m; retry:cnt +a=3; stats sent+1; ");
@@ -88,7 +88,7 @@ TEST_CASE("send: due exactly now is ready, a millisecond later is pending") {
   }
 }
 
-TEST_CASE("send: a delay within a millisecond is rounded up, so that nothing is early") {
+TEST_CASE("send: a delay within a millisecond is rounded up, so that no message is early") {
   Scene scene;
   CHECK(send_at(scene, 1'800'000'000'123'001, "5", "") == 1);
   CHECK(scene.score_us(scene.keys().pending, "a") == 1'800'000'000'129'000);
@@ -110,7 +110,7 @@ TEST_CASE("send: the TTL counts from the due time") {
   }
 }
 
-TEST_CASE("send: the TTL of an absolute time that has passed counts from then; without a TTL a body never expires") {
+TEST_CASE("send: the TTL counts from a due time in the past, too; without a TTL a body never expires") {
   Scene scene;
   SendTerms terms = at(scene.start_ms() - 300'000);
   terms.ttl = 10min;
@@ -121,7 +121,7 @@ TEST_CASE("send: the TTL of an absolute time that has passed counts from then; w
   CHECK(scene.ttl_ms("b") == -1);
 }
 
-TEST_CASE("send: one script stores 1, 199 or 200 messages, looking whether they exist or not") {
+TEST_CASE("send: one script stores 1, 199 or 200 messages, with and without looking whether they exist") {
   for (const bool is_fresh : {false, true}) {
     for (const std::size_t count : {1U, 199U, 200U}) {
       CAPTURE(count);
@@ -138,7 +138,7 @@ TEST_CASE("send: one script stores 1, 199 or 200 messages, looking whether they 
   }
 }
 
-TEST_CASE("send: of several ids those alive are left as they are, wherever they are, and the others created") {
+TEST_CASE("send: of several ids live messages are not changed, in any state, and the others are created") {
   Scene scene;
   scene.put(At::pending, "o1").put(At::ready, "o2").put(At::retry, "o3").put(At::held, "o4").put(At::dead, "o5");
   scene.put(At::garbage, "g");
@@ -158,7 +158,7 @@ TEST_CASE("send: an id twice in one send makes one message, the first") {
         "msg +a=first +b=third; attempts +a=0 +b=0; ready [b a .r2 .r1]; retry:cnt +a=3 +b=3; stats sent+2; ");
 }
 
-TEST_CASE("send: an id in garbage comes out and starts a new life, of which the old one's notes say nothing") {
+TEST_CASE("send: an id in garbage leaves it and is a new message, without the metadata of the old one") {
   Scene scene;
   scene.put(At::garbage, "a", {0ms, "", "3 1700000000123457", "too bad", 1h});
   CHECK(scene.run(&Store::send, messages({scene.id("a")}), in(5min)) == "1");
@@ -166,7 +166,7 @@ TEST_CASE("send: an id in garbage comes out and starts a new life, of which the 
         "msg a=new; attempts a=0; garbage -a; pending +a@now+5m; reason -a; retry:cnt +a=3; stats sent+1; ");
 }
 
-TEST_CASE("send: what an earlier life left behind when its body expired is removed first") {
+TEST_CASE("send: removes what is left of an earlier message whose body has expired") {
   for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
                       At::dead, At::garbage}) {
     CAPTURE(to_string(at));
@@ -203,7 +203,7 @@ TEST_CASE("send: payloads come back byte for byte: every value, none at all, a m
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("send: bodies and keys follow the prefix, the hash tag and the option for mixed fleets") {
+TEST_CASE("send: bodies and keys follow the prefix, the hash tag and bodies_under_dp") {
   Scene scene;
   const KeyOptions options[] = {{"my", false, false}, {"my", true, false}, {"my", true, true}};
   const char* const bodies[] = {"my:q-keys:msg:", "{my:q-keys}:msg:", "{dp:q-keys}:msg:"};

@@ -21,14 +21,14 @@ Receipt off_by(Receipt receipt, std::int64_t us) {
   return receipt;
 }
 
-TEST_CASE("ack: removes every trace of a message, and counts it") {
+TEST_CASE("ack: deletes everything of a message, and counts it") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b", kNoted).put(At::held, "c");
   CHECK(scene.run(&Store::ack, {scene.receipt("a"), scene.receipt("b")}) == "SS");
   CHECK(scene.changes() == "msg -a -b; attempts -b; reason -b; retry:cnt -a -b; stats acked+2; unack -a -b; ");
 }
 
-TEST_CASE("ack: the receipt is compared to the microsecond") {
+TEST_CASE("ack: compares the receipt to the microsecond") {
   Scene scene;
   scene.put(At::held, "a");
   for (const std::int64_t us : {-1, 1, -1000, 1000, 1'000'000}) {
@@ -42,7 +42,7 @@ TEST_CASE("ack: the receipt is compared to the microsecond") {
   CHECK(scene.run(&Store::ack, {scene.receipt("a")}) == "S");
 }
 
-TEST_CASE("ack: a lease that has ended still settles while nobody took the message back") {
+TEST_CASE("ack: an ended lease still settles until unack2retry has moved the message") {
   Scene scene;
   scene.put(At::held, "a", {-5min});
   CHECK(scene.run(&Store::ack, {scene.receipt("a")}) == "S");
@@ -60,7 +60,7 @@ TEST_CASE("ack: a second ack is gone, and changes nothing") {
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("ack: of several each has its own outcome, in their order") {
+TEST_CASE("ack: each of several messages has its own outcome, in their order") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b").put(At::pending, "c").put(At::retry, "d").put(At::dead, "e");
   CHECK(scene.run(&Store::ack, {scene.receipt("a"),
@@ -72,7 +72,7 @@ TEST_CASE("ack: of several each has its own outcome, in their order") {
   CHECK(scene.changes() == "msg -a -d -e; attempts -d -e; dead -e; retry:cnt -a -d; stats acked+3; unack -a; ");
 }
 
-TEST_CASE("ack: of many that were taken together, and others among them, each has its own outcome") {
+TEST_CASE("ack: among many messages that were taken together, and others, each has its own outcome") {
   Scene::Setup setup;
   setup.lists = false;
   Scene scene(setup);
@@ -108,7 +108,7 @@ TEST_CASE("ack: of many that were taken together, and others among them, each ha
   }
 }
 
-TEST_CASE("ack: a late ack leaves the id in retry, where takes pass over it") {
+TEST_CASE("ack: a late ack leaves the id in retry, where ready2unack skips it") {
   Scene scene;
   scene.put(At::retry, "a");
   CHECK(scene.run(&Store::ack, {scene.last_receipt("a")}) == "S");
@@ -118,7 +118,7 @@ TEST_CASE("ack: a late ack leaves the id in retry, where takes pass over it") {
   for (const auto& [id, number] : taken.messages) CHECK(id != scene.id("a"));
 }
 
-TEST_CASE("ack: once a message was taken again, or rescheduled, or redriven, a late ack of the old lease is stale") {
+TEST_CASE("ack: a late ack is stale after the message was taken again, rescheduled or redriven") {
   Scene scene;
   scene.put(At::retry, "a").put(At::retry, "b").put(At::dead, "c");
   const std::vector<Receipt> old = {scene.last_receipt("a"), scene.last_receipt("b"), scene.last_receipt("c")};
@@ -132,7 +132,7 @@ TEST_CASE("ack: once a message was taken again, or rescheduled, or redriven, a l
   CHECK(scene.run(&Store::ack, {scene.receipt("d")}) == "S");
 }
 
-TEST_CASE("ack: settles what was cancelled while held, and what has no body any more") {
+TEST_CASE("ack: settles messages that were cancelled while held, and messages without a body") {
   Scene scene;
   scene.put(At::cancelled, "a").put(At::held, "b");
   scene.cmd({"DEL", scene.keys().bodies + scene.id("b")});
@@ -140,7 +140,7 @@ TEST_CASE("ack: settles what was cancelled while held, and what has no body any 
   CHECK(scene.changes() == "msg -a; retry:cnt -b; stats acked+2; unack -a -b; ");
 }
 
-TEST_CASE("expire: a message without a body leaves no trace, by receipt, and counts as expired") {
+TEST_CASE("expire: deletes everything of a message without a body, by receipt, and counts it as expired") {
   Scene scene;
   scene.put(At::held, "a", kNoted).put(At::held, "b");
   scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
@@ -174,7 +174,7 @@ TEST_CASE("ack, expire, nack, renew, release: take 1, 199 or 200 messages at onc
   }
 }
 
-TEST_CASE("nack: the lease becomes a backoff that long after Redis' time, the reason is kept, no retry is spent yet") {
+TEST_CASE("nack: turns the lease into a backoff from the time of Redis, stores the reason, and spends no retry yet") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b", kNoted);
   CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, "first"}, {scene.receipt("b"), 0ms, "again"}}) == "SS");
@@ -204,7 +204,7 @@ TEST_CASE("nack: a backoff ends at a whole millisecond that is no whole second, 
   }
 }
 
-TEST_CASE("nack: with no retries left, or told so, gives up: to dead with its reason, and the body stays for ever") {
+TEST_CASE("nack: without retries or a delay it makes a dead letter with the reason, and removes the body's TTL") {
   Scene scene;
   scene.put(At::held, "a", {10min, "0", "", "", 1h}).put(At::held, "b", {10min, "3", "2", "x", 1h});
   CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, "bad"}, {scene.receipt("b"), std::nullopt, "worse"}}) ==
@@ -214,7 +214,7 @@ TEST_CASE("nack: with no retries left, or told so, gives up: to dead with its re
         "stats dead+2 nacked+2; unack -a -b; ");
 }
 
-TEST_CASE("nack: when dead letters are not kept, what is given up goes straight to garbage") {
+TEST_CASE("nack: without keep_dead a message that would be dead goes straight to garbage") {
   Scene::Setup setup;
   setup.store.keep_dead = false;
   Scene scene(setup);
@@ -224,14 +224,14 @@ TEST_CASE("nack: when dead letters are not kept, what is given up goes straight 
         "attempts -a; garbage +a; reason -a +b=bad; retry:cnt -a; stats dead+1 nacked+2; unack -a b@backoff+5m; ");
 }
 
-TEST_CASE("nack: what was cancelled while held goes to garbage, whatever the verdict") {
+TEST_CASE("nack: a message cancelled while held goes to garbage, with any verdict") {
   Scene scene;
   scene.put(At::cancelled, "a", {10min, "", "2", "note"}).put(At::cancelled, "b");
   CHECK(scene.run(&Store::nack, {{scene.receipt("a"), 5min, "bad"}, {scene.receipt("b"), std::nullopt, ""}}) == "SS");
   CHECK(scene.changes() == "attempts -a; garbage +a +b; reason -a; stats nacked+2; unack -a -b; ");
 }
 
-TEST_CASE("nack: of several each has its own outcome, in their order") {
+TEST_CASE("nack: each of several messages has its own outcome, in their order") {
   Scene scene;
   scene.put(At::held, "a").put(At::held, "b", {10min, "0"}).put(At::held, "c").put(At::retry, "d");
   scene.put(At::garbage, "e");
@@ -245,7 +245,7 @@ TEST_CASE("nack: of several each has its own outcome, in their order") {
         "dead +b@now; reason +a=1 +b=3; retry:cnt -b; stats dead+1 nacked+2; unack -b a@backoff+1m; ");
 }
 
-TEST_CASE("nack: what is no whole number of retries counts as none, and strands nobody") {
+TEST_CASE("nack: a retry count that is no whole number counts as 0, and strands no message") {
   for (const std::string retries : {"2.5", "", "abc", "-1", "1e3", " 3"}) {
     CAPTURE(retries);
     Scene scene;
@@ -263,13 +263,13 @@ TEST_CASE("nack: a late nack does not bring back a finished message") {
   scene.run(&Store::ack, {receipt});
   CHECK(scene.run(&Store::nack, {{receipt, 0ms, ""}}) == "G");
   CHECK(scene.score_us(scene.keys().unack, "a") == 0);
-  scene.run(&Store::send, {{scene.id("a"), "another life"}}, {{5min, 0}});
+  scene.run(&Store::send, {{scene.id("a"), "sent again"}}, {{5min, 0}});
   CHECK(scene.run(&Store::nack, {{receipt, 0ms, ""}}) == "T");
   CHECK(scene.run(&Store::ack, {receipt}) == "T");
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("nack: a reason may hold any bytes") {
+TEST_CASE("nack: a reason may contain any bytes") {
   std::string every;
   for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
   Scene scene;

@@ -17,15 +17,15 @@ using test::Scene;
 
 using Deliveries = std::vector<std::pair<std::string, int>>;
 
-// Without bystanders in the lists.
+// A scene without other messages in the lists.
 Scene::Setup quiet() {
   Scene::Setup setup;
   setup.lists = false;
   return setup;
 }
 
-// Names and numbers of what was taken, in order.
-std::string told(Scene& scene, const Taken& taken, const std::vector<std::string>& names) {
+// Names and delivery numbers of the taken messages, in order.
+std::string describe(Scene& scene, const Taken& taken, const std::vector<std::string>& names) {
   std::string text;
   for (const auto& [id, number] : taken.messages) {
     std::string name = id;
@@ -45,18 +45,18 @@ test::Reply take_at(Scene& scene, std::int64_t now_us, std::int64_t lease_us) {
                       {"200", "25", "200", std::to_string(lease_us), "200", "0"});
 }
 
-TEST_CASE("ready2unack: what is taken is leased, delivered in the order in which it became ready, and counted") {
+TEST_CASE("ready2unack: leases messages, in the order in which they became ready, and counts them") {
   Scene scene;
   scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
   const Taken taken = scene.run(&Store::ready2unack, {4, 0, 0}, 5min);
-  CHECK(told(scene, taken, {"a", "b", "c", ".r1", ".r2"}) == ".r1:1 .r2:1 a:1 b:1");
+  CHECK(describe(scene, taken, {"a", "b", "c", ".r1", ".r2"}) == ".r1:1 .r2:1 a:1 b:1");
   CHECK(taken.popped == 4);
   CHECK(taken.from_retry == 0);
   CHECK(taken.retry_left == 2);
   CHECK(scene.changes() == "ready [c]; stats delivered+4; unack +.r1@lease+5m +.r2@lease+5m +a@lease+5m +b@lease+5m; ");
 }
 
-TEST_CASE("ready2unack: the lease end is the same in the answer and in unack, and counts from Redis' time") {
+TEST_CASE("ready2unack: the lease end is the same in the answer and in unack, and counts from the time of Redis") {
   Scene scene;
   const Taken taken = scene.run(&Store::ready2unack, {2, 0, 0}, 5min);
   CHECK(scene.score_us(scene.keys().unack, ".r1") == taken.lease_us);
@@ -79,9 +79,10 @@ TEST_CASE("ready2unack: a lease never ends at a whole millisecond, which would b
   }
 }
 
-TEST_CASE("ready2unack: a lease end that others have already is left to them") {
+TEST_CASE("ready2unack: the lease end is unique in unack") {
   const std::int64_t now = 1'800'000'000'123'456;
-  for (const std::int64_t lease_us : {30'000'000, 30'000'543}) {  // the next is whole milliseconds, or is not
+  for (const std::int64_t lease_us :
+       {30'000'000, 30'000'543}) {  // the next microsecond is a whole millisecond, or is not
     Scene scene(quiet());
     scene.put(At::held, "x").put(At::held, "y").put(At::ready, "a");
     const std::int64_t end = now + lease_us;
@@ -101,10 +102,10 @@ TEST_CASE("ready2unack: a lease end that others have already is left to them") {
   }
 }
 
-TEST_CASE("ready2unack: many ends of leases that another program has put side by side cost few looks") {
+TEST_CASE("ready2unack: many lease ends that another program has put side by side cost few queries") {
   const std::int64_t now = 1'800'000'000'123'456, wanted = now + 30'000'000;
   constexpr int kCrafted = 10'000;
-  for (const bool shares : {false, true}) {  // one end each, or all the same
+  for (const bool shares : {false, true}) {  // a different end each, or the same for all
     CAPTURE(shares);
     Scene scene(quiet());
     scene.put(At::ready, "a");
@@ -127,13 +128,13 @@ TEST_CASE("ready2unack: many ends of leases that another program has put side by
     CHECK(answer.at(3) == scene.id("a"));
     CHECK(is_lease(end));
     CHECK(end > wanted);
-    CHECK(end < wanted + 4 * kCrafted);  // within the ends that they take up, not far in the future
+    CHECK(end < wanted + 4 * kCrafted);  // close to the used ends, not far in the future
     CHECK(scene.score_us(scene.keys().unack, "a") == end);
     CHECK(scene.cmd({"ZCOUNT", scene.keys().unack, seconds(end), seconds(end)}) == 1);
   }
 }
 
-TEST_CASE("ready2unack: nothing to take changes nothing, and says how many wait for free hands") {
+TEST_CASE("ready2unack: with nothing to take changes nothing, and returns how many wait in retry") {
   Scene scene(quiet());
   Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
   CHECK(taken.popped == 0);
@@ -147,7 +148,7 @@ TEST_CASE("ready2unack: nothing to take changes nothing, and says how many wait 
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("ready2unack: takes as many as there are places, of 0, 1, 199, 200, and never more than 200") {
+TEST_CASE("ready2unack: takes at most the requested number of 0, 1, 199, 200, and never more than 200") {
   for (const std::size_t places : {0U, 1U, 199U, 200U, 201U}) {
     CAPTURE(places);
     Scene scene(quiet());
@@ -162,29 +163,29 @@ TEST_CASE("ready2unack: takes as many as there are places, of 0, 1, 199, 200, an
   }
 }
 
-TEST_CASE("ready2unack: a redelivery is numbered after what attempts remembers, and that lease is forgotten") {
+TEST_CASE("ready2unack: a redelivery is numbered after the entry in attempts, and the last lease is deleted") {
   Scene scene(quiet());
   scene.put(At::retry, "a").put(At::retry, "b", {10min, "3", "7 1700000000123457"}).put(At::retry, "c");
   scene.cmd({"HDEL", scene.keys().attempts, scene.id("c")});  // a Go worker put it there
   const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
-  CHECK(told(scene, taken, {"a", "b", "c"}) == "a:2 b:8 c:2");
+  CHECK(describe(scene, taken, {"a", "b", "c"}) == "a:2 b:8 c:2");
   CHECK(taken.from_retry == 3);
   CHECK(taken.retry_left == 0);
   CHECK(scene.changes() ==
         "attempts a=2 b=8 +c=2; retry []; stats delivered+3; unack +a@lease+5m +b@lease+5m +c@lease+5m; ");
 }
 
-TEST_CASE("ready2unack: what was delivered before and lies in ready is a redelivery, too, after the new ones") {
+TEST_CASE("ready2unack: a redelivered message in ready is a redelivery, too, after the first deliveries") {
   Scene scene(quiet());
   scene.put(At::ready, "old", {10min, "3", "2"}).put(At::ready, "new");
   const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
-  CHECK(told(scene, taken, {"old", "new"}) == "new:1 old:3");
+  CHECK(describe(scene, taken, {"old", "new"}) == "new:1 old:3");
   CHECK(scene.changes() == "attempts old=3; ready []; stats delivered+2; unack +new@lease+5m +old@lease+5m; ");
 }
 
-TEST_CASE("ready2unack: new ones first, but retry gets its share; places that one side leaves go to the other") {
+TEST_CASE("ready2unack: ready comes first, but retry has its share; either list may use what the other leaves") {
   struct {
-    std::size_t total, share, hands;
+    std::size_t total, share, retry_max;
     int ready, retry;
     std::size_t from_ready, from_retry;
   } const cases[] = {{8, 1, 8, 20, 20, 7, 1}, {8, 0, 8, 20, 20, 8, 0},     {8, 8, 8, 20, 20, 0, 8},
@@ -195,12 +196,12 @@ TEST_CASE("ready2unack: new ones first, but retry gets its share; places that on
   for (const auto& one : cases) {
     CAPTURE(one.total);
     CAPTURE(one.share);
-    CAPTURE(one.hands);
+    CAPTURE(one.retry_max);
     CAPTURE(one.ready);
     CAPTURE(one.retry);
     Scene scene(quiet());
     scene.put_many(At::ready, "n", one.ready).put_many(At::retry, "o", one.retry);
-    const Taken taken = scene.run(&Store::ready2unack, {one.total, one.share, one.hands}, 5min);
+    const Taken taken = scene.run(&Store::ready2unack, {one.total, one.share, one.retry_max}, 5min);
     CHECK(taken.popped == one.from_ready + one.from_retry);
     CHECK(taken.from_retry == one.from_retry);
     CHECK(taken.retry_left == static_cast<std::size_t>(one.retry) - one.from_retry);
@@ -215,7 +216,7 @@ TEST_CASE("ready2unack: new ones first, but retry gets its share; places that on
   }
 }
 
-TEST_CASE("ready2unack: nothing is taken while paused, however much waits") {
+TEST_CASE("ready2unack: takes nothing while the queue is paused") {
   Scene scene;
   scene.cmd({"SET", scene.keys().paused, ""});
   const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
@@ -225,7 +226,7 @@ TEST_CASE("ready2unack: nothing is taken while paused, however much waits") {
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("suspects: who they are: their last delivery ended with its lease, by no nack, in no hands but ours") {
+TEST_CASE("possible poison: the last lease ran out, without a nack, and it was a lease of this library") {
   const std::pair<const char*, bool> cases[] = {{"1 1700000000123457", true},
                                                 {"12 1700000000123001", true},
                                                 {"1 1700000000123000", false},
@@ -237,29 +238,28 @@ TEST_CASE("suspects: who they are: their last delivery ended with its lease, by 
                                                 {"1 1700000000123457 ", false}};
   for (const auto& one : cases) {
     const std::string note = one.first;
-    const bool suspect = one.second;
+    const bool is_poison = one.second;
     CAPTURE(note);
     for (const std::size_t allowed : {0U, 1U}) {
       Scene scene(quiet());
       scene.put(At::retry, "x", {10min, "3", note});
       if (note.empty()) scene.cmd({"DEL", scene.keys().attempts});
       const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, allowed, 0}, 5min);
-      const bool left = suspect && allowed == 0;
+      const bool left = is_poison && allowed == 0;
       CHECK(taken.messages.size() == (left ? 0 : 1));
       CHECK(taken.popped == (left ? 0 : 1));
       CHECK(taken.met == (left ? 1 : 0));
       CHECK(taken.retry_left == (left ? 1 : 0));
-      CHECK(taken.suspects == (suspect && !left ? scene.ids({"x"}) : std::vector<std::string>()));
+      CHECK(taken.suspects == (is_poison && !left ? scene.ids({"x"}) : std::vector<std::string>()));
       CHECK(scene.changes().empty() == left);
     }
   }
 }
 
-TEST_CASE(
-    "suspects: as many as are allowed are taken, in order; behind one more nothing is, unless it is passed over") {
+TEST_CASE("possible poison: poison_max are taken, in order, and poison_skip more skipped; one more ends the search") {
   struct {
-    std::size_t hands, allowed, pass, met;
-    const char *told, *suspects, *retry;
+    std::size_t retry_max, poison_max, poison_skip, met;
+    const char *messages, *poison, *retry;
   } const cases[] = {{8, 0, 0, 1, "new:1", "", ""},
                      {8, 1, 0, 1, "new:1 s1:2 n1:2", "s1", "retry [n3 s4 n2 s3 s2]; "},
                      {8, 1, 1, 2, "new:1 s1:2 n1:2", "s1", "retry [s2 n3 s4 n2 s3]; "},
@@ -272,24 +272,24 @@ TEST_CASE(
                      {1, 1, 9, 0, "new:1 s1:2", "s1", "retry [n3 s4 n2 s3 s2 n1]; "},
                      {0, 1, 9, 0, "new:1", "", ""}};
   for (const auto& one : cases) {
-    CAPTURE(one.hands);
-    CAPTURE(one.allowed);
-    CAPTURE(one.pass);
+    CAPTURE(one.retry_max);
+    CAPTURE(one.poison_max);
+    CAPTURE(one.poison_skip);
     Scene scene(quiet());
     scene.put(At::ready, "new");
     for (const char* name : {"s1", "n1", "s2", "s3", "n2", "s4", "n3"}) {
       scene.put(At::retry, name, {10min, "3", name[0] == 's' ? "1 1700000000123457" : "1 1700000000123000"});
     }
-    const Taken taken = scene.run(&Store::ready2unack, {9, 1, one.hands, one.allowed, one.pass}, 5min);
-    CHECK(told(scene, taken, {"new", "s1", "n1", "s2", "s3", "n2", "s4", "n3"}) == one.told);
+    const Taken taken = scene.run(&Store::ready2unack, {9, 1, one.retry_max, one.poison_max, one.poison_skip}, 5min);
+    CHECK(describe(scene, taken, {"new", "s1", "n1", "s2", "s3", "n2", "s4", "n3"}) == one.messages);
     CHECK(taken.met == one.met);
     CHECK(taken.popped == taken.messages.size());
     CHECK(taken.from_retry == taken.popped - 1);
     CHECK(taken.retry_left == 7 - taken.from_retry);
-    std::string suspects;
+    std::string poison;
     for (const std::string& id : taken.suspects)
-      suspects += (suspects.empty() ? "" : " ") + (id == scene.id("s1") ? std::string("s1") : "s2");
-    CHECK(suspects == one.suspects);
+      poison += (poison.empty() ? "" : " ") + (id == scene.id("s1") ? std::string("s1") : "s2");
+    CHECK(poison == one.poison);
     const std::string changes = scene.changes();
     CHECK(
         (*one.retry == 0 ? changes.find("retry ") == std::string::npos : changes.find(one.retry) != std::string::npos));
@@ -297,7 +297,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("suspects: the places they leave go to new messages, and a look behind them has its limit") {
+TEST_CASE("possible poison: new messages take the free places, and skipping has a limit") {
   Scene scene(quiet());
   scene.put_many(At::ready, "n", 20).put_many(At::retry, "s", 250).put(At::retry, "old", {10min, "3", "2"});
   Taken taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 0}, 5min);
@@ -310,15 +310,15 @@ TEST_CASE("suspects: the places they leave go to new messages, and a look behind
   CHECK(taken.retry_left == 251);
   taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 100}, 5min);
   CHECK(taken.popped == 1);
-  CHECK(taken.met == 101);  // one of those passed over before
-  CHECK(told(scene, taken, {"old"}) == "old:3");
+  CHECK(taken.met == 101);  // one of them was skipped before
+  CHECK(describe(scene, taken, {"old"}) == "old:3");
   const auto order = scene.cmd({"LRANGE", scene.keys().retry, "0", "-1"}).strings();
   auto expected = scene.many("s", 250);
   std::reverse(expected.begin(), expected.end());
-  CHECK((order == expected));  // once round
+  CHECK((order == expected));  // skipped once around the list
 }
 
-TEST_CASE("suspects: what is only passed over changes the order of retry, and nothing else") {
+TEST_CASE("possible poison: skipping changes the order of retry, and nothing else") {
   Scene scene(quiet());
   scene.put(At::retry, "a").put(At::retry, "b").put(At::retry, "c");
   const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, 0, 2}, 5min);
@@ -327,7 +327,7 @@ TEST_CASE("suspects: what is only passed over changes the order of retry, and no
   CHECK(scene.changes() == "retry [b a c]; ");
 }
 
-TEST_CASE("lists are hints: an id that is in a zset, too, is dropped from the list and stays where it is") {
+TEST_CASE("lists are hints: an id that is also in a zset leaves the list and stays in the zset") {
   for (const At list : {At::ready, At::retry}) {
     for (const At at : {At::pending, At::held, At::held_by_go, At::backing_off, At::cancelled, At::dead}) {
       CAPTURE(to_string(list));
@@ -338,7 +338,7 @@ TEST_CASE("lists are hints: an id that is in a zset, too, is dropped from the li
       scene.cmd({"RPUSH", key, scene.id("x")});
       const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
       CHECK(taken.popped == 2);
-      CHECK(told(scene, taken, {"x", "y"}) == (list == At::ready ? "y:1" : "y:2"));
+      CHECK(describe(scene, taken, {"x", "y"}) == (list == At::ready ? "y:1" : "y:2"));
       CHECK(scene.changes() == std::string(list == At::ready ? "ready []; " : "attempts y=2; retry []; ") +
                                    "stats delivered+1; unack +y@lease+5m; ");
       CHECK(scene.lost().empty());
@@ -346,7 +346,7 @@ TEST_CASE("lists are hints: an id that is in a zset, too, is dropped from the li
   }
 }
 
-TEST_CASE("lists are hints: an id in no zset and without count goes to garbage") {
+TEST_CASE("lists are hints: an id without a count that is in no zset goes to garbage") {
   for (const At list : {At::ready, At::retry}) {
     Scene scene(quiet());
     scene.put(list, "x", {10min, "3", "2", "note"});
@@ -364,7 +364,7 @@ TEST_CASE("lists are hints: an id twice in a list, or in both, is delivered once
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a"), scene.id("a"), scene.id("c")});
   Taken taken = scene.run(&Store::ready2unack, {4, 1, 4}, 5min);
   CHECK(taken.popped == 4);
-  CHECK(told(scene, taken, {"a", "b", "c"}) == "a:1 b:1 c:2");
+  CHECK(describe(scene, taken, {"a", "b", "c"}) == "a:1 b:1 c:2");
   CHECK(scene.changes() ==
         "attempts c=2; ready [c a]; retry []; stats delivered+3; unack +a@lease+5m +b@lease+5m +c@lease+5m; ");
   taken = scene.run(&Store::ready2unack, {4, 1, 4}, 5min);
@@ -374,7 +374,7 @@ TEST_CASE("lists are hints: an id twice in a list, or in both, is delivered once
   CHECK(scene.lost().empty());
 }
 
-TEST_CASE("lists are hints: a full pop of hints says so, so that another follows at once") {
+TEST_CASE("lists are hints: a full batch of hints is reported, so that the caller takes again at once") {
   Scene scene(quiet());
   for (const auto& id : scene.many("h", 200)) scene.cmd({"LPUSH", scene.keys().ready, id});
   scene.put(At::ready, "x");
@@ -383,31 +383,31 @@ TEST_CASE("lists are hints: a full pop of hints says so, so that another follows
   CHECK(taken.messages.empty());
   CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 202);
   taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
-  CHECK(told(scene, taken, {"x"}) == "x:1");
+  CHECK(describe(scene, taken, {"x"}) == "x:1");
 }
 
-TEST_CASE("lists are hints: what is no id at all disturbs nobody") {
-  const std::vector<std::string> strangers = {"",
-                                              "hello",
-                                              "two words",
-                                              std::string("\0\xff\r\n", 4),
-                                              std::string(10'000, 'x'),
-                                              "00000000-0000-0000-0000-00000000000"};
+TEST_CASE("lists are hints: foreign ids do not prevent deliveries") {
+  const std::vector<std::string> foreign = {"",
+                                            "hello",
+                                            "two words",
+                                            std::string("\0\xff\r\n", 4),
+                                            std::string(10'000, 'x'),
+                                            "00000000-0000-0000-0000-00000000000"};
   for (const At list : {At::ready, At::retry}) {
     Scene scene(quiet());
-    for (const auto& one : strangers) {
+    for (const auto& one : foreign) {
       scene.cmd({"LPUSH", list == At::ready ? scene.keys().ready : scene.keys().retry, one});
     }
     scene.put(list, "x");
     const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
     CHECK(taken.popped == 7);
-    CHECK(told(scene, taken, {"x"}) == (list == At::ready ? "x:1" : "x:2"));
-    for (const auto& one : strangers) CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, one}) == 1);
+    CHECK(describe(scene, taken, {"x"}) == (list == At::ready ? "x:1" : "x:2"));
+    for (const auto& one : foreign) CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, one}) == 1);
     CHECK(scene.cmd({"LLEN", list == At::ready ? scene.keys().ready : scene.keys().retry}) == 0);
   }
 }
 
-TEST_CASE("ready2unack: notes of attempts that nobody can read do not strand a message") {
+TEST_CASE("ready2unack: attempts that are no number do not strand a message") {
   for (const std::string note : {"", "abc", "-1", " 5", "1e3 17", "2.5 9"}) {
     CAPTURE(note);
     Scene scene(quiet());
@@ -422,7 +422,7 @@ TEST_CASE("ready2unack: notes of attempts that nobody can read do not strand a m
   }
 }
 
-TEST_CASE("ready2unack: after cancel and reschedule the ids left in the lists deliver nothing, and nothing early") {
+TEST_CASE("ready2unack: ids that cancel and reschedule left in the lists deliver nothing, and nothing early") {
   Scene scene(quiet());
   scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c").put(At::retry, "d").put(At::ready, "e");
   CHECK(scene.run(&Store::cancel, scene.id("a")) == "ready");
@@ -431,11 +431,11 @@ TEST_CASE("ready2unack: after cancel and reschedule the ids left in the lists de
   CHECK(scene.run(&Store::reschedule, scene.id("d"), {5min, 0}) == "moved");
   const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
   CHECK(taken.popped == 5);
-  CHECK(told(scene, taken, {"a", "b", "c", "d", "e"}) == "e:1");
+  CHECK(describe(scene, taken, {"a", "b", "c", "d", "e"}) == "e:1");
   CHECK(scene.changes() == "garbage +a +c; ready []; retry []; stats delivered+1; unack +e@lease+5m; ");
 }
 
-TEST_CASE("ready2unack: a lease whose end one more microsecond does not change is refused, and takes nothing") {
+TEST_CASE("ready2unack: a lease too long for microsecond steps is refused, and nothing is taken") {
   for (const char* lease : {"inf", "nan", "1e302", "9007199254740992"}) {
     CAPTURE(lease);
     Scene scene(quiet());
@@ -453,7 +453,7 @@ TEST_CASE("ready2unack: a lease whose end one more microsecond does not change i
   }
 }
 
-TEST_CASE("bodies: come in the order asked for; what is missing is nothing, not empty") {
+TEST_CASE("bodies: come in the order of the ids; a missing body is unset, not empty") {
   Scene scene;
   scene.put(At::held, "a", {10min, "3", "", "", 0ms, "one"}).put(At::held, "b", {10min, "3", "", "", 0ms, ""});
   const auto bodies = scene.run(&Store::bodies, scene.ids({"b", "none", "a", "b"}));
@@ -465,7 +465,7 @@ TEST_CASE("bodies: come in the order asked for; what is missing is nothing, not 
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("old places: the first delivery of a new life is number 1, wherever its id was left") {
+TEST_CASE("old entries: the first delivery of a message that was created again is number 1") {
   for (const char* how : {"send", "restore", "redrive"}) {
     CAPTURE(std::string(how));
     Scene::Setup quiet;
@@ -487,7 +487,7 @@ TEST_CASE("old places: the first delivery of a new life is number 1, wherever it
   }
 }
 
-TEST_CASE("old places: what waits in retry is not taken through a place in ready, where no free worker is needed") {
+TEST_CASE("old entries: an id that waits in retry is not taken through an entry in ready without a free worker") {
   Scene::Setup quiet;
   quiet.lists = false;
   Scene scene(quiet);
@@ -503,7 +503,7 @@ TEST_CASE("old places: what waits in retry is not taken through a place in ready
   CHECK(taken.messages.size() == 1);
 }
 
-TEST_CASE("old places: of what is dead, or held, in retry neither uses up the limit of suspects nor ends the taking") {
+TEST_CASE("old entries: dead and held ids in retry do not count as possible poison messages") {
   Scene::Setup quiet;
   quiet.lists = false;
   Scene scene(quiet);

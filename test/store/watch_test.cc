@@ -1,4 +1,5 @@
-// The hints of wake-ups: the marker in `wake`, and who looks when, in `watch`. None of them may fail a move.
+// The wake-up hints: the marker in `wake`, and in `watch` the consumer that calls again at the next due time. Neither
+// may fail a move.
 #include "store/scripts.h"
 #include "support/moves.h"
 
@@ -21,7 +22,7 @@ const SendTerms kNow{{0ms, 0}, 3, 0ms, true};
 
 SendTerms in(milliseconds delay) { return {{delay, 0}, 3, 0ms, true}; }
 
-// In us, as the scene's scores are; nothing: no marker.
+// The score of the marker in us; unset: there is none.
 std::optional<std::int64_t> marker(Scene& scene) {
   const test::Reply score = scene.cmd({"ZSCORE", scene.keys().wake, "w"});
   if (score.nil()) return std::nullopt;
@@ -30,14 +31,15 @@ std::optional<std::int64_t> marker(Scene& scene) {
 
 std::string watched(Scene& scene) { return scene.cmd({"GET", scene.keys().watch}).text; }
 
-std::string note(std::int64_t us, const std::string& who) { return std::to_string(us) + " " + who; }
+std::string watch_value(std::int64_t us, const std::string& who) { return std::to_string(us) + " " + who; }
 
-Scene& alone(Scene& scene) {  // without the bystanders that wait
+// Removes the other messages in pending.
+Scene& alone(Scene& scene) {
   scene.cmd({"DEL", scene.keys().pending});
   return scene;
 }
 
-TEST_CASE("send: what is due now leaves a marker for now, whatever it said before") {
+TEST_CASE("send: a message due now sets the marker to now, from any earlier value") {
   Scene scene;
   scene.run(&Store::send, {{scene.id("a"), "x"}}, kNow);
   CHECK(marker(scene) == 0);
@@ -46,8 +48,8 @@ TEST_CASE("send: what is due now leaves a marker for now, whatever it said befor
   CHECK(marker(scene) == 0);
 }
 
-TEST_CASE("send: what is due before all that is pending leaves a marker with its time, all else none") {
-  Scene scene;  // the first of the bystanders is due in ten minutes
+TEST_CASE("send: a message due before all others in pending sets the marker to its time, others do not") {
+  Scene scene;  // its first message in pending is due in ten minutes
   scene.run(&Store::send, {{scene.id("a"), "x"}, {scene.id("b"), "x"}}, in(1h));
   CHECK(!marker(scene));
   scene.run(&Store::send, {{scene.id("c"), "x"}, {scene.id("d"), "x"}}, in(5min));
@@ -58,14 +60,14 @@ TEST_CASE("send: what is due before all that is pending leaves a marker with its
   CHECK(marker(scene) == scene.score_us(scene.keys().pending, "e"));
 }
 
-TEST_CASE("send: a marker is only moved to an earlier time") {
+TEST_CASE("send: a marker only moves to an earlier time") {
   Scene scene;
   scene.cmd({"ZADD", scene.keys().wake, "7", "w"});
   scene.run(&Store::send, {{scene.id("a"), "x"}}, in(1min));
   CHECK(marker(scene) == 7'000'000);
 }
 
-TEST_CASE("send: what exists already wakes nobody") {
+TEST_CASE("send: a message that exists already sets no marker") {
   Scene scene;
   SendTerms again = kNow;
   again.fresh = false;
@@ -74,7 +76,7 @@ TEST_CASE("send: what exists already wakes nobody") {
   CHECK(!marker(scene));
 }
 
-TEST_CASE("reschedule: leaves a marker as send does") {
+TEST_CASE("reschedule: sets the marker as send does") {
   Scene scene;
   scene.put(At::pending, "a", {20min}).put(At::pending, "b", {20min});
   scene.run(&Store::reschedule, scene.id("a"), Due{1h, 0});
@@ -85,22 +87,23 @@ TEST_CASE("reschedule: leaves a marker as send does") {
   CHECK(marker(scene) == 0);
 }
 
-TEST_CASE("pending2ready: of those with free hands the first keeps watch for the next, until shortly after it") {
+TEST_CASE(
+    "pending2ready: the first consumer with a free worker watches for the next due time, until shortly after it") {
   Scene scene;
   alone(scene).put(At::pending, "a", {1min});
   const std::int64_t due = scene.score_us(scene.keys().pending, "a");
   CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
-  CHECK(watched(scene) == note(due, "ann"));
+  CHECK(watched(scene) == watch_value(due, "ann"));
   const long long life = scene.cmd({"PTTL", scene.keys().watch}).integer;
   CHECK(life <= (due - scene.before_us()) / 1000 + 201);
   CHECK(life > 50'000);
   CHECK(!scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps);
-  CHECK(watched(scene) == note(due, "ann"));
-  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);  // again, or its first answer was lost
+  CHECK(watched(scene) == watch_value(due, "ann"));
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);  // repeated, for example after a lost answer
   CHECK(!marker(scene));
 }
 
-TEST_CASE("pending2ready: nobody keeps watch for what comes after the next time it asks anyway, or for nothing") {
+TEST_CASE("pending2ready: no consumer watches for a time after its next call, or if nothing is pending") {
   Scene scene;
   alone(scene);
   CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1min}).keeps);
@@ -110,20 +113,21 @@ TEST_CASE("pending2ready: nobody keeps watch for what comes after the next time 
   CHECK(!marker(scene));
 }
 
-TEST_CASE("pending2ready: what is earlier than what another watches for is watched for, what is later is not") {
+TEST_CASE("pending2ready: a consumer watches for a time earlier than another's watch, but not for a later one") {
   Scene scene;
   alone(scene).put(At::pending, "a", {5min});
   scene.run(&Store::pending2ready, false, {"ann", 1h});
   scene.put(At::pending, "b", {1min});
   CHECK(scene.run(&Store::pending2ready, false, {"bob", 1h}).keeps);
-  CHECK(watched(scene) == note(scene.score_us(scene.keys().pending, "b"), "bob"));
-  scene.cmd({"ZREM", scene.keys().pending, scene.id("b")});  // cancelled: bob looks at that time, and then watches on
+  CHECK(watched(scene) == watch_value(scene.score_us(scene.keys().pending, "b"), "bob"));
+  scene.cmd({"ZREM", scene.keys().pending,
+             scene.id("b")});  // cancelled; bob calls at that time, and then watches for the next
   CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1h}).keeps);
   CHECK(scene.run(&Store::pending2ready, false, {"bob", 1h}).keeps);
-  CHECK(watched(scene) == note(scene.score_us(scene.keys().pending, "a"), "bob"));
+  CHECK(watched(scene) == watch_value(scene.score_us(scene.keys().pending, "a"), "bob"));
 }
 
-TEST_CASE("pending2ready: without free hands it is asked again in time, and another is woken to watch") {
+TEST_CASE("pending2ready: a consumer without a free worker calls again in time, and wakes another one to watch") {
   Scene scene;
   alone(scene).put(At::pending, "a", {5min});
   const std::int64_t due = scene.score_us(scene.keys().pending, "a");
@@ -134,17 +138,17 @@ TEST_CASE("pending2ready: without free hands it is asked again in time, and anot
   CHECK(watched(scene).empty());
   CHECK(marker(scene) == due);
   CHECK(scene.run(&Store::pending2ready, false, {"cid", 1h}).keeps);
-  CHECK(watched(scene) == note(due, "cid"));
+  CHECK(watched(scene) == watch_value(due, "cid"));
 }
 
-TEST_CASE("pending2ready: what became due and finds no free hands wakes another at once") {
+TEST_CASE("pending2ready: a consumer without a free worker that moves messages wakes another one at once") {
   Scene scene;
   alone(scene).put(At::pending, "a", {-1s}).put(At::pending, "b", {5min});
   CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).moved == 1);
   CHECK(marker(scene) == 0);
 }
 
-TEST_CASE("pending2ready: a watch without end, or of a time that is past, keeps nobody from watching") {
+TEST_CASE("pending2ready: a watch that does not expire, or whose time is past, does not count") {
   Scene scene;
   alone(scene).put(At::pending, "a", {10s});
   const auto us = [](std::int64_t time) { return std::to_string(time) + " ann"; };
@@ -164,10 +168,10 @@ TEST_CASE("pending2ready: a watch without end, or of a time that is past, keeps 
   CHECK_FALSE(scene.run(&Store::pending2ready, false, {"bob", 100s}).keeps);
 }
 
-TEST_CASE("leave_watch: moves nothing; the watch ends, and the marker is left for another") {
+TEST_CASE("leave_watch: moves nothing, ends the watch, and sets the marker for another consumer") {
   Scene scene;
   alone(scene).put(At::pending, "a", {5min});
-  const std::string kept = note(scene.score_us(scene.keys().pending, "a"), "ann");
+  const std::string kept = watch_value(scene.score_us(scene.keys().pending, "a"), "ann");
   scene.cmd({"SET", scene.keys().watch, kept, "PX", "600000"});
   Pipeline pipeline(scene.connection());
   scene.store().leave_watch(pipeline, "bob");
@@ -184,7 +188,7 @@ TEST_CASE("leave_watch: moves nothing; the watch ends, and the marker is left fo
   CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == 2);
 }
 
-TEST_CASE("wake and watch of a wrong type, or full of nonsense, fail no move") {
+TEST_CASE("hints: wake and watch of a wrong type, or with invalid values, fail no move") {
   for (const char* nonsense : {"", "x", "12", "12 ", " me", "-5 ann", "99999999999999999999999 ann"}) {
     CAPTURE(std::string(nonsense));
     Scene scene;
@@ -205,7 +209,7 @@ TEST_CASE("wake and watch of a wrong type, or full of nonsense, fail no move") {
   CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
 }
 
-TEST_CASE("out of memory all keep watch by themselves") {
+TEST_CASE("hints: out of memory every consumer watches") {
   PrivateServer own;
   Scene::Setup setup;
   setup.socket = own.socket();
