@@ -1,6 +1,6 @@
 // The moves of a message between the states of a queue, in the order of its life. Each function adds one request to a
 // pipeline; its answer can be read after the pipeline has run. One move is one script: atomic, bounded, and safe to
-// repeat.
+// repeat. A Store has no state except the names of the keys and its options, and does not synchronize threads.
 #pragma once
 
 #include "redis/pipeline.h"

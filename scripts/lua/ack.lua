@@ -1,4 +1,4 @@
--- ack: delete messages that were handled, with all that is stored of them.
+-- ack: delete all that is stored of messages that were handled.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] retry:cnt hash

@@ -1,4 +1,4 @@
--- nack: messages whose handler failed: start a backoff, or make them dead letters.
+-- nack: start the backoff of messages whose handler failed, or make them dead letters.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] retry:cnt hash  id -> retries left

@@ -21,7 +21,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
 redis.call('LLEN', ready)  -- a key of a wrong type fails here, before the first write
--- The first write may not use memory: see nack. If pending has an empty member, its removal changes ids and ranks.
+-- So that Redis accepts the rest when out of memory: see nack. Removing an empty member changes the ids and ranks.
 if #ids > 0 and redis.call('ZREM', pending, '') == 1 then
   ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
 end

@@ -1,4 +1,4 @@
--- ready2unack: lease messages that are due to a consumer.
+-- ready2unack: lease due messages to a consumer.
 --
 -- KEYS[1] ready     list  taken from the right
 -- KEYS[2] retry     list  taken from the right

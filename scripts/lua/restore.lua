@@ -63,7 +63,7 @@ for i, id in ipairs(ids) do
 end
 if #new == 0 then return table.concat(answer) end
 
-if #living > 0 then redis.call('HSET', count, unpack(counted)) end  -- the first write: see redrive
+if #living > 0 then redis.call('HSET', count, unpack(counted)) end  -- the first write: out of memory all is refused
 if #dying > 0 then
   redis.call('ZADD', dead, unpack(dying))
   for i = 2, #dying, 2 do redis.call('HDEL', count, dying[i]) end

@@ -10,7 +10,7 @@
 -- KEYS[8] stats     hash
 -- ARGV[1] limit     most ids to move
 -- ARGV[2] '1': dead letters are kept; '0': they go to garbage
--- ARGV[3] '1': only messages whose backoff has ended, of the 200 first in unack; ended leases stay
+-- ARGV[3] '1': only messages whose backoff has ended, of the first 200 in unack; ended leases stay
 --
 -- Only this script spends a retry.
 -- Returns {number moved, us until the next end (-1: none), ids moved to retry, ids without retries left}, ids joined by
