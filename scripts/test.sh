@@ -1,9 +1,15 @@
 #!/bin/sh
-# Sets up, builds and runs the tests.   test.sh [release|debug|asan|tsan] [arguments for ctest]
-# At its end it names those that this machine cannot run, and why.
+# Sets up, builds and runs the tests.
+#
+#   test.sh [--all] [release|debug|asan|tsan] [arguments for ctest]
+#
+# Without --all it leaves out the tests that take long (chaos, millions of messages, hostile contents in every command,
+# packages) and runs the model test with fewer seeds. At its end it names the tests that this machine cannot run, and why.
 set -eu
 cd "$(dirname "$0")/.."
 
+all=
+if [ "${1-}" = --all ]; then all=yes; shift; fi
 preset=release
 case "${1-}" in
   '' | -*) ;;
@@ -14,4 +20,12 @@ scripts/setup.sh
 jobs=$(getconf _NPROCESSORS_ONLN)
 cmake --preset "$preset"
 cmake --build --preset "$preset" --parallel "$jobs"
+if [ -z "$all" ]; then
+  export DELAYQUEUE_SEEDS="${DELAYQUEUE_SEEDS:-60}"
+  set -- -LE long "$@"
+fi
 scripts/ctest_patiently "build/$preset" --preset "$preset" --parallel $((jobs + 1)) "$@"  # tests wait a lot
+if [ -z "$all" ]; then
+  printf 'left out: %s long tests, which scripts/test.sh --all runs\n' \
+    "$(ctest --preset "$preset" -N -L long | sed -n 's/^Total Tests: //p')"
+fi
