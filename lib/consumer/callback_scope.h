@@ -1,4 +1,4 @@
-// Whose code runs in this thread: a consumer cannot wait for its own handler or callback.
+// Marks a thread that runs a handler or callback of a consumer, which cannot wait for the end of that code.
 #pragma once
 
 #include <utility>

@@ -10,20 +10,20 @@ using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
 constexpr microseconds kJump{1'000'000};
-constexpr microseconds kOtherClock{5'000'000};  // two servers agree only so well
+constexpr microseconds kOtherClock{5'000'000};  // the clocks of two servers may differ by this
 
 }  // namespace
 
-std::optional<ClockMonitor::Jump> ClockMonitor::look(const ClockSample& sight) {
-  if (sight.now_us == 0 || sight.answered == last_.answered) return std::nullopt;
-  const ClockSample before = std::exchange(last_, sight);
+std::optional<ClockMonitor::Jump> ClockMonitor::observe(const ClockSample& sample) {
+  if (sample.now_us == 0 || sample.answered == last_.answered) return std::nullopt;
+  const ClockSample before = std::exchange(last_, sample);
   if (before.now_us == 0) {
     new_connection_ = false;
     return std::nullopt;
   }
-  const microseconds there(sight.now_us - before.now_us);
-  const auto most_here = duration_cast<microseconds>(sight.answered - before.asked);
-  const auto least_here = duration_cast<microseconds>(sight.asked - before.answered);
+  const microseconds there(sample.now_us - before.now_us);
+  const auto most_here = duration_cast<microseconds>(sample.answered - before.asked);
+  const auto least_here = duration_cast<microseconds>(sample.asked - before.answered);
   Jump jump;
   if (there > most_here) jump.by = there - most_here;
   if (there < least_here) jump.by = there - least_here;

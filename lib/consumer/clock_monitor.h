@@ -1,4 +1,4 @@
-// Notices when Redis' clock jumps. Used by the consumer's thread only.
+// Detects jumps of Redis' clock. Used by the consumer's thread only.
 #pragma once
 
 #include <chrono>
@@ -8,22 +8,23 @@
 
 namespace delayqueue {
 
-// Redis' clock said `now_us` somewhere between asked and answered, which are our steady clock's.
+// A sample of Redis' clock, read between two times of this machine's steady clock.
 struct ClockSample {
-  std::int64_t now_us = 0;  // 0: not seen yet
+  std::int64_t now_us = 0;  // 0: none yet
   std::chrono::steady_clock::time_point asked, answered;
 };
 
 class ClockMonitor {
  public:
   struct Jump {
-    std::chrono::microseconds by{0};  // at least; what the trips of the answers may explain is taken off
-    bool other_server = false;        // seen first on a new connection: the server may be another
+    std::chrono::microseconds by{0};  // at least: less what the times of the round trips may explain
+    bool other_server = false;        // first seen on a new connection: it may be another server
   };
 
-  // Compares with the last look. A jump: more than 1 s more, or less, than our steady clock went on (and a thousandth of
-  // that, for clocks go differently); on a new connection more than 5 s. The same sight again is no news.
-  std::optional<Jump> look(const ClockSample& sight);
+  // Compares a sample with the last one. A jump is a difference of more than 1 s (5 s on a new connection) from the time
+  // that passed on this machine, plus a thousandth of that time, because clocks differ in speed. Ignores a sample that it
+  // has seen before.
+  std::optional<Jump> observe(const ClockSample& sample);
 
   void new_connection() { new_connection_ = true; }
 
@@ -32,7 +33,7 @@ class ClockMonitor {
   bool new_connection_ = false;
 };
 
-// What happened, and what it means for a queue.
+// The jump, and its effect on a queue.
 std::string to_text(const ClockMonitor::Jump& jump, const std::string& where);
 
 }  // namespace delayqueue

@@ -177,7 +177,7 @@ void ConsumerLoop::finish_round_trip() {
     round_trips_.pop_front();
     if (refused == nullptr) break;
   }
-  if (const auto jump = clock_monitor_.look(lease_keeper_.last_sample())) {
+  if (const auto jump = clock_monitor_.observe(lease_keeper_.last_sample())) {
     event_sink_.log(Severity::warning, to_text(*jump, connection_->where()));
   }
   if (refused != nullptr) std::rethrow_exception(refused);

@@ -1,4 +1,4 @@
-// One delivery in a consumer's workers: from the moment it entered unack until it is settled.
+// One delivery, from the take until it is settled.
 #pragma once
 
 #include "consumer/lease.h"
@@ -24,25 +24,25 @@ struct Delivery {
     message.lease = lease;
   }
 
-  // The handler begins. The payload is set by then.
+  // The handler begins. The payload must be set.
   void begin() {
     started_.store(Lease::Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     stage_.store(Stage::running, std::memory_order_release);
   }
 
-  // The handler ended, or need not begin. False if its worker was replaced meanwhile and is one too many now.
+  // The handler has returned, or will not begin. False if its worker was replaced in the meantime and must end.
   bool end(Verdict said) {
     verdict = std::move(said);
     return stage_.exchange(Stage::done, std::memory_order_acq_rel) != Stage::replaced;
   }
 
-  // Another worker takes the place of this one's. False if the handler does not run (any more).
+  // Another worker replaces this delivery's. False if the handler does not run.
   bool replace_worker() {
     Stage from = Stage::running;
     return stage_.compare_exchange_strong(from, Stage::replaced, std::memory_order_acq_rel);
   }
 
-  // There is none to take its place.
+  // No other worker could be started.
   void keep_worker() {
     Stage from = Stage::replaced;
     stage_.compare_exchange_strong(from, Stage::running, std::memory_order_acq_rel);
@@ -57,15 +57,15 @@ struct Delivery {
 
   Message message;
   const std::shared_ptr<Lease> lease;
-  Verdict verdict{true};  // the handler's; read when it came back
+  Verdict verdict{true};  // the handler's, after it has returned
 
   // Of the consumer's thread only.
   std::int64_t receipt_us;  // the lease end as confirmed by Redis
-  bool expired = false;     // its body was gone when it was taken
-  bool foreign = false;     // its id is none
-  bool settling = false;    // its settle is under way
-  bool in_doubt = false;    // a settle was sent whose answer never came
-  bool refused = false;     // a settle was answered by an error
+  bool expired = false;     // the body was gone when the message was taken
+  bool foreign = false;     // the id is not valid: another program wrote it
+  bool settling = false;    // a request to settle it is under way
+  bool in_doubt = false;    // the answer to a request to settle it never came
+  bool refused = false;     // Redis refused to settle it
 
  private:
   std::atomic<Stage> stage_{Stage::waiting};

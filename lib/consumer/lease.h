@@ -1,4 +1,4 @@
-// What a consumer knows of its hold on one message.
+// The lease of one delivery, as far as the consumer can trust it.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,10 @@ class Lease {
 
   explicit Lease(Clock::time_point ends) { renew(ends); }
 
-  // `ends`: a moment by our clock that is surely not after the end that Redis knows and has confirmed.
+  // `ends`: by this machine's steady clock, and not after the end that Redis has confirmed.
   void renew(Clock::time_point ends) { ends_.store(ends.time_since_epoch().count(), std::memory_order_relaxed); }
 
-  // For good: another consumer may have the message.
+  // Ends the lease for good: another consumer may have the message.
   void lose() { ends_.store(kLost, std::memory_order_relaxed); }
 
   bool lost() const { return Clock::now().time_since_epoch().count() >= ends_.load(std::memory_order_relaxed); }

@@ -7,10 +7,10 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::chrono::seconds kBlock{5};          // then Redis answers "nothing": a sign of life
-constexpr std::chrono::seconds kRefusedPause{10};  // a user without the right to block polls, and need not ask often
-constexpr milliseconds kFarewell{200};             // for Redis to see that we go
-constexpr milliseconds kFirstPause{50};            // after a link broke; doubled up to the patience
+constexpr std::chrono::seconds kBlock{5};          // then Redis answers nil, which shows that the connection works
+constexpr std::chrono::seconds kRefusedPause{10};  // a user without the right to block polls; retry rarely
+constexpr milliseconds kFarewell{200};             // for Redis to notice the end of the connection
+constexpr milliseconds kFirstPause{50};            // after a broken connection; doubles up to the patience
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void WakeupListener::begin() noexcept {
     drop(kRefusedPause);
   } catch (const std::exception&) {
     drop_broken();
-    // It was made by the thread that renews leases: what takes long must be rare.
+    // This thread also renews leases, so slow attempts must be rare.
     connect_at_ = std::max(connect_at_, Clock::now() + 10 * (Clock::now() - now));
   }
 }
@@ -61,7 +61,7 @@ bool WakeupListener::leave() noexcept {
     const redis::ReplyPtr reply = waiting_ ? connection_->read_until(Clock::now() + kFarewell) : nullptr;
     const redis::Reply answer(reply.get());
     found = reply != nullptr && !answer.is_error() && !answer.is_nil();
-  } catch (const std::exception&) {  // the end of the stream: it let us go
+  } catch (const std::exception&) {  // the end of the stream: Redis closed the connection
   }
   end();
   return found;

@@ -259,20 +259,20 @@ TEST_CASE("clock: a jump is what neither our clock nor the trips of the answers 
   };
   for (const Row& row : rows) {
     CAPTURE(&row - rows);
-    ClockMonitor watch;
-    CHECK(!watch.look(ClockSample{}));
-    CHECK(!watch.look(row.before));
-    CHECK(!watch.look(row.before));
+    ClockMonitor monitor;
+    CHECK(!monitor.observe(ClockSample{}));
+    CHECK(!monitor.observe(row.before));
+    CHECK(!monitor.observe(row.before));
     if (row.reconnected) {
-      watch.new_connection();
-      CHECK(!watch.look(row.before));  // nothing new yet
+      monitor.new_connection();
+      CHECK(!monitor.observe(row.before));  // nothing new yet
     }
-    const auto jump = watch.look(row.after);
+    const auto jump = monitor.observe(row.after);
     CHECK(jump.has_value() == (row.jump != 0ms));
     if (!jump) continue;
     CHECK(jump->by == row.jump);
     CHECK(jump->other_server == row.reconnected);
-    CHECK(!watch.look(row.after));
+    CHECK(!monitor.observe(row.after));
   }
 }
 
