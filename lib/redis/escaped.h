@@ -1,4 +1,4 @@
-// Text that came from a server, or out of a queue, made fit for an error or a log line.
+// Escaping of untrusted text (from a server or a queue) for error texts and log lines.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace delayqueue::redis {
 
-// Every byte that is not printable ASCII becomes \xNN: a newline forges a line of a log, ESC takes over a terminal. Of
-// a long text only the beginning, and "...".
+// Replaces every byte that is not printable ASCII by \xNN, because a newline could forge a log line and ESC could
+// control a terminal. Cuts a long text off and ends it with "...".
 std::string escaped(std::string_view text);
 
 }  // namespace delayqueue::redis

@@ -1,4 +1,4 @@
-// The pieces of a request in RESP2: heads ("*3", "$5") and words.
+// Encoding of requests in RESP2: length headers ("*3", "$5") and bulk strings.
 #pragma once
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// A Lua script under the name Redis knows it by.
+// A Lua script with the SHA-1 by which EVALSHA calls it.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@ namespace delayqueue::redis {
 
 struct Script {
   std::string_view name;
-  std::string_view sha1;  // of body, computed when it was built in: EVALSHA needs no loading step
+  std::string_view sha1;  // of body, computed at build time, so that no SCRIPT LOAD is needed
   std::string_view body;
 };
 

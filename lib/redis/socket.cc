@@ -31,10 +31,11 @@ using std::chrono::milliseconds;
 #ifdef MSG_NOSIGNAL
 constexpr int kSendFlags = MSG_NOSIGNAL;
 #else
-constexpr int kSendFlags = 0;  // SO_NOSIGPIPE does it there
+constexpr int kSendFlags = 0;  // without MSG_NOSIGNAL, SO_NOSIGPIPE is set
 #endif
 
-// Keepalive finds a dead peer after 15 + 3 x 5 s of silence; the user timeout does the same for bytes on their way.
+// Keepalive detects a dead peer after 15 + 3 x 5 s of silence; the user timeout does so while sent bytes are not
+// acknowledged.
 constexpr int kIdleSeconds = 15;
 constexpr int kProbeSeconds = 5;
 constexpr int kProbes = 3;
@@ -57,7 +58,7 @@ int poll_timeout(Deadline deadline) {
 }
 
 void set(int fd, int level, int option, int value) {
-  ::setsockopt(fd, level, option, &value, sizeof value);  // refused: the link works without
+  ::setsockopt(fd, level, option, &value, sizeof value);  // errors are ignored: the socket works without the option
 }
 
 Descriptor new_socket(int family) {
@@ -67,14 +68,14 @@ Descriptor new_socket(int family) {
   Descriptor made = above_standard(::socket(family, SOCK_STREAM, 0));
   if (made.get() >= 0) ::fcntl(made.get(), F_SETFL, O_NONBLOCK);
 #endif
-  if (made.get() < 0) throw ConnectionError("no socket: " + reason(errno));
+  if (made.get() < 0) throw ConnectionError("cannot make a socket: " + reason(errno));
 #ifdef SO_NOSIGPIPE
   set(made.get(), SOL_SOCKET, SO_NOSIGPIPE, 1);
 #endif
   return made;
 }
 
-// A server that sends without end is not waited for, either.
+// Also called where no wait is needed, so that a server that sends without end cannot keep an interrupted thread.
 void check_interrupt(const std::string& server) {
   const Interrupt* interrupt = Interrupt::current();
   if (interrupt != nullptr && interrupt->is_raised()) throw ConnectionError("stopped while talking to " + server);
@@ -85,7 +86,7 @@ class Socket final : public Transport {
   Socket(int family, const Address& address)
       : server_(address.text()), plain_tcp_(family != AF_UNIX && !address.tls), fd_(new_socket(family)) {}
 
-  // Throws a ConnectionError that holds the bare reason.
+  // Throws ConnectionError with the reason only; the caller adds the address.
   void connect(const sockaddr* to, socklen_t size, Deadline deadline);
   void tune_tcp();
 
@@ -103,13 +104,13 @@ class Socket final : public Transport {
   const bool plain_tcp_;
   const Descriptor fd_;
   bool answered_ = false;
-  Clock::time_point asked_ = Clock::now();  // the last write
+  Clock::time_point last_write_ = Clock::now();
 };
 
 void Socket::connect(const sockaddr* to, socklen_t size, Deadline deadline) {
   const auto start = Clock::now();
   int error = ::connect(fd_.get(), to, size) == 0 ? 0 : errno;
-  while (error == EAGAIN && Clock::now() < deadline) {  // a unix socket with a full queue: nothing to poll for
+  while (error == EAGAIN && Clock::now() < deadline) {  // a unix socket with a full backlog: poll() cannot wait for it
     std::this_thread::sleep_for(kFullQueuePause);
     check_interrupt(server_);
     error = ::connect(fd_.get(), to, size) == 0 ? 0 : errno;
@@ -144,7 +145,7 @@ void Socket::tune_tcp() {
 }
 
 void Socket::write(std::string_view bytes, Deadline deadline) {
-  asked_ = Clock::now();
+  last_write_ = Clock::now();
   check_interrupt(server_);
   while (!bytes.empty()) {
     const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), kSendFlags);
@@ -152,8 +153,8 @@ void Socket::write(std::string_view bytes, Deadline deadline) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
       if (wait(POLLOUT, deadline)) continue;
-      throw ConnectionError("timed out sending to " + server_ + ": it took nothing more for " + ms_since(asked_) +
-                            ", " + std::to_string(bytes.size()) + " bytes are left");
+      throw ConnectionError("timed out sending to " + server_ + ": it accepted no more bytes for " +
+                            ms_since(last_write_) + ", " + std::to_string(bytes.size()) + " bytes are left");
     } else if (errno != EINTR) {
       fail("sending to ", errno);
     }
@@ -172,8 +173,8 @@ std::size_t Socket::read(char* to, std::size_t size, Deadline deadline) {
     if (got == 0) fail("reading from ", 0);
     if (errno == EAGAIN) {
       if (wait(POLLIN, deadline)) continue;
-      throw ConnectionError("no answer from " + server_ + " for " + ms_since(asked_) +
-                            "; it may be stopped, overloaded or cut off");
+      throw ConnectionError("no answer from " + server_ + " for " + ms_since(last_write_) +
+                            "; it may be stopped, overloaded or unreachable");
     }
     if (errno != EINTR) fail("reading from ", errno);
   }
@@ -191,14 +192,14 @@ bool Socket::wait(short events, Deadline deadline) {
   }
 }
 
-// A TLS port tells a plain client so in an alert record: type 0x15, version 3.x.
+// Detects a TLS port: it answers a plain client with an alert record, type 0x15, version 3.x.
 void Socket::refuse_tls_answer(const char* bytes, std::size_t size) {
   if (plain_tcp_ && size >= 2 && bytes[0] == 0x15 && bytes[1] == 0x03) {
     throw ConnectionError("the server at " + server_ + " expects TLS; use a rediss:// URL");
   }
 }
 
-// error 0: the end of the stream.
+// `error` 0: the server has closed the connection.
 void Socket::fail(const std::string& doing, int error) const {
   if (error != 0 && error != ECONNRESET && error != EPIPE) {
     throw ConnectionError(doing + server_ + " failed: " + reason(error));
@@ -215,7 +216,7 @@ std::unique_ptr<Socket> connect_unix(const Address& address, Deadline deadline) 
   constexpr std::size_t kLongest = sizeof to.sun_path - 1;
   if (address.path.size() > kLongest) {
     throw ConnectionError("cannot connect to " + address.text() + ": the path has " +
-                          std::to_string(address.path.size()) + " bytes, that of a unix socket at most " +
+                          std::to_string(address.path.size()) + " bytes, the limit for a unix socket is " +
                           std::to_string(kLongest));
   }
   std::memcpy(to.sun_path, address.path.data(), address.path.size());
@@ -254,13 +255,13 @@ LookUp look_up(const std::string& host, int port, int flags) {
   return result;
 }
 
-// The system cannot be told to stop looking up a name: where this thread can be interrupted, another one does it, and
-// is left to itself if that takes too long.
+// Looks up a host name. getaddrinfo() cannot be cancelled: if this thread can be interrupted, a detached thread calls
+// it, and may outlive this function.
 LookUp look_up(const Address& address) {
   const Interrupt* interrupt = Interrupt::current();
   if (interrupt == nullptr) return look_up(address.host, address.port, 0);
-  LookUp at_once = look_up(address.host, address.port, AI_NUMERICHOST);
-  if (at_once.error == 0) return at_once;
+  LookUp numeric = look_up(address.host, address.port, AI_NUMERICHOST);
+  if (numeric.error == 0) return numeric;
   std::packaged_task<LookUp()> task([host = address.host, port = address.port] { return look_up(host, port, 0); });
   std::future<LookUp> result = task.get_future();
   std::thread(std::move(task)).detach();
@@ -281,7 +282,8 @@ std::string numeric(const addrinfo& entry) {
   return text;
 }
 
-// An address that swallows everything must not eat the time of those after it: each gets its share.
+// The deadline for one of the `left` addresses to try. An address that does not answer must not use up the time of the
+// addresses after it.
 Deadline share(Deadline deadline, int left) {
   const auto now = Clock::now();
   return deadline <= now ? deadline : now + (deadline - now) / left;
@@ -312,7 +314,7 @@ std::unique_ptr<Transport> connect(const Address& address, Deadline deadline) {
   return connect_tcp(address, deadline);
 }
 
-// -1 where the system does not tell.
+// -1 where the system does not report it.
 std::int64_t user_of_peer(int fd) {
 #if defined(SO_PEERCRED) && defined(__linux__)
   ucred peer{};
@@ -331,10 +333,10 @@ std::int64_t user_of_peer(int fd) {
 }  // namespace
 
 void check_own_socket(const std::string& path) {
-  struct stat facts {};
-  if (::lstat(path.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode)) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
     throw SetupError("cannot connect to unix:" + path + ": it is " +
-                     (S_ISLNK(facts.st_mode) ? "a symbolic link" : "no socket") + "; remove it");
+                     (S_ISLNK(status.st_mode) ? "a symbolic link" : "no socket") + "; remove it");
   }
 }
 
@@ -348,7 +350,7 @@ void check_own_peer(int fd, const std::string& path) {
 std::string Address::text() const {
   if (host.empty()) return "unix:" + path;
   const bool v6 = host.find(':') != std::string::npos;
-  const std::string shown = escaped(host);  // another server may have named it
+  const std::string shown = escaped(host);  // the name may come from a server
   return (v6 ? "[" + shown + "]" : shown) + ":" + std::to_string(port);
 }
 

@@ -1,7 +1,7 @@
-// Bytes to and from a server: a TCP, unix or TLS socket with deadlines. Knows no protocol.
+// Byte streams to a server with deadlines: TCP, unix and TLS sockets, without any protocol.
 //
-// Why not hiredis' own: its 0.14 has no TLS, none of its versions checks host names, and all raise SIGPIPE and leave
-// sockets open across exec.
+// The sockets of hiredis are not used: version 0.14 has no TLS, no version checks host names, and all versions raise
+// SIGPIPE and leave sockets open across exec.
 #pragma once
 
 #include <delayqueue/error.h>
@@ -23,40 +23,41 @@ struct Address {
   int port = 6379;
   std::string path;  // unix socket
   bool tls = false;
-  bool own_user = false;  // of a unix socket: its server must run as this process' effective user
+  bool own_user = false;  // unix socket: the server must run as the effective user of this process
 
-  std::string text() const;  // "127.0.0.1:6379", "[::1]:6379", "unix:/tmp/s": for messages
+  std::string text() const;  // "127.0.0.1:6379", "[::1]:6379", "unix:/tmp/s": for errors and log lines
 };
 
 class Tls;
 
-// One open link. Every failure is a ConnectionError that names the address and the reason; after one the link is
-// unusable and to be dropped. Used by one thread at a time.
+// An open byte stream. Every failure is a ConnectionError with the address and the reason; after one the transport is
+// unusable. Used by one thread at a time.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Sends all of it.
+  // Sends all bytes.
   virtual void write(std::string_view bytes, Deadline deadline) = 0;
 
-  // Waits for bytes and stores at least 1, at most size. A closed link is a ConnectionError, a passed deadline too.
+  // Waits for bytes and stores between 1 and `size` of them. Throws ConnectionError when the server has closed the
+  // stream, and at the deadline.
   virtual std::size_t read(char* to, std::size_t size, Deadline deadline) = 0;
 
-  // To poll for "something arrived"; readable() must be asked too, for TLS may hold bytes that were read already.
+  // The descriptor to poll for arriving bytes. Call readable() as well: TLS may hold bytes that it has already read.
   virtual int fd() const = 0;
 
-  // True if read() would not wait. Waits until `deadline` for it to become so. Of a link that is broken it is true, or
-  // the ConnectionError.
+  // Waits until read() would not block; false at the deadline. For a broken stream it returns true or throws
+  // ConnectionError.
   virtual bool readable(Deadline deadline) = 0;
 };
 
-// Opens a link: connect (every address of the name in turn) and TLS handshake end by the deadline. The look-up of a
-// name that is no IP is the system's: it may take its own time. Throws ConnectionError; SetupError for a server that is not own_user.
-// `tls`: of this very address, which asks for it; null for one that does not.
+// Opens a transport. Connecting (to each address of the host name in turn) and the TLS handshake end by the deadline; a
+// DNS look-up by the system may take longer. Throws ConnectionError, or SetupError if the address requires own_user and
+// the server runs as another user. `tls`: made for this address; null if the address is without TLS.
 std::unique_ptr<Transport> open_transport(const Address& address, Tls* tls, Deadline deadline);
 
-// Of a unix socket in a folder of this user: it must be no symbolic link, and the server that a connection has reached
-// must run as the effective user, as far as the system tells. Throws SetupError.
+// Checks of a unix socket in a folder of this user: the path must be no symbolic link, and the server that accepted the
+// connection must run as the effective user, where the system reports its user. Both throw SetupError.
 void check_own_socket(const std::string& path);
 void check_own_peer(int fd, const std::string& path);
 

@@ -17,23 +17,23 @@ namespace delayqueue::redis {
 namespace {
 
 constexpr std::size_t kRecord = 16'384;         // most bytes in one TLS record
-constexpr std::size_t kBuffer = kRecord + 512;  // the same with its header and padding
+constexpr std::size_t kBuffer = kRecord + 512;  // a record with its header and padding
 
-// The oldest complaint in this thread's queue: the one nearest to the cause.
-std::string complaint() {
+// The oldest error in this thread's OpenSSL queue, which is the one nearest to the cause.
+std::string openssl_error() {
   const auto code = ERR_peek_error();
   if (ERR_GET_LIB(code) == ERR_LIB_SYS) return std::generic_category().message(ERR_GET_REASON(code));
   const char* text = ERR_reason_error_string(code);
   return text ? text : "no reason given";
 }
 
-void must(bool ok, const char* doing) {
-  if (!ok) throw ConnectionError(std::string("TLS: cannot ") + doing + ": " + complaint());
+void check(bool ok, const char* doing) {
+  if (!ok) throw ConnectionError(std::string("TLS: cannot ") + doing + ": " + openssl_error());
 }
 
-void must_read(bool ok, const char* field, const std::string& path) {
+void check_file(bool ok, const char* field, const std::string& path) {
   if (ok) return;
-  throw std::invalid_argument(std::string(field) + ": cannot use '" + path + "': " + complaint());
+  throw std::invalid_argument(std::string(field) + ": cannot use '" + path + "': " + openssl_error());
 }
 
 bool is_ip(const std::string& name) {
@@ -41,10 +41,11 @@ bool is_ip(const std::string& name) {
   return inet_pton(AF_INET, name.c_str(), &buffer) == 1 || inet_pton(AF_INET6, name.c_str(), &buffer) == 1;
 }
 
-// OpenSSL takes an empty name for "check nothing" and one with a leading dot for "any name below".
+// The name that the certificate must be valid for. Refuses an empty name, for which OpenSSL would check nothing, and a
+// leading dot, for which it would accept any subdomain.
 std::string name_to_check(const Address& address, const TlsOptions& options) {
   std::string name = options.server_name.empty() ? address.host : options.server_name;
-  if (name.size() > 1 && name.back() == '.') name.pop_back();  // certificates spell names without the root's dot
+  if (name.size() > 1 && name.back() == '.') name.pop_back();  // names in certificates have no trailing dot
   const auto odd = [](unsigned char c) { return c <= ' ' || c == 0x7f; };
   if (name.empty() || name.front() == '.' || std::any_of(name.begin(), name.end(), odd)) {
     throw std::invalid_argument("tls.server_name: '" + escaped(name) +
@@ -55,7 +56,7 @@ std::string name_to_check(const Address& address, const TlsOptions& options) {
 }
 
 SSL_CTX* new_context() {
-  ERR_clear_error();  // others in this thread may have left theirs
+  ERR_clear_error();  // other code in this thread may have left errors in the queue
   return SSL_CTX_new(TLS_client_method());
 }
 
@@ -63,13 +64,14 @@ struct FreeSession {
   void operator()(SSL* session) const { SSL_free(session); }
 };
 
-// OpenSSL works on memory only; the link beneath does the sending, the waiting and the error texts.
-class TlsLink final : public Transport {
+// A transport that encrypts another one. OpenSSL reads and writes memory buffers only; the transport below sends, waits
+// and makes the error texts.
+class TlsTransport final : public Transport {
  public:
-  TlsLink(SSL_CTX* context, std::unique_ptr<Transport> link, const Address& address, const TlsOptions& options,
-          const std::string& name);
+  TlsTransport(SSL_CTX* context, std::unique_ptr<Transport> link, const Address& address, const TlsOptions& options,
+               const std::string& name);
 
-  void shake_hands(Deadline deadline);
+  void handshake(Deadline deadline);
 
   void write(std::string_view bytes, Deadline deadline) override;
   std::size_t read(char* to, std::size_t size, Deadline deadline) override;
@@ -90,59 +92,54 @@ class TlsLink final : public Transport {
   const std::string server_;
   const std::string name_;
   const TlsOptions options_;
-  const std::unique_ptr<SSL, FreeSession> shared_connection_;
-  BIO* in_ = nullptr;   // what came from the link; the session's
-  BIO* out_ = nullptr;  // what is to go there; the session's
+  const std::unique_ptr<SSL, FreeSession> session_;
+  BIO* in_ = nullptr;   // bytes received; owned by the session
+  BIO* out_ = nullptr;  // bytes to send; owned by the session
   std::array<char, kBuffer> buffer_;
 };
 
-TlsLink::TlsLink(SSL_CTX* context, std::unique_ptr<Transport> link, const Address& address, const TlsOptions& options,
-                 const std::string& name)
-    : link_(std::move(link)),
-      server_(address.text()),
-      name_(name),
-      options_(options),
-      shared_connection_(SSL_new(context)) {
-  must(shared_connection_ != nullptr, "make a session");
+TlsTransport::TlsTransport(SSL_CTX* context, std::unique_ptr<Transport> link, const Address& address,
+                           const TlsOptions& options, const std::string& name)
+    : link_(std::move(link)), server_(address.text()), name_(name), options_(options), session_(SSL_new(context)) {
+  check(session_ != nullptr, "make a session");
   in_ = BIO_new(BIO_s_mem());
   out_ = BIO_new(BIO_s_mem());
-  SSL_set_bio(shared_connection_.get(), in_, out_);
-  must(in_ && out_, "make its buffers");
+  SSL_set_bio(session_.get(), in_, out_);
+  check(in_ && out_, "make its buffers");
   if (is_ip(name_)) {
-    must(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(shared_connection_.get()), name_.c_str()) == 1,
-         "check the address");
+    check(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session_.get()), name_.c_str()) == 1, "check the address");
     return;
   }
-  SSL_set_hostflags(shared_connection_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  must(SSL_set1_host(shared_connection_.get(), name_.c_str()) == 1, "check the host name");
-  must(SSL_set_tlsext_host_name(shared_connection_.get(), name_.c_str()) == 1, "send the host name");
+  SSL_set_hostflags(session_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  check(SSL_set1_host(session_.get(), name_.c_str()) == 1, "check the host name");
+  check(SSL_set_tlsext_host_name(session_.get(), name_.c_str()) == 1, "send the host name");
 }
 
-void TlsLink::shake_hands(Deadline deadline) {
-  run([this] { return SSL_connect(shared_connection_.get()); }, deadline);
+void TlsTransport::handshake(Deadline deadline) {
+  run([this] { return SSL_connect(session_.get()); }, deadline);
 }
 
-void TlsLink::write(std::string_view bytes, Deadline deadline) {
+void TlsTransport::write(std::string_view bytes, Deadline deadline) {
   while (!bytes.empty()) {
     const auto piece = bytes.substr(0, kRecord);
-    run([&] { return SSL_write(shared_connection_.get(), piece.data(), static_cast<int>(piece.size())); }, deadline);
+    run([&] { return SSL_write(session_.get(), piece.data(), static_cast<int>(piece.size())); }, deadline);
     bytes.remove_prefix(piece.size());
   }
 }
 
-std::size_t TlsLink::read(char* to, std::size_t size, Deadline deadline) {
+std::size_t TlsTransport::read(char* to, std::size_t size, Deadline deadline) {
   const int most = static_cast<int>(std::min<std::size_t>(size, 1 << 30));
-  return static_cast<std::size_t>(run([&] { return SSL_read(shared_connection_.get(), to, most); }, deadline));
+  return static_cast<std::size_t>(run([&] { return SSL_read(session_.get(), to, most); }, deadline));
 }
 
-// Bytes on the socket may be half a record or a session ticket; only OpenSSL can tell.
-bool TlsLink::readable(Deadline deadline) {
+// Asks OpenSSL, because bytes on the socket may be half a record or a session ticket.
+bool TlsTransport::readable(Deadline deadline) {
   for (;;) {
     ERR_clear_error();
     char first = 0;
-    const int got = SSL_peek(shared_connection_.get(), &first, 1);
+    const int got = SSL_peek(session_.get(), &first, 1);
     if (got > 0) return true;
-    const int why = SSL_get_error(shared_connection_.get(), got);
+    const int why = SSL_get_error(session_.get(), got);
     if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) throw ConnectionError(failure(why));
     flush(deadline);
     if (!link_->readable(deadline)) return false;
@@ -150,18 +147,18 @@ bool TlsLink::readable(Deadline deadline) {
   }
 }
 
-// Repeats the call until it is done, moving bytes as it asks for them.
+// Repeats an OpenSSL call until it is complete; sends and receives bytes in between.
 template <class Call>
-int TlsLink::run(Call call, Deadline deadline) {
+int TlsTransport::run(Call call, Deadline deadline) {
   for (;;) {
     ERR_clear_error();
     const int result = call();
-    const int why = SSL_get_error(shared_connection_.get(), result);
+    const int why = SSL_get_error(session_.get(), result);
     const bool unfinished = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE;
     if (result <= 0 && !unfinished) {
       const ConnectionError error(failure(why));
       try {
-        flush(deadline);  // our alert: why we refuse the server
+        flush(deadline);  // sends the alert with the reason for which we refuse the server
       } catch (const ConnectionError&) {
       }
       throw error;
@@ -172,7 +169,7 @@ int TlsLink::run(Call call, Deadline deadline) {
   }
 }
 
-void TlsLink::flush(Deadline deadline) {
+void TlsTransport::flush(Deadline deadline) {
   try {
     int size = 0;
     while ((size = BIO_read(out_, buffer_.data(), static_cast<int>(buffer_.size()))) > 0) {
@@ -184,21 +181,22 @@ void TlsLink::flush(Deadline deadline) {
   }
 }
 
-void TlsLink::fill(Deadline deadline) {
+void TlsTransport::fill(Deadline deadline) {
   try {
     const auto size = link_->read(buffer_.data(), buffer_.size(), deadline);
-    must(BIO_write(in_, buffer_.data(), static_cast<int>(size)) == static_cast<int>(size), "buffer what came");
+    check(BIO_write(in_, buffer_.data(), static_cast<int>(size)) == static_cast<int>(size),
+          "buffer the received bytes");
   } catch (const ConnectionError& e) {
-    if (SSL_is_init_finished(shared_connection_.get())) throw;
+    if (SSL_is_init_finished(session_.get())) throw;
     const std::string what = e.what();
     const bool hung_up = what.find("closed the connection") != std::string::npos;
     throw ConnectionError(what + " (during the TLS handshake; if this port is without TLS, use a redis:// URL" +
-                          (hung_up ? "; a server that has reached its maxclients hangs up so, too)" : ")"));
+                          (hung_up ? "; a server that has reached its maxclients also closes it now)" : ")"));
   }
 }
 
-// A server that hangs up says why in an alert, which lies unread when a write fails: throws what it says.
-void TlsLink::drain_final_error() {
+// After a failed write: throws the alert that the server sent before it closed the connection, if there is one.
+void TlsTransport::drain_final_error() {
   try {
     fill(Deadline{});
   } catch (const ConnectionError&) {
@@ -206,18 +204,18 @@ void TlsLink::drain_final_error() {
   }
   ERR_clear_error();
   char first = 0;
-  const int got = SSL_peek(shared_connection_.get(), &first, 1);
-  if (SSL_get_error(shared_connection_.get(), got) == SSL_ERROR_SSL) throw ConnectionError(failure(SSL_ERROR_SSL));
+  const int got = SSL_peek(session_.get(), &first, 1);
+  if (SSL_get_error(session_.get(), got) == SSL_ERROR_SSL) throw ConnectionError(failure(SSL_ERROR_SSL));
 }
 
-std::string TlsLink::failure(int why) const {
+std::string TlsTransport::failure(int why) const {
   if (why == SSL_ERROR_ZERO_RETURN) return "the server at " + server_ + " closed the connection";
-  const long verdict = SSL_get_verify_result(shared_connection_.get());
+  const long verdict = SSL_get_verify_result(session_.get());
   if (verdict != X509_V_OK) return bad_certificate(verdict);
   return bad_session(ERR_GET_REASON(ERR_peek_error()));
 }
 
-std::string TlsLink::bad_certificate(long verdict) const {
+std::string TlsTransport::bad_certificate(long verdict) const {
   const std::string whose = "the certificate of " + server_;
   const std::string reason = X509_verify_cert_error_string(verdict);
   switch (verdict) {
@@ -242,82 +240,85 @@ std::string TlsLink::bad_certificate(long verdict) const {
   }
 }
 
-std::string TlsLink::bad_session(int reason) const {
+std::string TlsTransport::bad_session(int reason) const {
   const std::string whose = "the server at " + server_;
-  const bool shown = !options_.cert_file.empty();
-  const char* ask = "; set tls.cert_file and tls.key_file";
+  const bool has_client_certificate = !options_.cert_file.empty();
+  const char* advice = "; set tls.cert_file and tls.key_file";
   switch (reason) {
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-      return whose + " asks for a client certificate: " + complaint() + ask;
+      return whose + " requires a client certificate: " + openssl_error() + advice;
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
-      if (shown) break;
-      return whose + " refuses the TLS handshake: " + complaint() + "; if it asks for a client certificate" + ask;
+      if (has_client_certificate) break;
+      return whose + " refuses the TLS handshake: " + openssl_error() + "; if it requires a client certificate" +
+             advice;
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      if (!shown) break;
-      return whose + " refuses the client certificate '" + options_.cert_file + "': " + complaint();
+      if (!has_client_certificate) break;
+      return whose + " refuses the client certificate '" + options_.cert_file + "': " + openssl_error();
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
-      return whose + " does not answer in TLS: " + complaint() + "; use its TLS port, or a redis:// URL";
+      return whose + " does not answer in TLS: " + openssl_error() + "; use its TLS port, or a redis:// URL";
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-      return whose + " does not speak TLS 1.2 or newer: " + complaint();
+      return whose + " does not speak TLS 1.2 or newer: " + openssl_error();
     default:
       break;
   }
-  return "TLS with " + server_ + " failed: " + complaint();
+  return "TLS with " + server_ + " failed: " + openssl_error();
 }
 
 }  // namespace
 
 Tls::Tls(const Address& address, const TlsOptions& options)
     : address_(address), options_(options), name_(name_to_check(address, options)), context_(new_context()) {
-  must(context_ != nullptr, "start OpenSSL");
-  must(SSL_CTX_set_min_proto_version(context_.get(), TLS1_2_VERSION) == 1, "ask for TLS 1.2");
+  check(context_ != nullptr, "start OpenSSL");
+  check(SSL_CTX_set_min_proto_version(context_.get(), TLS1_2_VERSION) == 1, "require TLS 1.2");
   SSL_CTX_set_options(context_.get(), SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_session_cache_mode(context_.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
-  trust_authorities();
-  show_client_certificate();
+  load_authorities();
+  load_client_certificate();
 }
 
-void Tls::trust_authorities() {
+void Tls::load_authorities() {
   const auto& file = options_.ca_file;
   if (file.empty()) {
-    must(SSL_CTX_set_default_verify_paths(context_.get()) == 1, "load the system's certificate authorities");
+    check(SSL_CTX_set_default_verify_paths(context_.get()) == 1, "load the system's certificate authorities");
   } else {
-    must_read(SSL_CTX_load_verify_locations(context_.get(), file.c_str(), nullptr) == 1, "tls.ca_file", file);
+    check_file(SSL_CTX_load_verify_locations(context_.get(), file.c_str(), nullptr) == 1, "tls.ca_file", file);
   }
 }
 
-void Tls::show_client_certificate() {
+void Tls::load_client_certificate() {
   const auto& cert = options_.cert_file;
   const auto& key = options_.key_file;
   if (cert.empty() && key.empty()) return;
   if (key.empty()) throw std::invalid_argument("tls.key_file: empty, but tls.cert_file is set; its key is needed");
   if (cert.empty()) throw std::invalid_argument("tls.cert_file: empty, but tls.key_file is set; set both or none");
-  // Without this, OpenSSL asks the terminal for the password.
+  // Without this callback, OpenSSL would prompt for the key's password on the terminal.
   bool locked = false;
   SSL_CTX_set_default_passwd_cb_userdata(context_.get(), &locked);
   SSL_CTX_set_default_passwd_cb(context_.get(), [](char*, int, int, void* asked) {
     *static_cast<bool*>(asked) = true;
     return -1;
   });
-  must_read(SSL_CTX_use_certificate_chain_file(context_.get(), cert.c_str()) == 1, "tls.cert_file", cert);
+  check_file(SSL_CTX_use_certificate_chain_file(context_.get(), cert.c_str()) == 1, "tls.cert_file", cert);
   const bool loaded = SSL_CTX_use_PrivateKey_file(context_.get(), key.c_str(), SSL_FILETYPE_PEM) == 1;
-  if (locked) throw std::invalid_argument("tls.key_file: '" + key + "' is locked by a password; it must be without");
-  must_read(loaded, "tls.key_file", key);
+  if (locked) {
+    throw std::invalid_argument("tls.key_file: '" + key + "' is encrypted; give a key file without a password");
+  }
+  check_file(loaded, "tls.key_file", key);
   SSL_CTX_set_default_passwd_cb_userdata(context_.get(), nullptr);
 }
 
 std::unique_ptr<Transport> Tls::start(std::unique_ptr<Transport> link, Deadline deadline) {
   ERR_clear_error();
-  auto session = std::make_unique<TlsLink>(context_.get(), std::move(link), address_, options_, name_);
-  session->shake_hands(deadline);
+  auto session = std::make_unique<TlsTransport>(context_.get(), std::move(link), address_, options_, name_);
+  session->handshake(deadline);
   return session;
 }
 

@@ -1,5 +1,5 @@
-// A TLS session (1.2 or newer) over an open link. The server's certificate is always checked: its chain, its dates and
-// the name or IP address asked for.
+// TLS 1.2 or newer over an open transport. The server's certificate is always verified: its chain, its dates, and the
+// host name or IP address.
 #pragma once
 
 #include "redis/socket.h"
@@ -13,11 +13,11 @@ namespace delayqueue::redis {
 
 class Tls {
  public:
-  // Reads the files. Throws std::invalid_argument that names the field, the path and OpenSSL's reason.
+  // Reads the certificate and key files. Throws std::invalid_argument with the field, the path and OpenSSL's reason.
   Tls(const Address& address, const TlsOptions& options);
 
-  // Shakes hands over `link`, which must be connected to the address. Throws ConnectionError, at the deadline at last.
-  // A missing or refused client certificate shows only at the first read when both sides speak TLS 1.3.
+  // Performs the TLS handshake over `link`, which must be connected to the address. Throws ConnectionError, by the
+  // deadline at the latest. With TLS 1.3, a missing or refused client certificate is reported only by the first read.
   std::unique_ptr<Transport> start(std::unique_ptr<Transport> link, Deadline deadline);
 
  private:
@@ -25,12 +25,12 @@ class Tls {
     void operator()(ssl_ctx_st* context) const;
   };
 
-  void trust_authorities();
-  void show_client_certificate();
+  void load_authorities();
+  void load_client_certificate();
 
   const Address address_;
   const TlsOptions options_;
-  const std::string name_;  // that the certificate must be valid for; never empty
+  const std::string name_;  // the name that the server's certificate must be valid for; never empty
   const std::unique_ptr<ssl_ctx_st, Free> context_;
 };
 

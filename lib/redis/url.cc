@@ -15,9 +15,9 @@ using Kind = Url::Kind;
 
 constexpr const char* kExpected =
     "expected redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster://, rediss+cluster:// or "
-    "unix:// and where it is, or embedded:";
+    "unix:// and a host or path, or embedded:";
 constexpr std::size_t kLongestShown = 200;
-constexpr std::string_view kInLogin = "-._~";  // what text() leaves as it is, beside letters and digits
+constexpr std::string_view kInLogin = "-._~";  // text() does not percent-encode these, letters and digits
 constexpr std::string_view kInPath = "-._~/:@+,=";
 
 struct Scheme {
@@ -44,13 +44,13 @@ std::string_view scheme_name(Kind kind, bool tls) {
 }
 
 [[noreturn]] void refuse(std::string_view url, const std::string& why) {
-  std::string shown = harmless(url);
+  std::string shown = redacted(url);
   std::replace_if(shown.begin(), shown.end(), is_control, '?');
   if (shown.size() > kLongestShown) shown = shown.substr(0, kLongestShown) + "...";
   throw std::invalid_argument("url: '" + shown + "': " + why);
 }
 
-// One parse: the whole URL is kept for error texts.
+// Parses one URL; keeps all of it for error texts.
 class Parser {
  public:
   explicit Parser(std::string_view url) : url_(url) {}
@@ -101,9 +101,9 @@ Url Parser::parse() {
 }
 
 void Parser::check_characters() const {
-  if (std::any_of(url_.begin(), url_.end(), is_control)) refuse("control characters do not belong in a URL");
-  if (url_.find(' ') != url_.npos) refuse("spaces do not belong in a URL; write %20");
-  if (url_.find('#') != url_.npos) refuse("'#' does not belong in it; write %23");
+  if (std::any_of(url_.begin(), url_.end(), is_control)) refuse("control characters are not allowed in a URL");
+  if (url_.find(' ') != url_.npos) refuse("spaces are not allowed in a URL; write %20");
+  if (url_.find('#') != url_.npos) refuse("'#' is not allowed in a URL; write %23");
 }
 
 Scheme Parser::known_scheme() const {
@@ -154,8 +154,9 @@ void Parser::add_address(std::string_view text, bool tls) {
 
 int Parser::port(std::string_view text) const {
   const auto port = port_number(text);
-  if (!port && has_login_) refuse("the port '" + std::string(text) + "' is no number from 1 to 65535");
-  if (!port) refuse("what follows ':' is no port from 1 to 65535; if it is a password, '@' and a host must follow");
+  if (!port && has_login_) refuse("the port '" + std::string(text) + "' is not a number from 1 to 65535");
+  if (!port)
+    refuse("the text after ':' is not a port from 1 to 65535; if it is a password, '@' and a host must follow");
   return *port;
 }
 
@@ -170,10 +171,12 @@ std::string Parser::host(std::string_view text) const {
   return std::string(text);
 }
 
-// Takes the master's name off "/master[/db]"; what is left is returned.
+// Reads the master's name from "/master[/db]" and returns the rest.
 std::string_view Parser::master(std::string_view path) {
   if (path.size() < 2 || path[1] == '/') {
-    refuse("no name of a master; expected the one the Sentinels know, as in redis+sentinel://host,host/mymaster");
+    refuse(
+        "the master's name is missing; expected the one that the Sentinels monitor, as in "
+        "redis+sentinel://host,host/mymaster");
   }
   const auto name = until(path.substr(1), "/");
   result_.master = decoded(name, "master's name");
@@ -203,13 +206,14 @@ void Parser::embedded(std::string_view rest) {
   if (rest.find('?') != rest.npos) refuse("embedded: takes no parameters; write a '?' in the folder's name as %3F");
   result_.kind = Url::Kind::embedded;
   result_.folder = decoded(rest, "folder");
-  while (result_.folder.substr(0, 2) == "//") result_.folder.erase(0, 1);  // the same folder, and one text() can say
+  // The same folder with one '/', because text() must give a URL that parses.
+  while (result_.folder.substr(0, 2) == "//") result_.folder.erase(0, 1);
 }
 
 void Parser::login(std::string_view text) {
   has_login_ = true;
   if (text.find('@') != text.npos) {
-    refuse("more than one '@'; write those in a user or password as %40, and the login once, before the first host");
+    refuse("more than one '@'; write '@' in a user or password as %40, and the login once, before the first host");
   }
   const auto user = until(text, ":");
   result_.user = decoded(user, "user");
@@ -221,7 +225,8 @@ void Parser::query(std::string_view text) {
     const auto one = until(text, "&");
     const auto name = until(one, "=");
     if (name != "db") {
-      refuse("unknown parameter '" + std::string(name) + "'; only db is known, the rest is set in ConnectionOptions");
+      refuse("unknown parameter '" + std::string(name) +
+             "'; the only parameter is db, use ConnectionOptions for others");
     }
     db(one.substr(std::min(one.size(), name.size() + 1)));
     if (one.size() == text.size()) return;
@@ -232,9 +237,9 @@ void Parser::query(std::string_view text) {
 void Parser::db(std::string_view text) {
   if (has_db_) refuse("the db is given twice");
   const auto value = number(text, 0, std::numeric_limits<int>::max());
-  if (!value) refuse("the db '" + std::string(text) + "' is no number from 0");
+  if (!value) refuse("the db '" + std::string(text) + "' is not a number of 0 or more");
   if (*value != 0 && result_.kind == Kind::cluster) {
-    refuse("the db '" + std::string(text) + "' is not to be had; a Cluster has only db 0");
+    refuse("the db '" + std::string(text) + "' cannot be used; a Cluster has only db 0");
   }
   result_.db = *value;
   has_db_ = true;
@@ -270,7 +275,7 @@ std::string Url::text() const {
   const bool unix_socket = first.host.empty();
   std::string text(unix_socket ? "unix" : scheme_name(kind, first.tls));
   text += "://";
-  // redis-cli takes redis://x@host for a password, so a lone user may be meant as one.
+  // A user without a password may be a password: redis-cli reads redis://x@host that way.
   if (!password.empty())
     text += encoded(user, kInLogin) + ":***@";
   else if (!user.empty())

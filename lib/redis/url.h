@@ -1,4 +1,4 @@
-// Reads the URLs that say where a server is.
+// Parsing of the URLs that name a server or a set of servers.
 #pragma once
 
 #include "redis/socket.h"
@@ -19,20 +19,19 @@ struct Url {
   enum class Kind { server, embedded, sentinel, cluster };
 
   Kind kind = Kind::server;
-  std::vector<Address>
-      addresses;       // server: exactly one; sentinel: the Sentinels; cluster: where to ask for the others;
-                       // embedded: none. None twice, and all with TLS or none
-  std::string master;  // sentinel: the name the Sentinels know it by, never empty
+  // server: exactly one; sentinel: the Sentinels; cluster: seed nodes; embedded: none. No duplicates. Either all use
+  // TLS or none does.
+  std::vector<Address> addresses;
+  std::string master;  // sentinel: the master's name in the Sentinels' configuration, never empty
   std::string folder;  // embedded: empty for a temporary one
-  std::string user;    // with password and db: of the server that holds the queue, not of a Sentinel
+  std::string user;    // user, password and db are for the server that holds the queue, not for the Sentinels
   std::string password;
   int db = 0;
 
-  std::string text() const;  // the URL again, password (and a user without one) shown as ***
+  std::string text() const;  // the URL again, with *** for the password, and for a user without a password
 };
 
-// Throws std::invalid_argument whose text starts with "url: ", shows the URL without its password, and says what is
-// wrong and what was expected.
+// Throws std::invalid_argument: "url: ", the redacted URL, what is wrong with it and what was expected.
 Url parse_url(const std::string& url);
 
 }  // namespace delayqueue::redis

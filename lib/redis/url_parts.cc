@@ -10,8 +10,8 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The hosts of an authority without a login. It may be a password that lost its "@host": nothing is shown from where it
-// is no host and port any more. `good`: whether that is nowhere.
+// The hosts of an authority without a login, redacted from the first part on that is no valid host and port: the text
+// may be a login whose "@host" is missing. `good`: whether nothing had to be redacted.
 std::string shown_hosts(const std::vector<std::string_view>& hosts, bool& good) {
   std::string shown;
   good = false;
@@ -29,8 +29,8 @@ std::string shown_hosts(const std::vector<std::string_view>& hosts, bool& good) 
   return shown;
 }
 
-// The same for the part after "scheme:". A stray '/', '?' or '@' in a password, or a forgotten "@host", must not show
-// any of it.
+// The part of a URL after "scheme:", redacted. A password that contains an unencoded '/', '?' or '@', or that has no
+// "@host" after it, must not appear in the result.
 std::string without_secrets(std::string_view rest) {
   const std::string slashes(rest.substr(0, 2) == "//" ? "//" : "");
   rest.remove_prefix(slashes.size());
@@ -122,11 +122,11 @@ std::string encoded(const std::string& bytes, std::string_view keep) {
   return text;
 }
 
-std::string harmless(std::string_view url) {
+std::string redacted(std::string_view url) {
   const auto scheme = scheme_of(url);
   if (scheme.empty()) return without_secrets(url);
   const auto rest = url.substr(scheme.size() + 1);
-  const bool bare = rest.substr(0, 2) != "//" && scheme != "unix" && scheme != "embedded";  // user:password?
+  const bool bare = rest.substr(0, 2) != "//" && scheme != "unix" && scheme != "embedded";  // may be user:password
   return std::string(scheme) + ':' + (bare ? "***" : without_secrets(rest));
 }
 

@@ -1,4 +1,4 @@
-// The pieces of a URL, cut at their marks, and what of a URL may be shown. Nothing is refused here.
+// Splitting of a URL into its parts, and redaction of its secrets. These functions do not validate the URL.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@ namespace delayqueue::redis {
 bool is_alnum(char c);
 bool is_control(char c);
 
-// Digits only, no sign, from `least` to `most`.
+// Parses digits without a sign; nullopt if the value is not in `least` to `most`.
 std::optional<int> number(std::string_view text, int least, int most);
 std::optional<int> port_number(std::string_view text);
 
 // `text` up to the first of `marks`.
 std::string_view until(std::string_view text, const char* marks);
 
-// "redis" of "redis://..."; empty if there is no such thing.
+// "redis" of "redis://..."; empty if the URL has no scheme.
 std::string_view scheme_of(std::string_view url);
 
 // "[user[:password]@]host[:port][,host[:port]...]"
 struct Authority {
-  std::optional<std::string_view> login;  // all before the last '@'
-  std::vector<std::string_view> hosts;    // at least one, with their ports
+  std::optional<std::string_view> login;  // the text before the last '@'
+  std::vector<std::string_view> hosts;    // at least one; with ports
 };
 
 Authority cut_authority(std::string_view text);
@@ -37,13 +37,13 @@ struct Host {
 
 Host cut_host(std::string_view text);
 
-bool is_v6(std::string_view host);          // in its brackets
+bool is_v6(std::string_view host);          // an IPv6 address in brackets
 bool is_plain_host(std::string_view host);  // a name or v4 address, or empty
 
-// All bytes but letters, digits and those to keep as %XX.
+// Percent-encoding: every byte except letters, digits and those in `keep` becomes %XX.
 std::string encoded(const std::string& bytes, std::string_view keep);
 
-// The URL without all that may be a password in it, or a piece of one.
-std::string harmless(std::string_view url);
+// The URL for error texts: everything that may be a password, or part of one, is replaced by ***.
+std::string redacted(std::string_view url);
 
 }  // namespace delayqueue::redis

@@ -152,7 +152,7 @@ TEST_CASE("max clients: a server that lets nobody in any more") {
 
 TEST_CASE("silence: a server that is stopped, and goes on") {
   World world;
-  see_through({"silence", "ConnectionError", "no answer from", "it may be stopped, overloaded or cut off",
+  see_through({"silence", "ConnectionError", "no answer from", "it may be stopped, overloaded or unreachable",
                [](World& w) { ::kill(w.server.pid(), SIGSTOP); }, [](World& w) { ::kill(w.server.pid(), SIGCONT); },
                true, true},
               world);

@@ -163,7 +163,7 @@ TEST_CASE("transport: a name that cannot be looked up is named") {
 TEST_CASE("transport: a path too long for a unix socket is refused with its length") {
   Address address;
   address.path = "/tmp/" + std::string(200, 'x');
-  check_has(error_of([&] { open(address); }), "the path has 205 bytes, that of a unix socket at most ");
+  check_has(error_of([&] { open(address); }), "the path has 205 bytes, the limit for a unix socket is ");
 }
 
 TEST_CASE("transport: a connect that nobody accepts ends at the deadline") {

@@ -185,7 +185,8 @@ TEST_CASE("tls: files that cannot be used are named before anything is sent") {
   check_has(misuse(nowhere, trusting(ca, {client.cert, ""})), "tls.key_file: empty");
   check_has(misuse(nowhere, trusting(ca, {"", client.key})), "tls.cert_file: empty");
   check_has(misuse(nowhere, trusting(ca, {client.cert, files().server.key})), "tls.key_file: cannot use");
-  check_has(misuse(nowhere, trusting(ca, {client.cert, files().locked_key})), "' is locked by a password");
+  check_has(misuse(nowhere, trusting(ca, {client.cert, files().locked_key})),
+            "' is encrypted; give a key file without");
 }
 
 TEST_CASE("tls: a name that would switch the check off is refused") {

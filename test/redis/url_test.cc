@@ -95,7 +95,7 @@ TEST_CASE("url: what cannot be understood is refused, and the text says why") {
       {"redis:/h", "expected //"},
       {"redis-sentinel://a/m",
        "unknown scheme 'redis-sentinel'; expected redis://, rediss://, redis+sentinel://, rediss+sentinel://, "
-       "redis+cluster://, rediss+cluster:// or unix:// and where it is, or embedded:"},
+       "redis+cluster://, rediss+cluster:// or unix:// and a host or path, or embedded:"},
       {"redis://h:0", "65535"},
       {"redis://h:", "65535"},
       {"redis://h:65536", "65535"},
