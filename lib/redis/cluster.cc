@@ -1,4 +1,4 @@
-// A Redis Cluster: the queue lives in one slot, so in one node at a time.
+// The topology of a Redis Cluster. All keys of a queue are in one slot, so one node owns the queue at a time.
 #include "redis/pipeline.h"
 #include "redis/topology.h"
 
@@ -11,15 +11,15 @@
 namespace delayqueue::redis {
 namespace {
 
-// What one node knows of the others.
-struct Map {
+// The slot map of one node, reduced to the queue's slot.
+struct SlotMap {
   int slot = -1;
   Address owner;
   std::vector<Address> nodes;
-  bool is_down = false;  // by what the node finds, which may be cut off from the others
+  bool is_down = false;  // the node reports its Cluster as down; it may be partitioned from the others
 };
 
-// An entry of CLUSTER SLOTS: host, port, and more. A node may leave out the host: it is that of the one asked.
+// The address in an entry of CLUSTER SLOTS: host, port, and more. If the node leaves out the host, it is `asked`'s.
 Address node_of(Reply entry, const Address& asked, const Connection& connection) {
   Address node = asked;
   if (!entry[0].is_nil() && !entry[0].text().empty() && entry[0].text() != "?") node.host = entry[0].text();
@@ -30,18 +30,18 @@ Address node_of(Reply entry, const Address& asked, const Connection& connection)
 bool is_down(const Pipeline& asked) {
   try {
     return asked.reply(2).text().find("cluster_state:fail") != std::string_view::npos;
-  } catch (const ReplyError&) {  // an ACL rule, or something between us and the node, knows nothing of this question
+  } catch (const ReplyError&) {  // an ACL rule or a proxy refuses CLUSTER INFO
     return false;
   }
 }
 
-Map map_of(Connection& connection, const Address& asked, const std::string& key) {
+SlotMap slot_map_of(Connection& connection, const Address& asked, const std::string& key) {
   Pipeline pipeline(connection);
   pipeline.command("CLUSTER").arg("KEYSLOT").key(key);
   pipeline.command("CLUSTER").arg("SLOTS");
   pipeline.command("CLUSTER").arg("INFO");
   pipeline.run();
-  Map map;
+  SlotMap map;
   map.is_down = is_down(pipeline);
   map.slot = static_cast<int>(std::clamp(pipeline.reply(0).integer(), -1LL, 16'383LL));
   const Reply ranges = pipeline.reply(1);
@@ -56,11 +56,12 @@ Map map_of(Connection& connection, const Address& asked, const std::string& key)
     owned = true;
   }
   if (owned) return map;
-  throw ConnectionError(asked.text() + " knows no node that serves slot " + std::to_string(map.slot));
+  throw ConnectionError(asked.text() + " has no node for slot " + std::to_string(map.slot) +
+                        " in its slot map; check the Cluster with redis-cli --cluster check");
 }
 
-// The address in a line of CLUSTER NODES: "<id> <ip>:<port>@<bus port>[,<host name>] <flags> ...". Nothing for a node
-// without one, which is not met yet, or forgotten.
+// The address in a line of CLUSTER NODES: "<id> <ip>:<port>@<bus port>[,<host name>] <flags> ...". nullopt for a node
+// without an address: one that has not joined yet, or has left.
 std::optional<Address> node_of(std::string_view line, const Address& asked) {
   const std::size_t begin = line.find(' ') + 1;
   const std::size_t at = line.find('@', begin);
@@ -74,7 +75,7 @@ std::optional<Address> node_of(std::string_view line, const Address& asked) {
   std::from_chars(digits.data(), digits.data() + digits.size(), node.port);
   if (gone || node.port == 0) return std::nullopt;
   if (colon > begin) node.host = line.substr(begin, colon - begin);
-  // A certificate is for the name, where there is one: "...@16379,name,more=..."
+  // With TLS, use the host name if there is one, because the certificate is for it: "...@16379,name,more=..."
   const std::size_t comma = rest.find(',');
   if (asked.tls && comma != rest.npos) {
     const std::string_view name = rest.substr(comma + 1, rest.find(',', comma + 1) - comma - 1);
@@ -106,7 +107,7 @@ std::vector<Address> masters_of(Connection& connection, const Address& asked) {
   for (std::size_t i = 0; i < ranges.size() && nodes.size() < kMostNodes; ++i) {
     add(nodes, node_of(ranges[i][2], asked, connection));
   }
-  if (nodes.empty()) throw ReplyError(asked.text() + " knows no node of its Cluster that has slots");
+  if (nodes.empty()) throw ReplyError(asked.text() + " reports no node of its Cluster that owns slots");
   return nodes;
 }
 
@@ -121,7 +122,7 @@ std::vector<Address> nodes_of(Connection& connection, const Address& asked) {
     lines.remove_prefix(std::min(lines.size(), line.size() + 1));
     if (const auto node = node_of(line, asked)) nodes.push_back(*node);
   }
-  if (nodes.empty()) throw ReplyError(asked.text() + " names no node of its Cluster");
+  if (nodes.empty()) throw ReplyError(asked.text() + " reports no node of its Cluster");
   return nodes;
 }
 
@@ -131,29 +132,29 @@ class ClusterTopology : public Topology, public Cluster {
       : seeds_(url.addresses),
         where_(url.text()),
         login_(login_of(url, options)),
-        options_(in_a_hurry(options)),
+        options_(with_probe_timeout(options)),
         limit_(options.connect_timeout),
         key_(key) {}
 
   std::unique_ptr<Connection> connect() override {
-    std::vector<Address> silent;
-    return ask_in_turn(candidates(), "no node of " + where_ + " leads to the queue", Clock::now() + limit_,
-                       [&](const Address& node) { return connect_by(node, silent); });
+    std::vector<Address> failed;
+    return first_success(candidates(), "cannot reach the queue's node through " + where_, Clock::now() + limit_,
+                         [&](const Address& node) { return connect_via(node, failed); });
   }
 
   std::unique_ptr<Connection> dial(const Address& node) override {
     return std::make_unique<Connection>(node, login_, options_);
   }
 
-  // Those without slots, too, which CLUSTER SLOTS leaves out: a slot may move to them.
+  // From CLUSTER NODES, because CLUSTER SLOTS leaves out nodes without slots, and a slot may move to one of them.
   std::vector<Address> servers() override {
-    return ask_in_turn(candidates(), "no node of " + where_ + " names the others", Clock::now() + limit_,
-                       [this](const Address& node) { return nodes_of(*dial(node), node); });
+    return first_success(candidates(), "cannot list the nodes of " + where_, Clock::now() + limit_,
+                         [this](const Address& node) { return nodes_of(*dial(node), node); });
   }
 
   std::vector<Address> masters() override {
-    return ask_in_turn(candidates(), "no node of " + where_ + " names the masters", Clock::now() + limit_,
-                       [this](const Address& node) { return masters_of(*dial(node), node); });
+    return first_success(candidates(), "cannot list the masters of " + where_, Clock::now() + limit_,
+                         [this](const Address& node) { return masters_of(*dial(node), node); });
   }
 
   bool moved(const Redirection& to) override {
@@ -164,32 +165,35 @@ class ClusterTopology : public Topology, public Cluster {
   }
 
  private:
-  // To the owner, by what `node` knows. `silent`: nodes that did not answer a moment ago.
-  std::unique_ptr<Connection> connect_by(const Address& node, std::vector<Address>& silent) {
-    auto connection = open(node, silent);
-    const Map map = map_of(*connection, node, key_);
-    learn(map);
-    if (map.is_down) throw ConnectionError(node.text() + " finds its Cluster down, or is cut off from it");
-    return same(map.owner, node) ? std::move(connection) : open(map.owner, silent);
+  // A connection to the slot's owner according to `node`. `failed`: nodes that could not be reached in this connect().
+  std::unique_ptr<Connection> connect_via(const Address& node, std::vector<Address>& failed) {
+    auto connection = open(node, failed);
+    const SlotMap map = slot_map_of(*connection, node, key_);
+    update(map);
+    if (map.is_down) {
+      throw ConnectionError(node.text() + " reports its Cluster as down; the Cluster lacks a master, or the node is " +
+                            "partitioned from the others");
+    }
+    return same(map.owner, node) ? std::move(connection) : open(map.owner, failed);
   }
 
-  std::unique_ptr<Connection> open(const Address& node, std::vector<Address>& silent) {
-    if (has(silent, node)) throw ConnectionError(node.text() + " did not answer");
+  std::unique_ptr<Connection> open(const Address& node, std::vector<Address>& failed) {
+    if (has(failed, node)) throw ConnectionError(node.text() + " could not be reached a moment ago");
     try {
       return std::make_unique<Connection>(node, login_, options_, this);
     } catch (const ConnectionError&) {
-      silent.push_back(node);
+      failed.push_back(node);
       const std::lock_guard lock(mutex_);
       owner_.reset();
-      silent_.erase(std::remove_if(silent_.begin(), silent_.end(), is(node)), silent_.end());
-      silent_.push_back(node);
+      unreachable_.erase(std::remove_if(unreachable_.begin(), unreachable_.end(), is(node)), unreachable_.end());
+      unreachable_.push_back(node);
       throw;
     }
   }
 
-  void learn(const Map& map) {
+  void update(const SlotMap& map) {
     const std::lock_guard lock(mutex_);
-    if (map.is_down) {  // but it names others to ask
+    if (map.is_down) {  // its owner of the slot may be outdated, but the other nodes are worth trying
       owner_.reset();
       for (const Address& node : map.nodes) add(nodes_, node);
       return;
@@ -197,18 +201,18 @@ class ClusterTopology : public Topology, public Cluster {
     slot_ = map.slot;
     owner_ = map.owner;
     nodes_ = map.nodes;
-    silent_.clear();
+    unreachable_.clear();
   }
 
-  // The likeliest first. What is given in the URL stays the last resort: all that was learnt may be gone. Those that were
-  // silent come after all others, the last one last: there may be no time for more than a few of them.
+  // The nodes to try, the likeliest owner first. The nodes of the URL follow the discovered ones, because those may all
+  // be gone. Unreachable nodes come last, the latest failure at the very end: the deadline may allow a few tries only.
   std::vector<Address> candidates() {
     const std::lock_guard lock(mutex_);
     std::vector<Address> nodes;
     if (owner_) nodes.push_back(*owner_);
     for (const Address& node : nodes_) add(nodes, node);
     for (const Address& node : seeds_) add(nodes, node);
-    for (const Address& node : silent_) {
+    for (const Address& node : unreachable_) {
       const auto found = std::find_if(nodes.begin(), nodes.end(), is(node));
       if (found != nodes.end()) std::rotate(found, found + 1, nodes.end());
     }
@@ -219,14 +223,14 @@ class ClusterTopology : public Topology, public Cluster {
   const std::string where_;
   const Login login_;
   const ConnectionOptions options_;  // for each node
-  const milliseconds limit_;         // for all of them
+  const milliseconds limit_;         // for all nodes together
   const std::string key_;
 
   std::mutex mutex_;  // guards the rest
   int slot_ = -1;
   std::optional<Address> owner_;
   std::vector<Address> nodes_;
-  std::vector<Address> silent_;  // since the last Map, in the order in which they were found so
+  std::vector<Address> unreachable_;  // since the last slot map, in the order of the failures
 };
 
 }  // namespace

@@ -19,14 +19,15 @@ namespace delayqueue::redis {
 namespace {
 
 constexpr std::size_t kBuffer = 64 * 1024;
-constexpr std::size_t kMostElements = 1024 * 1024;                // of all arrays in a reply; we ask for some hundreds
-constexpr int kMostNested = 8;                                    // arrays; we ask for three
-constexpr std::size_t kMostUnread = 512 * 1024 * 1024 + kBuffer;  // a payload of the largest size, and the next piece
+constexpr std::size_t kMostElements = 1024 * 1024;  // in all arrays of a reply; our requests need some hundreds
+constexpr int kMostNested = 8;                      // depth of arrays; our requests need three
+constexpr std::size_t kMostUnread = 512 * 1024 * 1024 + kBuffer;  // the largest payload, plus one buffer
 
-const redisReplyObjectFunctions* usual = nullptr;
+const redisReplyObjectFunctions* hiredis_functions = nullptr;
 
-// hiredis takes memory for an array when it is announced: seven bytes of "*1000\r\n" cost eight thousand. 0.14 knows
-// no bound, later versions only one for each array. (0.14 counts with int, they with size_t.)
+// Bounds the arrays of a reply. hiredis allocates an array as soon as its length arrives: the seven bytes "*1000\r\n"
+// cost eight thousand. hiredis 0.14 has no limit; later versions have one per array only. (The type of `count` is int
+// in 0.14, and size_t later.)
 template <class Count>
 void* array_within_bounds(const redisReadTask* task, Count count) {
   int depth = 1;
@@ -34,16 +35,16 @@ void* array_within_bounds(const redisReadTask* task, Count count) {
   std::size_t& elements = *static_cast<std::size_t*>(task->privdata);
   if (depth > kMostNested || static_cast<std::size_t>(count) > kMostElements - elements) return nullptr;
   elements += static_cast<std::size_t>(count);
-  return usual->createArray(task, count);
+  return hiredis_functions->createArray(task, count);
 }
 
-// `elements`: of the reply that is being read.
+// `elements`: counts the array elements of the reply that is being read.
 redisReader* new_reader(std::size_t& elements) {
   redisReader* const reader = redisReaderCreate();
   if (reader == nullptr) throw std::bad_alloc();
   static redisReplyObjectFunctions bounded = [&] {
-    usual = reader->fn;
-    redisReplyObjectFunctions functions = *usual;
+    hiredis_functions = reader->fn;
+    redisReplyObjectFunctions functions = *hiredis_functions;
     functions.createArray = array_within_bounds;
     return functions;
   }();
@@ -52,7 +53,7 @@ redisReader* new_reader(std::size_t& elements) {
   return reader;
 }
 
-// "7.0.15" -> 700; 6.2 is what ZMSCORE, SMISMEMBER and RPOP with a count ask for.
+// "7.0.15" -> 700. The library requires 6.2 for ZMSCORE, SMISMEMBER and RPOP with a count.
 int version_number(std::string_view text) {
   int major = 0;
   int minor = 0;
@@ -62,7 +63,8 @@ int version_number(std::string_view text) {
   return std::clamp(major, 0, 1000) * 100 + std::clamp(minor, 0, 99);
 }
 
-// To read the system's certificates takes tens of milliseconds: not after an interrupt, for one node after the other.
+// Throws if this thread is interrupted: reading the system's certificates takes tens of milliseconds, and a topology
+// would do it for one node after the other.
 std::unique_ptr<Tls> tls_for(const Address& address, const TlsOptions& options) {
   if (Interrupt::is_raised_here()) throw ConnectionError("stopped before connecting to " + address.text());
   return address.tls ? std::make_unique<Tls>(address, options) : nullptr;
@@ -77,7 +79,7 @@ void append_command(std::string& out, std::initializer_list<std::string_view> wo
 
 void Connection::FreeReader::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
-void ShutdownHandle::cut() {
+void ShutdownHandle::shut_down() {
   const std::lock_guard lock(mutex_);
   if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR);
 }
@@ -90,7 +92,7 @@ void ShutdownHandle::release() {
 Connection::Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster)
     : Connection(tls_for(address, options.tls), address, login, options, cluster) {}
 
-// The time to connect begins here, when no file is left to be read.
+// The connect timeout starts here, after the files were read.
 Connection::Connection(const std::unique_ptr<Tls>& tls, const Address& address, const Login& login,
                        const ConnectionOptions& options, Cluster* cluster)
     : Connection(tls.get(), Clock::now() + options.connect_timeout, address, login, options, cluster) {}
@@ -115,29 +117,30 @@ Connection::Connection(std::unique_ptr<Transport> link, const Address& address, 
 Connection::~Connection() { shutdown_handle_->release(); }
 
 void Connection::write(std::string_view bytes) {
-  broken_ = true;  // unless we come through
+  broken_ = true;  // until all bytes are written
   try {
     transport_->write(bytes, Clock::now() + command_timeout_);
   } catch (const ConnectionError& e) {
-    const ReplyPtr words = drain_final_error();
-    if (words == nullptr) throw;
-    throw ConnectionError(std::string(e.what()) + ", after it said: " + with_advice(Reply(words.get()).text()));
+    const ReplyPtr last = drain_final_error();
+    if (last == nullptr) throw;
+    throw ConnectionError(std::string(e.what()) + ", after the answer: " + with_advice(Reply(last.get()).text()));
   }
   broken_ = false;
 }
 
-// A server that hangs up may have said why, and that lies unread when a write fails. Null: it said nothing.
+// After a failed write: the error that the server sent before it closed the connection, which is still unread. Null if
+// it sent none.
 ReplyPtr Connection::drain_final_error() {
-  ReplyPtr words;
+  ReplyPtr last;
   try {
     for (int pieces = 0; pieces < 16; ++pieces) {
-      while (ReplyPtr reply = parse()) words = Reply(reply.get()).is_error() ? std::move(reply) : nullptr;
+      while (ReplyPtr reply = parse()) last = Reply(reply.get()).is_error() ? std::move(reply) : nullptr;
       fill(Clock::now());
     }
-  } catch (const ConnectionError&) {  // that was all
+  } catch (const ConnectionError&) {  // no more bytes
   }
   broken_ = true;
-  return words;
+  return last;
 }
 
 void Connection::give_up(const Pipeline* pipeline) {
@@ -149,8 +152,8 @@ void Connection::give_up(const Pipeline* pipeline) {
 
 bool Connection::is_stale() {
   try {
-    const bool unasked = reader_->len > reader_->pos;
-    return broken_ || moved_ || unasked || transport_->readable(Clock::now());
+    const bool has_unread = reader_->len > reader_->pos;
+    return broken_ || moved_ || has_unread || transport_->readable(Clock::now());
   } catch (const ConnectionError&) {
     return broken_ = true;
   }
@@ -169,22 +172,24 @@ std::optional<Redirection> Connection::redirection(Reply reply) const {
 Connection& Connection::follow(const Redirection& redirection) {
   if (!redirection.ask && cluster_->moved(redirection)) moved_ = true;
   const std::string where = redirection.address.text();
-  if (other_ == nullptr || other_where_ != where || other_->is_stale()) {
-    other_ = cluster_->dial(redirection.address);
-    other_where_ = where;
+  if (redirected_ == nullptr || redirected_where_ != where || redirected_->is_stale()) {
+    redirected_ = cluster_->dial(redirection.address);
+    redirected_where_ = where;
   }
-  return *other_;
+  return *redirected_;
 }
 
 ReplyPtr Connection::read(milliseconds longer) {
-  if (broken_) fail("the link to " + where_ + " broke before");
+  if (broken_) fail("cannot read from " + where_ + ": the connection is already broken");
   return read_by(Clock::now() + command_timeout_ + longer);
 }
 
 ReplyPtr Connection::read_by(Deadline deadline) {
   for (bool begun = false;; begun = true) {
     if (ReplyPtr reply = parse()) return reply;
-    if (begun && Clock::now() >= deadline) fail("the answer of " + where_ + " does not end in time");
+    if (begun && Clock::now() >= deadline) {
+      fail("the answer of " + where_ + " is incomplete after the timeout");
+    }
     fill(deadline);
   }
 }
@@ -194,7 +199,7 @@ ReplyPtr Connection::read_until(Deadline deadline) {
     if (ReplyPtr reply = parse()) return reply;
     if (!transport_->readable(deadline)) return nullptr;
     fill(Clock::now() + command_timeout_);
-    if (Clock::now() >= deadline) return parse();  // there may be no end to what can be read
+    if (Clock::now() >= deadline) return parse();  // the server may send without end
   }
 }
 
@@ -228,7 +233,7 @@ ReplyPtr Connection::ask(std::string_view request, Deadline deadline) {
   try {
     transport_->write(request, deadline);
   } catch (const ConnectionError&) {
-    if (ReplyPtr words = drain_final_error()) return words;
+    if (ReplyPtr last = drain_final_error()) return last;
     throw;
   }
   return read_by(deadline);
@@ -243,14 +248,14 @@ void Connection::log_in(const Login& login, Deadline deadline) {
     append_command(hello, {"HELLO", "2", "AUTH", user, login.password, "SETNAME", login.client_name});
   }
   const ReplyPtr answer = ask(hello, deadline);
-  const Reply facts(answer.get());
-  if (facts.is_error() && facts.text().find("unknown command") != std::string_view::npos) {
-    throw ReplyError("redis at " + where_ + " is too old: it does not know HELLO; 6.2 or later is needed");
+  const Reply fields(answer.get());
+  if (fields.is_error() && fields.text().find("unknown command") != std::string_view::npos) {
+    throw ReplyError("redis at " + where_ + " is too old: it has no command HELLO; 6.2 or later is needed");
   }
-  throw_if_error(facts, where_);
-  for (std::size_t i = 0; i + 1 < facts.size(); i += 2) {
-    if (facts[i].text() == "version" && version_number(facts[i + 1].text()) < 602) {
-      throw ReplyError("redis at " + where_ + " is too old: " + escaped(facts[i + 1].text()) +
+  throw_if_error(fields, where_);
+  for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
+    if (fields[i].text() == "version" && version_number(fields[i + 1].text()) < 602) {
+      throw ReplyError("redis at " + where_ + " is too old: " + escaped(fields[i + 1].text()) +
                        "; 6.2 or later is needed");
     }
   }

@@ -1,4 +1,4 @@
-// One logged-in link to one server, speaking RESP2 in both directions.
+// A logged-in connection to one server, with the RESP2 protocol.
 #pragma once
 
 #include "redis/reply.h"
@@ -24,13 +24,14 @@ struct Login {
   int db = 0;
 };
 
-// A rope on a connection, for other threads: cut, the link ends at once for whoever waits on it.
+// Lets another thread shut down the socket of a connection. A thread that waits on the socket gets a ConnectionError at
+// once. Thread-safe; may outlive the connection.
 class ShutdownHandle {
  public:
   explicit ShutdownHandle(int fd) : fd_(fd) {}
 
-  void cut();      // any thread, any time
-  void release();  // before the socket is closed: later cuts do nothing
+  void shut_down();
+  void release();  // called before the socket is closed: shut_down() does nothing from then on
 
  private:
   std::mutex mutex_;  // guards fd_
@@ -40,37 +41,37 @@ class ShutdownHandle {
 class Connection;
 class Pipeline;
 
-// Whom a node of a Cluster sends us to.
+// A MOVED or ASK answer of a Cluster node.
 struct Redirection {
-  bool ask = false;  // ASK: only this once, and after ASKING; else MOVED: from now on
+  bool ask = false;  // ASK: for this request only, after ASKING. Otherwise MOVED: for all later requests, too
   int slot = -1;
   Address address;
 
-  // Nothing if the text of an error is neither. `from`: the node that said it, which may leave out its own host.
+  // nullopt if the text of an error is neither. `from`: the node that answered, which may leave out its own host.
   static std::optional<Redirection> read(std::string_view error, const Address& from);
 };
 
-// Knows the other nodes of a Cluster.
+// The part of a Cluster topology that a connection uses to follow redirections.
 class Cluster {
  public:
   virtual ~Cluster() = default;
 
   virtual std::unique_ptr<Connection> dial(const Address& node) = 0;
 
-  // Tells that a slot has moved; true if it is the one that the connection was made for.
+  // Records that a slot has moved. Returns true if it is the slot that the connection was made for.
   virtual bool moved(const Redirection& redirection) = 0;
 };
 
-// Used by one thread at a time. After a ConnectionError it is of no more use: make another.
+// Used by one thread at a time. Unusable after a ConnectionError: make another one.
 class Connection {
  public:
-  // Reads the files of TLS; then connects, says HELLO 2, checks that this is a Redis of 6.2 or later, and selects the
-  // database, all within the connect timeout. Throws ConnectionError (try again), ReplyError (refused: password,
-  // database, version) or std::invalid_argument (a file, even while the server is down).
-  // With a `cluster`, which must outlive it, it can follow redirections.
+  // Reads the TLS files; then connects, sends HELLO 2, checks that the server is Redis 6.2 or later, and selects the
+  // database, all within the connect timeout. Throws ConnectionError (try again), ReplyError (password, database or
+  // version refused) or std::invalid_argument (a TLS file cannot be used; thrown even while the server is down).
+  // With a `cluster`, which must outlive the connection, pipelines follow redirections.
   Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster = nullptr);
 
-  // The same over a link that is open already; the address names it in messages.
+  // The same over a transport that is already open. The address is used in error texts only.
   Connection(std::unique_ptr<Transport> link, const Address& address, const Login& login,
              const ConnectionOptions& options, Cluster* cluster, Deadline deadline);
   ~Connection();
@@ -79,39 +80,40 @@ class Connection {
 
   void write(std::string_view bytes);
 
-  // The next answer; errors of Redis are answers, too. All of it must arrive within the command timeout, and `longer`.
-  // Whatever the server sends, memory is taken only for what has arrived, and for arrays of bounded size and depth: see
-  // kMostElements, kMostNested and kMostUnread.
+  // The next answer; an error of Redis is returned as an answer, too. The whole answer must arrive within the command
+  // timeout plus `longer`. Memory is allocated only for bytes that have arrived, and for arrays of bounded size and
+  // depth: see kMostElements, kMostNested and kMostUnread. So a hostile server cannot exhaust it.
   ReplyPtr read(milliseconds longer = milliseconds(0));
 
-  // The next answer if one arrives before the deadline, else null; for channels, where silence is no fault.
+  // The next answer, or null if none arrives before the deadline. For subscriptions, where silence is normal.
   ReplyPtr read_until(Deadline deadline);
 
-  // The pipelines that were sent and whose answers are still to be read, in the order of their writes.
+  // The pipelines in flight: sent, with answers still to be read, in the order of their writes.
   std::deque<Pipeline*>& awaited() { return awaited_; }
 
-  // A pipeline ends. If its answers were still to come, nobody knows any more whose answer is whose.
+  // Called when a pipeline is destroyed. If it is still in flight, the connection becomes unusable, because later
+  // answers could no longer be matched with their requests.
   void give_up(const Pipeline* pipeline);
 
-  // Asked with no answer outstanding: whether the link is of no use any more. It broke, or the server closed it, or
-  // said something nobody asked for, or is not in charge of the queue any more.
+  // Whether the connection must be replaced: it is broken, the server closed it or sent an unrequested answer, or the
+  // node no longer owns the queue's slot. Call only while no answer is outstanding.
   bool is_stale();
 
-  // Where an answer of this node sends us, if it is a redirection and can be followed.
+  // The answer as a redirection, if it is one and this connection has a cluster.
   std::optional<Redirection> redirection(Reply reply) const;
 
-  // The node that a redirection names. MOVED makes this connection stale if it was about its own slot.
+  // A connection to the node that a redirection names. MOVED makes this connection stale if it is about its own slot.
   Connection& follow(const Redirection& redirection);
 
-  // Whether its node said that another one is in charge.
+  // Whether the node answered that another node owns the queue's slot.
   bool has_moved() const { return moved_; }
 
-  // For a topology, to end the link when its server is not the master any more.
+  // Lets a topology shut down the connection when the server is no longer the master.
   std::shared_ptr<ShutdownHandle> shutdown_handle() const { return shutdown_handle_; }
 
-  int fd() const { return transport_->fd(); }  // to poll for the arrival of bytes
+  int fd() const { return transport_->fd(); }  // to poll for arriving bytes
 
-  const std::string& where() const { return where_; }  // the address, for messages
+  const std::string& where() const { return where_; }  // the address, for error texts
 
  private:
   struct FreeReader {
@@ -137,17 +139,17 @@ class Connection {
   Cluster* const cluster_;
   const std::unique_ptr<Transport> transport_;
   const std::shared_ptr<ShutdownHandle> shutdown_handle_;
-  std::size_t elements_ = 0;  // of all arrays of the reply that is being read
+  std::size_t elements_ = 0;  // in all arrays of the reply that is being read
   const std::unique_ptr<redisReader, FreeReader> reader_;
   std::unique_ptr<char[]> buffer_;
   std::deque<Pipeline*> awaited_;
   bool broken_ = false;
   bool moved_ = false;
-  std::unique_ptr<Connection> other_;  // the node that was followed last
-  std::string other_where_;
+  std::unique_ptr<Connection> redirected_;  // to the node of the last redirection
+  std::string redirected_where_;
 };
 
-// Appends a command in RESP to `out`.
+// Appends a command in RESP2 to `out`.
 void append_command(std::string& out, std::initializer_list<std::string_view> words);
 
 }  // namespace delayqueue::redis

@@ -50,8 +50,8 @@ void Pipeline::append(std::string& out, std::size_t i) const {
     append_head(out, '*', request.words);
   } else {
     append_head(out, '*', request.words + 3);
-    append_word(out, request.whole ? "EVAL" : "EVALSHA");
-    append_word(out, request.whole ? request.script->body : request.script->sha1);
+    append_word(out, request.by_eval ? "EVAL" : "EVALSHA");
+    append_word(out, request.by_eval ? request.script->body : request.script->sha1);
     append_word(out, std::to_string(request.keys));
   }
   out.append(words_, request.begin, end - request.begin);
@@ -95,7 +95,7 @@ bool Pipeline::is_unknown_script(std::size_t i) const {
   return requests_[i].script != nullptr && reply.is_error() && reply.text().substr(0, 8) == "NOSCRIPT";
 }
 
-// A write and the answers. ask: each request goes after ASKING.
+// Sends the requests and reads their answers. `ask`: each request is preceded by ASKING.
 void Pipeline::exchange(Connection& node, const std::vector<std::size_t>& requests, bool ask) {
   resent_ = true;
   std::string out;
@@ -116,7 +116,7 @@ void Pipeline::resend_unknown_scripts(Connection& node, const std::vector<std::s
   for (const std::size_t i : requests) {
     const bool unknown = is_unknown_script(i);
     if (!unknown && (again.empty() || !requests_[i].repeatable)) continue;
-    requests_[i].whole = unknown;
+    requests_[i].by_eval = unknown;
     again.push_back(i);
   }
   if (again.empty()) return;
@@ -125,28 +125,29 @@ void Pipeline::resend_unknown_scripts(Connection& node, const std::vector<std::s
   exchange(node, again, ask);
 }
 
-// To one node at a time: what it was asked to take over, in the order in which it was built. Whoever sends us on for
-// ever is not followed.
+// Sends redirected requests to the nodes that they were redirected to, one node at a time, in the order in which the
+// requests were added. Follows at most 5 redirections, because nodes may redirect in a circle.
 void Pipeline::follow_redirections() {
   constexpr int kMostHops = 5;
   for (int hop = 0; hop < kMostHops; ++hop) {
     std::optional<Redirection> to;
     std::vector<std::size_t> again;
-    bool all = true;  // that has run by now will have run there
+    bool all_repeated = true;  // every request so far also runs on the new node
     for (std::size_t i = 0; i < requests_.size(); ++i) {
-      const auto sent_on = connection_.redirection(Reply(replies_[i].get()));
-      if (sent_on && !to) to = sent_on;
-      const bool this_way = sent_on && sent_on->slot == to->slot && sent_on->ask == to->ask;
-      if (!this_way && !repeats_with(i, sent_on.has_value(), to)) {
-        all = all && requests_[i].repeatable;
+      const auto redirected = connection_.redirection(Reply(replies_[i].get()));
+      if (redirected && !to) to = redirected;
+      const bool same_target = redirected && redirected->slot == to->slot && redirected->ask == to->ask;
+      if (!same_target && !repeats_with(i, redirected.has_value(), to)) {
+        all_repeated = all_repeated && requests_[i].repeatable;
         continue;
       }
-      // What has no key speaks of all that went before it (WAIT), and can do so for one node only.
-      if (requests_[i].keys == 0 && !all) {
-        throw ConnectionError("the slot moved from " + connection_.where() + " to " + to->address.text() +
-                              " midway: what was written is on both, and not known to be safe");
+      // A request without a key (WAIT) is about all writes before it, and covers those of one node only.
+      if (requests_[i].keys == 0 && !all_repeated) {
+        throw ConnectionError("cannot confirm the durability of the writes: the slot moved from " +
+                              connection_.where() + " to " + to->address.text() +
+                              " between them, so that some are on each node");
       }
-      requests_[i].whole = false;  // it may be loaded there
+      requests_[i].by_eval = false;  // the script may be loaded there
       again.push_back(i);
     }
     if (again.empty()) return;
@@ -156,10 +157,10 @@ void Pipeline::follow_redirections() {
   }
 }
 
-// Whether a request that was answered goes along with those that are sent on. A key that is still here must not be made
-// there, too: then it could not be moved.
-bool Pipeline::repeats_with(std::size_t i, bool sent_on, const std::optional<Redirection>& to) const {
-  return to && !sent_on && requests_[i].repeatable && (!to->ask || requests_[i].keys == 0);
+// Whether a request that was answered here is repeated on the node `to`. With ASK, the key of such a request is still
+// on this node: writing it on the other one, too, would make it impossible to migrate.
+bool Pipeline::repeats_with(std::size_t i, bool redirected, const std::optional<Redirection>& to) const {
+  return to && !redirected && requests_[i].repeatable && (!to->ask || requests_[i].keys == 0);
 }
 
 Reply Pipeline::reply(std::size_t i) const {
@@ -167,10 +168,10 @@ Reply Pipeline::reply(std::size_t i) const {
   const Script* script = requests_[i].script;
   if (connection_.redirection(reply)) {
     throw ConnectionError("redis at " + connection_.where() +
-                          " and others keep sending us on: " + escaped(reply.text()));
+                          ": gave up after following several redirections; the last was: " + escaped(reply.text()));
   }
   if (reply.is_error()) {
-    if (requests_[i].whole && is_refused_eval(reply.text())) {
+    if (requests_[i].by_eval && is_refused_eval(reply.text())) {
       throw ScriptsMissing("the scripts are not loaded at " + unloaded_at_ +
                            " and this user may not EVAL: run `dqctl scripts load` there as a user who may, or grant "
                            "+eval");

@@ -1,4 +1,4 @@
-// Several requests, one write and one read; or the two apart, so that work goes on while the answers are on their way.
+// Pipelining: several requests are sent with one write, and their answers are read together.
 #pragma once
 
 #include "redis/connection.h"
@@ -14,16 +14,20 @@
 
 namespace delayqueue::redis {
 
-// Build requests one after the other, each by command() or script() followed by its words; run(); then look at the
-// replies. A script that the server does not know (NOSCRIPT: it was restarted, or promoted) is sent again whole, once,
-// and with it the repeatable() requests behind it; the others have run by then, so they must not depend on its having
-// gone first. So is what a node of a Cluster redirects, to where it belongs. Only what is unknown is sent whole: a user
-// without the right to EVAL can work wherever the scripts are loaded.
+// A list of requests for one connection. Add each request with command() or script() and its key()s and arg()s, call
+// run(), then read the replies. A pipeline must not outlive its connection.
 //
-// Several pipelines of one connection may be under way: each is sent, later received. Answers come in the order of the
-// writes, so receive() first takes in those of the pipelines sent before it, and, when a script has to be
-// sent again, those of the pipelines behind it, too: it runs after all that was under way. One that is given up
-// while its answers are still to come leaves the connection of no use. It must not outlive the connection.
+// NOSCRIPT: a server that was restarted or promoted may lack a script. The pipeline then sends that request once more
+// with EVAL, followed by the repeatable() requests after it. The other requests have already run, so they must not
+// depend on the script having run before them. Only missing scripts are sent with EVAL, so a user without the right to
+// EVAL can work wherever the scripts are loaded.
+//
+// MOVED and ASK: requests that a Cluster node redirects are sent again to the node that it names.
+//
+// Several pipelines of one connection may be in flight: each calls send(), and later receive(). The server answers in
+// the order of the writes, so receive() first reads the answers of the pipelines sent earlier. If a script must be sent
+// again, receive() also reads the answers of the pipelines sent later, so the script runs after all of them.
+// A pipeline destroyed before its answers were read makes the connection unusable.
 class Pipeline {
  public:
   explicit Pipeline(Connection& connection) : connection_(connection) {}
@@ -35,31 +39,31 @@ class Pipeline {
   Pipeline& script(const Script& script);  // all key()s, then all arg()s
 
   Pipeline& key(std::string_view name) { return key(name, {}); }
-  Pipeline& key(std::string_view name, std::string_view suffix);  // the two joined
+  Pipeline& key(std::string_view name, std::string_view suffix);  // concatenated
   Pipeline& arg(std::string_view word);
   Pipeline& arg(std::int64_t number);
 
-  // Of the request just built.
-  Pipeline& repeatable();
-  Pipeline& takes(milliseconds time);  // its answer may take so much longer than the command timeout
+  // Attributes of the request added last.
+  Pipeline& repeatable();              // may be sent twice: see NOSCRIPT above
+  Pipeline& takes(milliseconds time);  // extends the command timeout for its answer by this much
 
   std::size_t size() const { return requests_.size(); }
 
-  // Sends all and waits for all answers. Throws ConnectionError: then it is unknown which of them ran, and the answers
-  // of others that are under way are lost, too.
+  // Sends all requests and waits for all answers. Throws ConnectionError: then it is unknown which requests ran, and
+  // the answers of the connection's other pipelines in flight are lost, too.
   void run() {
     send();
     receive();
   }
 
-  // The halves of run(), each once. Nothing may be added after send().
+  // The two halves of run(). Call each once; add no request after send().
   void send();
   void receive();
 
-  // Whether requests had to be sent again: they ran after the rest.
+  // Whether some requests were sent again, and so ran after the others.
   bool resent() const { return resent_; }
 
-  // The answer to request number i, from 0. Throws ReplyError or ConnectionError if it is an error.
+  // The answer to request i, counted from 0. Throws ReplyError or ConnectionError if the answer is an error.
   Reply reply(std::size_t i) const;
 
  private:
@@ -70,7 +74,7 @@ class Pipeline {
     std::size_t begin;  // in words_
     bool repeatable = false;
     milliseconds takes{0};
-    bool whole = false;  // the script, not its name: EVAL
+    bool by_eval = false;  // sent with EVAL and the script's body, not with EVALSHA
   };
 
   void word(std::string_view front, std::string_view back);
@@ -80,17 +84,17 @@ class Pipeline {
   void exchange(Connection& node, const std::vector<std::size_t>& requests, bool ask);
   void resend_unknown_scripts(Connection& node, const std::vector<std::size_t>& requests, bool ask);
   void follow_redirections();
-  bool repeats_with(std::size_t i, bool sent_on, const std::optional<Redirection>& to) const;
+  bool repeats_with(std::size_t i, bool redirected, const std::optional<Redirection>& to) const;
 
   Connection& connection_;
   std::vector<Request> requests_;
-  std::string words_;  // of all requests, in RESP, without their heads
+  std::string words_;  // the RESP bulk strings of all requests, without the array headers
   std::vector<ReplyPtr> replies_;
   bool resent_ = false;
-  std::string unloaded_at_;  // the address of a server that wanted scripts whole
+  std::string unloaded_at_;  // the address of a server that answered NOSCRIPT
 };
 
-// What a request of a pipeline will have been answered, read as a T once the pipeline has run.
+// A future for the answer to the request added last: get() converts it to a T once the pipeline has run.
 template <class T>
 class Answer {
  public:

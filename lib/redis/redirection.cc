@@ -30,7 +30,7 @@ std::optional<Redirection> Redirection::read(std::string_view error, const Addre
   to.address = from;
   to.address.port = *port;
   const std::string_view host = error.substr(space + 1, colon - space - 1);
-  if (!host.empty() && host != "?") to.address.host = host;  // "?": a node that does not know its own name
+  if (!host.empty() && host != "?") to.address.host = host;  // "?": the node has no host name configured
   return to;
 }
 

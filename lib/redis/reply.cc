@@ -14,7 +14,7 @@ namespace {
 
 [[noreturn]] void unexpected(const char* wanted, const redisReply* reply) {
   const int type = reply == nullptr ? 0 : reply->type;
-  throw ReplyError(std::string("the server answered something unexpected: wanted ") + wanted + ", got reply type " +
+  throw ReplyError(std::string("the server sent an unexpected answer: expected ") + wanted + ", got reply type " +
                    std::to_string(type));
 }
 
@@ -22,34 +22,35 @@ bool starts_with(std::string_view text, std::string_view start) { return text.su
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// Redis 6.2 wraps what a script was refused: "ERR Error running script (call to f_...): ...: -OOM command not ...".
+// The inner error, for Redis 6.2 wraps an error within a script:
+// "ERR Error running script (call to f_...): ...: -OOM command not ...".
 std::string_view cause_of(std::string_view error) {
   if (!starts_with(error, "ERR Error running script")) return error;
   const std::size_t at = error.find(": -");
   return at == std::string_view::npos ? error : error.substr(at + 3);
 }
 
-// What a person can do about it, where the error alone does not say.
+// What the user can do about an error that begins with `code`.
 struct Advice {
   const char* code;
   const char* text;
 };
 
-constexpr const char* kIsCluster = "this is a node of a Cluster: write redis+cluster:// in the URL";
+constexpr const char* kIsCluster = "the server is a node of a Cluster; write redis+cluster:// in the URL";
 
 constexpr Advice kAdvice[] = {
     {"NOAUTH", "give a password in the URL or in connection.password"},
     {"WRONGPASS", "check the user and password"},
-    {"NOPERM", "the ACL rule of this user lacks it, see \"The smallest ACL rule\" in docs/operations.md"},
-    {"OOM", "raise maxmemory or free some"},
-    {"MISCONF", "its log says why it cannot save; free its disk or repair its folder"},
+    {"NOPERM", "grant this right to the user, see \"The smallest ACL rule\" in docs/operations.md"},
+    {"OOM", "raise maxmemory, or free memory"},
+    {"MISCONF", "the reason is in the server's log; free space on its disk or repair its folder"},
     {"NOREPLICAS", "connect replicas, or lower min-replicas-to-write"},
-    {"READONLY", "this is a replica; use its master, or wait if a failover is under way"},
-    {"MASTERDOWN", "this is a replica that lost its master; use the master, or wait until it is back"},
-    {"LOADING", "it has just been started; wait until it has read its data"},
-    {"BUSY ", "a script runs for too long; wait, or end it with SCRIPT KILL"},
+    {"READONLY", "the server is a replica; use its master, or wait if a failover is under way"},
+    {"MASTERDOWN", "the server is a replica that lost its master; use the master, or wait until it is back"},
+    {"LOADING", "the server has just been started; wait until it has read its data"},
+    {"BUSY ", "a script has been running for too long; wait, or end it with SCRIPT KILL"},
     {"ERR max number of clients", "raise maxclients, or close connections that are not needed"},
-    {"TRYAGAIN", "the queue's slot is moving to another node; wait until it has"},
+    {"TRYAGAIN", "the queue's slot is moving to another node; wait until it has moved"},
     {"CLUSTERDOWN", "the Cluster lacks a master; wait until a replica has taken over"},
     {"MOVED", kIsCluster},
     {"ASK ", kIsCluster},
@@ -57,12 +58,12 @@ constexpr Advice kAdvice[] = {
     {"ERR This instance has cluster support disabled", "write redis:// in the URL"},
 };
 
-// Redis 7 and Valkey write 'NAME', Redis 6.2 `NAME`.
+// Redis 7 and Valkey quote the name as 'NAME', Redis 6.2 as `NAME`.
 bool is_unknown(std::string_view error, const std::string& command) {
   return has(error, "unknown command '" + command + "'") || has(error, "unknown command `" + command + "`");
 }
 
-// Within a script Redis 7.0 and 7.2 have words of their own for it.
+// The second and third text are those of Redis 7.0 and 7.2 for a command within a script.
 bool lacks_rights(std::string_view error) {
   return starts_with(error, "NOPERM") || has(error, "The user executing the script can't") ||
          has(error, "ACL failure in script");
@@ -111,7 +112,7 @@ bool is_temporary(std::string_view answer) {
   for (const char* code : kCodes) {
     if (starts_with(error, code)) return true;
   }
-  return has(error, "cannot be used with replica instances");  // WAIT: it was a master a moment ago
+  return has(error, "cannot be used with replica instances");  // WAIT, after the server became a replica
 }
 
 bool is_refused_access(std::string_view answer) {
@@ -130,8 +131,8 @@ std::string with_advice(std::string_view error) {
   for (const Advice& one : kAdvice) {
     if (starts_with(cause, one.code)) return text + "; " + one.text;
   }
-  if (is_unknown(error, "SENTINEL")) return text + "; this is no Sentinel: check the URL's hosts and ports";
-  if (is_unknown(error, "CLUSTER")) return text + "; this is no node of a Cluster: check the URL";
+  if (is_unknown(error, "SENTINEL")) return text + "; the server is no Sentinel: check the URL's hosts and ports";
+  if (is_unknown(error, "CLUSTER")) return text + "; the server is no node of a Cluster: check the URL";
   if (has(error, "WRONGTYPE")) return text + "; something else uses a key of this queue";
   return text;
 }

@@ -1,4 +1,4 @@
-// What a server answered.
+// Answers of a server, and the exceptions for its errors.
 #pragma once
 
 #include <delayqueue/error.h>
@@ -17,8 +17,8 @@ struct FreeReply {
 };
 using ReplyPtr = std::unique_ptr<redisReply, FreeReply>;
 
-// A view of an answer, or of a part of one; valid as long as its ReplyPtr. Reading it as something it is not throws
-// ReplyError: whatever a server sends, nothing else can happen.
+// A view of an answer, or of an element of one; valid as long as its ReplyPtr. Reading it as a type that it does not
+// have throws ReplyError, so an unexpected answer of a server can cause nothing worse.
 class Reply {
  public:
   explicit Reply(const redisReply* reply) : reply_(reply) {}
@@ -27,42 +27,42 @@ class Reply {
   bool is_error() const;
   bool is_text() const;  // a string or a status
 
-  std::string_view text() const;  // of a string, a status or an error; any bytes
-  long long integer() const;      // of an integer, or of a string that is one
-  std::size_t size() const;       // of an array
+  std::string_view text() const;  // a string, a status or an error; any bytes
+  long long integer() const;      // an integer, or a string of digits
+  std::size_t size() const;       // the number of elements of an array
   Reply operator[](std::size_t i) const;
 
  private:
   const redisReply* reply_;
 };
 
-// Redis does not let this user in, or not do this. To ask again soon is no use, and may lock the account.
+// Redis refused the login, or the user lacks a right. Do not retry soon: that may lock the account.
 class AccessError : public ReplyError {
  public:
   using ReplyError::ReplyError;
 };
 
-// The server lacks a script, and this user may not send it one. Cured by a person, but also by the next start of another
-// program: servers forget scripts whenever they restart.
+// The server lacks a script, and this user has no right to load it. An operator can load it, and so does any other
+// program that has the right: servers lose their scripts at each restart.
 class ScriptsMissing : public AccessError {
  public:
   using AccessError::AccessError;
 };
 
-// Whether the answer to EVAL says that this user may not call it, or that the server has it under no or another name.
+// Whether an answer to EVAL means that the user may not call EVAL, or that the server disabled or renamed it.
 bool is_refused_eval(std::string_view error);
 
-// Whether an error says "not now": the same call may succeed later without anybody changing anything.
+// Whether the same request may succeed later without any change of configuration.
 bool is_temporary(std::string_view error);
 
-// Whether it is one for an AccessError.
+// Whether throw_if_error() throws AccessError for this error.
 bool is_refused_access(std::string_view error);
 
-// The error, escaped, and what a person can do about it where that is known.
+// The error text, escaped, followed by advice for known errors.
 std::string with_advice(std::string_view error);
 
-// The door from Redis' errors to C++'s: throws ConnectionError for temporary ones, else ReplyError or AccessError, with
-// `where` and what to do where that is known. Does nothing if the reply is no error.
+// Converts an error of Redis to an exception: ConnectionError if it is temporary, else AccessError or ReplyError. The
+// text has `where` and advice for known errors. Does nothing if the reply is no error.
 void throw_if_error(Reply reply, const std::string& where);
 
 }  // namespace delayqueue::redis

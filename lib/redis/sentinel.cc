@@ -1,4 +1,4 @@
-// A master and its replicas, watched over by Sentinels.
+// The topology of a master and its replicas that are monitored by Sentinels.
 #include "os/interrupt.h"
 #include "redis/escaped.h"
 #include "redis/pipeline.h"
@@ -15,17 +15,17 @@
 namespace delayqueue::redis {
 namespace {
 
-constexpr milliseconds kLook{500};  // between looks at the master's address, should the news of a switch get lost
-constexpr milliseconds kSentinelAnswers{500};
-constexpr milliseconds kOneSentinel{10'000};  // is heard, then the next: one alone may be cut off from the others
-constexpr milliseconds kGoesBack{10'000};     // what is older is all that is heard for so long, then it is believed
-constexpr milliseconds kNextSentinel{10};     // after one has failed
-constexpr milliseconds kRefused{5000};        // after one has refused us: to ask again soon may lock an account
+constexpr milliseconds kPollInterval{500};  // of the master's address, in case a +switch-master message is lost
+constexpr milliseconds kSentinelCommandTimeout{500};
+constexpr milliseconds kListenTime{10'000};     // to one Sentinel, then to the next: one may be partitioned
+constexpr milliseconds kRollbackDelay{10'000};  // a lower epoch is accepted after it was the majority's for so long
+constexpr milliseconds kFailurePause{10};       // after one Sentinel has failed
+constexpr milliseconds kRefusedPause{5000};     // after a refused login: retrying soon may lock the account
 
-// Of the Sentinels themselves: nothing of how one logs in to the data nodes.
+// The options for connections to Sentinels. Credentials of the data nodes are not sent to them.
 ConnectionOptions to_sentinels(const ConnectionOptions& options) {
-  ConnectionOptions own = in_a_hurry(options);
-  own.command_timeout = std::min(options.command_timeout, kSentinelAnswers);
+  ConnectionOptions own = with_probe_timeout(options);
+  own.command_timeout = std::min(options.command_timeout, kSentinelCommandTimeout);
   own.tls = options.sentinel.tls.value_or(options.tls);
   return own;
 }
@@ -38,15 +38,15 @@ Login login_to_sentinels(const ConnectionOptions& options) {
   return login;
 }
 
-// What a Sentinel says, and how new that is: every failover has a greater epoch.
-struct Word {
+// The master that a Sentinel reports, with its configuration epoch: each failover has a greater one.
+struct MasterView {
   Address master;
   long long epoch = -1;
 };
 
-bool older(const Word& a, const Word& b) { return a.epoch < b.epoch; }
-bool agree(const Word& a, const Word& b) { return a.master.text() == b.master.text(); }
-bool is_behind(const Word& word, const Word& known) { return older(word, known) && !agree(word, known); }
+bool older(const MasterView& a, const MasterView& b) { return a.epoch < b.epoch; }
+bool agree(const MasterView& a, const MasterView& b) { return a.master.text() == b.master.text(); }
+bool is_outdated(const MasterView& view, const MasterView& known) { return older(view, known) && !agree(view, known); }
 
 class SentinelTopology : public Topology {
  public:
@@ -64,8 +64,8 @@ class SentinelTopology : public Topology {
   ~SentinelTopology() override {
     {
       const std::lock_guard lock(mutex_);
-      ended_ = true;
-      for (const auto& shutdown_handle : listening_) shutdown_handle->cut();
+      stopping_ = true;
+      for (const auto& shutdown_handle : listening_) shutdown_handle->shut_down();
     }
     interrupt_.raise();
     changed_.notify_all();
@@ -74,24 +74,24 @@ class SentinelTopology : public Topology {
 
   std::unique_ptr<Connection> connect() override {
     const Deadline deadline = Clock::now() + options_.connect_timeout;
-    begin();
+    start_listener();
     for (;;) {
-      const bool doubted = in_doubt();
-      if (doubted) ask_around(deadline);
+      const bool queried_all = is_unconfirmed();
+      if (queried_all) query_all(deadline);
       try {
-        return ask_in_turn(preferred(), "no Sentinel of " + where_ + " leads to the master '" + name_ + "'", deadline,
-                           [this](const Address& sentinel) { return connect_by(sentinel); });
+        return first_success(preferred(), "cannot reach the master '" + name_ + "' through " + where_, deadline,
+                             [this](const Address& sentinel) { return connect_via(sentinel); });
       } catch (const ConnectionError&) {
-        if (doubted || !in_doubt() || Clock::now() >= deadline) throw;
+        if (queried_all || !is_unconfirmed() || Clock::now() >= deadline) throw;
       }
     }
   }
 
-  // Replicas that a Sentinel finds down are named, too: they may come back.
+  // Includes replicas that a Sentinel reports as down: they may come back.
   std::vector<Address> servers() override {
-    return ask_in_turn(preferred(), "no Sentinel of " + where_ + " names the servers of '" + name_ + "'",
-                       Clock::now() + options_.connect_timeout,
-                       [this](const Address& sentinel) { return servers_by(*open(sentinel)); });
+    return first_success(preferred(), "cannot list the servers of the master '" + name_ + "' through " + where_,
+                         Clock::now() + options_.connect_timeout,
+                         [this](const Address& sentinel) { return servers_via(*open(sentinel)); });
   }
 
   std::unique_ptr<Connection> dial(const Address& server) override {
@@ -105,12 +105,11 @@ class SentinelTopology : public Topology {
     return addresses;
   }
 
-  // ---- Asking ----
+  // ---- Queries, in the thread of the caller ----
 
-  // From now on the Sentinels are followed, too.
-  void begin() {
+  void start_listener() {
     const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { follow(); });
+    if (!thread_.joinable()) thread_ = std::thread([this] { run_listener(); });
   }
 
   std::vector<Address> preferred() {
@@ -122,24 +121,24 @@ class SentinelTopology : public Topology {
     return std::make_unique<Connection>(sentinel, sentinel_login_, sentinel_options_);
   }
 
-  std::unique_ptr<Connection> connect_by(const Address& sentinel) {
-    Word word;
+  std::unique_ptr<Connection> connect_via(const Address& sentinel) {
+    MasterView view;
     try {
-      word = newer(ask(*open(sentinel)));
-      auto connection = dial(word.master);
+      view = newest(query(*open(sentinel)));
+      auto connection = dial(view.master);
       check_role(*connection);
-      use(word, *connection);
+      track(view, *connection);
       prefer(sentinel, true);
       return connection;
     } catch (const Error&) {
-      doubt(word);
+      mark_unconfirmed(view);
       prefer(sentinel, false);
       throw;
     }
   }
 
-  std::vector<Address> servers_by(Connection& sentinel) {
-    std::vector<Address> servers = {newer(ask(sentinel)).master};
+  std::vector<Address> servers_via(Connection& sentinel) {
+    std::vector<Address> servers = {newest(query(sentinel)).master};
     Pipeline pipeline(sentinel);
     pipeline.command("SENTINEL").arg("REPLICAS").arg(name_);
     pipeline.run();
@@ -159,24 +158,25 @@ class SentinelTopology : public Topology {
     return servers;
   }
 
-  Word ask(Connection& sentinel) const {
+  MasterView query(Connection& sentinel) const {
     Pipeline pipeline(sentinel);
-    pipeline.command("SENTINEL").arg("MASTER").arg(name_);  // first: an old epoch with a new address does no harm
+    // The epoch first: after a failover in between, the view has the old epoch with the new address, which is safe.
+    pipeline.command("SENTINEL").arg("MASTER").arg(name_);
     pipeline.command("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name_);
     pipeline.run();
     const Reply address = pipeline.reply(1);
     if (address.is_nil()) {
-      throw ReplyError("the Sentinel at " + sentinel.where() + " knows no master '" + name_ + "'; check the URL");
+      throw ReplyError("the Sentinel at " + sentinel.where() + " monitors no master '" + name_ + "'; check the URL");
     }
-    Word word;
-    word.master.host = address[0].text();
-    word.master.port = port_of(address[1], sentinel);
-    word.master.tls = tls_;
-    const Reply facts = pipeline.reply(0);
-    for (std::size_t i = 0; i + 1 < facts.size(); i += 2) {
-      if (facts[i].text() == "config-epoch") word.epoch = std::max(word.epoch, facts[i + 1].integer());
+    MasterView view;
+    view.master.host = address[0].text();
+    view.master.port = port_of(address[1], sentinel);
+    view.master.tls = tls_;
+    const Reply fields = pipeline.reply(0);
+    for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
+      if (fields[i].text() == "config-epoch") view.epoch = std::max(view.epoch, fields[i + 1].integer());
     }
-    return word;
+    return view;
   }
 
   void check_role(Connection& connection) const {
@@ -185,154 +185,157 @@ class SentinelTopology : public Topology {
     pipeline.run();
     const std::string role(pipeline.reply(0)[0].text());
     if (role == "master") return;
-    throw ConnectionError(connection.where() + ", named as master '" + name_ +
-                          "' by the Sentinels, says that its role is " + escaped(role) +
-                          "; a failover may be under way");
+    throw ConnectionError(connection.where() + ", reported as master '" + name_ + "' by the Sentinels, has the role " +
+                          escaped(role) + "; a failover may be under way");
   }
 
-  bool in_doubt() {
+  bool is_unconfirmed() {
     const std::lock_guard lock(mutex_);
-    return in_doubt_;
+    return unconfirmed_;
   }
 
-  // Hears all: one that missed the last failover must not be the only one to be believed, whoever was heard first.
-  void ask_around(Deadline deadline) {
-    std::vector<Word> words;
+  // Queries every Sentinel and takes the view with the greatest epoch: the first one that answers may have missed the
+  // last failover.
+  void query_all(Deadline deadline) {
+    std::vector<MasterView> views;
     for (const Address& sentinel : preferred()) {
-      if (Clock::now() >= deadline || has_ended()) break;
+      if (Clock::now() >= deadline || is_stopping()) break;
       try {
-        words.push_back(ask(*open(sentinel)));
-        hear(words.back());
-      } catch (const Error&) {  // connect_by() meets the same, and tells
+        views.push_back(query(*open(sentinel)));
+        adopt_if_newer(views.back());
+      } catch (const Error&) {  // not reported here: connect_via() gets and reports the same error
         prefer(sentinel, false);
       }
     }
-    if (words.empty()) return;
-    const Word& newest = *std::max_element(words.begin(), words.end(), older);
-    const auto same = [&](const Word& word) { return agree(word, newest); };
-    const auto votes = static_cast<std::size_t>(std::count_if(words.begin(), words.end(), same));
+    if (views.empty()) return;
+    const MasterView& greatest = *std::max_element(views.begin(), views.end(), older);
+    const auto same = [&](const MasterView& view) { return agree(view, greatest); };
+    const auto votes = static_cast<std::size_t>(std::count_if(views.begin(), views.end(), same));
     const std::lock_guard lock(mutex_);
-    const bool leads_back = is_behind(newest, known_);
-    if (!leads_back || goes_back(newest, votes)) know(newest);
-    in_doubt_ = leads_back || !most(words.size());
+    const bool outdated = is_outdated(greatest, known_);
+    if (!outdated || accepts_rollback(greatest, votes)) adopt(greatest);
+    unconfirmed_ = outdated || !is_majority(views.size());
   }
 
-  bool most(std::size_t count) const { return 2 * count > all_.size(); }
+  bool is_majority(std::size_t count) const { return 2 * count > all_.size(); }
 
-  // Sentinels that were set up anew count their epochs from the beginning. But some that are behind may be most of those
-  // in the URL, until they hear of the failover: that takes less than kGoesBack. To be called with the lock held.
-  bool goes_back(const Word& word, std::size_t votes) {
-    if (!most(votes)) return false;
-    if (!agree(word, back_)) {
-      back_ = word;
-      back_since_ = Clock::now();
+  // Whether to accept a view with a lower epoch. Sentinels that were set up again count epochs from the beginning. But
+  // Sentinels that have missed a failover may also be the majority of those in the URL, for less than kRollbackDelay.
+  // Requires the lock.
+  bool accepts_rollback(const MasterView& view, std::size_t votes) {
+    if (!is_majority(votes)) return false;
+    if (!agree(view, rollback_)) {
+      rollback_ = view;
+      rollback_since_ = Clock::now();
     }
-    return Clock::now() - back_since_ >= kGoesBack;
+    return Clock::now() - rollback_since_ >= kRollbackDelay;
   }
 
-  void hear(const Word& word) {
+  void adopt_if_newer(const MasterView& view) {
     const std::lock_guard lock(mutex_);
-    if (older(known_, word)) know(word);
+    if (older(known_, view)) adopt(view);
   }
 
-  // Sentinels do not hear of a failover at the same moment: what is known already may be newer.
-  Word newer(const Word& heard) {
+  // The newer one of `view` and the known one: Sentinels do not all learn of a failover at the same moment.
+  MasterView newest(const MasterView& view) {
     const std::lock_guard lock(mutex_);
-    if (older(heard, known_)) return known_;
-    back_ = {};
-    return heard;
+    if (older(view, known_)) return known_;
+    rollback_ = {};
+    return view;
   }
 
-  void use(const Word& word, Connection& connection) {
+  // Registers a connection to the master, so that adopt() can shut it down.
+  void track(const MasterView& view, Connection& connection) {
     const std::lock_guard lock(mutex_);
-    if (is_behind(word, known_)) {
+    if (is_outdated(view, known_)) {
       throw ConnectionError(connection.where() + " has just been replaced as master '" + name_ + "' by " +
                             known_.master.text());
     }
-    if (older(known_, word) || !agree(word, known_)) know(word);
-    shutdown_handles_.emplace_back(word.master.text(), connection.shutdown_handle());
+    if (older(known_, view) || !agree(view, known_)) adopt(view);
+    shutdown_handles_.emplace_back(view.master.text(), connection.shutdown_handle());
   }
 
-  void doubt(const Word& word) {
+  void mark_unconfirmed(const MasterView& view) {
     const std::lock_guard lock(mutex_);
-    if (agree(word, known_)) in_doubt_ = true;
+    if (agree(view, known_)) unconfirmed_ = true;
   }
 
-  // The one that led to the master is asked first the next time, one that did not, last.
+  // Moves a Sentinel to the front of the order of queries, or to its end.
   void prefer(const Address& sentinel, bool first) {
     const std::lock_guard lock(mutex_);
     const auto goes_before = [&](const Address& other) { return (other.text() == sentinel.text()) == first; };
     std::stable_partition(preferred_.begin(), preferred_.end(), goes_before);
   }
 
-  // ---- Following ----
+  // ---- The listener thread ----
 
-  void follow() {
+  void run_listener() {
     const Interrupt::Scope until(interrupt_);
     std::size_t next = 0;
     milliseconds pause{0};
-    Deadline doubts = Clock::now() + kLook;  // the first are those of connect()
-    while (!has_ended(pause)) {
+    Deadline next_query = Clock::now() + kPollInterval;  // not at once: connect() has just queried all Sentinels
+    while (!is_stopping(pause)) {
       try {
-        const bool refused = pause == kRefused;
+        const bool refused = pause == kRefusedPause;
         pause = milliseconds(0);
-        if (!refused && in_doubt() && Clock::now() >= doubts) {
-          doubts = Clock::now() + kLook;
-          ask_around(Clock::now() + options_.connect_timeout);
-          if (has_ended()) return;
+        if (!refused && is_unconfirmed() && Clock::now() >= next_query) {
+          next_query = Clock::now() + kPollInterval;
+          query_all(Clock::now() + options_.connect_timeout);
+          if (is_stopping()) return;
         }
         listen(all_[next++ % all_.size()]);
       } catch (const AccessError&) {
-        pause = kRefused;
-      } catch (const std::exception&) {  // connect() asks the same, and tells
-        pause = next % all_.size() == 0 ? kLook : kNextSentinel;
+        pause = kRefusedPause;
+      } catch (const std::exception&) {  // not reported here: connect() gets and reports the same error
+        pause = next % all_.size() == 0 ? kPollInterval : kFailurePause;
       }
     }
   }
 
-  // Hears what one Sentinel has to say for a while, or until its link breaks or others know better.
+  // Follows one Sentinel for kListenTime. Throws if the connection is lost, or if the Sentinel's view is outdated.
   void listen(const Address& sentinel) {
-    const auto news = open(sentinel);
-    const auto asked = open(sentinel);
+    const auto subscription = open(sentinel);
+    const auto queries = open(sentinel);
     {
       const std::lock_guard lock(mutex_);
-      listening_ = {news->shutdown_handle(), asked->shutdown_handle()};
-      if (ended_) return;
+      listening_ = {subscription->shutdown_handle(), queries->shutdown_handle()};
+      if (stopping_) return;
     }
     std::string subscribe;
     append_command(subscribe, {"SUBSCRIBE", "+switch-master"});
-    news->write(subscribe);
-    for (const Deadline until = Clock::now() + kOneSentinel; Clock::now() < until;) {
-      heard(ask(*asked), sentinel);
-      news->read_until(Clock::now() + kLook);  // whatever it says: we look
+    subscription->write(subscribe);
+    for (const Deadline until = Clock::now() + kListenTime; Clock::now() < until;) {
+      adopt_unless_outdated(query(*queries), sentinel);
+      subscription->read_until(Clock::now() + kPollInterval);  // any message only ends the wait for the next query
     }
   }
 
-  void heard(const Word& word, const Address& sentinel) {
+  void adopt_unless_outdated(const MasterView& view, const Address& sentinel) {
     const std::lock_guard lock(mutex_);
-    if (is_behind(word, known_)) {
-      in_doubt_ = true;  // who of the two?
+    if (is_outdated(view, known_)) {
+      unconfirmed_ = true;
       throw ConnectionError(sentinel.text() + " is behind the other Sentinels");
     }
-    know(word);
+    adopt(view);
   }
 
-  // Connections to other masters end. To be called with the lock held.
-  void know(const Word& word) {
-    known_ = word;
-    back_ = {};
+  // Sets the known master and shuts down the connections to all others. Requires the lock.
+  void adopt(const MasterView& view) {
+    known_ = view;
+    rollback_ = {};
     for (const auto& [address, weak] : shutdown_handles_) {
       const auto shutdown_handle = weak.lock();
-      if (shutdown_handle != nullptr && address != word.master.text()) shutdown_handle->cut();
+      if (shutdown_handle != nullptr && address != view.master.text()) shutdown_handle->shut_down();
     }
     const auto ended = [](const auto& shutdown_handle) { return shutdown_handle.second.expired(); };
     shutdown_handles_.erase(std::remove_if(shutdown_handles_.begin(), shutdown_handles_.end(), ended),
                             shutdown_handles_.end());
   }
 
-  bool has_ended(milliseconds pause = {}) {
+  // Waits for `pause`, or until the destructor runs; returns whether it runs.
+  bool is_stopping(milliseconds pause = {}) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, pause, [this] { return ended_; });
+    return changed_.wait_for(lock, pause, [this] { return stopping_; });
   }
 
   const std::string name_;
@@ -346,15 +349,15 @@ class SentinelTopology : public Topology {
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  std::vector<Address> preferred_;  // the one that led to the master last comes first
-  Word known_;                      // the newest that was heard
-  Word back_;                       // what most have said lately, though it is older
-  Clock::time_point back_since_;
-  bool in_doubt_ = true;  // about known_: all are to be asked
-  std::vector<std::pair<std::string, std::weak_ptr<ShutdownHandle>>>
-      shutdown_handles_;  // of connections to masters, by address
-  std::vector<std::shared_ptr<ShutdownHandle>> listening_;
-  bool ended_ = false;
+  std::vector<Address> preferred_;  // the Sentinels in the order of queries: the last successful one first
+  MasterView known_;                // the newest view
+  MasterView rollback_;             // a view of the majority that is older than known_
+  Clock::time_point rollback_since_;
+  bool unconfirmed_ = true;  // known_ may be outdated: all Sentinels are to be queried
+  // Connections to masters, by the master's address.
+  std::vector<std::pair<std::string, std::weak_ptr<ShutdownHandle>>> shutdown_handles_;
+  std::vector<std::shared_ptr<ShutdownHandle>> listening_;  // connections of thread_
+  bool stopping_ = false;
   Interrupt interrupt_;  // of thread_
   std::thread thread_;
 };

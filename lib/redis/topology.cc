@@ -36,10 +36,10 @@ Login login_of(const Url& url, const ConnectionOptions& options) {
 int port_of(Reply port, const Connection& node) {
   const long long number = port.integer();
   if (number >= 1 && number <= 65535) return static_cast<int>(number);
-  throw ReplyError(node.where() + " names a server with the port " + std::to_string(number) + "; expected 1 to 65535");
+  throw ReplyError(node.where() + " reports a server with port " + std::to_string(number) + "; expected 1 to 65535");
 }
 
-ConnectionOptions in_a_hurry(ConnectionOptions options) {
+ConnectionOptions with_probe_timeout(ConnectionOptions options) {
   options.connect_timeout = std::max(options.connect_timeout / 4, milliseconds(1));
   return options;
 }

@@ -36,7 +36,7 @@ void set(Redis& redis, const std::string& option, const std::string& value) {
 
 TEST_CASE("READONLY: a master that is made a replica") {
   World world;
-  see_through({"READONLY", "ConnectionError", "READONLY", "this is a replica; use its master",
+  see_through({"READONLY", "ConnectionError", "READONLY", "the server is a replica; use its master",
                [](World& w) {
                  REQUIRE(w.admin.cmd({"REPLICAOF", "127.0.0.1", "1"}) == "OK");
                },
@@ -49,7 +49,7 @@ TEST_CASE("READONLY: a master that is made a replica") {
 
 TEST_CASE("MASTERDOWN: a replica that lost its master and does not answer without") {
   World world({"--replica-serve-stale-data", "no"});
-  see_through({"MASTERDOWN", "ConnectionError", "MASTERDOWN", "this is a replica that lost its master",
+  see_through({"MASTERDOWN", "ConnectionError", "MASTERDOWN", "the server is a replica that lost its master",
                [](World& w) {
                  REQUIRE(w.admin.cmd({"REPLICAOF", "127.0.0.1", "1"}) == "OK");
                },

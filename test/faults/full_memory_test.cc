@@ -27,7 +27,7 @@ using test::numbers;
 using test::thrown;
 using test::World;
 
-constexpr const char* kAdvice = "raise maxmemory or free some";
+constexpr const char* kAdvice = "raise maxmemory, or free memory";
 
 // What the limit does not count, the buffer of the append-only file, may be there now and written a moment later.
 void limit(World& world, long long room) {

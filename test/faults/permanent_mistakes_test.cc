@@ -128,7 +128,7 @@ TEST_CASE("permanent mistakes: a server that is too old, by its version or by wh
   }
   for (const char* answer : {"-ERR unknown command 'HELLO'\r\n", "-ERR unknown command `HELLO`, with args: `2`\r\n"}) {
     test::ScriptedServer server([&](const auto&) { return answer; });
-    check_refused<delayqueue::ReplyError>("redis://" + server.host(), "is too old: it does not know HELLO; 6.2 or");
+    check_refused<delayqueue::ReplyError>("redis://" + server.host(), "is too old: it has no command HELLO; 6.2 or");
     check_refused<delayqueue::ReplyError>("redis+cluster://" + server.host(), "is too old");
     check_refused<delayqueue::ReplyError>("redis+sentinel://" + server.host() + "/m", "is too old");
   }
@@ -154,15 +154,15 @@ TEST_CASE("permanent mistakes: a URL of a Cluster or of Sentinels that leads to 
   const delayqueue::PrivateServer server(options);
   const std::string host = "127.0.0.1:" + std::to_string(port.number());
   check_refused<delayqueue::ReplyError>("redis+cluster://" + host, "cluster support disabled");
-  check_refused<delayqueue::ReplyError>("redis+sentinel://" + host + "/m", "this is no Sentinel");
+  check_refused<delayqueue::ReplyError>("redis+sentinel://" + host + "/m", "the server is no Sentinel");
   for (const char* quote : {"'", "`"}) {  // as Redis 7 and 6.2 write it
     test::ScriptedServer ignorant([&](const std::vector<std::string>& words) {
       const std::string refusal = "-ERR unknown command " + (quote + words[0]) + quote + "\r\n";
       return words[0] == "HELLO" ? test::hello("6.2.14") : refusal;
     });
     const std::string scripted = ignorant.host();
-    check_refused<delayqueue::ReplyError>("redis+sentinel://" + scripted + "/m", "this is no Sentinel");
-    check_refused<delayqueue::ReplyError>("redis+cluster://" + scripted, "this is no node of a Cluster");
+    check_refused<delayqueue::ReplyError>("redis+sentinel://" + scripted + "/m", "the server is no Sentinel");
+    check_refused<delayqueue::ReplyError>("redis+cluster://" + scripted, "the server is no node of a Cluster");
   }
 }
 
