@@ -260,8 +260,8 @@ LookUp look_up(const std::string& host, int port, int flags) {
 LookUp look_up(const Address& address) {
   const Interrupt* interrupt = Interrupt::current();
   if (interrupt == nullptr) return look_up(address.host, address.port, 0);
-  LookUp numeric = look_up(address.host, address.port, AI_NUMERICHOST);
-  if (numeric.error == 0) return numeric;
+  LookUp literal = look_up(address.host, address.port, AI_NUMERICHOST);
+  if (literal.error == 0) return literal;
   std::packaged_task<LookUp()> task([host = address.host, port = address.port] { return look_up(host, port, 0); });
   std::future<LookUp> result = task.get_future();
   std::thread(std::move(task)).detach();

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-// Servers that are no good Redis, played by the test: none may crash or hang a client, or see its password in an error.
+// Faulty servers, played by the test: none may crash or block a client, or get its password into an error.
 namespace delayqueue::redis {
 namespace {
 
@@ -40,7 +40,7 @@ ConnectionOptions patient(milliseconds connect, milliseconds command) {
 
 ConnectionOptions patient(milliseconds time) { return patient(time, time); }
 
-// Waits until something was asked, then says it. False when the client has gone.
+// Waits for a request, then sends `bytes`. False when the client has closed the connection.
 bool answer(int fd, const std::string& bytes) {
   char asked[65536];
   if (::read(fd, asked, sizeof asked) <= 0) return false;
@@ -54,14 +54,14 @@ bool answer(int fd, const std::string& bytes) {
 
 enum class Then { close, be_silent };
 
-// A server that logs everybody in, and answers each question so.
+// A server that accepts any login and then sends `bytes` as the answer to the next request.
 std::function<void(int)> redis_that_says(const std::string& bytes, Then then = Then::close) {
   return [bytes, then](int fd) {
     if (answer(fd, hello("7.0.15")) && answer(fd, bytes) && then == Then::be_silent) test::swallow(fd);
   };
 }
 
-// What comes of it: "ok", or the kind and text of the error, which names the address and not the password.
+// "ok", or the kind and text of the error, which must have the address and not the password.
 template <class Call>
 std::string outcome(const Address& address, Call call) {
   std::string kind = "ok";
@@ -90,7 +90,7 @@ std::string log_in(const Listener& server, milliseconds time = 5s) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 bool starts(const std::string& text, const std::string& part) { return text.compare(0, part.size(), part) == 0; }
 
-TEST_CASE("no redis: a web server is named as something that does not speak Redis' protocol") {
+TEST_CASE("no redis: the error for a web server is that it does not speak Redis' protocol") {
   const Listener server([](int fd) {
     answer(fd, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request");
   });
@@ -99,7 +99,7 @@ TEST_CASE("no redis: a web server is named as something that does not speak Redi
   CHECK_MESSAGE(has(text, "does not speak Redis' protocol"), text);
 }
 
-TEST_CASE("no redis: what greets first, hangs up at once, or only listens, is an error in time") {
+TEST_CASE("no redis: a server that greets first, closes at once, or never answers, is an error in time") {
   for (const std::string greeting :
        {"SSH-2.0-OpenSSH_9.2\r\n", "220 mail ESMTP\r\n", "\x4a\x00\x00\x00\x0a", "\x15\x03"}) {
     const Listener server([&](int fd) {
@@ -117,7 +117,7 @@ TEST_CASE("no redis: what greets first, hangs up at once, or only listens, is an
   CHECK(Clock::now() - start < 3s);
 }
 
-TEST_CASE("too old: a server that does not know HELLO, or is older than 6.2, is refused by its version") {
+TEST_CASE("too old: a server without HELLO, or older than 6.2, is refused with its version") {
   for (const std::string unknown :
        {"-ERR unknown command `HELLO`, with args beginning with: `2`, \r\n", "-ERR unknown command 'HELLO'\r\n"}) {
     const Listener server([&](int fd) { answer(fd, unknown); });
@@ -134,7 +134,7 @@ TEST_CASE("too old: a server that does not know HELLO, or is older than 6.2, is 
   }
 }
 
-TEST_CASE("too old: 6.2 and whatever came after are not") {
+TEST_CASE("too old: 6.2 and later versions are accepted") {
   for (const std::string version :
        {"6.2.0", "6.2.14", "6.10.1", "7.0.15", "8.0", "10.1.2", "255.255.255", "2147483647.1"}) {
     const Listener server([&](int fd) { answer(fd, hello(version)); });
@@ -142,7 +142,7 @@ TEST_CASE("too old: 6.2 and whatever came after are not") {
   }
 }
 
-TEST_CASE("login: a server that is loading, full or read-only is tried again; one that refuses is not") {
+TEST_CASE("login: a server that is loading, full or read-only is a ConnectionError; a refusal is a ReplyError") {
   struct {
     const char* answer;
     const char* kind;
@@ -170,7 +170,7 @@ TEST_CASE("login: an answer to HELLO of any other form is an error, not a crash"
   }
 }
 
-TEST_CASE("a server that closes in the middle of an answer is a ConnectionError, and the link of no more use") {
+TEST_CASE("a server that closes in the middle of an answer is a ConnectionError, and the connection is stale") {
   const std::vector<std::string> halves = {
       "", "+", "$5\r\nhel", "*2\r\n$1\r\na\r\n", "*2\r\n", "$1000000\r\n" + std::string(5000, 'x')};
   for (const auto& half : halves) {
@@ -202,7 +202,7 @@ TEST_CASE("a server that is silent longer than the command timeout is a Connecti
   }
 }
 
-TEST_CASE("a server that drips never holds a call longer than the command timeout") {
+TEST_CASE("a server that sends byte by byte never delays a call beyond the command timeout") {
   const Listener server([](int fd) {
     if (!answer(fd, hello("7.0.15") + "$1000\r\n")) return;
     while (::send(fd, "x", 1, MSG_NOSIGNAL) == 1) ::usleep(5000);
@@ -213,7 +213,7 @@ TEST_CASE("a server that drips never holds a call longer than the command timeou
   CHECK(Clock::now() - start < 3s);
 }
 
-// How long a connection takes that has 1 s, to a server that accepts after 900 ms and says nothing.
+// How long a login with a timeout of 1 s takes at a server that accepts after 900 ms and never answers.
 Clock::duration time_of_half_a_login() {
   const test::TempDir dir;
   Address address;
@@ -224,7 +224,7 @@ Clock::duration time_of_half_a_login() {
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
   REQUIRE(::bind(listener, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0);
   REQUIRE(::listen(listener, 0) == 0);
-  const auto filler = open_transport(address, {}, Clock::now() + 1s);  // the queue has no place until it is accepted
+  const auto filler = open_transport(address, {}, Clock::now() + 1s);  // fills the backlog until it is accepted
   std::vector<int> accepted;
   std::thread late([&] {
     std::this_thread::sleep_for(900ms);
@@ -234,22 +234,22 @@ Clock::duration time_of_half_a_login() {
   const std::string text = outcome(address, [&] { Connection(address, kLogin, patient(1s)); });
   const auto took = Clock::now() - start;
   CHECK_MESSAGE(starts(text, "ConnectionError: "), text);
-  const auto last = outcome(address, [&] { open_transport(address, {}, Clock::now() + 1s); });  // should none have come
+  const auto last = outcome(address, [&] { open_transport(address, {}, Clock::now() + 1s); });  // so accept() returns
   late.join();
   for (const int fd : accepted) ::close(fd);
   ::close(listener);
   return took;
 }
 
-TEST_CASE("the connect timeout is for connecting and logging in together") {
+TEST_CASE("the connect timeout covers connecting and login together") {
   auto took = time_of_half_a_login();
   CHECK(took >= 998ms);
-  // Late once may be the machine's fault. Each on its own, they would take 1.9 s every time.
+  // A busy machine may be late once. Two separate timeouts would take 1.9 s every time.
   for (int more = 3; more > 0 && took >= 1600ms; --more) took = time_of_half_a_login();
   CHECK(took < 1600ms);
 }
 
-// Asks once and reads answers until the link fails; says what was read, as text.
+// Sends one request and reads answers until the connection fails. Returns the number of answers, as text.
 std::string read_all(const std::string& bytes) {
   const Listener server(redis_that_says(bytes));
   Connection link(server.address(), kLogin, patient(2s));
@@ -263,7 +263,7 @@ std::string read_all(const std::string& bytes) {
   return std::to_string(answers);
 }
 
-TEST_CASE("nonsense: lengths that are huge, negative or no numbers, and nesting without end, are errors") {
+TEST_CASE("nonsense: huge, negative and non-numeric lengths, and endless nesting, are errors") {
   std::string nested;
   for (int i = 0; i < 100'000; ++i) nested += "*1\r\n";
   const std::vector<std::string> nonsense = {"$9223372036854775807\r\nx\r\n",
@@ -292,12 +292,12 @@ TEST_CASE("nonsense: lengths that are huge, negative or no numbers, and nesting 
   }
 }
 
-TEST_CASE("nonsense: good answers before it are brought") {
+TEST_CASE("nonsense: valid answers before it are returned") {
   CHECK(read_all("+OK\r\n:5\r\n$3\r\nfoo\r\n?") == "3");
   CHECK(read_all("+OK\r\n-ERR no\r\n*1\r\n$-1\r\n$5\r\nabc") == "3");
 }
 
-TEST_CASE("nonsense: random bytes, and good answers with some bytes changed, are answers or errors") {
+TEST_CASE("nonsense: random bytes, and valid answers with some bytes changed, are answers or errors") {
   std::mt19937 random(20240229);
   const std::string alphabet = "*$:+-_%~,#0123456789\r\n\r\nabc";
   const std::string good = "*3\r\n$5\r\nhello\r\n:1234\r\n*2\r\n+OK\r\n$-1\r\n-ERR no\r\n$0\r\n\r\n";
@@ -316,9 +316,9 @@ TEST_CASE("nonsense: random bytes, and good answers with some bytes changed, are
   }
 }
 
-// Every request of the store, answered by something of another form: all come out as one of the two errors, or as a
-// value; none crashes.
-TEST_CASE("nonsense: a move or view that is answered in another form than its own is a ReplyError") {
+// Every request of the store gets an answer of another form: each results in one of the two errors or in a value, and
+// none crashes.
+TEST_CASE("nonsense: an answer of another form than the move or view expects is a ReplyError") {
   const std::string id = "00000000-0000-7000-8000-000000000000";
   const std::vector<std::string> answers = {"$-1\r\n",
                                             "*-1\r\n",

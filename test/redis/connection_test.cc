@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-// Against a real Redis: logging in, asking, and noticing that a link is of no more use.
+// Connections to a real Redis: login, requests, and detection of stale connections.
 namespace delayqueue::redis {
 namespace {
 
@@ -29,7 +29,7 @@ std::unique_ptr<Connection> connect(const Login& with, const Address& at = addre
   return std::make_unique<Connection>(at, with, ConnectionOptions());
 }
 
-// The text of the ReplyError; it names the server and never the password.
+// The text of the ReplyError, which must have the address and never the password.
 std::string refusal(const Login& with, const Address& at = address()) {
   try {
     connect(with, at);
@@ -59,7 +59,7 @@ class Alice {
   ~Alice() { test::redis().cmd({"ACL", "DELUSER", "alice"}); }
 };
 
-TEST_CASE("login: without user and password on a server that asks for none") {
+TEST_CASE("login: without user and password on a server that requires none") {
   const auto link = connect({});
   CHECK(text_of(ask(*link, {"PING"})) == "PONG");
   CHECK(text_of(ask(*link, {"ACL", "WHOAMI"})) == "default");
@@ -89,7 +89,7 @@ TEST_CASE("login: a wrong password, a missing one, and an unknown user are refus
   }
 }
 
-TEST_CASE("login: a server that asks for a password refuses whoever brings none, or another") {
+TEST_CASE("login: a server with a password refuses a missing and a wrong one") {
   const PrivateServer server;
   test::Redis(server.socket()).cmd({"CONFIG", "SET", "requirepass", kPassword});
   const std::string none = refusal({}, address(server));
@@ -106,7 +106,7 @@ TEST_CASE("login: a disabled user is refused") {
   CHECK(has(refusal(login("alice", kPassword)), "WRONGPASS"));
 }
 
-TEST_CASE("login: a user without the right to a command can log in, and is told what is missing when he asks") {
+TEST_CASE("login: a user without the right to a command can log in; the error of the command has advice") {
   test::redis().cmd({"ACL", "SETUSER", "alice", "reset", "on", ">" + kPassword, "~*", "+@all", "-get"});
   const auto link = connect(login("alice", kPassword));
   const auto reply = ask(*link, {"GET", "x"});
@@ -132,7 +132,7 @@ TEST_CASE("login: the database number is honoured") {
   test::redis().cmd({"SELECT", "0"});
 }
 
-TEST_CASE("login: a database that there is not is refused by its number") {
+TEST_CASE("login: a database that does not exist is refused with its number") {
   for (const int db : {16, 99, -1}) {
     const std::string text = refusal(login("", "", db));
     CHECK_MESSAGE(has(text, "database " + std::to_string(db)), text);
@@ -140,7 +140,7 @@ TEST_CASE("login: a database that there is not is refused by its number") {
   }
 }
 
-TEST_CASE("login: the client's name is seen in CLIENT LIST, with and without a password") {
+TEST_CASE("login: the client's name is in CLIENT LIST, with and without a password") {
   const Alice alice;
   for (Login with : {login("", ""), login("alice", kPassword)}) {
     with.client_name = "who-am-i:" + with.user;
@@ -152,7 +152,7 @@ TEST_CASE("login: the client's name is seen in CLIENT LIST, with and without a p
   CHECK(has(refusal(spaced), "name"));
 }
 
-TEST_CASE("login: the options win over the URL, part by part") {
+TEST_CASE("login: each option overrides its part of the URL") {
   Url url = parse_url("redis://carol:fromurl@localhost/5");
   ConnectionOptions options;
   Login merged = login_of(url, options);
@@ -169,7 +169,7 @@ TEST_CASE("login: the options win over the URL, part by part") {
   CHECK(merged.client_name == "me");
 }
 
-TEST_CASE("connection: answers come in the order of the questions; errors are answers, too") {
+TEST_CASE("connection: answers come in the order of the requests; errors are answers, too") {
   const auto link = connect({});
   std::string out;
   append_command(out, {"ECHO", "one"});
@@ -188,7 +188,7 @@ TEST_CASE("connection: answers come in the order of the questions; errors are an
   CHECK_FALSE(link->is_stale());
 }
 
-TEST_CASE("connection: questions and answers of many megabytes come through whole") {
+TEST_CASE("connection: requests and answers of many megabytes arrive complete") {
   ConnectionOptions patient;
   patient.command_timeout = std::chrono::minutes(1);
   const auto link = std::make_unique<Connection>(address(), Login(), patient);
@@ -198,7 +198,7 @@ TEST_CASE("connection: questions and answers of many megabytes come through whol
   CHECK((Reply(reply.get()).text() == big));
 }
 
-TEST_CASE("connection: a command on a key of another type is refused with what to look for") {
+TEST_CASE("connection: the error for a key of another type has advice") {
   test::redis().cmd({"LPUSH", "a-list", "x"});
   const auto link = connect({});
   const auto reply = ask(*link, {"GET", "a-list"});
@@ -208,7 +208,7 @@ TEST_CASE("connection: a command on a key of another type is refused with what t
       ("redis at here answered: " + text_of(reply) + "; something else uses a key of this queue").c_str(), ReplyError);
 }
 
-TEST_CASE("is_stale: not while all is well, at once when the server has killed the link") {
+TEST_CASE("is_stale: false on a healthy connection, true once the server has closed it") {
   const auto link = connect({});
   const auto id = ask(*link, {"CLIENT", "ID"});
   CHECK_FALSE(link->is_stale());
@@ -219,7 +219,7 @@ TEST_CASE("is_stale: not while all is well, at once when the server has killed t
   CHECK(link->is_stale());
 }
 
-TEST_CASE("is_stale: when the server has gone, and for good when one question has failed") {
+TEST_CASE("is_stale: true when the server has ended, and after a failed request even if it is back") {
   PrivateServer server;
   const auto link = connect({}, address(server));
   server.kill();
@@ -236,7 +236,7 @@ TEST_CASE("is_stale: when the server has gone, and for good when one question ha
   CHECK(text_of(ask(*connect({}, address(server)), {"PING"})) == "PONG");
 }
 
-TEST_CASE("is_stale: when the server says what nobody asked for") {
+TEST_CASE("is_stale: true when an unrequested answer has arrived") {
   const auto link = connect({});
   ask(*link, {"SUBSCRIBE", "a-channel"});
   CHECK_FALSE(link->is_stale());
@@ -244,7 +244,7 @@ TEST_CASE("is_stale: when the server says what nobody asked for") {
   CHECK(test::eventually([&] { return link->is_stale(); }));
 }
 
-TEST_CASE("read_until: silence is no fault, and what comes is brought") {
+TEST_CASE("read_until: null without an answer, else the answer") {
   const auto link = connect({});
   ask(*link, {"SUBSCRIBE", "a-channel"});
   CHECK(link->read_until(Clock::now()) == nullptr);
@@ -256,7 +256,7 @@ TEST_CASE("read_until: silence is no fault, and what comes is brought") {
   CHECK(Reply(message.get())[2].text() == "hello");
 }
 
-TEST_CASE("reply: reading it as something it is not is a ReplyError, whatever it is") {
+TEST_CASE("reply: reading it as a type that it does not have is a ReplyError") {
   const auto link = connect({});
   const auto text = ask(*link, {"ECHO", "12x"});
   const auto number = ask(*link, {"INCR", "a-number"});
@@ -278,7 +278,7 @@ TEST_CASE("reply: reading it as something it is not is a ReplyError, whatever it
   CHECK(Reply(list.get())[0].integer() > 1'600'000'000);
 }
 
-TEST_CASE("errors: those that say 'not now' are ConnectionErrors, all others ReplyErrors") {
+TEST_CASE("errors: temporary ones are ConnectionErrors, all others ReplyErrors") {
   for (const char* error : {"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script",
                             "MASTERDOWN Link with MASTER is down", "TRYAGAIN Multiple keys request during rehashing",
                             "CLUSTERDOWN The cluster is down", "READONLY You can't write against a read only replica.",

@@ -1,4 +1,4 @@
-// Servers that would have a client wait, or take memory, without end.
+// Hostile servers: their answers would make a client wait, or allocate memory, without end.
 #include "redis/connection.h"
 #include "redis/pipeline.h"
 #include "store/moves.h"
@@ -17,10 +17,10 @@ using namespace std::chrono_literals;
 
 const std::string kHello = "*2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
 
-// Says `start` and then `again` without end, or hangs up if that is empty.
+// Sends `start` and then `again` without end; closes the connection if `again` is empty.
 test::FedTransport::Next endless(const std::string& start, const std::string& again) {
-  return [said = false, start, again](std::size_t) mutable {
-    return std::exchange(said, true) ? std::string_view(again) : std::string_view(start);
+  return [started = false, start, again](std::size_t) mutable {
+    return std::exchange(started, true) ? std::string_view(again) : std::string_view(start);
   };
 }
 
@@ -44,15 +44,15 @@ std::string error_of_reading(Connection link) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("hostile: an array of more elements than anybody asks for is refused when it is announced") {
+TEST_CASE("hostile: an array of too many elements is refused as soon as its length arrives") {
   for (const std::string header : {"*1048577\r\n", "*2147483647\r\n", "*1\r\n*500000000\r\n"}) {
     const std::string text = error_of_reading(link_to(endless(kHello + header, "")));
     CHECK_MESSAGE(has(text, "the answer of nowhere:6379 is too large: arrays of more than 1048576 elements"), text);
   }
 }
 
-TEST_CASE("hostile: the elements of all arrays of an answer are counted, however they are nested") {
-  // Half of the elements that are allowed are in the outer arrays, and each inner one is announced by few bytes.
+TEST_CASE("hostile: the limit is for the elements of all arrays of an answer, at any depth") {
+  // The outer arrays have half of the allowed elements, and the length of each inner one takes few bytes.
   for (const std::string inner : {"*1000\r\n*0\r\n", "*1\r\n*1000\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1000\r\n"}) {
     std::string elements;
     for (int i = 0; i < 1000; ++i) elements += ":1\r\n";
@@ -61,7 +61,7 @@ TEST_CASE("hostile: the elements of all arrays of an answer are counted, however
   }
 }
 
-TEST_CASE("hostile: arrays within arrays without end are refused") {
+TEST_CASE("hostile: endlessly nested arrays are refused") {
   const std::string text = error_of_reading(link_to(endless(kHello, "*1\r\n")));
   const bool refused = has(text, "nested deeper than 8") || has(text, "depth > 7");  // by us, or by an old hiredis
   CHECK_MESSAGE(refused, text);
@@ -84,7 +84,7 @@ TEST_CASE("hostile: the largest array that is allowed is read") {
   CHECK(Reply(link.read().get()).size() == 1'048'576);
 }
 
-TEST_CASE("hostile: an answer without end holds a call no longer than the command timeout") {
+TEST_CASE("hostile: an endless answer delays a call no longer than the command timeout") {
   for (const std::string start : {"+", "$1000000000000\r\n", "*1000000\r\n"}) {
     CAPTURE(start);
     const std::string again = start == "*1000000\r\n" ? "*-1\r\n" : std::string(1000, 'x');
@@ -96,33 +96,33 @@ TEST_CASE("hostile: an answer without end holds a call no longer than the comman
   }
 }
 
-TEST_CASE("hostile: a look for an answer takes what is there once, and what has come of the answer is kept") {
+TEST_CASE("hostile: read_until reads once, and keeps the part of the answer that has arrived") {
   const std::string slow = kHello + "+" + std::string(5000, 'x') + "\r\n";
   Connection link = link_to(test::in_pieces(slow, 1000));
-  int looks = 0;
+  int reads = 0;
   ReplyPtr reply;
-  for (; reply == nullptr; ++looks) reply = link.read_until(Clock::now());
-  CHECK(looks == 5);
+  for (; reply == nullptr; ++reads) reply = link.read_until(Clock::now());
+  CHECK(reads == 5);
   CHECK(Reply(reply.get()).text().size() == 5000);
 }
 
-#if !TEST_SANITIZED  // there it takes a minute
-TEST_CASE("hostile: a string that is longer than any payload is refused before it is all in memory") {
+#if !TEST_SANITIZED  // with a sanitizer it takes a minute
+TEST_CASE("hostile: a string longer than the largest payload is refused before all of it is in memory") {
   const std::string start = kHello + "$1000000000000\r\n";
   const std::string again(64 * 1024, 'x');
-  std::size_t said = 0;
+  std::size_t sent = 0;
   const std::string text = error_of_reading(link_to([&](std::size_t) -> std::string_view {
-    const std::string& now = said == 0 ? start : again;
-    said += now.size();
+    const std::string& now = sent == 0 ? start : again;
+    sent += now.size();
     return now;
   }));
   CHECK_MESSAGE(has(text, "the answer of nowhere:6379 is too large: a string of more than 512 MiB"), text);
-  CHECK(said > 512 * 1024 * 1024);
-  CHECK(said < 513 * 1024 * 1024);
+  CHECK(sent > 512 * 1024 * 1024);
+  CHECK(sent < 513 * 1024 * 1024);
 }
 #endif
 
-TEST_CASE("hostile: a move that is answered for more messages than a call can have is a ReplyError") {
+TEST_CASE("hostile: a move's answer for more messages than a call can have is a ReplyError") {
   for (const std::string number : {"201", "1000000000000", "9223372036854775807"}) {
     Connection link = link_to(endless(kHello + ":" + number + "\r\n", ""));
     Pipeline pipeline(link);
@@ -132,7 +132,7 @@ TEST_CASE("hostile: a move that is answered for more messages than a call can ha
   }
 }
 
-TEST_CASE("hostile: times beyond all times stay such that they can be added to others") {
+TEST_CASE("hostile: adding a time near the integer limit to another time does not overflow") {
   const std::string most = std::to_string(std::numeric_limits<std::int64_t>::max());
   const std::string n = ":" + most + "\r\n";
   Connection link = link_to(endless(kHello + "*4\r\n" + n + n + "+\r\n:1\r\n*2\r\n" + n + "+\r\n", ""));

@@ -1,4 +1,5 @@
-// A server that hangs up may say why first: who finds the link broken while writing must hear it, too.
+// The final error of a server: it may send an error before it closes the connection. A client whose write fails must
+// report that error.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -27,13 +28,13 @@ void say(int fd, const std::string& words) {
   [[maybe_unused]] const auto sent = ::send(fd, words.data(), words.size(), MSG_NOSIGNAL);
 }
 
-// The end of the link is a reset.
+// Makes the end of the connection a reset.
 void reset_at_end(int fd) {
   const linger now{1, 0};
   ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
-TEST_CASE("last words: a write that fails tells what the server had said, as a ConnectionError") {
+TEST_CASE("final error: a failed write throws ConnectionError with the error that the server sent before") {
   for (const std::string& words : {kFull, "+OK\r\n" + kFull, std::string("-NOAUTH Authentication required.\r\n")}) {
     test::Listener server([&](int fd) {
       char asked[1000];
@@ -46,7 +47,7 @@ TEST_CASE("last words: a write that fails tells what the server had said, as a C
     pollfd one{link.fd(), POLLIN, 0};
     do {
       REQUIRE(::poll(&one, 1, 5000) == 1);
-    } while ((one.revents & (POLLHUP | POLLERR)) == 0);  // the reset has come, too
+    } while ((one.revents & (POLLHUP | POLLERR)) == 0);  // the reset has arrived, too
     const std::string text = thrown([&] { link.write("*1\r\n$4\r\nPING\r\n"); });
     CHECK_MESSAGE(has(text, "ConnectionError: the server at " + server.address().text()), text);
     CHECK_MESSAGE(has(text, "after the answer: " + words.substr(words.find('-') + 1, 10)), text);
@@ -54,7 +55,7 @@ TEST_CASE("last words: a write that fails tells what the server had said, as a C
   }
 }
 
-TEST_CASE("last words: none, or none that is an error, or half a one: the link is just broken") {
+TEST_CASE("final error: without a whole one, a failed write reports only the closed connection") {
   for (const std::string words : {"", "+OK\r\n", "-ERR max numb"}) {
     test::Listener server([&](int fd) {
       char asked[1000];
@@ -73,7 +74,7 @@ TEST_CASE("last words: none, or none that is an error, or half a one: the link i
   }
 }
 
-TEST_CASE("last words: at login, however the words, the end and our question race") {
+TEST_CASE("final error: reported at login, in any order of the error, the close and our request") {
   test::Listener server([](int fd) { say(fd, kFull); });
   for (int i = 0; i < 300; ++i) {
     const std::string text = thrown([&] { Connection(server.address(), {}, {}); });
@@ -82,7 +83,7 @@ TEST_CASE("last words: at login, however the words, the end and our question rac
   }
 }
 
-TEST_CASE("last words: of a real server that is full, on a port and on a socket") {
+TEST_CASE("final error: of a real server that is full, over TCP and over a unix socket") {
   const test::RedisChild server;
   test::Redis admin(server.unix_socket().path);
   REQUIRE(admin.cmd({"CONFIG", "SET", "maxclients", "1"}) == "OK");

@@ -1,4 +1,4 @@
-// Pipelines that are under way together, on a real server.
+// Several pipelines in flight on one connection, on a real server.
 #include "redis/pipeline.h"
 
 #include <delayqueue/error.h>
@@ -23,7 +23,7 @@ Address address() {
   return to;
 }
 
-// A list, and what pushes to it: a script of the test's own, whose name is not known to the server before.
+// A list, and a script that pushes to it and that the server has not loaded.
 struct Scene {
   Scene() { test::redis().cmd({"SCRIPT", "FLUSH"}); }
 
@@ -38,7 +38,7 @@ struct Scene {
   Connection connection{address(), {{}, {}, "pipelines", 0}, {}};
 };
 
-TEST_CASE("pipelines: two under way, each gets its own answers, whichever is received first") {
+TEST_CASE("pipelines: of two in flight, each gets its own answers, in either order of receive()") {
   for (const bool in_order : {true, false}) {
     Scene scene;
     Pipeline first(scene.connection), second(scene.connection), none(scene.connection);
@@ -59,7 +59,7 @@ TEST_CASE("pipelines: two under way, each gets its own answers, whichever is rec
   }
 }
 
-TEST_CASE("pipelines: a script that is unknown is sent again behind all that is under way, and mixes nothing up") {
+TEST_CASE("pipelines: an unloaded script is sent again after all pipelines in flight, and the answers stay in order") {
   Scene scene;
   Pipeline first(scene.connection), second(scene.connection), third(scene.connection);
   scene.by_command(first, "a");
@@ -81,7 +81,7 @@ TEST_CASE("pipelines: a script that is unknown is sent again behind all that is 
   CHECK_FALSE(scene.connection.is_stale());
 }
 
-TEST_CASE("pipelines: one that is given up while it is under way leaves the connection of no use") {
+TEST_CASE("pipelines: one that is destroyed while in flight makes the connection stale") {
   Scene scene;
   {
     Pipeline pipeline(scene.connection);
@@ -92,7 +92,7 @@ TEST_CASE("pipelines: one that is given up while it is under way leaves the conn
   CHECK(scene.connection.is_stale());
 }
 
-TEST_CASE("pipelines: a link that breaks between two answers is an error for all that are behind") {
+TEST_CASE("pipelines: a connection lost between two answers is an error for all later pipelines") {
   const test::Listener server([](int fd) {
     const std::string hello = "*2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
     char asked[4096];

@@ -26,7 +26,7 @@ std::string read(const std::string& error) {
 
 }  // namespace
 
-TEST_CASE("A redirection is read: what, slot and node; a node may leave out its own host") {
+TEST_CASE("redirection: MOVED and ASK are parsed to slot and node; a node may leave out its own host") {
   CHECK(read("MOVED 3999 127.0.0.1:6381") == "moved 3999 127.0.0.1:6381 tls");
   CHECK(read("ASK 0 node-3.example:7002") == "ask 0 node-3.example:7002 tls");
   CHECK(read("MOVED 3999 :6381") == "moved 3999 10.0.0.1:6381 tls");
@@ -34,7 +34,7 @@ TEST_CASE("A redirection is read: what, slot and node; a node may leave out its 
   CHECK(read("MOVED 3999 ::1:6381") == "moved 3999 [::1]:6381 tls");
 }
 
-TEST_CASE("What is no redirection is none, whatever a server says") {
+TEST_CASE("redirection: any other error is none") {
   for (const char* error :
        {"", "MOVED", "MOVED ", "MOVED 3999", "MOVED x 127.0.0.1:6381", "MOVED 3999 127.0.0.1",
         "MOVED 3999 127.0.0.1:", "MOVED 3999 127.0.0.1:0", "MOVED 3999 127.0.0.1:65536", "MOVED 3999 127.0.0.1:6381x",

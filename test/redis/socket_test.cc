@@ -44,7 +44,7 @@ void check_has(const std::string& text, const std::string& part) {
   CHECK_MESSAGE(text.find(part) != std::string::npos, text << "\n  lacks: " << part);
 }
 
-// The ms that an error says it waited, behind the words it begins with.
+// The milliseconds that stand in an error after `words`.
 long waited(const std::string& text, const std::string& words) {
   check_has(text, words);
   const std::size_t at = text.find(words);
@@ -75,7 +75,7 @@ std::string ask(Transport& link, const std::string& question) {
 
 std::atomic<int> signals_seen{0};
 
-// Counts a signal instead of dying of it.
+// Counts a signal, which would otherwise end the process.
 class Counting {
  public:
   explicit Counting(int signal) : signal_(signal) {
@@ -98,7 +98,7 @@ int option(const Transport& link, int level, int name) {
   return value;
 }
 
-TEST_CASE("transport: asks a real server over TCP and over a unix socket") {
+TEST_CASE("transport: exchanges bytes with a real server over TCP and over a unix socket") {
   const RedisChild server;
   for (const auto& address : {server.plain(), server.unix_socket()}) {
     CAPTURE(address.text());
@@ -108,14 +108,14 @@ TEST_CASE("transport: asks a real server over TCP and over a unix socket") {
   }
 }
 
-TEST_CASE("transport: a name is looked up") {
+TEST_CASE("transport: a host name is resolved") {
   const Listener server(test::swallow);
   auto address = server.address();
   address.host = "localhost";
   CHECK(open(address)->fd() >= 0);
 }
 
-TEST_CASE("transport: more bytes than the socket holds arrive whole") {
+TEST_CASE("transport: more bytes than the socket buffer holds all arrive") {
   const std::string sent(20'000'000, 'x');
   std::size_t seen = 0;
   {
@@ -128,7 +128,7 @@ TEST_CASE("transport: more bytes than the socket holds arrive whole") {
   CHECK(seen == sent.size());
 }
 
-TEST_CASE("transport: a socket is closed on exec, does not block, and TCP sends at once and finds dead peers") {
+TEST_CASE("transport: a socket is close-on-exec and non-blocking, and TCP has no delay and keepalive") {
   const Listener server(test::swallow);
   const auto link = open(server.address());
   CHECK((::fcntl(link->fd(), F_GETFD) & FD_CLOEXEC) != 0);
@@ -145,7 +145,7 @@ TEST_CASE("transport: a socket is closed on exec, does not block, and TCP sends 
 #endif
 }
 
-TEST_CASE("transport: a refused connect names the address and the reason") {
+TEST_CASE("transport: the error of a refused connect has the address and the reason") {
   auto address = Listener(test::swallow).address();
   const auto text = error_of([&] { open(address); });
   CHECK(text == "cannot connect to " + address.text() + ": Connection refused");
@@ -154,7 +154,7 @@ TEST_CASE("transport: a refused connect names the address and the reason") {
   CHECK(error_of([&] { open(address); }) == "cannot connect to unix:/nowhere/s: No such file or directory");
 }
 
-TEST_CASE("transport: a name that cannot be looked up is named") {
+TEST_CASE("transport: the error has the host name that cannot be resolved") {
   Address address;
   address.host = "two..dots";
   check_has(error_of([&] { open(address); }), "no address for the name 'two..dots': ");
@@ -166,7 +166,7 @@ TEST_CASE("transport: a path too long for a unix socket is refused with its leng
   check_has(error_of([&] { open(address); }), "the path has 205 bytes, the limit for a unix socket is ");
 }
 
-TEST_CASE("transport: a connect that nobody accepts ends at the deadline") {
+TEST_CASE("transport: a connect that is not accepted ends at the deadline") {
   const int listener = test::listen_on_loopback();
   Address address;
   address.host = "127.0.0.1";
@@ -181,7 +181,7 @@ TEST_CASE("transport: a connect that nobody accepts ends at the deadline") {
   ::close(listener);
 }
 
-TEST_CASE("transport: a unix socket with a full queue is tried until the deadline") {
+TEST_CASE("transport: connecting to a unix socket with a full backlog is retried until the deadline") {
   const test::TempDir dir;
   Address address;
   address.path = dir.file("s");
@@ -205,7 +205,7 @@ TEST_CASE("transport: a unix socket with a full queue is tried until the deadlin
   ::close(listener);
 }
 
-TEST_CASE("transport: a stopped server is found by the read's deadline only, and that ends in time") {
+TEST_CASE("transport: a read from a stopped server ends at the deadline") {
   const RedisChild server;
   server.send(SIGSTOP);
   const auto link = open(server.plain());
@@ -217,7 +217,7 @@ TEST_CASE("transport: a stopped server is found by the read's deadline only, and
   server.send(SIGCONT);
 }
 
-TEST_CASE("transport: half an answer is handed out, and the missing half ends in the deadline") {
+TEST_CASE("transport: half an answer is returned, and the read of the other half ends at the deadline") {
   const Listener server([](int fd) {
     CHECK(::write(fd, "+PO", 3) == 3);
     test::swallow(fd);
@@ -230,7 +230,7 @@ TEST_CASE("transport: half an answer is handed out, and the missing half ends in
   check_has(timed_error_of(100ms, [&] { link->read(bytes, sizeof bytes, in(100ms)); }), "no answer");
 }
 
-TEST_CASE("transport: what is there already is read even after the deadline") {
+TEST_CASE("transport: bytes that have arrived are read even after the deadline") {
   const Listener server([](int fd) {
     CHECK(::write(fd, "x", 1) == 1);
     test::swallow(fd);
@@ -241,7 +241,7 @@ TEST_CASE("transport: what is there already is read even after the deadline") {
   CHECK(link->read(&byte, 1, Deadline::min()) == 1);
 }
 
-TEST_CASE("transport: readable tells whether a read would wait, also at the end of the stream") {
+TEST_CASE("transport: readable returns whether a read would not wait, also at the end of the stream") {
   std::atomic<bool> send{false};
   const Listener server([&](int fd) {
     while (!send) std::this_thread::sleep_for(1ms);
@@ -258,7 +258,7 @@ TEST_CASE("transport: readable tells whether a read would wait, also at the end 
   check_has(error_of([&] { link->read(&byte, 1, in(5s)); }), "closed the connection");
 }
 
-TEST_CASE("transport: a server that takes nothing ends the write at the deadline") {
+TEST_CASE("transport: a write to a server that reads nothing ends at the deadline") {
   const int listener = test::listen_on_loopback();
   Address address;
   address.host = "127.0.0.1";
@@ -270,7 +270,7 @@ TEST_CASE("transport: a server that takes nothing ends the write at the deadline
   ::close(listener);
 }
 
-TEST_CASE("transport: a closed connection is an error that names the server, and no SIGPIPE") {
+TEST_CASE("transport: a closed connection is an error with the server's address, and no SIGPIPE") {
   const Counting pipes(SIGPIPE);
   const Listener server([](int fd) {
     char bytes[4];
@@ -289,7 +289,7 @@ TEST_CASE("transport: a closed connection is an error that names the server, and
   CHECK(signals_seen == 0);
 }
 
-TEST_CASE("transport: signals do not disturb a waiting read") {
+TEST_CASE("transport: signals do not interrupt a waiting read") {
   const Counting users(SIGUSR1);
   const Listener server([](int fd) {
     std::this_thread::sleep_for(100ms);
@@ -335,7 +335,7 @@ TEST_CASE("transport: an interrupt that is raised in a fork does not reach the p
   CHECK(has_something_to_read(interrupt.fd()));
 }
 
-TEST_CASE("transport: a deadline holds though the interrupt has something to read and was not raised") {
+TEST_CASE("transport: a deadline holds while the interrupt's descriptor is readable and the interrupt is not raised") {
   const Listener server(test::swallow);
   const auto link = open(server.address());
   Interrupt interrupt;

@@ -59,7 +59,7 @@ std::string ask(Transport& link, const std::string& question) {
   return answer;
 }
 
-// "+PONG\r\n", or the error on the way there.
+// "+PONG\r\n", or the text of the error.
 std::string ping(const Address& address, const TlsOptions& options) {
   try {
     return ask(*open(address, options, in(5s)), "PING\r\n");
@@ -80,7 +80,7 @@ void check_has(const std::string& text, const std::string& part) {
   CHECK_MESSAGE(text.find(part) != std::string::npos, text << "\n  lacks: " << part);
 }
 
-TEST_CASE("tls: a certificate is good for the host name and the IP address it holds") {
+TEST_CASE("tls: a certificate is valid for the host name and the IP address in it") {
   const RedisChild server(serving(files().server));
   auto options = trusting(files().ca);
   CHECK(ping(server.tls("127.0.0.1"), options) == "+PONG\r\n");
@@ -89,7 +89,7 @@ TEST_CASE("tls: a certificate is good for the host name and the IP address it ho
   CHECK(ping(server.tls(), options) == "+PONG\r\n");
 }
 
-TEST_CASE("tls: tls.server_name is checked in place of the host") {
+TEST_CASE("tls: tls.server_name is verified instead of the host") {
   const RedisChild server(serving(files().named));
   auto options = trusting(files().ca);
   const auto at = server.tls().text();
@@ -105,7 +105,7 @@ TEST_CASE("tls: tls.server_name is checked in place of the host") {
   check_has(ping(server.tls(), options), "is not valid for 127.0.0.1: ");
 }
 
-TEST_CASE("tls: an unknown authority, also the system's lack of it, is refused") {
+TEST_CASE("tls: a certificate of an authority that is not in ca_file, or not in the system's store, is refused") {
   const RedisChild server(serving(files().server));
   const auto text = ping(server.tls(), trusting(files().other_ca));
   check_has(text, "the certificate of " + server.tls().text() + " is not signed by a trusted authority: ");
@@ -113,8 +113,8 @@ TEST_CASE("tls: an unknown authority, also the system's lack of it, is refused")
   check_has(ping(server.tls(), {}), "set tls.ca_file to the authority's certificate");
 }
 
-// A system may trust hundreds of authorities, and the machine may be busy.
-TEST_CASE("tls: reading the authorities takes nothing from the time to connect") {
+// The system may have hundreds of authorities to read, and the machine may be busy.
+TEST_CASE("tls: reading the authorities does not count against the connect timeout") {
   const RedisChild server(serving(files().server));
   std::ifstream ca(files().ca);
   const std::string one((std::istreambuf_iterator<char>(ca)), {});
@@ -131,7 +131,7 @@ TEST_CASE("tls: reading the authorities takes nothing from the time to connect")
     Tls(server.tls(), options.tls);
     reading = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
   }
-  // The machine may take the 200 ms away once; reading would take them every time.
+  // A busy machine may take the 200 ms once; reading the files would take them every time.
   std::string answer;
   for (int tries = 0; tries < 5 && answer != "PONG"; ++tries) {
     try {
@@ -151,14 +151,14 @@ TEST_CASE("tls: an expired certificate is refused") {
   check_has(text, "the certificate of " + server.tls().text() + " is not valid today: certificate has expired");
 }
 
-TEST_CASE("tls: a client certificate is shown, and a missing or foreign one is told as such") {
+TEST_CASE("tls: a client certificate is sent; a missing one and one of another authority have their own errors") {
   for (const std::string protocol : {"TLSv1.2", "TLSv1.3"}) {
     CAPTURE(protocol);
     auto arguments = serving(files().server, "yes");
     arguments.insert(arguments.end(), {"--tls-protocols", protocol});
     const RedisChild server(arguments);
     CHECK(ping(server.tls(), trusting(files().ca, files().client)) == "+PONG\r\n");
-    for (int i = 0; i < 30; ++i) {  // the alert and the broken link race each other
+    for (int i = 0; i < 30; ++i) {  // the alert and the reset may arrive in either order
       const auto missing = ping(server.tls(), trusting(files().ca));
       check_has(missing, "the server at " + server.tls().text());
       check_has(missing, "client certificate");
@@ -169,7 +169,7 @@ TEST_CASE("tls: a client certificate is shown, and a missing or foreign one is t
   }
 }
 
-TEST_CASE("tls: files that cannot be used are named before anything is sent") {
+TEST_CASE("tls: files that cannot be used are refused by path before anything is sent") {
   Address nowhere;
   nowhere.host = "localhost";
   nowhere.port = 1;
@@ -189,7 +189,7 @@ TEST_CASE("tls: files that cannot be used are named before anything is sent") {
             "' is encrypted; give a key file without");
 }
 
-TEST_CASE("tls: a name that would switch the check off is refused") {
+TEST_CASE("tls: a server name that would disable the verification is refused") {
   Address address;
   address.host = "localhost";
   address.port = 1;
@@ -203,13 +203,13 @@ TEST_CASE("tls: a name that would switch the check off is refused") {
   check_has(misuse(address, {}), "tls.server_name: ''");
 }
 
-TEST_CASE("tls: a plain port is told as such, by its answer or at the deadline") {
+TEST_CASE("tls: a port without TLS is detected by its answer or at the deadline") {
   const RedisChild server;
   auto address = server.plain();
   address.tls = true;
   std::string text;
   Clock::duration took = 1h;
-  for (int tries = 0; tries < 4 && took >= 2s; ++tries) {  // late once may be the machine's fault
+  for (int tries = 0; tries < 4 && took >= 2s; ++tries) {  // a busy machine may be late once
     const auto start = Clock::now();
     try {
       open(address, trusting(files().ca), in(200ms));
@@ -231,7 +231,7 @@ TEST_CASE("tls: a plain port is told as such, by its answer or at the deadline")
   check_has(ping(address, trusting(files().ca)), "the server at " + address.text() + " does not answer in TLS");
 }
 
-TEST_CASE("tls: a server that hangs up in the handshake is told as such") {
+TEST_CASE("tls: a server that closes during the handshake has its own error") {
   const Listener server([](int fd) {
     char bytes[4096];
     CHECK(::read(fd, bytes, sizeof bytes) > 0);
@@ -241,14 +241,14 @@ TEST_CASE("tls: a server that hangs up in the handshake is told as such") {
   check_has(ping(address, {}), "closed the connection (during the TLS handshake");
 }
 
-TEST_CASE("tls: a plain client at a TLS port is told to use TLS") {
+TEST_CASE("tls: the error of a plain client at a TLS port advises TLS") {
   const RedisChild server(serving(files().server));
   auto address = server.tls();
   address.tls = false;
   for (int i = 0; i < 20; ++i) check_has(ping(address, {}), "TLS");
 }
 
-TEST_CASE("tls: megabytes pass both ways, and what OpenSSL holds counts as readable") {
+TEST_CASE("tls: megabytes pass both ways, and bytes buffered by OpenSSL count as readable") {
   const RedisChild server(serving(files().server));
   const auto link = open(server.tls(), trusting(files().ca), in(5s));
   const std::string body(3'000'000, 'x');
@@ -258,7 +258,7 @@ TEST_CASE("tls: megabytes pass both ways, and what OpenSSL holds counts as reada
   while (answer.size() < body.size() + 12) answer.append(bytes.data(), link->read(bytes.data(), 100'000, in(5s)));
   CHECK(answer == "$3000000\r\n" + body + "\r\n");
 
-  CHECK_FALSE(link->readable(in(20ms)));  // session tickets are no answers
+  CHECK_FALSE(link->readable(in(20ms)));  // session tickets do not count
   link->write("PING\r\n", in(5s));
   REQUIRE(link->readable(in(5s)));
   for (int i = 0; i < 7; ++i) {
@@ -281,7 +281,7 @@ TEST_CASE("tls: a killed server is an error for readers and writers, and no SIGP
   const auto writer = open(server.tls(), trusting(files().ca), in(5s));
   server.send(SIGKILL);
   char byte = 0;
-  const auto told = "the server at " + server.tls().text() + " closed the connection";
+  const auto expected = "the server at " + server.tls().text() + " closed the connection";
   CHECK_THROWS_AS(reader->read(&byte, 1, in(5s)), ConnectionError);
   std::string text;
   try {
@@ -290,7 +290,7 @@ TEST_CASE("tls: a killed server is an error for readers and writers, and no SIGP
     text = e.what();
   }
   ::sigaction(SIGPIPE, &before, nullptr);
-  check_has(text, told);
+  check_has(text, expected);
   CHECK(pipes_seen == 0);
 }
 

@@ -21,7 +21,7 @@ std::string refusal(const std::string& url) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("url: a server URL says where, who and which db") {
+TEST_CASE("url: a server URL holds the address, user, password and db") {
   struct Row {
     std::string url, address;
     bool tls;
@@ -82,7 +82,7 @@ TEST_CASE("url: embedded: takes an absolute, a relative or no folder") {
   }
 }
 
-TEST_CASE("url: what cannot be understood is refused, and the text says why") {
+TEST_CASE("url: an invalid URL is refused with the reason") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"", "no scheme"},
       {"localhost", "no scheme"},
@@ -165,7 +165,7 @@ TEST_CASE("url: what cannot be understood is refused, and the text says why") {
   }
 }
 
-TEST_CASE("url: the text of a refusal shows the harmless parts and nothing that breaks a log line") {
+TEST_CASE("url: the error shows the URL without secrets and without control characters") {
   CHECK(has(refusal("redis://ann:pw@h:12x/3?db=4"), "url: 'redis://***@h:12x/3?***': the port '12x'"));
   CHECK(has(refusal("redis://h:7000/x"), "'redis://h:7000/x'"));
   CHECK(has(refusal("redis+sentinel://ann:pw@a:1,[::1]:2/m/x"), "url: 'redis+sentinel://***@a:1,[::1]:2/m/x'"));
@@ -177,7 +177,7 @@ TEST_CASE("url: the text of a refusal shows the harmless parts and nothing that 
   CHECK(has(parse_url("redis://:" + std::string(100'000, 'x') + "@h").password, std::string(100'000, 'x')));
 }
 
-TEST_CASE("url: no text shows a password") {
+TEST_CASE("url: no error and no text() contains a password") {
   const std::vector<std::string> good = {
       "redis://:S@h",
       "redis://u:S@h:1?db=3",
@@ -318,7 +318,7 @@ TEST_CASE("url: no text shows a password") {
   }
 }
 
-TEST_CASE("url: text() of an embedded folder that begins with several slashes reads back as the same folder") {
+TEST_CASE("url: text() of an embedded folder that begins with several slashes parses to the same folder") {
   for (const std::string url : {"embedded:%2F/x", "embedded:/%2F%2Fx"}) {
     const auto parsed = parse_url(url);
     CHECK(parsed.folder == "/x");
@@ -326,7 +326,7 @@ TEST_CASE("url: text() of an embedded folder that begins with several slashes re
   }
 }
 
-TEST_CASE("url: text() is the URL again, and reads back as the same place") {
+TEST_CASE("url: text() is the URL without its password, and parses to the same servers") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"redis://", "redis://127.0.0.1:6379"},
       {"rediss://a%40b:pw@[::1]:7?db=2", "rediss://a%40b:***@[::1]:7/2"},

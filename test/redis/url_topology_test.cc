@@ -10,7 +10,7 @@
 namespace delayqueue::redis {
 namespace {
 
-TEST_CASE("url: a topology's URL names all hosts, the master, who and which db") {
+TEST_CASE("url: a topology's URL holds all hosts, the master, user, password and db") {
   struct Row {
     std::string url;
     Url::Kind kind;
@@ -54,7 +54,7 @@ TEST_CASE("url: a topology's URL names all hosts, the master, who and which db")
   }
 }
 
-TEST_CASE("url: a topology that cannot be understood is refused, and the text says why") {
+TEST_CASE("url: an invalid URL of a topology is refused with the reason") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"redis+sentinel:a/m", "expected //"},
       {"redis+sentinel://", "a host is missing"},
