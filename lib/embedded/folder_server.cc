@@ -33,11 +33,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kStopLimit{5'000};      // after SIGTERM, until SIGKILL
-constexpr milliseconds kFullDiskLimit{1'000};  // the server tries to write ten times a second
+constexpr milliseconds kFullDiskLimit{1'000};  // of failing writes; the server tries ten times a second
 constexpr char kSafePath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 [[noreturn]] void fail(const std::string& text) { throw std::runtime_error("private server: " + text); }
-[[noreturn]] void fail_for_good(const std::string& text) { throw SetupError("private server: " + text); }
+[[noreturn]] void fail_permanently(const std::string& text) { throw SetupError("private server: " + text); }
 
 void check_interrupt() {
   if (Interrupt::is_raised_here()) fail("stopped before it answered");
@@ -45,9 +45,9 @@ void check_interrupt() {
 
 enum class Answer { none, loading, pong };
 
-// A negative descriptor and errno if there is no connection. EAGAIN: a server is there, but until the deadline its queue
-// of connections was full. Throws SetupError if the socket is not this user's; std::runtime_error where it is unknown
-// whether there is a server.
+// Connects to a server. Without one, returns a negative descriptor and sets errno. EAGAIN: there is a server, but its
+// backlog was full until the deadline. Throws SetupError if the socket is not this user's; std::runtime_error if a
+// system call failed, so that it is unknown whether there is a server.
 Descriptor connected(const std::string& path, Clock::time_point deadline) {
   redis::check_own_socket(path);
   Descriptor link = above_standard(::socket(AF_UNIX, SOCK_STREAM, 0));
@@ -58,7 +58,7 @@ Descriptor connected(const std::string& path, Clock::time_point deadline) {
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const auto* raw = reinterpret_cast<const sockaddr*>(&address);
   while (::connect(link.get(), raw, sizeof address) != 0) {
-    if (errno != EAGAIN && may_pass(errno)) fail_with("cannot connect to unix:" + path, errno);
+    if (errno != EAGAIN && is_transient(errno)) fail_with("cannot connect to unix:" + path, errno);
     if (errno != EAGAIN || Clock::now() >= deadline) return Descriptor();
     check_interrupt();
     std::this_thread::sleep_for(milliseconds(2));
@@ -78,7 +78,7 @@ bool sent(const Descriptor& link, std::string_view text) {
   return ::send(link.get(), text.data(), text.size(), flags) == static_cast<ssize_t>(text.size());
 }
 
-// Empty: nothing came by the deadline or until this thread was interrupted, or nothing will come.
+// Bytes from the server; empty at the deadline, after an interrupt, or at the end of the stream.
 std::string received(const Descriptor& link, Clock::time_point deadline) {
   if (Interrupt::poll_here(link.get(), milliseconds_until(deadline)) <= 0) return "";
   char text[4096];
@@ -95,7 +95,7 @@ Answer ping(const std::string& path, Clock::time_point deadline) {
   return up ? Answer::pong : Answer::none;
 }
 
-// The answer to INFO persistence; empty if the server does not tell.
+// The answer to INFO persistence; empty if the server gives none.
 std::string persistence_of(const std::string& socket, Clock::time_point deadline) {
   const Descriptor link = connected(socket, deadline);
   if (link.get() < 0 || !sent(link, "INFO persistence\r\n")) return "";
@@ -115,7 +115,8 @@ std::vector<std::string> folders_of_path() {
   std::istringstream words(path != nullptr ? path : "");
   std::vector<std::string> folders;
   for (std::string folder; std::getline(words, folder, ':');) {
-    if (!folder.empty() && folder[0] == '/') folders.push_back(folder);  // else: of the current directory
+    // Relative folders are skipped, because they depend on the current directory.
+    if (!folder.empty() && folder[0] == '/') folders.push_back(folder);
   }
   return folders;
 }
@@ -133,8 +134,8 @@ std::string find_program(const std::string& asked) {
       if (fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0) return file.string();
     }
   }
-  fail_for_good((names.size() == 1 ? names[0] + " is not" : "neither redis-server nor valkey-server is") +
-                " on PATH; install redis-server or valkey-server, or set DELAYQUEUE_REDIS_SERVER to the program");
+  fail_permanently((names.size() == 1 ? names[0] + " is not" : "neither redis-server nor valkey-server is") +
+                   " on PATH; install redis-server or valkey-server, or set DELAYQUEUE_REDIS_SERVER to the program");
 }
 
 fs::path plain(const std::string& folder) {
@@ -152,7 +153,7 @@ std::string last_lines(const Descriptor& folder) {
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (start > 0) text.erase(0, text.find('\n') + 1);
-  return text.empty() ? "; it wrote nothing" : "; it wrote:\n" + text;
+  return text.empty() ? "; its log is empty" : "; its log:\n" + text;
 }
 
 }  // namespace
@@ -185,13 +186,13 @@ FolderServer::~FolderServer() {
   if (owned()) {
     end(temporary_ ? SIGKILL : SIGTERM);
   } else {
-    leave();  // its thread does not exist here, and the server is not ours to stop
+    leave();  // the thread of process_ does not exist in this fork, and the server is the parent's
   }
 }
 
 void FolderServer::leave() {
   if (owned() && process_) process_->detach();
-  // Kept for ever, where leak checkers find it.
+  // Kept forever, and reachable for leak checkers.
   static auto* const left = std::make_unique<std::vector<std::unique_ptr<Process>>>().release();
   left->push_back(std::move(process_));
 }
@@ -211,7 +212,7 @@ Launch FolderServer::launch() const {
   result.environment = server_environment();
   result.folder = opened_.get();
   result.parent = owner_;
-  result.until_last_user = life_ == Life::until_last_user && system_tells_of_last_user();
+  result.until_last_user = life_ == Life::until_last_user && supports_last_user_signal();
   return result;
 }
 
@@ -234,8 +235,8 @@ void FolderServer::start() {
   await_answer(deadline);
 }
 
-// Returns with a child that holds the folder's lock. A lock without a socket is a server that is about to end, or to
-// begin: the next look will tell.
+// Starts a child process that takes the folder's lock. If another server has the lock but no socket, it is starting or
+// ending: tries again until the deadline.
 void FolderServer::take_folder(Clock::time_point deadline) {
   for (;;) {
     process_.reset();
@@ -245,9 +246,9 @@ void FolderServer::take_folder(Clock::time_point deadline) {
     check_interrupt();
     if (report.stage == LaunchReport::locked) return;
     if (report.stage == LaunchReport::none) process_->ended_by(deadline);
-    if (report.stage == LaunchReport::none) give_up(process_->fate(), false);
+    if (report.stage == LaunchReport::none) fail_start(process_->outcome(), false);
     const bool busy = report.stage == LaunchReport::lock_failed && report.error == EWOULDBLOCK;
-    if (!busy) give_up("cannot write in " + folder() + ": " + reason(report.error), !may_pass(report.error));
+    if (!busy) fail_start("cannot write in " + folder() + ": " + reason(report.error), !is_transient(report.error));
     if (listens(socket()) || Clock::now() >= deadline) {
       process_.reset();
       fail(folder() + ": another server runs in this folder");
@@ -261,39 +262,40 @@ void FolderServer::await_answer(Clock::time_point deadline) {
   for (auto limit = deadline; Clock::now() < limit; check_interrupt()) {
     const auto answer = ping(socket(), limit);
     if (answer == Answer::pong && pid() > 0) return;
-    if (answer == Answer::loading) limit = Clock::now() + options_.start_timeout;  // busy with its data, and alive
+    if (answer == Answer::loading) limit = Clock::now() + options_.start_timeout;  // it is alive and reads its data
     if (process_->ended_by(Clock::now() + pause)) break;
     pause = std::min<std::chrono::microseconds>(pause * 2, milliseconds(20));
   }
   const bool ended = process_->ended_by(Clock::now());
   const auto report = ended ? process_->report(Clock::now()) : LaunchReport{};
   if (report.stage == LaunchReport::exec_failed)
-    give_up("cannot be run: " + reason(report.error), !may_pass(report.error));
-  give_up(process_->fate() + last_lines(opened_), process_->exited());
+    fail_start("cannot be run: " + reason(report.error), !is_transient(report.error));
+  fail_start(process_->outcome() + last_lines(opened_), process_->exited());
 }
 
-void FolderServer::give_up(const std::string& how, bool for_good) {
+void FolderServer::fail_start(const std::string& how, bool for_good) {
   process_.reset();
-  if (for_good) fail_for_good(program_ + " " + how);
+  if (for_good) fail_permanently(program_ + " " + how);
   fail(program_ + " " + how);
 }
 
-// What was acknowledged is in the server's buffer, until that is written and synchronized.
+// Waits until the server has written and synchronized its append-only file: until then, acknowledged writes are only in
+// its buffer.
 void FolderServer::await_written() {
   const auto deadline = Clock::now() + kStopLimit;
   const auto has = [](const std::string& text, const char* line) { return text.find(line) != std::string::npos; };
   for (auto failing_until = Clock::now() + kFullDiskLimit; Clock::now() < deadline;) {
     const std::string state = persistence_of(socket(), deadline);
-    if (state.empty() || has(state, "\naof_enabled:0")) return;  // it does not tell, or keeps no file
-    const bool well = has(state, "\naof_last_write_status:ok");
-    if (well && has(state, "\naof_buffer_length:0\r") && has(state, "\naof_pending_bio_fsync:0\r")) return;
-    if (!well && Clock::now() >= failing_until) break;
-    if (well) failing_until = Clock::now() + kFullDiskLimit;
+    if (state.empty() || has(state, "\naof_enabled:0")) return;  // no answer, or no append-only file
+    const bool writes = has(state, "\naof_last_write_status:ok");
+    if (writes && has(state, "\naof_buffer_length:0\r") && has(state, "\naof_pending_bio_fsync:0\r")) return;
+    if (!writes && Clock::now() >= failing_until) break;
+    if (writes) failing_until = Clock::now() + kFullDiskLimit;
     std::this_thread::sleep_for(milliseconds(20));
   }
-  fail_for_good("cannot stop the server in " + folder() + ": it cannot write all that it acknowledged to its " +
-                "append-only file" + last_lines(opened_) + "\nfree space on the disk that holds " + folder() +
-                " and stop it again; until then it runs on");
+  fail_permanently("cannot stop the server in " + folder() + ": it cannot write all that it acknowledged to its " +
+                   "append-only file" + last_lines(opened_) + "\nfree space on the disk that holds " + folder() +
+                   " and stop it again; until then it keeps running");
 }
 
 void FolderServer::stop() {
@@ -302,12 +304,13 @@ void FolderServer::stop() {
   process_->signal(SIGTERM);
   const bool ended = process_->ended_by(Clock::now() + kStopLimit);
   if (!ended) process_->signal(SIGKILL);
-  const bool well = ended && process_->exited_well() && last_lines(opened_).find("fsync the AOF") == std::string::npos;
-  const std::string fate = process_->fate();
+  const bool synced = ended && process_->succeeded() && last_lines(opened_).find("fsync the AOF") == std::string::npos;
+  const std::string outcome = process_->outcome();
   process_.reset();
-  if (!well) {
-    fail_for_good("the server in " + folder() + " " + fate + " while it was stopped; what it had acknowledged last " +
-                  "may not be on disk" + last_lines(opened_));
+  if (!synced) {
+    fail_permanently("the server in " + folder() + " " + outcome +
+                     " while it was stopped; the last writes that it acknowledged may not be on disk" +
+                     last_lines(opened_));
   }
 }
 

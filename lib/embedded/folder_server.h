@@ -1,4 +1,4 @@
-// A redis-server in a folder: what PrivateServer and the embedded URLs are made of.
+// A redis-server in a folder: the implementation of PrivateServer and of embedded URLs.
 #pragma once
 
 #include "embedded/folder_use.h"
@@ -16,29 +16,30 @@
 
 namespace delayqueue {
 
-// Tells the server there, if any, to end in good order, and waits until it has closed its connections.
+// Sends SHUTDOWN to the server at the socket, if there is one, and waits until it has closed its connections.
 void end_server_at(const std::string& socket);
 
-// Whether a server takes connections there. Throws SetupError if the socket or the server is another user's.
+// Whether a server accepts connections at the socket. Throws SetupError if the socket or server is another user's.
 bool listens(const std::string& socket);
 
 class FolderServer {
  public:
   enum class Life { of_object, until_last_user };
 
-  // Throws what PrivateServer's constructor throws. A server that lives until its last user needs a FolderUse of the
-  // caller's.
+  // Throws what PrivateServer's constructor throws. With until_last_user, the caller must hold a FolderUse.
   explicit FolderServer(PrivateServerOptions options, Life life = Life::of_object);
   ~FolderServer();
   FolderServer(const FolderServer&) = delete;
   FolderServer& operator=(const FolderServer&) = delete;
 
   void start();
-  void stop();  // throws SetupError if what was acknowledged cannot all be on disk; if it could be cured it runs on
+  // Ends the server after all acknowledged writes are on disk. Throws SetupError if some may not be; on a full disk the
+  // server keeps running, so that stop() can be called again.
+  void stop();
   void end(int first_signal);
-  void leave();  // to those who use it, too: from now on this object has no server
+  void leave();  // leaves the server to its other users; this object has no server from then on
 
-  // A process forked from the one that made this object has a copy of it, and no say.
+  // Whether this process made the object. A forked process has a copy, and must not control the server.
   bool owned() const { return owner_ == ::getpid(); }
   int pid() const { return owned() && process_ ? process_->pid() : -1; }
   std::string socket() const { return (folder_ / "s").string(); }
@@ -51,16 +52,16 @@ class FolderServer {
   void await_written();
   void take_folder(Clock::time_point deadline);
   void await_answer(Clock::time_point deadline);
-  [[noreturn]] void give_up(const std::string& how, bool for_good);
+  [[noreturn]] void fail_start(const std::string& how, bool for_good);
 
   const PrivateServerOptions options_;
   const Life life_;
   const pid_t owner_ = ::getpid();
   const std::string program_;
-  const std::unique_ptr<TemporaryFolder> temporary_;  // null for a folder that stays
+  const std::unique_ptr<TemporaryFolder> temporary_;  // null for a given folder
   const std::filesystem::path folder_;
-  std::unique_ptr<FolderUse> use_;  // of an object's folder that stays
-  Descriptor opened_;               // of the folder; locked as long as this lives if it stays
+  std::unique_ptr<FolderUse> use_;  // Life::of_object in a given folder
+  Descriptor opened_;               // the folder; for a given folder it holds a shared lock
   std::unique_ptr<Process> process_;
 };
 

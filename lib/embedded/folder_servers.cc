@@ -26,68 +26,68 @@
 namespace delayqueue {
 namespace {
 
-// The server of one folder, as far as this process started it.
-struct Place {
-  std::mutex mutex;                // guards the rest; held while the server starts
-  std::unique_ptr<FolderUse> use;  // null for the process' own server
-  std::unique_ptr<FolderServer> server;
+// One folder's server, and this process' use of it.
+struct Entry {
+  std::mutex mutex;                      // guards the rest; held while the server starts
+  std::unique_ptr<FolderUse> use;        // null for the private server of the process
+  std::unique_ptr<FolderServer> server;  // null if another process started it
 };
 
-struct Places {
-  explicit Places(const Places* of_parent) : parent(of_parent) {}
+struct Registry {
+  explicit Registry(const Registry* of_parent) : parent(of_parent) {}
 
-  const Places* const parent;  // of the process that forked this one; never touched
+  const Registry* const parent;  // of the process that forked this one; never used
   const pid_t owner = ::getpid();
   std::mutex mutex;  // guards the map
-  std::map<std::string, Place> by_folder;
+  std::map<std::string, Entry> by_folder;
   std::atomic<bool> ended{false};
 };
 
-// Never destroyed: threads and static objects of the host may ask until the very end.
-std::atomic<Places*> all_places{nullptr};
+// Never destroyed, because threads and static objects of the host program may use it until the process ends.
+std::atomic<Registry*> current_registry{nullptr};
 
-constexpr std::chrono::seconds kJoinLimit{15};      // others may be starting the server, or ending it
-constexpr std::chrono::milliseconds kLockPause{1};  // a thread that waits for a lock cannot be interrupted
+constexpr std::chrono::seconds kJoinLimit{15};      // other processes may be starting or ending the server
+constexpr std::chrono::milliseconds kLockPause{1};  // between attempts: a blocking lock could not be interrupted
 
-// The last process that uses a folder ends its server and waits for that, so that all is on disk when it has ended.
-void end_server(Place& place, const std::string& folder) try {
-  if (place.use == nullptr) return place.server.reset();
-  const auto use = std::move(place.use);  // destroyed when the server has ended
+// The last process that uses a folder ends its server and waits until it has ended, so that all data is on disk.
+void end_server(Entry& entry, const std::string& folder) try {
+  if (entry.use == nullptr) return entry.server.reset();
+  const auto use = std::move(entry.use);  // destroyed when the server has ended
   if (use->is_last()) {
-    place.server.reset();
+    entry.server.reset();
     end_server_at(folder + "/s");
-  } else if (place.server) {
-    place.server->leave();
+  } else if (entry.server) {
+    entry.server->leave();
   }
-} catch (const std::runtime_error&) {  // the end of the process is no time for it; the system tells the server
+} catch (const std::runtime_error&) {  // ignored while the process ends; the system signals the server
 }
 
 void end_servers() {
-  Places* places = all_places;
-  if (places == nullptr || places->owner != ::getpid()) return;
-  places->ended = true;
-  const std::lock_guard lock(places->mutex);
-  for (auto& [folder, place] : places->by_folder) {
-    const std::lock_guard none_starts(place.mutex);
-    end_server(place, folder);
+  Registry* registry = current_registry;
+  if (registry == nullptr || registry->owner != ::getpid()) return;
+  registry->ended = true;
+  const std::lock_guard lock(registry->mutex);
+  for (auto& [folder, entry] : registry->by_folder) {
+    const std::lock_guard none_starts(entry.mutex);
+    end_server(entry, folder);
   }
 }
 
-// A forked process leaves its parent's as they are: the locks may be held by threads that it does not have.
-Places& places_of_this_process() {
-  Places* places = all_places;
-  while (places == nullptr || places->owner != ::getpid()) {
-    auto fresh = std::make_unique<Places>(places);
-    if (!all_places.compare_exchange_strong(places, fresh.get())) continue;
-    if (places == nullptr) std::atexit(end_servers);  // a fork keeps what was registered
-    places = fresh.release();
+// A forked process makes a new registry, because threads that it does not have may hold locks of the inherited one.
+Registry& registry_of_this_process() {
+  Registry* registry = current_registry;
+  while (registry == nullptr || registry->owner != ::getpid()) {
+    auto fresh = std::make_unique<Registry>(registry);
+    if (!current_registry.compare_exchange_strong(registry, fresh.get())) continue;
+    if (registry == nullptr) std::atexit(end_servers);  // once: a forked process inherits the handler
+    registry = fresh.release();
   }
-  return *places;
+  return *registry;
 }
 
-Place& place_of(Places& places, const std::string& folder) {
-  const std::lock_guard lock(places.mutex);
-  return places.by_folder[folder];
+Entry& entry_of(Registry& registry, const std::string& folder) {
+  const std::lock_guard lock(registry.mutex);
+  return registry.by_folder[folder];
 }
 
 std::string absolute(const std::string& folder) {
@@ -95,46 +95,46 @@ std::string absolute(const std::string& folder) {
   return (path.has_filename() ? path : path.parent_path()).string();
 }
 
-void start(Place& place, const std::string& folder) {
-  if (place.server) {
-    place.server->end(SIGKILL);
-    return place.server->start();
+void start(Entry& entry, const std::string& folder) {
+  if (entry.server) {
+    entry.server->end(SIGKILL);
+    return entry.server->start();
   }
   PrivateServerOptions options;
   options.folder = folder;
   const auto life = folder.empty() ? FolderServer::Life::of_object : FolderServer::Life::until_last_user;
-  place.server = std::make_unique<FolderServer>(options, life);
+  entry.server = std::make_unique<FolderServer>(options, life);
 }
 
-void start_or_find(Place& place, const std::string& folder, const std::string& socket) {
+void start_or_find(Entry& entry, const std::string& folder, const std::string& socket) {
   if (listens(socket)) return;
   try {
-    start(place, folder);
+    start(entry, folder);
   } catch (const SetupError&) {
     throw;
   } catch (const std::runtime_error&) {
-    if (!listens(socket)) throw;  // else another process was faster
+    if (!listens(socket)) throw;  // else another process has started it
   }
 }
 
-std::string socket_of_folder(Place& place, const std::string& folder) {
+std::string socket_of_folder(Entry& entry, const std::string& folder) {
   const std::string socket = folder + "/s";
   const Descriptor opened = open_private_folder(folder);
-  if (place.use && place.use->is_of(opened)) {
-    start_or_find(place, folder, socket);
+  if (entry.use && entry.use->is_of(opened)) {
+    start_or_find(entry, folder, socket);
     return socket;
   }
   auto use = std::make_unique<FolderUse>(opened, folder);
   use->join(std::chrono::steady_clock::now() + kJoinLimit, [&socket] { end_server_at(socket); });
-  start_or_find(place, folder, socket);
+  start_or_find(entry, folder, socket);
   use->share();
-  place.use = std::move(use);
+  entry.use = std::move(use);
   return socket;
 }
 
-std::string socket_of_process(Place& place) {
-  if (!place.server || !listens(place.server->socket())) start(place, "");
-  return place.server->socket();
+std::string socket_of_process(Entry& entry) {
+  if (!entry.server || !listens(entry.server->socket())) start(entry, "");
+  return entry.server->socket();
 }
 
 }  // namespace
@@ -145,18 +145,18 @@ std::string embedded_socket(const std::string& folder) {
     throw std::invalid_argument("folder: " + path + ": the path of its socket is longer than " +
                                 std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");
   }
-  Places& places = places_of_this_process();
-  Place& place = place_of(places, path);
+  Registry& registry = registry_of_this_process();
+  Entry& entry = entry_of(registry, path);
   const std::string where = folder.empty() ? "embedded: " : "embedded:" + folder + ": ";
-  std::unique_lock lock(place.mutex, std::try_to_lock);
+  std::unique_lock lock(entry.mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
     if (Interrupt::is_raised_here()) throw ConnectionError(where + "stopped while another thread started the server");
     std::this_thread::sleep_for(kLockPause);
     static_cast<void>(lock.try_lock());
   }
-  if (places.ended) throw ConnectionError(where + "the process is ending");
+  if (registry.ended) throw ConnectionError(where + "cannot start a server: the process is ending");
   try {
-    return path.empty() ? socket_of_process(place) : socket_of_folder(place, path);
+    return path.empty() ? socket_of_process(entry) : socket_of_folder(entry, path);
   } catch (const SetupError& e) {
     throw SetupError(where + e.what());
   } catch (const std::runtime_error& e) {

@@ -1,20 +1,21 @@
-// Finds, or starts, the server behind an embedded URL. See private_server.h for what these URLs promise.
+// Finds or starts the server of an embedded URL. private_server.h documents these URLs.
 #pragma once
 
 #include <string>
 
 namespace delayqueue {
 
-// Returns the path of a socket on which a server listens, having started it if there was none. To be asked before
-// every connect and reconnect; costs one connect when the server is up. A server that was started here ends with this
-// process, in good order if the process does.
+// Returns the path of the server's socket. Starts the server if it does not run. Call it before every connect and
+// reconnect; it costs one connect when the server is up. The server of a folder ends after the last process that uses
+// it (for systems that cannot do that, see folder_use.h), that of this process with the process. Both shut down cleanly
+// if that process exits normally.
 //
-// folder: of an embedded URL; empty for the server of this process' own, whose data survives the server but not the
-// process. A process forked from this one has an own of its own.
+// folder: of an embedded URL. Empty: the private server of this process, whose data survives the server but not the
+// process. A forked process gets a private server of its own.
 //
-// Any thread. Throws ConnectionError that says why there is no server; SetupError if there cannot be one until somebody
-// changes something, or if other users could get at it; std::invalid_argument for a folder whose socket path is too
-// long.
+// Thread-safe. Throws ConnectionError with the reason if the server cannot be started now; SetupError if it cannot be
+// started without a change to the system, or if other users have access to it; std::invalid_argument for a folder whose
+// socket path is too long.
 std::string embedded_socket(const std::string& folder);
 
 }  // namespace delayqueue

@@ -23,35 +23,35 @@ namespace delayqueue {
 namespace {
 
 constexpr char kName[] = "users";
-constexpr int kOpenUsers = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;  // read, too: so there need be no reader
+constexpr int kOpenUsers = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;  // O_WRONLY needs a reader
 
 }  // namespace
 
 FolderUse::FolderUse(const Descriptor& folder, const std::string& path) {
   if (::mkfifoat(folder.get(), kName, 0600) == 0) {
-    static_cast<void>(::fchmodat(folder.get(), kName, 0600, 0) == 0);  // whatever the umask is
+    static_cast<void>(::fchmodat(folder.get(), kName, 0600, 0) == 0);  // the umask may have removed bits
   }
   file_ = above_standard(::openat(folder.get(), kName, kOpenUsers));
-  again_ = above_standard(::openat(folder.get(), kName, kOpenUsers));
-  struct stat facts {};
-  if (file_.get() < 0 || again_.get() < 0 || ::fstat(file_.get(), &facts) != 0) {
+  second_ = above_standard(::openat(folder.get(), kName, kOpenUsers));
+  struct stat status {};
+  if (file_.get() < 0 || second_.get() < 0 || ::fstat(file_.get(), &status) != 0) {
     fail_with("cannot open " + path + "/" + kName, errno);
   }
-  if (!S_ISFIFO(facts.st_mode) || facts.st_uid != ::geteuid() || facts.st_nlink != 1) {
-    throw SetupError("cannot use " + path + "/" + kName +
-                     ": it is not the FIFO of this user that is expected; remove it");
+  if (!S_ISFIFO(status.st_mode) || status.st_uid != ::geteuid() || status.st_nlink != 1) {
+    throw SetupError("cannot use " + path + "/" + kName + ": expected a FIFO of this user; remove the file");
   }
 }
 
-// A fork keeps both files open. An exclusive lock that it has inherited would keep all others out while it lives.
+// Unlocks explicitly, because a fork keeps both files open: an exclusive lock that it inherited would block all other
 FolderUse::~FolderUse() {
   if (owner_ != ::getpid()) return;
   ::flock(file_.get(), LOCK_UN);
-  ::flock(again_.get(), LOCK_UN);
+  ::flock(second_.get(), LOCK_UN);
 }
 
-// The file was opened before: a process that closes it after this can no longer be the last one. One that closed it
-// earlier had let go of its lock by then, so the exclusive lock tells.
+// Takes the exclusive lock (true: no other users) or the shared one (false). There is no race with a last user that
+// ends: this process has the file open already, so a user that closes it later is not the last one, and a user that
+// closed it earlier has released its lock.
 bool FolderUse::alone_or_with_others(std::chrono::steady_clock::time_point deadline) {
   for (;;) {
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return true;
@@ -68,10 +68,10 @@ bool FolderUse::alone_or_with_others(std::chrono::steady_clock::time_point deadl
 
 void FolderUse::share() { ::flock(file_.get(), LOCK_SH); }
 
-// A fork still has open what is closed here, with the shared lock: then the exclusive one fails.
+// A fork still has file_ open with the shared lock, and then the exclusive lock fails.
 bool FolderUse::is_last() {
   file_ = Descriptor();
-  return ::flock(again_.get(), LOCK_EX | LOCK_NB) == 0;
+  return ::flock(second_.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 bool FolderUse::is_of(const Descriptor& folder) const {
@@ -83,15 +83,15 @@ bool FolderUse::is_of(const Descriptor& folder) const {
 
 #if defined(__linux__) && defined(F_SETSIG)
 
-bool system_tells_of_last_user() {
+bool supports_last_user_signal() {
   utsname system{};
   int major = 0, minor = 0;
   if (::uname(&system) != 0 || std::sscanf(system.release, "%d.%d", &major, &minor) != 2) return false;
-  return major > 5 || (major == 5 && minor >= 6);  // older ones tell of every user
+  return major > 5 || (major == 5 && minor >= 6);  // older kernels signal the end of every user
 }
 
-void end_with_last_user(int folder) {
-  const int users = ::openat(folder, kName, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);  // for as long as the server lives
+void end_after_last_user(int folder) {
+  const int users = ::openat(folder, kName, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);  // stays open while the server lives
   ::fcntl(users, F_SETSIG, SIGTERM);
   ::fcntl(users, F_SETOWN, -::getpid());
   ::fcntl(users, F_SETFL, O_ASYNC | O_NONBLOCK);
@@ -99,8 +99,8 @@ void end_with_last_user(int folder) {
 
 #else
 
-bool system_tells_of_last_user() { return false; }
-void end_with_last_user(int) {}
+bool supports_last_user_signal() { return false; }
+void end_after_last_user(int) {}
 
 #endif
 

@@ -1,4 +1,4 @@
-// Which processes use a folder whose embedded server they share.
+// Reference count, over processes, of the users of a folder's embedded server.
 #pragma once
 
 #include "os/descriptor.h"
@@ -10,12 +10,13 @@
 
 namespace delayqueue {
 
-// One process' share: an open file of the folder, `users`, with a shared lock, until this object or the process goes.
+// One process' reference: the folder's file `users`, open and with a shared lock until this object or the process ends.
 //
-// The file is a FIFO that the server has open, too: when the last process has closed it, however that process ended, the
-// system sends the server SIGTERM (fcntl F_SETSIG). So the server needs neither its starter nor a process that watches.
+// The file is a FIFO that the server has open, too. When the last process has closed it, even by a crash, the system
+// sends SIGTERM to the server (fcntl F_SETSIG). So the server depends neither on the process that started it nor on a
+// supervisor.
 //
-// A fork inherits the open file with its lock, and so it is a user, too, until it calls exec.
+// A forked process inherits the open file and its lock, so it is a user, too, until it calls exec.
 class FolderUse {
  public:
   // Throws SetupError, and what fail_with() throws.
@@ -24,9 +25,9 @@ class FolderUse {
   FolderUse(const FolderUse&) = delete;
   FolderUse& operator=(const FolderUse&) = delete;
 
-  // Returns true if no other process uses the folder: then they wait in join() until share(). A server that runs all the
-  // same has been told to end, or will be; `end_server` is called to make sure of it. Throws std::runtime_error if
-  // others have been starting or ending the server until `deadline`.
+  // Returns true if no other process uses the folder. Then this process has the exclusive lock, and others wait in
+  // join() until it calls share(). `end_server` is called first, to end a server whose users have all gone and that has
+  // not ended yet. Throws std::runtime_error if other processes are still starting or ending the server at `deadline`.
   template <class EndServer>
   bool join(std::chrono::steady_clock::time_point deadline, EndServer end_server) {
     if (!alone_or_with_others(deadline)) return false;
@@ -35,11 +36,11 @@ class FolderUse {
   }
   void share();
 
-  // Before the end of the process, to be called once: whether it is the last that uses the folder. If so others wait in
-  // join() until this object is destroyed.
+  // Whether this process is the last user of the folder. If so, others wait in join() until this object is destroyed.
+  // Call it once, before the process ends.
   bool is_last();
 
-  // False once the folder was removed and made again.
+  // Whether the reference is to this folder. False after the folder was removed and made again.
   bool is_of(const Descriptor& folder) const;
 
  private:
@@ -47,13 +48,14 @@ class FolderUse {
 
   const pid_t owner_ = ::getpid();
   Descriptor file_;
-  Descriptor again_;  // the same FIFO, opened once more: a lock on it conflicts with that of file_ in a fork
+  Descriptor second_;  // the same FIFO, opened again: a lock on it conflicts with the lock that a fork has on file_
 };
 
-// Whether the system tells a server of its last user. If not, the server ends with the process that started it.
-bool system_tells_of_last_user();
+// Whether the system signals a server when its last user has ended. If not, the server ends with the process that
+// started it.
+bool supports_last_user_signal();
 
-// For the server's process, before exec: async-signal-safe. It must lead its process group.
-void end_with_last_user(int folder);
+// Asks the system for that signal. Called in the server's process before exec; it must lead its process group.
+void end_after_last_user(int folder);
 
 }  // namespace delayqueue

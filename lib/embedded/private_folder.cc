@@ -22,21 +22,21 @@ namespace fs = std::filesystem;
 constexpr mode_t kOthersEnter = 077;
 constexpr mode_t kOthersWrite = 022;
 #ifdef O_PATH
-constexpr int kPassThrough = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;  // needs no right to list it
+constexpr int kPassThrough = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;  // O_PATH needs no right to list the folder
 #else
 constexpr int kPassThrough = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 #endif
 
-std::string owner_and_mode(const struct stat& facts) {
+std::string owner_and_mode(const struct stat& status) {
   std::string octal;
-  for (int shift = 9; shift >= 0; shift -= 3) octal += static_cast<char>('0' + (facts.st_mode >> shift & 7U));
-  return "uid " + std::to_string(facts.st_uid) + ", mode " + octal;
+  for (int shift = 9; shift >= 0; shift -= 3) octal += static_cast<char>('0' + (status.st_mode >> shift & 7U));
+  return "uid " + std::to_string(status.st_uid) + ", mode " + octal;
 }
 
-bool belongs_to_root_or_us(const struct stat& facts) { return facts.st_uid == 0 || facts.st_uid == ::geteuid(); }
+bool belongs_to_root_or_us(const struct stat& status) { return status.st_uid == 0 || status.st_uid == ::geteuid(); }
 
-// From the root to the folder, one name at a time: between the check of a folder and the use of it nothing can be
-// put in its place.
+// Opens each folder from the root to the target, one name at a time, and checks the opened folder. So no folder can be
+// replaced between its check and its use.
 class Walk {
  public:
   explicit Walk(const std::string& path) : path_(path) {
@@ -47,22 +47,22 @@ class Walk {
   Descriptor to_the_end() {
     if (left_.empty()) refuse("it is the root of the file system; use a folder below your home");
     while (left_.size() > 1) pass_through();
-    struct stat facts {};
-    if (look(facts) && S_ISLNK(facts.st_mode)) refuse("it is a symbolic link; name the folder it leads to");
+    struct stat status {};
+    if (stat_next(status) && S_ISLNK(status.st_mode)) refuse("it is a symbolic link; use its target");
     enter(kOpenFolder);
-    facts = facts_of_folder();
-    if (facts.st_uid != ::geteuid()) {
-      refuse("it belongs to another user (" + owner_and_mode(facts) + "; this process has uid " +
+    status = stat_folder();
+    if (status.st_uid != ::geteuid()) {
+      refuse("it belongs to another user (" + owner_and_mode(status) + "; this process has uid " +
              std::to_string(::geteuid()) + "); use a folder of your own, such as one below your home");
     }
-    if ((facts.st_mode & kOthersEnter) != 0) {
-      refuse("it is open to other users (" + owner_and_mode(facts) + "); close it: chmod 700 " + at_);
+    if ((status.st_mode & kOthersEnter) != 0) {
+      refuse("it is open to other users (" + owner_and_mode(status) + "); close it: chmod 700 " + at_);
     }
     return std::move(folder_);
   }
 
  private:
-  // In front of what is left, for that may be the rest after a link.
+  // Puts the names of the path before the remaining ones, for `path` may be the target of a link in the middle.
   void add(const std::string& path) {
     std::deque<std::string> names;
     for (const auto& part : fs::path(path)) {
@@ -78,30 +78,30 @@ class Walk {
     check_parent();
   }
 
-  // Looks at the next one. False: there was none, so it has been made.
-  bool look(struct stat& facts) {
+  // Reads the attributes of the next entry. If there is none, makes a folder and returns false.
+  bool stat_next(struct stat& status) {
     const char* name = left_.front().c_str();
     for (;;) {
-      if (::fstatat(folder_.get(), name, &facts, AT_SYMLINK_NOFOLLOW) == 0) return true;
-      if (errno != ENOENT) fail("look at", next(), errno);
+      if (::fstatat(folder_.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
+      if (errno != ENOENT) fail("stat", next(), errno);
       if (::mkdirat(folder_.get(), name, 0700) == 0) break;
-      if (errno != EEXIST) fail("make", next(), errno);  // else another process has made something: look again
+      if (errno != EEXIST) fail("make", next(), errno);  // EEXIST: another process has made an entry; read it
     }
-    // The umask may have removed permissions. If this fails, entering the folder refuses it.
+    // The umask may have removed permissions. If this call fails, enter() refuses the folder.
     static_cast<void>(::fchmodat(folder_.get(), name, 0700, AT_SYMLINK_NOFOLLOW) == 0);
     return false;
   }
 
   void pass_through() {
-    struct stat facts {};
-    if (left_.front() != ".." && look(facts) && S_ISLNK(facts.st_mode)) return follow(facts);
+    struct stat status {};
+    if (left_.front() != ".." && stat_next(status) && S_ISLNK(status.st_mode)) return follow(status);
     enter(kPassThrough);
     check_parent();
   }
 
-  void follow(const struct stat& facts) {
-    if (!belongs_to_root_or_us(facts)) {
-      refuse(next() + " is a symbolic link of another user (" + owner_and_mode(facts) + "); use another folder");
+  void follow(const struct stat& status) {
+    if (!belongs_to_root_or_us(status)) {
+      refuse(next() + " is a symbolic link of another user (" + owner_and_mode(status) + "); use another folder");
     }
     char target[4096];
     const auto size = ::readlinkat(folder_.get(), left_.front().c_str(), target, sizeof target);
@@ -121,21 +121,21 @@ class Walk {
   }
 
   void check_parent() const {
-    const struct stat facts = facts_of_folder();
-    if (!belongs_to_root_or_us(facts)) {
-      refuse(at_ + " above it belongs to another user (" + owner_and_mode(facts) +
+    const struct stat status = stat_folder();
+    if (!belongs_to_root_or_us(status)) {
+      refuse(at_ + " above it belongs to another user (" + owner_and_mode(status) +
              "), who could replace it; use a folder below your home");
     }
-    if ((facts.st_mode & kOthersWrite) != 0 && (facts.st_mode & S_ISVTX) == 0) {
-      refuse("other users can write to " + at_ + " above it (" + owner_and_mode(facts) +
+    if ((status.st_mode & kOthersWrite) != 0 && (status.st_mode & S_ISVTX) == 0) {
+      refuse("other users can write to " + at_ + " above it (" + owner_and_mode(status) +
              ") and so replace it; forbid that: chmod go-w " + at_);
     }
   }
 
-  struct stat facts_of_folder() const {
-    struct stat facts {};
-    if (::fstat(folder_.get(), &facts) != 0) fail("look at", at_, errno);
-    return facts;
+  struct stat stat_folder() const {
+    struct stat status {};
+    if (::fstat(folder_.get(), &status) != 0) fail("stat", at_, errno);
+    return status;
   }
 
   std::string next() const { return (fs::path(at_) / left_.front()).string(); }
@@ -148,13 +148,13 @@ class Walk {
   }
 
   const std::string path_;
-  std::deque<std::string> left_;  // names to come
+  std::deque<std::string> left_;  // names not entered yet
   std::string at_;                // the path of folder_
   Descriptor folder_;
   int links_ = 0;
 };
 
-// ---- What is in a folder -------------------------------------------------------------------------------------------
+// ---- Files in a folder ---------------------------------------------------------------------------------------------
 
 struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
@@ -162,20 +162,20 @@ struct CloseFolder {
 
 // False if there is no such entry.
 bool check_entry(const Descriptor& folder, const std::string& name, mode_t type, const std::string& shown) {
-  struct stat facts {};
-  if (::fstatat(folder.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+  struct stat status {};
+  if (::fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT) return false;
-    fail_with("cannot look at " + shown, errno);
+    fail_with("cannot stat " + shown, errno);
   }
   const auto refuse = [&](const std::string& why) {
-    throw SetupError("cannot use " + shown + ": " + why + " (" + owner_and_mode(facts) +
+    throw SetupError("cannot use " + shown + ": " + why + " (" + owner_and_mode(status) +
                      "); move it away, or use another folder");
   };
-  if (S_ISLNK(facts.st_mode)) refuse("it is a symbolic link");
-  if ((facts.st_mode & S_IFMT) != type) refuse("it is of another kind than the server makes");
-  if (facts.st_uid != ::geteuid()) refuse("it belongs to another user, who could have put anything into it");
-  if (type == S_IFREG && facts.st_nlink != 1) refuse("it is a hard link to a file that is elsewhere, too");
-  if (type != S_IFSOCK && (facts.st_mode & kOthersWrite) != 0) refuse("other users can write to it");
+  if (S_ISLNK(status.st_mode)) refuse("it is a symbolic link");
+  if ((status.st_mode & S_IFMT) != type) refuse("its file type is not the one that the server makes");
+  if (status.st_uid != ::geteuid()) refuse("it belongs to another user, who could have changed it");
+  if (type == S_IFREG && status.st_nlink != 1) refuse("it has further hard links");
+  if (type != S_IFSOCK && (status.st_mode & kOthersWrite) != 0) refuse("other users can write to it");
   return true;
 }
 
@@ -198,7 +198,7 @@ std::vector<std::string> names_in(const Descriptor& folder) {
 
 void check_server_files(const Descriptor& folder, const std::string& path) {
   for (const auto& name : names_in(folder)) {
-    const bool temporary = name.compare(0, 5, "temp-") == 0;  // the server's, before they get their names
+    const bool temporary = name.compare(0, 5, "temp-") == 0;  // files that the server renames when they are complete
     const auto known = {"lock", "log", "appendonly.aof", "dump.rdb"};
     if (temporary || std::find(known.begin(), known.end(), name) != known.end()) {
       check_entry(folder, name, S_IFREG, path + "/" + name);

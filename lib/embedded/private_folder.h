@@ -1,7 +1,7 @@
-// Folders that no other user of this machine can enter or replace, and the files in them.
+// Private folders: no other user of this machine can enter or replace them, or the files in them.
 //
-// An embedded server runs what is in its folder (an append-only file may hold any command) and shows its data to who
-// connects to the socket there. So the folder, and each one above it, must be out of the reach of other users.
+// An embedded server executes the append-only file in its folder, which may hold any command, and gives its data to any
+// client of the socket there. So other users must not be able to change the folder or any folder above it.
 #pragma once
 
 #include "embedded/server_process.h"
@@ -13,25 +13,25 @@
 
 namespace delayqueue {
 
-// Opens the folder, which must belong to the effective user and be closed to group and others. Makes it, and the
-// missing ones above it, with mode 0700 whatever the umask is.
+// Opens the folder, which must belong to the effective user and give no rights to group and others. Makes it and the
+// missing folders above it, with mode 0700 for any umask.
 //
-// Each folder above must belong to root or to the effective user, and be writable by nobody else, unless it is sticky
-// (as /tmp): there others can make entries, but cannot rename or remove ours. A symbolic link on the way must belong to
-// root or to the effective user, too, and is followed; the folder itself must be none.
+// Each folder above must belong to root or to the effective user, and must not be writable by others, except with the
+// sticky bit (as /tmp): others can make entries there, but cannot rename or remove ours. A symbolic link in the path
+// must belong to root or to the effective user and is followed; the folder itself must not be a link.
 //
-// Throws SetupError that names the folder, its owner or mode, and what to do. This and the functions below throw what
-// fail_with() throws where the system refuses a call.
+// Throws SetupError with the folder, its owner or mode, and what to do. This function and those below throw what
+// fail_with() throws if a system call fails.
 Descriptor open_private_folder(const std::string& path);
 
-// What a server would read or write in its folder must belong to the effective user, and be no link. The files may
-// be older than the mode of the folder. Throws SetupError.
+// Checks the files that a server reads and writes in its folder: each must belong to the effective user and be no link.
+// The folder's mode is not enough, because the files may be older than it. Throws SetupError.
 void check_server_files(const Descriptor& folder, const std::string& path);
 
-// To open() a folder, never through a symbolic link.
+// Flags to open() a folder, but not through a symbolic link.
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// All entries but "." and "..".
+// All entries except "." and "..".
 std::vector<std::string> names_in(const Descriptor& folder);
 
 }  // namespace delayqueue

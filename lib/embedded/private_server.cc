@@ -17,7 +17,7 @@ class PrivateServer::Impl : public FolderServer {
 namespace {
 
 template <class Impl>
-Impl* there(const std::unique_ptr<Impl>& impl) {
+Impl* checked(const std::unique_ptr<Impl>& impl) {
   if (impl == nullptr) throw std::logic_error("PrivateServer: used after it was moved from");
   return impl.get();
 }
@@ -31,24 +31,24 @@ PrivateServer& PrivateServer::operator=(PrivateServer&&) noexcept = default;
 
 std::string PrivateServer::url() const {
   std::string url = "unix://";
-  for (const char c : there(impl_)->socket()) {
+  for (const char c : checked(impl_)->socket()) {
     constexpr char kHex[] = "0123456789ABCDEF";
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain_char = byte > ' ' && byte < 0x7f && std::strchr("%?#@", c) == nullptr;
-    url += plain_char ? std::string(1, c) : std::string{'%', kHex[byte >> 4], kHex[byte & 15]};
+    const bool unreserved = byte > ' ' && byte < 0x7f && std::strchr("%?#@", c) == nullptr;
+    url += unreserved ? std::string(1, c) : std::string{'%', kHex[byte >> 4], kHex[byte & 15]};
   }
   return url;
 }
-std::string PrivateServer::socket() const { return there(impl_)->socket(); }
-std::string PrivateServer::folder() const { return there(impl_)->folder(); }
-int PrivateServer::pid() const { return there(impl_)->pid(); }
+std::string PrivateServer::socket() const { return checked(impl_)->socket(); }
+std::string PrivateServer::folder() const { return checked(impl_)->folder(); }
+int PrivateServer::pid() const { return checked(impl_)->pid(); }
 
-void PrivateServer::stop() { there(impl_)->stop(); }
-void PrivateServer::kill() { there(impl_)->end(SIGKILL); }
+void PrivateServer::stop() { checked(impl_)->stop(); }
+void PrivateServer::kill() { checked(impl_)->end(SIGKILL); }
 
 void PrivateServer::restart() {
-  there(impl_)->end(SIGKILL);
-  there(impl_)->start();
+  checked(impl_)->end(SIGKILL);
+  checked(impl_)->start();
 }
 
 }  // namespace delayqueue

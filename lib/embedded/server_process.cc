@@ -29,7 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void tell(int pipe, LaunchReport::Stage stage, int error) {
+void send_report(int pipe, LaunchReport::Stage stage, int error) {
   const LaunchReport report{stage, error};
   [[maybe_unused]] const auto written = ::write(pipe, &report, sizeof report);
 }
@@ -43,7 +43,7 @@ void take_default_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// The host program's files must not stay open for as long as the server lives.
+// Otherwise the host program's files would stay open while the server lives.
 void close_all_at_exec() {
 #if defined(__linux__) && defined(SYS_close_range)
   constexpr unsigned kCloseAtExec = 4;  // CLOSE_RANGE_CLOEXEC, which old headers lack
@@ -52,7 +52,7 @@ void close_all_at_exec() {
   for (int fd = 3; fd < 1024; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-// Elsewhere than on Linux the server outlives a process that is killed.
+// Without Linux' PR_SET_PDEATHSIG, the server outlives a parent that is killed.
 void die_with(pid_t parent) {
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -62,31 +62,32 @@ void die_with(pid_t parent) {
 
 [[noreturn]] void become_server(const Launch& launch, int report) {
   if (!launch.until_last_user) die_with(launch.parent);
-  ::umask(077);  // the data is the user's alone
-  // Ctrl-C is for the program, which may still need its server to end well; so is the end of its terminal.
+  ::umask(077);  // no other user may read the data
+  // A new session: Ctrl-C and a hang-up of the terminal must reach the host program only, which may need the server to
+  // end cleanly.
   ::setsid();
   take_default_signals();
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
   close_all_at_exec();
-  // Opened here and inherited by the server alone: the folder is locked exactly as long as the server lives.
+  // Opened in the child, so that only the server has it: the folder is locked exactly while the server lives.
   const Descriptor lock = open_own_file(launch.folder, "lock", O_RDWR | O_CREAT);
   if (lock.get() < 0 || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    tell(report, LaunchReport::lock_failed, errno);
+    send_report(report, LaunchReport::lock_failed, errno);
     ::_exit(127);
   }
   ::fcntl(lock.get(), F_SETFD, 0);
-  if (launch.until_last_user) end_with_last_user(launch.folder);
+  if (launch.until_last_user) end_after_last_user(launch.folder);
   const Descriptor log = open_own_file(launch.folder, "log", O_WRONLY | O_CREAT | O_APPEND);
   if (log.get() < 0 || ::ftruncate(log.get(), 0) != 0) {
-    tell(report, LaunchReport::log_failed, errno);
+    send_report(report, LaunchReport::log_failed, errno);
     ::_exit(127);
   }
   ::dup2(log.get(), 1);
   ::dup2(log.get(), 2);
-  tell(report, LaunchReport::locked, 0);
+  send_report(report, LaunchReport::locked, 0);
   ::execve(launch.argv[0], launch.argv.data(), launch.environment.data());
-  tell(report, LaunchReport::exec_failed, errno);
+  send_report(report, LaunchReport::exec_failed, errno);
   ::_exit(127);
 }
 
@@ -94,13 +95,13 @@ void die_with(pid_t parent) {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-bool may_pass(int error) {
+bool is_transient(int error) {
   const auto passing = {EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC, EDQUOT, ETXTBSY};
   return std::find(passing.begin(), passing.end(), error) != passing.end();
 }
 
 void fail_with(const std::string& text, int error) {
-  if (may_pass(error)) throw std::runtime_error(text + ": " + reason(error));
+  if (is_transient(error)) throw std::runtime_error(text + ": " + reason(error));
   throw SetupError(text + ": " + reason(error));
 }
 
@@ -111,9 +112,9 @@ int milliseconds_until(Clock::time_point deadline) {
 
 Descriptor open_own_file(int folder, const char* name, int flags) {
   Descriptor file = above_standard(::openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-  struct stat facts {};
-  if (file.get() < 0 || ::fstat(file.get(), &facts) != 0) return Descriptor();
-  if (S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid() && facts.st_nlink == 1) return file;
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return Descriptor();
+  if (S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && status.st_nlink == 1) return file;
   errno = EPERM;
   return Descriptor();
 }
@@ -127,12 +128,12 @@ std::vector<char*> server_environment() {
 
 Process::Process(const Launch& launch) {
   int ends[2];
-  if (::pipe(ends) != 0) throw std::runtime_error("private server: pipe: " + reason(errno));
+  if (::pipe(ends) != 0) throw std::runtime_error("private server: cannot make a pipe: " + reason(errno));
   reading_ = above_standard(ends[0]);
   writing_ = above_standard(ends[1]);
   sigset_t all, before;
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's handlers do not expect to run in this thread
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the host program's signal handlers must not run in this thread
   try {
     thread_ = std::thread([this, &launch] { run(launch); });
   } catch (...) {
@@ -158,7 +159,7 @@ void Process::run(const Launch& launch) {
     error_ = pid < 0 ? errno : 0;
     pid_ = pid;
     started_ = true;
-    changed_.notify_all();  // before the lock is let go: this object may be gone after that
+    changed_.notify_all();  // with the lock held: this object may be destroyed once it is released
   }
   if (pid > 0) reap(pid);
 }
@@ -167,7 +168,7 @@ void Process::reap(pid_t pid) {
   siginfo_t info;
   while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
-  const std::lock_guard lock(mutex_);  // nobody may signal a pid that is free for others
+  const std::lock_guard lock(mutex_);  // so signal() cannot use a pid that is free for others
   ::waitpid(pid, &status_, WNOHANG);
   pid_ = -1;
   changed_.notify_all();
@@ -180,7 +181,7 @@ int Process::pid() const {
 
 void Process::signal(int number) {
   const std::lock_guard lock(mutex_);
-  if (pid_ > 0 && ::kill(-pid_, number) != 0) ::kill(pid_, number);  // it has not made its group yet
+  if (pid_ > 0 && ::kill(-pid_, number) != 0) ::kill(pid_, number);  // the child has not called setsid() yet
 }
 
 bool Process::ended_by(Clock::time_point deadline) {
@@ -204,9 +205,9 @@ bool Process::exited() const {
   return error_ == 0 && pid_ < 0 && WIFEXITED(status_);
 }
 
-bool Process::exited_well() const { return exited() && WEXITSTATUS(status_) == 0; }
+bool Process::succeeded() const { return exited() && WEXITSTATUS(status_) == 0; }
 
-std::string Process::fate() const {
+std::string Process::outcome() const {
   const std::lock_guard lock(mutex_);
   if (error_ != 0) return "could not be forked: " + reason(error_);
   if (pid_ > 0) return "did not answer in time";

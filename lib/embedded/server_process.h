@@ -1,4 +1,4 @@
-// One run of a redis-server as a child of this process, and the descriptors that go with it.
+// A redis-server as a child process.
 #pragma once
 
 #include "os/descriptor.h"
@@ -15,44 +15,45 @@
 
 namespace delayqueue {
 
-// What the operating system calls an errno.
+// The system's text for an errno.
 std::string reason(int error);
 
-// Whether a system call that failed like this may succeed the next time.
-bool may_pass(int error);
+// Whether a retry of the failed system call may succeed.
+bool is_transient(int error);
 
-// Throws std::runtime_error if it may pass, SetupError if not: the text, and what the system calls the error.
+// Throws std::runtime_error if the error is transient, else SetupError, with the text and the system's reason.
 [[noreturn]] void fail_with(const std::string& text, int error);
 
-// For poll(): the rest of the time, rounded up.
+// The timeout for poll(), rounded up.
 int milliseconds_until(std::chrono::steady_clock::time_point deadline);
 
-// Opens a regular file of the effective user that has one name only; no symbolic link. Made with mode 0600 if `flags`
-// have O_CREAT. Anything else: a negative descriptor and errno. May be called after a fork.
+// Opens a regular file that belongs to the effective user and has no other hard link. With O_CREAT in `flags`, makes it
+// with mode 0600. For any other file, and for a symbolic link, returns a negative descriptor and sets errno.
+// Async-signal-safe.
 Descriptor open_own_file(int folder, const char* name, int flags);
 
-// All that the child needs, made before the fork: after it only async-signal-safe calls are allowed.
+// The child's parameters, made before the fork, because the child may only make async-signal-safe calls.
 struct Launch {
   std::vector<std::string> words;
   std::vector<char*> argv;  // into words
   std::vector<char*> environment;
-  int folder = -1;  // for lock and log; open in the parent
+  int folder = -1;  // of the lock and the log; open in the parent
   pid_t parent = -1;
-  bool until_last_user = false;  // of the folder, see folder_use.h; false: dies with the parent
+  bool until_last_user = false;  // see folder_use.h; false: the server ends with the parent
 };
 
-// For Launch: that of this process; an empty one if it is not trusted.
+// The environment of this process for Launch; empty if it is not trusted (setuid programs).
 std::vector<char*> server_environment();
 
-// What the child tells its parent before it is a redis-server, and once more if it could not become one.
+// A report of the child to its parent: one before exec, and another one if exec failed.
 struct LaunchReport {
   enum Stage { none, locked, lock_failed, log_failed, exec_failed };
   Stage stage = none;
   int error = 0;
 };
 
-// One run of the server. Forked by a thread that stays until the server has ended, because the server would be
-// killed with the thread that forked it.
+// One run of the server. A dedicated thread forks it and waits for its end, because PR_SET_PDEATHSIG kills the server
+// when the thread that forked it ends.
 class Process {
  public:
   explicit Process(const Launch& launch);
@@ -66,10 +67,10 @@ class Process {
   int pid() const;  // -1 once it has ended
   void signal(int number);
   bool ended_by(std::chrono::steady_clock::time_point deadline);
-  LaunchReport report(std::chrono::steady_clock::time_point deadline);  // stage none: it ended or was silent
-  std::string fate() const;
-  bool exited() const;       // it has ended by itself, not by a signal
-  bool exited_well() const;  // with status 0
+  LaunchReport report(std::chrono::steady_clock::time_point deadline);  // stage none: it ended or sent none
+  std::string outcome() const;
+  bool exited() const;     // has ended, and not by a signal
+  bool succeeded() const;  // has exited with status 0
 
  private:
   void run(const Launch& launch);

@@ -38,7 +38,7 @@ bool is_one_of(std::string_view text, std::string_view allowed) {
   return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
-// delayqueue-<pid>-<six letters and digits>, of a process that has ended.
+// Whether the name is delayqueue-<pid>-<six letters and digits> and the process has ended.
 bool is_name_of_ended_process(const std::string& name) {
   constexpr std::string_view kDigits = "0123456789";
   constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -54,25 +54,26 @@ bool is_name_of_ended_process(const std::string& name) {
 
 bool is_marked(const Descriptor& folder) {
   const Descriptor marker = open_own_file(folder.get(), kMarker, O_RDONLY);
-  struct stat facts {};
-  if (marker.get() < 0 || ::fstat(marker.get(), &facts) != 0 || (facts.st_mode & 07777U) != 0600) return false;
+  struct stat status {};
+  if (marker.get() < 0 || ::fstat(marker.get(), &status) != 0 || (status.st_mode & 07777U) != 0600) return false;
   char text[kMarkerText.size() + 1];
   const auto size = ::read(marker.get(), text, sizeof text);
   return size > 0 && std::string_view(text, static_cast<std::size_t>(size)) == kMarkerText;
 }
 
-// The lock tells that the maker lives where the pid in the name cannot: another container may share the folder above.
+// Also checks the lock, because the pid alone does not show whether the owner lives: containers with their own pids may
+// share the folder above.
 void remove_if_stale(const fs::path& path) {
   const Descriptor folder = above_standard(::open(path.c_str(), kOpenFolder));
-  struct stat facts {};
-  if (folder.get() < 0 || ::fstat(folder.get(), &facts) != 0) return;
-  const bool private_of_us = facts.st_uid == ::geteuid() && (facts.st_mode & 07777U) == 0700;
+  struct stat status {};
+  if (folder.get() < 0 || ::fstat(folder.get(), &status) != 0) return;
+  const bool private_of_us = status.st_uid == ::geteuid() && (status.st_mode & 07777U) == 0700;
   if (!private_of_us || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 || !is_marked(folder)) return;
   std::error_code ignored;
   fs::remove_all(path, ignored);
 }
 
-void sweep(const fs::path& above) {
+void remove_stale_folders(const fs::path& above) {
   const Descriptor folder = above_standard(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) return;
   for (const auto& name : names_in(folder)) {
@@ -80,7 +81,7 @@ void sweep(const fs::path& above) {
   }
 }
 
-// Only what is locked is marked, and only what is marked is ever swept.
+// Marks a folder after locking it, because remove_if_stale() removes any marked folder that is not locked.
 Descriptor locked_and_marked(const std::string& path) {
   Descriptor folder = open_private_folder(path);
   ::flock(folder.get(), LOCK_EX | LOCK_NB);
@@ -97,7 +98,7 @@ Descriptor locked_and_marked(const std::string& path) {
 
 TemporaryFolder::TemporaryFolder() : owner_(::getpid()) {
   const fs::path above = folder_for_temporary();
-  sweep(above);
+  remove_stale_folders(above);
   std::string name = (above / (std::string(kTemporaryName) + std::to_string(owner_) + "-XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) fail_with("cannot make the folder " + name, errno);
   path_ = name;

@@ -1,4 +1,4 @@
-// Folders that go with the process that made them.
+// Temporary folders, removed with the process that made them.
 #pragma once
 
 #include "embedded/server_process.h"
@@ -9,8 +9,8 @@
 
 namespace delayqueue {
 
-// A new folder in $TMPDIR or /tmp, locked and marked as temporary; removed with all that is in it when this goes. What a
-// killed process left behind is removed by the next process that makes one. Throws what fail_with() throws.
+// A new folder in $TMPDIR or /tmp, locked and marked as temporary. The destructor removes it with its contents. The
+// constructor also removes folders that killed processes have left behind; it throws what fail_with() throws.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -21,12 +21,12 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  const pid_t owner_;  // a process forked from it has a copy of this object, and removes nothing
+  const pid_t owner_;  // a forked process has a copy of this object, and must not remove the folder
   std::filesystem::path path_;
-  Descriptor lock_;  // of the folder itself
+  Descriptor lock_;  // on the folder itself
 };
 
-// The folder will stay: no sweep may remove it, though it was a temporary one before.
+// Removes the mark of a temporary folder, so that it is no longer removed automatically.
 void keep_folder(const Descriptor& folder);
 
 }  // namespace delayqueue

@@ -299,9 +299,9 @@ TEST_CASE("private server: a program that cannot be its server is named, with wh
   const auto locked = folder.program("#!/bin/sh\n", 0600);
   CHECK(contains(error_of(running(locked)), locked + " cannot be run: Permission denied"));
   const auto loud = folder.program("#!/bin/sh\necho I am no Redis >&2\nexit 3\n");
-  CHECK(contains(error_of(running(loud)), loud + " ended with exit status 3; it wrote:\nI am no Redis"));
+  CHECK(contains(error_of(running(loud)), loud + " ended with exit status 3; its log:\nI am no Redis"));
   const auto silent = folder.program("#!/bin/sh\nsleep 60\n");
-  CHECK(contains(error_of(running(silent, 2s)), silent + " did not answer in time; it wrote nothing"));
+  CHECK(contains(error_of(running(silent, 2s)), silent + " did not answer in time; its log is empty"));
   PrivateServerOptions wrong;
   wrong.arguments = {"--no-such-option", "1"};
   CHECK(contains(error_of(wrong), "no-such-option"));
