@@ -1,4 +1,4 @@
-// A disk that is full: what was acknowledged is not lost in silence.
+// A full disk: stop() reports acknowledged writes that are not on disk.
 #include <delayqueue/delayqueue.h>
 #include <delayqueue/private_server.h>
 
@@ -25,7 +25,7 @@ using doctest::Contains;
 
 namespace {
 
-// A file system of its own in a folder.
+// A separate, small file system mounted on a folder.
 class SmallDisk {
  public:
   explicit SmallDisk(std::string folder) : folder_(std::move(folder)) {
@@ -33,7 +33,7 @@ class SmallDisk {
 #ifdef __linux__
     mounted_ = ::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=1m,mode=0700") == 0;
 #endif
-    if (!mounted_) std::cout << "skipped: only root, where it may mount, has a disk to fill" << std::endl;
+    if (!mounted_) std::cout << "skipped: mounting a small disk needs root; run the tests as root" << std::endl;
   }
   ~SmallDisk() {
 #ifdef __linux__
@@ -55,7 +55,7 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
-// Sends until the server refuses; returns how many it acknowledged.
+// Sends until the server refuses; returns the number of acknowledged sends.
 std::int64_t fill(const std::string& url) {
   delayqueue::Producer producer(url, "q");
   for (std::int64_t sent = 0;; ++sent) {
@@ -69,7 +69,7 @@ std::int64_t fill(const std::string& url) {
 
 }  // namespace
 
-TEST_CASE("full disk: stop says what keeps it from its promise, and keeps it when there is space again") {
+TEST_CASE("full disk: stop() fails with advice and keeps the server; it succeeds when there is space again") {
   const test::TempDir base;
   SmallDisk disk(base.file("d"));
   if (!disk.mounted()) return;
@@ -87,7 +87,7 @@ TEST_CASE("full disk: stop says what keeps it from its promise, and keeps it whe
   CHECK(delayqueue::Inspector(server.url(), "q").counts().ready == sent);
 }
 
-TEST_CASE("full disk: stop of a server that keeps up returns, with all that it acknowledged on disk") {
+TEST_CASE("full disk: without one, stop() returns with all acknowledged writes on disk") {
   delayqueue::PrivateServer server;
   delayqueue::Producer producer(server.url(), "q");
   for (int i = 0; i < 100; ++i) producer.send("x");
@@ -97,7 +97,7 @@ TEST_CASE("full disk: stop of a server that keeps up returns, with all that it a
   CHECK(delayqueue::Inspector(server.url(), "q").counts().ready == 100);
 }
 
-TEST_CASE("full disk: a temporary folder that cannot be made leaves nothing, and can be made when there is space") {
+TEST_CASE("full disk: a temporary folder that cannot be made leaves no files, and can be made when there is space") {
   const test::TempDir base;
   const std::string folder = base.file("d");
   SmallDisk disk(folder);

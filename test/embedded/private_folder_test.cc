@@ -1,4 +1,4 @@
-// The folder of an embedded server: how it is made while other processes work beside it.
+// The folder of an embedded server: races with other processes while it is made.
 #include <delayqueue/error.h>
 
 #include <dlfcn.h>
@@ -15,16 +15,16 @@
 
 namespace {
 
-std::function<void()> before_next_mkdirat;  // what another process does at that moment
+std::function<void()> before_next_mkdirat;  // the action of another process at that moment
 
 unsigned mode_of(const std::string& path) {
-  struct stat facts {};
-  return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777U : 0U;
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : 0U;
 }
 
 }  // namespace
 
-// In place of the C library's.
+// Replaces the function of the C library.
 extern "C" int mkdirat(int folder, const char* path, mode_t mode) {
   using Call = int (*)(int, const char*, mode_t);
   static const auto real = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "mkdirat"));
@@ -32,7 +32,7 @@ extern "C" int mkdirat(int folder, const char* path, mode_t mode) {
   return real(folder, path, mode);
 }
 
-TEST_CASE("private folder: no mode is changed behind a link that appears while the folder is made") {
+TEST_CASE("private folder: a link that appears while the folder is made is not followed: its target keeps its mode") {
   const test::TempDir base;
   const std::string target = base.file("target"), folder = base.file("folder");
   REQUIRE(::mkdir(target.c_str(), 0755) == 0);
@@ -44,7 +44,7 @@ TEST_CASE("private folder: no mode is changed behind a link that appears while t
   CHECK(mode_of(target) == 0755);
 }
 
-TEST_CASE("private folder: one that another process makes at the same time is used") {
+TEST_CASE("private folder: a folder that another process makes at the same time is used") {
   const test::TempDir base;
   const std::string folder = base.file("folder");
   before_next_mkdirat = [&] { REQUIRE(::mkdir(folder.c_str(), 0700) == 0); };

@@ -87,7 +87,7 @@ class Helper {
   }
 
   void kill() { end(SIGKILL); }
-  void leave() { end(0); }  // main returns
+  void exit() { end(0); }  // main returns
 
  private:
   void end(int signal) {
@@ -110,7 +110,7 @@ void say_and_stay(const std::string& text) {
   }
 }
 
-bool ended(int pid) {  // a zombie that init has not seen yet has ended, too
+bool ended(int pid) {  // also true for a zombie
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string id, name, state;
   return !(file >> id >> name >> state) || state == "Z" || state == "X";
@@ -124,7 +124,7 @@ int pid_behind(const std::string& socket) {
   return -1;
 }
 
-// As a client of an embedded URL does it: a dying server may still take a connection, so ask again until it serves.
+// Retries as a client of an embedded URL does, because a server that is ending may still accept a connection.
 bool finds(const std::string& folder, const std::string& key, const std::string& value) {
   return eventually([&folder, &key, &value] {
     try {
@@ -145,8 +145,8 @@ std::set<std::string> open_files(int pid) {
 }
 
 unsigned mode_of(const std::string& path) {
-  struct stat facts {};
-  return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 0777U : 0U;
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 0777U : 0U;
 }
 
 std::string error_of(const PrivateServerOptions& options) {
@@ -171,7 +171,7 @@ PrivateServerOptions running(const std::string& program, std::chrono::millisecon
   return options;
 }
 
-// Takes all descriptors that this process may have, until it is destroyed.
+// Uses up all descriptors of this process until it is destroyed.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -249,7 +249,7 @@ TEST_CASE("private server: inherits no open files and no blocked signals of the 
   ::close(leak);
 }
 
-TEST_CASE("private server: dies with its process, though that is killed") {
+TEST_CASE("private server: ends with its process, even if that is killed") {
   Helper helper("private server", "");
   std::istringstream line(helper.line());
   int pid = 0;
@@ -267,7 +267,7 @@ TEST_CASE("private server: outlives the thread that made it") {
   CHECK(test::Redis(server->socket()).cmd({"PING"}) == "PONG");
 }
 
-TEST_CASE("private server: data survives kill, stop and a death of its own, each with restart") {
+TEST_CASE("private server: data survives kill, stop and a crash, each followed by restart") {
   PrivateServer server;
   const auto socket = server.socket();
   test::Redis(socket).cmd({"SET", "a", "1"});
@@ -276,7 +276,7 @@ TEST_CASE("private server: data survives kill, stop and a death of its own, each
     server.stop();
     server.stop();
   }
-  SUBCASE("its own death") { ::kill(server.pid(), SIGKILL); }
+  SUBCASE("crash") { ::kill(server.pid(), SIGKILL); }
   CHECK(eventually([&server] { return server.pid() == -1; }));
   server.restart();
   CHECK(server.pid() > 0);
@@ -292,7 +292,7 @@ TEST_CASE("private server: restart ends the running one first") {
   CHECK(server.pid() != before);
 }
 
-TEST_CASE("private server: a program that cannot be its server is named, with what it did") {
+TEST_CASE("private server: the error for a program that cannot be the server has its path and how it failed") {
   const Folder folder;
   CHECK(contains(error_of(running("no-such-redis")), "no-such-redis is not on PATH; install redis-server"));
   CHECK(contains(error_of(running("/nix/redis")), "/nix/redis cannot be run: No such file"));
@@ -307,7 +307,7 @@ TEST_CASE("private server: a program that cannot be its server is named, with wh
   CHECK(contains(error_of(wrong), "no-such-option"));
 }
 
-TEST_CASE("private server: a temporary folder is removed, a given one is made 0700 and stays") {
+TEST_CASE("private server: a temporary folder is removed; a given one gets mode 0700 and stays") {
   const Folder folder;
   std::string temporary;
   {
@@ -320,7 +320,7 @@ TEST_CASE("private server: a temporary folder is removed, a given one is made 07
   CHECK(fs::exists(folder / "a/b/appendonlydir"));
 }
 
-TEST_CASE("private server: the folders of dead processes are swept, no others") {
+TEST_CASE("private server: only the folders of ended processes are removed") {
   Helper helper("private server", "");
   std::istringstream line(helper.line());
   std::string pid, stale;
@@ -339,7 +339,7 @@ TEST_CASE("private server: the folders of dead processes are swept, no others") 
   CHECK(fs::remove(other));
 }
 
-TEST_CASE("private server: a second one in the same folder is refused, and the first goes on") {
+TEST_CASE("private server: a second one in the same folder is refused, and the first keeps running") {
   const Folder folder;
   const PrivateServer first(in(folder / "d"));
   test::Redis redis(first.socket());
@@ -348,14 +348,14 @@ TEST_CASE("private server: a second one in the same folder is refused, and the f
   CHECK(redis.cmd({"GET", "a"}) == "1");
 }
 
-TEST_CASE("private server: a folder too long for a socket is an invalid argument") {
+TEST_CASE("private server: a path too long for a socket is an invalid argument") {
   const Folder folder;
   CHECK_THROWS_WITH_AS(PrivateServer(in(folder / std::string(100, 'x'))), doctest::Contains("folder: "),
                        std::invalid_argument);
   CHECK_THROWS_AS(delayqueue::embedded_socket(folder / std::string(100, 'x')), std::invalid_argument);
 }
 
-TEST_CASE("embedded: processes that name one folder share one server, however many start it at once") {
+TEST_CASE("embedded: processes with the same folder share one server, even if they start it at once") {
   const Folder folder;
   const std::string name = folder / "d";
   const Helper helpers[]{{"embedded", name}, {"embedded", name}, {"embedded", name}, {"embedded", name}};
@@ -365,7 +365,7 @@ TEST_CASE("embedded: processes that name one folder share one server, however ma
   CHECK(pid_behind(folder / "d/s") == pid);
 }
 
-TEST_CASE("embedded: when the process that started the server is gone, another starts it with its data") {
+TEST_CASE("embedded: when the process that started the server has ended, another one starts it with its data") {
   const Folder folder;
   Helper owner("embedded", folder / "d");
   REQUIRE(owner.line() == folder / "d/s");
@@ -398,7 +398,7 @@ TEST_CASE("embedded: eight threads at once start one server") {
   }
 }
 
-TEST_CASE("embedded: a server found dead is started again with its data") {
+TEST_CASE("embedded: a killed server is started again with its data") {
   const Folder folder;
   for (const auto& name : {std::string(), folder / "d"}) {
     const auto socket = delayqueue::embedded_socket(name);
@@ -411,16 +411,16 @@ TEST_CASE("embedded: a server found dead is started again with its data") {
   }
 }
 
-TEST_CASE("embedded: the server of one process is not that of another, and goes with it") {
+TEST_CASE("embedded: without a folder, each process has its own server, which ends with it") {
   Helper other("embedded", "");
   const auto socket = other.line();
   CHECK(socket != delayqueue::embedded_socket(""));
   CHECK(test::Redis(socket).cmd({"PING"}) == "PONG");
-  other.leave();
+  other.exit();
   CHECK_FALSE(fs::exists(fs::path(socket).parent_path()));
 }
 
-TEST_CASE("embedded: the end of a forked process leaves its parent's servers alone") {
+TEST_CASE("embedded: the end of a forked process does not end its parent's servers") {
   const Folder folder;
   const PrivateServer own;
   const std::vector<std::string> sockets{own.socket(), test::server().socket(), delayqueue::embedded_socket(""),
@@ -428,7 +428,7 @@ TEST_CASE("embedded: the end of a forked process leaves its parent's servers alo
   std::cout.flush();
   const pid_t child = ::fork();
   if (child == 0) {
-#ifndef __SANITIZE_THREAD__  // which cannot start threads after such a fork
+#ifndef __SANITIZE_THREAD__  // the thread sanitizer cannot start threads after such a fork
     if (delayqueue::embedded_socket("") == sockets[2]) ::_exit(1);
 #endif
     std::exit(own.pid() == -1 ? 0 : 2);
@@ -439,7 +439,7 @@ TEST_CASE("embedded: the end of a forked process leaves its parent's servers alo
   for (const auto& socket : sockets) CHECK(test::Redis(socket).cmd({"PING"}) == "PONG");
 }
 
-TEST_CASE("embedded: a process without free descriptors gets an error that it may retry, and its server lives on") {
+TEST_CASE("embedded: a process without free descriptors gets a ConnectionError, and its server keeps running") {
   const Folder folder;
   const auto running = delayqueue::embedded_socket("");
   const int pid = pid_behind(running);
@@ -449,7 +449,7 @@ TEST_CASE("embedded: a process without free descriptors gets an error that it ma
     for (std::string socket; socket.empty();) {
       try {
         socket = delayqueue::embedded_socket(name);
-      } catch (const delayqueue::ConnectionError&) {  // no other error may come
+      } catch (const delayqueue::ConnectionError&) {  // the only error that is allowed
         ++refused;
         none.free_one();
       }
@@ -460,7 +460,7 @@ TEST_CASE("embedded: a process without free descriptors gets an error that it ma
   CHECK(pid_behind(running) == pid);
 }
 
-TEST_CASE("embedded: where no server can be started the error says what to do") {
+TEST_CASE("embedded: the error without a redis-server has advice") {
   const Folder folder;
   const char* const before = std::getenv("DELAYQUEUE_REDIS_SERVER");
   const std::string kept = before != nullptr ? before : "";
@@ -468,5 +468,5 @@ TEST_CASE("embedded: where no server can be started the error says what to do") 
   CHECK_THROWS_WITH_AS(delayqueue::embedded_socket(folder / "d"),
                        doctest::Contains("install redis-server or valkey-server, or set DELAYQUEUE_REDIS_SERVER"),
                        delayqueue::SetupError);
-  ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);  // empty is as good as none
+  ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);  // empty counts as not set
 }

@@ -1,4 +1,4 @@
-// embedded:/folder: whose processes end how, and what becomes of the server that they share.
+// embedded:/folder: the life of a server that several processes share, when these end or crash.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Each process: consumes for as long as it lives.
+// A process that consumes until it ends.
 std::unique_ptr<test::Process> user_of(const std::string& url) {
   return std::make_unique<test::Process>(
       std::vector<std::string>{"consume", url, "of-" + std::to_string(::getpid()), "1", "30000", "20"});
@@ -58,7 +58,7 @@ bool ended(int pid) {
 
 }  // namespace
 
-TEST_CASE("embedded users: deliveries go on when the process that started the server ends, however it ends") {
+TEST_CASE("embedded users: deliveries continue when the process that started the server ends or is killed") {
   const test::TempDir base;
   const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
   auto starter = user_of(url);
@@ -86,7 +86,7 @@ TEST_CASE("embedded users: deliveries go on when the process that started the se
   std::this_thread::sleep_for(200ms);
   const auto end = Clock::now();
   SUBCASE("kill -9") { starter->kill(SIGKILL); }
-  SUBCASE("in good order") { starter->kill(SIGTERM); }
+  SUBCASE("clean exit") { starter->kill(SIGTERM); }
   starter->wait();
   std::this_thread::sleep_for(300ms);
   enough = true;
@@ -107,21 +107,21 @@ TEST_CASE("embedded users: deliveries go on when the process that started the se
                                           << " ms");
 }
 
-TEST_CASE("embedded users: when the last one has ended, however, the server ends, and the next one finds the data") {
+TEST_CASE("embedded users: the server ends when its last user has ended or crashed, and the next user has its data") {
   const test::TempDir base;
   const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
   auto first = user_of(url), second = user_of(url);
   REQUIRE(eventually([&] { return answers(socket); }));
   const int server = pid_behind(socket);
   test::Redis(socket).cmd({"SET", "a", "1"});
-  REQUIRE(eventually([&socket] {  // both have come
+  REQUIRE(eventually([&socket] {  // both have connected
     const auto text = test::Redis(socket).cmd({"CLIENT", "LIST"}).text;
     return std::count(text.begin(), text.end(), '\n') >= 5;
   }));
   const int signal = []() {
     int chosen = 0;
     SUBCASE("kill -9") { chosen = SIGKILL; }
-    SUBCASE("in good order") { chosen = SIGTERM; }
+    SUBCASE("clean exit") { chosen = SIGTERM; }
     return chosen;
   }();
   first->kill(signal);
@@ -130,12 +130,12 @@ TEST_CASE("embedded users: when the last one has ended, however, the server ends
   CHECK_FALSE(ended(server));
   second->kill(signal);
   second->wait();
-  if (signal == SIGTERM) CHECK(ended(server));  // it waits for that
+  if (signal == SIGTERM) CHECK(ended(server));  // a clean exit waits for the server's end
   CHECK(eventually([server] { return ended(server); }));
   CHECK(test::Redis(delayqueue::embedded_socket(base.file("q"))).cmd({"GET", "a"}) == "1");
 }
 
-TEST_CASE("embedded users: many that come and go at once lose nothing") {
+TEST_CASE("embedded users: many that start and end at once lose no message") {
   const test::TempDir base;
   const std::string url = "embedded:" + base.file("q");
   std::size_t sent = 0;
@@ -154,7 +154,7 @@ TEST_CASE("embedded users: many that come and go at once lose nothing") {
   CHECK(delayqueue::Inspector(url, "q").counts().ready == static_cast<std::int64_t>(sent));
 }
 
-TEST_CASE("embedded users: a server that was killed is started again for all who use it") {
+TEST_CASE("embedded users: a killed server is started again for all its users") {
   const test::TempDir base;
   const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
   auto other = user_of(url);
@@ -164,13 +164,13 @@ TEST_CASE("embedded users: a server that was killed is started again for all who
   const int server = pid_behind(socket);
   ::kill(server, SIGKILL);
   CHECK(eventually([&] { return answers(socket) && pid_behind(socket) != server; }));
-  other->kill(SIGKILL);  // whichever of the two started it
+  other->kill(SIGKILL);  // the server must live on even if this process started it
   other->wait();
   std::this_thread::sleep_for(100ms);
   CHECK(answers(socket));
 }
 
-TEST_CASE("embedded users: a fork of a process that has ended keeps the server, and keeps no other process out") {
+TEST_CASE("embedded users: a fork of an ended process keeps the server running and blocks no other process") {
   const test::TempDir base;
   const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
   int server = 0;
@@ -190,7 +190,7 @@ TEST_CASE("embedded users: a fork of a process that has ended keeps the server, 
   CHECK(delayqueue::Inspector(url, "q").counts().ready == 3);
 }
 
-TEST_CASE("embedded users: a fork made while the server could not be started keeps no other process out") {
+TEST_CASE("embedded users: a fork made during a failed start of the server blocks no other process") {
   const test::TempDir base;
   const std::string folder = base.file("q"), program = base.file("program"), go_on = base.file("go-on");
   std::ofstream(program) << "#!/bin/sh\nuntil [ -e '" << go_on << "' ]; do sleep 0.02; done\nexit 3\n";

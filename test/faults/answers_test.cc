@@ -1,5 +1,5 @@
-// Each thing a server may answer instead of working, provoked on a real one under a consumer, a producer and an
-// inspector. What a password or an ACL rule forbids is in answers_config_test.cc.
+// Every error that a server may answer, provoked on a real server under a consumer, a producer and an inspector. Errors
+// of passwords and ACL rules are in answers_config_test.cc.
 #include "support/answers.h"
 
 #include <delayqueue/delayqueue.h>
@@ -34,7 +34,7 @@ void set(Redis& redis, const std::string& option, const std::string& value) {
   REQUIRE(redis.cmd({"CONFIG", "SET", option, value}) == "OK");
 }
 
-TEST_CASE("READONLY: a master that is made a replica") {
+TEST_CASE("READONLY: a master that becomes a replica") {
   World world;
   see_through({"READONLY", "ConnectionError", "READONLY", "the server is a replica; use its master",
                [](World& w) {
@@ -47,7 +47,7 @@ TEST_CASE("READONLY: a master that is made a replica") {
               world);
 }
 
-TEST_CASE("MASTERDOWN: a replica that lost its master and does not answer without") {
+TEST_CASE("MASTERDOWN: a replica that lost its master and is configured not to serve stale data") {
   World world({"--replica-serve-stale-data", "no"});
   see_through({"MASTERDOWN", "ConnectionError", "MASTERDOWN", "the server is a replica that lost its master",
                [](World& w) {
@@ -59,7 +59,7 @@ TEST_CASE("MASTERDOWN: a replica that lost its master and does not answer withou
               world);
 }
 
-TEST_CASE("NOREPLICAS: a master that has fewer replicas than it wants") {
+TEST_CASE("NOREPLICAS: a master with fewer replicas than min-replicas-to-write") {
   World world;
   see_through({"NOREPLICAS", "ReplyError", "NOREPLICAS", "connect replicas, or lower min-replicas-to-write",
                [](World& w) { set(w.admin, "min-replicas-to-write", "1"); },
@@ -67,7 +67,7 @@ TEST_CASE("NOREPLICAS: a master that has fewer replicas than it wants") {
               world);
 }
 
-// Saves in the background, and waits for how that ended.
+// Saves in the background, and waits for the expected outcome.
 void save(World& world, const std::string& outcome) {
   world.admin.cmd({"BGSAVE"});
   const auto saved = [&] { return test::info("persistence", "rdb_last_bgsave_status", world.admin) == outcome; };
@@ -91,22 +91,22 @@ TEST_CASE("MISCONF: a master that cannot save to its disk") {
               world);
 }
 
-TEST_CASE("BUSY: somebody's endless script") {
+TEST_CASE("BUSY: another client's endless script") {
   World world({"--lua-time-limit", "1"});
-  std::thread stranger;
+  std::thread script;
   see_through({"BUSY", "ConnectionError", "BUSY", "end it with SCRIPT KILL",
                [&](World& w) {
-                 stranger = std::thread([socket = w.server.socket()] {
+                 script = std::thread([socket = w.server.socket()] {
                    try {
                      Redis(socket).cmd({"EVAL", "while true do end", "0"});
-                   } catch (const std::exception&) {  // it waits for 10 s only
+                   } catch (const std::exception&) {  // the test's client waits for 10 s only
                    }
                  });
                  REQUIRE(eventually([&] { return test::has(w.admin.cmd({"PING"}).text, "BUSY"); }));
                },
                [&](World& w) {
                  REQUIRE(w.admin.cmd({"SCRIPT", "KILL"}) == "OK");
-                 stranger.join();
+                 script.join();
                }},
               world);
 }
@@ -139,7 +139,7 @@ TEST_CASE("LOADING: a server that reads its data after a restart") {
               world);
 }
 
-TEST_CASE("max clients: a server that lets nobody in any more") {
+TEST_CASE("max clients: a server that accepts no more clients") {
   World world;
   see_through({"max clients", "ConnectionError", "max number of clients reached", "raise maxclients",
                [](World& w) {
@@ -150,7 +150,7 @@ TEST_CASE("max clients: a server that lets nobody in any more") {
               world);
 }
 
-TEST_CASE("silence: a server that is stopped, and goes on") {
+TEST_CASE("silence: a server that is stopped, and continues") {
   World world;
   see_through({"silence", "ConnectionError", "no answer from", "it may be stopped, overloaded or unreachable",
                [](World& w) { ::kill(w.server.pid(), SIGSTOP); }, [](World& w) { ::kill(w.server.pid(), SIGCONT); },
@@ -158,19 +158,19 @@ TEST_CASE("silence: a server that is stopped, and goes on") {
               world);
 }
 
-TEST_CASE("reset: a server that dies with questions unread, and is started again") {
-  World world({"--appendfsync", "always"});  // the kill must not undo the take
+TEST_CASE("reset: a server that is killed with unread requests, and is started again") {
+  World world({"--appendfsync", "always"});  // the kill must not undo ready2unack
   see_through({"reset", "ConnectionError", "cannot connect to", "refused",
                [](World& w) {
                  ::kill(w.server.pid(), SIGSTOP);
-                 std::this_thread::sleep_for(100ms);  // so that the consumer asks something
+                 std::this_thread::sleep_for(100ms);  // so that the consumer sends a request
                  w.server.kill();
                },
                [](World& w) { w.server.restart(); }},
               world);
 }
 
-TEST_CASE("NOSCRIPT: scripts flushed all the time, while two consumers and three producers run") {
+TEST_CASE("NOSCRIPT: scripts flushed continually, while two consumers and three producers run") {
   World world;
   test::Queue queue(world.url());
   Ledger ledger;
@@ -188,8 +188,8 @@ TEST_CASE("NOSCRIPT: scripts flushed all the time, while two consumers and three
     });
   }
   std::thread flush([&] {
-    Redis stranger(world.server.socket());
-    while (ledger.size() < 1700) stranger.cmd({"SCRIPT", "FLUSH"}), std::this_thread::sleep_for(1ms);
+    Redis other(world.server.socket());
+    while (ledger.size() < 1700) other.cmd({"SCRIPT", "FLUSH"}), std::this_thread::sleep_for(1ms);
   });
   for (std::thread& sender : senders) sender.join();
   flush.join();
@@ -202,7 +202,7 @@ TEST_CASE("NOSCRIPT: scripts flushed all the time, while two consumers and three
   CHECK(two->stop());
 }
 
-TEST_CASE("EOF: connections killed again and again are not noticed by callers, and cost a consumer no message") {
+TEST_CASE("EOF: repeatedly killed connections cause no error for callers, and no consumer loses a message") {
   World world;
   test::Queue queue(world.url());
   Ledger ledger;
@@ -221,7 +221,7 @@ TEST_CASE("EOF: connections killed again and again are not noticed by callers, a
   CHECK(consumer->stop());
 }
 
-TEST_CASE("garbage: a server that speaks something else is waited for, at leisure, until it is a Redis") {
+TEST_CASE("garbage: a consumer waits, with pauses, for a server of another protocol until it is a Redis") {
   int port = 0;
   Lines lines;
   Ledger ledger;

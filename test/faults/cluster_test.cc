@@ -1,4 +1,4 @@
-// redis+cluster://: a queue lives in one slot, wherever that is.
+// redis+cluster://: a queue in one slot, on any node, also while the slot moves.
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
@@ -29,13 +29,13 @@ test::Cluster& six() {
 
 ConsumerOptions quick() {
   ConsumerOptions options = test::quick(2);
-  options.connection.command_timeout = 1s;  // a frozen node is found out no sooner
+  options.connection.command_timeout = 1s;  // the time after which a frozen node is detected
   return options;
 }
 
 }  // namespace
 
-TEST_CASE("A queue works in a Cluster, by a hash tag, whichever node is asked") {
+TEST_CASE("cluster: a queue works through any node, with a hash tag") {
   for (int i = 0; i < 5; ++i) {  // in other slots
     const std::string queue = fresh_queue();
     Ledger ledger;
@@ -57,7 +57,7 @@ TEST_CASE("A queue works in a Cluster, by a hash tag, whichever node is asked") 
   }
 }
 
-TEST_CASE("A Cluster without a hash tag is refused, and a node of one under redis:// is explained") {
+TEST_CASE("cluster: a queue without a hash tag is refused; a URL with the wrong scheme gets advice") {
   ProducerOptions off;
   off.queue.hash_tag = HashTag::off;
   CHECK(thrown([&] { Producer(six().url(), fresh_queue(), off); }).find("queue.hash_tag") != std::string::npos);
@@ -69,7 +69,7 @@ TEST_CASE("A Cluster without a hash tag is refused, and a node of one under redi
   CHECK(thrown([&] { Producer(url, fresh_queue()).send("x"); }).find("write redis:// in the URL") != std::string::npos);
 }
 
-TEST_CASE("Seeds that are dead or frozen do not matter while one leads to the owner") {
+TEST_CASE("cluster: dead and frozen seeds are skipped while one seed leads to the owner") {
   const std::string queue = fresh_queue();
   std::string url = six().url();
   url.insert(url.find("//") + 2, "127.0.0.1:1,");
@@ -85,7 +85,7 @@ TEST_CASE("Seeds that are dead or frozen do not matter while one leads to the ow
         std::string::npos);
 }
 
-TEST_CASE("Nodes that are silent take turns: however many, the next attempts go past them") {
+TEST_CASE("cluster: unreachable nodes are tried last, so any number of them delays only the first attempts") {
   const test::Port silent[4];
   std::vector<delayqueue::Descriptor> listeners;
   std::string url = "redis+cluster://";
@@ -97,11 +97,11 @@ TEST_CASE("Nodes that are silent take turns: however many, the next attempts go 
   REQUIRE(good.cmd({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"}) == "OK");
   REQUIRE(eventually([&] { return good.cmd({"SET", "x", "x"}) == "OK"; }));
   ProducerOptions options;
-  options.connection.connect_timeout = 1s;  // as long as four silent ones take
+  options.connection.connect_timeout = 1s;  // the time that four silent nodes take
   Producer producer(url + good.address(), fresh_queue(), options);
   const auto sends = [&] { return thrown([&] { producer.send("x"); }) == "nothing"; };
   CHECK(eventually(sends, kPatience));
-  // Now it is as silent as the others, for as long as it takes to ask each of them.
+  // Now this node is as silent as the others, until each of them has been tried.
   Producer another(url + good.address(), fresh_queue(), options);
   good.freeze();
   for (int i = 0; i < 2; ++i) CHECK(thrown([&] { another.send("x"); }).find("ConnectionError") != std::string::npos);
@@ -109,8 +109,8 @@ TEST_CASE("Nodes that are silent take turns: however many, the next attempts go 
   CHECK(eventually([&] { return thrown([&] { another.send("x"); }) == "nothing"; }, kPatience));
 }
 
-TEST_CASE("A node that is cut off from its Cluster is not believed") {
-  Node alone({{}, {}, false, true});  // owns all slots but one, so it finds its Cluster down, as one in a minority does
+TEST_CASE("cluster: the slot map of a node that reports its Cluster as down is not used") {
+  Node alone({{}, {}, false, true});  // owns all slots but one: reports its Cluster as down, like a partitioned one
   const std::string queue = fresh_queue();
   const int slot = test::slot_of("{dp:" + queue + "}");
   const int other = slot == 0 ? 1 : 0;
@@ -127,7 +127,7 @@ TEST_CASE("A node that is cut off from its Cluster is not believed") {
   CHECK(eventually([&] { return thrown([&] { lonely.send("x"); }) == "nothing"; }, kPatience));
 }
 
-TEST_CASE("A user who may not ask whether the Cluster is in order works all the same") {
+TEST_CASE("cluster: a user without the right to CLUSTER INFO can work") {
   for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
     test::must(six().node(i), {"ACL", "SETUSER", "former", "on", ">secret", "~*", "&*", "+@all", "-cluster|info"});
   }
@@ -137,7 +137,7 @@ TEST_CASE("A user who may not ask whether the Cluster is in order works all the 
   CHECK(Producer(six().url(), fresh_queue(), options).send("x").created);
 }
 
-TEST_CASE("A slot that moves while it is used takes the queue along: nothing lost, nothing twice") {
+TEST_CASE("cluster: a slot that moves while its queue is used loses and repeats no message") {
   const std::string queue = fresh_queue();
   const int slot = test::slot_of("{dp:" + queue + "}");
   Ledger ledger;
@@ -158,7 +158,7 @@ TEST_CASE("A slot that moves while it is used takes the queue along: nothing los
   CHECK(eventually([&] { return Inspector(six().url(), queue).counts().unack == 0; }, kPatience));
 }
 
-TEST_CASE("A replica takes over, asked to or because its master died: the queue goes on there") {
+TEST_CASE("cluster: after a failover, requested or by the loss of the master, the queue continues on the new master") {
   enum Fault { asked, killed, frozen };
   for (const Fault fault : {asked, killed, frozen}) {
     CAPTURE(fault);
@@ -190,8 +190,8 @@ TEST_CASE("A replica takes over, asked to or because its master died: the queue 
         kPatience));
     CHECK(eventually([&] { return !ledger.attempts("on the new master").empty(); }, kPatience));
     const std::chrono::duration<double, std::milli> later = std::chrono::steady_clock::now() - possible;
-    MESSAGE("fault " << fault << ": delivered " << later.count() << " ms after a new owner was there");
-    // What was on its way when the old owner ended comes again when its lease ends.
+    MESSAGE("fault " << fault << ": delivered " << later.count() << " ms after the new owner was elected");
+    // Messages in flight when the old owner ended are delivered again when their leases end.
     CHECK(eventually([&] { return ledger.different() > 200; }, kPatience));
     if (fault == killed) old.restart();
     if (fault == frozen) old.thaw();
@@ -199,7 +199,7 @@ TEST_CASE("A replica takes over, asked to or because its master died: the queue 
   }
 }
 
-TEST_CASE("While a slot moves nothing is made on its new node that is still on the old one") {
+TEST_CASE("cluster: while a slot moves, no key is made on the new node that is still on the old one") {
   const std::string queue = fresh_queue();
   const std::string base = "{dp:" + queue + "}";
   const int slot = test::slot_of(base);
@@ -213,7 +213,7 @@ TEST_CASE("While a slot moves nothing is made on its new node that is still on t
     if (key != base + ":wake") move.push_back(key);
   }
   REQUIRE(from.cmd(move) == "OK");
-  // The script is sent on to the new node, the marker is still here.
+  // The script is redirected to the new node, and the marker is still on this one.
   CHECK(thrown([&] { producer.send("x"); }).find("TRYAGAIN") != std::string::npos);
   CHECK(to.cmd({"KEYS", base + ":wake"}).array.empty());
   CHECK(six().migrate_keys(slot, 1) == 1);

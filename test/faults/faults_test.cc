@@ -1,4 +1,4 @@
-// Processes that die: workers, and Redis under them.
+// Crashes of worker processes and of Redis.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -27,13 +27,13 @@ using test::Redis;
 using test::words;
 using test::worker;
 
-TEST_CASE("kill -9 of a worker: what it had in hand and in its buffer is delivered again after the lease") {
+TEST_CASE("kill -9 of a worker: its in-flight and prefetched messages are delivered again after the lease") {
   Queue queue;
   std::set<std::string> all;
   const auto send = [&](const std::vector<std::string>& payloads) {
     for (const Sent& sent : queue.producer.send_batch(payloads)) all.insert(sent.id);
   };
-  send(words(3000, "quick"));  // teaches it to hold many
+  send(words(3000, "quick"));  // fast handlers, so that it prefetches many messages
   send(words(2, "hang"));
   send(words(3000, "behind"));
   Process process(worker(queue, 2, "1800000"));
@@ -45,10 +45,10 @@ TEST_CASE("kill -9 of a worker: what it had in hand and in its buffer is deliver
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), quick(4));
   consumer->start();
-  const auto worked_off = [&] { return queue.inspector.counts().ready == 0 && ledger.running() == 0; };
-  REQUIRE(eventually(worked_off, kPatience));
+  const auto all_handled = [&] { return queue.inspector.counts().ready == 0 && ledger.running() == 0; };
+  REQUIRE(eventually(all_handled, kPatience));
   CHECK(consumer->stop(kPatience));
-  const std::uint64_t held = queue.inspector.counts().unack;  // by the dead: their leases have not ended
+  const std::uint64_t held = queue.inspector.counts().unack;  // by the killed worker: their leases have not ended
   CHECK(held > 2);
   test::rewind(queue.base, 1h);
   const auto next = queue.consumer(ledger.watch(), quick(4));
@@ -65,7 +65,7 @@ TEST_CASE("kill -9 of a worker: what it had in hand and in its buffer is deliver
   CHECK(totals.dead == 0);
 }
 
-TEST_CASE("SIGTERM: what runs is finished, what does not is back at once") {
+TEST_CASE("SIGTERM: running handlers finish, and prefetched messages are ready again at once") {
   Queue queue;
   queue.producer.send_batch(words(2000, "quick"));
   queue.producer.send_batch(words(3, "slow"));
@@ -84,7 +84,7 @@ TEST_CASE("SIGTERM: what runs is finished, what does not is back at once") {
   CHECK(counts.ready == 4003 - counts.totals.acked);
 }
 
-TEST_CASE("a message that kills its worker each time ends in dead with its reason; its neighbours live on") {
+TEST_CASE("a message that kills its worker each time ends in dead with its reason; its neighbours are handled") {
   for (const int concurrency : {1, 3}) {
     CAPTURE(concurrency);
     Queue queue;
@@ -160,9 +160,9 @@ TEST_CASE("kill -9 again and again: every message is handled at least once, none
   CHECK(totals.dead == 0);
 }
 
-TEST_CASE("Redis killed and restarted under a producer and two workers: all carry on, no acknowledged send is lost") {
+TEST_CASE("Redis killed and restarted under a producer and two workers: all continue, no acknowledged send is lost") {
   PrivateServerOptions always;
-  always.arguments = {"--appendfsync", "always"};  // with everysec a busy disk makes Redis answer before it has written
+  always.arguments = {"--appendfsync", "always"};  // everysec may answer before it has written
   PrivateServer own(always);
   Queue queue(own.url());
   Redis client(own.socket());
@@ -187,7 +187,7 @@ TEST_CASE("Redis killed and restarted under a producer and two workers: all carr
   const std::vector<std::string> sent = producer.said("sent");
   CHECK(sent.size() == 2000);
   CHECK(std::all_of(sent.begin(), sent.end(), [&](const std::string& id) { return handled.count(id) == 1; }));
-  CHECK(handled.size() == 2000);  // a send that was repeated made no second message
+  CHECK(handled.size() == 2000);  // no repeated send has made a second message
   CHECK(queue.inspector.counts().totals.dead == 0);
 }
 

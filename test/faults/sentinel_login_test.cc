@@ -1,4 +1,4 @@
-// Sentinels and the servers they watch each have a login and certificates of their own.
+// Sentinels and the servers that they monitor, with separate logins and certificates.
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@ using test::thrown;
 
 namespace {
 
-// Works, and a failover is followed.
+// Sends and consumes before and after a failover.
 void use(Sentinels& sentinels, const std::string& url, const ConnectionOptions& connection) {
   const std::string queue = fresh_queue();
   Ledger ledger;
@@ -58,7 +58,7 @@ std::string error_with(const std::string& url, const ConnectionOptions& connecti
 
 }  // namespace
 
-TEST_CASE("The password of the Sentinels is not that of the servers, and neither is shown to the others") {
+TEST_CASE("sentinel login: Sentinels and servers have separate passwords, and neither is sent to the others") {
   SentinelsOptions options;
   options.node.arguments = {"--requirepass", "d4ta", "--masterauth", "d4ta"};
   options.node.login = {"d4ta"};
@@ -76,13 +76,13 @@ TEST_CASE("The password of the Sentinels is not that of the servers, and neither
   connection.sentinel.password = "d4ta";
   CHECK(error_with(url, connection).find("WRONGPASS") != std::string::npos);
   connection.sentinel.password = "w4tch";
-  connection.password = "w4tch";  // wins over the URL's
+  connection.password = "w4tch";  // overrides the URL's
   CHECK(error_with(url, connection).find("WRONGPASS") != std::string::npos);
   connection.password.clear();
   use(sentinels, url, connection);
 }
 
-TEST_CASE("Sentinels and servers over TLS, each with its own authority and client certificates") {
+TEST_CASE("sentinel login: TLS to Sentinels and servers, with separate authorities and client certificates") {
   const test::TlsFiles& files = test::TlsFiles::shared();
   const std::vector<std::string> tls = {
       "--tls-cert-file",    files.server.cert, "--tls-key-file", files.server.key, "--tls-replication", "yes",
@@ -96,7 +96,7 @@ TEST_CASE("Sentinels and servers over TLS, each with its own authority and clien
   connection.tls = {files.ca, files.client.cert, files.client.key, {}};
   use(sentinels, sentinels.url(), connection);
 
-  // The Sentinels want a certificate, too; options of their own win over those of the servers.
+  // The Sentinels require a certificate, too; their own options override those of the servers.
   connection.sentinel.tls = TlsOptions{files.other_ca, {}, {}, {}};
   CHECK(error_with(sentinels.url(), connection).find("is not signed by a trusted authority") != std::string::npos);
   connection.sentinel.tls = TlsOptions{files.ca, files.client.cert, files.client.key, {}};

@@ -1,4 +1,4 @@
-// TLS that cannot be: what a producer, a consumer and an inspector say of it, in time, and that they go on afterwards.
+// TLS failures: producer, consumer and inspector report them in time, and continue when they are fixed.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -43,9 +43,9 @@ TlsOptions trusting(const std::string& ca, const Certificate& client = {}) {
   return options;
 }
 
-constexpr auto kSilence = 500ms;  // takes as long as it is allowed to
+constexpr auto kSilence = 500ms;  // the timeouts for a silent server: the calls take all of it
 
-// All three say it, with what was wrong and what to do, within the connect timeout.
+// All three must report an error with `parts`, within the connect timeout.
 void all_say(const std::string& url, const TlsOptions& tls, const std::vector<std::string>& parts,
              std::chrono::milliseconds timeout = 10s) {
   ConnectionOptions connection;
@@ -75,7 +75,7 @@ void all_say(const std::string& url, const TlsOptions& tls, const std::vector<st
   Consumer consumer(
       url, "orders", [](const Message&) { return true; }, consuming);
   const auto start = Clock::now();
-  consumer.start();  // somebody may be mending it
+  consumer.start();  // does not throw, because the fault may be temporary
   CHECK(Clock::now() - start < timeout + 3s);
   CHECK(eventually([&] { return consumer.stats().errors >= 2; }, kPatience));
   check(lines.find(parts.front()));
@@ -103,14 +103,14 @@ TEST_CASE("tls: an expired certificate") {
           {"certificate has expired", server.tls().text(), "it must be renewed, or this machine's clock is wrong"});
 }
 
-TEST_CASE("tls: an authority that is not trusted, of a file or of the system") {
+TEST_CASE("tls: an authority that is neither in ca_file nor in the system's store") {
   const RedisChild server(serving(files().server));
   all_say(secure(server), trusting(files().other_ca),
           {"is not signed by a trusted authority", server.tls().text(), "tls.ca_file '" + files().other_ca + "'"});
   all_say(secure(server), {}, {"is not signed by a trusted authority", "set tls.ca_file to the authority's"});
 }
 
-TEST_CASE("tls: a client certificate that is missing, or of a foreign authority") {
+TEST_CASE("tls: a client certificate that is missing, or of another authority") {
   const RedisChild server(serving(files().server, "yes"));
   all_say(secure(server), trusting(files().ca),
           {"client certificate", server.tls().text(), "set tls.cert_file and tls.key_file"});
@@ -125,7 +125,7 @@ TEST_CASE("tls: a server without TLS, and a client without it") {
   all_say("redis://" + server.tls().text(), {}, {server.tls().text(), "TLS", "use a rediss:// URL"}, kSilence);
 }
 
-TEST_CASE("tls: a server that is frozen, and one that says nothing in the handshake") {
+TEST_CASE("tls: a server that is frozen, and one that is silent in the handshake") {
   const RedisChild server(serving(files().server));
   server.send(SIGSTOP);
   all_say(secure(server), trusting(files().ca), {"no answer from " + server.tls().text(), "during the TLS handshake"},
@@ -136,14 +136,14 @@ TEST_CASE("tls: a server that is frozen, and one that says nothing in the handsh
           kSilence);
 }
 
-TEST_CASE("tls: a server that is full hangs up in the handshake") {
+TEST_CASE("tls: a server at its maxclients closes in the handshake") {
   const RedisChild server(serving(files().server));
   test::Redis admin(server.unix_socket().path);
   REQUIRE(admin.cmd({"CONFIG", "SET", "maxclients", "1"}) == "OK");
   all_say(secure(server), trusting(files().ca), {server.tls().text(), "closed the connection", "maxclients"});
 }
 
-TEST_CASE("tls: files that cannot be used are named by the first call, and by start()") {
+TEST_CASE("tls: files that cannot be used are errors of the first call, and of start()") {
   const RedisChild server(serving(files().server));
   ProducerOptions producing;
   producing.connection.tls.ca_file = "/no/such/ca.pem";
@@ -157,7 +157,7 @@ TEST_CASE("tls: files that cannot be used are named by the first call, and by st
   CHECK(has(thrown([&] { consumer.start(); }), named));
 }
 
-TEST_CASE("tls: a certificate that is renewed while a consumer waits is enough, nobody is restarted") {
+TEST_CASE("tls: a consumer continues when the server's certificate is renewed, without a restart") {
   const RedisChild server(serving(files().expired));
   test::Redis admin(server.unix_socket().path);
   Producer("unix://" + server.unix_socket().path, "orders").send("x");

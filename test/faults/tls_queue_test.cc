@@ -1,4 +1,4 @@
-// A queue over TLS, while the server closes links and goes away.
+// A queue over TLS, while the server closes connections and restarts.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -42,7 +42,7 @@ struct TlsServer {
   ConnectionOptions connection;
 };
 
-TEST_CASE("tls: a producer whose link was closed makes a new one, and its caller does not notice") {
+TEST_CASE("tls: a producer replaces a closed connection, and its caller gets no error") {
   TlsServer tls;
   ProducerOptions options;
   options.connection = tls.connection;
@@ -55,7 +55,7 @@ TEST_CASE("tls: a producer whose link was closed makes a new one, and its caller
   CHECK(producer.send("after a restart").created);
 }
 
-TEST_CASE("tls: a consumer goes on after its server was away") {
+TEST_CASE("tls: a consumer continues after its server was restarted") {
   TlsServer tls;
   ProducerOptions sending;
   sending.connection = tls.connection;
