@@ -372,7 +372,7 @@ TEST_CASE("embedded: when the process that started the server has ended, another
   test::Redis(folder / "d/s").cmd({"SET", "a", "1"});
   const int before = pid_behind(folder / "d/s");
   SUBCASE("killed") { owner.kill(); }
-  SUBCASE("left in good order") { owner.leave(); }
+  SUBCASE("clean exit") { owner.exit(); }
   CHECK(eventually([before] { return ended(before); }));
   CHECK(finds(folder / "d", "a", "1"));
   CHECK(pid_behind(folder / "d/s") != before);

@@ -1,4 +1,4 @@
-// What a password or an ACL rule forbids: told, tried again but seldom, and gone on with when it is allowed.
+// Errors of passwords and ACL rules: reported, retried with long pauses, and work continues when the cause is removed.
 #include "support/answers.h"
 
 #include <delayqueue/delayqueue.h>
@@ -26,7 +26,7 @@ void worker(World& world, const std::vector<std::string>& rules) {
   REQUIRE(world.admin.cmd(words) == "OK");
 }
 
-TEST_CASE("NOAUTH: a server that wants a password from now on") {
+TEST_CASE("NOAUTH: a server that requires a password from now on") {
   World world;
   see_through({"NOAUTH", "ReplyError", "NOAUTH", "give a password in the URL or in connection.password",
                [](World& w) {
@@ -51,7 +51,7 @@ TEST_CASE("WRONGPASS: a password that was changed, and changed back") {
               world);
 }
 
-TEST_CASE("NOPERM: a right that was taken, and given back") {
+TEST_CASE("NOPERM: a right that was revoked, and granted again") {
   const std::string advice = "see \"The smallest ACL rule\" in docs/operations.md";
   struct {
     const char* says;
@@ -70,7 +70,7 @@ TEST_CASE("NOPERM: a right that was taken, and given back") {
   }
 }
 
-TEST_CASE("a refused password is not tried often, and told once, and is gone on with when it is right") {
+TEST_CASE("a refused password is retried seldom and logged once, and work continues when it is right") {
   World world;
   const std::string name = test::fresh_queue();
   Producer(world.url(), name).send("x");
@@ -86,29 +86,29 @@ TEST_CASE("a refused password is not tried often, and told once, and is gone on 
   world.end_connections();
   REQUIRE(eventually([&] { return !lines.find("WRONGPASS").empty(); }, kPatience));
   const auto before = consumer.stats().errors;
-  const std::size_t told = lines.count();
+  const std::size_t logged = lines.count();
   std::this_thread::sleep_for(3s);
-  CHECK(consumer.stats().errors - before <= 6);  // after 0.25 s, 0.5 s, 1 s, 2 s at the soonest
+  CHECK(consumer.stats().errors - before <= 6);  // pauses of at least 0.25 s, 0.5 s, 1 s, 2 s
   CHECK(consumer.stats().errors - before >= 1);
-  CHECK(lines.count() == told);
+  CHECK(lines.count() == logged);
   for (const char* secret : {"pw@", ":pw", "other"}) CHECK(lines.find(secret, Severity::debug).empty());
   worker(world, {">pw"});
   CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
   CHECK(consumer.stop());
 }
 
-TEST_CASE("a right that is refused while messages are held: their leases are renewed meanwhile") {
+TEST_CASE("leases are renewed while a missing right prevents settling") {
   World world;
   test::Queue queue(world.url());
   queue.producer.send_batch(test::numbers(3));
   Ledger ledger;
   ConsumerOptions options = test::quick(3);
-  options.lease = 7s;  // so a machine that stands still for two seconds does no harm
+  options.lease = 7s;  // so that a pause of the machine of two seconds does no harm
   const auto consumer = queue.consumer(ledger.watch(), options);
   worker(world, {"-unlink"});  // an ack cannot be settled
   consumer->start();
   REQUIRE(ledger.settles(3));
-  std::this_thread::sleep_for(10s);  // longer than the lease, and than the pauses it must shorten
+  std::this_thread::sleep_for(10s);  // longer than the lease, and than the pauses between retries
   CHECK(consumer->stats().errors >= 3);
   worker(world, {"+unlink"});
   CHECK(eventually([&] { return queue.empty(world.admin); }, kPatience));
@@ -118,7 +118,7 @@ TEST_CASE("a right that is refused while messages are held: their leases are ren
   CHECK(consumer->stop());
 }
 
-TEST_CASE("rights that a queue can do without: events and its name in the list of queues are just not there") {
+TEST_CASE("optional rights: without them there are no events and the queue is not registered, but it works") {
   World world;
   worker(world, {"-publish", "-sadd", "-bzpopmin", "-info", "-config"});
   const std::string name = test::fresh_queue();
@@ -138,7 +138,7 @@ TEST_CASE("rights that a queue can do without: events and its name in the list o
   CHECK(eventually([&] { return consumer.stats().acked == 5; }, kPatience));
   CHECK(consumer.stats().errors == 0);
   CHECK(consumer.stats().connects == 1);
-  CHECK(test::has(lines.find("cannot publish an event"), "NOPERM"));  // whoever asked for events is told
+  CHECK(test::has(lines.find("cannot publish an event"), "NOPERM"));  // logged, because events were configured
   CHECK(world.admin.cmd({"SMEMBERS", "dp:queues"}).array.empty());
   CHECK(consumer.stop());
 }

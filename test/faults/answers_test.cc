@@ -27,7 +27,6 @@ using test::Ledger;
 using test::Lines;
 using test::Redis;
 using test::see_through;
-using test::ServerFault;
 using test::World;
 
 void set(Redis& redis, const std::string& option, const std::string& value) {

@@ -1,4 +1,4 @@
-// Redis' clock jumps while the queue is in use.
+// Jumps of Redis' clock while the queue is in use.
 #include "consumer/clock_monitor.h"
 
 #include <delayqueue/consumer.h>
@@ -30,8 +30,8 @@ using test::WrongClock;
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// What was logged about clocks.
-class Told {
+// Records the warnings about clocks.
+class ClockWarnings {
  public:
   Logger logger() {
     return [this](Severity severity, const std::string& line) {
@@ -59,12 +59,12 @@ SendOptions in(milliseconds delay) {
   return options;
 }
 
-// A server, a consumer that renews often, and its messages: one held, some scheduled.
+// A server, and a consumer with a short lease whose handler holds one message.
 struct Scene {
   WrongClock clock;
   Queue queue{clock.server().url()};
   Redis client{clock.server().socket()};
-  Told told;
+  ClockWarnings warnings;
   Gate gate;
   Ledger ledger;
   test::ConsumerPtr consumer;
@@ -72,7 +72,7 @@ struct Scene {
   Scene() {
     ConsumerOptions options = quick(3);
     options.lease = 3s;
-    options.logger = told.logger();
+    options.logger = warnings.logger();
     consumer = queue.consumer(ledger.watch([this](const Message& message) {
       if (message.payload == "held") gate.pass();
       return true;
@@ -85,13 +85,13 @@ struct Scene {
 
   bool delivered(const std::string& payload) const { return !ledger.attempts(payload).empty(); }
 
-  // The consumer has looked at the queue since.
+  // Sends a message and waits until it is delivered.
   void handles(const std::string& payload) {
     queue.send(payload);
     CHECK(eventually([&] { return delivered(payload); }, kPatience));
   }
 
-  // How long the one lease in unack is still to last, by Redis' clock.
+  // The remaining seconds of the one lease in unack, by Redis' clock.
   double lease_left() {
     const auto flat = client.cmd({"ZRANGE", queue.base + ":unack", "0", "-1", "WITHSCORES"}).strings();
     if (flat.size() != 2) return 1e9;
@@ -99,7 +99,7 @@ struct Scene {
   }
 };
 
-TEST_CASE("clock: a jump forward makes early by the jump and no more, and loses nothing") {
+TEST_CASE("clock: after a jump forward messages are early by the jump at most, and none is lost") {
   Scene scene;
   scene.queue.send("half an hour", in(30min));
   const std::string later = scene.queue.send("two hours", in(2h));
@@ -108,10 +108,10 @@ TEST_CASE("clock: a jump forward makes early by the jump and no more, and loses 
   scene.clock.jump(1h);
   CHECK(eventually([&] { return scene.delivered("half an hour"); }, kPatience));
   for (int i = 0; i < 20; ++i) scene.handles("after " + std::to_string(i));
-  REQUIRE(eventually([&] { return !scene.told.lines().empty(); }, kPatience));
-  CHECK(has(scene.told.lines()[0], "Redis' clock jumped by +3"));
-  CHECK(has(scene.told.lines()[0], " at unix:" + scene.clock.server().socket()));
-  CHECK(seconds_in(scene.told.lines()[0]) == doctest::Approx(3600).epsilon(0.02));
+  REQUIRE(eventually([&] { return !scene.warnings.lines().empty(); }, kPatience));
+  CHECK(has(scene.warnings.lines()[0], "Redis' clock jumped by +3"));
+  CHECK(has(scene.warnings.lines()[0], " at unix:" + scene.clock.server().socket()));
+  CHECK(seconds_in(scene.warnings.lines()[0]) == doctest::Approx(3600).epsilon(0.02));
   scene.gate.open();
   CHECK(eventually([&] { return scene.queue.inspector.counts().unack == 0; }, kPatience));
   CHECK(eventually([&] { return scene.queue.inspector.counts().totals.acked == 23; }, kPatience));
@@ -121,21 +121,21 @@ TEST_CASE("clock: a jump forward makes early by the jump and no more, and loses 
   CHECK(scene.queue.state(later) == State::pending);
   CHECK(!scene.delivered("two hours"));
   CHECK(scene.ledger.attempts("held").size() <= 2);
-  CHECK(scene.told.lines().size() == 1);
+  CHECK(scene.warnings.lines().size() == 1);
   scene.clock.jump(1h);
   CHECK(eventually([&] { return scene.delivered("two hours"); }, kPatience));
 }
 
-TEST_CASE("clock: a jump back lets scheduled messages wait, while what is ready and what is held go on") {
+TEST_CASE("clock: after a jump back scheduled messages wait, and ready and in-flight messages are handled") {
   Scene scene;
   const std::string soon = scene.queue.send("soon", in(10min));
   scene.handles("before");
   scene.clock.jump(-1h);
   for (int i = 0; i < 20; ++i) scene.handles("after " + std::to_string(i));
-  REQUIRE(eventually([&] { return !scene.told.lines().empty(); }, kPatience));
-  CHECK(has(scene.told.lines()[0], "Redis' clock jumped by -3"));
-  CHECK(seconds_in(scene.told.lines()[0]) == doctest::Approx(-3600).epsilon(0.02));
-  // Renewed by the new clock: were the consumer to die now, others would not wait for an hour.
+  REQUIRE(eventually([&] { return !scene.warnings.lines().empty(); }, kPatience));
+  CHECK(has(scene.warnings.lines()[0], "Redis' clock jumped by -3"));
+  CHECK(seconds_in(scene.warnings.lines()[0]) == doctest::Approx(-3600).epsilon(0.02));
+  // Renewed by the new clock: if the consumer crashed now, other consumers would not wait for an hour.
   CHECK(eventually([&] { return scene.lease_left() < 60; }, kPatience));
   CHECK(scene.lease_left() > -60);
   CHECK(!scene.ledger.entries().front().message.lost());
@@ -144,13 +144,13 @@ TEST_CASE("clock: a jump back lets scheduled messages wait, while what is ready 
   CHECK(scene.ledger.attempts("held") == std::vector<int>{1});
   CHECK(scene.consumer->stats().stale == 0);
   CHECK(scene.queue.state(soon) == State::pending);
-  CHECK(scene.told.lines().size() == 1);
+  CHECK(scene.warnings.lines().size() == 1);
   scene.clock.jump(1h + 10min);
   CHECK(eventually([&] { return scene.queue.empty(scene.client); }, kPatience));
   CHECK(scene.ledger.attempts("soon") == std::vector<int>{1});
 }
 
-TEST_CASE("clock: a message waiting out its backoff or left by the dead comes back, however the clock jumps") {
+TEST_CASE("clock: messages in backoff are delivered again after jumps in both directions") {
   WrongClock clock;
   Queue queue(clock.server().url());
   Redis client(clock.server().socket());
@@ -176,7 +176,7 @@ TEST_CASE("clock: a message waiting out its backoff or left by the dead comes ba
   CHECK(ledger.attempts("y") == std::vector<int>{1, 2});
 }
 
-TEST_CASE("clock: another clock after a reconnect is told in words of its own, once, and only if far off") {
+TEST_CASE("clock: a different clock after a reconnect has its own warning, once, and only if it is far off") {
   for (const milliseconds by : {milliseconds(3s), milliseconds(1h)}) {
     CAPTURE(by.count());
     Scene scene;
@@ -188,28 +188,28 @@ TEST_CASE("clock: another clock after a reconnect is told in words of its own, o
     CHECK(eventually([&] { return scene.consumer->stats().connects > connects; }, kPatience));
     for (int i = 0; i < 20; ++i) scene.handles("after " + std::to_string(i));
     if (by < 1min) {
-      CHECK(scene.told.lines().empty());
+      CHECK(scene.warnings.lines().empty());
     } else {
-      REQUIRE(scene.told.lines().size() == 1);
-      CHECK(has(scene.told.lines()[0], "the clock of redis at unix:" + scene.clock.server().socket() + " is +"));
+      REQUIRE(scene.warnings.lines().size() == 1);
+      CHECK(has(scene.warnings.lines()[0], "the clock of redis at unix:" + scene.clock.server().socket() + " is +"));
     }
     scene.gate.open();
     CHECK(eventually([&] { return scene.queue.empty(scene.client); }, kPatience));
   }
 }
 
-TEST_CASE("clock: an idle consumer notices, too") {
+TEST_CASE("clock: an idle consumer detects a jump, too") {
   WrongClock clock;
   Queue queue(clock.server().url());
-  Told told;
+  ClockWarnings warnings;
   ConsumerOptions options = quick();
-  options.logger = told.logger();
+  options.logger = warnings.logger();
   const auto consumer = queue.consumer([](const Message&) { return true; }, options);
   consumer->start();
   queue.send("x");
   REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
   clock.jump(-10s);
-  CHECK(eventually([&] { return told.lines().size() == 1; }, kPatience));
+  CHECK(eventually([&] { return warnings.lines().size() == 1; }, kPatience));
 }
 
 TEST_CASE("clock: the inspector compares Redis' clock with this machine's") {
@@ -232,10 +232,10 @@ TEST_CASE("clock: the inspector compares Redis' clock with this machine's") {
   CHECK(has(risks[0].text, " comes late by as much"));
 }
 
-TEST_CASE("clock: a jump is what neither our clock nor the trips of the answers explain") {
+TEST_CASE("clock: a jump is a difference that neither the local clock nor the round-trip time explains") {
   using std::chrono::microseconds;
   const auto start = std::chrono::steady_clock::now();
-  const auto sight = [&](milliseconds redis, milliseconds asked, milliseconds answered) {
+  const auto sample = [&](milliseconds redis, milliseconds asked, milliseconds answered) {
     return ClockSample{1'000'000'000'000'000 + microseconds(redis).count(), start + asked, start + answered};
   };
   struct Row {
@@ -244,18 +244,18 @@ TEST_CASE("clock: a jump is what neither our clock nor the trips of the answers 
     milliseconds jump;  // 0: none
   };
   const Row rows[] = {
-      {sight(0ms, 0ms, 0ms), sight(10s, 10s, 10s), false, 0ms},
-      {sight(0ms, 0ms, 0ms), sight(10s + 900ms, 10s, 10s), false, 0ms},
-      {sight(0ms, 0ms, 0ms), sight(12s, 10s, 10s), false, 2s},
-      {sight(0ms, 0ms, 0ms), sight(8s, 10s, 10s), false, -2s},
-      {sight(0ms, 0ms, 0ms), sight(8s, 7s, 10s), false, 0ms},      // answered late
-      {sight(0ms, -3s, 0ms), sight(12s, 10s, 10s), false, 0ms},    // the one before was
-      {sight(0ms, 0ms, 0ms), sight(5s, 7s, 10s), false, -2s},      // too early for any trip
-      {sight(0ms, 0ms, 0ms), sight(1h + 2s, 1h, 1h), false, 0ms},  // clocks go differently
-      {sight(0ms, 0ms, 0ms), sight(1h + 10s, 1h, 1h), false, 10s},
-      {sight(0ms, 0ms, 0ms), sight(14s, 10s, 10s), true, 0ms},  // another server
-      {sight(0ms, 0ms, 0ms), sight(16s, 10s, 10s), true, 6s},
-      {sight(0ms, 0ms, 0ms), sight(4s, 10s, 10s), true, -6s},
+      {sample(0ms, 0ms, 0ms), sample(10s, 10s, 10s), false, 0ms},
+      {sample(0ms, 0ms, 0ms), sample(10s + 900ms, 10s, 10s), false, 0ms},
+      {sample(0ms, 0ms, 0ms), sample(12s, 10s, 10s), false, 2s},
+      {sample(0ms, 0ms, 0ms), sample(8s, 10s, 10s), false, -2s},
+      {sample(0ms, 0ms, 0ms), sample(8s, 7s, 10s), false, 0ms},      // a late answer
+      {sample(0ms, -3s, 0ms), sample(12s, 10s, 10s), false, 0ms},    // a late answer before
+      {sample(0ms, 0ms, 0ms), sample(5s, 7s, 10s), false, -2s},      // too early for any round-trip time
+      {sample(0ms, 0ms, 0ms), sample(1h + 2s, 1h, 1h), false, 0ms},  // clock drift
+      {sample(0ms, 0ms, 0ms), sample(1h + 10s, 1h, 1h), false, 10s},
+      {sample(0ms, 0ms, 0ms), sample(14s, 10s, 10s), true, 0ms},  // another server
+      {sample(0ms, 0ms, 0ms), sample(16s, 10s, 10s), true, 6s},
+      {sample(0ms, 0ms, 0ms), sample(4s, 10s, 10s), true, -6s},
   };
   for (const Row& row : rows) {
     CAPTURE(&row - rows);
@@ -265,7 +265,7 @@ TEST_CASE("clock: a jump is what neither our clock nor the trips of the answers 
     CHECK(!monitor.observe(row.before));
     if (row.reconnected) {
       monitor.new_connection();
-      CHECK(!monitor.observe(row.before));  // nothing new yet
+      CHECK(!monitor.observe(row.before));  // still the sample from before the reconnect
     }
     const auto jump = monitor.observe(row.after);
     CHECK(jump.has_value() == (row.jump != 0ms));

@@ -1,4 +1,4 @@
-// durability: when a call returns, what it wrote is where it was asked to be. With real replicas.
+// Durability, with real replicas: when a call returns, its writes are on as many replicas, or on disk, as configured.
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ PrivateServer server_with(std::vector<std::string> arguments) {
   return PrivateServer(options);
 }
 
-// A master that listens on loopback, since a replica connects by TCP only, and a replica that may be linked to it.
+// A master that listens on loopback, because replicas connect by TCP only, and a replica that can be linked to it.
 struct Pair {
   Pair() {
     Redis to(master.socket());
@@ -72,7 +72,7 @@ bool can_wait_for_disk() { return !test::redis().cmd({"COMMAND", "INFO", "WAITAO
 
 }  // namespace
 
-TEST_CASE("A send under replicas(1) that no replica has is an error with its id, and sent again waits again") {
+TEST_CASE("durability: a send that no replica has is an error with its id, and a repeated send waits again") {
   Pair servers;
   const std::string queue = fresh_queue();
   Producer producer(servers.master.url(), queue, sends(replicas(1, 50ms)));
@@ -91,7 +91,7 @@ TEST_CASE("A send under replicas(1) that no replica has is an error with its id,
   CHECK(Inspector(servers.master.url(), queue).counts().ready == 1);
 }
 
-TEST_CASE("A send that returned under replicas(1) survives the loss of the master") {
+TEST_CASE("durability: a send that returned under replicas(1) survives the loss of the master") {
   Pair servers;
   servers.link();
   const std::string queue = fresh_queue();
@@ -99,7 +99,7 @@ TEST_CASE("A send that returned under replicas(1) survives the loss of the maste
   {
     Producer producer(servers.master.url(), queue, sends(replicas(1, 10s)));
     CHECK(producer.send_batch(payloads).size() == 700);
-    const std::string cancelled = producer.send("taken back", {1h, {}, {}, {}, {}}).id;
+    const std::string cancelled = producer.send("cancelled", {1h, {}, {}, {}, {}}).id;
     CHECK(producer.cancel(cancelled) == State::pending);
     servers.master.kill();
   }
@@ -109,7 +109,7 @@ TEST_CASE("A send that returned under replicas(1) survives the loss of the maste
   CHECK(counts.pending == 0);
 }
 
-TEST_CASE("Cancel and reschedule are as durable as sends") {
+TEST_CASE("durability: cancel and reschedule are as durable as sends") {
   Pair servers;
   const std::string queue = fresh_queue();
   const std::string id = Producer(servers.master.url(), queue).send("x", {1h, {}, {}, {}, {}}).id;
@@ -118,14 +118,14 @@ TEST_CASE("Cancel and reschedule are as durable as sends") {
   CHECK(thrown([&] { producer.cancel(id); }).find("only 0 of 1 replicas") != std::string::npos);
 }
 
-TEST_CASE("A consumer tells when its verdicts are not as durable as asked for, and goes on") {
+TEST_CASE("durability: a consumer logs when its verdicts are not as durable as configured, and continues") {
   Pair servers;
   const std::string queue = fresh_queue();
   test::Ledger ledger;
   std::mutex mutex;
   std::vector<std::string> lines;
   ConsumerOptions options = test::quick();
-  options.durability = replicas(1, 2s);  // waited for once, then only looked at
+  options.durability = replicas(1, 2s);  // the consumer waits this long once, and then no more
   options.logger = [&](Severity, const std::string& line) {
     const std::lock_guard lock(mutex);
     lines.push_back(line);
@@ -151,7 +151,7 @@ TEST_CASE("A consumer tells when its verdicts are not as durable as asked for, a
   CHECK(eventually([&] { return ledger.different() == 40; }, kPatience));
 }
 
-TEST_CASE("A consumer does not wait for durability so long that leases end meanwhile") {
+TEST_CASE("durability: the timeout of a consumer must be at most a third of the lease") {
   ConsumerOptions options = test::quick();
   options.lease = 3s;
   options.durability = replicas(1, 1001ms);
@@ -165,7 +165,7 @@ TEST_CASE("A consumer does not wait for durability so long that leases end meanw
   CHECK(thrown(consumer) == "nothing");
 }
 
-TEST_CASE("disk() where the server cannot tell is refused before anything is written") {
+TEST_CASE("durability: disk() is refused before anything is written if the server does not support it") {
   const std::string queue = fresh_queue();
   if (can_wait_for_disk()) {
     PrivateServer without = server_with({"--appendonly", "no"});
@@ -188,9 +188,9 @@ TEST_CASE("disk() where the server cannot tell is refused before anything is wri
         }).find("needs Redis 7.2 or later") != std::string::npos);
 }
 
-TEST_CASE("disk() returns when the server has it on its disk") {
+TEST_CASE("durability: disk() returns when the server has the message on its disk") {
   if (!can_wait_for_disk()) {
-    MESSAGE("not run: this server has no WAITAOF (Redis 7.2)");
+    MESSAGE("skipped: this server has no WAITAOF; run with Redis 7.2 or later");
     return;
   }
   PrivateServer server = server_with({"--appendfsync", "always"});

@@ -1,4 +1,4 @@
-// A server, a Sentinel or a look-up of a name that never answers: start() and stop() return all the same.
+// start() and stop() return in time although a server, a Sentinel or a DNS look-up never answers.
 #include <delayqueue/delayqueue.h>
 
 #include <dlfcn.h>
@@ -38,7 +38,7 @@
 #include "support/scripted_server.h"
 #include "support/server.h"
 
-// In place of the C library's: the look-up of one name takes long.
+// Replaces the function of the C library: the look-up of one name takes long.
 extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** result) {
   using Call = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
   static const auto real = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "getaddrinfo"));
@@ -59,7 +59,7 @@ using test::ScriptedServer;
 using Words = std::vector<std::string>;
 
 constexpr milliseconds kTimeout{50};  // of stop()
-constexpr milliseconds kStart{500};   // that start() waits, as its documentation says
+constexpr milliseconds kStart{500};   // the documented wait of start()
 constexpr milliseconds kSlack{TEST_SANITIZED ? 1500 : 100};
 constexpr std::chrono::seconds kTries{10};
 
@@ -70,7 +70,7 @@ ConsumerOptions patient() {
   return options;
 }
 
-// The shortest time that calls took. A busy machine lengthens some of them; a wait for the server lengthens all, by
+// The shortest duration of several calls. A busy machine delays some of them; a wait for the server would delay all, by
 // seconds.
 class Best {
  public:
@@ -79,11 +79,11 @@ class Best {
   template <class Call>
   auto time(Call call) {
     const auto begun = Clock::now();
-    struct Note {
+    struct Timer {
       Best& best;
       Clock::time_point begun;
-      ~Note() { best.took_ = std::min(best.took_, Clock::now() - begun); }
-    } note{*this, begun};
+      ~Timer() { best.took_ = std::min(best.took_, Clock::now() - begun); }
+    } timer{*this, begun};
     return call();
   }
 
@@ -100,7 +100,7 @@ class Best {
   Clock::duration took_ = Clock::duration::max();
 };
 
-// start(), stop() and the destructor of a consumer whose server is only what `url` says.
+// Checks the durations of start(), stop() and the destructor of a consumer with this URL.
 void check_returns(const std::string& url, const ConsumerOptions& options = patient()) {
   CAPTURE(url);
   Best start(kStart), stop(kTimeout), end(0ms);
@@ -128,7 +128,7 @@ class Frozen {
   const int pid_;
 };
 
-// A socket that listens, and whose queue is full of links that nobody accepts: another one stays in connect().
+// A listening socket whose backlog is full of connections that are never accepted: another connect() blocks.
 class FullQueue {
  public:
   explicit FullQueue(const std::string& path) {
@@ -184,9 +184,9 @@ std::size_t threads_of_this_process() {
   return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-// The first attempt to connect has a thread, which waits for an answer; the workers get none. First in this file: other
-// tests leave threads to themselves that look up a name.
-TEST_CASE("frozen: a Consumer that could not make its threads stops, with its first attempt to connect under way") {
+// The thread of the first attempt to connect waits for an answer, and the worker threads cannot be made. This test is
+// the first one in this file, because others leave detached threads that look up a name.
+TEST_CASE("frozen: a Consumer that could not make its threads stops while its first attempt to connect runs") {
   pthread_attr_t usual;
   REQUIRE(::pthread_getattr_default_np(&usual) == 0);
   std::size_t usual_stack = 0;
@@ -195,7 +195,7 @@ TEST_CASE("frozen: a Consumer that could not make its threads stops, with its fi
   for (const bool greets : {false, true}) {
     CAPTURE(greets);
     const ScriptedServer silent([&](const Words& words) {
-      if (words[0] == "HELLO") give_threads_stacks_of(std::size_t{1} << 50);  // more than there are addresses
+      if (words[0] == "HELLO") give_threads_stacks_of(std::size_t{1} << 50);  // more than the address space
       return words[0] == "HELLO" && greets ? hello() : "";
     });
     const std::size_t threads = threads_of_this_process();
@@ -212,7 +212,7 @@ TEST_CASE("frozen: a Consumer that could not make its threads stops, with its fi
 }
 #endif
 
-TEST_CASE("frozen: stop() keeps its deadline while the server stands still, idle, or with a delivery or a handler") {
+TEST_CASE("frozen: stop() keeps its deadline while the server is frozen, idle, or with a message or a handler") {
   enum class State { idle, settles, handles };
   PrivateServer server;
   for (const State state : {State::idle, State::settles, State::handles}) {
@@ -243,13 +243,13 @@ TEST_CASE("frozen: stop() keeps its deadline while the server stands still, idle
   }
 }
 
-TEST_CASE("frozen: start() and stop() return though the server stands still") {
+TEST_CASE("frozen: start() and stop() return while the server is frozen") {
   PrivateServer server;
   const Frozen frozen(server.pid());
   check_returns(server.url());
 }
 
-// Connects until the server's queue is full.
+// Connects until the server's backlog is full.
 std::vector<Descriptor> fill_queue_of(const PrivateServer& server) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -263,25 +263,25 @@ std::vector<Descriptor> fill_queue_of(const PrivateServer& server) {
   return links;
 }
 
-TEST_CASE("frozen: a server that stands still with a full queue is ended all the same") {
+TEST_CASE("frozen: a frozen server with a full backlog can be stopped") {
   PrivateServerOptions options;
   options.arguments = {"--tcp-backlog", "1"};
   PrivateServer server(options);
   const int pid = server.pid();
   ::kill(pid, SIGSTOP);
   const auto links = fill_queue_of(server);
-  auto told = std::async(std::launch::async, [&] { end_server_at(server.socket()); });
+  auto ending = std::async(std::launch::async, [&] { end_server_at(server.socket()); });
   auto stopped = std::async(std::launch::async, [&] { server.stop(); });
   const bool returns = stopped.wait_for(60s) == std::future_status::ready;
   CHECK(returns);
-  CHECK(told.wait_for(1s) == std::future_status::ready);
+  CHECK(ending.wait_for(1s) == std::future_status::ready);
   if (!returns) ::kill(pid, SIGKILL);
   CHECK_THROWS_AS(stopped.get(), SetupError);  // it was killed
-  told.get();
+  ending.get();
   CHECK(server.pid() == -1);
 }
 
-TEST_CASE("frozen: start() and stop() return though nobody accepts, or answers, or shakes hands") {
+TEST_CASE("frozen: start() and stop() return when a server does not accept, answer, or complete TLS handshakes") {
   const FullQueue tcp;
   check_returns("redis://127.0.0.1:" + std::to_string(tcp.port()));
   check_returns("rediss://127.0.0.1:" + std::to_string(tcp.port()));
@@ -298,7 +298,7 @@ TEST_CASE("frozen: start() and stop() return though nobody accepts, or answers, 
   check_returns("redis://" + greets.host());
 }
 
-TEST_CASE("frozen: start() and stop() return though Sentinels, or the master that they name, never answer") {
+TEST_CASE("frozen: start() and stop() return when Sentinels, or the master that they report, never answer") {
   ScriptedServer silent([](const Words&) { return ""; });
   ScriptedServer greets([](const Words& words) { return words[0] == "HELLO" ? hello() : ""; });
   ScriptedServer sentinel([&](const Words& words) -> std::string {
@@ -312,7 +312,7 @@ TEST_CASE("frozen: start() and stop() return though Sentinels, or the master tha
   check_returns("redis+sentinel://" + silent.host() + "," + greets.host() + "," + sentinel.host() + "/m");
 }
 
-TEST_CASE("frozen: start() and stop() return though nodes of a Cluster, or the one that they name, never answer") {
+TEST_CASE("frozen: start() and stop() return when nodes of a Cluster, or the slot's owner, never answer") {
   ScriptedServer silent([](const Words&) { return ""; });
   ScriptedServer greets([](const Words& words) { return words[0] == "HELLO" ? hello() : ""; });
   ScriptedServer node([&](const Words& words) -> std::string {
@@ -326,12 +326,12 @@ TEST_CASE("frozen: start() and stop() return though nodes of a Cluster, or the o
   check_returns("redis+cluster://" + silent.host() + "," + greets.host() + "," + node.host());
 }
 
-TEST_CASE("frozen: start() and stop() return though the look-up of a name takes long") {
+TEST_CASE("frozen: start() and stop() return during a long DNS look-up") {
   for (const char* scheme : {"redis", "redis+cluster"}) check_returns(std::string(scheme) + "://hangs.test");
   check_returns("redis+sentinel://hangs.test/m");
 }
 
-TEST_CASE("frozen: start() and stop() return though an embedded server does not come up, or others keep its folder") {
+TEST_CASE("frozen: start() and stop() return when an embedded server does not start, or others lock its folder") {
   const test::TempDir base;
   std::ofstream(base.file("sleeps")) << "#!/bin/sh\nexec sleep 60\n";
   REQUIRE(::chmod(base.file("sleeps").c_str(), 0700) == 0);
@@ -344,7 +344,7 @@ TEST_CASE("frozen: start() and stop() return though an embedded server does not 
     Consumer starts(
         url, "q", [](const Message&) { return ack(); }, patient());
     starts.start();
-    check_returns(url);  // waits for that one
+    check_returns(url);  // waits for the start by the other consumer
     CHECK_FALSE(starts.stop(kTimeout));
   }
   const int users = ::open(base.file("q/users").c_str(), O_RDWR);
@@ -354,7 +354,7 @@ TEST_CASE("frozen: start() and stop() return though an embedded server does not 
   ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);
 }
 
-// The data of an embedded server, in the form that Redis may be told to load slowly.
+// Makes the data of an embedded server, in the format that Redis can be configured to load slowly.
 void fill(const std::string& folder) {
   PrivateServerOptions options;
   options.folder = folder;
@@ -369,7 +369,7 @@ void fill(const std::string& folder) {
   server.stop();
 }
 
-TEST_CASE("frozen: start() and stop() return though an embedded server loads its data for 20 s") {
+TEST_CASE("frozen: start() and stop() return while an embedded server loads its data for 20 s") {
   const test::TempDir base;
   fill(base.file("q"));
   const char* const before = std::getenv("DELAYQUEUE_REDIS_SERVER");
@@ -401,7 +401,7 @@ TEST_CASE("frozen: a stop() does not wait for a stop() or start() of another thr
   }
 }
 
-TEST_CASE("frozen: what a server that answers refuses is still thrown by start(), which may be called again") {
+TEST_CASE("frozen: start() throws the error of a server that answers, and may be called again") {
   const std::string queue = test::fresh_queue();
   test::redis().cmd({"SET", "dp:" + queue + ":pending", "something else"});
   Consumer consumer(test::server().url(), queue, [](const Message&) { return ack(); });
@@ -411,7 +411,7 @@ TEST_CASE("frozen: what a server that answers refuses is still thrown by start()
   CHECK(consumer.stop(10s));
 }
 
-TEST_CASE("frozen: a consumer that was started before its server answered works once it does") {
+TEST_CASE("frozen: a consumer that was started while its server was frozen works once it answers") {
   const std::string queue = test::fresh_queue();
   PrivateServer server;
   Producer(server.url(), queue).send("a");

@@ -1,4 +1,4 @@
-// A Redis whose maxmemory is reached, filled by a stranger: sends are refused whole, all else goes on.
+// A Redis at its maxmemory, filled by another program: sends are refused as a whole, everything else works.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -29,25 +29,25 @@ using test::World;
 
 constexpr const char* kAdvice = "raise maxmemory, or free memory";
 
-// What the limit does not count, the buffer of the append-only file, may be there now and written a moment later.
+// Sets maxmemory to the used memory plus `room`, without the buffer of the append-only file, which Redis does not count
 void limit(World& world, long long room) {
   const long long used = std::stoll(test::info("memory", "used_memory", world.admin)) -
                          std::stoll(test::info("memory", "mem_not_counted_for_evict", world.admin));
   REQUIRE(world.admin.cmd({"CONFIG", "SET", "maxmemory", std::to_string(used + room)}) == "OK");
 }
 
-// Lets a stranger take what there is, and a little more, so that what buffers take and give back does not matter.
+// Fills the memory as another program, and lowers the limit a little more, so that changing buffers do not matter.
 void fill(World& world) {
   limit(world, 1'000'000);
   int taken = 0;
-  while (!world.admin.cmd({"SET", "stranger:" + std::to_string(taken), std::string(50'000, 'x')}).error()) ++taken;
+  while (!world.admin.cmd({"SET", "other:" + std::to_string(taken), std::string(50'000, 'x')}).error()) ++taken;
   REQUIRE(taken > 0);
   limit(world, -300'000);
 }
 
 void empty(World& world) {
   REQUIRE(world.admin.cmd({"CONFIG", "SET", "maxmemory", "0"}) == "OK");
-  world.admin.cmd({"EVAL", "for _, k in ipairs(redis.call('KEYS', 'stranger:*')) do redis.call('DEL', k) end", "0"});
+  world.admin.cmd({"EVAL", "for _, k in ipairs(redis.call('KEYS', 'other:*')) do redis.call('DEL', k) end", "0"});
 }
 
 std::vector<Draft> drafts(std::size_t count, const std::string& payload) {
@@ -57,7 +57,7 @@ std::vector<Draft> drafts(std::size_t count, const std::string& payload) {
   return result;
 }
 
-// Any key that is named after the message, and any member or field that is.
+// Whether the id is in any key, member, field or value.
 bool is_anywhere(World& world, const std::string& base, const std::string& id) {
   for (const auto& [key, value] : test::snapshot(base, world.admin)) {
     if (has(key, id) || has(value, id)) return true;
@@ -65,7 +65,7 @@ bool is_anywhere(World& world, const std::string& base, const std::string& id) {
   return false;
 }
 
-TEST_CASE("out of memory: a send of one leaves nothing behind, and the same id can be sent when there is room") {
+TEST_CASE("out of memory: a refused send leaves no keys, and the same id can be sent when there is room") {
   World world;
   test::Queue queue(world.url());
   queue.send("before");
@@ -91,7 +91,7 @@ TEST_CASE("out of memory: a send of one leaves nothing behind, and the same id c
   }
 }
 
-TEST_CASE("out of memory: a batch leaves nothing behind, and the same ids can be sent when there is room") {
+TEST_CASE("out of memory: a refused batch leaves no keys, and the same ids can be sent when there is room") {
   World world;
   test::Queue queue(world.url());
   queue.send("before");
@@ -108,12 +108,12 @@ TEST_CASE("out of memory: a batch leaves nothing behind, and the same ids can be
   CHECK(std::all_of(sent.begin(), sent.end(), [](const Sent& one) { return one.created; }));
 }
 
-TEST_CASE("out of memory: a batch that fills it is stored by whole steps, and sent again is complete without doubles") {
+TEST_CASE("out of memory: a batch that fills it is stored by whole script calls; sent again, it has no duplicates") {
   World world;
   test::Queue queue(world.url());
   queue.send("before");
   limit(world, 3'000'000);
-  const std::vector<Draft> batch = drafts(80, std::string(100'000, 'x'));  // steps of two
+  const std::vector<Draft> batch = drafts(80, std::string(100'000, 'x'));  // two messages in each script call
   CHECK(has(thrown([&] { queue.producer.send_batch(batch); }), "ReplyError: "));
   std::size_t whole = 0;
   for (std::size_t i = 0; i < batch.size(); i += 2) {
@@ -145,7 +145,7 @@ Verdict act_on(const Message& message) {
   return ack();
 }
 
-TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and gives up, without an error") {
+TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and dead-letters, without an error") {
   World world;
   test::Queue queue(world.url());
   SendOptions options;
@@ -176,7 +176,7 @@ TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and gi
   CHECK(consumer->stop(kPatience));
   const Counts counts = queue.inspector.counts();
   CHECK(counts.totals.expired == 1);
-  CHECK(counts.totals.nacked == 20 + 3 * 20 + 20 + 20);  // throws too; a reject is one
+  CHECK(counts.totals.nacked == 20 + 3 * 20 + 20 + 20);  // an exception and a reject count as nack
   CHECK(counts.totals.retried == 20 + 2 * 20 + 20);
   CHECK(counts.unack + counts.ready + counts.retry == 0);
   CHECK(consumer->stats().errors == 0);
@@ -186,7 +186,7 @@ TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and gi
   CHECK(ledger.overlaps() == 0);
 }
 
-TEST_CASE("out of memory: leases are renewed, and what a dead worker held is taken over") {
+TEST_CASE("out of memory: leases are renewed, and messages of a crashed consumer are delivered again") {
   World world;
   test::Queue queue(world.url());
   queue.producer.send_batch(numbers(3));
@@ -208,7 +208,7 @@ TEST_CASE("out of memory: leases are renewed, and what a dead worker held is tak
     const auto entries = ledger.entries();
     return std::none_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.lost(); });
   };
-  CHECK(eventually(none_lost, kPatience));  // without renewals they stay lost
+  CHECK(eventually(none_lost, kPatience));  // without renewals the leases stay lost
   gate.open();
   CHECK(eventually([&] { return consumer->stats().acked == 3; }, kPatience));
   CHECK(consumer->stop());
@@ -235,7 +235,7 @@ TEST_CASE("out of memory: leases are renewed, and what a dead worker held is tak
   never.open();
 }
 
-TEST_CASE("out of memory: what a person on call does, works; redrive and pause are refused and change nothing") {
+TEST_CASE("out of memory: cancel, release and purge work; redrive and pause are refused and change nothing") {
   World world;
   test::Queue queue(world.url());
   const auto consumer = queue.consumer([](const Message&) { return reject("no"); });
@@ -283,7 +283,7 @@ TEST_CASE("out of memory: what a person on call does, works; redrive and pause a
   CHECK(look.redrive(look.list(State::dead).messages.front().id) == Redriven::redriven);
 }
 
-TEST_CASE("full and empty again: producers that try again and a consumer lose nothing and make no doubles") {
+TEST_CASE("full and empty again: retried sends and a consumer lose and duplicate no message") {
   World world;
   test::Queue queue(world.url());
   Ledger ledger;
@@ -296,7 +296,7 @@ TEST_CASE("full and empty again: producers that try again and a consumer lose no
     for (int i = 0; i < 3; ++i) refused += thrown([&] { queue.producer.send_batch(batch); }) != "nothing";
     empty(world);
     CHECK(queue.producer.send_batch(batch).size() == 300);
-    // Or what is being handled would make room while it is full.
+    // Otherwise messages that are being handled would make room in the next round.
     CHECK(eventually([&] { return queue.empty(world.admin); }, kPatience));
   }
   CHECK(refused == 9);

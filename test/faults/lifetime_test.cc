@@ -1,4 +1,4 @@
-// Objects that end where they are used, and objects that were moved from.
+// Objects destroyed by their own handler or callback, and objects that were moved from.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -61,7 +61,7 @@ void check_moved(const std::string& name, Call call) {
   CHECK_THROWS_WITH_AS(call(), doctest::Contains((name + ": used after it was moved from").c_str()), std::logic_error);
 }
 
-TEST_CASE("lifetime: a call to an object that was moved from says so, and the other one works") {
+TEST_CASE("lifetime: a call to an object that was moved from throws logic_error, and the other one works") {
   Producer producer(server().url(), test::fresh_queue());
   Producer other = std::move(producer);
   check_moved("Producer", [&] { producer.send("a"); });

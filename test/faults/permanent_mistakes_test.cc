@@ -1,5 +1,5 @@
-// What no other try can cure is thrown at once, by every object, as an error that is not "do the same again"; what may
-// pass is retried, and said on stderr when there is no logger.
+// Permanent mistakes: every object throws them at once, as an error that is not a ConnectionError. Temporary errors are
+// retried, and logged to stderr if there is no logger.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -49,7 +49,7 @@ void check_refused(const std::string& url, const std::string& text, const Connec
   CHECK_THROWS_WITH_AS(delayqueue::Inspector(url, "q", of_inspector).counts(), Contains(text.c_str()), Expected);
 }
 
-// What `act` writes to stderr when nothing has replaced the log.
+// The output of `act` on stderr with the default log.
 std::string stderr_of(const std::function<void()>& act) {
   const test::TempDir folder;
   const std::string file = folder.file("stderr");
@@ -78,14 +78,14 @@ TEST_CASE("permanent mistakes: a machine without redis-server") {
   ::setenv("DELAYQUEUE_REDIS_SERVER", kept.c_str(), 1);
 }
 
-TEST_CASE("permanent mistakes: a folder that is open to others") {
+TEST_CASE("permanent mistakes: a folder with rights for other users") {
   const test::TempDir base;
   REQUIRE(::mkdir(base.file("q").c_str(), 0700) == 0);
   REQUIRE(::chmod(base.file("q").c_str(), 0755) == 0);
   check_refused<SetupError>("embedded:" + base.file("q"), "chmod 700 " + base.file("q"));
 }
 
-TEST_CASE("permanent mistakes: a server that ends by itself whenever it is started") {
+TEST_CASE("permanent mistakes: a server that exits at every start") {
   const test::TempDir base;
   { delayqueue::Producer("embedded:" + base.file("q"), "q").send("x"); }
   const std::string other = base.file("other");
@@ -101,12 +101,12 @@ TEST_CASE("permanent mistakes: a path that is too long for a socket") {
   check_refused<std::invalid_argument>("embedded:/tmp/" + longer, "is longer than 107 bytes");
 }
 
-TEST_CASE("permanent mistakes: a URL with a piece that means nothing") {
+TEST_CASE("permanent mistakes: a URL with an unknown scheme or parameter") {
   check_refused<std::invalid_argument>("redis://127.0.0.1/0?retries=3", "");
   check_refused<std::invalid_argument>("reddis://127.0.0.1", "");
 }
 
-TEST_CASE("permanent mistakes: a file of TLS that cannot be read") {
+TEST_CASE("permanent mistakes: a TLS file that cannot be read") {
   ConnectionOptions connection;
   connection.tls.ca_file = "/no/such/ca.pem";
   check_refused<std::invalid_argument>("rediss://127.0.0.1:1", "tls.ca_file: cannot use '/no/such/ca.pem'", connection);
@@ -119,7 +119,7 @@ TEST_CASE("permanent mistakes: a wrong password") {
   check_refused<delayqueue::ReplyError>(test::server().url(), "", connection);
 }
 
-TEST_CASE("permanent mistakes: a server that is too old, by its version or by what it does not know") {
+TEST_CASE("permanent mistakes: a server that is too old, by its version or by an unknown HELLO") {
   for (const char* version : {"2.8.0", "5.0.14", "6.0.20", "6", "6.1.999", ""}) {
     CAPTURE(version);
     test::ScriptedServer server([&](const auto&) { return test::hello(version); });
@@ -134,7 +134,7 @@ TEST_CASE("permanent mistakes: a server that is too old, by its version or by wh
   }
 }
 
-TEST_CASE("permanent mistakes: a user without the rights to anything") {
+TEST_CASE("permanent mistakes: a user without any rights") {
   REQUIRE(test::redis().cmd({"ACL", "SETUSER", "powerless", "on", ">pw", "resetkeys", "-@all"}) == "OK");
   ConnectionOptions connection;
   connection.user = "powerless";
@@ -143,11 +143,11 @@ TEST_CASE("permanent mistakes: a user without the rights to anything") {
   test::redis().cmd({"ACL", "DELUSER", "powerless"});
 }
 
-TEST_CASE("permanent mistakes: a database that is not there") {
+TEST_CASE("permanent mistakes: a database that does not exist") {
   check_refused<delayqueue::ReplyError>(test::server().url() + "?db=9999", ", database 9999 answered: ");
 }
 
-TEST_CASE("permanent mistakes: a URL of a Cluster or of Sentinels that leads to a plain server") {
+TEST_CASE("permanent mistakes: a URL of a Cluster or of Sentinels with the address of a single server") {
   const test::Port port;
   delayqueue::PrivateServerOptions options;
   options.arguments = {"--port", std::to_string(port.number()), "--bind", "127.0.0.1"};
@@ -155,19 +155,19 @@ TEST_CASE("permanent mistakes: a URL of a Cluster or of Sentinels that leads to 
   const std::string host = "127.0.0.1:" + std::to_string(port.number());
   check_refused<delayqueue::ReplyError>("redis+cluster://" + host, "cluster support disabled");
   check_refused<delayqueue::ReplyError>("redis+sentinel://" + host + "/m", "the server is no Sentinel");
-  for (const char* quote : {"'", "`"}) {  // as Redis 7 and 6.2 write it
-    test::ScriptedServer ignorant([&](const std::vector<std::string>& words) {
+  for (const char* quote : {"'", "`"}) {  // the quotes of Redis 7 and of 6.2
+    test::ScriptedServer old_server([&](const std::vector<std::string>& words) {
       const std::string refusal = "-ERR unknown command " + (quote + words[0]) + quote + "\r\n";
       return words[0] == "HELLO" ? test::hello("6.2.14") : refusal;
     });
-    const std::string scripted = ignorant.host();
+    const std::string scripted = old_server.host();
     check_refused<delayqueue::ReplyError>("redis+sentinel://" + scripted + "/m", "the server is no Sentinel");
     check_refused<delayqueue::ReplyError>("redis+cluster://" + scripted, "the server is no node of a Cluster");
   }
 }
 
-// The port may be given to another program yet: see Consumer::start.
-TEST_CASE("permanent mistakes: a port with another protocol is tried again, and the log says what it may be") {
+// Not permanent, because the right program may get the port later: see Consumer::start.
+TEST_CASE("permanent mistakes: a port with another protocol is retried, and the log has advice") {
   const test::Port port, tls_port;
   const test::TlsFiles& files = test::TlsFiles::shared();
   delayqueue::PrivateServerOptions options;
@@ -200,9 +200,9 @@ TEST_CASE("permanent mistakes: a port with another protocol is tried again, and 
   check_logged("redis://127.0.0.1:" + std::to_string(tls_port.number()), "use a rediss:// URL");
 }
 
-TEST_CASE("permanent mistakes: without a logger a consumer says on stderr what it tries again, unless it is no_log()") {
+TEST_CASE("permanent mistakes: without a logger a consumer logs retried errors to stderr, with no_log() nowhere") {
   const test::TempDir folder;
-  const std::string url = "unix://" + folder.file("nobody-listens");
+  const std::string url = "unix://" + folder.file("no-server");
   const auto wait_for_it = [&url](const delayqueue::Logger& logger) {
     return stderr_of([&] {
       delayqueue::ConsumerOptions options;
@@ -212,9 +212,9 @@ TEST_CASE("permanent mistakes: without a logger a consumer says on stderr what i
       CHECK(eventually([&consumer] { return consumer.stats().errors >= 2; }));
     });
   };
-  const std::string said = wait_for_it({});
-  CHECK_MESSAGE(said.find("delayqueue: warning: queue q, consumer ") == 0, said);
-  CHECK_MESSAGE(test::has(said, ": cannot connect to unix:"), said);
+  const std::string logged = wait_for_it({});
+  CHECK_MESSAGE(logged.find("delayqueue: warning: queue q, consumer ") == 0, logged);
+  CHECK_MESSAGE(test::has(logged, ": cannot connect to unix:"), logged);
   CHECK(wait_for_it(delayqueue::no_log()) == "");
   CHECK(wait_for_it([](delayqueue::Severity, const std::string&) {}) == "");
 }
