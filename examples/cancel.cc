@@ -1,4 +1,4 @@
-// Takes a message back.   cancel [URL] QUEUE ID
+// Cancels a message.   cancel [URL] QUEUE ID
 
 #include <delayqueue/delayqueue.h>
 
@@ -15,8 +15,8 @@ using delayqueue::State;
 
 constexpr char kUsage[] =
     "usage: cancel [URL] QUEUE ID\n"
-    "  Cancels the message with this ID and prints its state.\n"
-    "  Ends with 0 if it will not be delivered any more, with 1 if it was too late.\n"
+    "  Cancels the message with this ID and prints the state that it had.\n"
+    "  Exit code 0 if it will not be delivered any more, 1 if it was too late.\n"
     "  URL is redis://[user:password@]host[:port][/db], rediss://..., unix:///path or embedded:/folder;\n"
     "  default: $DELAYQUEUE_URI, or else redis://127.0.0.1:6379\n";
 
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
       return 1;
     }
     if (was == State::unack) {
-      std::cout << "too late: it is in flight; if that delivery fails there will be no other\n";
+      std::cout << "too late: it is in flight; if this delivery fails, there will be no other\n";
       return 1;
     }
     std::cout << "cancelled; it was " << to_string(was) << '\n';

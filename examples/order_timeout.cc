@@ -1,9 +1,9 @@
-// The story of the unpaid order: "expire the order if it is not paid in time".   order_timeout [URL] [orders.jsonl]
+// Expires orders that are not paid in time.   order_timeout [URL] [orders.jsonl]
 //
-// A shop sends a message with every order, due when its pay window ends, and cancels it when the order is paid. A
-// worker in the same process expires the orders whose messages come due. Some of its handlers fail once, some always,
-// one hangs. A minute of the shop takes 0.1 s. At the end every order must be accounted for: cancelled, handled or
-// dead, and only one of these.
+// A shop sends a message for every order, due when the time limit for payment ends, and cancels it when the order is
+// paid. A consumer in the same process expires the orders whose messages are delivered. Some handlers fail once, some
+// always, one hangs. A minute of the shop takes 0.1 s. At the end every order must have exactly one outcome: cancelled,
+// handled or dead.
 
 #include "orders.h"
 #include "terminal.h"
@@ -23,36 +23,36 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace delayqueue;
-using Clock = std::chrono::system_clock;  // the embedded server has the same
+using Clock = std::chrono::system_clock;  // the embedded server uses the same clock
 
 constexpr int kRetries = 3;
 
-// ---- The shop, and the ledger of what became of each order ---------------------------------------------------------
+// ---- The shop, and the ledger with the outcome of each order -------------------------------------------------------
 
 struct Entry {
   Order order{};
   std::string message{};           // its id
-  Clock::time_point not_before{};  // due then, or as much later as the call of send took
+  Clock::time_point not_before{};  // due at this time, plus the duration of the send
   int deliveries = 0;
-  double late_ms = 0;          // the first delivery
-  int handled = 0;             // the attempt that expired the order; 0: none did
-  std::optional<State> was{};  // where the message was when the order was paid
+  double late_ms = 0;          // of the first delivery
+  int handled = 0;             // the attempt that expired the order; 0: none
+  std::optional<State> was{};  // the message's state when the order was paid
   bool dead = false;
 
-  // From here on no delivery may come.
+  // Whether the message was cancelled while no delivery was running, so that none may follow.
   bool cancelled() const { return was && *was != State::unknown && *was != State::unack; }
 };
 
 class Shop {
  public:
   Shop(const std::string& url, std::vector<Order> orders);
-  bool run();  // false: not every order is accounted for
+  bool run();  // whether every order has exactly one outcome
 
  private:
-  struct Happening {
+  struct ShopEvent {
     Minutes at;
     Entry* entry;
-    bool paid;  // else: ordered
+    bool paid;  // false: ordered
   };
 
   void open();
@@ -72,17 +72,17 @@ class Shop {
   void note(const char* colour, const Entry& entry, const std::string& what);
 
   const std::string url_;
-  const std::string queue_ = "order_timeout-" + std::to_string(getpid());  // nobody else's
+  const std::string queue_ = "order_timeout-" + std::to_string(getpid());  // not used by other processes
   Producer producer_{url_, queue_, {.retries = kRetries}};
   Inspector inspector_{url_, queue_};
   Minutes opens_{};
   std::chrono::steady_clock::time_point began_;
-  std::vector<Happening> happenings_;  // in their order
+  std::vector<ShopEvent> events_;  // sorted by time
 
   std::mutex mutex_;  // guards all below
   std::map<std::string, Entry> ledger_;
   std::vector<std::string> wrong_;
-  std::map<std::string, int> reasons_;                     // of the dead
+  std::map<std::string, int> reasons_;                     // of dead letters
   int ordered_ = 0, paid_ = 0, handled_ = 0, failed_ = 0;  // since the last report
 };
 
@@ -90,18 +90,18 @@ Shop::Shop(const std::string& url, std::vector<Order> orders) : url_(url) {
   for (Order& order : orders) {
     const std::string id = order.id;
     if (!ledger_.try_emplace(id, Entry{std::move(order)}).second)
-      throw std::runtime_error("order " + id + " comes twice");
+      throw std::runtime_error("the order " + id + " is in the file twice");
   }
   for (auto& [id, entry] : ledger_) {
-    happenings_.push_back({entry.order.created, &entry, false});
-    if (entry.order.paid) happenings_.push_back({*entry.order.paid, &entry, true});
+    events_.push_back({entry.order.created, &entry, false});
+    if (entry.order.paid) events_.push_back({*entry.order.paid, &entry, true});
   }
-  std::sort(happenings_.begin(), happenings_.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
-  opens_ = Minutes(std::floor(happenings_.front().at.count()));
+  std::sort(events_.begin(), events_.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
+  opens_ = Minutes(std::floor(events_.front().at.count()));
 }
 
 bool Shop::run() {
-  inspector_.counts();  // throws when there is no Redis
+  inspector_.counts();  // throws if there is no Redis
   ConsumerOptions options;
   options.concurrency = 8;
   options.lease = 2s;
@@ -121,17 +121,17 @@ bool Shop::run() {
   return good && stopped;
 }
 
-// From the first order to the last payment.
+// Sends and cancels the messages, from the first order to the last payment.
 void Shop::open() {
   print(kBold, format("%zu orders; one minute of the shop takes 0.1 s", ledger_.size()));
   print(kBold, "  time   shop   ordered   paid  expired  failed   waiting");
   began_ = std::chrono::steady_clock::now();
   Minutes next_report = opens_ + 1s;
-  for (std::size_t next = 0; next < happenings_.size();) {
-    std::this_thread::sleep_for(std::min(happenings_[next].at, next_report) - now());
+  for (std::size_t next = 0; next < events_.size();) {
+    std::this_thread::sleep_for(std::min(events_[next].at, next_report) - now());
     std::vector<Entry*> ordered, paid;
-    for (; next < happenings_.size() && happenings_[next].at <= now(); ++next) {
-      (happenings_[next].paid ? paid : ordered).push_back(happenings_[next].entry);
+    for (; next < events_.size() && events_[next].at <= now(); ++next) {
+      (events_[next].paid ? paid : ordered).push_back(events_[next].entry);
     }
     if (!ordered.empty()) place(ordered);
     for (Entry* entry : paid) pay(*entry);
@@ -141,7 +141,7 @@ void Shop::open() {
   }
 }
 
-// ---- The producer's side -------------------------------------------------------------------------------------------
+// ---- The producer --------------------------------------------------------------------------------------------------
 
 void Shop::place(const std::vector<Entry*>& entries) {
   std::vector<Draft> drafts;
@@ -161,7 +161,7 @@ void Shop::place(const std::vector<Entry*>& entries) {
       for (std::size_t i = 0; i < sent.size(); ++i) entries[i]->message = sent[i].id;
       return;
     } catch (const ConnectionError& e) {
-      // Unknown whether they were stored. With the same ids it is safe to send them again.
+      // It is unknown which messages were stored. Sending them again with the same ids is safe.
       if (tries_left == 0) throw;
       for (std::size_t i = 0; i < drafts.size(); ++i) drafts[i].options.id = e.ids()[i];
       std::this_thread::sleep_for(500ms);
@@ -176,12 +176,12 @@ void Shop::pay(Entry& entry) {
     entry.was = was;
     ++paid_;
   }
-  if (was == State::retry) note(kYellow, entry, "paid after one handler failed: no other will try");
+  if (was == State::retry) note(kYellow, entry, "paid after one handler failed: no retry will follow");
   if (was == State::unack) note(kYellow, entry, "paid too late: its handler is running; to be refunded");
   if (was == State::unknown) note(kYellow, entry, "paid too late: expired already; to be refunded");
 }
 
-// ---- The worker's side ---------------------------------------------------------------------------------------------
+// ---- The consumer --------------------------------------------------------------------------------------------------
 
 Verdict Shop::expire(const Message& message) {
   Entry& entry = delivered(message);
@@ -191,18 +191,18 @@ Verdict Shop::expire(const Message& message) {
   if (order.handler == "fails once" && message.attempt == 1) throw std::runtime_error(order.reason);
   if (order.handler == "always fails") return nack(order.reason);
   if (order.handler == "is refused") return reject(order.reason);
-  if (message.lost()) return nack("too slow");  // another delivery will do it, or has
+  if (message.lost()) return nack("too slow");  // another delivery does the work
   const std::lock_guard lock(mutex_);
-  if (entry.handled == 0) entry.handled = message.attempt;  // once, however often it is delivered
+  if (entry.handled == 0) entry.handled = message.attempt;  // idempotent: only the first delivery counts
   return ack();
 }
 
-// It waits for an answer that never comes. When processing_timeout is over the lease is let go, and another delivery
-// does the work. What this one says in the end counts for nothing.
+// A handler that waits for an answer that never arrives. After processing_timeout the consumer stops renewing the lease,
+// and another delivery does the work. The verdict of this handler is stale then.
 Verdict Shop::hang(const Message& message, const Entry& entry) {
   note(kYellow, entry, "its handler hangs");
   while (!message.lost()) std::this_thread::sleep_for(20ms);
-  note(kYellow, entry, "processing_timeout is over: its lease may run out");
+  note(kYellow, entry, "processing_timeout is over: its lease is no longer renewed");
   const auto handled = [&] {
     const std::lock_guard lock(mutex_);
     return entry.handled > 0;
@@ -210,7 +210,7 @@ Verdict Shop::hang(const Message& message, const Entry& entry) {
   for (int i = 0; i < 1500 && !handled(); ++i) std::this_thread::sleep_for(10ms);
   if (handled()) note(kYellow, entry, "was delivered again and handled");
   std::this_thread::sleep_for(500ms);
-  note(kYellow, entry, "the first handler comes back, too late to matter");
+  note(kYellow, entry, "the first handler returns, with a stale verdict");
   return ack();
 }
 
@@ -226,20 +226,20 @@ Entry& Shop::delivered(const Message& message) {
 }
 
 void Shop::count(const Event& event) {
-  std::vector<const Entry*> given_up;
+  std::vector<const Entry*> dead;
   {
     const std::lock_guard lock(mutex_);
     if (event.kind == EventKind::acked) handled_ += static_cast<int>(event.count);
     if (event.kind == EventKind::nacked) failed_ += static_cast<int>(event.count);
     if (event.kind != EventKind::gave_up) return;
     for (const auto& [id, entry] : ledger_) {
-      if (std::find(event.ids.begin(), event.ids.end(), entry.message) != event.ids.end()) given_up.push_back(&entry);
+      if (std::find(event.ids.begin(), event.ids.end(), entry.message) != event.ids.end()) dead.push_back(&entry);
     }
   }
-  for (const Entry* entry : given_up) note(kRed, *entry, "given up: " + entry->order.reason);
+  for (const Entry* entry : dead) note(kRed, *entry, "dead letter: " + entry->order.reason);
 }
 
-// ---- What is shown -------------------------------------------------------------------------------------------------
+// ---- Output --------------------------------------------------------------------------------------------------------
 
 std::string Shop::moment() const {
   const int minute = static_cast<int>(now().count());
@@ -250,7 +250,7 @@ void Shop::note(const char* colour, const Entry& entry, const std::string& what)
   print(colour, moment() + "  " + entry.order.id + " " + what);
 }
 
-// One line; false when nothing is left to wait for.
+// Prints a line. Returns false when no message is left in the queue, except dead letters.
 bool Shop::report() {
   const Counts counts = inspector_.counts();
   const std::uint64_t waiting = counts.pending + counts.ready, working = counts.unack + counts.retry;
@@ -266,7 +266,7 @@ bool Shop::report() {
   return waiting + working > 0;
 }
 
-// ---- The reckoning -------------------------------------------------------------------------------------------------
+// ---- The final check -----------------------------------------------------------------------------------------------
 
 void Shop::find_dead() {
   ListOptions page{.limit = 1000};
@@ -283,9 +283,11 @@ void Shop::find_dead() {
 }
 
 void Shop::check(Entry& entry) {
-  const bool in_hand = entry.was == State::unack && entry.handled == 0;  // cancelled while a delivery ran that failed
-  const int fates = (entry.cancelled() || in_hand ? 1 : 0) + (entry.handled > 0 ? 1 : 0) + (entry.dead ? 1 : 0);
-  if (fates != 1) wrong_.push_back(entry.order.id + (fates == 0 ? ": lost" : ": has more than one fate"));
+  // Cancelled during a delivery, which failed then.
+  const bool cancelled_in_flight = entry.was == State::unack && entry.handled == 0;
+  const bool cancelled = entry.cancelled() || cancelled_in_flight;
+  const int outcomes = (cancelled ? 1 : 0) + (entry.handled > 0 ? 1 : 0) + (entry.dead ? 1 : 0);
+  if (outcomes != 1) wrong_.push_back(entry.order.id + (outcomes == 0 ? ": lost" : ": has more than one outcome"));
   if (entry.deliveries > kRetries + 1) wrong_.push_back(entry.order.id + ": delivered too often");
 }
 

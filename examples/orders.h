@@ -1,4 +1,4 @@
-// The orders of order_timeout, read from a file with one JSON object a line.
+// The orders of order_timeout, read from a file with one JSON object per line.
 #pragma once
 
 #include <chrono>
@@ -11,16 +11,16 @@
 #include <utility>
 #include <vector>
 
-using Minutes = std::chrono::duration<double, std::deci>;  // of the shop: 0.1 s
+using Minutes = std::chrono::duration<double, std::deci>;  // one minute of the shop takes 0.1 s
 
 struct Order {
   std::string id{};
-  std::string line{};  // as it stands in the file: the message's payload
+  std::string line{};  // the line in the file, which is the message's payload
   Minutes created{};   // since midnight
   Minutes window{};
   std::optional<Minutes> paid{};  // since midnight
 
-  // How its handler will fare: "fine", "fails once", "always fails", "is refused" or "hangs once".
+  // The outcome of its handler: "fine", "fails once", "always fails", "is refused" or "hangs once".
   std::string handler{};
   std::string reason{};
   Minutes takes{0.02};
@@ -31,7 +31,7 @@ inline Order parse_order(const std::string& line) {
   const std::string created = json.at("created");
   int hour = 0, minute = 0, second = 0;
   if (std::sscanf(created.c_str(), "%*d-%*d-%*dT%d:%d:%dZ", &hour, &minute, &second) != 3) {
-    throw std::runtime_error("created: " + created);
+    throw std::runtime_error("created: \"" + created + "\"; expected YYYY-MM-DDThh:mm:ssZ");
   }
   Order order;
   order.id = json.at("order");

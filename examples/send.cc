@@ -31,13 +31,13 @@ delayqueue::milliseconds seconds(const std::string& word) {
   char* end = nullptr;
   const double value = std::strtod(word.c_str(), &end);
   if (word.empty() || *end != '\0' || !(value >= 0 && value < 1e10)) {
-    throw std::invalid_argument("SECONDS: \"" + word + "\"; expected a number from 0");
+    throw std::invalid_argument("SECONDS: \"" + word + "\"; expected a number of 0 or more");
   }
   return std::chrono::ceil<delayqueue::milliseconds>(std::chrono::duration<double>(value));
 }
 
-// When the link breaks in the middle of a call, nobody knows whether the message was stored. Sending it again with the
-// id it was given is safe: there will be no second message.
+// Retries a send. After a ConnectionError it is unknown whether the message was stored. Sending it again with the same
+// id is safe: the queue stores an id only once.
 delayqueue::Sent send(delayqueue::Producer& producer, const std::string& payload, delayqueue::SendOptions options) {
   for (int tries_left = 2;; --tries_left) {
     try {

@@ -1,4 +1,4 @@
-// What order_timeout prints with.
+// Output functions of order_timeout.
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +10,7 @@
 inline constexpr const char *kPlain = "", *kBold = "\033[1m", *kRed = "\033[31m", *kGreen = "\033[32m",
                             *kYellow = "\033[33m";
 
-// A line, in colour if this is a terminal and NO_COLOR is not set.
+// Prints a line, in colour if stdout is a terminal and NO_COLOR is not set.
 inline void print(const char* colour, const std::string& line) {
   static const char* no_colour = std::getenv("NO_COLOR");
   static const bool colours = isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
@@ -19,7 +19,7 @@ inline void print(const char* colour, const std::string& line) {
   std::fflush(stdout);
 }
 
-// As printf.
+// Formats as printf does.
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
   char text[200];

@@ -1,4 +1,4 @@
-// Takes messages out of a queue and prints them, until SIGINT (Ctrl-C) or SIGTERM.   work [URL] QUEUE
+// Consumes the messages of a queue and prints them, until SIGINT (Ctrl-C) or SIGTERM.   work [URL] QUEUE
 
 #include <delayqueue/delayqueue.h>
 
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr char kUsage[] =
     "usage: work [URL] QUEUE\n"
     "  Prints the messages of QUEUE as they come due, one line each: id, attempt, payload.\n"
-    "  SIGINT (Ctrl-C) and SIGTERM end it in good order.\n"
+    "  SIGINT (Ctrl-C) and SIGTERM stop it cleanly.\n"
     "  URL is redis://[user:password@]host[:port][/db], rediss://..., unix:///path or embedded:/folder;\n"
     "  default: $DELAYQUEUE_URI, or else redis://127.0.0.1:6379\n";
 
@@ -33,7 +33,7 @@ std::string default_url() {
   return set != nullptr && *set != '\0' ? set : "redis://127.0.0.1:6379";
 }
 
-// Payloads are any bytes; what could upset a terminal is not printed.
+// Replaces control characters, which could control the terminal: a payload may hold any bytes.
 std::string printable(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '.';
@@ -41,7 +41,7 @@ std::string printable(std::string text) {
   return text;
 }
 
-// The handler. A real one does its work here, and must bear being called twice with the same id.
+// The handler. A real one does its work here. It must be idempotent: a message may be delivered more than once.
 delayqueue::Verdict print(const delayqueue::Message& message) {
   std::string line = message.id + ' ' + std::to_string(message.attempt) + ' ' + printable(message.payload) + '\n';
   std::cout << line << std::flush;
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
     return 2;
   }
 
-  // Before there are other threads: they inherit it, and so the signals wait for sigwait() below.
+  // Blocks the signals before there are other threads, which inherit this, so that only sigwait() below receives them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
@@ -78,14 +78,15 @@ int main(int argc, char** argv) {
     options.logger = log;
     delayqueue::Consumer worker(url, words[0], print, options);
     worker.start();
-    std::cerr << "work: waiting for messages; Ctrl-C ends\n";
+    std::cerr << "work: waiting for messages; Ctrl-C stops\n";
 
     int signal = 0;
     sigwait(&signals, &signal);
     std::cerr << "work: stopping\n";
-    // What runs may finish, what has not begun goes back to the queue at once.
+    // Running handlers may finish; prefetched messages are ready again at once.
     if (worker.stop(20s)) return 0;
-    std::cerr << "work: not everything could be settled; it will be delivered again when its lease ends\n";
+    std::cerr
+        << "work: some messages could not be settled in time; they will be delivered again when their leases end\n";
     return 1;
   } catch (const std::invalid_argument& e) {
     std::cerr << "work: " << e.what() << '\n';

@@ -1,4 +1,4 @@
-// What becomes of objects of this library in a process that was forked from theirs.
+// Objects of the library in a forked process.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::server;
 
-// The thread sanitizer ends a fork that makes a thread.
+// The thread sanitizer ends a forked process that makes a thread.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kForksMakeThreads = false;
 #elif defined(__has_feature)
@@ -39,7 +39,7 @@ constexpr bool kForksMakeThreads = true;
 constexpr bool kForksMakeThreads = true;
 #endif
 
-// Runs it in a fork of this process: 0 if it returned true, 1 if not, 2 if it threw; a hang is ended by SIGALRM.
+// Runs `call` in a forked process. Returns 0 if it returned true, 1 if not, 2 if it threw; SIGALRM ends a hang.
 int in_child(const std::function<bool()>& call) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -68,7 +68,7 @@ bool refused(const std::string& name, Call call) {
   return false;
 }
 
-TEST_CASE("fork: a child is refused the Producer of its parent, and destroys it at once") {
+TEST_CASE("fork: in a child, calls to the parent's Producer throw, and destroying it does not wait") {
   const std::string queue = test::fresh_queue();
   auto producer = std::make_optional<Producer>(server().url(), queue);
   producer->send("a");
@@ -86,7 +86,7 @@ TEST_CASE("fork: a child is refused the Producer of its parent, and destroys it 
   CHECK(Inspector(server().url(), queue).counts().ready == 4);
 }
 
-TEST_CASE("fork: parent and child send at the same time through Producers of their own, with ids that differ" *
+TEST_CASE("fork: parent and child send through their own Producers with different ids" *
           doctest::skip(!kForksMakeThreads)) {
   const std::string queue = test::fresh_queue();
   Producer producer(server().url(), queue);
@@ -111,10 +111,11 @@ TEST_CASE("fork: parent and child send at the same time through Producers of the
   int status = 0;
   ::waitpid(child, &status, 0);
   CHECK(status == 0);
-  CHECK(Inspector(server().url(), queue).counts().ready == 2 * kSends + 1);  // two with one id would be one message
+  CHECK(Inspector(server().url(), queue).counts().ready ==
+        2 * kSends + 1);  // two sends with the same id would make one message
 }
 
-TEST_CASE("fork: a child is refused the Consumer of its parent, destroys it at once, and it goes on") {
+TEST_CASE("fork: in a child, calls to the parent's Consumer throw, and destroying it does not stop the parent's") {
   const std::string queue = test::fresh_queue();
   std::atomic<int> handled{0};
   const auto handler = [&](const Message&) {
@@ -137,13 +138,13 @@ TEST_CASE("fork: a child is refused the Consumer of its parent, destroys it at o
   CHECK(consumer->stop(10s));
 }
 
-// A child that made none has one: that which called fork().
+// In a child that made no threads it is 1, the thread that called fork().
 std::size_t threads_of_this_process() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-TEST_CASE("fork: a child of a handler or callback destroys the Consumer at once, and it goes on") {
+TEST_CASE("fork: a child of a handler or callback destroys the Consumer at once, and the parent's continues") {
   for (const bool by_handler : {true, false}) {
     CAPTURE(by_handler);
     const std::string queue = test::fresh_queue();
@@ -153,7 +154,8 @@ TEST_CASE("fork: a child of a handler or callback destroys the Consumer at once,
     const auto destroy_in_child = [&] {
       code = in_child([&] {
         consumer.reset();
-        return threads_of_this_process() == 1;  // another would wait for threads that the child does not have
+        return threads_of_this_process() ==
+               1;  // a thread of the destructor would wait for threads that the child does not have
       });
     };
     const auto handler = [&](const Message&) {
@@ -175,7 +177,7 @@ TEST_CASE("fork: a child of a handler or callback destroys the Consumer at once,
   }
 }
 
-TEST_CASE("fork: a child makes a Consumer of its own" * doctest::skip(!kForksMakeThreads)) {
+TEST_CASE("fork: a child can make its own Consumer" * doctest::skip(!kForksMakeThreads)) {
   const std::string queue = test::fresh_queue();
   Consumer consumer(server().url(), queue, [](const Message&) { return ack(); });
   consumer.start();
@@ -193,7 +195,7 @@ TEST_CASE("fork: a child makes a Consumer of its own" * doctest::skip(!kForksMak
         }) == 0);
 }
 
-TEST_CASE("fork: a child is refused the Inspector of its parent, and destroys it at once") {
+TEST_CASE("fork: in a child, calls to the parent's Inspector throw, and destroying it does not wait") {
   auto inspector = std::make_optional<Inspector>(server().url(), test::fresh_queue());
   inspector->counts();
   inspector->next_event(1ms);
@@ -207,7 +209,7 @@ TEST_CASE("fork: a child is refused the Inspector of its parent, and destroys it
   CHECK_NOTHROW(inspector->counts());
 }
 
-TEST_CASE("fork: a child neither stops nor starts the PrivateServer of its parent") {
+TEST_CASE("fork: a child cannot stop the parent's PrivateServer") {
   auto own = std::make_optional<PrivateServer>();
   Producer(own->url(), "q").send("a");
   CHECK(in_child([&] {
@@ -219,7 +221,7 @@ TEST_CASE("fork: a child neither stops nor starts the PrivateServer of its paren
   CHECK(Inspector(own->url(), "q").counts().ready == 1);
 }
 
-TEST_CASE("fork: a child has an embedded: server of its own" * doctest::skip(!kForksMakeThreads)) {
+TEST_CASE("fork: a child has its own embedded: server" * doctest::skip(!kForksMakeThreads)) {
   Producer producer("embedded:", "q");
   producer.send("a");
   CHECK(in_child([] {

@@ -1,4 +1,4 @@
-// Messages that kill the process of their handler each time, and what becomes of their neighbours.
+// Poison messages: each delivery kills the process of the handler. Other messages taken with them must survive.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ using test::quick;
 using test::words;
 using test::worker;
 
-// Workers of a queue, each started again when it died.
+// Worker processes of a queue; restart() replaces those that were killed.
 class Crew {
  public:
   Crew(const Queue& queue, std::size_t workers, const std::string& lease_ms)
@@ -40,14 +40,14 @@ class Crew {
     for (auto& one : workers_) one = std::make_unique<Process>(command_);
   }
 
-  // Buries the dead, and starts as many; says how many those were. `before` is called between the two.
+  // Replaces the processes that were killed and returns their number. Calls `before` before each new start.
   template <class Before>
   int restart(Before before) {
     int dead = 0;
     for (auto& one : workers_) {
       if (!one->ended()) continue;
       CHECK(one->wait() == -SIGKILL);
-      note(*one);
+      record(*one);
       ++dead;
       before();
       one = std::make_unique<Process>(command_);
@@ -56,23 +56,23 @@ class Crew {
     return dead;
   }
 
-  // Ends them in peace.
+  // Ends the processes with SIGTERM.
   void stop() {
     for (auto& one : workers_) {
       one->kill(SIGTERM);
       CHECK(one->wait() == 0);
-      note(*one);
+      record(*one);
     }
     workers_.clear();
   }
 
   int deaths() const { return deaths_; }
 
-  // Of each message that was handled to its end, the number of that delivery. After stop().
+  // By message id, the number of the delivery that was handled to its end. Call it after stop().
   const std::map<std::string, int>& handled_at() const { return handled_at_; }
 
  private:
-  void note(const Process& process) {
+  void record(const Process& process) {
     for (const std::string& line : process.said("begin")) began_[line.substr(0, 36)] = std::stoi(line.substr(37));
     for (const std::string& id : process.said("end")) handled_at_[id] = began_[id];
   }
@@ -89,7 +89,7 @@ int most_deliveries(const Crew& crew) {
   return most;
 }
 
-// Restarts who died until `poisons` messages are dead and all others are handled.
+// Replaces killed processes until `poisons` messages are dead and all others are handled.
 template <class Before>
 bool survives(Crew& crew, Queue& queue, std::uint64_t poisons, std::uint64_t innocents, Before before) {
   const auto over = [&] {
@@ -108,7 +108,7 @@ void check_dead(Queue& queue, const std::string& poison) {
   CHECK(dead->deliveries == 4);
 }
 
-TEST_CASE("poison: it ends in dead after its retries, and costs no neighbour more than one retry") {
+TEST_CASE("poison: the message ends in dead after its retries, and costs any other message one retry at most") {
   Queue queue;
   queue.producer.send_batch(words(3, "brief"));
   const std::string poison = queue.send("die");
@@ -117,7 +117,7 @@ TEST_CASE("poison: it ends in dead after its retries, and costs no neighbour mor
   Crew crew(queue, 1, "30000");
   const auto time_passes = [&] {
     test::rewind(queue.base, 1h);
-    queue.producer.send_batch(words(20, "brief"));  // fresh ones, beside the poison
+    queue.producer.send_batch(words(20, "brief"));  // new messages beside the poison message
     innocents += 20;
   };
   CHECK(survives(crew, queue, 1, 120, time_passes));
@@ -132,9 +132,9 @@ TEST_CASE("poison: it ends in dead after its retries, and costs no neighbour mor
   CHECK(most_deliveries(crew) <= 2);
 }
 
-TEST_CASE("poison: two workers, and a message behind many that were taken with it: dead within its leases") {
+TEST_CASE("poison: with two workers, a message taken with many others is dead within its leases") {
   Queue queue;
-  queue.producer.send_batch(words(300, "quick"));  // teaches them to hold many
+  queue.producer.send_batch(words(300, "quick"));  // fast handlers, so that they prefetch many messages
   queue.producer.send_batch(words(20, "brief"));
   const std::string poison = queue.send("die");
   queue.producer.send_batch(words(300, "quick"));
@@ -150,7 +150,7 @@ TEST_CASE("poison: two workers, and a message behind many that were taken with i
   CHECK(most_deliveries(crew) <= 2);
 }
 
-TEST_CASE("poison: two of them cost no neighbour more than a retry each") {
+TEST_CASE("poison: two of them cost any other message a retry each at most") {
   Queue queue;
   queue.producer.send_batch(words(5, "brief"));
   const std::string one = queue.send("die");
@@ -167,7 +167,7 @@ TEST_CASE("poison: two of them cost no neighbour more than a retry each") {
   CHECK(most_deliveries(crew) <= 3);
 }
 
-// Messages in retry whose last delivery ended with its lease; `nacked`: with a nack.
+// Puts messages into retry as after a delivery that ended with its lease; `nacked`: as after a nack.
 void fill_retry(Queue& queue, const std::vector<std::string>& payloads, bool nacked = false) {
   test::redis().cmd({"SET", queue.base + ":paused", ""});
   for (const Sent& sent : queue.producer.send_batch(payloads)) {
@@ -179,7 +179,7 @@ void fill_retry(Queue& queue, const std::vector<std::string>& payloads, bool nac
   test::redis().cmd({"DEL", queue.base + ":paused"});
 }
 
-// How many of them run at the same time, and ran at most.
+// Counts the handlers of a payload that run at the same time.
 class Together {
  public:
   explicit Together(std::string payload) : payload_(std::move(payload)) {}
@@ -203,13 +203,13 @@ class Together {
   std::atomic<int> running_{0}, most_{0};
 };
 
-TEST_CASE("suspects run one at a time in a consumer; the others in retry run beside them") {
+TEST_CASE("possible poison: such messages run one at a time in a consumer; others in retry run beside them") {
   Queue queue;
-  fill_retry(queue, words(8, "suspect"));
+  fill_retry(queue, words(8, "possible"));
   fill_retry(queue, words(8, "nacked"), true);
-  Together suspects("suspect"), nacked("nacked");
+  Together possible("possible"), nacked("nacked");
   Ledger ledger;
-  const auto consumer = queue.consumer(ledger.watch(suspects.handler(nacked.handler([](const Message&) {
+  const auto consumer = queue.consumer(ledger.watch(possible.handler(nacked.handler([](const Message&) {
     std::this_thread::sleep_for(50ms);
     return true;
   }))),
@@ -217,20 +217,20 @@ TEST_CASE("suspects run one at a time in a consumer; the others in retry run bes
   const auto began = Clock::now();
   consumer->start();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
-  MESSAGE("8 suspects of 50 ms took " << std::chrono::duration_cast<milliseconds>(Clock::now() - began).count()
+  MESSAGE("8 messages of 50 ms took " << std::chrono::duration_cast<milliseconds>(Clock::now() - began).count()
                                       << " ms");
   CHECK(consumer->stop());
-  CHECK(suspects.most() == 1);
+  CHECK(possible.most() == 1);
   CHECK(nacked.most() > 1);
 }
 
-TEST_CASE("suspects: what fails on its own is a suspect no more") {
+TEST_CASE("possible poison: a message that was nacked is no longer one") {
   Queue queue;
-  fill_retry(queue, words(6, "suspect"));
-  Together suspects("suspect");
+  fill_retry(queue, words(6, "possible"));
+  Together possible("possible");
   Gate gate;
   Ledger ledger;
-  const auto consumer = queue.consumer(ledger.watch(suspects.handler([&](const Message& message) {
+  const auto consumer = queue.consumer(ledger.watch(possible.handler([&](const Message& message) {
     if (message.attempt == 2) return nack(1h, "not now");
     gate.pass();
     return ack();
@@ -238,22 +238,22 @@ TEST_CASE("suspects: what fails on its own is a suspect no more") {
                                        quick(8));
   consumer->start();
   REQUIRE(ledger.settles(6));
-  CHECK(suspects.most() == 1);
+  CHECK(possible.most() == 1);
   test::rewind(queue.base, 2h);
-  CHECK(eventually([&] { return suspects.running() == 6; }, kPatience));
+  CHECK(eventually([&] { return possible.running() == 6; }, kPatience));
   gate.open();
   CHECK(consumer->stop());
 }
 
-TEST_CASE("suspects: one that hangs holds up neither new ones, nor others in retry") {
+TEST_CASE("possible poison: one that hangs delays neither new messages nor others in retry") {
   Queue queue;
   fill_retry(queue, words(1, "hangs"));
-  fill_retry(queue, words(600, "suspect"));
+  fill_retry(queue, words(600, "possible"));
   fill_retry(queue, words(10, "nacked"), true);
   Gate gate;
   Ledger ledger;
   ConsumerOptions options = quick(4);
-  options.poll_interval = options.lease = 60s;  // nobody comes by to look again
+  options.poll_interval = options.lease = 60s;  // so that polling does not help
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
     if (message.payload == "hangs") gate.pass();
     return message.payload == "nacked" && message.attempt < 4 ? nack(30ms) : ack();
@@ -265,15 +265,15 @@ TEST_CASE("suspects: one that hangs holds up neither new ones, nor others in ret
   CHECK(eventually([&] { return ledger.attempts("new").size() == 300; }, kPatience));
   CHECK(eventually([&] { return ledger.attempts("nacked").size() == 30; }, kPatience));  // attempts 2, 3, 4
   CHECK(Clock::now() - began < 15s);
-  CHECK(ledger.attempts("suspect").empty());
+  CHECK(ledger.attempts("possible").empty());
   gate.open();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
 }
 
-TEST_CASE("suspects: one that hangs holds up the other suspects for a lease, not for its processing_timeout") {
+TEST_CASE("possible poison: one that hangs delays the others for a lease, not for its processing_timeout") {
   Queue queue;
   fill_retry(queue, words(1, "hangs"));
-  fill_retry(queue, words(50, "suspect"));
+  fill_retry(queue, words(50, "possible"));
   Gate gate;
   Ledger ledger;
   ConsumerOptions options = quick(4);
@@ -285,14 +285,14 @@ TEST_CASE("suspects: one that hangs holds up the other suspects for a lease, not
                                        options);
   const auto began = Clock::now();
   consumer->start();
-  CHECK(eventually([&] { return ledger.attempts("suspect").size() == 50; }, kPatience));
+  CHECK(eventually([&] { return ledger.attempts("possible").size() == 50; }, kPatience));
   CHECK(Clock::now() - began >= 1500ms);
   CHECK(eventually([&] { return queue.inspector.counts().unack == 1; }, kPatience));
   gate.open();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
 }
 
-TEST_CASE("suspects: a thousand of them that do nothing are soon over, and in order") {
+TEST_CASE("possible poison: a thousand harmless ones are handled soon, and in order") {
   Queue queue;
   std::vector<std::string> payloads = test::numbers(1000);
   fill_retry(queue, payloads);
@@ -305,21 +305,21 @@ TEST_CASE("suspects: a thousand of them that do nothing are soon over, and in or
   consumer->start();
   CHECK(eventually([&] { return ledger.size() == 1000; }, kPatience));
   const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
-  MESSAGE("1000 suspects took " << took.count() << " ms");
-  CHECK(took < 8s);  // each follows at once: nobody polls
+  MESSAGE("1000 messages took " << took.count() << " ms");
+  CHECK(took < 8s);  // each one follows the other without polling
   CHECK(ledger.payloads() == payloads);
 }
 
-// How often Redis ran a command, within scripts, too.
+// The number of calls of a command, including those within scripts.
 long calls(const std::string& command) {
   const std::string line = test::info("commandstats", "cmdstat_" + command);
   return line.empty() ? 0 : std::stol(line.substr(line.find('=') + 1));
 }
 
-TEST_CASE("suspects: that wait for their turn cost Redis little, whether there is other work or none") {
+TEST_CASE("possible poison: waiting messages cost Redis few commands, with and without other work") {
   Queue queue;
   fill_retry(queue, words(1, "hangs"));
-  fill_retry(queue, words(1000, "suspect"));
+  fill_retry(queue, words(1000, "possible"));
   Gate gate;
   Ledger ledger;
   ConsumerOptions options;
@@ -344,10 +344,10 @@ TEST_CASE("suspects: that wait for their turn cost Redis little, whether there i
   const auto began = Clock::now();
   for (int i = 0; i < 500; ++i) queue.send("new");
   CHECK(eventually([&] { return ledger.attempts("new").size() == 500; }, kPatience));
-  const long looks = (Clock::now() - began) / 100ms + 2;
-  const long passed = calls("lpush") - pushed - 500;
-  MESSAGE(passed << " times some were passed over in " << looks << " x 100 ms");
-  CHECK(passed <= 10 * looks);
+  const long intervals = (Clock::now() - began) / 100ms + 2;
+  const long skipped = calls("lpush") - pushed - 500;
+  MESSAGE(skipped << " times some were skipped in " << intervals << " x 100 ms");
+  CHECK(skipped <= 10 * intervals);
   CHECK(ledger.running() == 1);
   gate.open();
 }

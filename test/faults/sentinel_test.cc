@@ -1,4 +1,4 @@
-// redis+sentinel://: the queue lives where the Sentinels say that the master is.
+// redis+sentinel://: the queue is on the master that the Sentinels report.
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
@@ -23,25 +23,25 @@ using test::thrown;
 namespace {
 
 Sentinels& trio() {
-  // They have news of one change of masters, if only one that was made up: others may be behind them.
+  // With epoch 1, as if there had been one failover, so that a test can start a Sentinel with an older epoch.
   static Sentinels sentinels({{}, {{"--sentinel", "config-epoch", "dqm", "1"}, {}, false, false, true}, 1000ms});
   return sentinels;
 }
 
 }  // namespace
 
-TEST_CASE("After a failover nobody stays with the demoted master") {
+TEST_CASE("sentinel: after a failover no connection to the demoted master remains") {
   const std::string queue = fresh_queue();
   Ledger ledger;
   Consumer consumer(trio().url(), queue, ledger.watch(), test::quick());
   consumer.start();
-  Sender sender(trio().url(), queue, replicas(2, 500ms));  // so that what was acknowledged is on the next master
+  Sender sender(trio().url(), queue, replicas(2, 500ms));  // so that acknowledged sends are on the next master
   REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
 
   Node& old = trio().master();
   Node& next = trio().failover();
   REQUIRE(&next != &old);
-  // Whoever is still linked to the old master would lose what it writes there.
+  // A client that is still connected to the old master would lose its writes.
   CHECK(eventually([&] { return old.cmd({"CLIENT", "LIST"}).text.find("name=delayqueue") == std::string::npos; }, 5s));
   const std::size_t by_then = sender.sent();
   CHECK(eventually([&] { return sender.sent() > by_then + 50; }, kPatience));
@@ -49,11 +49,11 @@ TEST_CASE("After a failover nobody stays with the demoted master") {
   CHECK(eventually([&] { return ledger.different() >= sent; }, kPatience));
   CHECK(ledger.different() == sent);
   CHECK(next.cmd({"EXISTS", "dp:" + queue + ":stats"}) == 1);
-  trio().hurry();  // only now: until here the old master was to go on for as long as it does in life
+  trio().hurry();  // only now: before, the old master was to accept writes for as long as in production
   trio().wait_ok();
 }
 
-TEST_CASE("A queue works through Sentinels, and none of them is needed twice") {
+TEST_CASE("sentinel: a queue works while two of three Sentinels are down") {
   const std::string queue = fresh_queue();
   Ledger ledger;
   Producer producer(trio().url(), queue);
@@ -73,7 +73,7 @@ TEST_CASE("A queue works through Sentinels, and none of them is needed twice") {
   trio().wait_ok();
 }
 
-TEST_CASE("A master that is killed, or frozen, is replaced, and nothing that replicas had is lost") {
+TEST_CASE("sentinel: after the failover of a killed or frozen master, no replicated message is lost") {
   for (const bool frozen : {false, true}) {
     CAPTURE(frozen);
     const std::string queue = fresh_queue();
@@ -88,7 +88,7 @@ TEST_CASE("A master that is killed, or frozen, is replaced, and nothing that rep
     trio().wait_for_master(old);
     const auto possible = std::chrono::steady_clock::now();
     const std::size_t before = ledger.size();
-    // Only one replica is left, so replicas(2) is out of reach until the old master is back.
+    // Only one replica is left, so replicas(2) cannot be reached until the old master is back.
     Producer(trio().url(), queue).send("first on the new master");
     CHECK(eventually([&] { return ledger.size() > before; }, kPatience));
     const std::chrono::duration<double, std::milli> later = std::chrono::steady_clock::now() - possible;
@@ -101,8 +101,8 @@ TEST_CASE("A master that is killed, or frozen, is replaced, and nothing that rep
   }
 }
 
-TEST_CASE("A server that is no master is not used, whatever a Sentinel says") {
-  // A replica, and a Sentinel that takes it for a master.
+TEST_CASE("sentinel: a server without the role of a master is not used, even if a Sentinel reports it") {
+  // A replica, and a Sentinel that reports it as a master.
   Node master;
   Node replica({{"--replicaof", "127.0.0.1 " + std::to_string(master.port())}, {}, false, false, false});
   Node sentinel(
@@ -111,7 +111,7 @@ TEST_CASE("A server that is no master is not used, whatever a Sentinel says") {
   CHECK(thrown([&] { Producer(url, fresh_queue()).send("x"); }).find("has the role slave") != std::string::npos);
 }
 
-TEST_CASE("What is wrong with Sentinels is said: none there, or the name unknown to them") {
+TEST_CASE("sentinel: the errors without Sentinels, with another server, and with an unknown master's name") {
   const std::string nowhere = "redis+sentinel://127.0.0.1:1,127.0.0.1:2/dqm";
   const std::string text = thrown([&] { Producer(nowhere, fresh_queue()).send("x"); });
   CHECK(text.find("ConnectionError") != std::string::npos);
@@ -132,26 +132,27 @@ TEST_CASE("What is wrong with Sentinels is said: none there, or the name unknown
 
 namespace {
 
-// A Sentinel that is cut off from the others, has heard of no change, and holds another server for the master.
-struct Astray {
+// An outdated Sentinel: partitioned from the others, with an older epoch, it reports another server as the master.
+struct Outdated {
   std::string comes_first() const {
     std::string url = trio().url();
-    return url.insert(url.find("//") + 2, stale.address() + ",");
+    return url.insert(url.find("//") + 2, sentinel.address() + ",");
   }
   std::string comes_last() const {
     std::string url = trio().url();
-    return url.insert(url.find("/dqm"), "," + stale.address());
+    return url.insert(url.find("/dqm"), "," + sentinel.address());
   }
 
   Node lone{};
-  Node stale{{{"--sentinel", "monitor", "dqm", "127.0.0.1", std::to_string(lone.port()), "2"}, {}, false, false, true}};
+  Node sentinel{
+      {{"--sentinel", "monitor", "dqm", "127.0.0.1", std::to_string(lone.port()), "2"}, {}, false, false, true}};
 };
 
 }  // namespace
 
-TEST_CASE("A Sentinel that missed a failover leads nobody astray, and holds up nobody") {
-  Astray astray;
-  const std::string url = astray.comes_first();
+TEST_CASE("sentinel: an outdated Sentinel neither leads clients to its master nor delays them") {
+  Outdated outdated;
+  const std::string url = outdated.comes_first();
   const std::string queue = fresh_queue();
   Ledger ledger;
   Consumer consumer(url, queue, ledger.watch(), test::quick());
@@ -160,13 +161,13 @@ TEST_CASE("A Sentinel that missed a failover leads nobody astray, and holds up n
     Producer(url, queue).send(std::to_string(i));
     std::this_thread::sleep_for(20ms);
   }
-  CHECK(astray.lone.cmd({"DBSIZE"}) == 0);
+  CHECK(outdated.lone.cmd({"DBSIZE"}) == 0);
   CHECK(eventually([&] { return ledger.different() == 30; }, kPatience));
 
-  astray.lone.kill();
+  outdated.lone.kill();
   Producer producer(url, queue);
   CHECK(producer.send("its master is dead").created);
-  astray.stale.freeze();
+  outdated.sentinel.freeze();
   Producer another(url, queue);
   CHECK(another.send("it says nothing").created);
   CHECK(eventually([&] { return ledger.different() == 32; }, kPatience));
@@ -174,26 +175,28 @@ TEST_CASE("A Sentinel that missed a failover leads nobody astray, and holds up n
   trio().wait_ok();
 }
 
-TEST_CASE("A Sentinel that missed a failover is not believed because it was heard first") {
-  Astray astray;
-  astray.stale.freeze();
+TEST_CASE("sentinel: an outdated Sentinel that answers first is overruled by newer ones") {
+  Outdated outdated;
+  outdated.sentinel.freeze();
   for (int i = 0; i < 3; ++i) trio().sentinel(i).kill();
   ProducerOptions options;
   options.connection.connect_timeout = 4s;
-  Producer producer(astray.comes_first(), fresh_queue(), options);
-  CHECK(thrown([&] { producer.send("in doubt"); }).find("ConnectionError") != std::string::npos);
-  astray.stale.thaw();  // the producer follows what Sentinels say already
-  const auto heard = [&] { return astray.stale.cmd({"CLIENT", "LIST"}).text.find("cmd=sentinel"); };
-  REQUIRE(eventually([&] { return heard() != std::string::npos; }, kPatience));
+  Producer producer(outdated.comes_first(), fresh_queue(), options);
+  CHECK(thrown([&] { producer.send("unconfirmed"); }).find("ConnectionError") != std::string::npos);
+  outdated.sentinel.thaw();  // the producer's listener runs already
+  const auto queried = [&] {
+    return outdated.sentinel.cmd({"CLIENT", "LIST"}).text.find("cmd=sentinel") != std::string::npos;
+  };
+  REQUIRE(eventually(queried, kPatience));
   for (int i = 0; i < 3; ++i) trio().sentinel(i).restart();
   CHECK(eventually([&] { return thrown([&] { producer.send("to the master"); }) == "nothing"; }, kPatience));
-  CHECK(astray.lone.cmd({"DBSIZE"}) == 0);
+  CHECK(outdated.lone.cmd({"DBSIZE"}) == 0);
   trio().wait_ok();
 }
 
-TEST_CASE("A Sentinel that missed a failover is not believed because it alone is left") {
-  const Astray astray;
-  Producer producer(astray.comes_first(), fresh_queue());
+TEST_CASE("sentinel: an outdated Sentinel is not used even if it is the only one left") {
+  const Outdated outdated;
+  Producer producer(outdated.comes_first(), fresh_queue());
   producer.send("to the master");
   Node& master = trio().master();
   for (int i = 0; i < 3; ++i) trio().sentinel(i).kill();
@@ -201,21 +204,21 @@ TEST_CASE("A Sentinel that missed a failover is not believed because it alone is
   for (int i = 0; i < 5; ++i) {
     CHECK(thrown([&] { producer.send("nowhere"); }).find("ConnectionError") != std::string::npos);
   }
-  CHECK(astray.lone.cmd({"DBSIZE"}) == 0);
+  CHECK(outdated.lone.cmd({"DBSIZE"}) == 0);
   master.restart();
   for (int i = 0; i < 3; ++i) trio().sentinel(i).restart();
   CHECK(eventually([&] { return thrown([&] { producer.send("there again"); }) == "nothing"; }, kPatience));
   trio().wait_ok();
 }
 
-TEST_CASE("A Sentinel that missed a failover leads nobody astray while the master is dead") {
-  const Astray astray;
+TEST_CASE("sentinel: an outdated Sentinel is not used while the master is down") {
+  const Outdated outdated;
   trio().wait_ok();
   Ledger ledger;
   const std::string queue = fresh_queue();
-  Consumer consumer(astray.comes_last(), queue, ledger.watch(), test::quick());
+  Consumer consumer(outdated.comes_last(), queue, ledger.watch(), test::quick());
   consumer.start();
-  Sender sender(astray.comes_last(), queue);
+  Sender sender(outdated.comes_last(), queue);
   REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
 
   Node& old = trio().master();
@@ -224,31 +227,31 @@ TEST_CASE("A Sentinel that missed a failover leads nobody astray while the maste
   const std::size_t before = ledger.size();
   CHECK(eventually([&] { return ledger.size() > before; }, kPatience));
   sender.stop();
-  CHECK(astray.lone.cmd({"DBSIZE"}) == 0);
+  CHECK(outdated.lone.cmd({"DBSIZE"}) == 0);
   old.restart();
   trio().wait_ok();
 }
 
-TEST_CASE("A Sentinel that is behind, or dead, makes nobody ask the others without end") {
-  const Astray astray;
+TEST_CASE("sentinel: an outdated or dead Sentinel does not cause endless queries of the others") {
+  const Outdated outdated;
   const std::string half = "redis+sentinel://127.0.0.1:1," + trio().sentinel(0).address() + "/dqm";
-  for (const std::string& url : {astray.comes_first(), astray.comes_last(), half}) {
+  for (const std::string& url : {outdated.comes_first(), outdated.comes_last(), half}) {
     CAPTURE(url);
     Producer producer(url, fresh_queue());
     producer.send("x");
     std::this_thread::sleep_for(100ms);
     const auto connections = [](const Node& node) { return std::stoll(node.info("total_connections_received")); };
-    const long long before = connections(trio().sentinel(0)), stale_before = connections(astray.stale);
+    const long long before = connections(trio().sentinel(0)), stale_before = connections(outdated.sentinel);
     const auto start = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(2s);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     CHECK(static_cast<double>(connections(trio().sentinel(0)) - before) / took.count() < 15);
-    CHECK(static_cast<double>(connections(astray.stale) - stale_before) / took.count() < 15);
+    CHECK(static_cast<double>(connections(outdated.sentinel) - stale_before) / took.count() < 15);
   }
 }
 
-// Its Sentinel watches the first, and has seen seven failovers; set up anew it watches the second, and has seen none.
-struct Anew {
+// A Sentinel that monitors `first` with epoch 7. set_up() makes it monitor `second` with epoch 0.
+struct Replaced {
   Node first{};
   Node second{};
   Node sentinel{{{"--sentinel", "monitor", "dqm", "127.0.0.1", std::to_string(first.port()), "1", "--sentinel",
@@ -263,30 +266,30 @@ struct Anew {
     must(sentinel, {"SENTINEL", "REMOVE", "dqm"});
     must(sentinel, {"SENTINEL", "MONITOR", "dqm", "127.0.0.1", std::to_string(second.port()), "1"});
   }
-  bool is_believed() {
-    thrown([&] { producer.send("in the second life"); });
+  bool is_used() {
+    thrown([&] { producer.send("to the second master"); });
     return second.cmd({"DBSIZE"}) != 0;
   }
 };
 
-TEST_CASE("Sentinels that were set up anew are believed after a while, whether their old master is gone or not") {
-  Anew dead, alive, cut;
+TEST_CASE("sentinel: Sentinels that were set up again are used after a delay, with the old master up or down") {
+  Replaced dead, alive, cut;
   const auto start = std::chrono::steady_clock::now();
-  for (Anew* one : {&dead, &alive, &cut}) {
-    one->producer.send("in the first life");
+  for (Replaced* one : {&dead, &alive, &cut}) {
+    one->producer.send("to the first master");
     one->set_up();
   }
   dead.first.kill();
   std::this_thread::sleep_for(3s);
-  const bool too_soon = dead.is_believed() || alive.is_believed();
-  // They may as well be behind, and hear of a failover in a moment.
+  const bool too_soon = dead.is_used() || alive.is_used();
+  // Until then, they may just have missed a failover.
   CHECK((!too_soon || std::chrono::steady_clock::now() - start >= 10s));
   CHECK(eventually(
       [&] {
-        cut.first.cmd({"CLIENT", "KILL", "TYPE", "normal"});  // whoever connects anew gives them no more time
-        return cut.is_believed();
+        cut.first.cmd({"CLIENT", "KILL", "TYPE", "normal"});  // a reconnect must not restart the delay
+        return cut.is_used();
       },
       kPatience));
-  CHECK(eventually([&] { return dead.is_believed(); }, kPatience));
-  CHECK(eventually([&] { return alive.is_believed(); }, kPatience));
+  CHECK(eventually([&] { return dead.is_used(); }, kPatience));
+  CHECK(eventually([&] { return alive.is_used(); }, kPatience));
 }
