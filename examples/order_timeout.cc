@@ -197,8 +197,8 @@ Verdict Shop::expire(const Message& message) {
   return ack();
 }
 
-// A handler that waits for an answer that never arrives. After processing_timeout the consumer stops renewing the lease,
-// and another delivery does the work. The verdict of this handler is stale then.
+// A handler that waits for an answer that never arrives. After processing_timeout the consumer stops renewing the
+// lease, and another delivery does the work. The verdict of this handler is stale then.
 Verdict Shop::hang(const Message& message, const Entry& entry) {
   note(kYellow, entry, "its handler hangs");
   while (!message.lost()) std::this_thread::sleep_for(20ms);

@@ -11,7 +11,7 @@ namespace delayqueue {
 // if that process exits normally.
 //
 // folder: of an embedded URL. Empty: the private server of this process, whose data survives the server but not the
-// process. A forked process gets a private server of its own.
+// process. A forked process gets its own.
 //
 // Thread-safe. Throws ConnectionError with the reason if the server cannot be started now; SetupError if it cannot be
 // started without a change to the system, or if other users have access to it; std::invalid_argument for a folder whose

@@ -166,7 +166,7 @@ std::string Parser::host(std::string_view text) const {
     return std::string(text.substr(1, text.size() - 2));
   }
   if (!is_plain_host(text)) {
-    refuse("the host may hold letters, digits, '-', '.' and '_'; an IPv6 address stands in brackets");
+    refuse("the host may hold letters, digits, '-', '.' and '_'; write an IPv6 address in brackets");
   }
   return std::string(text);
 }

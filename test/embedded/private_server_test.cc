@@ -102,7 +102,7 @@ class Helper {
   int input_ = -1, output_ = -1;
 };
 
-void say_and_stay(const std::string& text) {
+void print_and_wait(const std::string& text) {
   const std::string line = text + "\n";
   REQUIRE(::write(3, line.data(), line.size()) > 0);
   char c;
@@ -116,7 +116,7 @@ bool ended(int pid) {  // also true for a zombie
   return !(file >> id >> name >> state) || state == "Z" || state == "X";
 }
 
-int pid_behind(const std::string& socket) {
+int server_pid(const std::string& socket) {
   std::istringstream info(test::Redis(socket).cmd({"INFO", "server"}).text);
   for (std::string line; std::getline(info, line);) {
     if (line.rfind("process_id:", 0) == 0) return std::stoi(line.substr(11));
@@ -201,11 +201,11 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 TEST_CASE("helper: private server" * doctest::skip()) {
   const PrivateServer server;
-  say_and_stay(std::to_string(server.pid()) + " " + server.folder());
+  print_and_wait(std::to_string(server.pid()) + " " + server.folder());
 }
 
 TEST_CASE("helper: embedded" * doctest::skip()) {
-  say_and_stay(delayqueue::embedded_socket(std::getenv("DELAYQUEUE_TEST_FOLDER")));
+  print_and_wait(delayqueue::embedded_socket(std::getenv("DELAYQUEUE_TEST_FOLDER")));
 }
 
 TEST_CASE("private server: starts in a 0700 folder, answers, and writes an append-only file") {
@@ -217,7 +217,7 @@ TEST_CASE("private server: starts in a 0700 folder, answers, and writes an appen
   CHECK(redis.cmd({"PING"}) == "PONG");
   CHECK(redis.cmd({"CONFIG", "GET", "appendonly"}) == std::vector<std::string>{"appendonly", "yes"});
   CHECK(redis.cmd({"CONFIG", "GET", "appendfsync"}) == std::vector<std::string>{"appendfsync", "everysec"});
-  CHECK(pid_behind(server.socket()) == server.pid());
+  CHECK(server_pid(server.socket()) == server.pid());
 }
 
 TEST_CASE("private server: has a unix socket only, no TCP port") {
@@ -360,9 +360,9 @@ TEST_CASE("embedded: processes with the same folder share one server, even if th
   const std::string name = folder / "d";
   const Helper helpers[]{{"embedded", name}, {"embedded", name}, {"embedded", name}, {"embedded", name}};
   for (const auto& helper : helpers) CHECK(helper.line() == folder / "d/s");
-  const int pid = pid_behind(folder / "d/s");
+  const int pid = server_pid(folder / "d/s");
   CHECK(delayqueue::embedded_socket(folder / "d") == folder / "d/s");
-  CHECK(pid_behind(folder / "d/s") == pid);
+  CHECK(server_pid(folder / "d/s") == pid);
 }
 
 TEST_CASE("embedded: when the process that started the server has ended, another one starts it with its data") {
@@ -370,12 +370,12 @@ TEST_CASE("embedded: when the process that started the server has ended, another
   Helper owner("embedded", folder / "d");
   REQUIRE(owner.line() == folder / "d/s");
   test::Redis(folder / "d/s").cmd({"SET", "a", "1"});
-  const int before = pid_behind(folder / "d/s");
+  const int before = server_pid(folder / "d/s");
   SUBCASE("killed") { owner.kill(); }
   SUBCASE("clean exit") { owner.exit(); }
   CHECK(eventually([before] { return ended(before); }));
   CHECK(finds(folder / "d", "a", "1"));
-  CHECK(pid_behind(folder / "d/s") != before);
+  CHECK(server_pid(folder / "d/s") != before);
   Helper third("embedded", folder / "d");
   CHECK(third.line() == folder / "d/s");
 }
@@ -389,7 +389,7 @@ TEST_CASE("embedded: eight threads at once start one server") {
     for (std::size_t i = 0; i < 8; ++i) {
       threads.emplace_back([&sockets, &pids, &name, i] {
         sockets[i] = delayqueue::embedded_socket(name);
-        pids[i] = pid_behind(sockets[i]);
+        pids[i] = server_pid(sockets[i]);
       });
     }
     for (auto& thread : threads) thread.join();
@@ -403,7 +403,7 @@ TEST_CASE("embedded: a killed server is started again with its data") {
   for (const auto& name : {std::string(), folder / "d"}) {
     const auto socket = delayqueue::embedded_socket(name);
     test::Redis(socket).cmd({"SET", "a", "1"});
-    const int before = pid_behind(socket);
+    const int before = server_pid(socket);
     ::kill(before, SIGKILL);
     CHECK(eventually([before] { return ended(before); }));
     CHECK(finds(name, "a", "1"));
@@ -442,7 +442,7 @@ TEST_CASE("embedded: the end of a forked process does not end its parent's serve
 TEST_CASE("embedded: a process without free descriptors gets a ConnectionError, and its server keeps running") {
   const Folder folder;
   const auto running = delayqueue::embedded_socket("");
-  const int pid = pid_behind(running);
+  const int pid = server_pid(running);
   for (const auto& name : {std::string(), folder / "d"}) {
     NoDescriptors none;
     int refused = 0;
@@ -457,7 +457,7 @@ TEST_CASE("embedded: a process without free descriptors gets a ConnectionError, 
     CHECK(refused > 0);
   }
   CHECK(test::Redis(folder / "d/s").cmd({"PING"}) == "PONG");
-  CHECK(pid_behind(running) == pid);
+  CHECK(server_pid(running) == pid);
 }
 
 TEST_CASE("embedded: the error without a redis-server has advice") {

@@ -45,7 +45,7 @@ bool answers(const std::string& socket) {
   }
 }
 
-int pid_behind(const std::string& socket) {
+int server_pid(const std::string& socket) {
   const std::string text = test::Redis(socket).cmd({"INFO", "server"}).text;
   return std::stoi(text.substr(text.find("process_id:") + 11));
 }
@@ -63,7 +63,7 @@ TEST_CASE("embedded users: deliveries continue when the process that started the
   const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
   auto starter = user_of(url);
   REQUIRE(eventually([&socket] { return answers(socket); }));
-  const int server = pid_behind(socket);
+  const int server = server_pid(socket);
 
   std::mutex mutex;
   std::vector<Clock::time_point> delivered;
@@ -95,7 +95,7 @@ TEST_CASE("embedded users: deliveries continue when the process that started the
     const std::lock_guard lock(mutex);
     return delivered.size() == sent;
   }));
-  CHECK(pid_behind(socket) == server);
+  CHECK(server_pid(socket) == server);
   CHECK(consumer.stats().connects == 1);
   CHECK(consumer.stats().errors == 0);
   consumer.stop();
@@ -112,7 +112,7 @@ TEST_CASE("embedded users: the server ends when its last user has ended or crash
   const std::string url = "embedded:" + base.file("q"), socket = base.file("q/s");
   auto first = user_of(url), second = user_of(url);
   REQUIRE(eventually([&] { return answers(socket); }));
-  const int server = pid_behind(socket);
+  const int server = server_pid(socket);
   test::Redis(socket).cmd({"SET", "a", "1"});
   REQUIRE(eventually([&socket] {  // both have connected
     const auto text = test::Redis(socket).cmd({"CLIENT", "LIST"}).text;
@@ -161,9 +161,9 @@ TEST_CASE("embedded users: a killed server is started again for all its users") 
   REQUIRE(eventually([&socket] { return answers(socket); }));
   delayqueue::Producer producer(url, "q");
   producer.send("x");
-  const int server = pid_behind(socket);
+  const int server = server_pid(socket);
   ::kill(server, SIGKILL);
-  CHECK(eventually([&] { return answers(socket) && pid_behind(socket) != server; }));
+  CHECK(eventually([&] { return answers(socket) && server_pid(socket) != server; }));
   other->kill(SIGKILL);  // the server must live on even if this process started it
   other->wait();
   std::this_thread::sleep_for(100ms);
@@ -179,11 +179,11 @@ TEST_CASE("embedded users: a fork of an ended process keeps the server running a
     REQUIRE(eventually([&forker] { return forker.ended(); }));
     REQUIRE(forker.said("fork").size() == 1);
     REQUIRE(answers(socket));
-    server = pid_behind(socket);
+    server = server_pid(socket);
     test::Process third({"produce", url, "q", "1"});
     CHECK(eventually([&third] { return third.ended(); }));
     CHECK(eventually([&forker] { return forker.said("done").size() == 2; }));
-    CHECK(pid_behind(socket) == server);
+    CHECK(server_pid(socket) == server);
     ::kill(std::stoi(forker.said("fork")[0]), SIGTERM);
   }
   CHECK(eventually([server] { return ended(server); }));

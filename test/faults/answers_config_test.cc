@@ -54,7 +54,7 @@ TEST_CASE("WRONGPASS: a password that was changed, and changed back") {
 TEST_CASE("NOPERM: a right that was revoked, and granted again") {
   const std::string advice = "see \"The smallest ACL rule\" in docs/operations.md";
   struct {
-    const char* says;
+    const char* error;
     std::vector<std::string> taken, given;
     bool reads;
   } const cases[] = {
@@ -64,7 +64,7 @@ TEST_CASE("NOPERM: a right that was revoked, and granted again") {
   };
   for (const auto& one : cases) {
     World world;
-    see_through({one.says, "ReplyError", one.says, advice, [&](World& w) { worker(w, one.taken); },
+    see_through({one.error, "ReplyError", one.error, advice, [&](World& w) { worker(w, one.taken); },
                  [&](World& w) { worker(w, one.given); }, one.reads, false, 5s},
                 world);
   }

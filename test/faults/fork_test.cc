@@ -111,8 +111,8 @@ TEST_CASE("fork: parent and child send through their own Producers with differen
   int status = 0;
   ::waitpid(child, &status, 0);
   CHECK(status == 0);
-  CHECK(Inspector(server().url(), queue).counts().ready ==
-        2 * kSends + 1);  // two sends with the same id would make one message
+  // Two sends with the same id would make one message.
+  CHECK(Inspector(server().url(), queue).counts().ready == 2 * kSends + 1);
 }
 
 TEST_CASE("fork: in a child, calls to the parent's Consumer throw, and destroying it does not stop the parent's") {
@@ -154,8 +154,8 @@ TEST_CASE("fork: a child of a handler or callback destroys the Consumer at once,
     const auto destroy_in_child = [&] {
       code = in_child([&] {
         consumer.reset();
-        return threads_of_this_process() ==
-               1;  // a thread of the destructor would wait for threads that the child does not have
+        // A thread made by the destructor would wait for threads that the child does not have.
+        return threads_of_this_process() == 1;
       });
     };
     const auto handler = [&](const Message&) {

@@ -46,8 +46,8 @@ TlsOptions trusting(const std::string& ca, const Certificate& client = {}) {
 constexpr auto kSilence = 500ms;  // the timeouts for a silent server: the calls take all of it
 
 // All three must report an error with `parts`, within the connect timeout.
-void all_say(const std::string& url, const TlsOptions& tls, const std::vector<std::string>& parts,
-             std::chrono::milliseconds timeout = 10s) {
+void check_all(const std::string& url, const TlsOptions& tls, const std::vector<std::string>& parts,
+               std::chrono::milliseconds timeout = 10s) {
   ConnectionOptions connection;
   connection.connect_timeout = connection.command_timeout = timeout;
   connection.tls = tls;
@@ -92,55 +92,55 @@ std::string secure(const RedisChild& server, const std::string& host = "127.0.0.
 
 TEST_CASE("tls: a certificate for another host") {
   const RedisChild server(serving(files().named));
-  all_say(secure(server), trusting(files().ca),
-          {"is not valid for 127.0.0.1", server.tls().text(), "set tls.server_name if the name"});
-  all_say(secure(server, "localhost"), trusting(files().ca), {"is not valid for localhost", "set tls.server_name"});
+  check_all(secure(server), trusting(files().ca),
+            {"is not valid for 127.0.0.1", server.tls().text(), "set tls.server_name if the name"});
+  check_all(secure(server, "localhost"), trusting(files().ca), {"is not valid for localhost", "set tls.server_name"});
 }
 
 TEST_CASE("tls: an expired certificate") {
   const RedisChild server(serving(files().expired));
-  all_say(secure(server), trusting(files().ca),
-          {"certificate has expired", server.tls().text(), "it must be renewed, or this machine's clock is wrong"});
+  check_all(secure(server), trusting(files().ca),
+            {"certificate has expired", server.tls().text(), "it must be renewed, or this machine's clock is wrong"});
 }
 
 TEST_CASE("tls: an authority that is neither in ca_file nor in the system's store") {
   const RedisChild server(serving(files().server));
-  all_say(secure(server), trusting(files().other_ca),
-          {"is not signed by a trusted authority", server.tls().text(), "tls.ca_file '" + files().other_ca + "'"});
-  all_say(secure(server), {}, {"is not signed by a trusted authority", "set tls.ca_file to the authority's"});
+  check_all(secure(server), trusting(files().other_ca),
+            {"is not signed by a trusted authority", server.tls().text(), "tls.ca_file '" + files().other_ca + "'"});
+  check_all(secure(server), {}, {"is not signed by a trusted authority", "set tls.ca_file to the authority's"});
 }
 
 TEST_CASE("tls: a client certificate that is missing, or of another authority") {
   const RedisChild server(serving(files().server, "yes"));
-  all_say(secure(server), trusting(files().ca),
-          {"client certificate", server.tls().text(), "set tls.cert_file and tls.key_file"});
-  all_say(secure(server), trusting(files().ca, files().foreign_client),
-          {"refuses the client certificate '" + files().foreign_client.cert + "'", server.tls().text()});
+  check_all(secure(server), trusting(files().ca),
+            {"client certificate", server.tls().text(), "set tls.cert_file and tls.key_file"});
+  check_all(secure(server), trusting(files().ca, files().foreign_client),
+            {"refuses the client certificate '" + files().foreign_client.cert + "'", server.tls().text()});
 }
 
 TEST_CASE("tls: a server without TLS, and a client without it") {
   const RedisChild plain;
-  all_say("rediss://" + plain.plain().text(), trusting(files().ca), {plain.plain().text(), "redis:// URL"}, kSilence);
+  check_all("rediss://" + plain.plain().text(), trusting(files().ca), {plain.plain().text(), "redis:// URL"}, kSilence);
   const RedisChild server(serving(files().server));
-  all_say("redis://" + server.tls().text(), {}, {server.tls().text(), "TLS", "use a rediss:// URL"}, kSilence);
+  check_all("redis://" + server.tls().text(), {}, {server.tls().text(), "TLS", "use a rediss:// URL"}, kSilence);
 }
 
 TEST_CASE("tls: a server that is frozen, and one that is silent in the handshake") {
   const RedisChild server(serving(files().server));
   server.send(SIGSTOP);
-  all_say(secure(server), trusting(files().ca), {"no answer from " + server.tls().text(), "during the TLS handshake"},
-          kSilence);
+  check_all(secure(server), trusting(files().ca), {"no answer from " + server.tls().text(), "during the TLS handshake"},
+            kSilence);
   server.send(SIGCONT);
   test::Listener silent(test::swallow);
-  all_say("rediss://" + silent.address().text(), trusting(files().ca), {"no answer from", "during the TLS handshake"},
-          kSilence);
+  check_all("rediss://" + silent.address().text(), trusting(files().ca), {"no answer from", "during the TLS handshake"},
+            kSilence);
 }
 
 TEST_CASE("tls: a server at its maxclients closes in the handshake") {
   const RedisChild server(serving(files().server));
   test::Redis admin(server.unix_socket().path);
   REQUIRE(admin.cmd({"CONFIG", "SET", "maxclients", "1"}) == "OK");
-  all_say(secure(server), trusting(files().ca), {server.tls().text(), "closed the connection", "maxclients"});
+  check_all(secure(server), trusting(files().ca), {server.tls().text(), "closed the connection", "maxclients"});
 }
 
 TEST_CASE("tls: files that cannot be used are errors of the first call, and of start()") {

@@ -14,7 +14,7 @@
 namespace delayqueue {
 namespace {
 
-// A private server that also listens with TLS on a port of its own.
+// A private server that also listens with TLS on another port.
 struct TlsServer {
   TlsServer() {
     const test::TlsFiles& files = test::TlsFiles::shared();

@@ -55,7 +55,7 @@ bool answer(int fd, const std::string& bytes) {
 enum class Then { close, be_silent };
 
 // A server that accepts any login and then sends `bytes` as the answer to the next request.
-std::function<void(int)> redis_that_says(const std::string& bytes, Then then = Then::close) {
+std::function<void(int)> redis_with_answer(const std::string& bytes, Then then = Then::close) {
   return [bytes, then](int fd) {
     if (answer(fd, hello("7.0.15")) && answer(fd, bytes) && then == Then::be_silent) test::swallow(fd);
   };
@@ -160,11 +160,11 @@ TEST_CASE("login: a server that is loading, full or read-only is a ConnectionErr
 }
 
 TEST_CASE("login: an answer to HELLO of any other form is an error, not a crash") {
-  for (const std::string said :
+  for (const std::string reply :
        {"+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "$3\r\nfoo\r\n", "*2\r\n$7\r\nversion\r\n:7\r\n",
         "*2\r\n:1\r\n:2\r\n", "*2\r\n*0\r\n*0\r\n", "%1\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n"}) {
-    CAPTURE(said);
-    const Listener server([&](int fd) { answer(fd, said); });
+    CAPTURE(reply);
+    const Listener server([&](int fd) { answer(fd, reply); });
     const std::string text = outcome(server.address(), [&] { Connection(server.address(), kLogin, patient(300ms)); });
     CHECK_MESSAGE((starts(text, "ReplyError: ") || starts(text, "ConnectionError: ")), text);
   }
@@ -175,7 +175,7 @@ TEST_CASE("a server that closes in the middle of an answer is a ConnectionError,
       "", "+", "$5\r\nhel", "*2\r\n$1\r\na\r\n", "*2\r\n", "$1000000\r\n" + std::string(5000, 'x')};
   for (const auto& half : halves) {
     CAPTURE(half.substr(0, 20));
-    const Listener server(redis_that_says(half));
+    const Listener server(redis_with_answer(half));
     Connection link(server.address(), kLogin, patient(5s));
     const std::string text = outcome(server.address(), [&] {
       link.write("*1\r\n$4\r\nPING\r\n");
@@ -188,7 +188,7 @@ TEST_CASE("a server that closes in the middle of an answer is a ConnectionError,
 
 TEST_CASE("a server that is silent longer than the command timeout is a ConnectionError in time") {
   for (const std::string half : {"", "$5\r\nhel"}) {
-    const Listener server(redis_that_says(half, Then::be_silent));
+    const Listener server(redis_with_answer(half, Then::be_silent));
     Connection link(server.address(), kLogin, patient(5s, 100ms));
     const auto start = Clock::now();
     const std::string text = outcome(server.address(), [&] {
@@ -251,7 +251,7 @@ TEST_CASE("the connect timeout covers connecting and login together") {
 
 // Sends one request and reads answers until the connection fails. Returns the number of answers, as text.
 std::string read_all(const std::string& bytes) {
-  const Listener server(redis_that_says(bytes));
+  const Listener server(redis_with_answer(bytes));
   Connection link(server.address(), kLogin, patient(2s));
   int answers = 0;
   const std::string text = outcome(server.address(), [&] {
@@ -336,11 +336,11 @@ TEST_CASE("nonsense: an answer of another form than the move or view expects is 
   const store::Keys& keys = store.keys();
   const store::Receipt receipt{id, 5};
   int refused = 0;
-  for (const auto& said : answers) {
-    CAPTURE(said);
+  for (const auto& reply : answers) {
+    CAPTURE(reply);
     std::string all;
-    for (int i = 0; i < 22; ++i) all += said;
-    const Listener server(redis_that_says(all, Then::be_silent));
+    for (int i = 0; i < 22; ++i) all += reply;
+    const Listener server(redis_with_answer(all, Then::be_silent));
     Connection link(server.address(), kLogin, patient(5s));
     Pipeline p(link);
     const auto send = store.send(p, {{id, "x"}}, {});

@@ -24,7 +24,7 @@ using test::thrown;
 const std::string kFull = "-ERR max number of clients reached\r\n";
 const std::string kHello = "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
 
-void say(int fd, const std::string& words) {
+void send_bytes(int fd, const std::string& words) {
   [[maybe_unused]] const auto sent = ::send(fd, words.data(), words.size(), MSG_NOSIGNAL);
 }
 
@@ -39,8 +39,8 @@ TEST_CASE("final error: a failed write throws ConnectionError with the error tha
     test::Listener server([&](int fd) {
       char asked[1000];
       if (::read(fd, asked, sizeof asked) <= 0) return;
-      say(fd, kHello);
-      say(fd, words);
+      send_bytes(fd, kHello);
+      send_bytes(fd, words);
       reset_at_end(fd);
     });
     Connection link(server.address(), {}, {});
@@ -60,7 +60,7 @@ TEST_CASE("final error: without a whole one, a failed write reports only the clo
     test::Listener server([&](int fd) {
       char asked[1000];
       if (::read(fd, asked, sizeof asked) <= 0) return;
-      say(fd, kHello + words);
+      send_bytes(fd, kHello + words);
       reset_at_end(fd);
     });
     Connection link(server.address(), {}, {});
@@ -75,7 +75,7 @@ TEST_CASE("final error: without a whole one, a failed write reports only the clo
 }
 
 TEST_CASE("final error: reported at login, in any order of the error, the close and our request") {
-  test::Listener server([](int fd) { say(fd, kFull); });
+  test::Listener server([](int fd) { send_bytes(fd, kFull); });
   for (int i = 0; i < 300; ++i) {
     const std::string text = thrown([&] { Connection(server.address(), {}, {}); });
     REQUIRE_MESSAGE(has(text, "ConnectionError: redis at " + server.address().text()), text);
