@@ -76,7 +76,7 @@ void save(World& world, const std::string& outcome) {
 TEST_CASE("MISCONF: a master that cannot save to its disk") {
   World world;
   const std::string in_the_way = world.admin.cmd({"CONFIG", "GET", "dir"}).array.at(1).text + "/dump.rdb";
-  see_through({"MISCONF", "ReplyError", "MISCONF", "free its disk or repair its folder",
+  see_through({"MISCONF", "ReplyError", "MISCONF", "free space on its disk or repair its folder",
                [&](World& w) {
                  set(w.admin, "save", "3600 1");
                  std::filesystem::create_directories(in_the_way + "/full");
