@@ -52,7 +52,7 @@ std::vector<std::string> needed_by(const CommandInfo& command, const std::string
   std::vector<std::string> words;
   for (const OptionInfo& option : command.options) {
     const std::string& name = option.names.back();
-    if (!option.wanted || name == tested) continue;
+    if (!option.required || name == tested) continue;
     if (option.argument) {
       words.push_back("word");
     } else {

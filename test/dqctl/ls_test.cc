@@ -170,7 +170,7 @@ TEST_CASE("walk: ends at the first message that is too young, where they come in
   ::dqctl::Walk walk(inspector, delayqueue::State::dead, filter, inspector.counts().now, 0);
   CHECK(walk.next().has_value());
   CHECK_FALSE(walk.next().has_value());
-  CHECK(walk.looked() == 2);
+  CHECK(walk.examined() == 2);
   CHECK(walk.cursor().empty());
 }
 

@@ -18,8 +18,8 @@ using test::run;
 using namespace std::chrono_literals;
 using ::dqctl::Evidence;
 using ::dqctl::Level;
+using ::dqctl::StuckFinding;
 using ::dqctl::StuckOptions;
-using ::dqctl::Trouble;
 
 namespace {
 
@@ -50,10 +50,10 @@ Evidence evidence() {
   return seen;
 }
 
-Trouble only(const Evidence& seen) {
-  const auto troubles = ::dqctl::find_troubles(seen, "q", StuckOptions());
-  REQUIRE(troubles.size() == 1);
-  return troubles.front();
+StuckFinding only(const Evidence& seen) {
+  const auto findings = ::dqctl::diagnose(seen, "q", StuckOptions());
+  REQUIRE(findings.size() == 1);
+  return findings.front();
 }
 
 }  // namespace
@@ -179,7 +179,7 @@ TEST_CASE("troubles: consumers that run but fall behind are told from none") {
   seen.now.oldest_due = kNow - 10min;
   CHECK(only(seen).level == Level::critical);
   seen.now.oldest_due = kNow - 59s;
-  CHECK(::dqctl::find_troubles(seen, "q", StuckOptions()).empty());
+  CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
 }
 
 TEST_CASE("troubles: a backlog, by its pace") {
@@ -187,12 +187,12 @@ TEST_CASE("troubles: a backlog, by its pace") {
   seen.now.ready = 30'000;
   seen.first_ready.emplace().id = "first";
   seen.now.totals.delivered = 100;
-  const Trouble trouble = only(seen);
-  CHECK(std::string(trouble.kind) == "backlog");
-  CHECK(trouble.age == 300s);
-  CHECK(trouble.level == Level::warning);
+  const StuckFinding finding = only(seen);
+  CHECK(std::string(finding.kind) == "backlog");
+  CHECK(finding.age == 300s);
+  CHECK(finding.level == Level::warning);
   seen.now.ready = 5000;
-  CHECK(::dqctl::find_troubles(seen, "q", StuckOptions()).empty());
+  CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
 }
 
 TEST_CASE("troubles: the worst comes first") {
@@ -202,11 +202,11 @@ TEST_CASE("troubles: the worst comes first") {
   seen.now.oldest_due = kNow - 2min;
   seen.now.overdue = 1;
   seen.now.oldest_lease = kNow - 1h;
-  const auto troubles = ::dqctl::find_troubles(seen, "q", StuckOptions());
-  REQUIRE(troubles.size() == 3);
-  CHECK(std::string(troubles[0].kind) == "lease_ended");
-  CHECK(std::string(troubles[1].kind) == "due");
-  CHECK(std::string(troubles[2].kind) == "dead");
+  const auto findings = ::dqctl::diagnose(seen, "q", StuckOptions());
+  REQUIRE(findings.size() == 3);
+  CHECK(std::string(findings[0].kind) == "lease_ended");
+  CHECK(std::string(findings[1].kind) == "due");
+  CHECK(std::string(findings[2].kind) == "dead");
 }
 
 TEST_CASE("stuck: a handler that hangs alarms once it was watched for as long as the threshold") {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-using dqctl::WholeLines;
+using dqctl::LineSplitter;
 
 TEST_CASE("lines: are whole, however the bytes come; a missing end is added") {
   std::vector<std::string> got;
-  WholeLines lines([&](std::string_view text) { got.emplace_back(text); });
+  LineSplitter lines([&](std::string_view text) { got.emplace_back(text); });
   for (const char* piece : {"a", "b\nc", "\n", "d\ne\nf", "\n\n", "last"}) lines.add(piece);
   CHECK(got == std::vector<std::string>{"ab\n", "c\n", "d\ne\n", "f\n\n"});
   CHECK(lines.last() == "f");
@@ -21,7 +21,7 @@ TEST_CASE("lines: are whole, however the bytes come; a missing end is added") {
 }
 
 TEST_CASE("lines: the last that is not blank is remembered, trimmed and cut") {
-  WholeLines lines({});
+  LineSplitter lines({});
   lines.add("  first \r\n\n \t\r\n");
   CHECK(lines.last() == "first");
   lines.add("\n");
@@ -32,7 +32,7 @@ TEST_CASE("lines: the last that is not blank is remembered, trimmed and cut") {
 
 TEST_CASE("lines: one without an end does not grow for ever") {
   std::size_t passed = 0;
-  WholeLines lines([&](std::string_view text) { passed += text.size(); });
+  LineSplitter lines([&](std::string_view text) { passed += text.size(); });
   for (int i = 0; i < 40; ++i) lines.add(std::string(64 * 1024, 'x'));
   CHECK(passed >= 1024 * 1024);
   lines.end();

@@ -41,8 +41,8 @@ std::string text_of(std::string row) {
   return row;
 }
 
-void check_screen(dqctl::Top& top, const dqctl::Sight& sight, dqctl::Size size) {
-  const std::vector<std::string> rows = top.draw(size, sight).rows(false);
+void check_screen(dqctl::Top& top, const dqctl::Snapshot& snapshot, dqctl::Size size) {
+  const std::vector<std::string> rows = top.draw(size, snapshot).rows(false);
   CHECK(rows.size() == size.rows);
   for (const std::string& row : rows) {
     const std::string text = text_of(row);
@@ -51,56 +51,56 @@ void check_screen(dqctl::Top& top, const dqctl::Sight& sight, dqctl::Size size) 
   }
 }
 
-void press(dqctl::Top& top, const dqctl::Sight& sight, const std::string& keys) {
+void press(dqctl::Top& top, const dqctl::Snapshot& snapshot, const std::string& keys) {
   for (const char key : keys) {
     const auto kind = key == '\n'   ? dqctl::Key::Kind::enter
                       : key == '\t' ? dqctl::Key::Kind::tab
                                     : dqctl::Key::Kind::text;
-    top.press(dqctl::Key{kind, kind == dqctl::Key::Kind::text ? std::string(1, key) : ""}, sight);
+    top.press(dqctl::Key{kind, kind == dqctl::Key::Kind::text ? std::string(1, key) : ""}, snapshot);
   }
 }
 
 // Waits until what the screen wants has been looked at.
-dqctl::Sight look(dqctl::Looker& looker, const dqctl::Top& top) {
-  const dqctl::Wish wish = top.wish();
-  looker.want(wish);
+dqctl::Snapshot look(dqctl::Poller& poller, const dqctl::Top& top) {
+  const dqctl::ViewRequest request = top.view_request();
+  poller.request_view(request);
   test::eventually([&] {
-    const dqctl::Sight sight = looker.sight();
-    return !sight.trouble.empty() || (sight.wish && *sight.wish == wish);
+    const dqctl::Snapshot snapshot = poller.snapshot();
+    return !snapshot.error.empty() || (snapshot.request && *snapshot.request == request);
   });
-  return looker.sight();
+  return poller.snapshot();
 }
 
 void walk_through_top() {
   dqctl::Context context;
   context.options.uri = test::server().url();
-  context.settle();
-  dqctl::Looker looker(context, {}, 100ms, [] {});
-  looker.start();
+  context.resolve_options();
+  dqctl::Poller poller(context, {}, 100ms, [] {});
+  poller.start();
   dqctl::Top top(dqctl::TopOptions{});
   for (const dqctl::Size size : {dqctl::Size{80, 24}, dqctl::Size{200, 50}, dqctl::Size{20, 5}, dqctl::Size{1, 1}}) {
-    check_screen(top, look(looker, top), size);
+    check_screen(top, look(poller, top), size);
     for (int sort = 0; sort < dqctl::kSorts; ++sort) {
-      press(top, looker.sight(), "s");
-      check_screen(top, looker.sight(), size);
+      press(top, poller.snapshot(), "s");
+      check_screen(top, poller.snapshot(), size);
     }
   }
   const dqctl::Size size{80, 24};
-  for (const dqctl::QueueLook& queue : looker.sight().queues) {
-    if (queue.name != test::kQueue) press(top, looker.sight(), "j");
+  for (const dqctl::QueueSnapshot& queue : poller.snapshot().queues) {
+    if (queue.name != test::kQueue) press(top, poller.snapshot(), "j");
   }
-  press(top, looker.sight(), "p");
-  check_screen(top, looker.sight(), size);
-  press(top, looker.sight(), "n\n");
+  press(top, poller.snapshot(), "p");
+  check_screen(top, poller.snapshot(), size);
+  press(top, poller.snapshot(), "n\n");
   for (const char* state : {"1", "2", "3", "4", "5"}) {
-    press(top, looker.sight(), state);
-    check_screen(top, look(looker, top), size);
-    press(top, looker.sight(), "G\n");
-    check_screen(top, look(looker, top), size);
-    press(top, looker.sight(), "xq");
-    check_screen(top, look(looker, top), size);
+    press(top, poller.snapshot(), state);
+    check_screen(top, look(poller, top), size);
+    press(top, poller.snapshot(), "G\n");
+    check_screen(top, look(poller, top), size);
+    press(top, poller.snapshot(), "xq");
+    check_screen(top, look(poller, top), size);
   }
-  looker.stop(10s);
+  poller.stop(10s);
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 namespace dqctl {
 
-Ids::Ids(Output& output, const std::vector<std::string>& arguments) : output_(output) {
+IdReader::IdReader(Output& output, const std::vector<std::string>& arguments) : output_(output) {
   if (arguments.size() == 1 && arguments.front() == "-") {
-    lines_ = std::make_unique<Lines>("-");
+    lines_ = std::make_unique<LineReader>("-");
     return;
   }
   for (const std::string& id : arguments) {
@@ -20,13 +20,13 @@ Ids::Ids(Output& output, const std::vector<std::string>& arguments) : output_(ou
   named_ = arguments;
 }
 
-bool Ids::has_more_than(std::size_t most) {
+bool IdReader::has_more_than(std::size_t most) {
   if (!lines_) return false;
   read_ = next(most + 1);
   return read_.size() > most;
 }
 
-std::vector<std::string> Ids::next(std::size_t most) {
+std::vector<std::string> IdReader::next(std::size_t most) {
   std::vector<std::string> some = std::exchange(read_, {});
   if (some.size() > most) {
     read_.assign(some.begin() + static_cast<std::ptrdiff_t>(most), some.end());
@@ -44,14 +44,15 @@ std::vector<std::string> Ids::next(std::size_t most) {
       some.push_back(id_in(line));
     } catch (const BadLine& error) {
       ++bad_;
-      output_.say(lines_->where() + ": " + printable(error.what()));
+      output_.stderr_line(lines_->where() + ": " + printable(error.what()));
     }
   }
   if (interrupted()) some.clear();
   return some;
 }
 
-std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::string& queue, Ids& ids, bool yes) {
+std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::string& queue, IdReader& ids,
+                            bool yes) {
   if (yes || !ids.has_more_than(kFewIds)) return std::nullopt;
   std::uint64_t count = 0;
   for (auto some = ids.next(); !some.empty(); some = ids.next()) count += some.size();
@@ -59,42 +60,43 @@ std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::
   Object object;
   object.add("queue", queue).add("dry_run", true).add("ids", count).add("bad_lines", ids.bad());
   if (!output.is_table()) output.object(object);
-  output.say("dry run: would " + verb + ' ' + count_text(count) + " messages of " + in_quotes(queue) +
-             "; to do it, add --yes (more than " + std::to_string(kFewIds) + " ids came from stdin)");
+  output.stderr_line("dry run: would " + verb + ' ' + count_text(count) + " messages of " + in_quotes(queue) +
+                     "; to do it, add --yes (more than " + std::to_string(kFewIds) + " ids came from stdin)");
   return Exit::done;
 }
 
-Tally::Tally(Output& output, const std::string& queue)
+OutcomeReport::OutcomeReport(Output& output, const std::string& queue)
     : output_(output), listing_(output, {{"ID"}, {"OUTCOME"}}, "messages", Object().add("queue", queue)) {}
 
-void Tally::add(const std::string& id, const std::string& outcome, Grade grade) {
+void OutcomeReport::add(const std::string& id, const std::string& outcome, Grade grade) {
   ++(grade == Grade::good ? good_ : grade == Grade::already ? already_ : grade == Grade::refused ? refused_ : unknown_);
   const bool fine = grade == Grade::good || grade == Grade::already;
   const Colour colour = fine ? Colour::plain : Colour::yellow;
   listing_.add({{id_text(id)}, {outcome, colour}}, Object().add("id", id).add("outcome", outcome));
 }
 
-Exit Tally::run(Ids& ids, const std::function<void(const std::vector<std::string>&)>& act, std::size_t most) {
+Exit OutcomeReport::run(IdReader& ids, const std::function<void(const std::vector<std::string>&)>& act,
+                        std::size_t most) {
   std::string error;
   std::vector<std::string> some;
-  const auto told = [&] { return good_ + already_ + refused_ + unknown_; };
+  const auto reported = [&] { return good_ + already_ + refused_ + unknown_; };
   std::uint64_t before = 0;
   try {
     for (some = ids.next(most); !some.empty(); some = ids.next(most)) {
-      before = told();
+      before = reported();
       act(some);
     }
   } catch (const delayqueue::ConnectionError& failure) {
-    unconfirmed_ = some.size() - (told() - before);
+    unconfirmed_ = some.size() - (reported() - before);
     error = failure.what();
   } catch (const delayqueue::Error& failure) {
-    if (told() == 0) throw;
+    if (reported() == 0) throw;
     error = failure.what();
   }
   return end(ids, error);
 }
 
-Exit Tally::end(const Ids& ids, const std::string& error) {
+Exit OutcomeReport::end(const IdReader& ids, const std::string& error) {
   const std::uint64_t all = good_ + already_ + refused_ + unknown_;
   const std::uint64_t left = refused_ + unknown_ + ids.bad();
   Object tail;
@@ -102,12 +104,12 @@ Exit Tally::end(const Ids& ids, const std::string& error) {
   tail.add("unconfirmed", unconfirmed_).add("bad_lines", ids.bad()).add("interrupted", interrupted());
   error.empty() ? tail.add_null("error") : tail.add("error", printable(error));
   listing_.end(tail);
-  if (!error.empty()) output_.say("after " + counted(all, "message") + ": " + printable(error));
+  if (!error.empty()) output_.stderr_line("after " + counted(all, "message") + ": " + printable(error));
   if (unconfirmed_ > 0) {
-    output_.say("of the next " + counted(unconfirmed_, "message") +
-                " it is not known whether it was done: the answer is lost; run it again");
+    output_.stderr_line("of the next " + counted(unconfirmed_, "message") +
+                        " it is not known whether it was done: the answer is lost; run it again");
   }
-  if (interrupted()) output_.say("interrupted after " + counted(all, "message") + "; no other was changed");
+  if (interrupted()) output_.stderr_line("interrupted after " + counted(all, "message") + "; no other was changed");
   if (interrupted() && all == 0) return Exit::interrupted;
   if (!error.empty() && all == 0) return Exit::failed;
   if (interrupted() || !error.empty()) return Exit::partly;
@@ -124,7 +126,7 @@ Exit Steps::code(bool left) const {
 }
 
 Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
-               const std::function<std::optional<std::uint64_t>()>& step, const std::uint64_t* under_way) {
+               const std::function<std::optional<std::uint64_t>()>& step, const std::uint64_t* unanswered) {
   Steps steps;
   Progress progress(output, verb);
   try {
@@ -135,7 +137,7 @@ Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
       progress.update(steps.done, total);
     }
   } catch (const delayqueue::ConnectionError& failure) {
-    if (under_way != nullptr) steps.unconfirmed = *under_way;
+    if (unanswered != nullptr) steps.unconfirmed = *unanswered;
     if (steps.done + steps.unconfirmed == 0) throw;
     steps.error = failure.what();
   } catch (const delayqueue::Error& failure) {
@@ -148,15 +150,15 @@ Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
   progress.clear();
   steps.interrupted = interrupted();
   if (steps.interrupted) {
-    output.say("interrupted: " + verb + ' ' + count_text(steps.done) + "; run it again for the rest");
+    output.stderr_line("interrupted: " + verb + ' ' + count_text(steps.done) + "; run it again for the rest");
   }
   if (!steps.error.empty()) {
-    output.say(verb + ' ' + count_text(steps.done) + ", then: " + printable(steps.error) +
-               "; run it again for the rest");
+    output.stderr_line(verb + ' ' + count_text(steps.done) + ", then: " + printable(steps.error) +
+                       "; run it again for the rest");
   }
   if (steps.unconfirmed > 0) {
-    output.say("of " + count_text(steps.unconfirmed) +
-               " more it is not known whether it was done: the answer is lost; run it again");
+    output.stderr_line("of " + count_text(steps.unconfirmed) +
+                       " more it is not known whether it was done: the answer is lost; run it again");
   }
   return steps;
 }

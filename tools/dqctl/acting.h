@@ -20,9 +20,9 @@ inline constexpr std::size_t kRoundTrip = 200;
 
 // Ids from the arguments, or from stdin if the only one is "-". Bad ones in the arguments are a Usage, before anything
 // is done; bad lines are told on stderr and passed over.
-class Ids {
+class IdReader {
  public:
-  Ids(Output& output, const std::vector<std::string>& arguments);
+  IdReader(Output& output, const std::vector<std::string>& arguments);
 
   // Whether stdin has more ids than that. They are still returned by next().
   bool has_more_than(std::size_t most);
@@ -36,7 +36,7 @@ class Ids {
   Output& output_;
   std::vector<std::string> named_;
   std::size_t taken_ = 0;
-  std::unique_ptr<Lines> lines_;
+  std::unique_ptr<LineReader> lines_;
   std::vector<std::string> read_{};  // and not returned yet
   std::uint64_t bad_ = 0;
 };
@@ -45,7 +45,7 @@ class Ids {
 inline constexpr std::size_t kFewIds = 20;
 
 // With more ids on stdin and no --yes: reads them all, writes how many there are, and returns the exit code.
-std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::string& queue, Ids& ids, bool yes);
+std::optional<Exit> dry_run(Output& output, const std::string& verb, const std::string& queue, IdReader& ids, bool yes);
 
 enum class Grade {
   good,
@@ -55,18 +55,19 @@ enum class Grade {
 };
 
 // One line for each id, and the exit code.
-class Tally {
+class OutcomeReport {
  public:
-  Tally(Output& output, const std::string& queue);
+  OutcomeReport(Output& output, const std::string& queue);
 
   void add(const std::string& id, const std::string& outcome, Grade grade);
 
   // Calls `act` with at most so many ids at a time; it adds them. An error of the server ends it, as a signal does. If
   // the answer to the last call is lost, it is not known what became of its ids: they are counted apart.
-  Exit run(Ids& ids, const std::function<void(const std::vector<std::string>&)>& act, std::size_t most = kRoundTrip);
+  Exit run(IdReader& ids, const std::function<void(const std::vector<std::string>&)>& act,
+           std::size_t most = kRoundTrip);
 
  private:
-  Exit end(const Ids& ids, const std::string& error);
+  Exit end(const IdReader& ids, const std::string& error);
 
   Output& output_;
   Listing listing_;
@@ -89,7 +90,7 @@ struct Steps {
 // step ends it, too, and is told on stderr. Progress goes to the terminal. under_way: of how many messages a step has
 // asked for a change, and has no answer yet.
 Steps in_steps(Output& output, const std::string& verb, std::uint64_t total,
-               const std::function<std::optional<std::uint64_t>()>& step, const std::uint64_t* under_way = nullptr);
+               const std::function<std::optional<std::uint64_t>()>& step, const std::uint64_t* unanswered = nullptr);
 
 // Why nothing was stored of a message whose id is held and was cancelled (Sent::cancelled). verb: "send", "import".
 std::string held_text(const std::string& verb, const std::string& id);

@@ -36,7 +36,7 @@ Backup::Backup(const std::string& file, bool append)
     write("\n");  // torn when it was cut off
 }
 
-void Backup::broken() const {
+void Backup::throw_write_error() const {
   throw Failure(Exit::failed, "--backup: " + in_quotes(name_) + ": " + std::generic_category().message(errno) +
                                   "; what is not in it was not removed");
 }
@@ -45,7 +45,7 @@ void Backup::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const auto n = ::write(file_.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) broken();
+    if (n <= 0) throw_write_error();
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
 }
@@ -56,7 +56,7 @@ void Backup::write(const std::vector<delayqueue::MessageInfo>& messages) {
   write(lines);
   while (::fsync(file_.get()) != 0) {
     if (errno == EINVAL || errno == ENOTSUP) break;  // a file system without a disk
-    if (errno != EINTR) broken();
+    if (errno != EINTR) throw_write_error();
   }
   written_ += messages.size();
 }

@@ -25,7 +25,7 @@ class Backup {
 
  private:
   void write(std::string_view bytes);
-  [[noreturn]] void broken() const;
+  [[noreturn]] void throw_write_error() const;
 
   const std::string name_;
   Fd file_;

@@ -218,20 +218,20 @@ Command::Command(Command&&) noexcept = default;
 
 std::string Command::long_name(const std::string& names) { return split(names).back(); }
 
-Command& Command::argument(const std::string& name, std::string& into, const std::string& what, bool wanted) {
-  impl_->info.options.push_back({{name}, name, {}, what, true, wanted});
+Command& Command::argument(const std::string& name, std::string& into, const std::string& what, bool required) {
+  impl_->info.options.push_back({{name}, name, {}, what, true, required});
   const std::function<void(const std::string&)> take = [&into](const auto& value) { into = unguarded(value); };
-  impl_->last = impl_->app->add_option_function(name, take, what)->type_name("")->required(wanted);
+  impl_->last = impl_->app->add_option_function(name, take, what)->type_name("")->required(required);
   return *this;
 }
 
 Command& Command::arguments(const std::string& name, std::vector<std::string>& into, const std::string& what,
-                            bool wanted) {
-  impl_->info.options.push_back({{name}, name, {}, what, true, wanted, true});
+                            bool required) {
+  impl_->info.options.push_back({{name}, name, {}, what, true, required, true});
   const std::function<void(const std::vector<std::string>&)> take = [&into](const auto& values) {
     for (const std::string& value : values) into.push_back(unguarded(value));
   };
-  impl_->last = impl_->app->add_option_function(name, take, what)->type_name("")->required(wanted);
+  impl_->last = impl_->app->add_option_function(name, take, what)->type_name("")->required(required);
   return *this;
 }
 
@@ -278,9 +278,9 @@ Command& Command::taken(const std::string& names, Take take, const std::string& 
   return *this;
 }
 
-Command& Command::wanted() {
+Command& Command::required() {
   impl_->last->required();
-  impl_->info.options.back().wanted = true;
+  impl_->info.options.back().required = true;
   return *this;
 }
 

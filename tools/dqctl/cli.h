@@ -22,7 +22,7 @@ struct OptionInfo {
   std::vector<std::string> values{};  // all it may be; empty: anything
   std::string what{};
   bool argument = false;
-  bool wanted = false;
+  bool required = false;
   bool repeated = false;  // an argument that may come several times
 };
 
@@ -46,9 +46,9 @@ class Command {
   using Take = std::function<void(const std::string& value)>;  // throws Usage
 
   // By place. A name such as QUEUE.
-  Command& argument(const std::string& name, std::string& into, const std::string& what, bool wanted = true);
+  Command& argument(const std::string& name, std::string& into, const std::string& what, bool required = true);
   Command& arguments(const std::string& name, std::vector<std::string>& into, const std::string& what,
-                     bool wanted = true);
+                     bool required = true);
 
   // names: "--limit", or "-n,--limit". value: the word for it in the help, such as GLOB.
   Command& flag(const std::string& names, bool& into, const std::string& what);
@@ -74,7 +74,7 @@ class Command {
   }
 
   // The option added last must be given.
-  Command& wanted();
+  Command& required();
 
   // It does its work without stdout, too. Of all others main requires that it is open, before they do anything.
   Command& silent();

@@ -18,7 +18,7 @@ constexpr const char* kDefaultUri = "redis://127.0.0.1:6379";
 constexpr std::size_t kNamesShown = 10;
 constexpr std::size_t kNameShown = 40;        // places
 constexpr std::size_t kInspectorsKept = 100;  // each has a connection
-constexpr milliseconds kBriefly{250};
+constexpr milliseconds kShortTimeout{250};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -64,7 +64,7 @@ void Context::set_output(const std::string& format) {
   output_ = Output(form, options.no_colour, options.utc);
 }
 
-void Context::settle() {
+void Context::resolve_options() {
   set_output(options.format);
   if (has_password(options.uri)) {
     throw Usage(
@@ -102,9 +102,9 @@ delayqueue::Inspector& Context::inspector(const std::string& queue) {
   delayqueue::InspectorOptions wanted;
   wanted.connection = connection_;
   wanted.queue = queue_options_;
-  if (brief_) {
-    wanted.connection.connect_timeout = std::min(connection_.connect_timeout, kBriefly);
-    wanted.connection.command_timeout = std::min(connection_.command_timeout, kBriefly);
+  if (short_timeouts_) {
+    wanted.connection.connect_timeout = std::min(connection_.connect_timeout, kShortTimeout);
+    wanted.connection.command_timeout = std::min(connection_.command_timeout, kShortTimeout);
   }
   inspectors_.emplace_front(queue, std::make_unique<delayqueue::Inspector>(uri_, queue, wanted));
   if (inspectors_.size() > kInspectorsKept) inspectors_.pop_back();

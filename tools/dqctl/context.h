@@ -36,7 +36,7 @@ class Context {
   GlobalOptions options{};
 
   // To be called when the options are complete. Reads the environment and the password file. Throws Usage.
-  void settle();
+  void resolve_options();
 
   Output& out() { return output_; }
   void set_output(const std::string& format);
@@ -52,7 +52,7 @@ class Context {
   const delayqueue::QueueOptions& queue_options() const { return queue_options_; }
 
   // Whether inspectors made from now on wait for a server no longer than 250 ms.
-  void wait_briefly(bool brief) { brief_ = brief; }
+  void use_short_timeouts(bool brief) { short_timeouts_ = brief; }
 
   // The URI without its password.
   std::string shown_uri() const;
@@ -62,7 +62,7 @@ class Context {
 
  private:
   Output output_{};
-  bool brief_ = false;
+  bool short_timeouts_ = false;
   std::string uri_{};
   delayqueue::ConnectionOptions connection_{};
   delayqueue::QueueOptions queue_options_{};

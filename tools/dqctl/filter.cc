@@ -91,7 +91,7 @@ std::optional<MessageInfo> Walk::next() {
     MessageInfo message = std::move(page_.front());
     page_.pop_front();
     ++taken_;
-    ++looked_;
+    ++examined_;
     if (filter_.ends(message, now_)) {
       page_.clear();
       last_ = true;

@@ -53,7 +53,7 @@ class Walk {
   std::optional<delayqueue::MessageInfo> next();
 
   // Messages looked at, whether they passed or not.
-  std::uint64_t looked() const { return looked_; }
+  std::uint64_t examined() const { return examined_; }
 
   // Where the one after the last of next() stands; empty at the end. Asks the server.
   std::string cursor();
@@ -72,7 +72,7 @@ class Walk {
   std::size_t taken_ = 0;    // of that page
   std::string following_{};  // the cursor of the next page
   bool last_ = false;        // there is none
-  std::uint64_t looked_ = 0;
+  std::uint64_t examined_ = 0;
 };
 
 // The fields of a message, its payload under the name given; nothing is said of the payload if there is none.

@@ -166,19 +166,22 @@ void check_known(const json& object, std::initializer_list<const char*> known) {
 
 }  // namespace
 
-Lines::Lines(const std::string& file, std::size_t longest) : name_(file == "-" ? "stdin" : file), longest_(longest) {
+LineReader::LineReader(const std::string& file, std::size_t longest)
+    : name_(file == "-" ? "stdin" : file), longest_(longest) {
   file_ = file == "-" ? STDIN_FILENO : ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0) throw Usage(in_quotes(name_) + " cannot be read: " + reason_of(errno));
 }
 
-Lines::~Lines() {
+LineReader::~LineReader() {
   if (file_ > STDIN_FILENO) ::close(file_);
 }
 
-std::string Lines::where(std::uint64_t number) const { return printable(name_) + ", line " + std::to_string(number); }
+std::string LineReader::where(std::uint64_t number) const {
+  return printable(name_) + ", line " + std::to_string(number);
+}
 
 // False at the end, or when a signal came.
-bool Lines::fill() {
+bool LineReader::fill() {
   std::array<char, 65536> some;
   while (!interrupted()) {
     const auto n = ::read(file_, some.data(), some.size());
@@ -195,7 +198,7 @@ bool Lines::fill() {
 }
 
 // Behind the end of the line that begins at begin_, or of the file.
-void Lines::pass_line() {
+void LineReader::skip_line() {
   ++number_;
   while (true) {
     const std::size_t found = buffer_.find('\n', begin_);
@@ -205,13 +208,13 @@ void Lines::pass_line() {
   }
 }
 
-bool Lines::next(std::string& line) {
+bool LineReader::next(std::string& line) {
   std::size_t searched = begin_;
   while (!interrupted()) {
     const std::size_t found = buffer_.find('\n', searched);
     const std::size_t open = std::min(found, buffer_.size()) - begin_;  // of the line, so far
     if (open > longest_) {
-      pass_line();
+      skip_line();
       throw BadLine("is longer than " + counted(longest_, "byte") + ", and was passed over");
     }
     if (found == std::string::npos && !end_) {

@@ -21,13 +21,13 @@ struct BadLine : std::runtime_error {
 inline constexpr std::size_t kLongestLine = (64ULL << 20U) / 3 * 4 + 64 * 1024;
 
 // Throws Failure when the file cannot be opened or read.
-class Lines {
+class LineReader {
  public:
   // "-": stdin. longest: bytes of a line, which is never held in memory beyond that.
-  explicit Lines(const std::string& file, std::size_t longest = kLongestLine);
-  ~Lines();
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
+  explicit LineReader(const std::string& file, std::size_t longest = kLongestLine);
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
 
   // Without its end, be it \n or \r\n. Empty lines are passed over. False at the end, or when a signal came. Throws
   // BadLine for one that is too long; the next call goes on behind it.
@@ -39,7 +39,7 @@ class Lines {
 
  private:
   bool fill();
-  void pass_line();
+  void skip_line();
 
   const std::string name_;
   const std::size_t longest_;

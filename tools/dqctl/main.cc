@@ -38,7 +38,7 @@ Exit run(int argc, char** argv, Context& context) {
   add_commands(cli, context);
   context.set_output(format_in(argc, argv));  // for errors in the arguments
   const std::function<Exit()> command = cli.parse(argc, argv);
-  context.settle();
+  context.resolve_options();
   if (cli.prints()) context.out().require_open();
   const Exit code = command();
   const bool no_document = code == Exit::interrupted && context.out().format() == Format::json;
@@ -48,7 +48,7 @@ Exit run(int argc, char** argv, Context& context) {
   return code;
 }
 
-int complain(Context& context, const std::string& what, Exit code) {
+int report_error(Context& context, const std::string& what, Exit code) {
   try {
     context.out().fail(printable(what));
     context.out().flush();
@@ -58,22 +58,22 @@ int complain(Context& context, const std::string& what, Exit code) {
   return static_cast<int>(code);
 }
 
-int guarded(int argc, char** argv) {
+int run_guarded(int argc, char** argv) {
   Context context;
   try {
     return static_cast<int>(run(argc, argv, context));
   } catch (const ClosedOutput&) {
     return kClosedOutput;
   } catch (const Failure& failure) {
-    return complain(context, failure.what(), failure.code());
+    return report_error(context, failure.what(), failure.code());
   } catch (const delayqueue::ConnectionError& error) {
-    return complain(context, error.what(), Exit::failed);
+    return report_error(context, error.what(), Exit::failed);
   } catch (const delayqueue::ReplyError& error) {
-    return complain(context, advised(error.what()), Exit::failed);
+    return report_error(context, advised(error.what()), Exit::failed);
   } catch (const std::invalid_argument& error) {
-    return complain(context, error.what(), Exit::usage);
+    return report_error(context, error.what(), Exit::usage);
   } catch (const std::exception& error) {
-    return complain(context, error.what(), Exit::failed);
+    return report_error(context, error.what(), Exit::failed);
   }
 }
 
@@ -83,5 +83,5 @@ int guarded(int argc, char** argv) {
 int main(int argc, char** argv) {
   dqctl::open_standard_streams();
   dqctl::watch_signals();
-  return dqctl::guarded(argc, argv);
+  return dqctl::run_guarded(argc, argv);
 }

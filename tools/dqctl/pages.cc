@@ -14,9 +14,9 @@ namespace {
 using delayqueue::MessageInfo;
 using delayqueue::State;
 
-constexpr std::size_t kStart = 64;             // bytes of a payload to show
-constexpr std::size_t kBrought = 16 * 1024;    // bytes of a payload to bring with a page; the rest by itself
-constexpr std::size_t kPageBytes = 4U << 20U;  // of payloads in a page, at most
+constexpr std::size_t kStart = 64;                   // bytes of a payload to show
+constexpr std::size_t kPayloadWithPage = 16 * 1024;  // bytes of a payload to bring with a page; the rest by itself
+constexpr std::size_t kPageBytes = 4U << 20U;        // of payloads in a page, at most
 constexpr std::size_t kSample = 5;
 
 std::string text_of(const Filter& filter) {
@@ -58,8 +58,8 @@ Pages::Pages(delayqueue::Inspector& inspector, State state, Filter filter, const
       now_(counts.now),
       payload_(payload),
       total_(count_of(counts, state)),
-      there_(total_) {
-  const std::size_t bytes = payload == Payload::whole ? kBrought : kStart;
+      count_at_start_(total_) {
+  const std::size_t bytes = payload == Payload::whole ? kPayloadWithPage : kStart;
   options_.payload = filter_.match ? std::max(bytes, Filter::kMatchedBytes) : bytes;
   options_.limit = std::clamp<std::size_t>(kPageBytes / options_.payload, 1, std::min<std::size_t>(most, 1000));
 }
@@ -67,67 +67,67 @@ Pages::Pages(delayqueue::Inspector& inspector, State state, Filter filter, const
 bool Pages::next(std::vector<MessageInfo>& into) {
   into.clear();
   if (!first_) options_.cursor = page_.next_after(freed_);
-  last_ = last_ || (!first_ && options_.cursor.empty()) || looked_ >= there_;
+  last_ = last_ || (!first_ && options_.cursor.empty()) || examined_ >= count_at_start_;
   first_ = false;
   freed_ = 0;
   if (interrupted() || (last_ && !begin_again())) return false;
   const std::size_t most = options_.limit;
-  options_.limit = static_cast<std::size_t>(std::min<std::uint64_t>(most, there_ - looked_));
+  options_.limit = static_cast<std::size_t>(std::min<std::uint64_t>(most, count_at_start_ - examined_));
   page_ = inspector_.list(state_, options_);
   options_.limit = most;
-  looked_ += page_.size();
+  examined_ += page_.size();
   for (MessageInfo& message : page_.messages) {
     last_ = last_ || filter_.ends(message, now_);
     if (last_ || !filter_.passes(message, now_)) continue;
-    if (walk_ > 1 && (came_later(message) || stay_.count(message.id) > 0)) continue;
+    if (walk_ > 1 && (arrived_later(message) || skipped_.count(message.id) > 0)) continue;
     is_stored_id(message.id) ? into.push_back(std::move(message)) : void(++foreign_);
   }
   if (page_.empty()) last_ = true;
   page_.messages.clear();
-  if (payload_ == Payload::whole) complete(into);
-  met_ += into.size();
+  if (payload_ == Payload::whole) load_whole_payloads(into);
+  matched_ += into.size();
   return true;
 }
 
 // Whether nothing that was there can have been missed: the last walk met nothing and saw all, or as much as the one
 // before (lists hold ids that are no messages, --older-than ends early). Where consumers take messages all the time, no
 // two walks are alike, and three must do.
-bool Pages::is_complete() {
+bool Pages::found_everything() {
   constexpr int kMostQuiet = 3;
-  if (met_ > 0) {
-    quiet_ = 0;
+  if (matched_ > 0) {
+    empty_walks_ = 0;
     return false;
   }
-  const bool same = quiet_ > 0 && quiet_looked_ == looked_ && quiet_there_ == there_;
-  quiet_looked_ = looked_;
-  quiet_there_ = there_;
-  return ++quiet_ == kMostQuiet || same || looked_ >= there_;
+  const bool same = empty_walks_ > 0 && empty_walk_examined_ == examined_ && empty_walk_count_ == count_at_start_;
+  empty_walk_examined_ = examined_;
+  empty_walk_count_ = count_at_start_;
+  return ++empty_walks_ == kMostQuiet || same || examined_ >= count_at_start_;
 }
 
 bool Pages::begin_again() {
   constexpr int kMostWalks = 20;
-  if (!repeats_ || is_complete()) return false;
-  unfinished_ = walk_ >= kMostWalks && met_ > 0;
+  if (!repeats_ || found_everything()) return false;
+  unfinished_ = walk_ >= kMostWalks && matched_ > 0;
   if (walk_ >= kMostWalks) return false;
-  there_ = count_of(inspector_.counts(), state_);
-  if (there_ == 0) return false;
+  count_at_start_ = count_of(inspector_.counts(), state_);
+  if (count_at_start_ == 0) return false;
   ++walk_;
-  met_ = looked_ = foreign_ = 0;
+  matched_ = examined_ = foreign_ = 0;
   options_.cursor.clear();
   last_ = false;
   return true;
 }
 
 // By the time of death, or by that in the id. Where none tells, it counts as one that was missed.
-bool Pages::came_later(const MessageInfo& message) const {
+bool Pages::arrived_later(const MessageInfo& message) const {
   if (state_ == State::dead && message.at) return *message.at > now_;
   return message.sent && *message.sent > now_;
 }
 
-void Pages::freed(std::uint64_t places) { freed_ += places; }
+void Pages::add_freed(std::uint64_t places) { freed_ += places; }
 
 // The payloads that did not fit, one by one.
-void Pages::complete(std::vector<MessageInfo>& messages) {
+void Pages::load_whole_payloads(std::vector<MessageInfo>& messages) {
   for (MessageInfo& message : messages) {
     if (!message.size || message.payload.size() >= *message.size) continue;
     auto whole = inspector_.find(message.id);
@@ -141,15 +141,15 @@ void Pages::complete(std::vector<MessageInfo>& messages) {
   messages.erase(gone, messages.end());
 }
 
-void say_foreign(Output& out, const std::string& queue, std::uint64_t foreign) {
+void report_foreign_ids(Output& out, const std::string& queue, std::uint64_t foreign) {
   if (foreign == 0) return;
-  out.say(count_text(foreign) + (foreign == 1 ? " id is no UUID, and is" : " ids are no UUIDs, and are") +
-          " left alone: " + command_text("doctor", {queue}) + " shows them");
+  out.stderr_line(count_text(foreign) + (foreign == 1 ? " id is no UUID, and is" : " ids are no UUIDs, and are") +
+                  " left alone: " + command_text("doctor", {queue}) + " shows them");
 }
 
-void say_unfinished(Output& out, const Pages& pages) {
+void report_unfinished(Output& out, const Pages& pages) {
   if (!pages.unfinished()) return;
-  out.say("messages that match still come in; run it again for those that came meanwhile");
+  out.stderr_line("messages that match still come in; run it again for those that came meanwhile");
 }
 
 Exit dry_run(Context& context, const std::string& verb, const std::string& queue, State state, const Filter& filter,
@@ -162,7 +162,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
   while (pages.next(some)) {
     matching += some.size();
     for (std::size_t i = 0; i < some.size() && sample.size() < kSample; ++i) sample.push_back(std::move(some[i]));
-    progress.update(pages.looked(), pages.total());
+    progress.update(pages.examined(), pages.total());
     if (filter.any() || sample.size() < std::min<std::uint64_t>(kSample, pages.total())) continue;
     matching = pages.total();
     break;
@@ -170,7 +170,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
   progress.clear();
   if (foreign_too && matching < pages.total()) matching += pages.foreign();
   if (interrupted()) {
-    out.say("interrupted; nothing was done");
+    out.stderr_line("interrupted; nothing was done");
     return Exit::interrupted;
   }
   if (out.is_table()) {
@@ -184,10 +184,10 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
     out.object(object);
   }
   const std::string noun = std::string(delayqueue::to_string(state)) + " message";
-  out.say("dry run: would " + verb + ' ' + count_text(matching) + " of " + counted(pages.total(), noun) + " of " +
-          in_quotes(queue) + text_of(filter) + (matching > 0 ? "; to do it, add --yes" : ""));
-  if (!foreign_too) say_foreign(out, queue, pages.foreign());
-  if (const std::string advice = filter.advice(); matching == 0 && !advice.empty()) out.say(advice);
+  out.stderr_line("dry run: would " + verb + ' ' + count_text(matching) + " of " + counted(pages.total(), noun) +
+                  " of " + in_quotes(queue) + text_of(filter) + (matching > 0 ? "; to do it, add --yes" : ""));
+  if (!foreign_too) report_foreign_ids(out, queue, pages.foreign());
+  if (const std::string advice = filter.advice(); matching == 0 && !advice.empty()) out.stderr_line(advice);
   return Exit::done;
 }
 

@@ -32,10 +32,10 @@ class Pages {
   bool next(std::vector<delayqueue::MessageInfo>& into);
 
   // So many places of the last page were freed: the walk goes on where it would have.
-  void freed(std::uint64_t places);
+  void add_freed(std::uint64_t places);
 
   // A message of the last page stays. Later walks leave it out.
-  void stays(const std::string& id) { stay_.insert(id); }
+  void skip(const std::string& id) { skipped_.insert(id); }
 
   // Whether even the last walk found some more: so fast do others put them there.
   bool unfinished() const { return unfinished_; }
@@ -43,14 +43,14 @@ class Pages {
   // Ids that are no UUIDs, which no call about messages takes. They are left out.
   std::uint64_t foreign() const { return foreign_; }
 
-  std::uint64_t looked() const { return looked_; }
+  std::uint64_t examined() const { return examined_; }
   std::uint64_t total() const { return total_; }
 
  private:
   bool begin_again();
-  bool is_complete();
-  bool came_later(const delayqueue::MessageInfo& message) const;
-  void complete(std::vector<delayqueue::MessageInfo>& messages);
+  bool found_everything();
+  bool arrived_later(const delayqueue::MessageInfo& message) const;
+  void load_whole_payloads(std::vector<delayqueue::MessageInfo>& messages);
 
   delayqueue::Inspector& inspector_;
   const delayqueue::State state_;
@@ -61,24 +61,24 @@ class Pages {
   delayqueue::ListOptions options_{};
   delayqueue::MessagePage page_{};
   std::uint64_t freed_ = 0;
-  std::uint64_t looked_ = 0, foreign_ = 0;
+  std::uint64_t examined_ = 0, foreign_ = 0;
   bool first_ = true;
   bool last_ = false;
   bool repeats_ = false, unfinished_ = false;
   int walk_ = 1;
-  int quiet_ = 0;                   // walks in a row that met nothing,
-  std::uint64_t quiet_looked_ = 0;  // how many messages the last of these saw,
-  std::uint64_t quiet_there_ = 0;   // and of how many
-  std::uint64_t there_;             // when this walk began
-  std::uint64_t met_ = 0;           // of this walk: messages that passed
-  std::set<std::string> stay_{};
+  int empty_walks_ = 0;                    // walks in a row that met nothing,
+  std::uint64_t empty_walk_examined_ = 0;  // how many messages the last of these saw,
+  std::uint64_t empty_walk_count_ = 0;     // and of how many
+  std::uint64_t count_at_start_;           // when this walk began
+  std::uint64_t matched_ = 0;              // of this walk: messages that passed
+  std::set<std::string> skipped_{};
 };
 
 // On stderr: that a walk found messages again and again. Nothing if it did not.
-void say_unfinished(Output& out, const Pages& pages);
+void report_unfinished(Output& out, const Pages& pages);
 
 // On stderr: how many foreign ids were skipped, and the command that shows them. Nothing for none.
-void say_foreign(Output& out, const std::string& queue, std::uint64_t foreign);
+void report_foreign_ids(Output& out, const std::string& queue, std::uint64_t foreign);
 
 // What would be done, without doing it: how many, and a sample. verb: "purge", "redrive". foreign_too: it would be done
 // with foreign ids as well.

@@ -4,12 +4,12 @@
 
 namespace dqctl {
 
-std::optional<RowError> look_at_row(Context& context, const std::function<void()>& look) {
+std::optional<RowError> read_row(Context& context, const std::function<void()>& read) {
   try {
-    look();
+    read();
     return std::nullopt;
   } catch (const delayqueue::ConnectionError& error) {
-    context.wait_briefly(true);
+    context.use_short_timeouts(true);
     return RowError{error.what(), Exit::failed};
   } catch (const delayqueue::ReplyError& error) {
     return RowError{advised(error.what()), Exit::failed};

@@ -18,7 +18,7 @@ struct RowError {
 
 // Runs the look at one queue. Nothing: it succeeded. Once a server could not be reached, the looks at further queues
 // wait for theirs only briefly: 100 queues behind one frozen server must not take minutes.
-std::optional<RowError> look_at_row(Context& context, const std::function<void()>& look);
+std::optional<RowError> read_row(Context& context, const std::function<void()>& read);
 
 // A refusal of the server, with what to do about it where that has to do with dqctl's own options.
 std::string advised(const std::string& refusal);

@@ -8,22 +8,22 @@
 namespace dqctl {
 namespace {
 
-volatile sig_atomic_t came = 0;
+volatile sig_atomic_t received = 0;
 
-void note(int) { came = 1; }
+void on_signal(int) { received = 1; }
 
 }  // namespace
 
 void watch_signals() {
   struct sigaction action {};
-  action.sa_handler = note;
+  action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-bool interrupted() { return came != 0; }
+bool interrupted() { return received != 0; }
 
 bool sleep_for(std::chrono::milliseconds span) {
   using Clock = std::chrono::steady_clock;

@@ -32,9 +32,9 @@ std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
 class Finder {
  public:
   Finder(const Evidence& evidence, const std::string& queue, const StuckOptions& options)
-      : seen_(evidence), now_(evidence.now), queue_(queue), options_(options) {}
+      : evidence_(evidence), now_(evidence.now), queue_(queue), options_(options) {}
 
-  std::vector<Trouble> run() {
+  std::vector<StuckFinding> run() {
     paused();
     due();
     lease_ended();
@@ -52,179 +52,181 @@ class Finder {
     return age >= *options_.crit ? Level::critical : age >= *options_.warn ? Level::warning : Level::ok;
   }
 
-  bool works() const {  // whether somebody took or finished anything between the looks
-    const auto& before = seen_.before.totals;
+  bool consumers_active() const {  // whether somebody took or finished anything between the looks
+    const auto& before = evidence_.before.totals;
     const auto& after = now_.totals;
     return after.delivered > before.delivered || after.acked > before.acked || after.nacked > before.nacked ||
-           after.retried > before.retried || seen_.heads_moved;
+           after.retried > before.retried || evidence_.heads_moved;
   }
 
   void paused() {
-    if (!seen_.pause) return;
-    Trouble trouble;
-    trouble.kind = "paused";
-    trouble.count = now_.due + now_.ready + now_.retry;
-    if (now_.due > 0 && now_.oldest_due) trouble.age = age_between(*now_.oldest_due, now_.now);
-    if (trouble.count > 0) trouble.level = std::max(Level::warning, level_of(trouble.age.value_or(milliseconds(0))));
-    trouble.what = "the queue is paused, and " + counted(trouble.count, "message", "waits", "wait") + " to be taken";
-    if (trouble.age) trouble.what += ", the oldest for " + span_text(*trouble.age);
-    trouble.why = seen_.pause->why.empty() ? "paused without a reason" : "paused: " + printable(seen_.pause->why);
-    trouble.why += seen_.pause->until ? "; it ends " + ago_text(*seen_.pause->until, now_.now) : "; it has no end";
-    trouble.todo = command_text("resume", {queue_});
-    found_.push_back(trouble);
+    if (!evidence_.pause) return;
+    StuckFinding finding;
+    finding.kind = "paused";
+    finding.count = now_.due + now_.ready + now_.retry;
+    if (now_.due > 0 && now_.oldest_due) finding.age = age_between(*now_.oldest_due, now_.now);
+    if (finding.count > 0) finding.level = std::max(Level::warning, level_of(finding.age.value_or(milliseconds(0))));
+    finding.what = "the queue is paused, and " + counted(finding.count, "message", "waits", "wait") + " to be taken";
+    if (finding.age) finding.what += ", the oldest for " + span_text(*finding.age);
+    finding.why =
+        evidence_.pause->why.empty() ? "paused without a reason" : "paused: " + printable(evidence_.pause->why);
+    finding.why +=
+        evidence_.pause->until ? "; it ends " + ago_text(*evidence_.pause->until, now_.now) : "; it has no end";
+    finding.todo = command_text("resume", {queue_});
+    found_.push_back(finding);
   }
 
   void due() {
     if (now_.due == 0 || !now_.oldest_due) return;
-    Trouble trouble;
-    trouble.kind = "due";
-    trouble.age = age_between(*now_.oldest_due, now_.now);
-    trouble.level = level_of(*trouble.age);
-    if (trouble.level == Level::ok) return;
-    trouble.count = now_.due;
-    trouble.what =
-        counted(now_.due, "message", "is", "are") + " due and not taken, the oldest for " + span_text(*trouble.age);
-    trouble.why = works()       ? "consumers run, but fall behind"
-                  : seen_.pause ? "the queue is paused, or no consumer runs"
-                                : kNoConsumer;
-    trouble.todo = works() ? "add consumers or concurrency"
-                           : "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s");
-    found_.push_back(trouble);
+    StuckFinding finding;
+    finding.kind = "due";
+    finding.age = age_between(*now_.oldest_due, now_.now);
+    finding.level = level_of(*finding.age);
+    if (finding.level == Level::ok) return;
+    finding.count = now_.due;
+    finding.what =
+        counted(now_.due, "message", "is", "are") + " due and not taken, the oldest for " + span_text(*finding.age);
+    finding.why = consumers_active() ? "consumers run, but fall behind"
+                  : evidence_.pause  ? "the queue is paused, or no consumer runs"
+                                     : kNoConsumer;
+    finding.todo = consumers_active() ? "add consumers or concurrency"
+                                      : "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s");
+    found_.push_back(finding);
   }
 
   void lease_ended() {
     if (now_.overdue == 0 || !now_.oldest_lease) return;
-    Trouble trouble;
-    trouble.kind = "lease_ended";
-    trouble.age = age_between(*now_.oldest_lease, now_.now);
-    trouble.level = level_of(*trouble.age);
-    if (trouble.level == Level::ok) return;
-    trouble.count = now_.overdue;
-    trouble.what = counted(now_.overdue, "message", "is", "are") +
-                   " in unack after the end of the lease or backoff, the oldest for " + span_text(*trouble.age);
-    trouble.why = works() ? "consumers run, but do not get to it"
-                          : std::string("the consumer ended or was cut off, and ") + kNoConsumer;
-    trouble.todo =
+    StuckFinding finding;
+    finding.kind = "lease_ended";
+    finding.age = age_between(*now_.oldest_lease, now_.now);
+    finding.level = level_of(*finding.age);
+    if (finding.level == Level::ok) return;
+    finding.count = now_.overdue;
+    finding.what = counted(now_.overdue, "message", "is", "are") +
+                   " in unack after the end of the lease or backoff, the oldest for " + span_text(*finding.age);
+    finding.why = consumers_active() ? "consumers run, but do not get to it"
+                                     : std::string("the consumer ended or was cut off, and ") + kNoConsumer;
+    finding.todo =
         "start a worker: it takes them back by itself; or " + command_text("release", {queue_, "ID..."}, "--force");
-    if (seen_.first_unack) trouble.example = seen_.first_unack->id;
-    found_.push_back(trouble);
+    if (evidence_.first_unack) finding.example = evidence_.first_unack->id;
+    found_.push_back(finding);
   }
 
   void waiting() {
     const std::uint64_t count = now_.ready + now_.retry;
-    if (seen_.pause || count == 0 || (!seen_.first_ready && !seen_.first_retry)) return;
-    works() ? backlog(count) : not_taken(count);
+    if (evidence_.pause || count == 0 || (!evidence_.first_ready && !evidence_.first_retry)) return;
+    consumers_active() ? backlog(count) : not_taken(count);
   }
 
   void not_taken(std::uint64_t count) {
-    const MessageInfo& first = seen_.first_ready ? *seen_.first_ready : *seen_.first_retry;
+    const MessageInfo& first = evidence_.first_ready ? *evidence_.first_ready : *evidence_.first_retry;
     const std::uint64_t held = now_.unack - std::min(now_.unack, now_.overdue);
-    Trouble trouble;
-    trouble.kind = held == 0 ? "not_taken" : "slow";
-    trouble.count = count;
-    trouble.age = first.sent ? age_between(*first.sent, now_.now) : *options_.look;
-    trouble.level = level_of(*trouble.age);
+    StuckFinding finding;
+    finding.kind = held == 0 ? "not_taken" : "slow";
+    finding.count = count;
+    finding.age = first.sent ? age_between(*first.sent, now_.now) : *options_.interval;
+    finding.level = level_of(*finding.age);
     // What is held may be finished in time: how long they have been due is not known.
-    if (held > 0) trouble.level = std::min(trouble.level, Level::warning);
-    if (trouble.level == Level::ok) return;
-    trouble.what = counted(count, "message", "waits", "wait") + " in ready and retry, the first was sent " +
-                   span_text(*trouble.age) + " ago, and none was taken in " + span_text(*options_.look);
-    trouble.why = held == 0 ? "no consumer runs on this queue: nothing is in flight"
+    if (held > 0) finding.level = std::min(finding.level, Level::warning);
+    if (finding.level == Level::ok) return;
+    finding.what = counted(count, "message", "waits", "wait") + " in ready and retry, the first was sent " +
+                   span_text(*finding.age) + " ago, and none was taken in " + span_text(*options_.interval);
+    finding.why = held == 0 ? "no consumer runs on this queue: nothing is in flight"
                             : "all workers are busy: " + counted(held, "message", "is", "are") +
                                   " in flight or in a backoff, and none was finished; handlers are slow, or hang";
-    trouble.todo = held == 0 ? "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s")
+    finding.todo = held == 0 ? "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s")
                              : "see what is in flight: " + command_text("ls", {queue_}, "--state unack");
-    trouble.example = first.id;
-    found_.push_back(trouble);
+    finding.example = first.id;
+    found_.push_back(finding);
   }
 
   void backlog(std::uint64_t count) {
-    const auto seconds = std::chrono::duration<double>(span_between(seen_.before.now, now_.now)).count();
+    const auto seconds = std::chrono::duration<double>(span_between(evidence_.before.now, now_.now)).count();
     const auto delivered =
-        static_cast<double>(now_.totals.delivered - std::min(now_.totals.delivered, seen_.before.totals.delivered));
+        static_cast<double>(now_.totals.delivered - std::min(now_.totals.delivered, evidence_.before.totals.delivered));
     if (delivered <= 0 || seconds <= 0) return;
     const double left = static_cast<double>(count) * seconds / delivered;
-    Trouble trouble;
-    trouble.kind = "backlog";
-    trouble.count = count;
-    trouble.age = milliseconds(static_cast<long long>(std::min(left, 1e9) * 1000));
-    trouble.level = level_of(*trouble.age);
-    if (trouble.level == Level::ok) return;
-    trouble.what = counted(count, "message", "waits", "wait") + " in ready and retry: " + span_text(*trouble.age) +
+    StuckFinding finding;
+    finding.kind = "backlog";
+    finding.count = count;
+    finding.age = milliseconds(static_cast<long long>(std::min(left, 1e9) * 1000));
+    finding.level = level_of(*finding.age);
+    if (finding.level == Level::ok) return;
+    finding.what = counted(count, "message", "waits", "wait") + " in ready and retry: " + span_text(*finding.age) +
                    " at the pace of now";
-    trouble.why = "more is sent than handled, or a lot came at once";
-    trouble.todo = "add consumers or concurrency";
-    found_.push_back(trouble);
+    finding.why = "more is sent than handled, or a lot came at once";
+    finding.todo = "add consumers or concurrency";
+    found_.push_back(finding);
   }
 
   void hot_retries() {
-    const Sample& sample = seen_.sample;
+    const Sample& sample = evidence_.sample;
     if (sample.hot == 0) return;
-    Trouble trouble;
-    trouble.kind = "hot_retries";
-    trouble.level = Level::warning;
-    trouble.count = sample.hot;
-    trouble.what = counted(sample.hot, "message") + " delivered " + std::to_string(options_.hot) +
+    StuckFinding finding;
+    finding.kind = "hot_retries";
+    finding.level = Level::warning;
+    finding.count = sample.hot;
+    finding.what = counted(sample.hot, "message") + " delivered " + std::to_string(options_.hot) +
                    " times or more (the most: " + std::to_string(sample.most_deliveries) + " times), to be tried again";
-    trouble.why = reasons_text(sample.hot_reasons);
-    trouble.todo = command_text("show", {queue_, sample.hot_id}) + "; what cannot succeed: dqctl kill";
-    trouble.example = sample.hot_id;
-    found_.push_back(trouble);
+    finding.why = reasons_text(sample.hot_reasons);
+    finding.todo = command_text("show", {queue_, sample.hot_id}) + "; what cannot succeed: dqctl kill";
+    finding.example = sample.hot_id;
+    found_.push_back(finding);
   }
 
   void no_body() {
-    const Sample& sample = seen_.sample;
+    const Sample& sample = evidence_.sample;
     if (sample.no_body == 0) return;
-    Trouble trouble;
-    trouble.kind = "no_body";
-    trouble.level = Level::warning;
-    trouble.count = sample.no_body;
-    trouble.what =
+    StuckFinding finding;
+    finding.kind = "no_body";
+    finding.level = Level::warning;
+    finding.count = sample.no_body;
+    finding.what =
         counted(sample.no_body, "message", "has", "have") + " no payload, and cannot be delivered or redriven";
-    trouble.why = "the TTL ended, Redis evicted the key, or another program deleted it";
-    trouble.todo = command_text("doctor", {queue_});
-    trouble.example = sample.no_body_id;
-    found_.push_back(trouble);
+    finding.why = "the TTL ended, Redis evicted the key, or another program deleted it";
+    finding.todo = command_text("doctor", {queue_});
+    finding.example = sample.no_body_id;
+    found_.push_back(finding);
   }
 
   // Redis does not store since when a message is held: known is how long it was watched.
   void held() {
-    const auto watched = age_between(seen_.before.now, now_.now);
-    if (seen_.held_throughout == 0 || watched < options_.held.value_or(*options_.warn)) return;
-    Trouble trouble;
-    trouble.kind = "held";
-    trouble.count = seen_.held_throughout;
-    trouble.age = watched;
-    trouble.level = watched >= *options_.crit ? Level::critical : Level::warning;
-    trouble.what = counted(trouble.count, "message", "was", "were") + " held by one delivery for " +
+    const auto watched = age_between(evidence_.before.now, now_.now);
+    if (evidence_.held_throughout == 0 || watched < options_.held.value_or(*options_.warn)) return;
+    StuckFinding finding;
+    finding.kind = "held";
+    finding.count = evidence_.held_throughout;
+    finding.age = watched;
+    finding.level = watched >= *options_.crit ? Level::critical : Level::warning;
+    finding.what = counted(finding.count, "message", "was", "were") + " held by one delivery for " +
                    span_text(watched) + " or longer";
-    trouble.why = "handlers are slow, or hang; the consumers live, for they renew the leases";
-    trouble.todo = "look at the handlers; see what is held: " + command_text("ls", {queue_}, "--state unack");
-    trouble.example = seen_.held_id;
-    found_.push_back(trouble);
+    finding.why = "handlers are slow, or hang; the consumers live, for they renew the leases";
+    finding.todo = "look at the handlers; see what is held: " + command_text("ls", {queue_}, "--state unack");
+    finding.example = evidence_.held_id;
+    found_.push_back(finding);
   }
 
   void dead() {
     if (now_.dead == 0) return;
-    const std::uint64_t more = now_.dead - std::min(now_.dead, seen_.before.dead);
-    Trouble trouble;
-    trouble.kind = "dead";
-    trouble.count = now_.dead;
-    trouble.level = now_.dead >= options_.dead_crit                              ? Level::critical
+    const std::uint64_t more = now_.dead - std::min(now_.dead, evidence_.before.dead);
+    StuckFinding finding;
+    finding.kind = "dead";
+    finding.count = now_.dead;
+    finding.level = now_.dead >= options_.dead_crit                              ? Level::critical
                     : now_.dead >= options_.dead || more >= options_.dead_growth ? Level::warning
                                                                                  : Level::ok;
-    trouble.what = counted(now_.dead, "dead letter");
-    trouble.why = reasons_text(seen_.sample.dead_reasons);
-    if (now_.dead > seen_.sample.dead) trouble.why += " (of the oldest " + count_text(seen_.sample.dead) + ")";
-    trouble.todo = command_text("ls", {queue_}, "--state dead") + ", then dqctl redrive or purge";
-    found_.push_back(trouble);
+    finding.what = counted(now_.dead, "dead letter");
+    finding.why = reasons_text(evidence_.sample.dead_reasons);
+    if (now_.dead > evidence_.sample.dead) finding.why += " (of the oldest " + count_text(evidence_.sample.dead) + ")";
+    finding.todo = command_text("ls", {queue_}, "--state dead") + ", then dqctl redrive or purge";
+    found_.push_back(finding);
   }
 
-  const Evidence& seen_;
+  const Evidence& evidence_;
   const Counts& now_;
   const std::string queue_;
   const StuckOptions& options_;
-  std::vector<Trouble> found_;
+  std::vector<StuckFinding> found_;
 };
 
 std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
@@ -269,7 +271,7 @@ const char* to_string(Level level) {
   return level == Level::critical ? "critical" : level == Level::warning ? "warning" : "ok";
 }
 
-std::vector<Trouble> find_troubles(const Evidence& evidence, const std::string& queue, const StuckOptions& options) {
+std::vector<StuckFinding> diagnose(const Evidence& evidence, const std::string& queue, const StuckOptions& options) {
   return Finder(evidence, queue, options).run();
 }
 

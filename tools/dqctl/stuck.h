@@ -16,7 +16,7 @@ namespace dqctl {
 enum class Level { ok, warning, critical };
 const char* to_string(Level level);
 
-struct Trouble {
+struct StuckFinding {
   const char* kind = "";  // due, lease_ended, not_taken, slow, backlog, held, paused, hot_retries, no_body, dead
   Level level = Level::ok;
   std::uint64_t count = 0;
@@ -62,14 +62,14 @@ Evidence evidence_of(const QueueState& before, const QueueState& now);
 struct StuckOptions {
   std::optional<milliseconds> warn{std::chrono::minutes(1)};
   std::optional<milliseconds> crit{std::chrono::minutes(10)};
-  std::optional<milliseconds> look{std::chrono::seconds(1)};  // between the two looks
-  std::optional<milliseconds> held{};                         // unset: as warn
-  int hot = 5;                                                // deliveries
-  std::uint64_t dead = 1000, dead_crit = 100'000;             // dead letters: a warning, critical
-  std::uint64_t dead_growth = 1;                              // between the two looks: a warning
+  std::optional<milliseconds> interval{std::chrono::seconds(1)};  // between the two looks
+  std::optional<milliseconds> held{};                             // unset: as warn
+  int hot = 5;                                                    // deliveries
+  std::uint64_t dead = 1000, dead_crit = 100'000;                 // dead letters: a warning, critical
+  std::uint64_t dead_growth = 1;                                  // between the two looks: a warning
 };
 
 // The one diagnosis: of dqctl stuck, and of the marks in dqctl top. The worst first. Notes have Level::ok.
-std::vector<Trouble> find_troubles(const Evidence& evidence, const std::string& queue, const StuckOptions& options);
+std::vector<StuckFinding> diagnose(const Evidence& evidence, const std::string& queue, const StuckOptions& options);
 
 }  // namespace dqctl

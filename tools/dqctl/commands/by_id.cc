@@ -103,14 +103,14 @@ Outcomes extend(Inspector& inspector, const std::vector<std::string>& ids, const
 }
 
 Exit act_on(Context& context, const Args& args, Act act) {
-  Ids ids(context.out(), args.ids);
+  IdReader ids(context.out(), args.ids);
   context.counts(args.queue);
   if (const auto code = dry_run(context.out(), args.verb, args.queue, ids, args.yes)) return *code;
   Inspector& inspector = context.inspector(args.queue);
-  Tally tally(context.out(), args.queue);
-  return tally.run(ids, [&](const std::vector<std::string>& some) {
+  OutcomeReport report(context.out(), args.queue);
+  return report.run(ids, [&](const std::vector<std::string>& some) {
     const Outcomes outcomes = act(inspector, some, args);
-    for (std::size_t i = 0; i < some.size(); ++i) tally.add(some[i], outcomes[i].text, outcomes[i].grade);
+    for (std::size_t i = 0; i < some.size(); ++i) report.add(some[i], outcomes[i].text, outcomes[i].grade);
   });
 }
 
@@ -179,7 +179,7 @@ void add_extend(Cli& cli, Context& context) {
             "Lets messages wait longer that wait out a backoff or are held by a worker of the Go library",
             {"extend orders " + kId + " --by 10m"}, args, extend)
       .duration("--by", args->span, "So much longer, from the end, or from now if that is past")
-      .wanted()
+      .required()
       .flag("--force", args->force,
             "Also what a consumer of this library holds. One that lives renews its lease by itself and LOSES it by "
             "this: its verdict is stale, the message comes again. Only for what a dead one left behind");

@@ -114,9 +114,9 @@ class CommandLine {
     for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i], commands);
     if (const std::size_t equals = words.back().find('='); is_long(words.back()) && equals != std::string::npos) {
       find_option(words.back().substr(0, equals));
-      wanted_ = words.back().substr(equals + 1);
+      prefix_ = words.back().substr(equals + 1);
     } else {
-      wanted_ = words.back();
+      prefix_ = words.back();
     }
   }
 
@@ -135,7 +135,7 @@ class CommandLine {
     return kind;
   }
 
-  const std::string& wanted() const { return wanted_; }
+  const std::string& prefix() const { return prefix_; }
   const std::string& command() const { return command_->name; }
   const std::vector<std::string>& arguments() const { return arguments_; }
 
@@ -197,7 +197,7 @@ class CommandLine {
   std::optional<OptionInfo> option_{};  // whose value comes next
   std::vector<std::string> arguments_{};
   std::vector<std::pair<std::string, std::string>> given_{};  // long names and values
-  std::string wanted_{};
+  std::string prefix_{};
   bool only_arguments_ = false;
 };
 
@@ -209,7 +209,7 @@ std::vector<std::string> ids_of(Context& context, const CommandLine& line) {
   for (const State state : states_for(line.command())) {
     for (const auto& message : context.inspector(line.arguments().front()).list(state, options)) {
       if (ids.size() == kIdsOffered) return ids;
-      if (is_stored_id(message.id) && message.id.rfind(line.wanted(), 0) == 0) ids.push_back(message.id);
+      if (is_stored_id(message.id) && message.id.rfind(line.prefix(), 0) == 0) ids.push_back(message.id);
     }
   }
   return ids;
@@ -232,7 +232,7 @@ Exit complete(const Cli& cli, Context& context, const Args& args) {
   if (!ids && kind != "QUEUE") return Exit::done;
   line.apply(context.options);
   context.options.connect_timeout = context.options.command_timeout = kEachWait;
-  context.settle();
+  context.resolve_options();
   if (context.uri().rfind("embedded:", 0) == 0) return Exit::done;  // to look would start a server
   ::signal(SIGALRM, [](int) { ::_exit(static_cast<int>(Exit::failed)); });
   ::alarm(kLongest);
@@ -240,7 +240,7 @@ Exit complete(const Cli& cli, Context& context, const Args& args) {
   const std::vector<std::string>& given = line.arguments();
   for (const std::string& name : names) {
     const bool repeated = std::find(given.begin(), given.end(), name) != given.end();
-    const bool fits = !args.bash || name.rfind(line.wanted(), 0) == 0;
+    const bool fits = !args.bash || name.rfind(line.prefix(), 0) == 0;
     if (is_plain_name(name) && fits && !repeated) context.out().line(args.bash ? reply_for(typed, name) : name);
   }
   return Exit::done;

@@ -310,16 +310,16 @@ Exit code_of(const Findings& found, const Args& args) {
   return risky ? Exit::threshold : errors.code();
 }
 
-void say_what_next(Output& out, const Findings& found, const Args& args) {
+void print_next_step(Output& out, const Findings& found, const Args& args) {
   if (!found.check) return;
   const std::uint64_t left = left_of(*found.check);
   if (args.repair && args.yes) {
-    out.say("repaired " + count_text(found.check->repaired) +
-            (left > 0 ? "; " + counted(left, "finding", "needs", "need") + " a person" : ""));
+    out.stderr_line("repaired " + count_text(found.check->repaired) +
+                    (left > 0 ? "; " + counted(left, "finding", "needs", "need") + " a person" : ""));
   } else if (left > 0 && args.repair) {
-    out.say("dry run: this is what a repair would do; add --yes to do it");
+    out.stderr_line("dry run: this is what a repair would do; add --yes to do it");
   } else if (!found.check->clean()) {
-    out.say(command_text("doctor", {args.queue}, "--repair") + " shows what a repair would do");
+    out.stderr_line(command_text("doctor", {args.queue}, "--repair") + " shows what a repair would do");
   }
 }
 
@@ -348,8 +348,9 @@ Exit doctor(Context& context, const Args& args) {
     try {
       found.check = check(context, args);
     } catch (const Interrupted&) {
-      out.say("interrupted before the check was through" +
-              std::string(args.repair && args.yes ? "; what was repaired is whole, run it again for the rest" : ""));
+      out.stderr_line(
+          "interrupted before the check was through" +
+          std::string(args.repair && args.yes ? "; what was repaired is whole, run it again for the rest" : ""));
       return args.repair && args.yes ? Exit::partly : Exit::interrupted;
     }
     if (out.is_table()) write_check(out, *found.check, args);
@@ -365,7 +366,7 @@ Exit doctor(Context& context, const Args& args) {
     if (found.check) object.add("queue", args.queue).add("check", object_of(*found.check));
     out.object(object);
   }
-  say_what_next(out, found, args);
+  print_next_step(out, found, args);
   return code_of(found, args);
 }
 

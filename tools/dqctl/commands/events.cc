@@ -51,9 +51,9 @@ Colour colour_of(EventKind kind) {
   return kind == EventKind::nacked || kind == EventKind::retried ? Colour::yellow : Colour::plain;
 }
 
-class Following {
+class EventFollower {
  public:
-  Following(Context& context, const Args& args)
+  EventFollower(Context& context, const Args& args)
       : args_(args),
         out_(context.out()),
         inspector_(context.inspector(args.queue)),
@@ -73,12 +73,12 @@ class Following {
   Listing listing_;
   const Clock::time_point begin_ = Clock::now();
   std::uint64_t shown_ = 0;
-  bool hinted_ = false, away_ = false;
+  bool hinted_ = false, disconnected_ = false;
 };
 
-Exit Following::run() {
+Exit EventFollower::run() {
   std::optional<Event> event = inspector_.next_event(milliseconds(1));  // from here on we are heard to listen
-  out_.say("listening; only what processes with report_events (Go: EnableReport) do is heard");
+  out_.stderr_line("listening; only what processes with report_events (Go: EnableReport) do is heard");
   while (true) {
     if (event) show(*event);
     if (!event) hint();
@@ -89,24 +89,25 @@ Exit Following::run() {
   return Exit::done;
 }
 
-bool Following::over() const {
+bool EventFollower::over() const {
   const bool enough = args_.limit > 0 && shown_ >= args_.limit;
   return enough || interrupted() || (args_.span && Clock::now() - begin_ >= *args_.span);
 }
 
-std::optional<Event> Following::next() {
+std::optional<Event> EventFollower::next() {
   try {
     std::optional<Event> event = inspector_.next_event(kSlice);
-    if (std::exchange(away_, false)) out_.say("listening again");
+    if (std::exchange(disconnected_, false)) out_.stderr_line("listening again");
     return event;
   } catch (const delayqueue::ConnectionError& error) {
-    if (!std::exchange(away_, true)) out_.say("dqctl: " + printable(error.what()) + "; what happens now is not seen");
+    if (!std::exchange(disconnected_, true))
+      out_.stderr_line("dqctl: " + printable(error.what()) + "; what happens now is not seen");
     sleep_for(kPause);
     return std::nullopt;
   }
 }
 
-void Following::show(const Event& event) {
+void EventFollower::show(const Event& event) {
   ++shown_;
   std::string name = name_of(event.kind);
   Object object;
@@ -117,17 +118,17 @@ void Following::show(const Event& event) {
 }
 
 // Once, and only of those who never heard anything: silence is what an idle queue sounds like.
-void Following::hint() {
-  if (hinted_ || shown_ > 0 || away_ || Clock::now() - begin_ < kSilence) return;
+void EventFollower::hint() {
+  if (hinted_ || shown_ > 0 || disconnected_ || Clock::now() - begin_ < kSilence) return;
   hinted_ = true;
-  out_.say("no event so far: does any producer or consumer of " + in_quotes(args_.queue) +
-           " set report_events (Go: EnableReport)? " + command_text("stats", {args_.queue}, "--watch 2s") +
-           " shows rates without it");
+  out_.stderr_line("no event so far: does any producer or consumer of " + in_quotes(args_.queue) +
+                   " set report_events (Go: EnableReport)? " + command_text("stats", {args_.queue}, "--watch 2s") +
+                   " shows rates without it");
 }
 
 Exit follow(Context& context, const Args& args) {
   context.counts(args.queue);
-  return Following(context, args).run();
+  return EventFollower(context, args).run();
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class Export {
           }
         });
     out_.flush();
-    tell();
+    report_omissions();
     const std::string error = steps.interrupted ? "interrupted; this is not all" : printable(steps.error);
     if (!error.empty()) out_.fail(error);
     return steps.code() == Exit::done && bodiless_ + foreign_ > 0 ? Exit::partly : steps.code();
@@ -74,12 +74,13 @@ class Export {
     return written;
   }
 
-  void tell() {
-    say_foreign(out_, args_.queue, foreign_);
-    if (bodiless_ > 0) out_.say("left out: " + counted(bodiless_, "message") + " without a body");
-    if (cancelled_ > 0) out_.say("left out: " + counted(cancelled_, "message") + " cancelled in flight");
+  void report_omissions() {
+    report_foreign_ids(out_, args_.queue, foreign_);
+    if (bodiless_ > 0) out_.stderr_line("left out: " + counted(bodiless_, "message") + " without a body");
+    if (cancelled_ > 0) out_.stderr_line("left out: " + counted(cancelled_, "message") + " cancelled in flight");
     if (held_ > 0) {
-      out_.say("in flight: " + counted(held_, "message") + "; after an import each is ready, and handled again");
+      out_.stderr_line("in flight: " + counted(held_, "message") +
+                       "; after an import each is ready, and handled again");
     }
   }
 
@@ -107,20 +108,20 @@ class Import {
 
   Exit run() {
     const std::string verb = args_.dry_run ? "read" : "imported";
-    std::uint64_t under_way = 0;
+    std::uint64_t unanswered = 0;
     const auto step = [&]() -> std::optional<std::uint64_t> {
       const std::vector<MessageInfo> messages = read();
       if (messages.empty() || interrupted()) return std::nullopt;
       if (!args_.dry_run) {
-        under_way = messages.size();
+        unanswered = messages.size();
         const std::uint64_t done = restore(messages);
-        under_way = 0;
+        unanswered = 0;
         return done;
       }
       for (const MessageInfo& message : messages) count(message);
       return messages.size();
     };
-    const Steps steps = in_steps(out_, verb, 0, step, &under_way);
+    const Steps steps = in_steps(out_, verb, 0, step, &unanswered);
     show(steps);
     return steps.code(failed_ > 0);
   }
@@ -148,13 +149,13 @@ class Import {
   // How many of them are in the queue now.
   std::uint64_t restore(const std::vector<MessageInfo>& messages) {
     try {
-      return note(messages, 0, inspector_.restore(messages));
+      return record(messages, 0, inspector_.restore(messages));
     } catch (const std::invalid_argument&) {  // one of them: which? Nothing was stored
     }
     std::uint64_t done = 0;
     for (std::size_t i = 0; i < messages.size(); ++i) {
       try {
-        done += note(messages, i, inspector_.restore({messages[i]}));
+        done += record(messages, i, inspector_.restore({messages[i]}));
       } catch (const std::invalid_argument& error) {
         fail(numbers_[i], error.what());
       }
@@ -162,7 +163,7 @@ class Import {
     return done;
   }
 
-  std::uint64_t note(const std::vector<MessageInfo>& messages, std::size_t first, const std::vector<Sent>& sent) {
+  std::uint64_t record(const std::vector<MessageInfo>& messages, std::size_t first, const std::vector<Sent>& sent) {
     std::uint64_t done = 0;
     for (std::size_t i = 0; i < sent.size(); ++i) {
       if (sent[i].cancelled) {
@@ -182,7 +183,7 @@ class Import {
   void fail(std::uint64_t line, const std::string& what) {
     constexpr std::size_t kErrorsKept = 100;
     ++failed_;
-    out_.say(lines_.where(line) + ": " + printable(what));
+    out_.stderr_line(lines_.where(line) + ": " + printable(what));
     if (errors_.size() < kErrorsKept) errors_.push_back(Object().add("line", line).add("error", printable(what)));
   }
 
@@ -207,7 +208,7 @@ class Import {
   Output& out_;
   delayqueue::Inspector& inspector_;
   const ImportArgs& args_;
-  Lines lines_;
+  LineReader lines_;
   std::vector<std::uint64_t> numbers_{};  // of the lines of the messages that were read last
   std::vector<Object> errors_{};
   std::uint64_t created_ = 0, existed_ = 0, cancelled_ = 0, alive_ = 0, dead_ = 0, failed_ = 0;

@@ -75,18 +75,18 @@ Exit list(Context& context, const Args& args) {
       const std::optional<MessageInfo> message = walk.next();
       if (!message) break;
       listing.add(row_of(*message, counts.now), object_of(*message, "payload_start"));
-      progress.update(walk.looked(), count_of(counts, state));
+      progress.update(walk.examined(), count_of(counts, state));
     }
   }
   const std::string next = walk.cursor();
   Object tail;
   next.empty() ? tail.add_null("next") : tail.add("next", next);
   listing.end(tail);
-  if (!next.empty()) out.say("more: --cursor " + next);
+  if (!next.empty()) out.stderr_line("more: --cursor " + next);
   if (shown == 0 && out.is_table()) {
-    out.say(in_quotes(args.queue) + " has no message in " + delayqueue::to_string(state) +
-            (walks ? " that is like that" : ""));
-    if (const std::string advice = args.filter.advice(); !advice.empty()) out.say(advice);
+    out.stderr_line(in_quotes(args.queue) + " has no message in " + delayqueue::to_string(state) +
+                    (walks ? " that is like that" : ""));
+    if (const std::string advice = args.filter.advice(); !advice.empty()) out.stderr_line(advice);
   }
   if (!interrupted()) return Exit::done;
   return shown == 0 ? Exit::interrupted : Exit::partly;
@@ -101,7 +101,7 @@ void add_ls(Cli& cli, Context& context) {
                               "ls orders --state pending --match '*\"user\":42,*' -o ndjson"});
   command.argument("QUEUE", args->queue, "Its name")
       .state("--state", args->state, "pending, ready, unack, retry or dead")
-      .wanted();
+      .required();
   add_filter(command, args->filter);
   command
       .number("--limit", args->limit, 0, std::numeric_limits<std::uint64_t>::max(),

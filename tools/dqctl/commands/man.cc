@@ -36,15 +36,15 @@ std::string option_text(const OptionInfo& option) {
     out += (i == 0 ? "" : ", ") + ("\\fB" + escaped(option.names[i]) + "\\fR");
   }
   if (!option.value.empty() && !option.argument) out += " \\fI" + escaped(option.value) + "\\fR";
-  return out + (option.wanted && !option.argument ? " (must be given)" : "") + "\n" + escaped(option.what) + ".\n";
+  return out + (option.required && !option.argument ? " (must be given)" : "") + "\n" + escaped(option.what) + ".\n";
 }
 
 std::string synopsis(const CommandInfo& command) {
   std::string out = "\\fBdqctl " + escaped(command.name) + "\\fR";
   for (const OptionInfo& option : command.options) {
     if (option.argument)
-      out += option.wanted ? " \\fI" + escaped(option.names.front()) + "\\fR"
-                           : " [\\fI" + escaped(option.names.front()) + "\\fR]";
+      out += option.required ? " \\fI" + escaped(option.names.front()) + "\\fR"
+                             : " [\\fI" + escaped(option.names.front()) + "\\fR]";
   }
   return out + " [\\fIoptions\\fR]";
 }

@@ -51,7 +51,7 @@ Exit pause(Context& context, const Args& args) {
                                     "; --replace sets this pause instead");
   }
   context.inspector(args.queue).pause(args.span.value_or(milliseconds(0)), args.why);
-  context.out().say("consumers finish what is in flight; workers of the Go library do not pause");
+  context.out().stderr_line("consumers finish what is in flight; workers of the Go library do not pause");
   return show_pause(context, args.queue);
 }
 
@@ -62,7 +62,7 @@ Exit resume(Context& context, const Args& args) {
   return show_pause(context, args.queue, was);
 }
 
-struct Left {
+struct Remaining {
   std::uint64_t due, ready, unack, retry;
   bool paused;
 
@@ -70,7 +70,7 @@ struct Left {
 };
 
 // Lists may hold ids of messages that are gone. Where nobody takes them off, a look tells.
-std::uint64_t really(Inspector& inspector, State state, std::uint64_t count) {
+std::uint64_t count_unless_empty(Inspector& inspector, State state, std::uint64_t count) {
   if (count == 0) return 0;
   delayqueue::ListOptions one;
   one.limit = 1;
@@ -78,10 +78,10 @@ std::uint64_t really(Inspector& inspector, State state, std::uint64_t count) {
   return inspector.list(state, one).empty() ? 0 : count;
 }
 
-Left look(Inspector& inspector) {
+Remaining read_remaining(Inspector& inspector) {
   const Counts counts = inspector.counts();
-  return {counts.due, really(inspector, State::ready, counts.ready), counts.unack,
-          really(inspector, State::retry, counts.retry), counts.paused};
+  return {counts.due, count_unless_empty(inspector, State::ready, counts.ready), counts.unack,
+          count_unless_empty(inspector, State::retry, counts.retry), counts.paused};
 }
 
 Exit drain(Context& context, const Args& args) {
@@ -90,15 +90,15 @@ Exit drain(Context& context, const Args& args) {
   Inspector& inspector = context.inspector(args.queue);
   const auto begin = Clock::now();
   const auto spent = [&] { return std::chrono::duration_cast<milliseconds>(Clock::now() - begin); };
-  Left left = look(inspector);
-  if (left.all() > 0 && left.paused) out.say("the queue is paused: nothing is taken until dqctl resume");
+  Remaining left = read_remaining(inspector);
+  if (left.all() > 0 && left.paused) out.stderr_line("the queue is paused: nothing is taken until dqctl resume");
   const std::uint64_t most = left.all();
   {
     Progress progress(out, "drained");
     while (left.all() > 0 && !(args.span && spent() >= *args.span)) {
       progress.update(most - std::min(most, left.all()), most);
       if (!sleep_for(milliseconds(200))) break;
-      left = look(inspector);
+      left = read_remaining(inspector);
     }
   }
   const bool drained = left.all() == 0;

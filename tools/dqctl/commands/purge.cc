@@ -42,20 +42,20 @@ Steps purge_all(Output& out, Inspector& inspector, const Args& args, std::uint64
   constexpr std::uint64_t kStep = 2000;
   std::uint64_t left = total;
   bool more = true;
-  std::uint64_t under_way = 0;
+  std::uint64_t unanswered = 0;
   const auto step = [&]() -> std::optional<std::uint64_t> {
     if (left == 0 || !more) return std::nullopt;
     delayqueue::PurgeOptions options;
     options.older_than = args.filter.older_than;
     options.limit = std::min(left, kStep);
-    under_way = options.limit;
+    unanswered = options.limit;
     const std::uint64_t purged = inspector.purge(*args.state, options);
-    under_way = 0;
+    unanswered = 0;
     more = is_list(*args.state) || purged == options.limit;  // ids left behind in a list are passed, and not counted
     left -= options.limit;
     return purged;
   };
-  return in_steps(out, "purged", total, step, &under_way);
+  return in_steps(out, "purged", total, step, &unanswered);
 }
 
 // Removes what a page shows, and counts what this run removed: others may be faster.
@@ -73,7 +73,7 @@ class PurgePages {
 
   Steps run() {
     return in_steps(
-        out_, "purged", 0, [this] { return step(); }, &under_way_);
+        out_, "purged", 0, [this] { return step(); }, &unanswered_);
   }
 
   const Pages& pages() const { return pages_; }
@@ -107,12 +107,12 @@ class PurgePages {
   std::uint64_t remove(const std::vector<MessageInfo>& some, std::size_t begin) {
     std::vector<std::string> ids;
     for (std::size_t i = begin; i < some.size() && ids.size() < kRoundTrip; ++i) ids.push_back(some[i].id);
-    under_way_ = ids.size();
+    unanswered_ = ids.size();
     const delayqueue::Removed removed = inspector_.purge(state_, ids);
-    under_way_ = 0;
-    pages_.freed(removed.places);
+    unanswered_ = 0;
+    pages_.add_freed(removed.places);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (!removed.removed[i]) pages_.stays(ids[i]);
+      if (!removed.removed[i]) pages_.skip(ids[i]);
     }
     kept_ += ids.size() - removed.messages;
     return removed.messages;
@@ -124,7 +124,7 @@ class PurgePages {
   Backup* const backup_;
   Pages pages_;
   std::exception_ptr error_;
-  std::uint64_t under_way_ = 0, kept_ = 0;
+  std::uint64_t unanswered_ = 0, kept_ = 0;
 };
 
 Exit purge(Context& context, const Args& args) {
@@ -150,8 +150,8 @@ Exit purge(Context& context, const Args& args) {
     out.line("purged " + counted(steps.done, std::string(delayqueue::to_string(*args.state)) + " message") + " of " +
              in_quotes(args.queue) + (args.backup ? "; the backup is " + in_quotes(*args.backup) : ""));
     if (pages.kept() > 0) {
-      out.say("left alone: " + counted(pages.kept(), "message") + " that left this state in the meantime" +
-              (args.backup ? "; the backup has them, too" : ""));
+      out.stderr_line("left alone: " + counted(pages.kept(), "message") + " that left this state in the meantime" +
+                      (args.backup ? "; the backup has them, too" : ""));
     }
   } else {
     Object object;
@@ -161,8 +161,8 @@ Exit purge(Context& context, const Args& args) {
     add_ending(object, steps);
     out.object(object);
   }
-  say_foreign(out, args.queue, foreign);
-  say_unfinished(out, pages.pages());
+  report_foreign_ids(out, args.queue, foreign);
+  report_unfinished(out, pages.pages());
   const bool left = foreign > 0 || pages.pages().unfinished();
   return left && steps.code() == Exit::done ? Exit::partly : steps.code();
 }
@@ -176,7 +176,7 @@ void add_purge(Cli& cli, Context& context) {
                               "purge orders --state dead --reason 'no such*' --backup dead.ndjson --yes"});
   command.argument("QUEUE", args->queue, "The queue")
       .state("--state", args->state, "pending, ready, retry or dead")
-      .wanted()
+      .required()
       .flag("--all", args->all, "All that are in that state");
   add_filter(command, args->filter);
   command

@@ -39,9 +39,10 @@ Exit list_names(Context& context) {
     is_plain_name(name) ? context.out().line(name) : void(++left_out);
   }
   if (left_out > 0) {
-    context.out().say(counted(left_out, "name", "was", "were") +
-                      " left out, with - as the first character or with control characters; dqctl queues shows every "
-                      "name, and dqctl stats -- NAME takes it");
+    context.out().stderr_line(
+        counted(left_out, "name", "was", "were") +
+        " left out, with - as the first character or with control characters; dqctl queues shows every "
+        "name, and dqctl stats -- NAME takes it");
   }
   return Exit::done;
 }
@@ -56,7 +57,7 @@ Exit list_queues(Context& context) {
   for (const std::string& name : names) {
     if (interrupted()) break;
     Counts counts;
-    const auto error = look_at_row(context, [&] { counts = context.inspector(name).counts(); });
+    const auto error = read_row(context, [&] { counts = context.inspector(name).counts(); });
     errors.add(error);
     if (error) {
       listing.add({{printable(name), Colour::bold}, {}, {}, {}, {}, {}, {printable(error->text), Colour::red}},
@@ -77,7 +78,7 @@ Exit list_queues(Context& context) {
   }
   listing.end();
   if (names.empty())
-    out.say("no queue is at " + context.shown_uri() + " (prefix " + in_quotes(context.options.prefix) + ")");
+    out.stderr_line("no queue is at " + context.shown_uri() + " (prefix " + in_quotes(context.options.prefix) + ")");
   if (interrupted()) return Exit::partly;
   return errors.code();
 }

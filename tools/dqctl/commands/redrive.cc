@@ -34,9 +34,9 @@ struct Args {
 };
 
 // No faster than so many a second, evenly.
-class Pace {
+class RateLimiter {
  public:
-  explicit Pace(std::optional<double> rate) : rate_(rate) {}
+  explicit RateLimiter(std::optional<double> rate) : rate_(rate) {}
 
   // How many may go at once.
   std::size_t most(std::size_t most) const {
@@ -52,7 +52,7 @@ class Pace {
     return sleep_for(std::chrono::duration_cast<milliseconds>(left) + milliseconds(1));
   }
 
-  void went(std::size_t more) { done_ += static_cast<double>(more); }
+  void add_done(std::size_t more) { done_ += static_cast<double>(more); }
 
  private:
   const std::optional<double> rate_;
@@ -61,7 +61,7 @@ class Pace {
 };
 
 // copied: it left the dead by other means while it was copied.
-enum class Became { redriven, no_body, exists, copied, unknown };
+enum class RedriveOutcome { redriven, no_body, exists, copied, unknown };
 
 class Redrive {
  public:
@@ -72,14 +72,14 @@ class Redrive {
         retries_(args.retries) {}
 
   // At most kRoundTrip ids. What became of them by this call: what another did in the meantime is unknown.
-  std::vector<Became> run(const std::vector<std::string>& ids) {
-    under_way_ = ids.size();
-    std::vector<Became> became = to_ != nullptr ? move(ids) : redrive(ids);
-    under_way_ = 0;
-    return became;
+  std::vector<RedriveOutcome> run(const std::vector<std::string>& ids) {
+    unanswered_ = ids.size();
+    std::vector<RedriveOutcome> outcomes = to_ != nullptr ? move(ids) : redrive(ids);
+    unanswered_ = 0;
+    return outcomes;
   }
 
-  const std::uint64_t& under_way() const { return under_way_; }
+  const std::uint64_t& unanswered() const { return unanswered_; }
 
  private:
   struct Copy {
@@ -87,23 +87,23 @@ class Redrive {
     bool created = false;  // by this run
   };
 
-  std::vector<Became> redrive(const std::vector<std::string>& ids) {
+  std::vector<RedriveOutcome> redrive(const std::vector<std::string>& ids) {
     delayqueue::RedriveOptions options;
     options.retries = retries_;
-    std::vector<Became> became;
+    std::vector<RedriveOutcome> outcomes;
     for (const Redriven outcome : from_.redrive(ids, options)) {
-      became.push_back(outcome == Redriven::redriven  ? Became::redriven
-                       : outcome == Redriven::no_body ? Became::no_body
-                                                      : Became::unknown);
+      outcomes.push_back(outcome == Redriven::redriven  ? RedriveOutcome::redriven
+                         : outcome == Redriven::no_body ? RedriveOutcome::no_body
+                                                        : RedriveOutcome::unknown);
     }
-    return became;
+    return outcomes;
   }
 
   // First there, then away from here: what breaks in between is in both, and moved when it is run again. Of several
   // that copied a message one removes it here: that one has moved it.
-  std::vector<Became> move(const std::vector<std::string>& ids) {
+  std::vector<RedriveOutcome> move(const std::vector<std::string>& ids) {
     const OperatorLock lock(out_, from_);
-    std::vector<std::optional<MessageInfo>> found = from_.find(ids, kBrought);
+    std::vector<std::optional<MessageInfo>> found = from_.find(ids, kPayloadInBatch);
     std::map<std::string, Copy> copies;
     std::vector<std::string> gone;
     std::vector<MessageInfo> batch;
@@ -115,34 +115,34 @@ class Redrive {
       batch.push_back(as_new(*found[i]));
       found[i]->payload.clear();
       if (bytes < kBatchBytes) continue;
-      bring(batch, copies);
+      copy_to_target(batch, copies);
       batch.clear();
       bytes = 0;
     }
-    bring(batch, copies);
+    copy_to_target(batch, copies);
     const auto is_dead = [&](std::size_t i) { return found[i] && found[i]->state == State::dead; };
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (is_dead(i) && (!found[i]->size || copies[ids[i]].there)) gone.push_back(ids[i]);
     }
     const delayqueue::Removed removed = from_.purge(State::dead, gone);
-    std::vector<Became> became;
+    std::vector<RedriveOutcome> outcomes;
     for (std::size_t i = 0, next = 0; i < ids.size(); ++i) {
       const bool asked = next < gone.size() && gone[next] == ids[i];
       const bool done = asked && removed.removed[next];
       if (asked) ++next;
-      became.push_back(!is_dead(i)              ? Became::unknown
-                       : !asked                 ? Became::exists
-                       : done && found[i]->size ? Became::redriven
-                       : done                   ? Became::no_body
-                       : copies[ids[i]].created ? Became::copied
-                                                : Became::unknown);
+      outcomes.push_back(!is_dead(i)              ? RedriveOutcome::unknown
+                         : !asked                 ? RedriveOutcome::exists
+                         : done && found[i]->size ? RedriveOutcome::redriven
+                         : done                   ? RedriveOutcome::no_body
+                         : copies[ids[i]].created ? RedriveOutcome::copied
+                                                  : RedriveOutcome::unknown);
     }
-    return became;
+    return outcomes;
   }
 
   // What was there before is ours if a run that broke brought it: then it is alive, and has the same payload. What is
   // gone when it is looked for was finished there, and is brought again: the message that is here was not delivered.
-  void bring(const std::vector<MessageInfo>& batch, std::map<std::string, Copy>& copies) {
+  void copy_to_target(const std::vector<MessageInfo>& batch, std::map<std::string, Copy>& copies) {
     const std::vector<delayqueue::Sent> sent = to_->restore(batch);
     for (std::size_t i = 0; i < sent.size(); ++i) {
       delayqueue::Sent one = sent[i];
@@ -164,51 +164,51 @@ class Redrive {
     return message;
   }
 
-  static constexpr std::size_t kBrought = 16 * 1024;  // of a payload at once; the rest by itself
+  static constexpr std::size_t kPayloadInBatch = 16 * 1024;  // of a payload at once; the rest by itself
   static constexpr std::size_t kBatchBytes = 4U << 20U;
 
   Output& out_;
   Inspector& from_;
   Inspector* to_;
   const int retries_;
-  std::uint64_t under_way_ = 0;
+  std::uint64_t unanswered_ = 0;
 };
 
-const char* text_of(Became became) {
-  switch (became) {
-    case Became::redriven:
+const char* text_of(RedriveOutcome outcome) {
+  switch (outcome) {
+    case RedriveOutcome::redriven:
       return "redriven";
-    case Became::no_body:
+    case RedriveOutcome::no_body:
       return "its body is gone: removed";
-    case Became::exists:
+    case RedriveOutcome::exists:
       return "the other queue has a message with this id that is not its copy, dead or cancelled: left alone";
-    case Became::copied:
+    case RedriveOutcome::copied:
       return "left the dead while it was copied: the other queue has a copy";
-    case Became::unknown:
+    case RedriveOutcome::unknown:
       break;
   }
   return "not among the dead";
 }
 
 Exit by_ids(Context& context, const Args& args) {
-  Ids ids(context.out(), args.ids);
+  IdReader ids(context.out(), args.ids);
   context.counts(args.queue);
   if (const auto code = dry_run(context.out(), "redrive", args.queue, ids, args.yes)) return *code;
   Redrive redrive(context, args);
-  Pace pace(args.rate);
-  Tally tally(context.out(), args.queue);
+  RateLimiter limiter(args.rate);
+  OutcomeReport report(context.out(), args.queue);
   const auto act = [&](const std::vector<std::string>& some) {
-    if (!pace.wait()) return;
-    const std::vector<Became> outcomes = redrive.run(some);
+    if (!limiter.wait()) return;
+    const std::vector<RedriveOutcome> outcomes = redrive.run(some);
     for (std::size_t i = 0; i < some.size(); ++i) {
-      tally.add(some[i], text_of(outcomes[i]),
-                outcomes[i] == Became::redriven  ? Grade::good
-                : outcomes[i] == Became::unknown ? Grade::unknown
-                                                 : Grade::refused);
+      report.add(some[i], text_of(outcomes[i]),
+                 outcomes[i] == RedriveOutcome::redriven  ? Grade::good
+                 : outcomes[i] == RedriveOutcome::unknown ? Grade::unknown
+                                                          : Grade::refused);
     }
-    pace.went(some.size());
+    limiter.add_done(some.size());
   };
-  return tally.run(ids, act, pace.most(kRoundTrip));
+  return report.run(ids, act, limiter.most(kRoundTrip));
 }
 
 Exit by_filter(Context& context, const Args& args) {
@@ -217,49 +217,51 @@ Exit by_filter(Context& context, const Args& args) {
   const std::string verb = args.to ? "redrive to " + in_quotes(*args.to) + ' ' : "redrive";
   if (!args.yes) return dry_run(context, verb, args.queue, State::dead, args.filter, counts);
   Redrive redrive(context, args);
-  Pace pace(args.rate);
+  RateLimiter limiter(args.rate);
   Pages pages(context.inspector(args.queue), State::dead, args.filter, counts, Pages::Payload::start, 500);
   pages.repeat();
   std::vector<MessageInfo> some;
   std::size_t at = 0;
-  std::map<Became, std::uint64_t> became;
+  std::map<RedriveOutcome, std::uint64_t> counts_of_outcomes;
   const auto step = [&]() -> std::optional<std::uint64_t> {
     while (at == some.size()) {
       at = 0;
       if (!pages.next(some)) return std::nullopt;
     }
-    if (!pace.wait()) return std::nullopt;
+    if (!limiter.wait()) return std::nullopt;
     std::vector<std::string> ids;
-    for (const std::size_t most = pace.most(kRoundTrip); at < some.size() && ids.size() < most; ++at)
+    for (const std::size_t most = limiter.most(kRoundTrip); at < some.size() && ids.size() < most; ++at)
       ids.push_back(some[at].id);
     const auto outcomes = redrive.run(ids);
     std::uint64_t freed = 0, done = 0;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      ++became[outcomes[i]];
-      if (outcomes[i] == Became::exists) pages.stays(ids[i]);
-      if (outcomes[i] == Became::redriven) ++done;
-      if (outcomes[i] == Became::redriven || outcomes[i] == Became::no_body) ++freed;
+      ++counts_of_outcomes[outcomes[i]];
+      if (outcomes[i] == RedriveOutcome::exists) pages.skip(ids[i]);
+      if (outcomes[i] == RedriveOutcome::redriven) ++done;
+      if (outcomes[i] == RedriveOutcome::redriven || outcomes[i] == RedriveOutcome::no_body) ++freed;
     }
-    pages.freed(freed);
-    pace.went(ids.size());
+    pages.add_freed(freed);
+    limiter.add_done(ids.size());
     return done;
   };
-  const Steps steps = in_steps(out, "redriven", 0, step, &redrive.under_way());
-  const std::uint64_t bodiless = became[Became::no_body], exist = became[Became::exists];
-  const std::uint64_t copied = became[Became::copied], elsewhere = became[Became::unknown], foreign = pages.foreign();
+  const Steps steps = in_steps(out, "redriven", 0, step, &redrive.unanswered());
+  const std::uint64_t bodiless = counts_of_outcomes[RedriveOutcome::no_body],
+                      exist = counts_of_outcomes[RedriveOutcome::exists];
+  const std::uint64_t copied = counts_of_outcomes[RedriveOutcome::copied],
+                      elsewhere = counts_of_outcomes[RedriveOutcome::unknown], foreign = pages.foreign();
   if (out.is_table()) {
     out.line("redriven " + counted(steps.done, "message") + " of " + in_quotes(args.queue) +
              (args.to ? " to " + in_quotes(*args.to) : ""));
-    if (bodiless > 0) out.say("removed: " + counted(bodiless, "message") + " without a body");
+    if (bodiless > 0) out.stderr_line("removed: " + counted(bodiless, "message") + " without a body");
     if (elsewhere > 0)
-      out.say("not redriven: " + counted(elsewhere, "message") + " that left the dead in the meantime");
+      out.stderr_line("not redriven: " + counted(elsewhere, "message") + " that left the dead in the meantime");
     if (exist > 0) {
-      out.say("left alone: " + counted(exist, "message") + " whose id another message has in " + in_quotes(*args.to) +
-              ", or whose copy there is dead or cancelled");
+      out.stderr_line("left alone: " + counted(exist, "message") + " whose id another message has in " +
+                      in_quotes(*args.to) + ", or whose copy there is dead or cancelled");
     }
     if (copied > 0) {
-      out.say("copied, not moved: " + counted(copied, "message") + " that left the dead in the meantime; " +
-              in_quotes(*args.to) + " has a copy of each");
+      out.stderr_line("copied, not moved: " + counted(copied, "message") + " that left the dead in the meantime; " +
+                      in_quotes(*args.to) + " has a copy of each");
     }
   } else {
     Object object;
@@ -275,8 +277,8 @@ Exit by_filter(Context& context, const Args& args) {
     add_ending(object, steps);
     out.object(object);
   }
-  say_foreign(out, args.queue, foreign);
-  say_unfinished(out, pages);
+  report_foreign_ids(out, args.queue, foreign);
+  report_unfinished(out, pages);
   const bool left = exist + foreign + copied > 0 || pages.unfinished();
   return left && steps.code() == Exit::done ? Exit::partly : steps.code();
 }

@@ -73,7 +73,7 @@ std::string all_of_stdin() {
 
 // Until the server has said so: to send again with the ids of a failure makes no second message.
 template <class Send>
-auto surely(std::vector<Draft> drafts, Send send) {
+auto send_with_retries(std::vector<Draft> drafts, Send send) {
   for (int tries = 1;; ++tries) {
     try {
       return send(drafts);
@@ -91,7 +91,8 @@ Exit send_one(Context& context, const Args& args) {
   draft.payload = args.payload_text == "-" ? all_of_stdin() : args.payload_text;
   draft.options = options_of(args);
   Producer& producer = context.producer(args.queue);
-  const Sent sent = surely({draft}, [&](const std::vector<Draft>& one) { return producer.send_batch(one); }).front();
+  const Sent sent =
+      send_with_retries({draft}, [&](const std::vector<Draft>& one) { return producer.send_batch(one); }).front();
   if (!out.is_table()) {
     Object object;
     object.add("queue", args.queue).add("id", sent.id).add("created", sent.created).add("cancelled", sent.cancelled);
@@ -101,10 +102,10 @@ Exit send_one(Context& context, const Args& args) {
     out.line(sent.id);
   }
   if (sent.cancelled) {
-    out.say(held_text("send", sent.id));
+    out.stderr_line(held_text("send", sent.id));
     return Exit::failed;
   }
-  if (!sent.created) out.say("a message with this id is alive already; it was left as it is");
+  if (!sent.created) out.stderr_line("a message with this id is alive already; it was left as it is");
   return Exit::done;
 }
 
@@ -151,19 +152,20 @@ class Stream {
   void send() {
     std::vector<Sent> sent;
     try {
-      sent = surely(drafts_, [&](const std::vector<Draft>& drafts) { return producer_.send_batch(drafts); });
+      sent = send_with_retries(drafts_, [&](const std::vector<Draft>& drafts) { return producer_.send_batch(drafts); });
     } catch (const std::invalid_argument&) {  // one of them: which?
       return send_singly();
     }
-    for (std::size_t i = 0; i < sent.size(); ++i) note(numbers_[i], sent[i]);
+    for (std::size_t i = 0; i < sent.size(); ++i) record(numbers_[i], sent[i]);
   }
 
   void send_singly() {
     std::vector<Draft> good;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       try {
-        note(numbers_[i],
-             surely({drafts_[i]}, [&](const std::vector<Draft>& one) { return producer_.send_batch(one); }).front());
+        record(numbers_[i], send_with_retries({drafts_[i]}, [&](const std::vector<Draft>& one) {
+                              return producer_.send_batch(one);
+                            }).front());
         good.push_back(drafts_[i]);
       } catch (const std::invalid_argument& error) {
         fail(error.what(), numbers_[i]);
@@ -172,7 +174,7 @@ class Stream {
     drafts_ = std::move(good);
   }
 
-  void note(std::uint64_t line, const Sent& sent) {
+  void record(std::uint64_t line, const Sent& sent) {
     if (sent.cancelled) {
       ++cancelled_;
       fail(held_text("send", sent.id), line);
@@ -188,16 +190,16 @@ class Stream {
   void fail(const std::string& what, std::uint64_t line = 0) {
     ++failed_;
     if (line == 0) line = lines_.number();
-    out_.say("line " + std::to_string(line) + ": " + printable(what));
+    out_.stderr_line("line " + std::to_string(line) + ": " + printable(what));
     if (errors_.size() < kErrorsKept) errors_.push_back(Object().add("line", line).add("error", printable(what)));
   }
 
   Exit finish() {
     const bool stopped = steps_.interrupted || !steps_.error.empty();
     if (stopped) {
-      out_.say("lines after " + std::to_string(last_sent_) +
-               " were not sent, or it is not known; to send them: tail -n +" + std::to_string(last_sent_ + 1) +
-               ". Lines with an id of their own may be sent again");
+      out_.stderr_line("lines after " + std::to_string(last_sent_) +
+                       " were not sent, or it is not known; to send them: tail -n +" + std::to_string(last_sent_ + 1) +
+                       ". Lines with an id of their own may be sent again");
     }
     if (out_.is_table()) {
       out_.line("sent " + counted(steps_.done, "message") + " to " + in_quotes(queue_) +
@@ -217,7 +219,7 @@ class Stream {
   Producer& producer_;
   const std::string queue_;
   const SendOptions options_;
-  Lines lines_;
+  LineReader lines_;
   Steps steps_{};
   std::vector<Draft> drafts_{};
   std::vector<std::uint64_t> numbers_{};  // of their lines

@@ -95,8 +95,8 @@ void write_payload(Output& out, const MessageInfo& message, const std::string& f
   if (form == "hex") return out.write(hex_dump(message.payload));
   if (form == "json") {
     if (const auto text = json_of(message.payload, 2)) return out.write(text_of(*text));
-    out.say("the payload of " + in_quotes(message.id) + " is no JSON, or nested deeper than " +
-            std::to_string(kDeepestJson) + " levels");
+    out.stderr_line("the payload of " + in_quotes(message.id) + " is no JSON, or nested deeper than " +
+                    std::to_string(kDeepestJson) + " levels");
   }
   out.write(text_of(message.payload));
 }
@@ -172,7 +172,7 @@ Exit show(Context& context, const Args& args) {
     }
   }
   if (document) out.end_list(Object().add("missing", missing));
-  for (const std::string& id : missing) out.say("no message " + in_quotes(id) + " in " + in_quotes(args.queue));
+  for (const std::string& id : missing) out.stderr_line("no message " + in_quotes(id) + " in " + in_quotes(args.queue));
   if (interrupted()) return found == 0 ? Exit::interrupted : Exit::partly;
   return missing.empty() ? Exit::done : found == 0 ? Exit::not_found : Exit::partly;
 }

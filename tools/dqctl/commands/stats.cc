@@ -40,7 +40,7 @@ constexpr std::array<Total, 11> kTotals = {{{"sent", &Totals::sent},
                                             {"purged", &Totals::purged},
                                             {"foreign", &Totals::foreign}}};
 
-struct Look {
+struct Reading {
   std::string queue{};
   Counts counts{};
   std::optional<Pause> pause{};
@@ -58,25 +58,25 @@ std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State stat
   return std::move(page.messages.front());
 }
 
-void fill(Look& look, Context& context, const std::string& queue) {
-  look.counts = context.counts(queue);
+void fill(Reading& reading, Context& context, const std::string& queue) {
+  reading.counts = context.counts(queue);
   delayqueue::Inspector& inspector = context.inspector(queue);
-  if (look.counts.paused) look.pause = inspector.paused();
-  look.ready = first_of(inspector, State::ready, look.counts.ready);
-  look.unack = first_of(inspector, State::unack, look.counts.unack);
-  look.retry = first_of(inspector, State::retry, look.counts.retry);
-  look.dead = first_of(inspector, State::dead, look.counts.dead);
+  if (reading.counts.paused) reading.pause = inspector.paused();
+  reading.ready = first_of(inspector, State::ready, reading.counts.ready);
+  reading.unack = first_of(inspector, State::unack, reading.counts.unack);
+  reading.retry = first_of(inspector, State::retry, reading.counts.retry);
+  reading.dead = first_of(inspector, State::dead, reading.counts.dead);
 }
 
-Look look_at(Context& context, const std::string& queue) {
-  Look look;
-  look.queue = queue;
-  look.error = look_at_row(context, [&] { fill(look, context, queue); });
-  return look;
+Reading read_queue(Context& context, const std::string& queue) {
+  Reading reading;
+  reading.queue = queue;
+  reading.error = read_row(context, [&] { fill(reading, context, queue); });
+  return reading;
 }
 
 // Events a second between two looks; unset without a look before.
-std::optional<double> rate_of(const Total& total, const Look& now, const Look* before) {
+std::optional<double> rate_of(const Total& total, const Reading& now, const Reading* before) {
   if (before == nullptr || before->error) return std::nullopt;
   const auto seconds = std::chrono::duration<double>(span_between(before->counts.now, now.counts.now)).count();
   const std::uint64_t first = before->counts.totals.*total.member;
@@ -89,26 +89,26 @@ std::optional<Time> sent_of(const std::optional<MessageInfo>& message) {
   return message ? message->sent : std::nullopt;
 }
 
-Object object_of(const Look& look, const Look* before) {
-  if (look.error) return Object().add("queue", look.queue).add("error", printable(look.error->text));
-  const Counts& counts = look.counts;
+Object object_of(const Reading& reading, const Reading* before) {
+  if (reading.error) return Object().add("queue", reading.queue).add("error", printable(reading.error->text));
+  const Counts& counts = reading.counts;
   Object totals;
   Object rates;
   for (const Total& total : kTotals) {
     totals.add(total.name, counts.totals.*total.member);
-    rates.add(total.name, rate_of(total, look, before));
+    rates.add(total.name, rate_of(total, reading, before));
   }
   Object object;
-  object.add("queue", look.queue).add("now", counts.now);
+  object.add("queue", reading.queue).add("now", counts.now);
   object.add("pending", counts.pending).add("ready", counts.ready).add("unack", counts.unack);
   object.add("retry", counts.retry).add("dead", counts.dead).add("garbage", counts.garbage);
   object.add("due", counts.due).add("overdue", counts.overdue);
   object.add("oldest_due", counts.oldest_due).add("oldest_lease", counts.oldest_lease);
-  object.add("oldest_ready_sent", sent_of(look.ready)).add("oldest_unack_sent", sent_of(look.unack));
-  object.add("oldest_retry_sent", sent_of(look.retry));
-  object.add("oldest_dead", look.dead ? look.dead->at : std::nullopt);
+  object.add("oldest_ready_sent", sent_of(reading.ready)).add("oldest_unack_sent", sent_of(reading.unack));
+  object.add("oldest_retry_sent", sent_of(reading.retry));
+  object.add("oldest_dead", reading.dead ? reading.dead->at : std::nullopt);
   object.add("paused", counts.paused);
-  if (look.pause) object.add("paused_why", look.pause->why).add("paused_until", look.pause->until);
+  if (reading.pause) object.add("paused_why", reading.pause->why).add("paused_until", reading.pause->until);
   object.add("totals", totals);
   before == nullptr ? object.add_null("rates") : object.add("rates", rates);
   object.add_null("error");
@@ -128,18 +128,18 @@ std::string pending_text(const Counts& counts) {
   return count_text(counts.due) + " due but not taken, the oldest " + with_age("", counts.oldest_due, counts.now);
 }
 
-std::string unack_text(const Look& look) {
-  const Counts& counts = look.counts;
+std::string unack_text(const Reading& reading) {
+  const Counts& counts = reading.counts;
   std::string text = with_time("the first lease ends ", counts.oldest_lease, counts.now);
   if (counts.overdue > 0) {
     text = counted(counts.overdue, "lease") + " ended and not taken back, the oldest " +
            with_age("", counts.oldest_lease, counts.now);
   }
-  return text + with_age("; its message was sent ", sent_of(look.unack), counts.now);
+  return text + with_age("; its message was sent ", sent_of(reading.unack), counts.now);
 }
 
-void write_states(Output& out, const Look& look) {
-  const Counts& counts = look.counts;
+void write_states(Output& out, const Reading& reading) {
+  const Counts& counts = reading.counts;
   const Time now = counts.now;
   Listing listing(out, {{"STATE"}, {"COUNT", true}, {""}}, "");
   const auto row = [&](const char* name, std::uint64_t count, const std::string& text, Colour colour) {
@@ -147,11 +147,11 @@ void write_states(Output& out, const Look& look) {
                 {});
   };
   row("pending", counts.pending, pending_text(counts), counts.due > 0 ? Colour::yellow : Colour::plain);
-  row("ready", counts.ready, with_age("the first was sent ", sent_of(look.ready), now), Colour::plain);
-  row("unack", counts.unack, counts.unack == 0 ? "" : unack_text(look),
+  row("ready", counts.ready, with_age("the first was sent ", sent_of(reading.ready), now), Colour::plain);
+  row("unack", counts.unack, counts.unack == 0 ? "" : unack_text(reading),
       counts.overdue > 0 ? Colour::yellow : Colour::plain);
-  row("retry", counts.retry, with_age("the first was sent ", sent_of(look.retry), now), Colour::plain);
-  row("dead", counts.dead, with_age("the oldest was given up ", look.dead ? look.dead->at : std::nullopt, now),
+  row("retry", counts.retry, with_age("the first was sent ", sent_of(reading.retry), now), Colour::plain);
+  row("dead", counts.dead, with_age("the oldest was given up ", reading.dead ? reading.dead->at : std::nullopt, now),
       counts.dead > 0 ? Colour::red : Colour::plain);
   row("garbage", counts.garbage, counts.garbage == 0 ? "" : "finished, not deleted yet", Colour::plain);
   listing.end();
@@ -164,54 +164,54 @@ std::string rate_text(const std::optional<double>& rate) {
   return text;
 }
 
-void write_totals(Output& out, const Look& look, const Look* before) {
+void write_totals(Output& out, const Reading& reading, const Reading* before) {
   std::vector<Column> columns = {{"TOTAL"}, {"COUNT", true}};
   if (before != nullptr) columns.push_back({"RATE", true});
   Listing listing(out, columns, "");
   for (const Total& total : kTotals) {
-    const std::uint64_t count = look.counts.totals.*total.member;
+    const std::uint64_t count = reading.counts.totals.*total.member;
     listing.add({{total.name},
                  {count_text(count), count == 0 ? Colour::dim : Colour::plain},
-                 {rate_text(rate_of(total, look, before))}},
+                 {rate_text(rate_of(total, reading, before))}},
                 {});
   }
   listing.end();
 }
 
-std::string pause_text(const Look& look) {
-  if (!look.counts.paused) return "";
+std::string pause_text(const Reading& reading) {
+  if (!reading.counts.paused) return "";
   std::string text = "paused";
-  if (look.pause && !look.pause->why.empty()) text += ": " + printable(look.pause->why);
-  if (look.pause && look.pause->until) text += ", ends " + ago_text(*look.pause->until, look.counts.now);
+  if (reading.pause && !reading.pause->why.empty()) text += ": " + printable(reading.pause->why);
+  if (reading.pause && reading.pause->until) text += ", ends " + ago_text(*reading.pause->until, reading.counts.now);
   return text;
 }
 
-void write_sheet(Output& out, const Look& look, const Look* before) {
-  if (look.error) {
-    out.line(out.paint(Colour::bold, printable(look.queue)) + "  " +
-             out.paint(Colour::red, printable(look.error->text)));
+void write_sheet(Output& out, const Reading& reading, const Reading* before) {
+  if (reading.error) {
+    out.line(out.paint(Colour::bold, printable(reading.queue)) + "  " +
+             out.paint(Colour::red, printable(reading.error->text)));
     return;
   }
-  const std::string pause = pause_text(look);
-  out.line(out.paint(Colour::bold, printable(look.queue)) + "  " + out.time(look.counts.now) +
+  const std::string pause = pause_text(reading);
+  out.line(out.paint(Colour::bold, printable(reading.queue)) + "  " + out.time(reading.counts.now) +
            (pause.empty() ? "" : "  " + out.paint(Colour::yellow, pause)));
-  write_states(out, look);
+  write_states(out, reading);
   out.line("");
-  write_totals(out, look, before);
+  write_totals(out, reading, before);
 }
 
-void write(Output& out, const std::vector<Look>& looks, const std::vector<Look>& before, bool watches) {
+void write(Output& out, const std::vector<Reading>& readings, const std::vector<Reading>& before, bool watches) {
   const auto former = [&](std::size_t i) { return before.empty() ? nullptr : &before[i]; };
   if (out.is_table()) {
     if (watches && out.is_terminal()) out.write("\033[H\033[2J");
-    for (std::size_t i = 0; i < looks.size(); ++i) {
+    for (std::size_t i = 0; i < readings.size(); ++i) {
       if (i > 0) out.line("");
-      write_sheet(out, looks[i], former(i));
+      write_sheet(out, readings[i], former(i));
     }
     if (watches && !out.is_terminal()) out.line("");
   } else {
     std::vector<Object> objects;
-    for (std::size_t i = 0; i < looks.size(); ++i) objects.push_back(object_of(looks[i], former(i)));
+    for (std::size_t i = 0; i < readings.size(); ++i) objects.push_back(object_of(readings[i], former(i)));
     if (out.format() == Format::json) {
       out.object(Object().add("queues", objects));
     } else {
@@ -226,21 +226,22 @@ Exit stats(Context& context, const Args& args) {
   if (args.count > 0 && !watches)
     throw Usage("--count: the number of looks of --watch; expected --watch 2s or the like, too");
   if (watches && args.watch->count() == 0) throw Usage("--watch: '0s'; expected at least 1ms");
-  std::vector<Look> before;
+  std::vector<Reading> before;
   for (std::uint64_t done = 1;; ++done) {
-    std::vector<Look> looks;
+    std::vector<Reading> readings;
     RowErrors errors;
-    context.wait_briefly(false);
+    context.use_short_timeouts(false);
     for (const std::string& queue : args.queues) {
-      looks.push_back(look_at(context, queue));
-      errors.add(looks.back().error);
+      readings.push_back(read_queue(context, queue));
+      errors.add(readings.back().error);
     }
-    if (looks.size() == 1 && looks.front().error) {
-      if (before.empty()) throw Failure(looks.front().error->code, looks.front().error->text);
-      context.out().say("dqctl: " + printable(looks.front().error->text));  // a watch goes on until the server is back
+    if (readings.size() == 1 && readings.front().error) {
+      if (before.empty()) throw Failure(readings.front().error->code, readings.front().error->text);
+      context.out().stderr_line("dqctl: " +
+                                printable(readings.front().error->text));  // a watch goes on until the server is back
     } else {
-      write(context.out(), looks, before, watches);
-      before = std::move(looks);
+      write(context.out(), readings, before, watches);
+      before = std::move(readings);
     }
     if (!watches || done == args.count || !sleep_for(*args.watch)) return errors.code();
   }

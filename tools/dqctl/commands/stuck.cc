@@ -20,7 +20,7 @@ using delayqueue::State;
 
 constexpr std::size_t kSampled = 1000;  // of each state
 constexpr std::size_t kReasonBytes = 200;
-constexpr const char* kCutShort = "stuck: interrupted between its two looks; nothing is known";
+constexpr const char* kInterrupted = "stuck: interrupted between its two looks; nothing is known";
 
 struct Args {
   std::string queue{};
@@ -51,85 +51,86 @@ void add(Sample& sample, const MessageInfo& message, int hot) {
 }
 
 // One of two looks at a queue, and what the second compares with.
-struct Look {
+struct Reading {
   std::string queue{};
   QueueState before{};
-  Evidence seen{};
+  Evidence evidence{};
   std::map<std::string, int> held{};  // ids and their deliveries
   bool something_waits = false;
   std::optional<RowError> error{};
 };
 
-void take_sample(Inspector& inspector, Look& look, int hot) {
+void take_sample(Inspector& inspector, Reading& reading, int hot) {
   for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
     for (const MessageInfo& message : page_of(inspector, state, kSampled)) {
-      add(look.seen.sample, message, hot);
-      if (message.held && is_stored_id(message.id)) look.held.emplace(message.id, message.deliveries);
+      add(reading.evidence.sample, message, hot);
+      if (message.held && is_stored_id(message.id)) reading.held.emplace(message.id, message.deliveries);
     }
   }
 }
 
 // Whether those are there still, and still without a body.
-void look_again(Inspector& inspector, Sample& sample) {
+void recheck_bodies(Inspector& inspector, Sample& sample) {
   for (const auto& message : inspector.find(sample.without_body, 0)) {
     if (message && !message->size && sample.no_body++ == 0) sample.no_body_id = message->id;
   }
 }
 
-void look_at_held(Inspector& inspector, Look& look) {
+void count_still_held(Inspector& inspector, Reading& reading) {
   std::vector<std::string> ids;
-  for (const auto& [id, deliveries] : look.held) ids.push_back(id);
+  for (const auto& [id, deliveries] : reading.held) ids.push_back(id);
   for (const auto& message : inspector.find(ids, 0)) {
-    if (!message || !message->held || message->deliveries != look.held.at(message->id)) continue;
-    if (look.seen.held_throughout++ == 0) look.seen.held_id = message->id;
+    if (!message || !message->held || message->deliveries != reading.held.at(message->id)) continue;
+    if (reading.evidence.held_throughout++ == 0) reading.evidence.held_id = message->id;
   }
 }
 
-void look_first(Context& context, Look& look, int hot) {
-  context.counts(look.queue);  // it is there
-  Inspector& inspector = context.inspector(look.queue);
-  look.before = read_state(inspector);
-  take_sample(inspector, look, hot);
-  const auto& counts = look.before.counts;
-  look.something_waits = counts.ready + counts.retry + counts.due + counts.overdue + counts.dead > 0 ||
-                         !look.seen.sample.without_body.empty() || !look.held.empty();
+void read_first(Context& context, Reading& reading, int hot) {
+  context.counts(reading.queue);  // it is there
+  Inspector& inspector = context.inspector(reading.queue);
+  reading.before = read_state(inspector);
+  take_sample(inspector, reading, hot);
+  const auto& counts = reading.before.counts;
+  reading.something_waits = counts.ready + counts.retry + counts.due + counts.overdue + counts.dead > 0 ||
+                            !reading.evidence.sample.without_body.empty() || !reading.held.empty();
 }
 
-void look_second(Context& context, Look& look) {
-  Inspector& inspector = context.inspector(look.queue);
-  look_again(inspector, look.seen.sample);
-  look_at_held(inspector, look);
-  Evidence seen = evidence_of(look.before, read_state(inspector));
-  seen.sample = std::move(look.seen.sample);
-  seen.held_throughout = look.seen.held_throughout;
-  seen.held_id = look.seen.held_id;
-  look.seen = std::move(seen);
+void read_second(Context& context, Reading& reading) {
+  Inspector& inspector = context.inspector(reading.queue);
+  recheck_bodies(inspector, reading.evidence.sample);
+  count_still_held(inspector, reading);
+  Evidence evidence = evidence_of(reading.before, read_state(inspector));
+  evidence.sample = std::move(reading.evidence.sample);
+  evidence.held_throughout = reading.evidence.held_throughout;
+  evidence.held_id = reading.evidence.held_id;
+  reading.evidence = std::move(evidence);
 }
 
 // All first looks, one pause, all second looks.
-std::vector<Look> look_at(Context& context, const std::vector<std::string>& queues, const StuckOptions& options) {
-  std::vector<Look> looks;
+std::vector<Reading> read_queues(Context& context, const std::vector<std::string>& queues,
+                                 const StuckOptions& options) {
+  std::vector<Reading> readings;
   bool something_waits = false;
   for (const std::string& queue : queues) {
     if (interrupted()) break;
-    looks.emplace_back().queue = queue;
-    Look& look = looks.back();
-    look.error = look_at_row(context, [&] { look_first(context, look, options.hot); });
-    something_waits = something_waits || look.something_waits;
+    readings.emplace_back().queue = queue;
+    Reading& reading = readings.back();
+    reading.error = read_row(context, [&] { read_first(context, reading, options.hot); });
+    something_waits = something_waits || reading.something_waits;
   }
-  if (something_waits) sleep_for(*options.look);
-  for (Look& look : looks) {
-    if (!look.error && !interrupted()) look.error = look_at_row(context, [&] { look_second(context, look); });
+  if (something_waits) sleep_for(*options.interval);
+  for (Reading& reading : readings) {
+    if (!reading.error && !interrupted()) reading.error = read_row(context, [&] { read_second(context, reading); });
   }
-  return looks;
+  return readings;
 }
 
-Object object_of(const Trouble& trouble) {
+Object object_of(const StuckFinding& finding) {
   Object object;
-  object.add("kind", trouble.kind).add("level", to_string(trouble.level)).add("count", trouble.count);
-  object.add("age_ms", trouble.age ? std::optional(trouble.age->count()) : std::nullopt);
-  object.add("what", trouble.what).add("why", trouble.why).add("do", trouble.todo);
-  trouble.example.empty() ? object.add_null("example") : object.add("example", trouble.example);
+  object.add("kind", finding.kind).add("level", to_string(finding.level)).add("count", finding.count);
+  object.add("age_ms", finding.age ? std::optional(finding.age->count()) : std::nullopt);
+  object.add("what", finding.what).add("why", finding.why).add("do", finding.todo);
+  finding.example.empty() ? object.add_null("example") : object.add("example", finding.example);
   return object;
 }
 
@@ -137,39 +138,39 @@ Colour colour_of(Level level) {
   return level == Level::critical ? Colour::red : level == Level::warning ? Colour::yellow : Colour::green;
 }
 
-std::string headline(const std::string& queue, Level level, const std::vector<Trouble>& troubles) {
+std::string headline(const std::string& queue, Level level, const std::vector<StuckFinding>& findings) {
   const char* word = level == Level::critical ? "CRITICAL" : level == Level::warning ? "WARNING" : "OK";
-  const std::string rest = level == Level::ok ? "nothing is stuck" : troubles.front().what;
+  const std::string rest = level == Level::ok ? "nothing is stuck" : findings.front().what;
   return printable(queue) + ": " + word + ": " + rest;
 }
 
-void write(Output& out, const std::string& queue, Level level, const std::vector<Trouble>& troubles) {
-  out.line(out.paint(colour_of(level), headline(queue, level, troubles)));
-  for (const Trouble& trouble : troubles) {
-    const std::string word = trouble.level == Level::ok ? "note" : to_string(trouble.level);
+void write(Output& out, const std::string& queue, Level level, const std::vector<StuckFinding>& findings) {
+  out.line(out.paint(colour_of(level), headline(queue, level, findings)));
+  for (const StuckFinding& finding : findings) {
+    const std::string word = finding.level == Level::ok ? "note" : to_string(finding.level);
     out.line("");
-    out.line(out.paint(colour_of(trouble.level), word) + std::string(10 - word.size(), ' ') + trouble.what);
-    if (!trouble.why.empty()) out.line("  why     " + trouble.why);
-    if (!trouble.example.empty()) out.line("  such as " + id_text(trouble.example));
-    out.line("  do      " + trouble.todo);
+    out.line(out.paint(colour_of(finding.level), word) + std::string(10 - word.size(), ' ') + finding.what);
+    if (!finding.why.empty()) out.line("  why     " + finding.why);
+    if (!finding.example.empty()) out.line("  such as " + id_text(finding.example));
+    out.line("  do      " + finding.todo);
   }
 }
 
-Object object_of(const std::string& queue, Level level, const std::vector<Trouble>& troubles) {
+Object object_of(const std::string& queue, Level level, const std::vector<StuckFinding>& findings) {
   std::vector<Object> objects;
-  for (const Trouble& trouble : troubles) objects.push_back(object_of(trouble));
+  for (const StuckFinding& finding : findings) objects.push_back(object_of(finding));
   return Object().add("queue", queue).add("level", to_string(level)).add("findings", objects);
 }
 
 Exit one(Context& context, const Args& args) {
   Output& out = context.out();
-  const std::vector<Look> looks = look_at(context, {args.queue}, args.options);
-  if (interrupted()) throw Failure(Exit::interrupted, kCutShort);
-  const Look& look = looks.front();
-  if (look.error) throw Failure(look.error->code, look.error->text);
-  const std::vector<Trouble> troubles = find_troubles(look.seen, args.queue, args.options);
-  const Level level = troubles.empty() ? Level::ok : troubles.front().level;
-  out.is_table() ? write(out, args.queue, level, troubles) : out.object(object_of(args.queue, level, troubles));
+  const std::vector<Reading> readings = read_queues(context, {args.queue}, args.options);
+  if (interrupted()) throw Failure(Exit::interrupted, kInterrupted);
+  const Reading& reading = readings.front();
+  if (reading.error) throw Failure(reading.error->code, reading.error->text);
+  const std::vector<StuckFinding> findings = diagnose(reading.evidence, args.queue, args.options);
+  const Level level = findings.empty() ? Level::ok : findings.front().level;
+  out.is_table() ? write(out, args.queue, level, findings) : out.object(object_of(args.queue, level, findings));
   return level == Level::ok ? Exit::done : Exit::threshold;
 }
 
@@ -177,43 +178,46 @@ Exit one(Context& context, const Args& args) {
 Exit all(Context& context, const Args& args) {
   Output& out = context.out();
   struct Row {
-    const Look* look;
+    const Reading* reading;
     Level level;
-    std::vector<Trouble> troubles;
+    std::vector<StuckFinding> findings;
   };
-  const std::vector<Look> looks = look_at(context, context.inspector("queues").queues(), args.options);
-  if (interrupted()) throw Failure(Exit::interrupted, kCutShort);
+  const std::vector<Reading> readings = read_queues(context, context.inspector("queues").queues(), args.options);
+  if (interrupted()) throw Failure(Exit::interrupted, kInterrupted);
   std::vector<Row> rows;
   RowErrors errors;
   bool stuck = false;
-  for (const Look& look : looks) {
-    errors.add(look.error);
-    Row row{&look, Level::critical, {}};
-    if (!look.error) {
-      row.troubles = find_troubles(look.seen, look.queue, args.options);
-      row.level = row.troubles.empty() ? Level::ok : row.troubles.front().level;
+  for (const Reading& reading : readings) {
+    errors.add(reading.error);
+    Row row{&reading, Level::critical, {}};
+    if (!reading.error) {
+      row.findings = diagnose(reading.evidence, reading.queue, args.options);
+      row.level = row.findings.empty() ? Level::ok : row.findings.front().level;
       stuck = stuck || row.level != Level::ok;
     }
     rows.push_back(std::move(row));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return a.look->error.has_value() != b.look->error.has_value() ? a.look->error.has_value() : a.level > b.level;
+    return a.reading->error.has_value() != b.reading->error.has_value() ? a.reading->error.has_value()
+                                                                        : a.level > b.level;
   });
   Listing listing(out, {}, "queues");
   for (const Row& row : rows) {
-    const Look& look = *row.look;
+    const Reading& reading = *row.reading;
     if (out.is_table()) {
-      out.line(look.error ? out.paint(Colour::red, printable(look.queue) + ": UNKNOWN: " + printable(look.error->text))
-                          : out.paint(colour_of(row.level), headline(look.queue, row.level, row.troubles)));
-    } else if (look.error) {
-      listing.add({},
-                  Object().add("queue", look.queue).add("level", "unknown").add("error", printable(look.error->text)));
+      out.line(reading.error
+                   ? out.paint(Colour::red, printable(reading.queue) + ": UNKNOWN: " + printable(reading.error->text))
+                   : out.paint(colour_of(row.level), headline(reading.queue, row.level, row.findings)));
+    } else if (reading.error) {
+      listing.add(
+          {},
+          Object().add("queue", reading.queue).add("level", "unknown").add("error", printable(reading.error->text)));
     } else {
-      listing.add({}, object_of(look.queue, row.level, row.troubles).add_null("error"));
+      listing.add({}, object_of(reading.queue, row.level, row.findings).add_null("error"));
     }
   }
   listing.end();
-  if (rows.empty()) out.say("no queue is at " + context.shown_uri());
+  if (rows.empty()) out.stderr_line("no queue is at " + context.shown_uri());
   return stuck ? Exit::threshold : errors.code();
 }
 
@@ -234,7 +238,7 @@ void add_stuck(Cli& cli, Context& context) {
       .argument("QUEUE", args->queue, "Its name; without it all queues, one line each, the worst first", false)
       .duration("--warn", args->options.warn, "What waits longer is a warning (1m)")
       .duration("--crit", args->options.crit, "What waits longer is critical (10m)")
-      .duration("--look", args->options.look, "How long to watch whether anything moves (1s)")
+      .duration("--look", args->options.interval, "How long to watch whether anything moves (1s)")
       .duration("--held", args->options.held,
                 "What one delivery holds for so long is a warning (as --warn); needs a --look as long")
       .number("--dead", args->options.dead, 1, 1'000'000'000, "Dead letters from which on they are a warning (1000)")

@@ -17,14 +17,14 @@ struct Args {
   std::optional<milliseconds> interval{};
 };
 
-void show(Terminal& terminal, Looker& looker, Top& top, bool styles) {
+void show(Terminal& terminal, Poller& poller, Top& top, bool styles) {
   while (!top.over() && !terminal.ended()) {
-    terminal.draw(top.draw(terminal.size(), looker.sight()), styles);
-    looker.want(top.wish());
+    terminal.draw(top.draw(terminal.size(), poller.snapshot()), styles);
+    poller.request_view(top.view_request());
     for (const Key& key : terminal.wait(kTick)) {
       if (key.kind == Key::Kind::control && key.text == "l") terminal.draw_all_next();
-      top.press(key, looker.sight());
-      if (const auto order = top.take_order()) looker.set_paused(order->first, order->second);
+      top.press(key, poller.snapshot());
+      if (const auto order = top.take_confirmed()) poller.set_paused(order->first, order->second);
     }
   }
 }
@@ -42,14 +42,14 @@ Exit watch(Context& context, const Args& args) {
     throw Usage("--interval: '" + span_text(options.interval) + "'; expected at least 100ms");
   }
   std::unique_ptr<Terminal> terminal;
-  Looker looker(context, args.queues, options.interval, [&] { terminal->wake(); });
+  Poller poller(context, args.queues, options.interval, [&] { terminal->wake(); });
   terminal = std::make_unique<Terminal>();
-  looker.start();
+  poller.start();
   Top top(options);
-  show(*terminal, looker, top, context.out().colours());
+  show(*terminal, poller, top, context.out().colours());
   const Exit code = terminal->ended() ? Exit::interrupted : Exit::done;
   terminal->leave();
-  if (!looker.stop(milliseconds(200))) std::_Exit(static_cast<int>(code));  // a server does not answer
+  if (!poller.stop(milliseconds(200))) std::_Exit(static_cast<int>(code));  // a server does not answer
   return code;
 }
 

@@ -52,10 +52,10 @@ void pause_a_step() {
 }
 
 // Looks whether anything is left to do, more seldom the longer there is, and only while no command runs.
-class Emptiness {
+class EmptyDetector {
  public:
-  Emptiness(Context& context, const WorkOptions& options, Work& work)
-      : inspector_(context.inspector(options.queue)), queue_(options.queue), work_(work) {}
+  EmptyDetector(Context& context, const WorkOptions& options, CommandRunner& runner)
+      : inspector_(context.inspector(options.queue)), queue_(options.queue), runner_(runner) {}
 
   bool reached();
 
@@ -64,7 +64,7 @@ class Emptiness {
 
   delayqueue::Inspector& inspector_;
   const std::string& queue_;
-  Work& work_;
+  CommandRunner& runner_;
   milliseconds pause_ = kStep;
   Clock::time_point next_ = Clock::now();
   Clock::time_point since_ = Clock::now();
@@ -72,15 +72,15 @@ class Emptiness {
   bool explained_ = false;
 };
 
-bool Emptiness::reached() {
+bool EmptyDetector::reached() {
   const auto now = Clock::now();
-  if (work_.finished() != finished_ || work_.running() > 0) {
-    finished_ = work_.finished();
+  if (runner_.finished() != finished_ || runner_.running() > 0) {
+    finished_ = runner_.finished();
     pause_ = kStep;
     since_ = now;
     next_ = std::min(next_, now + pause_);
   }
-  if (now < next_ || work_.running() > 0) return false;
+  if (now < next_ || runner_.running() > 0) return false;
   next_ = now + pause_;
   pause_ = std::min(2 * pause_, milliseconds(1000));
   try {
@@ -92,18 +92,18 @@ bool Emptiness::reached() {
   return false;
 }
 
-void Emptiness::explain(const Counts& counts) {
+void EmptyDetector::explain(const Counts& counts) {
   if (std::exchange(explained_, true)) return;
   if (counts.paused) {
-    work_.say("the queue is paused; waiting for: " + command_text("resume", {queue_}));
+    runner_.stderr_line("the queue is paused; waiting for: " + command_text("resume", {queue_}));
   } else if (counts.unack > 0) {
-    work_.say("waiting for " + counted(counts.unack, "message") + " in flight elsewhere or in a backoff");
+    runner_.stderr_line("waiting for " + counted(counts.unack, "message") + " in flight elsewhere or in a backoff");
   } else {
     explained_ = false;  // on their way to us
   }
 }
 
-ConsumerOptions options_for(const Context& context, const WorkOptions& given, Work& work) {
+ConsumerOptions options_for(const Context& context, const WorkOptions& given, CommandRunner& runner) {
   ConsumerOptions options;
   options.concurrency = given.concurrency;
   if (given.lease) options.lease = *given.lease;
@@ -113,28 +113,29 @@ ConsumerOptions options_for(const Context& context, const WorkOptions& given, Wo
   options.dead_retention = given.dead_retention.value_or(kForever);
   options.connection = context.connection();
   options.queue = context.queue_options();
-  options.logger = [&work](delayqueue::Severity severity, const std::string& line) { work.log(severity, line); };
-  options.on_event = [&work](const delayqueue::Event& event) { work.saw(event); };
+  options.logger = [&runner](delayqueue::Severity severity, const std::string& line) { runner.log(severity, line); };
+  options.on_event = [&runner](const delayqueue::Event& event) { runner.on_event(event); };
   return options;
 }
 
 // Returns when all is settled, or when that is not to be waited for: false.
-bool stop(Consumer& consumer, Work& work) {
+bool stop(Consumer& consumer, CommandRunner& runner) {
   const auto stopped = std::make_shared<std::atomic<bool>>(false);
   std::thread stopper([&consumer, stopped] { *stopped = consumer.stop(kForever); });
   std::optional<Clock::time_point> idle_since, ended_at;
-  bool told = false;
+  bool reported = false;
   while (!*stopped) {
     pause_a_step();
     const auto now = Clock::now();
     if (signals_came >= 2 && !ended_at) {
-      work.end_commands();
+      runner.terminate_commands();
       ended_at = now;
     }
-    if (work.running() > 0) continue;
+    if (runner.running() > 0) continue;
     if (!idle_since) idle_since = now;
-    if (now - *idle_since >= kPatience && !std::exchange(told, true)) {
-      work.say("waiting for Redis to take the last verdicts; another signal ends this, and their messages come again");
+    if (now - *idle_since >= kPatience && !std::exchange(reported, true)) {
+      runner.stderr_line(
+          "waiting for Redis to take the last verdicts; another signal ends this, and their messages come again");
     }
     if (ended_at && now - std::max(*idle_since, *ended_at) >= kPatience / 2) {
       stopper.detach();
@@ -146,11 +147,11 @@ bool stop(Consumer& consumer, Work& work) {
 }
 
 // Without the consumer, which would wait for Redis.
-[[noreturn]] void leave(Work& work) {
+[[noreturn]] void leave(CommandRunner& runner) {
   try {
-    work.finish(0);
+    runner.finish(0);
   } catch (const std::exception& error) {
-    work.say(error.what());
+    runner.stderr_line(error.what());
   } catch (const ClosedOutput&) {
   }
   std::_Exit(static_cast<int>(Exit::interrupted));
@@ -160,28 +161,28 @@ Exit work_on(Context& context, const WorkOptions& options) {
   if (options.command.empty()) throw Usage("--exec: ''; expected a command of the shell");
   if (!context.out().is_table()) context.out().require_open();
   count_signals();
-  const Keeper keeper;
+  const ProcessReaper reaper;
   if (options.until_empty) {
     context.counts(options.queue);
   } else {
     context.inspector(options.queue).counts();  // a server that is not there is an error now, later it is waited for
   }
-  Work work(options, context.out(), keeper);
+  CommandRunner runner(options, context.out(), reaper);
   Consumer consumer(
-      context.uri(), options.queue, [&work](const delayqueue::Message& message) { return work.handle(message); },
-      options_for(context, options, work));
+      context.uri(), options.queue, [&runner](const delayqueue::Message& message) { return runner.handle(message); },
+      options_for(context, options, runner));
   consumer.start();
-  Emptiness emptiness(context, options, work);
+  EmptyDetector detector(context, options, runner);
   bool empty = false;
-  while (signals_came == 0 && !work.should_stop() && !empty) {
+  while (signals_came == 0 && !runner.should_stop() && !empty) {
     pause_a_step();
-    empty = options.until_empty && emptiness.reached();
+    empty = options.until_empty && detector.reached();
   }
-  if (!stop(consumer, work)) leave(work);
-  work.finish(consumer.stats().stale);
+  if (!stop(consumer, runner)) leave(runner);
+  runner.finish(consumer.stats().stale);
   const bool cut_short = signals_came >= 2 || (options.until_empty && !empty);
   if (cut_short) return Exit::interrupted;
-  return options.until_empty && work.left_some() ? Exit::partly : Exit::done;
+  return options.until_empty && runner.left_messages() ? Exit::partly : Exit::done;
 }
 
 }  // namespace
@@ -196,7 +197,7 @@ void add_work(Cli& cli, Context& context) {
             "environment. Its exit code: 0 done; 75 later again, spends no retry;\n"
             "65 rejected, a dead letter; else (or killed by a signal) nacked, the last\n"
             "line on stderr is the reason")
-      .wanted()
+      .required()
       .number("--concurrency", options->concurrency, 1, 1000, "Commands at a time (1)")
       .flag("--until-empty", options->until_empty,
             "Ends when nothing is due, held or waiting out a backoff; leaves what is due\n"

@@ -125,7 +125,7 @@ void Output::fail(std::string_view error) {
   document_ == Document::open ? end_list(failure) : object(failure);
 }
 
-void Output::say(std::string_view text) {
+void Output::stderr_line(std::string_view text) {
   flush();
   std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
 }

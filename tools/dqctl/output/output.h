@@ -55,7 +55,7 @@ class Output {
   void fail(std::string_view error);
 
   // A line on stderr, after what was written. Text of strangers in it must be printable() or in_quotes().
-  void say(std::string_view text);
+  void stderr_line(std::string_view text);
 
   std::string paint(Colour colour, std::string_view text) const;
   std::string time(Time when) const;  // for people: local, or UTC if so asked

@@ -26,22 +26,22 @@ constexpr char kLeave[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 // What signal handlers need. Written while they are not installed, or by them.
 termios original{};
 volatile sig_atomic_t entered = 0;
-volatile sig_atomic_t end_came = 0;
-volatile sig_atomic_t stop_came = 0;
-int bell = -1;
+volatile sig_atomic_t end_requested = 0;
+volatile sig_atomic_t stop_requested = 0;
+int wake_fd = -1;
 
-constexpr std::array<int, 2> kEnding = {SIGINT, SIGTERM};
-constexpr std::array<int, 7> kDeadly = {SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-std::array<struct sigaction, kEnding.size() + kDeadly.size() + 2> former;
+constexpr std::array<int, 2> kEndSignals = {SIGINT, SIGTERM};
+constexpr std::array<int, 7> kFatalSignals = {SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+std::array<struct sigaction, kEndSignals.size() + kFatalSignals.size() + 2> previous_actions;
 
-void ring() {
+void wake_loop() {
   const int error = errno;
-  [[maybe_unused]] const auto n = ::write(bell, "", 1);
+  [[maybe_unused]] const auto n = ::write(wake_fd, "", 1);
   errno = error;
 }
 
 // Async-signal-safe.
-void give_back() {
+void restore() {
   if (entered == 0) return;
   entered = 0;
   [[maybe_unused]] const auto n = ::write(STDOUT_FILENO, kLeave, sizeof kLeave - 1);
@@ -49,34 +49,34 @@ void give_back() {
 }
 
 void die(int number) {
-  give_back();
+  restore();
   ::signal(number, SIG_DFL);
   ::raise(number);
 }
 
 void on_end(int number) {
-  if (end_came != 0) die(number);
-  end_came = 1;
-  ring();
+  if (end_requested != 0) die(number);
+  end_requested = 1;
+  wake_loop();
 }
 
 void on_stop(int) {
-  stop_came = 1;
-  ring();
+  stop_requested = 1;
+  wake_loop();
 }
 
-void on_resize(int) { ring(); }
+void on_resize(int) { wake_loop(); }
 
 template <class Each>
 void for_each_signal(Each each) {
   std::size_t i = 0;
-  for (const int number : kEnding) each(number, on_end, former[i++]);
-  for (const int number : kDeadly) each(number, die, former[i++]);
-  each(SIGTSTP, on_stop, former[i++]);
-  each(SIGWINCH, on_resize, former[i++]);
+  for (const int number : kEndSignals) each(number, on_end, previous_actions[i++]);
+  for (const int number : kFatalSignals) each(number, die, previous_actions[i++]);
+  each(SIGTSTP, on_stop, previous_actions[i++]);
+  each(SIGWINCH, on_resize, previous_actions[i++]);
 }
 
-void take_over_signals() {
+void install_signal_handlers() {
   for_each_signal([](int number, void (*handler)(int), struct sigaction& before) {
     struct sigaction action {};
     action.sa_handler = handler;
@@ -84,7 +84,7 @@ void take_over_signals() {
   });
 }
 
-void give_back_signals() {
+void restore_signal_handlers() {
   for_each_signal([](int number, void (*)(int), struct sigaction& before) { ::sigaction(number, &before, nullptr); });
 }
 
@@ -104,17 +104,17 @@ bool Terminal::is_there() {
 
 Terminal::Terminal() {
   if (!is_there() || ::tcgetattr(STDIN_FILENO, &original) != 0) throw Usage("stdin and stdout are no terminal");
-  for (const Fd* end : {&bell_.read, &bell_.write}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
-  bell = bell_.write.get();
-  end_came = stop_came = 0;
-  take_over_signals();
+  for (const Fd* end : {&wake_pipe_.read, &wake_pipe_.write}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  wake_fd = wake_pipe_.write.get();
+  end_requested = stop_requested = 0;
+  install_signal_handlers();
   enter();
 }
 
 Terminal::~Terminal() {
   leave();
-  give_back_signals();
-  bell = -1;
+  restore_signal_handlers();
+  wake_fd = -1;
 }
 
 void Terminal::enter() {
@@ -125,7 +125,7 @@ void Terminal::enter() {
   shown_.clear();
 }
 
-void Terminal::leave() { give_back(); }
+void Terminal::leave() { restore(); }
 
 Size Terminal::size() const {
   winsize size{};
@@ -145,7 +145,7 @@ void Terminal::write(const std::string& bytes) {
     }
     pollfd out{STDOUT_FILENO, POLLOUT, 0};
     ::poll(&out, 1, 100);
-    if (end_came != 0) return;
+    if (end_requested != 0) return;
   }
 }
 
@@ -156,13 +156,13 @@ void Terminal::draw(const Canvas& canvas, bool styles) {
 }
 
 std::vector<Key> Terminal::wait(milliseconds limit) {
-  std::array<pollfd, 2> fds = {{{STDIN_FILENO, POLLIN, 0}, {bell_.read.get(), POLLIN, 0}}};
+  std::array<pollfd, 2> fds = {{{STDIN_FILENO, POLLIN, 0}, {wake_pipe_.read.get(), POLLIN, 0}}};
   const milliseconds most = bytes_.empty() ? limit : std::min(limit, kEscapeWait);
   const int found = ::poll(fds.data(), fds.size(), static_cast<int>(most.count()));
-  if (stop_came != 0) stop();
+  if (stop_requested != 0) stop();
   if (found > 0 && fds[1].revents != 0) {
-    std::array<char, 256> rings;
-    while (::read(bell_.read.get(), rings.data(), rings.size()) > 0) {
+    std::array<char, 256> drained;
+    while (::read(wake_pipe_.read.get(), drained.data(), drained.size()) > 0) {
     }
   }
   const std::size_t before = bytes_.size();
@@ -184,7 +184,7 @@ std::vector<Key> Terminal::wait(milliseconds limit) {
 
 // As any program does that gets SIGTSTP: the shell shows its prompt, and fg brings us back in here.
 void Terminal::stop() {
-  stop_came = 0;
+  stop_requested = 0;
   leave();
   ::signal(SIGTSTP, SIG_DFL);
   ::raise(SIGTSTP);
@@ -194,8 +194,8 @@ void Terminal::stop() {
   enter();
 }
 
-void Terminal::wake() const { [[maybe_unused]] const auto n = ::write(bell_.write.get(), "", 1); }
+void Terminal::wake() const { [[maybe_unused]] const auto n = ::write(wake_pipe_.write.get(), "", 1); }
 
-bool Terminal::ended() const { return end_came != 0 || hung_up_; }
+bool Terminal::ended() const { return end_requested != 0 || hung_up_; }
 
 }  // namespace dqctl

@@ -48,7 +48,7 @@ class Terminal {
   void write(const std::string& bytes);
   void stop();
 
-  Pipe bell_;
+  Pipe wake_pipe_;
   std::string bytes_;  // of a key that is not whole
   std::vector<std::string> shown_;
   bool hung_up_ = false;

@@ -35,62 +35,63 @@ std::optional<std::size_t> moved(const Key& key, std::size_t at, std::size_t cou
   return std::nullopt;
 }
 
-std::size_t index_of(const std::vector<QueueLook>& queues, const std::string& name) {
-  const auto found = std::find_if(queues.begin(), queues.end(), [&](const QueueLook& one) { return one.name == name; });
+std::size_t index_of(const std::vector<QueueSnapshot>& queues, const std::string& name) {
+  const auto found =
+      std::find_if(queues.begin(), queues.end(), [&](const QueueSnapshot& one) { return one.name == name; });
   return found == queues.end() ? 0 : static_cast<std::size_t>(found - queues.begin());
 }
 
 }  // namespace
 
-Wish Top::wish() const {
-  Wish wish;
-  wish.view = view_;
-  if (view_ == View::queues) return wish;
-  wish.queue = queue_;
-  if (view_ == View::message) wish.id = id_;
-  if (view_ == View::message) return wish;
-  wish.state = state_;
-  wish.cursor = cursors_.back();
+ViewRequest Top::view_request() const {
+  ViewRequest request;
+  request.view = view_;
+  if (view_ == View::queues) return request;
+  request.queue = queue_;
+  if (view_ == View::message) request.id = id_;
+  if (view_ == View::message) return request;
+  request.state = state_;
+  request.cursor = cursors_.back();
   // One line more than around the queues: the states.
-  wish.limit = std::clamp<std::size_t>(page_of(size_) - 1, 1, 1000);
-  return wish;
+  request.limit = std::clamp<std::size_t>(page_of(size_) - 1, 1, 1000);
+  return request;
 }
 
-bool Top::is_current(const Sight& sight) const {
-  if (!sight.wish || sight.wish->view != view_) return false;
-  const Wish& seen = *sight.wish;
+bool Top::is_current(const Snapshot& snapshot) const {
+  if (!snapshot.request || snapshot.request->view != view_) return false;
+  const ViewRequest& seen = *snapshot.request;
   if (view_ == View::message) return seen.queue == queue_ && seen.id == id_;
   return view_ == View::queues || (seen.queue == queue_ && seen.state == state_ && seen.cursor == cursors_.back());
 }
 
-std::vector<QueueLook> Top::visible(const Sight& sight) const {
-  std::vector<QueueLook> queues;
-  const std::string wanted = lower(filter_);
-  for (const QueueLook& queue : sight.queues) {
-    if (lower(printable(queue.name)).find(wanted) != std::string::npos) queues.push_back(queue);
+std::vector<QueueSnapshot> Top::visible(const Snapshot& snapshot) const {
+  std::vector<QueueSnapshot> queues;
+  const std::string pattern = lower(filter_);
+  for (const QueueSnapshot& queue : snapshot.queues) {
+    if (lower(printable(queue.name)).find(pattern) != std::string::npos) queues.push_back(queue);
   }
   put_in_order(queues, sort_, other_way_);
   return queues;
 }
 
-void Top::press(const Key& key, const Sight& sight) {
-  notices_read_ = sight.notices;
+void Top::press(const Key& key, const Snapshot& snapshot) {
+  notices_read_ = snapshot.notices;
   if (key.kind == Kind::control && key.text == "c") over_ = true;
-  if (answer(key) || edit_filter(key)) return;
-  if (helps_) {
-    helps_ = false;
+  if (answer_question(key) || edit_filter(key)) return;
+  if (shows_help_) {
+    shows_help_ = false;
     return;
   }
   if (is(key, "?")) {
-    helps_ = true;
+    shows_help_ = true;
     return;
   }
   if (is(key, "q") || key.kind == Kind::escape) return back();
   switch (view_) {
     case View::queues:
-      return press_in_queues(key, sight);
+      return press_in_queues(key, snapshot);
     case View::messages:
-      return press_in_messages(key, sight);
+      return press_in_messages(key, snapshot);
     case View::message:
       return press_in_message(key);
   }
@@ -111,9 +112,9 @@ void Top::back() {
   }
 }
 
-bool Top::answer(const Key& key) {
+bool Top::answer_question(const Key& key) {
   if (!question_) return false;
-  if (is(key, "y") || is(key, "Y")) order_ = question_;
+  if (is(key, "y") || is(key, "Y")) confirmed_ = question_;
   question_.reset();
   return true;
 }
@@ -130,13 +131,13 @@ bool Top::edit_filter(const Key& key) {
   return true;
 }
 
-void Top::press_in_queues(const Key& key, const Sight& sight) {
-  const std::vector<QueueLook> queues = visible(sight);
+void Top::press_in_queues(const Key& key, const Snapshot& snapshot) {
+  const std::vector<QueueSnapshot> queues = visible(snapshot);
   const std::size_t at = index_of(queues, chosen_);
   if (const auto to = moved(key, at, queues.size(), page_of(size_))) {
     chosen_ = queues[*to].name;
   } else if (is(key, "s")) {
-    sort_by_next(sight);
+    sort_by_next(snapshot);
   } else if (is(key, "r")) {
     other_way_ = !other_way_;
   } else if (is(key, "/")) {
@@ -156,8 +157,8 @@ void Top::press_in_queues(const Key& key, const Sight& sight) {
   }
 }
 
-void Top::sort_by_next(const Sight& sight) {
-  const QueueTable table(size_.columns, sight.queues);
+void Top::sort_by_next(const Snapshot& snapshot) {
+  const QueueTable table(size_.columns, snapshot.queues);
   int next = static_cast<int>(sort_);
   do {
     next = (next + 1) % kSorts;
@@ -174,10 +175,10 @@ void Top::open_state(State state) {
   message_row_ = 0;
 }
 
-void Top::press_in_messages(const Key& key, const Sight& sight) {
+void Top::press_in_messages(const Key& key, const Snapshot& snapshot) {
   const auto state = static_cast<std::size_t>(std::find(kStates.begin(), kStates.end(), state_) - kStates.begin());
-  const auto& messages = sight.page.messages;
-  const bool current = is_current(sight);
+  const auto& messages = snapshot.page.messages;
+  const bool current = is_current(snapshot);
   if (key.kind == Kind::tab || key.kind == Kind::right) {
     open_state(kStates[(state + 1) % kStates.size()]);
   } else if (key.kind == Kind::back_tab || key.kind == Kind::left) {
@@ -185,12 +186,12 @@ void Top::press_in_messages(const Key& key, const Sight& sight) {
   } else if (key.kind == Kind::text && key.text >= "1" && key.text <= "5" && key.text.size() == 1) {
     open_state(kStates[static_cast<std::size_t>(key.text[0] - '1')]);
   } else if (is(key, "p")) {
-    ask_for_pause(queue_, sight.queue.counts.paused);
+    ask_for_pause(queue_, snapshot.queue.counts.paused);
   } else if (key.kind == Kind::page_up || key.kind == Kind::page_down) {
     const bool down = key.kind == Kind::page_down;
-    if (down && (!current || sight.page.next.empty())) return;
+    if (down && (!current || snapshot.page.next.empty())) return;
     if (!down && cursors_.size() == 1) return;
-    down ? cursors_.push_back(sight.page.next) : cursors_.pop_back();
+    down ? cursors_.push_back(snapshot.page.next) : cursors_.pop_back();
     message_row_ = 0;
   } else if (key.kind == Kind::enter && current && message_row_ < messages.size()) {
     id_ = messages[message_row_].id;

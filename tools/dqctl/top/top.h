@@ -23,17 +23,17 @@ class Top {
  public:
   explicit Top(TopOptions options) : options_(std::move(options)) {}
 
-  void press(const Key& key, const Sight& sight);
-  Canvas draw(Size size, const Sight& sight);
+  void press(const Key& key, const Snapshot& snapshot);
+  Canvas draw(Size size, const Snapshot& snapshot);
 
-  Wish wish() const;
+  ViewRequest view_request() const;
   bool over() const { return over_; }
 
   // A queue to pause (true) or to resume, said yes to. Given once.
-  std::optional<std::pair<std::string, bool>> take_order() { return std::exchange(order_, std::nullopt); }
+  std::optional<std::pair<std::string, bool>> take_confirmed() { return std::exchange(confirmed_, std::nullopt); }
 
  private:
-  using View = Wish::View;
+  using View = ViewRequest::View;
 
   // Of the sheet of a message.
   struct Row {
@@ -42,40 +42,40 @@ class Top {
     Style style{};
   };
 
-  std::vector<QueueLook> visible(const Sight& sight) const;
-  bool is_current(const Sight& sight) const;  // whether what was wished for has come
+  std::vector<QueueSnapshot> visible(const Snapshot& snapshot) const;
+  bool is_current(const Snapshot& snapshot) const;  // whether what was wished for has come
 
   // Keys.
-  bool answer(const Key& key);  // to a question; false: none was asked
+  bool answer_question(const Key& key);  // to a question; false: none was asked
   bool edit_filter(const Key& key);
-  void press_in_queues(const Key& key, const Sight& sight);
-  void press_in_messages(const Key& key, const Sight& sight);
+  void press_in_queues(const Key& key, const Snapshot& snapshot);
+  void press_in_messages(const Key& key, const Snapshot& snapshot);
   void press_in_message(const Key& key);
-  void sort_by_next(const Sight& sight);
+  void sort_by_next(const Snapshot& snapshot);
   void ask_for_pause(const std::string& queue, bool is_paused);
   void open_state(delayqueue::State state);
   void back();
 
   // Drawing.
-  void draw_bar(Canvas& canvas, const Sight& sight);
-  void draw_queues(Canvas& canvas, const Sight& sight);
-  void draw_messages(Canvas& canvas, const Sight& sight);
-  void draw_message(Canvas& canvas, const Sight& sight);
+  void draw_bar(Canvas& canvas, const Snapshot& snapshot);
+  void draw_queues(Canvas& canvas, const Snapshot& snapshot);
+  void draw_messages(Canvas& canvas, const Snapshot& snapshot);
+  void draw_message(Canvas& canvas, const Snapshot& snapshot);
   void draw_help(Canvas& canvas);
-  void draw_foot(Canvas& canvas, const Sight& sight);
+  void draw_foot(Canvas& canvas, const Snapshot& snapshot);
   void write_message(Line& line, const delayqueue::MessageInfo& message, Time now, bool selected);
   std::vector<Row> rows_of(const delayqueue::MessageInfo& message, Time now) const;
-  std::string bar_text(const Sight& sight) const;
+  std::string bar_text(const Snapshot& snapshot) const;
   std::string time_text(Time when) const { return options_.utc ? utc_text(when) : local_text(when); }
 
   const TopOptions options_;
   View view_ = View::queues;
   Size size_{};
   bool over_ = false;
-  bool helps_ = false;
+  bool shows_help_ = false;
   std::uint64_t notices_read_ = 0;
   std::string finding_{};  // of the queue that is selected, or open
-  std::optional<std::pair<std::string, bool>> question_{}, order_{};
+  std::optional<std::pair<std::string, bool>> question_{}, confirmed_{};
 
   // The queues.
   Sort sort_ = Sort::name;

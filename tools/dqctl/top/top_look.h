@@ -27,19 +27,19 @@ struct Rates {
   double sent = 0, delivered = 0, acked = 0, failed = 0;
 };
 
-struct QueueLook {
+struct QueueSnapshot {
   std::string name{};
   delayqueue::Counts counts{};
   std::optional<milliseconds> oldest{};  // how long what is first in line waits: since it was due, or since it was sent
   std::string finding{};                 // the worst that dqctl stuck would warn of, with its level; empty: nothing
   std::optional<Rates> rates{};
   std::vector<double> history{};  // of acked, the latest last
-  std::string trouble{};          // why nothing else is known
-  bool away = false;              // for its server could not be reached
+  std::string error{};            // why nothing else is known
+  bool unreachable = false;       // for its server could not be reached
 };
 
 // What is on the screen, and so to be looked at.
-struct Wish {
+struct ViewRequest {
   enum class View { queues, messages, message };
 
   View view = View::queues;
@@ -50,40 +50,40 @@ struct Wish {
   std::string id{};
 };
 
-bool operator==(const Wish& a, const Wish& b);
+bool operator==(const ViewRequest& a, const ViewRequest& b);
 
-struct Sight {
-  std::optional<Wish> wish{};  // that messages, or message, answer to
-  std::vector<QueueLook> queues{};
-  QueueLook queue{};  // the one that is open
+struct Snapshot {
+  std::optional<ViewRequest> request{};  // that messages, or message, answer to
+  std::vector<QueueSnapshot> queues{};
+  QueueSnapshot queue{};  // the one that is open
   delayqueue::MessagePage page{};
   std::optional<delayqueue::MessageInfo> message{};
   std::optional<Time> now{};  // by the server's clock
-  std::string trouble{};      // why the last look failed; what else is here is of the one before
-  std::chrono::steady_clock::time_point trouble_since{};
+  std::string error{};        // why the last look failed; what else is here is of the one before
+  std::chrono::steady_clock::time_point failing_since{};
   std::string notice{};       // how the last thing that was asked for went
   std::uint64_t notices = 0;  // grows with each
 };
 
-class Looker {
+class Poller {
  public:
   // names: of the queues; empty: all there are. changed: called from the looking thread when sight() has changed.
   // The first look is taken here; throws what it throws. From then on the context is this one's.
-  Looker(Context& context, std::vector<std::string> names, milliseconds interval, std::function<void()> changed);
-  ~Looker();
-  Looker(const Looker&) = delete;
-  Looker& operator=(const Looker&) = delete;
+  Poller(Context& context, std::vector<std::string> names, milliseconds interval, std::function<void()> changed);
+  ~Poller();
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
 
   void start();
-  void want(const Wish& wish);  // looks at once if that is new
+  void request_view(const ViewRequest& request);  // looks at once if that is new
   void set_paused(const std::string& queue, bool paused);
-  Sight sight() const;
+  Snapshot snapshot() const;
 
   // False if it is still waiting for a server then; it must not be destroyed before it has ended.
   bool stop(milliseconds limit);
 
  private:
-  struct Before {
+  struct PreviousPoll {
     delayqueue::Totals totals{};
     std::optional<Rates> rates{};
     Time now{};
@@ -93,25 +93,25 @@ class Looker {
   };
 
   void run();
-  void act(const std::string& queue, bool paused);
-  void look(const Wish& wish);
-  QueueLook look_at(const std::string& name);
-  std::string finding_of(const std::string& name, const QueueState& now);
-  std::optional<Rates> rates_of(const std::string& name, const delayqueue::Counts& counts,
-                                std::vector<double>& history);
-  void publish(const std::function<void(Sight&)>& change);
+  void apply_pause(const std::string& queue, bool paused);
+  void poll(const ViewRequest& request);
+  QueueSnapshot read_queue(const std::string& name);
+  std::string update_finding(const std::string& name, const QueueState& now);
+  std::optional<Rates> update_rates(const std::string& name, const delayqueue::Counts& counts,
+                                    std::vector<double>& history);
+  void publish(const std::function<void(Snapshot&)>& change);
 
   Context& context_;
   const std::vector<std::string> names_;
   const milliseconds interval_;
   const std::function<void()> changed_;
-  std::map<std::string, Before> before_{};  // of the looking thread
+  std::map<std::string, PreviousPoll> previous_{};  // of the looking thread
 
   mutable std::mutex mutex_;  // guards all below
-  std::condition_variable wanted_, ended_;
-  Sight sight_{};
-  Wish wish_{};
-  bool wish_is_new_ = false;
+  std::condition_variable wake_, ended_;
+  Snapshot snapshot_{};
+  ViewRequest request_{};
+  bool request_is_new_ = false;
   std::vector<std::pair<std::string, bool>> actions_{};
   bool stopping_ = false, has_ended_ = true, started_ = false;
   std::thread thread_{};

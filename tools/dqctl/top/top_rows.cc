@@ -44,7 +44,7 @@ const ColumnInfo& info_of(Sort sort) {
   return *std::find_if(kColumns.begin(), kColumns.end(), [&](const ColumnInfo& info) { return info.sort == sort; });
 }
 
-double value_of(const QueueLook& queue, Sort sort) {
+double value_of(const QueueSnapshot& queue, Sort sort) {
   const auto& counts = queue.counts;
   const Rates rates = queue.rates.value_or(Rates{-1, -1, -1, -1});
   switch (sort) {
@@ -93,7 +93,7 @@ std::string rate_text(double rate) {
   return short_count(static_cast<std::uint64_t>(std::min(rate, kMost) + 0.5));
 }
 
-std::string text_of(const QueueLook& queue, Sort sort, std::size_t room) {
+std::string text_of(const QueueSnapshot& queue, Sort sort, std::size_t room) {
   const double value = value_of(queue, sort);
   if (is_rate(sort)) return rate_text(value);
   if (sort == Sort::oldest) return queue.oldest ? span_text(*queue.oldest) : "";
@@ -102,7 +102,7 @@ std::string text_of(const QueueLook& queue, Sort sort, std::size_t room) {
   return whole.size() < room ? whole : short_count(count);
 }
 
-Style style_of(const QueueLook& queue, Sort sort) {
+Style style_of(const QueueSnapshot& queue, Sort sort) {
   const bool some = value_of(queue, sort) > 0;
   if (some && (sort == Sort::dead || sort == Sort::failed)) return kWrong;
   if (some && (sort == Sort::due || sort == Sort::overdue || sort == Sort::retry)) return kNotable;
@@ -112,7 +112,7 @@ Style style_of(const QueueLook& queue, Sort sort) {
   return kPlain;
 }
 
-bool needs_a_look(const QueueLook& queue) { return !queue.trouble.empty() || !queue.finding.empty(); }
+bool needs_a_look(const QueueSnapshot& queue) { return !queue.error.empty() || !queue.finding.empty(); }
 
 std::string bars(const std::vector<double>& values, std::size_t width) {
   static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -135,8 +135,8 @@ const char* name_of(Sort sort) {
   return kNames[static_cast<std::size_t>(sort)];
 }
 
-void put_in_order(std::vector<QueueLook>& queues, Sort sort, bool other_way) {
-  const auto before = [&](const QueueLook& a, const QueueLook& b) {
+void put_in_order(std::vector<QueueSnapshot>& queues, Sort sort, bool other_way) {
+  const auto before = [&](const QueueSnapshot& a, const QueueSnapshot& b) {
     const double first = value_of(a, sort), second = value_of(b, sort);
     if (first != second) return other_way ? first < second : first > second;
     return sort == Sort::name && other_way ? b.name < a.name : a.name < b.name;
@@ -144,9 +144,9 @@ void put_in_order(std::vector<QueueLook>& queues, Sort sort, bool other_way) {
   std::stable_sort(queues.begin(), queues.end(), before);
 }
 
-QueueTable::QueueTable(std::size_t width, const std::vector<QueueLook>& queues) : wide_(width >= kWide) {
+QueueTable::QueueTable(std::size_t width, const std::vector<QueueSnapshot>& queues) : wide_(width >= kWide) {
   std::size_t longest = 5;
-  for (const QueueLook& queue : queues) {
+  for (const QueueSnapshot& queue : queues) {
     longest = std::max(longest, dqctl::width_of(printable(queue.name)) + (queue.counts.paused ? 9 : 0));
   }
   const std::size_t least = kMarks + (width < kNarrow ? 10 : 16);
@@ -183,14 +183,14 @@ void QueueTable::write_titles(Line& line, Sort sort) const {
   if (history_width_ > 0) line.add("  ").add("ACKED PER SECOND", kBold);
 }
 
-void QueueTable::write(Line& line, const QueueLook& queue, bool selected) const {
+void QueueTable::write(Line& line, const QueueSnapshot& queue, bool selected) const {
   line.add(selected ? ">" : " ").add(needs_a_look(queue) ? "!" : " ", kWrong);
   if (selected) line.select();
   const std::string mark = queue.counts.paused ? " [paused]" : "";
   const std::size_t room = name_width_ > mark.size() ? name_width_ - mark.size() : 0;
   line.add(cut(printable(queue.name), room), kBold).add(mark, kNotable).fill(kMarks + name_width_);
-  if (!queue.trouble.empty()) {
-    line.add(" ").add(printable(queue.trouble), kWrong);
+  if (!queue.error.empty()) {
+    line.add(" ").add(printable(queue.error), kWrong);
     return;
   }
   for (const Shown& one : shown_) {

@@ -16,16 +16,16 @@ inline constexpr int kSorts = 13;
 const char* name_of(Sort sort);
 
 // By name: from a to z; by numbers: the largest first; the other way round if so asked. Equal ones by name.
-void put_in_order(std::vector<QueueLook>& queues, Sort sort, bool other_way);
+void put_in_order(std::vector<QueueSnapshot>& queues, Sort sort, bool other_way);
 
 // What is chosen for a width, so that names have room.
 class QueueTable {
  public:
-  QueueTable(std::size_t width, const std::vector<QueueLook>& queues);
+  QueueTable(std::size_t width, const std::vector<QueueSnapshot>& queues);
 
   bool shows(Sort sort) const;
   void write_titles(Line& line, Sort sort) const;
-  void write(Line& line, const QueueLook& queue, bool selected) const;
+  void write(Line& line, const QueueSnapshot& queue, bool selected) const;
 
  private:
   struct Shown {

@@ -123,50 +123,50 @@ std::string state_text(const MessageInfo& message) {
 
 // ---- What is on every screen ---------------------------------------------------------------------------------------
 
-Canvas Top::draw(Size size, const Sight& sight) {
+Canvas Top::draw(Size size, const Snapshot& snapshot) {
   size_ = size;
   Canvas canvas(size);
-  if (helps_) {
+  if (shows_help_) {
     draw_help(canvas);
     return canvas;
   }
-  draw_bar(canvas, sight);
+  draw_bar(canvas, snapshot);
   switch (view_) {
     case View::queues:
-      draw_queues(canvas, sight);
+      draw_queues(canvas, snapshot);
       break;
     case View::messages:
-      draw_messages(canvas, sight);
+      draw_messages(canvas, snapshot);
       break;
     case View::message:
-      draw_message(canvas, sight);
+      draw_message(canvas, snapshot);
       break;
   }
-  draw_foot(canvas, sight);
+  draw_foot(canvas, snapshot);
   return canvas;
 }
 
-std::string Top::bar_text(const Sight& sight) const {
+std::string Top::bar_text(const Snapshot& snapshot) const {
   if (view_ != View::queues) return printable(queue_);
-  std::string text = count_text(sight.queues.size()) + (sight.queues.size() == 1 ? " queue" : " queues") + " by ";
+  std::string text = count_text(snapshot.queues.size()) + (snapshot.queues.size() == 1 ? " queue" : " queues") + " by ";
   text += name_of(sort_) + std::string(other_way_ ? ", reversed" : "");
   if (!filter_.empty()) text += "  /" + printable(filter_);
   return text + "  " + options_.where;
 }
 
-void Top::draw_bar(Canvas& canvas, const Sight& sight) {
-  const std::string clock = sight.now ? time_text(*sight.now) : "";
+void Top::draw_bar(Canvas& canvas, const Snapshot& snapshot) {
+  const std::string clock = snapshot.now ? time_text(*snapshot.now) : "";
   const std::string when = size_.columns >= 60 ? clock + "  every " + span_text(options_.interval) + " " : "";
   Line& line = canvas.line();
   line.add(" dqctl top  ", kBar);
   const std::size_t end = size_.columns - std::min(size_.columns, dqctl::width_of(when) + 2);
   const std::size_t room = end - std::min(end, line.used());
-  line.add(cut(bar_text(sight), room), kBar);
-  if (view_ != View::queues && sight.queue.counts.paused) line.add(" [paused]", kBar);
+  line.add(cut(bar_text(snapshot), room), kBar);
+  if (view_ != View::queues && snapshot.queue.counts.paused) line.add(" [paused]", kBar);
   line.fill(end + 2, kBar).add(when, kBar).fill(size_.columns, kBar);
 }
 
-void Top::draw_foot(Canvas& canvas, const Sight& sight) {
+void Top::draw_foot(Canvas& canvas, const Snapshot& snapshot) {
   if (canvas.size().rows < 4) return;
   canvas.skip_to(size_.rows - 2);
   Line& line = canvas.line();
@@ -177,13 +177,13 @@ void Top::draw_foot(Canvas& canvas, const Sight& sight) {
              kNotable);
   } else if (edits_filter_) {
     line.add("Show queues with: " + printable(filter_) + "_   (Enter: done, Esc: all)", kBold);
-  } else if (!sight.trouble.empty()) {
-    const auto since = std::chrono::steady_clock::now() - sight.trouble_since;
+  } else if (!snapshot.error.empty()) {
+    const auto since = std::chrono::steady_clock::now() - snapshot.failing_since;
     const auto lasts = std::chrono::duration_cast<std::chrono::seconds>(since);
     line.add("No answer for " + span_text(std::max(lasts, std::chrono::seconds(1))) + ", trying again: ", kWrong);
-    line.add(printable(sight.trouble), kWrong);
-  } else if (sight.notices > notices_read_) {
-    line.add(sight.notice, kNotable);
+    line.add(printable(snapshot.error), kWrong);
+  } else if (snapshot.notices > notices_read_) {
+    line.add(snapshot.notice, kNotable);
   } else if (!finding_.empty()) {
     line.add(finding_, kNotable);
   }
@@ -224,13 +224,13 @@ void Top::draw_help(Canvas& canvas) {
 
 // ---- The queues ----------------------------------------------------------------------------------------------------
 
-void Top::draw_queues(Canvas& canvas, const Sight& sight) {
-  const std::vector<QueueLook> queues = visible(sight);
-  const QueueTable table(size_.columns, sight.queues);
+void Top::draw_queues(Canvas& canvas, const Snapshot& snapshot) {
+  const std::vector<QueueSnapshot> queues = visible(snapshot);
+  const QueueTable table(size_.columns, snapshot.queues);
   table.write_titles(canvas.line(), sort_);
   finding_.clear();
   const auto found =
-      std::find_if(queues.begin(), queues.end(), [&](const QueueLook& one) { return one.name == chosen_; });
+      std::find_if(queues.begin(), queues.end(), [&](const QueueSnapshot& one) { return one.name == chosen_; });
   const std::size_t at = found == queues.end() ? 0 : static_cast<std::size_t>(found - queues.begin());
   if (!queues.empty()) finding_ = queues[at].finding;
   const std::size_t page = canvas.left() > 2 ? canvas.left() - 2 : 0;
@@ -241,20 +241,20 @@ void Top::draw_queues(Canvas& canvas, const Sight& sight) {
   for (std::size_t i = first_row_; i < queues.size() && i < first_row_ + page; ++i) {
     table.write(canvas.line(), queues[i], i == at);
   }
-  if (queues.empty()) canvas.line().add(sight.queues.empty() ? "  No queue is there yet" : "  None has such a name");
+  if (queues.empty()) canvas.line().add(snapshot.queues.empty() ? "  No queue is there yet" : "  None has such a name");
 }
 
 // ---- The messages of a queue ---------------------------------------------------------------------------------------
 
-void Top::draw_messages(Canvas& canvas, const Sight& sight) {
-  finding_ = sight.queue.name == queue_ ? sight.queue.finding : "";
+void Top::draw_messages(Canvas& canvas, const Snapshot& snapshot) {
+  finding_ = snapshot.queue.name == queue_ ? snapshot.queue.finding : "";
   Line& tabs = canvas.line();
   for (std::size_t i = 0; i < kTabs.size(); ++i) {
     const bool chosen = kTabs[i].state == state_;
     const std::string name = size_.columns < 60 ? std::string(delayqueue::to_string(kTabs[i].state)).substr(0, 3)
                                                 : delayqueue::to_string(kTabs[i].state);
     const std::string text = (chosen ? "[" : " ") + std::to_string(i + 1) + " " + name + " " +
-                             short_count(sight.queue.counts.*kTabs[i].count) + (chosen ? "]" : " ");
+                             short_count(snapshot.queue.counts.*kTabs[i].count) + (chosen ? "]" : " ");
     tabs.add(text, chosen ? kBar : kPlain);
   }
   if (cursors_.size() > 1) tabs.add("  page " + std::to_string(cursors_.size()));
@@ -267,16 +267,16 @@ void Top::draw_messages(Canvas& canvas, const Sight& sight) {
       .right("SIZE", size_.columns < 60 ? 0 : 9, kBold)
       .add("  ")
       .add(state_ == State::dead || state_ == State::retry ? "REASON, PAYLOAD" : "PAYLOAD", kBold);
-  if (!is_current(sight)) {
+  if (!is_current(snapshot)) {
     canvas.line().add("  Looking ...");
     return;
   }
-  const auto& messages = sight.page.messages;
+  const auto& messages = snapshot.page.messages;
   message_row_ = messages.empty() ? 0 : std::min(message_row_, messages.size() - 1);
   const std::size_t page = canvas.left() > 2 ? canvas.left() - 2 : 0;
   const std::size_t first = page > 0 && message_row_ >= page ? message_row_ + 1 - page : 0;
   for (std::size_t i = first; i < messages.size() && i < first + page; ++i) {
-    write_message(canvas.line(), messages[i], sight.now.value_or(Time()), i == message_row_);
+    write_message(canvas.line(), messages[i], snapshot.now.value_or(Time()), i == message_row_);
   }
   if (messages.empty()) canvas.line().add(std::string("  No message is ") + delayqueue::to_string(state_));
 }
@@ -330,14 +330,14 @@ std::vector<Top::Row> Top::rows_of(const MessageInfo& message, Time now) const {
   return rows;
 }
 
-void Top::draw_message(Canvas& canvas, const Sight& sight) {
+void Top::draw_message(Canvas& canvas, const Snapshot& snapshot) {
   finding_.clear();
   most_scrolled_ = 0;
-  if (!is_current(sight) || !sight.message) {
-    canvas.line().add(is_current(sight) ? "  Gone: it was handled, cancelled or removed" : "  Looking ...");
+  if (!is_current(snapshot) || !snapshot.message) {
+    canvas.line().add(is_current(snapshot) ? "  Gone: it was handled, cancelled or removed" : "  Looking ...");
     return;
   }
-  const std::vector<Row> rows = rows_of(*sight.message, sight.now.value_or(Time()));
+  const std::vector<Row> rows = rows_of(*snapshot.message, snapshot.now.value_or(Time()));
   const std::size_t room = canvas.left() > 2 ? canvas.left() - 2 : 0;
   most_scrolled_ = rows.size() > room ? rows.size() - room : 0;
   scrolled_ = std::min(scrolled_, most_scrolled_);

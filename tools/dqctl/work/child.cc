@@ -29,17 +29,17 @@ constexpr milliseconds kSlice{50};
 struct Launch {
   std::vector<const char*> arguments{}, environment{};
   int in = -1, out = -1, err = -1;
-  const Keeper* keeper = nullptr;
+  const ProcessReaper* reaper = nullptr;
   pid_t parent = 0;
 };
 
-[[noreturn]] void become(const Launch& launch) {
+[[noreturn]] void exec_shell(const Launch& launch) {
   ::setpgid(0, 0);
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // should the keeper be killed, too
 #endif
   if (::getppid() != launch.parent) ::_exit(127);
-  launch.keeper->enter(::getpid());
+  launch.reaper->add(::getpid());
   ::dup2(launch.in, STDIN_FILENO);
   ::dup2(launch.out, STDOUT_FILENO);
   ::dup2(launch.err, STDERR_FILENO);
@@ -61,65 +61,65 @@ std::vector<const char*> pointers(const std::vector<std::string>& words) {
 
 void unblock(const Fd& fd) { ::fcntl(fd.get(), F_SETFL, O_NONBLOCK); }
 
-class Running {
+class RunningCommand {
  public:
-  Running(const Task& task, const Keeper& keeper)
-      : task_(task), keeper_(keeper), input_(task.input), out_(task.out), err_(task.err) {
+  RunningCommand(const Task& task, const ProcessReaper& reaper)
+      : task_(task), reaper_(reaper), input_(task.input), out_(task.out), err_(task.err) {
     start();
   }
 
-  ~Running() {  // by an exception
+  ~RunningCommand() {  // by an exception
     if (pid_ > 0) reap();
   }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
 
-  Ending wait();
+  CommandResult wait();
 
  private:
   void start();
   bool exchange(milliseconds limit);
-  void feed();
-  void read(Fd& from, WholeLines& into);
-  void end_if_due();
-  bool is_over() const;
+  void write_input();
+  void read(Fd& from, LineSplitter& into);
+  void terminate_if_due();
+  bool has_ended() const;
   int reap();
 
   const Task& task_;
-  const Keeper& keeper_;
+  const ProcessReaper& reaper_;
   const Clock::time_point begin_ = Clock::now();
   pid_t pid_ = -1;
   Fd in_, out_fd_, err_fd_;
   std::string_view input_;
-  WholeLines out_, err_;
-  Cut cut_ = Cut::none;
+  LineSplitter out_, err_;
+  TerminationCause cause_ = TerminationCause::none;
   std::optional<Clock::time_point> kill_at_{};
 };
 
-void Running::start() {
+void RunningCommand::start() {
   Pipe in, out, err;
   Launch launch;
   launch.arguments = {"sh", "-c", task_.command.c_str(), nullptr};
   launch.environment = pointers(task_.environment);
   launch.in = in.read.get(), launch.out = out.write.get(), launch.err = err.write.get();
-  launch.keeper = &keeper_;
+  launch.reaper = &reaper_;
   launch.parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) throw Failure(Exit::failed, "cannot start a process: " + std::generic_category().message(errno));
-  if (pid_ == 0) become(launch);
+  if (pid_ == 0) exec_shell(launch);
   ::setpgid(pid_, pid_);  // whoever of the two comes first
   in_ = std::move(in.write), out_fd_ = std::move(out.read), err_fd_ = std::move(err.read);
   for (const Fd* fd : {&in_, &out_fd_, &err_fd_}) unblock(*fd);
   if (input_.empty()) in_.close();
 }
 
-Ending Running::wait() {
+CommandResult RunningCommand::wait() {
   milliseconds slice{1};
-  while (!is_over()) {
+  while (!has_ended()) {
     const bool speaks = out_fd_.open() || err_fd_.open();
     exchange(speaks ? kSlice : slice);
     if (!speaks) slice = std::min(2 * slice, kSlice);  // most commands end as soon as they have closed both
-    end_if_due();
+    terminate_if_due();
   }
   const int status = reap();
   constexpr int kMostReads = 16;  // who has left its process group may hold the pipes, and write for ever
@@ -127,26 +127,26 @@ Ending Running::wait() {
   }
   out_.end();
   err_.end();
-  Ending ending;
-  if (WIFEXITED(status)) ending.exit = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
-  ending.cut = cut_;
-  ending.took = std::chrono::duration_cast<milliseconds>(Clock::now() - begin_);
-  ending.last_error = err_.last();
-  return ending;
+  CommandResult result;
+  if (WIFEXITED(status)) result.exit = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  result.cause = cause_;
+  result.duration = std::chrono::duration_cast<milliseconds>(Clock::now() - begin_);
+  result.last_error = err_.last();
+  return result;
 }
 
 // False: there was nothing to read or write within the limit.
-bool Running::exchange(milliseconds limit) {
+bool RunningCommand::exchange(milliseconds limit) {
   std::array<pollfd, 3> fds = {{{in_.get(), POLLOUT, 0}, {out_fd_.get(), POLLIN, 0}, {err_fd_.get(), POLLIN, 0}}};
   if (::poll(fds.data(), fds.size(), static_cast<int>(limit.count())) <= 0) return false;
-  if (fds[0].revents != 0) feed();
+  if (fds[0].revents != 0) write_input();
   if (fds[1].revents != 0) read(out_fd_, out_);
   if (fds[2].revents != 0) read(err_fd_, err_);
   return true;
 }
 
-void Running::feed() {
+void RunningCommand::write_input() {
   const auto n = ::write(in_.get(), input_.data(), input_.size());
   if (n > 0) input_.remove_prefix(static_cast<std::size_t>(n));
   const bool refused = n < 0 && errno != EAGAIN && errno != EINTR;  // EPIPE: it reads no more
@@ -154,22 +154,23 @@ void Running::feed() {
 }
 
 // All that is there, but no more than a pipe holds: others wait, too.
-void Running::read(Fd& from, WholeLines& into) {
+void RunningCommand::read(Fd& from, LineSplitter& into) {
   std::array<char, 65536> buffer;
   const auto n = ::read(from.get(), buffer.data(), buffer.size());
   if (n > 0) into.add({buffer.data(), static_cast<std::size_t>(n)});
   if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) from.close();
 }
 
-void Running::end_if_due() {
+void RunningCommand::terminate_if_due() {
   const auto now = Clock::now();
   if (kill_at_) {
     if (now >= *kill_at_) ::kill(-pid_, SIGKILL);
     return;
   }
-  cut_ = task_.cut ? task_.cut() : Cut::none;
-  if (cut_ == Cut::none && task_.timeout.count() > 0 && now - begin_ >= task_.timeout) cut_ = Cut::timeout;
-  if (cut_ == Cut::none) return;
+  cause_ = task_.check ? task_.check() : TerminationCause::none;
+  if (cause_ == TerminationCause::none && task_.timeout.count() > 0 && now - begin_ >= task_.timeout)
+    cause_ = TerminationCause::timeout;
+  if (cause_ == TerminationCause::none) return;
   ::kill(-pid_, SIGTERM);
   ::kill(-pid_, SIGCONT);
   kill_at_ = now + kGrace;
@@ -177,7 +178,7 @@ void Running::end_if_due() {
 
 // The shell has ended. When it was told to, what it has started has the same time to do so: as long as one of them
 // holds an output.
-bool Running::is_over() const {
+bool RunningCommand::has_ended() const {
   siginfo_t found{};
   const bool ended =
       ::waitid(P_PID, static_cast<id_t>(pid_), &found, WEXITED | WNOHANG | WNOWAIT) == 0 && found.si_pid == pid_;
@@ -185,9 +186,9 @@ bool Running::is_over() const {
 }
 
 // As long as the shell is not reaped nobody else can have its number.
-int Running::reap() {
+int RunningCommand::reap() {
   ::kill(-pid_, SIGKILL);
-  keeper_.leave(pid_);
+  reaper_.remove(pid_);
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -197,6 +198,6 @@ int Running::reap() {
 
 }  // namespace
 
-Ending run_command(const Task& task, const Keeper& keeper) { return Running(task, keeper).wait(); }
+CommandResult run_command(const Task& task, const ProcessReaper& reaper) { return RunningCommand(task, reaper).wait(); }
 
 }  // namespace dqctl

@@ -8,23 +8,23 @@
 
 namespace dqctl {
 
-class Keeper {
+class ProcessReaper {
  public:
   // Forks, so that it must be made before any thread. Throws Failure.
-  Keeper();
+  ProcessReaper();
 
   // After the last command has ended.
-  ~Keeper();
-  Keeper(const Keeper&) = delete;
-  Keeper& operator=(const Keeper&) = delete;
+  ~ProcessReaper();
+  ProcessReaper(const ProcessReaper&) = delete;
+  ProcessReaper& operator=(const ProcessReaper&) = delete;
 
   // Process groups that run from now on, or not any more. May be called between fork and exec: a command that enters
   // itself is never unknown. SIGPIPE must be ignored.
-  void enter(pid_t group) const noexcept { tell(group, true); }
-  void leave(pid_t group) const noexcept { tell(group, false); }
+  void add(pid_t group) const noexcept { send(group, true); }
+  void remove(pid_t group) const noexcept { send(group, false); }
 
  private:
-  void tell(pid_t group, bool runs) const noexcept;
+  void send(pid_t group, bool runs) const noexcept;
 
   Pipe pipe_;
   pid_t pid_ = -1;

@@ -8,11 +8,11 @@
 
 namespace dqctl {
 
-class WholeLines {
+class LineSplitter {
  public:
   using Sink = std::function<void(std::string_view lines)>;  // one or more whole lines, each with its end
 
-  explicit WholeLines(Sink sink) : sink_(std::move(sink)) {}
+  explicit LineSplitter(Sink sink) : sink_(std::move(sink)) {}
 
   void add(std::string_view bytes);
 
@@ -23,7 +23,7 @@ class WholeLines {
   const std::string& last() const { return last_; }
 
  private:
-  void pass(std::string_view lines);
+  void emit(std::string_view lines);
 
   Sink sink_;
   std::string rest_;

@@ -39,107 +39,113 @@ std::vector<std::string> environment_for(const std::string& queue, const Message
   return out;
 }
 
-std::string how_it_ended(const Ending& ending, milliseconds timeout) {
-  switch (ending.cut) {
-    case Cut::timeout:
+std::string how_it_ended(const CommandResult& result, milliseconds timeout) {
+  switch (result.cause) {
+    case TerminationCause::timeout:
       return "timed out after " + span_text(timeout);
-    case Cut::lost:
+    case TerminationCause::lease_lost:
       return "its lease was lost";
-    case Cut::stop:
+    case TerminationCause::stop:
       return "stopped";
-    case Cut::none:
+    case TerminationCause::none:
       break;
   }
-  return ending.signal != 0 ? "killed by signal " + std::to_string(ending.signal)
-                            : "exit code " + std::to_string(ending.exit);
+  return result.signal != 0 ? "killed by signal " + std::to_string(result.signal)
+                            : "exit code " + std::to_string(result.exit);
 }
 
 // What it said itself; how it ended, too, where that is not the command's own doing.
-std::string reason_of(const Ending& ending, milliseconds timeout) {
-  const std::string said = printable(ending.last_error);
-  if (said.empty() || ending.cut == Cut::none) return said.empty() ? how_it_ended(ending, timeout) : said;
-  return how_it_ended(ending, timeout) + ": " + said;
+std::string reason_of(const CommandResult& result, milliseconds timeout) {
+  const std::string last_line = printable(result.last_error);
+  if (last_line.empty() || result.cause == TerminationCause::none)
+    return last_line.empty() ? how_it_ended(result, timeout) : last_line;
+  return how_it_ended(result, timeout) + ": " + last_line;
 }
 
-Object object_of(const Message& message, const Ending& ending, const Outcome& outcome) {
+Object object_of(const Message& message, const CommandResult& result, const Outcome& outcome) {
   static constexpr const char* kKinds[] = {"ack", "nack", "reject", "snooze"};
-  static constexpr const char* kCuts[] = {nullptr, "timeout", "lost", "stop"};
-  const char* cut = kCuts[static_cast<std::size_t>(ending.cut)];
+  static constexpr const char* kCauses[] = {nullptr, "timeout", "lost", "stop"};
+  const char* cause = kCauses[static_cast<std::size_t>(result.cause)];
   Object object;
   object.add("id", message.id).add("attempt", message.attempt);
-  object.add("exit", ending.exit >= 0 ? std::optional(ending.exit) : std::nullopt);
-  object.add("signal", ending.signal != 0 ? std::optional(ending.signal) : std::nullopt);
-  object.add("ended", cut != nullptr ? std::optional<std::string>(cut) : std::nullopt);
-  object.add("ms", ending.took.count());
+  object.add("exit", result.exit >= 0 ? std::optional(result.exit) : std::nullopt);
+  object.add("signal", result.signal != 0 ? std::optional(result.signal) : std::nullopt);
+  object.add("ended", cause != nullptr ? std::optional<std::string>(cause) : std::nullopt);
+  object.add("ms", result.duration.count());
   object.add("verdict", kKinds[static_cast<std::size_t>(outcome.verdict.kind)]);
   return object.add("reason", outcome.verdict.reason);
 }
 
 }  // namespace
 
-Outcome outcome_of(const Ending& ending, milliseconds timeout, milliseconds later) {
+Outcome outcome_of(const CommandResult& result, milliseconds timeout, milliseconds later) {
   // A command that is told to end may well end with 0; done it is not.
-  if (ending.cut == Cut::stop) return {"put back", delayqueue::snooze(milliseconds(0))};
-  const std::string reason = reason_of(ending, timeout);
-  if (ending.cut != Cut::none) return {"nacked", delayqueue::nack(reason)};
-  if (ending.exit == 0) return {"acked", delayqueue::ack()};
-  if (ending.exit == kDataError) return {"rejected", delayqueue::reject(reason)};
-  if (ending.exit != kTemporaryFailure) return {"nacked", delayqueue::nack(reason)};
+  if (result.cause == TerminationCause::stop) return {"put back", delayqueue::snooze(milliseconds(0))};
+  const std::string reason = reason_of(result, timeout);
+  if (result.cause != TerminationCause::none) return {"nacked", delayqueue::nack(reason)};
+  if (result.exit == 0) return {"acked", delayqueue::ack()};
+  if (result.exit == kDataError) return {"rejected", delayqueue::reject(reason)};
+  if (result.exit != kTemporaryFailure) return {"nacked", delayqueue::nack(reason)};
   Verdict verdict = delayqueue::snooze(later);
   verdict.reason = reason;
   return {"put off", verdict};
 }
 
-Work::Work(const WorkOptions& options, Output& output, const Keeper& keeper)
+CommandRunner::CommandRunner(const WorkOptions& options, Output& output, const ProcessReaper& reaper)
     : options_(options),
       output_(output),
-      keeper_(keeper),
+      reaper_(reaper),
       timeout_(options.timeout.value_or(kDefaultTimeout)),
       later_(options.later.value_or(kDefaultLater)),
       listing_(output, {}, "messages", Object().add("queue", options.queue)) {}
 
-Verdict Work::handle(const Message& message) {
-  if (ends_ || should_stop_) return delayqueue::snooze(milliseconds(0));
+Verdict CommandRunner::handle(const Message& message) {
+  if (terminating_ || should_stop_) return delayqueue::snooze(milliseconds(0));
   ++running_;
   Outcome outcome{"put off", delayqueue::snooze(kShortly)};
   try {
-    const Ending ending = run(message);
-    if (!is_no_command(ending)) {
-      outcome = outcome_of(ending, timeout_, later_);
-      tell(message, ending, outcome);
+    const CommandResult result = run(message);
+    if (!is_unrunnable(result)) {
+      outcome = outcome_of(result, timeout_, later_);
+      report(message, result, outcome);
     }
   } catch (const Failure& failure) {  // no process, no pipe: that is not the message's fault
-    say(failure.what());
+    stderr_line(failure.what());
   }
   ++finished_;
   --running_;
   return outcome.verdict;
 }
 
-Ending Work::run(const Message& message) {
+CommandResult CommandRunner::run(const Message& message) {
   Task task;
   task.command = options_.command;
   task.environment = environment_for(options_.queue, message);
   task.input = message.payload;
   task.timeout = timeout_;
-  task.cut = [&] { return ends_ ? Cut::stop : message.lost() ? Cut::lost : Cut::none; };
-  task.out = [this](std::string_view lines) { pass(lines, !output_.is_table()); };
-  task.err = [this](std::string_view lines) { pass(lines, true); };
-  return run_command(task, keeper_);
+  task.check = [&] {
+    return terminating_     ? TerminationCause::stop
+           : message.lost() ? TerminationCause::lease_lost
+                            : TerminationCause::none;
+  };
+  task.out = [this](std::string_view lines) { forward_output(lines, !output_.is_table()); };
+  task.err = [this](std::string_view lines) { forward_output(lines, true); };
+  return run_command(task, reaper_);
 }
 
 // A mistyped command must not bury the whole queue. Once one was found the code is the command's own.
-bool Work::is_no_command(const Ending& ending) {
-  const bool missing = ending.cut == Cut::none && (ending.exit == kNotFound || ending.exit == kNotExecutable);
+bool CommandRunner::is_unrunnable(const CommandResult& result) {
+  const bool missing =
+      result.cause == TerminationCause::none && (result.exit == kNotFound || result.exit == kNotExecutable);
   if (!missing) can_run_ = true;
   if (can_run_) return false;
   stop_with(std::make_exception_ptr(Failure(Exit::failed, "--exec: the command cannot be run (exit code " +
-                                                              std::to_string(ending.exit) +
+                                                              std::to_string(result.exit) +
                                                               "); its messages were put back, no retry was spent")));
   return true;
 }
 
-void Work::pass(std::string_view lines, bool errors) {
+void CommandRunner::forward_output(std::string_view lines, bool errors) {
   const std::lock_guard lock(mutex_);
   if (errors) {
     std::fwrite(lines.data(), 1, lines.size(), stderr);
@@ -150,14 +156,14 @@ void Work::pass(std::string_view lines, bool errors) {
     output_.write(lines);
     output_.flush();
   } catch (...) {
-    why_ = std::current_exception();
+    error_ = std::current_exception();
     should_stop_ = true;
   }
 }
 
-void Work::tell(const Message& message, const Ending& ending, const Outcome& outcome) {
+void CommandRunner::report(const Message& message, const CommandResult& result, const Outcome& outcome) {
   const std::lock_guard lock(mutex_);
-  waiting_.erase(message.id);
+  put_off_ids_.erase(message.id);
   switch (outcome.verdict.kind) {
     case Verdict::Kind::ack:
       ++acked_;
@@ -170,59 +176,59 @@ void Work::tell(const Message& message, const Ending& ending, const Outcome& out
       break;
     case Verdict::Kind::snooze:
       ++put_off_;
-      waiting_.insert(message.id);
+      put_off_ids_.insert(message.id);
       break;
   }
   try {
     if (!output_.is_table() && !should_stop_) {
-      listing_.add({}, object_of(message, ending, outcome));
+      listing_.add({}, object_of(message, result, outcome));
       listing_.flush();
     }
   } catch (...) {
-    why_ = std::current_exception();
+    error_ = std::current_exception();
     should_stop_ = true;
   }
   if (!output_.is_table() || outcome.verdict.kind == Verdict::Kind::ack) return;
-  const std::string how = how_it_ended(ending, timeout_);
+  const std::string how = how_it_ended(result, timeout_);
   std::fprintf(stderr, "dqctl: %s %s: %s\n", id_text(message.id).c_str(), outcome.word, how.c_str());
 }
 
-void Work::stop_with(std::exception_ptr why) {
+void CommandRunner::stop_with(std::exception_ptr why) {
   const std::lock_guard lock(mutex_);
-  if (!why_) why_ = std::move(why);
+  if (!error_) error_ = std::move(why);
   should_stop_ = true;
 }
 
-void Work::say(const std::string& text) {
+void CommandRunner::stderr_line(const std::string& text) {
   const std::lock_guard lock(mutex_);
   std::fprintf(stderr, "dqctl: %s\n", printable(text).c_str());
 }
 
-void Work::log(Severity severity, const std::string& line) {
-  if (severity != Severity::debug) say(line);
+void CommandRunner::log(Severity severity, const std::string& line) {
+  if (severity != Severity::debug) stderr_line(line);
 }
 
-void Work::saw(const Event& event) {
+void CommandRunner::on_event(const Event& event) {
   if (event.kind != EventKind::gave_up) return;
   const std::lock_guard lock(mutex_);
   dead_ += event.count;
 }
 
-void Work::finish(std::uint64_t stale) {
+void CommandRunner::finish(std::uint64_t stale) {
   const std::lock_guard lock(mutex_);
   std::string text = count_text(acked_) + " acked, " + count_text(nacked_) + " nacked, " + count_text(rejected_) +
                      " rejected, " + count_text(put_off_) + " put off";
   if (stale > 0) text += ", " + count_text(stale) + " of them too late";
   text += " in " + span_text(std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin_));
   if (dead_ > 0) text += "; " + counted(dead_, "dead letter");
-  if (!why_ && !output_.is_table()) listing_.end();
+  if (!error_ && !output_.is_table()) listing_.end();
   std::fprintf(stderr, "dqctl: %s\n", text.c_str());
-  if (why_) std::rethrow_exception(why_);
+  if (error_) std::rethrow_exception(error_);
 }
 
-bool Work::left_some() const {
+bool CommandRunner::left_messages() const {
   const std::lock_guard lock(mutex_);
-  return dead_ > 0 || !waiting_.empty();
+  return dead_ > 0 || !put_off_ids_.empty();
 }
 
 }  // namespace dqctl

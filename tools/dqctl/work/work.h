@@ -36,44 +36,44 @@ struct Outcome {
 };
 
 // 0 acks, 65 rejects, 75 and what we stopped come later, all else nacks.
-Outcome outcome_of(const Ending& ending, milliseconds timeout, milliseconds later);
+Outcome outcome_of(const CommandResult& result, milliseconds timeout, milliseconds later);
 
 // What the commands do, and what is told of it. Any thread may call it.
-class Work {
+class CommandRunner {
  public:
-  Work(const WorkOptions& options, Output& output, const Keeper& keeper);
+  CommandRunner(const WorkOptions& options, Output& output, const ProcessReaper& reaper);
 
   delayqueue::Verdict handle(const delayqueue::Message& message);
   void log(delayqueue::Severity severity, const std::string& line);
-  void saw(const delayqueue::Event& event);
+  void on_event(const delayqueue::Event& event);
 
   // Ends the commands that run; what starts from now on is put back.
-  void end_commands() { ends_ = true; }
+  void terminate_commands() { terminating_ = true; }
 
   bool should_stop() const { return should_stop_; }  // nothing good can come of going on: see finish()
   int running() const { return running_; }
   std::uint64_t finished() const { return finished_; }
 
-  void say(const std::string& text);
+  void stderr_line(const std::string& text);
 
   // After the last command. Throws what should_stop() stands for.
   void finish(std::uint64_t stale);
 
-  bool left_some() const;  // dead letters were made, or messages asked for a retry later and did not get it yet
+  bool left_messages() const;  // dead letters were made, or messages asked for a retry later and did not get it yet
 
  private:
-  Ending run(const delayqueue::Message& message);
-  void pass(std::string_view lines, bool errors);
-  void tell(const delayqueue::Message& message, const Ending& ending, const Outcome& outcome);
-  bool is_no_command(const Ending& ending);
+  CommandResult run(const delayqueue::Message& message);
+  void forward_output(std::string_view lines, bool errors);
+  void report(const delayqueue::Message& message, const CommandResult& result, const Outcome& outcome);
+  bool is_unrunnable(const CommandResult& result);
   void stop_with(std::exception_ptr why);
 
   const WorkOptions& options_;
   Output& output_;
-  const Keeper& keeper_;
+  const ProcessReaper& reaper_;
   const milliseconds timeout_, later_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::atomic<bool> ends_{false}, should_stop_{false};
+  std::atomic<bool> terminating_{false}, should_stop_{false};
   std::atomic<bool> can_run_{false};  // some command ended with anything but "not found"
   std::atomic<int> running_{0};
   std::atomic<std::uint64_t> finished_{0};
@@ -81,8 +81,8 @@ class Work {
   mutable std::mutex mutex_;  // guards all below, and the output
   Listing listing_;
   std::uint64_t acked_ = 0, nacked_ = 0, rejected_ = 0, put_off_ = 0, dead_ = 0;
-  std::set<std::string> waiting_{};  // put off, and not seen since
-  std::exception_ptr why_{};
+  std::set<std::string> put_off_ids_{};  // put off, and not seen since
+  std::exception_ptr error_{};
 };
 
 }  // namespace dqctl
