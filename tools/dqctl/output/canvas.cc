@@ -52,7 +52,7 @@ std::string Line::bytes(bool styles) const {
   std::string out;
   for (const Span& span : spans_) {
     Style style = span.style;
-    if (selected_) style = {Hue::none, style.bold, true};  // coloured patches in a bar are hard to read
+    if (selected_) style = {Hue::none, style.bold, true};  // coloured text is hard to read in reverse
     const bool plain = !styles || is_plain(style);
     if (!plain) out += code_of(style);
     out += span.text;
@@ -61,7 +61,7 @@ std::string Line::bytes(bool styles) const {
   if (styles && selected_ && room() > 0) {
     out += code_of({Hue::none, false, true}) + std::string(room(), ' ') + "\033[0m";
   } else if (room() > 0) {
-    out += "\033[K";  // at the end of a full line it would take the last character
+    out += "\033[K";  // at the end of a full line it would erase the last character
   }
   return out;
 }

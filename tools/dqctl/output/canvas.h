@@ -1,4 +1,4 @@
-// A screen of styled lines, and the bytes that turn the screen before into it.
+// A screen of styled lines, and the bytes that update a terminal from one screen to the next.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct Size {
 
 inline bool operator!=(const Size& a, const Size& b) { return a.columns != b.columns || a.rows != b.rows; }
 
-// Readable on dark and on light: red for what is wrong, magenta for what should be looked at.
+// Readable on dark and on light backgrounds. red: errors; magenta: warnings.
 enum class Hue { none, red, magenta };
 
 struct Style {
@@ -31,7 +31,7 @@ inline constexpr Style kBar{Hue::none, true, true};
 inline constexpr Style kWrong{Hue::red, true, false};
 inline constexpr Style kNotable{Hue::magenta, true, false};
 
-// Cut at its width. Text must be printable().
+// One line of a screen, cut at its width. Text must be printable().
 class Line {
  public:
   explicit Line(std::size_t width) : width_(width) {}
@@ -41,13 +41,13 @@ class Line {
   Line& left(std::string_view text, std::size_t width, Style style = kPlain);  // cut and padded to the width
   Line& right(std::string_view text, std::size_t width, Style style = kPlain);
 
-  // The whole line in reverse, without hues: what is selected.
+  // Marks the line as selected: all in reverse, without hues.
   void select() { selected_ = true; }
 
   std::size_t used() const { return used_; }
   std::size_t room() const { return width_ - used_; }
 
-  // Without styles when they are not wanted.
+  // The bytes for the terminal; `styles` false: without styles.
   std::string bytes(bool styles) const;
 
  private:
@@ -70,11 +70,11 @@ class Canvas {
   std::size_t used() const { return lines_.size(); }
   std::size_t left() const { return size_.rows - std::min(size_.rows, lines_.size()); }
 
-  // The next line; valid until the one after.
+  // Adds a line. The reference is valid until the next call.
   Line& line();
-  void skip_to(std::size_t row);  // empty lines up to it
+  void skip_to(std::size_t row);  // adds empty lines up to it
 
-  // As many as the screen has.
+  // One entry for each row of the screen.
   std::vector<std::string> rows(bool styles) const;
 
  private:
@@ -82,7 +82,7 @@ class Canvas {
   std::vector<Line> lines_{};
 };
 
-// What to write to a screen that shows `before` (empty: something else), so that it shows `now`.
+// The bytes that change the screen from `before` to `now`. Screens of different sizes are cleared first.
 std::string difference(const std::vector<std::string>& before, const std::vector<std::string>& now);
 
 }  // namespace dqctl

@@ -1,4 +1,5 @@
-// Writes JSON, in the order of the calls. What is no UTF-8 cannot stand in JSON: such a field is named <name>_base64.
+// Writes the fields of a JSON object in the order of the calls. A value that is not UTF-8 is written as base64, in the
+// field <name>_base64.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace dqctl {
 
-// In quotes; what is not safe on a terminal is escaped. What is not UTF-8 becomes U+FFFD.
+// A JSON string, in quotes. Characters that are unsafe on a terminal are escaped. Bytes that are not UTF-8 become
+// U+FFFD.
 std::string json_string(std::string_view text);
 
 class Object {
@@ -25,7 +27,7 @@ class Object {
   Object& add(std::string_view name, Time when) { return put(name, json_string(utc_text(when))); }
   Object& add(std::string_view name, const Object& value) { return put(name, value.text()); }
   Object& add(std::string_view name, const std::vector<Object>& values);
-  Object& add(std::string_view name, const std::vector<std::string>& values);  // as printable() where one is no UTF-8
+  Object& add(std::string_view name, const std::vector<std::string>& values);  // not UTF-8: as printable()
   Object& add_json(std::string_view name, std::string_view json) { return put(name, json); }
   Object& add_null(std::string_view name) { return put(name, "null"); }
 
@@ -34,13 +36,13 @@ class Object {
     return put(name, std::to_string(value));
   }
 
-  // Unset: null.
+  // null if unset.
   template <class Value>
   Object& add(std::string_view name, const std::optional<Value>& value) {
     return value ? add(name, *value) : add_null(name);
   }
 
-  // All fields of the other.
+  // Adds all fields of the other object.
   Object& append(const Object& other);
 
   std::string text() const { return '{' + fields_ + '}'; }

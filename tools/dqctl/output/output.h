@@ -1,4 +1,4 @@
-// Data goes to stdout, words to stderr.
+// Output of a command: data to stdout, messages for people to stderr.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace dqctl {
 enum class Format { table, json, ndjson };
 enum class Colour { plain, bold, dim, red, green, yellow, blue };
 
-// Nobody reads stdout any more (| head). main ends quietly.
+// Thrown when the reader of stdout is gone (| head). main() ends without a message.
 struct ClosedOutput {};
 
 class Output {
@@ -28,51 +28,51 @@ class Output {
   bool is_table() const { return format_ == Format::table; }
   bool colours() const { return colours_; }
   bool is_terminal() const { return terminal_; }
-  std::size_t width() const;  // of the terminal; without one, endless
+  std::size_t width() const;  // of the terminal; unlimited without one
 
-  // Buffered. Throws ClosedOutput, or Failure when it cannot be written. A signal that comes while a slow reader keeps
-  // it waiting loses nothing (stdio's fwrite would).
+  // Buffered. Throws ClosedOutput, or Failure if stdout cannot be written. A signal during a blocked write loses
+  // nothing, unlike with fwrite of stdio.
   void write(std::string_view bytes);
   void line(std::string_view text);
   void flush();
 
-  // Throws Failure if the caller has closed stdout: what cannot be told must not be done first.
+  // Throws Failure if the caller has closed stdout: a command must not act if it cannot report the result.
   void require_open() const;
 
-  // One object: a document, or a line.
+  // Writes an object: as the document (json), or as a line (ndjson).
   void object(const Object& object);
 
-  // A document with a list in it, written element by element: {head, "name": [...], tail}. For Format::json only.
+  // Writes a document with a list, element by element: {head, "name": [...], tail}. For Format::json only.
   void begin_list(const Object& head, std::string_view name);
   void element(const Object& object);
   void end_list(const Object& tail);
 
-  // Completes a document that is still open.
+  // Completes an open document.
   void complete();
 
-  // The last word of a command that failed, for programs: the field "error" of the document, which is completed by it
-  // if it is open, and written if there is none yet; as ndjson a line. Tables get nothing.
+  // Writes the error of a failed command, for programs. json: the field "error" of the document; completes an open
+  // document, or writes one if there is none yet. ndjson: a line. table: nothing.
   void fail(std::string_view error);
 
-  // A line on stderr, after what was written. Text of strangers in it must be printable() or in_quotes().
+  // Writes a line to stderr, after the data so far. Untrusted text in it must be printable() or in_quotes().
   void stderr_line(std::string_view text);
 
   std::string paint(Colour colour, std::string_view text) const;
-  std::string time(Time when) const;  // for people: local, or UTC if so asked
+  std::string time(Time when) const;  // for people: local time, or UTC with --utc
 
  private:
   enum class Document { none, open, complete };
 
   std::string buffer_{};
   Document document_ = Document::none;
-  bool first_ = true;  // no element of the open list is written
+  bool first_ = true;  // the open list has no element yet
   Format format_ = Format::table;
   bool terminal_ = false;
   bool colours_ = false;
   bool utc_ = false;
 };
 
-// How far a long command is, on stderr: only on a terminal, from the second second on.
+// Progress of a long command on stderr: only on a terminal, and after the first second.
 class Progress {
  public:
   // verb: "purged", "sent" ...
@@ -82,7 +82,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(std::uint64_t done, std::uint64_t total = 0);  // total 0: unknown
-  void clear();                                              // before other words
+  void clear();                                              // before other output
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -6,10 +6,10 @@
 namespace dqctl {
 namespace {
 
-constexpr std::size_t kHeldRows = 1000;
+constexpr std::size_t kBufferedRows = 1000;
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kLeastWidth = 6;   // of a column that is cut to fit, however narrow the terminal is
-constexpr std::size_t kLeastFirst = 36;  // of the first: an id is shown whole
+constexpr std::size_t kLeastWidth = 6;   // of a cut column, on any terminal
+constexpr std::size_t kLeastFirst = 36;  // of the first column: an id is not cut
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Listing::Listing(Output& output, std::vector<Column> columns, std::string list, 
 Listing::~Listing() {
   try {
     flush();
-  } catch (...) {  // what is thrown already is told
+  } catch (...) {  // the first exception is reported
   }
 }
 
@@ -39,7 +39,7 @@ void Listing::add(std::vector<Cell> row, const Object& object) {
   }
   row.resize(columns_.size());
   rows_.push_back(std::move(row));
-  if (rows_.size() >= kHeldRows) flush();
+  if (rows_.size() >= kBufferedRows) flush();
 }
 
 void Listing::begin_document() {
@@ -65,7 +65,7 @@ void Listing::flush() {
   output_.flush();
 }
 
-// On a terminal: the widest columns of text are cut until a row fits. Numbers never are.
+// The widths on a terminal: the widest columns of text are cut until a row fits. Numbers are never cut.
 std::vector<std::size_t> Listing::fitting() const {
   std::vector<std::size_t> widths = widths_;
   if (!output_.is_terminal()) return widths;

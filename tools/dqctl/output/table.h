@@ -1,5 +1,4 @@
-// What a command lists: as an aligned table, as the elements of one JSON document, or as lines of JSON. Holds at most
-// a page of it.
+// A list of rows: an aligned table, the elements of one JSON document, or lines of JSON. Buffers at most 1000 rows.
 #pragma once
 
 #include <string>
@@ -14,7 +13,7 @@ struct Column {
   bool right = false;  // for numbers
 };
 
-// Must be printable(). On a terminal the widest are cut until a row fits.
+// The text must be printable(). On a terminal the widest columns are cut until a row fits.
 struct Cell {
   std::string text{};
   Colour colour = Colour::plain;
@@ -22,18 +21,18 @@ struct Cell {
 
 class Listing {
  public:
-  // list: the name of the field that holds the elements. head: the fields before it. Both for JSON documents only.
+  // list: the name of the JSON field with the elements. head: the fields before it. Both for JSON documents only.
   Listing(Output& output, std::vector<Column> columns, std::string list, Object head = {});
-  ~Listing();  // writes the rows that an exception left; a document is completed by Output::fail()
+  ~Listing();  // writes the rows that an exception left; Output::fail() completes a document
   Listing(const Listing&) = delete;
   Listing& operator=(const Listing&) = delete;
 
   void add(std::vector<Cell> row, const Object& object);
 
-  // Writes what is held back now. A table's later rows keep the widths of those before, or widen them.
+  // Writes the buffered rows. Later rows keep the widths of the columns, or widen them.
   void flush();
 
-  // To be called at the end. tail: the fields after the list, for JSON documents only.
+  // Ends the list; must be called. tail: the fields after the list, for JSON documents only.
   void end(const Object& tail = {});
 
  private:
@@ -47,7 +46,7 @@ class Listing {
   Object head_;
   std::vector<std::vector<Cell>> rows_;
   std::vector<std::size_t> widths_;
-  bool begun_ = false;  // the titles, or the document
+  bool begun_ = false;  // the titles or the begin of the document are written
 };
 
 }  // namespace dqctl

@@ -12,7 +12,7 @@
 namespace dqctl {
 namespace {
 
-// The length of the UTF-8 character at the front, and its code point; 0 if there is none.
+// The first UTF-8 character of a text: its length and code point. Length 0: not UTF-8.
 struct Character {
   std::size_t length = 0;
   char32_t code = 0;
@@ -44,7 +44,7 @@ bool is_in(const Range (&ranges)[kCount], char32_t code) {
                      [&](const Range& range) { return code >= range.first && code <= range.second; });
 }
 
-// Controls, separators of lines, what turns the direction or is not seen at all.
+// Unsafe on a terminal: control characters, line separators, direction marks, invisible characters.
 constexpr Range kUnsafe[] = {{0, 0x1F},         {0x7F, 0x9F},     {0xAD, 0xAD},       {0x61C, 0x61C},
                              {0x180E, 0x180E},  {0x200B, 0x200F}, {0x2028, 0x202E},   {0x2060, 0x206F},
                              {0xFEFF, 0xFEFF},  {0xFFF9, 0xFFFB}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
@@ -78,7 +78,7 @@ std::string escaped(char32_t code) {
   }
 }
 
-// Octal: what follows such an escape is never taken for a part of it.
+// In $'...'. Escapes have three octal digits, so a digit after one is not part of it.
 std::string dollar_quotes(std::string_view bytes) {
   std::string out = "$'";
   while (!bytes.empty()) {
@@ -167,7 +167,7 @@ std::string json_escaped(std::string_view json) {
       out += "\\ufffd";
     } else if (!is_in(kUnsafe, next.code)) {
       out += json.substr(0, next.length);
-    } else if (next.code > 0xFFFF) {  // as a pair of surrogates
+    } else if (next.code > 0xFFFF) {  // as a surrogate pair
       out += escaped(0xD800 + ((next.code - 0x10000) >> 10U)) + escaped(0xDC00 + ((next.code - 0x10000) & 0x3FFU));
     } else {
       out += format("\\u%04x", static_cast<unsigned>(next.code));
@@ -188,8 +188,8 @@ std::size_t width_of(std::string_view text) {
 }
 
 std::string cut(std::string_view text, std::size_t width) {
-  // Marks that take no place are bounded as well: 100,000 of them on one letter would be 200 KB for a terminal.
-  constexpr std::size_t kMostBytes = 16;  // a place
+  // Combining marks take no column, so bytes are limited as well: 100,000 marks on one letter would be 200 KB.
+  constexpr std::size_t kMostBytes = 16;  // per column
   const bool few = text.size() / kMostBytes <= width;
   if (few && width_of(text) <= width) return std::string(text);
   if (width == 0) return "";
@@ -206,7 +206,7 @@ std::string cut(std::string_view text, std::size_t width) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  constexpr std::size_t kMostSteps = 20'000'000;  // some 50 ms: there may be 100,000 queues
+  constexpr std::size_t kMostSteps = 20'000'000;  // about 50 ms; there may be 100,000 queues
   std::string best;
   std::size_t least = word.size() / 3 + 1;
   std::size_t steps = 0;
@@ -216,8 +216,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
     if (longer >= least) continue;
     steps += word.size() * candidate.size();
     if (steps > kMostSteps) break;
-    // Levenshtein's distance, where two swapped neighbours are one mistake. row[j]: between what was read of the word
-    // and the first j characters of the candidate.
+    // Levenshtein's distance, where two swapped neighbours are one mistake. row[j]: the distance between the word so
+    // far and the first j characters of the candidate.
     std::vector<std::size_t> before, last(candidate.size() + 1), row(candidate.size() + 1);
     std::iota(last.begin(), last.end(), std::size_t{0});
     for (std::size_t i = 1; i <= word.size(); ++i) {

@@ -1,4 +1,4 @@
-// Bytes of strangers, made fit for a terminal; times and spans, for people and for programs. No locale plays a part.
+// Formats untrusted bytes for a terminal, times, durations and counts. Independent of the locale.
 #pragma once
 
 #include <chrono>
@@ -15,55 +15,55 @@ using std::chrono::milliseconds;
 
 bool is_utf8(std::string_view bytes);
 
-// Safe on any terminal, in one line: control characters (also those that turn the direction of writing) and bytes that
-// are not UTF-8 are shown as \n, \x1b, \u202e ...
+// One line that is safe on any terminal. Control characters, characters that change the direction of writing and bytes
+// that are not UTF-8 are shown as \n, \x1b, \u202e ...
 std::string printable(std::string_view bytes);
 
-// A word of the shell that stands for these bytes, safe on any terminal: plain, in '...', or, where some are escaped, in
-// $'...' (bash, zsh, ksh). For texts on stderr and commands to paste.
+// The bytes as one shell word that is safe on any terminal: plain, in '...', or, if some bytes are escaped, in $'...'
+// (bash, zsh, ksh). For texts on stderr and commands to paste.
 std::string in_quotes(std::string_view bytes);
 
-// Whether a name may be given to a shell script: one line of text that is not taken for an option.
+// Whether a shell script can use the name safely: one line of text that no program takes for an option.
 bool is_plain_name(std::string_view name);
 
-// A command of dqctl to paste: "dqctl stats orders --watch 2s"; behind "--" what would be taken for options.
+// A dqctl command to paste: "dqctl stats orders --watch 2s". Arguments that look like options stand after "--".
 std::string command_text(const std::string& command, const std::vector<std::string_view>& arguments,
                          const std::string& options = "");
 
-// An id in a table: printable, and cut where it is far longer than a UUID.
+// An id in a table: printable, and cut if it is much longer than a UUID.
 std::string id_text(std::string_view id);
 
-// Of text inside JSON: what is not safe on a terminal, from U+007F on, as \u escapes, which stand for the same text; what
-// is not UTF-8 as U+FFFD.
+// Makes JSON text safe on a terminal: unsafe characters from U+007F on become \u escapes, which mean the same. Bytes
+// that are not UTF-8 become U+FFFD.
 std::string json_escaped(std::string_view json);
 
-// Of `known`, the word that is meant by a mistyped one: at most a third of its characters differ. Empty: none is near.
+// The word in `known` that a mistyped word most likely means: at most a third of the characters differ. Empty: none.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
-// How many places a text takes on a terminal. For text from printable().
+// How many columns a text takes on a terminal. The text must be printable().
 std::size_t width_of(std::string_view text);
 
-// At most so many places; what was cut off leaves an ellipsis.
+// Cuts a text to at most `width` columns. A cut text ends with an ellipsis.
 std::string cut(std::string_view text, std::size_t width);
 
 std::string base64(std::string_view bytes);
 
 std::string hex(std::string_view bytes);
 
-// From one time to another. Scores of any size make times that are the first or last there is: their difference is more
-// than a Time counts.
+// The time between two points. In milliseconds, because scores of any size become the first or last Time, and their
+// difference overflows the ticks of Time.
 milliseconds span_between(Time from, Time to);
 
-// How long ago something happened. 0 where it lies ahead: clocks differ, and Redis' clock may have been set back.
+// How long ago something happened. 0 for a time in the future: clocks differ, and Redis' clock may have been set back.
 milliseconds age_between(Time since, Time now);
 
-// The two largest units: 250ms, 12s, 3m12s, 2h, 4d3h. Negative: -12s.
+// A duration in its two largest units: 250ms, 12s, 3m12s, 2h, 4d3h. Negative: -12s.
 std::string span_text(milliseconds span);
 
 // "3m12s ago", "in 2h", "now".
 std::string ago_text(Time when, Time now);
 
-// Of what has happened: never "in 2h".
+// Like ago_text(), for past events: a time in the future is "now".
 std::string since_text(Time when, Time now);
 
 // 2026-11-21T19:36:45.123Z
@@ -78,7 +78,7 @@ std::string count_text(std::uint64_t count);
 // "1 message", "1,234 messages".
 std::string counted(std::uint64_t count, const std::string& noun);
 
-// With its verb: "1 message waits", "2 messages wait".
+// The same with a verb: "1 message waits", "2 messages wait".
 std::string counted(std::uint64_t count, const std::string& noun, const std::string& verb_of_one,
                     const std::string& verb_of_many);
 

@@ -11,12 +11,12 @@ namespace {
 using Kind = Key::Kind;
 
 struct Taken {
-  std::size_t length = 0;  // 0: more is needed
+  std::size_t length = 0;  // 0: more bytes are needed
   std::optional<Key> key{};
 };
 
 struct Sequence {
-  const char* bytes;  // after the escape
+  const char* bytes;  // that follow the escape byte
   Kind kind;
 };
 
@@ -26,7 +26,7 @@ constexpr Sequence kSequences[] = {
     {"[H", Kind::home}, {"[F", Kind::end},   {"OH", Kind::home},  {"OF", Kind::end},      {"[1~", Kind::home},
     {"[4~", Kind::end}, {"[7~", Kind::home}, {"[8~", Kind::end},  {"[Z", Kind::back_tab}, {"OM", Kind::enter}};
 
-// The length of ESC [ parameters final, or ESC O final; 0: not complete.
+// The length of a sequence: ESC [ parameters final, or ESC O final. 0: it is incomplete.
 std::size_t sequence_length(std::string_view bytes) {
   if (bytes.size() < 3) return 0;
   if (bytes[1] == 'O') return 3;
@@ -45,7 +45,7 @@ Taken take_escape(std::string_view bytes, bool complete) {
   for (const Sequence& known : kSequences) {
     if (bytes.substr(1, length - 1) == known.bytes) return {length, Key{known.kind, {}}};
   }
-  return {length, std::nullopt};  // a key we have no use for
+  return {length, std::nullopt};  // a key that dqctl does not use
 }
 
 Taken take_control(char byte) {

@@ -1,4 +1,4 @@
-// What a terminal sends for keys, read.
+// Decodes the bytes that a terminal sends for key presses.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace dqctl {
 
 struct Key {
   enum class Kind {
-    text,  // a character of UTF-8
+    text,  // one UTF-8 character
     up,
     down,
     page_up,
@@ -23,15 +23,16 @@ struct Key {
     enter,
     escape,
     backspace,
-    control,  // with the letter in text: "c"
+    control,  // Ctrl with a letter, which is in text: "c"
   };
 
   Kind kind = Kind::text;
   std::string text{};
 };
 
-// Takes what makes whole keys from the front of the bytes. What may be the beginning of more is left, unless no more
-// will come (`complete`): then an escape is a key, and what makes no sense is dropped.
+// Removes complete keys from the front of `bytes` and returns them. The beginning of a sequence stays in `bytes`,
+// unless `complete` says that no more bytes follow: then a lone escape byte is the escape key, and any other
+// incomplete sequence is dropped.
 std::vector<Key> take_keys(std::string& bytes, bool complete);
 
 }  // namespace dqctl

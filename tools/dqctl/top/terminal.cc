@@ -18,12 +18,12 @@
 namespace dqctl {
 namespace {
 
-constexpr milliseconds kEscapeWait{40};  // the rest of a key follows sooner
+constexpr milliseconds kEscapeWait{40};  // the other bytes of a key arrive sooner
 
 constexpr char kEnter[] = "\033[?1049h\033[?25l\033[?7l\033[H\033[2J";
 constexpr char kLeave[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
-// What signal handlers need. Written while they are not installed, or by them.
+// State of the signal handlers. Written while they are not installed, or by the handlers.
 termios original{};
 volatile sig_atomic_t entered = 0;
 volatile sig_atomic_t end_requested = 0;
@@ -40,7 +40,7 @@ void wake_loop() {
   errno = error;
 }
 
-// Async-signal-safe.
+// Restores the terminal. Async-signal-safe.
 void restore() {
   if (entered == 0) return;
   entered = 0;
@@ -182,7 +182,7 @@ std::vector<Key> Terminal::wait(milliseconds limit) {
   return keys;
 }
 
-// As any program does that gets SIGTSTP: the shell shows its prompt, and fg brings us back in here.
+// Stops the process as the default action of SIGTSTP does. After `fg` the process continues here.
 void Terminal::stop() {
   stop_requested = 0;
   leave();

@@ -1,5 +1,5 @@
-// A terminal that is ours for a while: raw keys, the alternate screen, no cursor. It is given back as it was, however
-// that while ends: by the destructor, by a signal that ends the process, or for the time that Ctrl-Z stops it.
+// Controls the terminal while dqctl top runs: raw keys, the alternate screen, no cursor. The former state is restored
+// by the destructor, by a signal that ends the process, and while Ctrl-Z stops the process.
 #pragma once
 
 #include <chrono>
@@ -16,32 +16,33 @@ using std::chrono::milliseconds;
 
 class Terminal {
  public:
-  // One at a time. Throws Usage if stdin or stdout is no terminal that can move its cursor.
+  // At most one instance at a time. Throws Usage if is_there() is false.
   Terminal();
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // Whether there is one: what the constructor throws on.
+  // Whether stdin and stdout are a terminal that can move its cursor.
   static bool is_there();
 
   Size size() const;
 
-  // Gives it back, and takes it again. While it is given back nothing may be drawn.
+  // leave() restores the former state of the terminal, enter() takes control again. Do not draw in between.
   void leave();
   void enter();
 
   void draw(const Canvas& canvas, bool styles);
   void draw_all_next() { shown_.clear(); }
 
-  // Waits for keys, a change of the size, wake(), or a signal to end, but no longer than the limit. Ctrl-Z, or SIGTSTP,
-  // stops the process in here. What came meanwhile counts.
+  // Waits for keys, at most `limit`. Returns earlier on a change of the size, wake(), or a signal that ends dqctl.
+  // Ctrl-Z and SIGTSTP stop the process inside this call. Events from before the call count.
   std::vector<Key> wait(milliseconds limit);
 
-  // Any thread may call it.
+  // Makes wait() return. Thread-safe.
   void wake() const;
 
-  // SIGINT or SIGTERM came, or the terminal is gone. A second signal restores it and ends the process.
+  // Whether SIGINT or SIGTERM arrived, or the terminal hung up. A second signal restores the terminal and ends the
+  // process.
   bool ended() const;
 
  private:
@@ -49,7 +50,7 @@ class Terminal {
   void stop();
 
   Pipe wake_pipe_;
-  std::string bytes_;  // of a key that is not whole
+  std::string bytes_;  // of a key that is still incomplete
   std::vector<std::string> shown_;
   bool hung_up_ = false;
 };

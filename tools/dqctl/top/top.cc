@@ -10,7 +10,7 @@ namespace {
 using delayqueue::State;
 using Kind = Key::Kind;
 
-constexpr std::size_t kFrame = 4;  // lines around a list: bar, titles, words, keys
+constexpr std::size_t kFrame = 4;  // lines around a list: bar, titles, status, keys
 constexpr std::array<State, 5> kStates = {State::pending, State::ready, State::unack, State::retry, State::dead};
 
 bool is(const Key& key, const char* text) { return key.kind == Kind::text && key.text == text; }
@@ -22,7 +22,7 @@ std::string lower(std::string text) {
 
 std::size_t page_of(Size size) { return size.rows > kFrame + 1 ? size.rows - kFrame : 1; }
 
-// Where a key leads in a list; nothing if it is not about that.
+// The row that a key moves to. Unset: the key does not move.
 std::optional<std::size_t> moved(const Key& key, std::size_t at, std::size_t count, std::size_t page) {
   if (count == 0) return std::nullopt;
   const std::size_t last = count - 1;
@@ -52,7 +52,7 @@ ViewRequest Top::view_request() const {
   if (view_ == View::message) return request;
   request.state = state_;
   request.cursor = cursors_.back();
-  // One line more than around the queues: the states.
+  // The list of messages has one line more above it than the list of queues: the states.
   request.limit = std::clamp<std::size_t>(page_of(size_) - 1, 1, 1000);
   return request;
 }
@@ -148,7 +148,7 @@ void Top::press_in_queues(const Key& key, const Snapshot& snapshot) {
     chosen_ = queue_ = queues[at].name;
     view_ = View::messages;
     const auto& counts = queues[at].counts;
-    // Where there is something to see, and rather what is wrong.
+    // Open the first of these states that has messages.
     open_state(counts.dead > 0      ? State::dead
                : counts.retry > 0   ? State::retry
                : counts.unack > 0   ? State::unack

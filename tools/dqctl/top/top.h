@@ -1,4 +1,4 @@
-// The screens of top: what a key does, and what is drawn. Knows no terminal and no server.
+// The screens of dqctl top: handles keys and draws. Has no access to the terminal or to Redis.
 #pragma once
 
 #include <optional>
@@ -29,13 +29,13 @@ class Top {
   ViewRequest view_request() const;
   bool over() const { return over_; }
 
-  // A queue to pause (true) or to resume, said yes to. Given once.
+  // The queue to pause (true) or to resume, after the user has confirmed it. Each confirmation is returned once.
   std::optional<std::pair<std::string, bool>> take_confirmed() { return std::exchange(confirmed_, std::nullopt); }
 
  private:
   using View = ViewRequest::View;
 
-  // Of the sheet of a message.
+  // A row of the detail view of a message.
   struct Row {
     bool is_field = false;
     std::string name{}, text{};
@@ -43,10 +43,10 @@ class Top {
   };
 
   std::vector<QueueSnapshot> visible(const Snapshot& snapshot) const;
-  bool is_current(const Snapshot& snapshot) const;  // whether what was wished for has come
+  bool is_current(const Snapshot& snapshot) const;  // whether it has the data of the current view
 
   // Keys.
-  bool answer_question(const Key& key);  // to a question; false: none was asked
+  bool answer_question(const Key& key);  // false: no question is on the screen
   bool edit_filter(const Key& key);
   void press_in_queues(const Key& key, const Snapshot& snapshot);
   void press_in_messages(const Key& key, const Snapshot& snapshot);
@@ -74,24 +74,24 @@ class Top {
   bool over_ = false;
   bool shows_help_ = false;
   std::uint64_t notices_read_ = 0;
-  std::string finding_{};  // of the queue that is selected, or open
+  std::string finding_{};  // of the selected or opened queue
   std::optional<std::pair<std::string, bool>> question_{}, confirmed_{};
 
-  // The queues.
+  // List of queues.
   Sort sort_ = Sort::name;
   bool other_way_ = false;
   std::string filter_{};
   bool edits_filter_ = false;
-  std::string chosen_{};  // by name: rows move
+  std::string chosen_{};  // name of the selected queue: its row may move
   std::size_t first_row_ = 0;
 
-  // The messages of one.
+  // List of messages of one queue.
   std::string queue_{};
   delayqueue::State state_ = delayqueue::State::pending;
-  std::vector<std::string> cursors_ = {""};  // of this page and those before it
+  std::vector<std::string> cursors_ = {""};  // of this page and all pages before it
   std::size_t message_row_ = 0;
 
-  // One message.
+  // Detail view of one message.
   std::string id_{};
   bool hex_ = false;
   std::size_t scrolled_ = 0;

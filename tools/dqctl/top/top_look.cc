@@ -12,9 +12,9 @@ using delayqueue::Inspector;
 using View = ViewRequest::View;
 
 constexpr std::size_t kHistory = 120;
-constexpr std::uint64_t kOftenFetched = 64 * 1024;  // a larger payload is not brought again and again
+constexpr std::uint64_t kOftenFetched = 64 * 1024;  // larger payloads are fetched once, not at each poll
 
-// Of the lists nothing is known but when their messages were sent.
+// The age of the oldest waiting message. For ready and retry only the time of sending is known.
 std::optional<milliseconds> oldest_of(const QueueState& state) {
   const Counts& counts = state.counts;
   if (counts.due > 0 && counts.oldest_due) return age_between(*counts.oldest_due, counts.now);
@@ -79,7 +79,7 @@ bool Poller::stop(milliseconds limit) {
 void Poller::run() {
   std::unique_lock lock(mutex_);
   using Steady = std::chrono::steady_clock;
-  // The first look that can tell what is stuck, see finding_of(), does not wait for a longer interval.
+  // The first comparison of two readings, see update_finding(), does not wait for a longer interval.
   const auto first = Steady::now() + *StuckOptions().interval + milliseconds(20);
   while (!stopping_) {
     const auto now = Steady::now();
@@ -158,7 +158,8 @@ void Poller::poll(const ViewRequest& request) {
   });
 }
 
-// A queue that is refused (a key of a wrong type), or whose server is away, must not hide the others.
+// Reads one queue. An error is part of the result and does not hide the other queues: a key of a wrong type, or an
+// unreachable server.
 QueueSnapshot Poller::read_queue(const std::string& name) {
   QueueSnapshot seen;
   seen.name = name;
@@ -174,7 +175,7 @@ QueueSnapshot Poller::read_queue(const std::string& name) {
     context_.use_short_timeouts(true);
   } catch (const delayqueue::ReplyError& error) {
     seen.error = error.what();
-  } catch (const std::invalid_argument& error) {  // a name that no queue can have
+  } catch (const std::invalid_argument& error) {  // not a valid queue name
     seen.error = error.what();
   }
   return seen;
@@ -184,7 +185,7 @@ std::optional<Rates> Poller::update_rates(const std::string& name, const Counts&
   const auto [place, is_first] = previous_.try_emplace(name);
   PreviousPoll& previous = place->second;
   const auto span = span_between(previous.now, counts.now);
-  // A key makes us look again at once: too soon for a rate. When Redis' clock was set back, this look is the first.
+  // A key press polls at once: too early for a rate. After Redis' clock was set back, the rates start over.
   if (is_first || span >= interval_ / 2 || span.count() < 0) {
     const auto rate = [&span](std::uint64_t last, std::uint64_t first) {
       return last < first ? 0.0 : static_cast<double>(last - first) * 1000 / static_cast<double>(span.count());
@@ -204,7 +205,7 @@ std::optional<Rates> Poller::update_rates(const std::string& name, const Counts&
   return previous.rates;
 }
 
-// Decided as dqctl stuck does. Two looks are compared that are as far apart as its own, or farther.
+// Applies the rules of dqctl stuck to two readings that are at least its interval apart.
 std::string Poller::update_finding(const std::string& name, const QueueState& now) {
   PreviousPoll& previous = previous_[name];
   StuckOptions options;
@@ -215,7 +216,7 @@ std::string Poller::update_finding(const std::string& name, const QueueState& no
     const bool is_stuck = !found.empty() && found.front().level != Level::ok;
     previous.finding = is_stuck ? std::string(to_string(found.front().level)) + ": " + found.front().what : "";
   }
-  // When Redis' clock was set back, this look is the first.
+  // After Redis' clock was set back, the comparison starts over with this reading.
   if (!previous.state || apart >= *options.interval || apart.count() < 0) previous.state = now;
   return previous.finding;
 }

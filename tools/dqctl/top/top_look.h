@@ -1,4 +1,4 @@
-// What top shows, and the thread that looks for it: the screen answers to keys however long a server takes.
+// Polls Redis for dqctl top in a separate thread, so that the screen reacts to keys while a server is slow.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -22,7 +22,7 @@
 
 namespace dqctl {
 
-// Per second, over the last interval.
+// Events per second, over the last interval.
 struct Rates {
   double sent = 0, delivered = 0, acked = 0, failed = 0;
 };
@@ -30,15 +30,15 @@ struct Rates {
 struct QueueSnapshot {
   std::string name{};
   delayqueue::Counts counts{};
-  std::optional<milliseconds> oldest{};  // how long what is first in line waits: since it was due, or since it was sent
-  std::string finding{};                 // the worst that dqctl stuck would warn of, with its level; empty: nothing
+  std::optional<milliseconds> oldest{};  // age of the oldest waiting message: since it was due, else since it was sent
+  std::string finding{};                 // worst finding of dqctl stuck, with its level; empty: none
   std::optional<Rates> rates{};
-  std::vector<double> history{};  // of acked, the latest last
-  std::string error{};            // why nothing else is known
-  bool unreachable = false;       // for its server could not be reached
+  std::vector<double> history{};  // acked per second, latest last
+  std::string error{};            // why the queue could not be read; the fields above are then unset
+  bool unreachable = false;       // the error is a failed connection
 };
 
-// What is on the screen, and so to be looked at.
+// The data that the current screen needs.
 struct ViewRequest {
   enum class View { queues, messages, message };
 
@@ -53,33 +53,34 @@ struct ViewRequest {
 bool operator==(const ViewRequest& a, const ViewRequest& b);
 
 struct Snapshot {
-  std::optional<ViewRequest> request{};  // that messages, or message, answer to
+  std::optional<ViewRequest> request{};  // the request that page or message answers
   std::vector<QueueSnapshot> queues{};
-  QueueSnapshot queue{};  // the one that is open
+  QueueSnapshot queue{};  // the opened queue
   delayqueue::MessagePage page{};
   std::optional<delayqueue::MessageInfo> message{};
-  std::optional<Time> now{};  // by the server's clock
-  std::string error{};        // why the last look failed; what else is here is of the one before
+  std::optional<Time> now{};  // by Redis' clock
+  std::string error{};        // why the last poll failed; the other fields are then from the poll before
   std::chrono::steady_clock::time_point failing_since{};
-  std::string notice{};       // how the last thing that was asked for went
-  std::uint64_t notices = 0;  // grows with each
+  std::string notice{};       // result of the last pause or resume
+  std::uint64_t notices = 0;  // number of notices so far
 };
 
 class Poller {
  public:
-  // names: of the queues; empty: all there are. changed: called from the looking thread when sight() has changed.
-  // The first look is taken here; throws what it throws. From then on the context is this one's.
+  // names: the queues to poll; empty: all queues. changed: called by the polling thread after each change of
+  // snapshot(). The constructor polls once, and throws if that fails. From then on only this object may use the
+  // context.
   Poller(Context& context, std::vector<std::string> names, milliseconds interval, std::function<void()> changed);
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
   void start();
-  void request_view(const ViewRequest& request);  // looks at once if that is new
+  void request_view(const ViewRequest& request);  // polls at once if it is a new request
   void set_paused(const std::string& queue, bool paused);
   Snapshot snapshot() const;
 
-  // False if it is still waiting for a server then; it must not be destroyed before it has ended.
+  // Stops the thread. False: after `limit` the thread still waits for a server. Then do not destroy this object.
   bool stop(milliseconds limit);
 
  private:
@@ -88,7 +89,7 @@ class Poller {
     std::optional<Rates> rates{};
     Time now{};
     std::deque<double> history{};
-    std::optional<QueueState> state{};  // the first of two looks that are compared
+    std::optional<QueueState> state{};  // the earlier of two readings to compare
     std::string finding{};              // of the last comparison
   };
 
@@ -105,9 +106,9 @@ class Poller {
   const std::vector<std::string> names_;
   const milliseconds interval_;
   const std::function<void()> changed_;
-  std::map<std::string, PreviousPoll> previous_{};  // of the looking thread
+  std::map<std::string, PreviousPoll> previous_{};  // used by the polling thread only
 
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all members below
   std::condition_variable wake_, ended_;
   Snapshot snapshot_{};
   ViewRequest request_{};

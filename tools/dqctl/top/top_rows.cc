@@ -18,10 +18,10 @@ constexpr std::size_t kMostHistory = 60;
 struct ColumnInfo {
   Sort sort;
   const char* title;
-  std::size_t width;  // with a gap before it
+  std::size_t width;  // including a gap before it
 };
 
-// In their order on the screen.
+// In the order of the screen.
 constexpr std::array<ColumnInfo, 12> kColumns = {{{Sort::pending, "PENDING", 8},
                                                   {Sort::ready, "READY", 6},
                                                   {Sort::unack, "UNACK", 6},
@@ -35,7 +35,7 @@ constexpr std::array<ColumnInfo, 12> kColumns = {{{Sort::pending, "PENDING", 8},
                                                   {Sort::acked, "ACK/S", 7},
                                                   {Sort::failed, "FAIL/S", 7}}};
 
-// Who gets room first.
+// Columns are added in this order while they fit.
 constexpr std::array<Sort, 12> kImportance = {Sort::ready, Sort::dead,   Sort::unack,   Sort::pending,
                                               Sort::retry, Sort::oldest, Sort::acked,   Sort::failed,
                                               Sort::sent,  Sort::due,    Sort::overdue, Sort::delivered};
@@ -89,7 +89,7 @@ std::string rate_text(double rate) {
     std::snprintf(text, sizeof text, "%.1f", rate);
     return text;
   }
-  constexpr double kMost = 1e18;  // what others write into statistics may rise by more than an integer holds
+  constexpr double kMost = 1e18;  // other programs may write totals whose difference no integer holds
   return short_count(static_cast<std::uint64_t>(std::min(rate, kMost) + 0.5));
 }
 
@@ -106,7 +106,7 @@ Style style_of(const QueueSnapshot& queue, Sort sort) {
   const bool some = value_of(queue, sort) > 0;
   if (some && (sort == Sort::dead || sort == Sort::failed)) return kWrong;
   if (some && (sort == Sort::due || sort == Sort::overdue || sort == Sort::retry)) return kNotable;
-  // Where their own columns do not fit.
+  // The columns DUE and OVERDUE may not fit.
   if (sort == Sort::pending && queue.counts.due > 0) return kNotable;
   if (sort == Sort::unack && queue.counts.overdue > 0) return kNotable;
   return kPlain;

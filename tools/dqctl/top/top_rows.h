@@ -1,4 +1,4 @@
-// The table of queues in top: its columns, as many as fit, and its order.
+// The table of queues in dqctl top: chooses the columns that fit, and sorts the rows.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,11 @@ enum class Sort { name, pending, ready, unack, retry, dead, due, overdue, oldest
 inline constexpr int kSorts = 13;
 const char* name_of(Sort sort);
 
-// By name: from a to z; by numbers: the largest first; the other way round if so asked. Equal ones by name.
+// Sorts by name from a to z, or by a number from large to small; `other_way` reverses the order. Equal numbers are
+// sorted by name.
 void put_in_order(std::vector<QueueSnapshot>& queues, Sort sort, bool other_way);
 
-// What is chosen for a width, so that names have room.
+// The columns for a screen width. Reserves room for the names of queues, then adds columns by importance.
 class QueueTable {
  public:
   QueueTable(std::size_t width, const std::vector<QueueSnapshot>& queues);
@@ -39,7 +40,7 @@ class QueueTable {
   bool wide_ = false;
 };
 
-// 1,234 and 12.3k and 1.2M: at most five places.
+// 1,234, 12.3k, 1.2M: at most five characters.
 std::string short_count(std::uint64_t count);
 
 }  // namespace dqctl

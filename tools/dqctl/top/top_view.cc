@@ -1,4 +1,4 @@
-// What top draws.
+// Drawing of dqctl top.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,8 +14,8 @@ using delayqueue::MessageInfo;
 using delayqueue::State;
 
 constexpr std::size_t kShownPayload = 64 * 1024;
-constexpr std::size_t kNames = 14;      // columns of the names of fields
-constexpr std::size_t kWholeIds = 110;  // columns from which on ids are not cut
+constexpr std::size_t kNames = 14;      // width of the field names
+constexpr std::size_t kWholeIds = 110;  // from this width on, ids are not cut
 
 struct Tab {
   State state;
@@ -63,16 +63,16 @@ std::string hex_line(std::string_view bytes, std::size_t offset) {
   return line + " " + text;
 }
 
-// As many places as fit, from the front.
+// The longest prefix of a text that fits into `width` columns.
 std::string front_of(std::string_view text, std::size_t width) {
-  std::string part = cut(text.substr(0, 8 * width), width + 1);  // looking no further than it may reach
+  std::string part = cut(text.substr(0, 8 * width), width + 1);  // no more bytes than may fit
   constexpr std::string_view kCut = "…";
   const bool is_cut = part.size() >= kCut.size() && part.compare(part.size() - kCut.size(), kCut.size(), kCut) == 0;
   if (is_cut && part.size() < text.size() + kCut.size()) part.resize(part.size() - kCut.size());
   return part;
 }
 
-// Its lines; those that are too long are folded.
+// The lines of a text. Long lines are wrapped.
 std::vector<std::string> text_lines(std::string_view bytes, std::size_t width) {
   std::vector<std::string> out;
   std::size_t begin = 0;
@@ -121,7 +121,7 @@ std::string state_text(const MessageInfo& message) {
 
 }  // namespace
 
-// ---- What is on every screen ---------------------------------------------------------------------------------------
+// ---- All screens ---------------------------------------------------------------------------------------------------
 
 Canvas Top::draw(Size size, const Snapshot& snapshot) {
   size_ = size;

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kSlice{50};
 
-// All that is needed between fork and exec, where nothing may be allocated.
+// Data for the code between fork and exec, which must not allocate.
 struct Launch {
   std::vector<const char*> arguments{}, environment{};
   int in = -1, out = -1, err = -1;
@@ -36,7 +36,7 @@ struct Launch {
 [[noreturn]] void exec_shell(const Launch& launch) {
   ::setpgid(0, 0);
 #ifdef __linux__
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // should the keeper be killed, too
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // in case the reaper is killed as well
 #endif
   if (::getppid() != launch.parent) ::_exit(127);
   launch.reaper->add(::getpid());
@@ -68,7 +68,7 @@ class RunningCommand {
     start();
   }
 
-  ~RunningCommand() {  // by an exception
+  ~RunningCommand() {  // wait() threw an exception
     if (pid_ > 0) reap();
   }
   RunningCommand(const RunningCommand&) = delete;
@@ -107,7 +107,7 @@ void RunningCommand::start() {
   pid_ = ::fork();
   if (pid_ < 0) throw Failure(Exit::failed, "cannot start a process: " + std::generic_category().message(errno));
   if (pid_ == 0) exec_shell(launch);
-  ::setpgid(pid_, pid_);  // whoever of the two comes first
+  ::setpgid(pid_, pid_);  // parent and child both set it: either may run first
   in_ = std::move(in.write), out_fd_ = std::move(out.read), err_fd_ = std::move(err.read);
   for (const Fd* fd : {&in_, &out_fd_, &err_fd_}) unblock(*fd);
   if (input_.empty()) in_.close();
@@ -118,11 +118,11 @@ CommandResult RunningCommand::wait() {
   while (!has_ended()) {
     const bool speaks = out_fd_.open() || err_fd_.open();
     exchange(speaks ? kSlice : slice);
-    if (!speaks) slice = std::min(2 * slice, kSlice);  // most commands end as soon as they have closed both
+    if (!speaks) slice = std::min(2 * slice, kSlice);  // most commands end right after they close both
     terminate_if_due();
   }
   const int status = reap();
-  constexpr int kMostReads = 16;  // who has left its process group may hold the pipes, and write for ever
+  constexpr int kMostReads = 16;  // a process that left the group may hold the pipes and write without end
   for (int i = 0; i < kMostReads && exchange(milliseconds(0)); ++i) {
   }
   out_.end();
@@ -136,7 +136,7 @@ CommandResult RunningCommand::wait() {
   return result;
 }
 
-// False: there was nothing to read or write within the limit.
+// Reads and writes what is ready. False: nothing was ready within `limit`.
 bool RunningCommand::exchange(milliseconds limit) {
   std::array<pollfd, 3> fds = {{{in_.get(), POLLOUT, 0}, {out_fd_.get(), POLLIN, 0}, {err_fd_.get(), POLLIN, 0}}};
   if (::poll(fds.data(), fds.size(), static_cast<int>(limit.count())) <= 0) return false;
@@ -149,11 +149,11 @@ bool RunningCommand::exchange(milliseconds limit) {
 void RunningCommand::write_input() {
   const auto n = ::write(in_.get(), input_.data(), input_.size());
   if (n > 0) input_.remove_prefix(static_cast<std::size_t>(n));
-  const bool refused = n < 0 && errno != EAGAIN && errno != EINTR;  // EPIPE: it reads no more
+  const bool refused = n < 0 && errno != EAGAIN && errno != EINTR;  // EPIPE: the command closed its stdin
   if (refused || input_.empty()) in_.close();
 }
 
-// All that is there, but no more than a pipe holds: others wait, too.
+// Reads what is available, but at most one buffer: other pipes may be ready, too.
 void RunningCommand::read(Fd& from, LineSplitter& into) {
   std::array<char, 65536> buffer;
   const auto n = ::read(from.get(), buffer.data(), buffer.size());
@@ -176,8 +176,8 @@ void RunningCommand::terminate_if_due() {
   kill_at_ = now + kGrace;
 }
 
-// The shell has ended. When it was told to, what it has started has the same time to do so: as long as one of them
-// holds an output.
+// Whether the shell has ended. After a SIGTERM its children get the same grace period, as long as one of them holds an
+// output open.
 bool RunningCommand::has_ended() const {
   siginfo_t found{};
   const bool ended =
@@ -185,7 +185,7 @@ bool RunningCommand::has_ended() const {
   return ended && (!kill_at_ || Clock::now() >= *kill_at_ || !(out_fd_.open() || err_fd_.open()));
 }
 
-// As long as the shell is not reaped nobody else can have its number.
+// Kills the process group before it reaps the shell: until then no other process can get the same id.
 int RunningCommand::reap() {
   ::kill(-pid_, SIGKILL);
   reaper_.remove(pid_);

@@ -1,4 +1,4 @@
-// Runs a command by the shell: feeds it, passes on what it says, ends it when it must, and tells how it ended.
+// Runs a shell command: writes its input, forwards its output, terminates it if necessary, and returns how it ended.
 #pragma once
 
 #include <chrono>
@@ -13,30 +13,31 @@ namespace dqctl {
 
 using std::chrono::milliseconds;
 
-// Why a command was ended from outside: SIGTERM to its process group, and SIGKILL after kGrace.
+// Why dqctl terminated a command, by SIGTERM to its process group and SIGKILL after kGrace.
 enum class TerminationCause { none, timeout, lease_lost, stop };
 
 inline constexpr milliseconds kGrace{5000};
 
 struct Task {
   std::string command{};
-  std::vector<std::string> environment{};     // NAME=value, all of it
-  std::string_view input{};                   // whatever is not read of it is dropped
+  std::vector<std::string> environment{};     // NAME=value; the complete environment
+  std::string_view input{};                   // for stdin; the command need not read it
   milliseconds timeout{0};                    // 0: none
-  std::function<TerminationCause()> check{};  // asked every 50 ms
-  // Whole lines, each with its end (a missing one is added): a line that grows beyond 1 MiB comes in parts.
+  std::function<TerminationCause()> check{};  // called at least every 50 ms; any result but none terminates the command
+  // Receive complete lines with their newline; a missing one is added. A line longer than 1 MiB is passed in parts.
   std::function<void(std::string_view)> out{}, err{};
 };
 
 struct CommandResult {
   int exit = -1;   // -1: a signal ended it
-  int signal = 0;  // that ended it
+  int signal = 0;  // the signal that ended it; 0: none
   TerminationCause cause = TerminationCause::none;
   milliseconds duration{0};
-  std::string last_error{};  // the last line on stderr that is not blank, its first 4 KiB
+  std::string last_error{};  // last line on stderr that is not blank, at most 4 KiB
 };
 
-// Any thread may call it, but must not end before the command has. When the shell has ended, what is left of its
+// Runs a command and waits for its end. Thread-safe. The calling thread must live until the command has ended: on
+// Linux the kernel kills the shell together with the thread that started it. When the shell has ended, the rest of its
 // process group is killed. Throws Failure if the command cannot be started.
 CommandResult run_command(const Task& task, const ProcessReaper& reaper);
 

@@ -14,13 +14,13 @@
 namespace dqctl {
 namespace {
 
-// Small enough for a pipe to pass it whole.
+// Small enough for one atomic write to a pipe.
 struct GroupEvent {
   pid_t group;
   bool runs;
 };
 
-// Until its dqctl has ended: then nobody writes any more.
+// Reads events until dqctl has ended, which closes the pipe. Then kills the groups that still run.
 void kill_groups_at_end(int events) {
   std::vector<pid_t> groups;
   while (true) {
@@ -34,8 +34,8 @@ void kill_groups_at_end(int events) {
   for (const pid_t group : groups) ::kill(-group, SIGKILL);
 }
 
-// Nothing of dqctl stays open in it, above all no output that somebody waits to see the end of; what ends dqctl does
-// not end it.
+// The reaper process. It ignores the signals that end dqctl, and closes all inherited files: if it kept stdout open,
+// the reader of stdout would never see the end of file.
 void run_reaper(int events) {
   ::setsid();
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(number, SIG_IGN);

@@ -1,5 +1,5 @@
-// A process beside dqctl that ends the commands of a dqctl that was killed. The kernel would end the shell alone, and
-// leave what the shell has started.
+// A child process that kills the running commands if dqctl is killed. The kernel alone would kill the shell, but not
+// the processes that the shell has started.
 #pragma once
 
 #include <sys/types.h>
@@ -10,16 +10,16 @@ namespace dqctl {
 
 class ProcessReaper {
  public:
-  // Forks, so that it must be made before any thread. Throws Failure.
+  // Forks: create it before any thread. Throws Failure.
   ProcessReaper();
 
-  // After the last command has ended.
+  // All commands must have ended.
   ~ProcessReaper();
   ProcessReaper(const ProcessReaper&) = delete;
   ProcessReaper& operator=(const ProcessReaper&) = delete;
 
-  // Process groups that run from now on, or not any more. May be called between fork and exec: a command that enters
-  // itself is never unknown. SIGPIPE must be ignored.
+  // Registers or removes the process group of a command. Both may be called between fork and exec: a command registers
+  // itself, so none is missed. SIGPIPE must be ignored.
   void add(pid_t group) const noexcept { send(group, true); }
   void remove(pid_t group) const noexcept { send(group, false); }
 

@@ -1,4 +1,4 @@
-// Makes whole lines of bytes that come in pieces, and remembers the last of them.
+// Splits bytes that arrive in pieces into complete lines, and remembers the last line.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,16 @@ namespace dqctl {
 
 class LineSplitter {
  public:
-  using Sink = std::function<void(std::string_view lines)>;  // one or more whole lines, each with its end
+  using Sink = std::function<void(std::string_view lines)>;  // one or more complete lines with their newlines
 
   explicit LineSplitter(Sink sink) : sink_(std::move(sink)) {}
 
   void add(std::string_view bytes);
 
-  // What is left becomes a line.
+  // Ends an incomplete last line with a newline.
   void end();
 
-  // The last line that is not blank, its first 4 KiB.
+  // The last line that is not blank, trimmed, at most 4 KiB.
   const std::string& last() const { return last_; }
 
  private:

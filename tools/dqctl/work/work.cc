@@ -24,7 +24,7 @@ constexpr milliseconds kDefaultTimeout{30 * 60'000};
 constexpr milliseconds kDefaultLater{10'000};
 constexpr milliseconds kShortly{1000};
 
-// Ours, without what opens the queue: a command need not hold the password of the server.
+// The environment of dqctl, without the URI and passwords of the queue: a command does not need them.
 std::vector<std::string> environment_for(const std::string& queue, const Message& message) {
   std::vector<std::string> out = {"DQ_ID=" + message.id, "DQ_ATTEMPT=" + std::to_string(message.attempt),
                                   "DQ_QUEUE=" + queue};
@@ -54,7 +54,7 @@ std::string how_it_ended(const CommandResult& result, milliseconds timeout) {
                             : "exit code " + std::to_string(result.exit);
 }
 
-// What it said itself; how it ended, too, where that is not the command's own doing.
+// The last line on stderr. If dqctl terminated the command, the cause stands before it.
 std::string reason_of(const CommandResult& result, milliseconds timeout) {
   const std::string last_line = printable(result.last_error);
   if (last_line.empty() || result.cause == TerminationCause::none)
@@ -79,7 +79,7 @@ Object object_of(const Message& message, const CommandResult& result, const Outc
 }  // namespace
 
 Outcome outcome_of(const CommandResult& result, milliseconds timeout, milliseconds later) {
-  // A command that is told to end may well end with 0; done it is not.
+  // A terminated command may exit with 0, but its work is not done.
   if (result.cause == TerminationCause::stop) return {"put back", delayqueue::snooze(milliseconds(0))};
   const std::string reason = reason_of(result, timeout);
   if (result.cause != TerminationCause::none) return {"nacked", delayqueue::nack(reason)};
@@ -109,7 +109,7 @@ Verdict CommandRunner::handle(const Message& message) {
       outcome = outcome_of(result, timeout_, later_);
       report(message, result, outcome);
     }
-  } catch (const Failure& failure) {  // no process, no pipe: that is not the message's fault
+  } catch (const Failure& failure) {  // no process or no pipe: not a fault of the message
     stderr_line(failure.what());
   }
   ++finished_;
@@ -133,7 +133,8 @@ CommandResult CommandRunner::run(const Message& message) {
   return run_command(task, reaper_);
 }
 
-// A mistyped command must not bury the whole queue. Once one was found the code is the command's own.
+// A mistyped command must not turn all messages into dead letters. Once one command was found, 126 and 127 are codes
+// of the command.
 bool CommandRunner::is_unrunnable(const CommandResult& result) {
   const bool missing =
       result.cause == TerminationCause::none && (result.exit == kNotFound || result.exit == kNotExecutable);

@@ -1,4 +1,4 @@
-// A worker whose handler is a command of the shell.
+// A message handler that runs a shell command.
 #pragma once
 
 #include <delayqueue/consumer.h>
@@ -23,22 +23,22 @@ struct WorkOptions {
   std::string command{};
   int concurrency = 1;
   bool until_empty = false;
-  std::optional<milliseconds> lease{};           // 30 s
-  std::optional<milliseconds> timeout{};         // 30 min; 0: none
-  std::optional<milliseconds> later{};           // 10 s: how long after exit code 75
-  std::optional<milliseconds> dead_retention{};  // unset: dead letters stay
+  std::optional<milliseconds> lease{};           // default: 30 s
+  std::optional<milliseconds> timeout{};         // default: 30 min; 0: none
+  std::optional<milliseconds> later{};           // delay after exit code 75; default: 10 s
+  std::optional<milliseconds> dead_retention{};  // unset: dead letters are kept
 };
 
-// What became of a command, and so of its message.
+// The verdict for a message after its command has ended.
 struct Outcome {
   const char* word = "";  // acked, nacked, rejected, put off
   delayqueue::Verdict verdict;
 };
 
-// 0 acks, 65 rejects, 75 and what we stopped come later, all else nacks.
+// Exit code 0 acks, 65 rejects, 75 snoozes. A command that dqctl stopped puts its message back. Anything else nacks.
 Outcome outcome_of(const CommandResult& result, milliseconds timeout, milliseconds later);
 
-// What the commands do, and what is told of it. Any thread may call it.
+// Runs the commands and reports how they ended. Thread-safe.
 class CommandRunner {
  public:
   CommandRunner(const WorkOptions& options, Output& output, const ProcessReaper& reaper);
@@ -47,19 +47,19 @@ class CommandRunner {
   void log(delayqueue::Severity severity, const std::string& line);
   void on_event(const delayqueue::Event& event);
 
-  // Ends the commands that run; what starts from now on is put back.
+  // Terminates the running commands. Messages that are delivered later are put back.
   void terminate_commands() { terminating_ = true; }
 
-  bool should_stop() const { return should_stop_; }  // nothing good can come of going on: see finish()
+  bool should_stop() const { return should_stop_; }  // an error makes going on pointless; finish() throws it
   int running() const { return running_; }
   std::uint64_t finished() const { return finished_; }
 
   void stderr_line(const std::string& text);
 
-  // After the last command. Throws what should_stop() stands for.
+  // Writes the summary, after the last command has ended. Throws the error behind should_stop().
   void finish(std::uint64_t stale);
 
-  bool left_messages() const;  // dead letters were made, or messages asked for a retry later and did not get it yet
+  bool left_messages() const;  // dead letters were made, or messages put off and not handled since
 
  private:
   CommandResult run(const delayqueue::Message& message);
@@ -74,14 +74,14 @@ class CommandRunner {
   const milliseconds timeout_, later_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::atomic<bool> terminating_{false}, should_stop_{false};
-  std::atomic<bool> can_run_{false};  // some command ended with anything but "not found"
+  std::atomic<bool> can_run_{false};  // some command ended with another code than 126 or 127
   std::atomic<int> running_{0};
   std::atomic<std::uint64_t> finished_{0};
 
-  mutable std::mutex mutex_;  // guards all below, and the output
+  mutable std::mutex mutex_;  // guards all members below, and the output
   Listing listing_;
   std::uint64_t acked_ = 0, nacked_ = 0, rejected_ = 0, put_off_ = 0, dead_ = 0;
-  std::set<std::string> put_off_ids_{};  // put off, and not seen since
+  std::set<std::string> put_off_ids_{};  // put off, and not handled since
   std::exception_ptr error_{};
 };
 
