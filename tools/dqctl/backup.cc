@@ -15,7 +15,7 @@
 namespace dqctl {
 namespace {
 
-// The name of a new file is on the disk when its folder is.
+// Makes the name of a new file durable: it is stored in the folder.
 void sync_folder_of(const std::string& file) {
   const std::size_t slash = file.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : file.substr(0, slash);
@@ -33,7 +33,7 @@ Backup::Backup(const std::string& file, bool append)
   const off_t size = ::lseek(file_.get(), 0, SEEK_END);
   char last = '\n';
   if (size > 0 && ::pread(file_.get(), &last, 1, size - 1) == 1 && last != '\n')
-    write("\n");  // torn when it was cut off
+    write("\n");  // an earlier run was cut off within a line
 }
 
 void Backup::throw_write_error() const {
@@ -55,7 +55,7 @@ void Backup::write(const std::vector<delayqueue::MessageInfo>& messages) {
   for (const auto& message : messages) lines += line_of(message) + '\n';
   write(lines);
   while (::fsync(file_.get()) != 0) {
-    if (errno == EINVAL || errno == ENOTSUP) break;  // a file system without a disk
+    if (errno == EINVAL || errno == ENOTSUP) break;  // the file system does not support fsync
     if (errno != EINTR) throw_write_error();
   }
   written_ += messages.size();

@@ -1,4 +1,4 @@
-// A file of messages as lines that `import` takes. What write() returned from is on the disk.
+// A backup file of messages, as lines that `import` reads. When write() returns, the messages are on the disk.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -13,8 +13,8 @@ namespace dqctl {
 
 class Backup {
  public:
-  // Throws Usage when the file exists and is not to be added to; Failure when it cannot be written. Only its owner may
-  // read it.
+  // Throws Usage if the file exists and `append` is false; Failure if it cannot be written. Only its owner may read
+  // it.
   Backup(const std::string& file, bool append);
   Backup(const Backup&) = delete;
   Backup& operator=(const Backup&) = delete;

@@ -23,11 +23,11 @@ std::vector<std::string> split(const std::string& names) {
   return out;
 }
 
-// CLI11 takes "[a,b]" for two values, and the argument after "--name=" for the value of that option. A mark in front of
-// the value keeps it one, and its own.
+// CLI11 splits "[a,b]" into two values, and takes the argument after an empty "--name=" as its value. This mark in
+// front of a value prevents both.
 constexpr const char* kMark = "\x01\x02";
 
-// Where the value begins in "--name=value"; of any other argument 0.
+// The position of the value in "--name=value"; 0 for any other argument.
 std::size_t value_begin(const std::string& argument) {
   const std::size_t equals = argument.rfind("--", 0) == 0 ? argument.find('=') : std::string::npos;
   return equals == std::string::npos ? 0 : equals + 1;
@@ -42,7 +42,7 @@ std::string guarded(std::string argument) {
   return argument;
 }
 
-// Of a value, or of a whole argument that CLI11 took for one.
+// Removes the mark from a value, or from a whole argument that CLI11 took for a value.
 std::string unguarded(std::string argument) {
   const std::size_t begin = argument.rfind(kMark, 0) == 0 ? 0 : value_begin(argument);
   if (argument.compare(begin, 2, kMark) == 0) argument.erase(begin, 2);
@@ -55,8 +55,8 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return out;
 }
 
-// What CLI11 could not place, for an error: options by their names, of all else only how much there is, since it may be
-// a password.
+// Describes the arguments that CLI11 could not place. Names options, but only counts the others: they may be
+// passwords.
 std::string names_of_unexpected(const std::vector<std::string>& rest) {
   std::vector<std::string> options;
   std::size_t words = 0;
@@ -84,7 +84,7 @@ Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels
 DELAYQUEUE_SENTINEL_USER and DELAYQUEUE_SENTINEL_PASSWORD.
 Every command has a --help with an example. The rest is in `man dqctl`.)";
 
-// Options of the program and of commands are added alike.
+// Adds options of the program or of a command.
 class Adder {
  public:
   Adder(CLI::App& app, std::vector<OptionInfo>& infos) : app_(app), infos_(infos) {}
@@ -135,7 +135,7 @@ class Adder {
 constexpr std::size_t kHelpWidth = 80;
 constexpr std::size_t kHelpColumn = 28;
 
-// CLI11's, with descriptions in lines that fit a terminal, and without what it repeats of positional arguments.
+// The help of CLI11, with wrapped descriptions, and without the repetition of positional arguments.
 class Help : public CLI::Formatter {
  public:
   Help() { column_width(kHelpColumn); }
@@ -160,7 +160,7 @@ class Help : public CLI::Formatter {
   std::string make_description(const CLI::App* app) const override { return wrapped(app->get_description(), 0) + "\n"; }
 
  private:
-  // The words of a text in lines, all but the first after so many blanks.
+  // Wraps a text into lines. All but the first are indented.
   static std::string wrapped(const std::string& text, std::size_t indent) {
     std::istringstream words(text);
     std::string out;
@@ -188,7 +188,7 @@ Command::Take into_text(std::string& into) {
   return [&into](const std::string& value) { into = value; };
 }
 
-// An empty value is refused: that of a variable which is not set must not stand for the default.
+// Refuses an empty value: a variable that is not set must not stand for the default.
 Command::Take into_given(const char* name, std::string& into) {
   return [name, &into](const std::string& value) {
     if (value.empty()) throw Usage(std::string(name) + ": ''; expected a value, or no " + name);
@@ -361,7 +361,7 @@ Command& Cli::add(const std::string& name, const std::string& what, const std::v
 std::function<Exit()> Cli::parse(int argc, char** argv) {
   try {
     std::vector<std::string> arguments;
-    for (int i = argc - 1; i > 0; --i) arguments.push_back(guarded(argv[i]));  // CLI11 wants them so
+    for (int i = argc - 1; i > 0; --i) arguments.push_back(guarded(argv[i]));  // CLI11 expects the last one first
     impl_->app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version

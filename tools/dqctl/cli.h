@@ -1,4 +1,4 @@
-// The command line. CLI11 costs seconds a file, so that only cli.cc knows it.
+// Parses the command line. Only cli.cc includes CLI11, which costs seconds of compile time per file.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace dqctl {
 
 struct GlobalOptions;
 
-// What is known of an option or argument: for completion and the tests of the man page.
+// Describes an option or argument, for completion and the man page.
 struct OptionInfo {
-  std::vector<std::string> names{};   // "-o", "--output"; of an argument its name: "QUEUE"
-  std::string value{};                // what it takes; empty: a flag
-  std::vector<std::string> values{};  // all it may be; empty: anything
+  std::vector<std::string> names{};   // "-o", "--output"; the name of an argument: "QUEUE"
+  std::string value{};                // placeholder of the value; empty: a flag
+  std::vector<std::string> values{};  // allowed values; empty: any
   std::string what{};
   bool argument = false;
   bool required = false;
-  bool repeated = false;  // an argument that may come several times
+  bool repeated = false;  // an argument that may be given several times
 };
 
 struct CommandInfo {
@@ -33,8 +33,8 @@ struct CommandInfo {
   std::vector<OptionInfo> options{};
 };
 
-// One command. `into` must live until it has run; arguments are taken in the order of the calls. What each may be is
-// checked when the command line is read, before anything runs.
+// One command. `into` must live until the command has run. Arguments are taken in the order of the calls. Values are
+// checked when the command line is parsed, before anything runs.
 class Command {
  public:
   class Impl;
@@ -45,19 +45,19 @@ class Command {
 
   using Take = std::function<void(const std::string& value)>;  // throws Usage
 
-  // By place. A name such as QUEUE.
+  // Positional arguments. name: such as QUEUE.
   Command& argument(const std::string& name, std::string& into, const std::string& what, bool required = true);
   Command& arguments(const std::string& name, std::vector<std::string>& into, const std::string& what,
                      bool required = true);
 
-  // names: "--limit", or "-n,--limit". value: the word for it in the help, such as GLOB.
+  // names: "--limit", or "-n,--limit". value: the placeholder in the help, such as GLOB.
   Command& flag(const std::string& names, bool& into, const std::string& what);
   Command& text(const std::string& names, std::string& into, const std::string& value, const std::string& what);
   Command& optional_text(const std::string& names, std::optional<std::string>& into, const std::string& value,
                          const std::string& what);
   Command& choice(const std::string& names, std::string& into, std::vector<std::string> values,
                   const std::string& what);
-  // As choice, given any number of times: each value is added.
+  // Like choice(), but may be repeated: each value is added.
   Command& choices(const std::string& names, std::vector<std::string>& into, std::vector<std::string> values,
                    const std::string& value, const std::string& what);
   Command& duration(const std::string& names, std::optional<milliseconds>& into, const std::string& what);
@@ -73,13 +73,13 @@ class Command {
     return taken(names, take, "N", what);
   }
 
-  // The option added last must be given.
+  // Makes the last added option required.
   Command& required();
 
-  // It does its work without stdout, too. Of all others main requires that it is open, before they do anything.
+  // The command also works without stdout. For all others main() requires an open stdout before they do anything.
   Command& silent();
 
-  // What the command does; called once, when all is read and the Context is settled.
+  // Sets the function of the command. It is called once, after Context::resolve_options().
   void run(std::function<Exit()> run);
 
  private:
@@ -93,18 +93,18 @@ class Cli {
   explicit Cli(GlobalOptions& options);
   ~Cli();
 
-  // example: shown by --help, without "dqctl " in front. What is hidden is in no help, no completion and no man page.
+  // examples: shown by --help, without "dqctl " in front. hidden: left out of help, completion and man page.
   Command& add(const std::string& name, const std::string& what, const std::vector<std::string>& examples,
                bool hidden = false);
 
-  // What the command line asks for; nothing when that was --help or --version, which are answered. Throws Usage.
+  // Returns the function to run: that of the command, or one that prints help or version. Throws Usage.
   std::function<Exit()> parse(int argc, char** argv);
 
-  // Whether what the command line asks for writes to stdout.
+  // Whether the parsed command writes to stdout.
   bool prints() const;
 
   const std::vector<OptionInfo>& global_options() const;
-  std::vector<CommandInfo> commands() const;  // without the hidden
+  std::vector<CommandInfo> commands() const;  // without hidden ones
 
  private:
   class Impl;

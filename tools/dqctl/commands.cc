@@ -3,7 +3,7 @@
 namespace dqctl {
 
 void add_commands(Cli& cli, Context& context) {
-  // To look.
+  // Commands that read.
   add_queues(cli, context);
   add_stats(cli, context);
   add_ls(cli, context);
@@ -12,7 +12,7 @@ void add_commands(Cli& cli, Context& context) {
   add_top(cli, context);
   add_events(cli, context);
   add_doctor(cli, context);
-  // To act.
+  // Commands that act.
   add_send(cli, context);
   add_work(cli, context);
   add_cancel(cli, context);
@@ -29,7 +29,7 @@ void add_commands(Cli& cli, Context& context) {
   add_export(cli, context);
   add_import(cli, context);
   add_scripts(cli, context);
-  // About dqctl itself.
+  // Commands about dqctl itself.
   add_completion(cli, context);
   add_complete(cli, context);
   add_man(cli, context);

@@ -1,4 +1,5 @@
-// Every command: its function adds it to the command line. They stand in cmd_<name>.cc, or in that of their group.
+// All commands. Each function adds one to the command line. Commands are in commands/<name>.cc, or in the file of
+// their group.
 #pragma once
 
 #include "cli.h"
@@ -6,7 +7,7 @@
 
 namespace dqctl {
 
-// All of them, in the order of the help.
+// Adds all commands, in the order of the help.
 void add_commands(Cli& cli, Context& context);
 
 void add_cancel(Cli& cli, Context& context);

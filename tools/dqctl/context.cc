@@ -16,7 +16,7 @@ using delayqueue::HashTag;
 
 constexpr const char* kDefaultUri = "redis://127.0.0.1:6379";
 constexpr std::size_t kNamesShown = 10;
-constexpr std::size_t kNameShown = 40;        // places
+constexpr std::size_t kNameShown = 40;        // columns
 constexpr std::size_t kInspectorsKept = 100;  // each has a connection
 constexpr milliseconds kShortTimeout{250};
 
@@ -25,7 +25,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Where "user:password" stands in the URI; empty without one. Rather too much than too little: a password may hold
+// The part "user:password" of the URI; empty without one. It may be too long, but never too short: a password may hold
 // an unescaped / or @.
 std::string_view login_of(std::string_view uri) {
   const std::size_t scheme = uri.find("://");

@@ -1,4 +1,4 @@
-// What every command works with: the global options, connections made when first needed, and the output.
+// What all commands share: the global options, the output, and connections, which are made on first use.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -16,7 +16,7 @@
 
 namespace dqctl {
 
-// As given on the command line.
+// The global options as given on the command line.
 struct GlobalOptions {
   std::string uri{};
   std::string prefix = "dp";
@@ -35,29 +35,29 @@ class Context {
  public:
   GlobalOptions options{};
 
-  // To be called when the options are complete. Reads the environment and the password file. Throws Usage.
+  // Completes the options from the environment and the password file. Call it after parsing. Throws Usage.
   void resolve_options();
 
   Output& out() { return output_; }
   void set_output(const std::string& format);
 
-  // Kept: the second call for a queue gives the same one, until a hundred others were asked for. A connection is made
-  // by its first call.
+  // The inspector or producer of a queue, created on first use; its first call connects. The last 100 inspectors are
+  // kept: a reference to one stays valid until a hundred others were requested.
   delayqueue::Inspector& inspector(const std::string& queue);
   delayqueue::Producer& producer(const std::string& queue);
 
-  // For those who make their own, a Consumer for example.
+  // For commands that create their own client, such as a Consumer.
   const std::string& uri() const { return uri_; }
   const delayqueue::ConnectionOptions& connection() const { return connection_; }
   const delayqueue::QueueOptions& queue_options() const { return queue_options_; }
 
-  // Whether inspectors made from now on wait for a server no longer than 250 ms.
+  // Whether inspectors that are created from now on wait at most 250 ms for a server.
   void use_short_timeouts(bool brief) { short_timeouts_ = brief; }
 
-  // The URI without its password.
+  // The URI with *** for its password.
   std::string shown_uri() const;
 
-  // The counts of a queue that is there (it may be empty). Throws Failure(not_found) that says which there are.
+  // The counts of a queue that exists; it may be empty. Throws Failure(not_found), which names existing queues.
   delayqueue::Counts counts(const std::string& queue);
 
  private:
@@ -66,7 +66,7 @@ class Context {
   std::string uri_{};
   delayqueue::ConnectionOptions connection_{};
   delayqueue::QueueOptions queue_options_{};
-  std::list<std::pair<std::string, std::unique_ptr<delayqueue::Inspector>>> inspectors_{};  // the latest first
+  std::list<std::pair<std::string, std::unique_ptr<delayqueue::Inspector>>> inspectors_{};  // latest first
   std::map<std::string, std::unique_ptr<delayqueue::Producer>> producers_{};
 };
 

@@ -1,4 +1,4 @@
-// How dqctl ends, and how a command says so from anywhere within.
+// The exit codes of dqctl, and the exceptions that end a command with one.
 #pragma once
 
 #include <stdexcept>
@@ -8,15 +8,15 @@ namespace dqctl {
 
 enum class Exit {
   done = 0,
-  failed = 1,         // the server could not be reached, refused, or something broke
-  usage = 2,          // what was asked for makes no sense
+  failed = 1,         // the server was unreachable or refused the command, or another error occurred
+  usage = 2,          // wrong arguments
   not_found = 3,      // no such queue, or none of the messages named
-  partly = 4,         // some of it was done: others were refused or not there, or it was interrupted
-  threshold = 5,      // done, and what was looked at is worse than asked for
+  partly = 4,         // some of it was done: the rest was refused or not found, or dqctl was interrupted
+  threshold = 5,      // done; a result is worse than its threshold
   interrupted = 130,  // by SIGINT or SIGTERM, before anything was done
 };
 
-// Ends the command: main says the text on stderr.
+// Ends the command. main() writes the text to stderr.
 class Failure : public std::runtime_error {
  public:
   Failure(Exit code, const std::string& what) : std::runtime_error(what), code_(code) {}
@@ -27,7 +27,7 @@ class Failure : public std::runtime_error {
   Exit code_;
 };
 
-// What was asked for makes no sense: which argument, with which value, and what would.
+// Wrong arguments. The text names the argument, its value, and what is expected.
 class Usage : public Failure {
  public:
   explicit Usage(const std::string& what) : Failure(Exit::usage, what) {}

@@ -1,4 +1,4 @@
-// A file descriptor that is closed with its owner.
+// Owns a file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ class Fd {
   int fd_ = -1;
 };
 
-// Both ends are closed by exec. Throws Failure.
+// A pipe. exec closes both ends. The constructor throws Failure.
 struct Pipe {
   Pipe();
 

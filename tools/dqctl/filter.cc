@@ -66,7 +66,7 @@ Walk::Walk(delayqueue::Inspector& inspector, State state, Filter filter, Time no
       shown_payload_(payload),
       following_(std::move(cursor)) {
   options_.payload = filter_.match ? std::max(payload, Filter::kMatchedBytes) : payload;
-  // So that a page is a few megabytes at most.
+  // Limits a page to a few megabytes.
   const std::size_t most = options_.payload <= 1024 ? 1000 : std::max<std::size_t>(1, (4U << 20) / options_.payload);
   options_.limit = std::max<std::size_t>(1, std::min(page, most));
 }

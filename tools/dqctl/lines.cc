@@ -62,7 +62,7 @@ json parsed(const std::string& line) {
   throw BadLine(std::string(field) + ": " + printable(cut(value.dump(), 60)) + "; expected " + expected);
 }
 
-// Null is as if it were not there.
+// The value of a field. Null counts as missing.
 const json* field(const json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -75,7 +75,7 @@ std::optional<std::string> text(const json& object, const char* name) {
   return value->get<std::string>();
 }
 
-// As it stands, or as <name>_base64.
+// The bytes of a field, or of <name>_base64 decoded.
 std::optional<std::string> bytes(const json& object, const char* name) {
   const std::string coded = std::string(name) + "_base64";
   const auto code = text(object, coded.c_str());
@@ -96,7 +96,7 @@ std::optional<long long> number(const json& object, const char* name, long long 
 }
 
 constexpr long long kMostCount = 2'147'483'647;
-constexpr long long kMostMs = 36'525LL * 86'400'000;  // a hundred years
+constexpr long long kMostMs = 36'525LL * 86'400'000;  // 100 years
 
 std::string wanted_id(const json& object) {
   const auto id = text(object, "id");
@@ -105,7 +105,7 @@ std::string wanted_id(const json& object) {
   return *id;
 }
 
-// A Usage of the parser of arguments is the line's.
+// Turns a Usage of the argument parser into a BadLine.
 template <class Parse>
 auto as_line(Parse parse) {
   try {
@@ -125,7 +125,7 @@ std::optional<milliseconds> span(const json& object, const char* name) {
   return as_line([&] { return parse_duration(name, *words); });
 }
 
-// Behind the text in quotes that begins at `at`.
+// The position behind the quoted text that begins at `at`.
 std::size_t text_end(std::string_view line, std::size_t at) {
   for (++at; line[at] != '"'; ++at) {
     if (line[at] == '\\') ++at;
@@ -133,8 +133,8 @@ std::size_t text_end(std::string_view line, std::size_t at) {
   return at + 1;
 }
 
-// Of a line that is a JSON object: each field, and the bytes of its value as they stand in the line. Throws BadLine for
-// a field that is there twice.
+// The fields of a JSON object, each with the bytes of its value as they stand in the line. Throws BadLine for a field
+// that is there twice.
 std::map<std::string, std::string_view> values_in(std::string_view line) {
   std::map<std::string, std::string_view> values;
   for (std::size_t at = line.find('{') + 1;;) {
@@ -180,7 +180,7 @@ std::string LineReader::where(std::uint64_t number) const {
   return printable(name_) + ", line " + std::to_string(number);
 }
 
-// False at the end, or when a signal came.
+// Reads more bytes. False at the end, or when a signal arrived.
 bool LineReader::fill() {
   std::array<char, 65536> some;
   while (!interrupted()) {
@@ -197,7 +197,7 @@ bool LineReader::fill() {
   return false;
 }
 
-// Behind the end of the line that begins at begin_, or of the file.
+// Skips the line that begins at begin_.
 void LineReader::skip_line() {
   ++number_;
   while (true) {
@@ -212,7 +212,7 @@ bool LineReader::next(std::string& line) {
   std::size_t searched = begin_;
   while (!interrupted()) {
     const std::size_t found = buffer_.find('\n', searched);
-    const std::size_t open = std::min(found, buffer_.size()) - begin_;  // of the line, so far
+    const std::size_t open = std::min(found, buffer_.size()) - begin_;  // length of the line so far
     if (open > longest_) {
       skip_line();
       throw BadLine("is longer than " + counted(longest_, "byte") + ", and was passed over");
@@ -298,7 +298,7 @@ delayqueue::Draft draft_in(const std::string& line, const delayqueue::SendOption
   const auto values = values_in(line);
   const json* payload = field(object, "payload");
   if (payload != nullptr && !payload->is_string() && field(object, "payload_base64") == nullptr) {
-    draft.payload = values.at("payload");  // its numbers with all their digits, its keys in their order
+    draft.payload = values.at("payload");  // numbers keep all digits, keys their order
   } else if (auto raw = bytes(object, "payload")) {
     draft.payload = std::move(*raw);
   } else {

@@ -1,4 +1,4 @@
-// Lines of a file or of stdin, one at a time; and what JSON in them says.
+// Reads a file or stdin line by line, and parses the JSON in a line.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -12,28 +12,28 @@
 
 namespace dqctl {
 
-// What is wrong with a line, in words.
+// A line that cannot be used. what() is the reason.
 struct BadLine : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A payload of 64 MiB in base64, and the other fields.
+// Fits a payload of 64 MiB in base64, and the other fields.
 inline constexpr std::size_t kLongestLine = (64ULL << 20U) / 3 * 4 + 64 * 1024;
 
-// Throws Failure when the file cannot be opened or read.
+// Reads lines. Throws Failure if the file cannot be opened or read.
 class LineReader {
  public:
-  // "-": stdin. longest: bytes of a line, which is never held in memory beyond that.
+  // file: "-" is stdin. longest: bytes of a line; a longer one is never held in memory as a whole.
   explicit LineReader(const std::string& file, std::size_t longest = kLongestLine);
   ~LineReader();
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // Without its end, be it \n or \r\n. Empty lines are passed over. False at the end, or when a signal came. Throws
-  // BadLine for one that is too long; the next call goes on behind it.
+  // Reads the next line without its end, \n or \r\n. Skips empty lines. False at the end, or when a signal arrived.
+  // Throws BadLine for a line that is too long; the next call continues behind it.
   bool next(std::string& line);
 
-  std::uint64_t number() const { return number_; }      // of the line that came last, from 1
+  std::uint64_t number() const { return number_; }      // of the last line read, from 1
   std::string where() const { return where(number_); }  // "orders.jsonl, line 7"
   std::string where(std::uint64_t number) const;        // of another line
 
@@ -50,21 +50,21 @@ class LineReader {
   std::uint64_t number_ = 0;
 };
 
-// Whether it is a UUID in its form of 36 characters.
+// Whether the text is a UUID in its form of 36 characters.
 bool is_id(std::string_view text);
 
-// Whether it is one as the library stores it, in small letters. No call finds a stored id of another form.
+// Whether the text is a UUID in lower case, as the library stores it. No call finds a stored id of another form.
 bool is_stored_id(std::string_view text);
 
-// Of a line that is an id, or an object with one, as `ls -o ndjson` writes it. Throws BadLine.
+// The id in a line: a plain id, or an object with one, as `ls -o ndjson` writes it. Throws BadLine.
 std::string id_in(const std::string& line);
 
-// A message as `export` writes it. Throws BadLine.
+// Parses a message as `export` writes it. Throws BadLine.
 delayqueue::MessageInfo message_in(const std::string& line);
 std::string line_of(const delayqueue::MessageInfo& message);
 
-// One to be sent: payload (text; or any JSON value, whose bytes are sent as they stand in the line), or payload_base64;
-// and if wanted id, delay or at, retries, ttl. What it does not say is as in `options`. Throws BadLine.
+// Parses a message to send: payload (a text, or any JSON value, whose bytes are sent as they stand in the line) or
+// payload_base64; optional: id, delay or at, retries, ttl. Missing fields are taken from `options`. Throws BadLine.
 delayqueue::Draft draft_in(const std::string& line, const delayqueue::SendOptions& options);
 
 }  // namespace dqctl

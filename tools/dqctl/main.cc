@@ -1,4 +1,4 @@
-// dqctl: looks into queues, and mends them.
+// dqctl: shows, changes and repairs queues.
 #include <delayqueue/error.h>
 
 #include <cstdio>
@@ -16,9 +16,9 @@
 namespace dqctl {
 namespace {
 
-constexpr int kClosedOutput = 141;  // as if SIGPIPE had ended it
+constexpr int kClosedOutput = 141;  // as if SIGPIPE had ended the process
 
-// The form of output that the arguments ask for, where the error is in the arguments themselves.
+// The output format in the arguments. Used for errors in the arguments themselves.
 std::string format_in(int argc, char** argv) {
   std::string format = "table";
   for (int i = 1; i < argc; ++i) {
@@ -36,7 +36,7 @@ std::string format_in(int argc, char** argv) {
 Exit run(int argc, char** argv, Context& context) {
   Cli cli(context.options);
   add_commands(cli, context);
-  context.set_output(format_in(argc, argv));  // for errors in the arguments
+  context.set_output(format_in(argc, argv));
   const std::function<Exit()> command = cli.parse(argc, argv);
   context.resolve_options();
   if (cli.prints()) context.out().require_open();
@@ -52,7 +52,7 @@ int report_error(Context& context, const std::string& what, Exit code) {
   try {
     context.out().fail(printable(what));
     context.out().flush();
-  } catch (...) {  // the first failure is the one to tell
+  } catch (...) {  // the first failure is reported
   }
   std::fprintf(stderr, "dqctl: %s\n", printable(what).c_str());
   return static_cast<int>(code);

@@ -13,7 +13,7 @@
 namespace dqctl {
 namespace {
 
-constexpr milliseconds kMost{10'000};  // one that was killed keeps others waiting for so long
+constexpr milliseconds kMost{10'000};  // the lock expires: a killed dqctl blocks others for this long
 constexpr milliseconds kPause{10};
 
 const std::string& holder() {
@@ -40,7 +40,7 @@ OperatorLock::~OperatorLock() {
   if (!held_) return;
   try {
     inspector_.unlock(holder());
-  } catch (const delayqueue::Error&) {  // it ends by itself
+  } catch (const delayqueue::Error&) {  // the lock expires
   }
 }
 

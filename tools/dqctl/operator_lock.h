@@ -1,4 +1,4 @@
-// A lock between several dqctl that work on one queue.
+// A lock between dqctl processes that work on the same queue.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -7,12 +7,12 @@
 
 namespace dqctl {
 
-// Held for one batch of messages that is written elsewhere before it is removed: what another dqctl reads meanwhile
-// would be written by both. Without it no message is lost and none is counted twice, but files and queues may get more.
+// Protects one batch of messages that is written elsewhere before it is removed here. Without the lock two dqctl
+// processes may write the same messages: none is lost or counted twice, but files and queues may get copies.
 class OperatorLock {
  public:
-  // Waits until no other dqctl holds it, or a signal came. Where the server refuses it (no memory, no rights), the
-  // batch is done without it.
+  // Waits until no other dqctl holds the lock, or a signal arrived. If the server refuses the lock (no memory, no
+  // rights), the batch runs without it.
   OperatorLock(Output& output, delayqueue::Inspector& inspector);
   ~OperatorLock();
   OperatorLock(const OperatorLock&) = delete;

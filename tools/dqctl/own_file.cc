@@ -20,7 +20,7 @@ constexpr std::size_t kLongestSecretFile = 64 * 1024;
 
 std::string text_of(int error) { return std::generic_category().message(error); }
 
-// Why it is no file to write to; empty: it is one.
+// Why dqctl must not write to the file. Empty: it may.
 std::string objection_to(const struct stat& file) {
   if (!S_ISREG(file.st_mode)) return "is no regular file";
   if (file.st_uid != ::geteuid()) return "belongs to another user";
@@ -31,7 +31,7 @@ std::string objection_to(const struct stat& file) {
 }  // namespace
 
 Fd open_own_file(const std::string& option, const std::string& file, IfExists if_exists) {
-  // O_NONBLOCK: a pipe without a reader is refused, not waited for.
+  // O_NONBLOCK: a pipe without a reader is an error, open() does not wait for one.
   const int how = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   Fd fd(::open(file.c_str(), if_exists == IfExists::refuse ? how | O_EXCL : how, S_IRUSR | S_IWUSR));
   const int error = errno;

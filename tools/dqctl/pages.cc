@@ -15,8 +15,8 @@ using delayqueue::MessageInfo;
 using delayqueue::State;
 
 constexpr std::size_t kStart = 64;                   // bytes of a payload to show
-constexpr std::size_t kPayloadWithPage = 16 * 1024;  // bytes of a payload to bring with a page; the rest by itself
-constexpr std::size_t kPageBytes = 4U << 20U;        // of payloads in a page, at most
+constexpr std::size_t kPayloadWithPage = 16 * 1024;  // bytes fetched with a page; a longer payload is fetched alone
+constexpr std::size_t kPageBytes = 4U << 20U;        // of all payloads of a page, at most
 constexpr std::size_t kSample = 5;
 
 std::string text_of(const Filter& filter) {
@@ -89,9 +89,9 @@ bool Pages::next(std::vector<MessageInfo>& into) {
   return true;
 }
 
-// Whether nothing that was there can have been missed: the last walk met nothing and saw all, or as much as the one
-// before (lists hold ids that are no messages, --older-than ends early). Where consumers take messages all the time, no
-// two walks are alike, and three must do.
+// Whether no message can have been missed. The last walk matched nothing, and read all messages, or as many as the
+// walk before: lists may hold ids without a message, and --older-than ends a walk early. If consumers take messages
+// all the time, no two walks are alike; then three walks without a match are enough.
 bool Pages::found_everything() {
   constexpr int kMostQuiet = 3;
   if (matched_ > 0) {
@@ -118,7 +118,8 @@ bool Pages::begin_again() {
   return true;
 }
 
-// By the time of death, or by that in the id. Where none tells, it counts as one that was missed.
+// Whether a message arrived after the start, by the time when it was given up or the time in its id. Without either it
+// counts as missed before.
 bool Pages::arrived_later(const MessageInfo& message) const {
   if (state_ == State::dead && message.at) return *message.at > now_;
   return message.sent && *message.sent > now_;
@@ -126,7 +127,7 @@ bool Pages::arrived_later(const MessageInfo& message) const {
 
 void Pages::add_freed(std::uint64_t places) { freed_ += places; }
 
-// The payloads that did not fit, one by one.
+// Fetches the payloads that were cut in the page, one by one.
 void Pages::load_whole_payloads(std::vector<MessageInfo>& messages) {
   for (MessageInfo& message : messages) {
     if (!message.size || message.payload.size() >= *message.size) continue;

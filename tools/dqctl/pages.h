@@ -1,4 +1,4 @@
-// The messages of a state that pass a filter, page by page, for commands that move or remove what they see.
+// Reads the messages of a state that pass a filter, page by page, for commands that move or remove them.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -19,28 +19,28 @@ class Pages {
  public:
   enum class Payload { start, whole };
 
-  // Ends with what was there when `counts` were taken, however many come in meanwhile.
+  // Ends with the messages that were there when `counts` were taken, even if more arrive meanwhile.
   Pages(delayqueue::Inspector& inspector, delayqueue::State state, Filter filter, const delayqueue::Counts& counts,
         Payload payload, std::size_t most = 1000);
 
-  // After the last page the walk begins again, until one finds nothing more. One walk misses messages when others
-  // remove what lies before its next page: all behind it move up. For commands that remove what they see.
+  // Repeats the walk until one finds nothing more. A single walk misses messages when another process removes messages
+  // before its next page: all later messages move up. For commands that remove the messages.
   void repeat() { repeats_ = true; }
 
-  // Those of the next page that pass: maybe none. False: that was all, or a signal came. Messages that went away
-  // between the page and their payload are left out.
+  // The messages of the next page that pass, maybe none. False: that was all, or a signal arrived. Messages that
+  // vanish before their payload is read are left out.
   bool next(std::vector<delayqueue::MessageInfo>& into);
 
-  // So many places of the last page were freed: the walk goes on where it would have.
+  // Moves the position back by messages of the last page that were removed, so that the next page skips none.
   void add_freed(std::uint64_t places);
 
-  // A message of the last page stays. Later walks leave it out.
+  // Leaves a message out of later walks: it stays in the state.
   void skip(const std::string& id) { skipped_.insert(id); }
 
-  // Whether even the last walk found some more: so fast do others put them there.
+  // Whether even the last walk found messages, because they arrive so fast.
   bool unfinished() const { return unfinished_; }
 
-  // Ids that are no UUIDs, which no call about messages takes. They are left out.
+  // Number of ids that are no UUIDs. They are left out: no call about messages accepts them.
   std::uint64_t foreign() const { return foreign_; }
 
   std::uint64_t examined() const { return examined_; }
@@ -66,22 +66,22 @@ class Pages {
   bool last_ = false;
   bool repeats_ = false, unfinished_ = false;
   int walk_ = 1;
-  int empty_walks_ = 0;                    // walks in a row that met nothing,
-  std::uint64_t empty_walk_examined_ = 0;  // how many messages the last of these saw,
-  std::uint64_t empty_walk_count_ = 0;     // and of how many
-  std::uint64_t count_at_start_;           // when this walk began
-  std::uint64_t matched_ = 0;              // of this walk: messages that passed
+  int empty_walks_ = 0;                    // walks in a row without a match
+  std::uint64_t empty_walk_examined_ = 0;  // messages read by the last of them
+  std::uint64_t empty_walk_count_ = 0;     // messages in the state at its start
+  std::uint64_t count_at_start_;           // messages in the state when this walk began
+  std::uint64_t matched_ = 0;              // messages of this walk that passed
   std::set<std::string> skipped_{};
 };
 
-// On stderr: that a walk found messages again and again. Nothing if it did not.
+// Reports on stderr that messages keep arriving, if the walk is unfinished().
 void report_unfinished(Output& out, const Pages& pages);
 
-// On stderr: how many foreign ids were skipped, and the command that shows them. Nothing for none.
+// Reports on stderr how many foreign ids were skipped, and the command that shows them. Nothing for none.
 void report_foreign_ids(Output& out, const std::string& queue, std::uint64_t foreign);
 
-// What would be done, without doing it: how many, and a sample. verb: "purge", "redrive". foreign_too: it would be done
-// with foreign ids as well.
+// Shows what a command would do: how many messages, and a sample. verb: "purge", "redrive". foreign_too: the command
+// also acts on foreign ids.
 Exit dry_run(Context& context, const std::string& verb, const std::string& queue, delayqueue::State state,
              const Filter& filter, const delayqueue::Counts& counts, bool foreign_too = false);
 

@@ -11,13 +11,13 @@ namespace {
 
 constexpr long long kDay = 24LL * 3'600'000;
 constexpr long long kLongest = 36'525 * kDay;       // 100 years, in ms
-constexpr int kFirstYear = 1970, kLastYear = 2199;  // as the library has it; beyond 2262 its clock would overflow
+constexpr int kFirstYear = 1970, kLastYear = 2199;  // as in the library; its clock would overflow after 2262
 
 [[noreturn]] void wrong(const std::string& name, std::string_view text, const char* expected) {
   throw Usage(name + ": '" + printable(text) + "'; expected " + expected);
 }
 
-// Takes a number off the front.
+// Removes a number from the front of the text.
 template <class Number>
 std::optional<Number> take_number(std::string_view& text) {
   Number number{};
@@ -33,7 +33,7 @@ bool take(std::string_view& text, std::string_view word) {
   return true;
 }
 
-// Exactly so many digits.
+// Removes exactly `count` digits from the front of the text.
 std::optional<int> take_digits(std::string_view& text, std::size_t count) {
   if (text.size() < count) return std::nullopt;
   int number = 0;
@@ -131,7 +131,8 @@ std::optional<Time> time_of(std::string_view text) {
   const auto offset = take_offset(text);
   if (!offset || !text.empty()) return std::nullopt;
   const long long utc = *days * 86'400 + *seconds - *offset;
-  if (utc < 0 || utc >= days_before(kLastYear + 1, 1, 1) * 86'400) return std::nullopt;  // by its offset
+  // The offset may move it out of range.
+  if (utc < 0 || utc >= days_before(kLastYear + 1, 1, 1) * 86'400) return std::nullopt;
   return Time(std::chrono::seconds(utc) + std::chrono::microseconds(*fraction));
 }
 
@@ -203,7 +204,7 @@ delayqueue::State parse_state(const std::string& name, std::string_view text) {
 bool matches_glob(std::string_view pattern, std::string_view text) {
   std::size_t p = 0;
   std::size_t t = 0;
-  std::size_t star = std::string_view::npos;  // the last * met, and how much of the text it has taken
+  std::size_t star = std::string_view::npos;  // the last *, and up to where it matches
   std::size_t taken = 0;
   while (t < text.size()) {
     const bool literal = p + 1 < pattern.size() && pattern[p] == '\\';

@@ -1,4 +1,4 @@
-// JSON from files and payloads, which others wrote.
+// Parses untrusted JSON from files and payloads.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,12 +7,12 @@
 
 namespace dqctl {
 
-inline constexpr int kDeepestJson = 512;  // arrays and objects within each other: deeper ones overflow the stack
+inline constexpr int kDeepestJson = 512;  // levels of nesting; more would overflow the stack
 
-// Whether the nesting is deeper than that. For any bytes.
+// Whether the nesting is deeper than kDeepestJson. Accepts any bytes.
 bool is_too_deep(std::string_view json);
 
-// Nothing: it is no JSON, or too deep.
+// Unset: not JSON, or nested too deep.
 template <class Json = nlohmann::json>
 std::optional<Json> read_json(std::string_view text) {
   if (is_too_deep(text)) return std::nullopt;

@@ -15,7 +15,7 @@ std::optional<RowError> read_row(Context& context, const std::function<void()>& 
     return RowError{advised(error.what()), Exit::failed};
   } catch (const Failure& error) {
     return RowError{error.what(), error.code()};
-  } catch (const std::invalid_argument& error) {  // a name that no queue can have
+  } catch (const std::invalid_argument& error) {  // not a valid queue name
     return RowError{error.what(), Exit::usage};
   }
 }

@@ -1,4 +1,4 @@
-// What is wrong with one of several queues that a command looks at. The others are shown nevertheless.
+// The error of one queue in a command that reads several queues. The other queues are shown nevertheless.
 #pragma once
 
 #include <exception>
@@ -16,14 +16,15 @@ struct RowError {
   Exit code = Exit::failed;
 };
 
-// Runs the look at one queue. Nothing: it succeeded. Once a server could not be reached, the looks at further queues
-// wait for theirs only briefly: 100 queues behind one frozen server must not take minutes.
+// Runs `read` for one queue. Unset: it succeeded. After a failed connection, later queues get short timeouts: 100
+// queues behind one frozen server must not take minutes.
 std::optional<RowError> read_row(Context& context, const std::function<void()>& read);
 
-// A refusal of the server, with what to do about it where that has to do with dqctl's own options.
+// An error of the server, with advice if options of dqctl can help.
 std::string advised(const std::string& refusal);
 
-// Of a command that looked at several queues: all is well, some could not be read (partly), or none (the first's code).
+// The exit code of a command that reads several queues: done, partly if some could not be read, else that of the first
+// error.
 class RowErrors {
  public:
   void add(const std::optional<RowError>& error);

@@ -27,7 +27,8 @@ bool interrupted() { return received != 0; }
 
 bool sleep_for(std::chrono::milliseconds span) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kSlice{50};  // a signal may come just before nanosleep would notice it
+  // A signal may arrive just before nanosleep, which then does not notice it.
+  constexpr std::chrono::milliseconds kSlice{50};
   const auto end = Clock::now() + span;
   while (!interrupted()) {
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(end - Clock::now());

@@ -1,18 +1,18 @@
-// SIGINT and SIGTERM are a wish that loops look at between two steps; SIGPIPE is an error of a write.
+// SIGINT and SIGTERM set a flag, which loops test between two steps. SIGPIPE is ignored: the write fails instead.
 #pragma once
 
 #include <chrono>
 
 namespace dqctl {
 
-// To be called first. A second SIGINT or SIGTERM ends the process at once. SIGPIPE is ignored from here on: whoever
-// starts other programs has to set it back to SIG_DFL in them.
+// Installs the handlers; call it first. A second SIGINT or SIGTERM ends the process at once. SIGPIPE is ignored from
+// now on: before exec, a child process must set it back to SIG_DFL.
 void watch_signals();
 
-// Whether a SIGINT or SIGTERM came.
+// Whether SIGINT or SIGTERM arrived.
 bool interrupted();
 
-// Sleeps, but no longer than until a signal came; false if one did.
+// Sleeps until `span` is over (true), or a signal arrives (false).
 bool sleep_for(std::chrono::milliseconds span);
 
 }  // namespace dqctl

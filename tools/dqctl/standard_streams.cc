@@ -17,7 +17,7 @@ void open_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
     without_stdout = without_stdout || fd == STDOUT_FILENO;
-    if (::open("/dev/null", O_WRONLY) != fd) std::_Exit(1);  // the lowest free number is this one
+    if (::open("/dev/null", O_WRONLY) != fd) std::_Exit(1);  // open() returns the lowest free number
   }
 }
 

@@ -52,7 +52,7 @@ class Finder {
     return age >= *options_.crit ? Level::critical : age >= *options_.warn ? Level::warning : Level::ok;
   }
 
-  bool consumers_active() const {  // whether somebody took or finished anything between the looks
+  bool consumers_active() const {  // whether messages were taken or finished between the readings
     const auto& before = evidence_.before.totals;
     const auto& after = now_.totals;
     return after.delivered > before.delivered || after.acked > before.acked || after.nacked > before.nacked ||
@@ -126,7 +126,7 @@ class Finder {
     finding.count = count;
     finding.age = first.sent ? age_between(*first.sent, now_.now) : *options_.interval;
     finding.level = level_of(*finding.age);
-    // What is held may be finished in time: how long they have been due is not known.
+    // Consumers may work within their limits: how long the held messages have been due is not known.
     if (held > 0) finding.level = std::min(finding.level, Level::warning);
     if (finding.level == Level::ok) return;
     finding.what = counted(count, "message", "waits", "wait") + " in ready and retry, the first was sent " +
@@ -189,7 +189,7 @@ class Finder {
     found_.push_back(finding);
   }
 
-  // Redis does not store since when a message is held: known is how long it was watched.
+  // Redis does not store when a message was taken: only the time between the readings is known.
   void held() {
     const auto watched = age_between(evidence_.before.now, now_.now);
     if (evidence_.held_throughout == 0 || watched < options_.held.value_or(*options_.warn)) return;
@@ -238,7 +238,7 @@ std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State stat
   return page.empty() ? std::nullopt : std::optional(std::move(page.messages.front()));
 }
 
-// Whether the first of a list became another.
+// Whether the first message of a list changed.
 bool moved(const std::optional<MessageInfo>& before, const std::optional<MessageInfo>& now) {
   return before && (!now || now->id != before->id);
 }

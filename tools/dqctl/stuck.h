@@ -1,4 +1,4 @@
-// What should have moved in a queue and has not, and the likely why.
+// Finds messages that should have moved and have not, and the likely reason.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -24,31 +24,31 @@ struct StuckFinding {
   std::string what{};
   std::string why{};
   std::string todo{};
-  std::string example{};  // an id
+  std::string example{};  // id of one of the messages
 };
 
-// Of the first messages of each state.
+// Counts over the first messages of each state.
 struct Sample {
   std::uint64_t hot = 0, no_body = 0, dead = 0;
   std::string hot_id{};
-  std::vector<std::string> without_body{};  // at the first look: one may just have been finished
-  std::string no_body_id{};                 // of one that is there still, without
+  std::vector<std::string> without_body{};  // ids at the first reading; a consumer may just have finished the message
+  std::string no_body_id{};                 // one that still has no body at the second reading
   int most_deliveries = 0;
   std::map<std::string, std::uint64_t> hot_reasons{}, dead_reasons{};
 };
 
-// Two looks at a queue, some time apart.
+// Two readings of a queue, some time apart.
 struct Evidence {
   delayqueue::Counts before{}, now{};
   std::optional<delayqueue::Pause> pause{};
   std::optional<delayqueue::MessageInfo> first_ready{}, first_retry{}, first_unack{};
-  bool heads_moved = false;           // of ready or retry
-  std::uint64_t held_throughout = 0;  // of the first of unack: held at both looks, by the same delivery
+  bool heads_moved = false;           // the first message of ready or retry changed
+  std::uint64_t held_throughout = 0;  // of the first in unack: held by the same delivery at both readings
   std::string held_id{};              // one of them
   Sample sample{};
 };
 
-// What one look at a queue reads. Of the lists the first message, of unack the one whose lease ended first.
+// One reading of a queue. first_unack: the message whose lease ended first; unset if no lease has ended.
 struct QueueState {
   delayqueue::Counts counts{};
   std::optional<delayqueue::Pause> pause{};
@@ -56,20 +56,20 @@ struct QueueState {
 };
 QueueState read_state(delayqueue::Inspector& inspector);
 
-// What two looks show, without a sample and without what was held throughout.
+// Compares two readings. Leaves the sample and held_throughout empty.
 Evidence evidence_of(const QueueState& before, const QueueState& now);
 
 struct StuckOptions {
   std::optional<milliseconds> warn{std::chrono::minutes(1)};
   std::optional<milliseconds> crit{std::chrono::minutes(10)};
-  std::optional<milliseconds> interval{std::chrono::seconds(1)};  // between the two looks
+  std::optional<milliseconds> interval{std::chrono::seconds(1)};  // between the two readings
   std::optional<milliseconds> held{};                             // unset: as warn
   int hot = 5;                                                    // deliveries
   std::uint64_t dead = 1000, dead_crit = 100'000;                 // dead letters: a warning, critical
-  std::uint64_t dead_growth = 1;                                  // between the two looks: a warning
+  std::uint64_t dead_growth = 1;                                  // between the two readings: a warning
 };
 
-// The one diagnosis: of dqctl stuck, and of the marks in dqctl top. The worst first. Notes have Level::ok.
+// Finds what is stuck, for dqctl stuck and the marks in dqctl top. The worst comes first. Notes have Level::ok.
 std::vector<StuckFinding> diagnose(const Evidence& evidence, const std::string& queue, const StuckOptions& options);
 
 }  // namespace dqctl
