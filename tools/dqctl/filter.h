@@ -35,8 +35,8 @@ struct Filter {
 
 void add_filter(Command& command, Filter& filter);
 
-// The age of a message: since it was due (pending), was given up (dead), its lease or backoff ended (unack), or it was
-// sent (ready and retry, where nothing else is known). Unset if the id has no time.
+// The age of a message: since it was due (pending), became a dead letter (dead), its lease or backoff ended (unack),
+// or it was sent (ready and retry, where nothing else is known). Unset if the id has no time.
 std::optional<milliseconds> age_of(const delayqueue::MessageInfo& message, Time now);
 
 // The same point in time, relative to now: "3m ago", "in 5m". Past events are never in the future. "?" where age_of()

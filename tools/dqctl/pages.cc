@@ -118,8 +118,8 @@ bool Pages::begin_again() {
   return true;
 }
 
-// Whether a message arrived after the start, by the time when it was given up or the time in its id. Without either it
-// counts as missed before.
+// Whether a message arrived after the start, by the time when it became a dead letter or the time in its id. Without
+// either it counts as missed before.
 bool Pages::arrived_later(const MessageInfo& message) const {
   if (state_ == State::dead && message.at) return *message.at > now_;
   return message.sent && *message.sent > now_;

@@ -126,7 +126,7 @@ class Finder {
     finding.count = count;
     finding.age = first.sent ? age_between(*first.sent, now_.now) : *options_.interval;
     finding.level = level_of(*finding.age);
-    // Consumers may work within their limits: how long the held messages have been due is not known.
+    // A warning at most: the held messages may be finished in time, and when the others became ready is not known.
     if (held > 0) finding.level = std::min(finding.level, Level::warning);
     if (finding.level == Level::ok) return;
     finding.what = counted(count, "message", "waits", "wait") + " in ready and retry, the first was sent " +

@@ -70,7 +70,7 @@ Outcomes release(Inspector& inspector, const std::vector<std::string>& ids, cons
            : released == Released::held   ? Outcome{"held", Grade::refused}
                                           : kUnknown;
   });
-  for (std::size_t i = 0; i < ids.size(); ++i) {  // "unknown" says little here: these are found with one more look
+  for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
     if (outcomes[i].grade != Grade::unknown) continue;
     const auto found = inspector.find(std::vector<std::string>{ids[i]}, 0).front();
     if (!found) continue;

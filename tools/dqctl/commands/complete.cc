@@ -1,4 +1,4 @@
-// dqctl __complete, hidden: the names and ids that the completions of the shells offer.
+// dqctl __complete, hidden: writes the names and ids that the shell completions offer.
 #include <signal.h>
 #include <unistd.h>
 
@@ -15,9 +15,9 @@ namespace {
 
 using delayqueue::State;
 
-constexpr unsigned kLongest = 2;          // seconds that a Tab takes at most; then nothing is offered
+constexpr unsigned kLongest = 2;          // seconds; a Tab that takes longer offers nothing
 constexpr milliseconds kEachWait{1000};   // for a connection, and for each answer
-constexpr std::size_t kLooked = 500;      // messages of each state
+constexpr std::size_t kLooked = 500;      // messages per state
 constexpr std::size_t kIdsOffered = 100;  // more than anyone reads
 
 struct Args {
@@ -25,21 +25,21 @@ struct Args {
   std::vector<std::string> words{};
 };
 
-// A word as it was typed in bash.
+// A word as typed in bash.
 struct Typed {
-  std::string text{};  // what bash makes of it
+  std::string text{};  // the word as bash reads it, without quotes
   char open = 0;       // the quote that is still open: ' or "
   bool plain = true;   // reply_for can continue it: no quotes, or one at its start that is still open
 };
 
-// The letter after a backslash in $'...'.
+// The character that a letter means after a backslash in $'...'.
 char control_of(char letter) {
   static constexpr std::string_view kLetters = "abeEfnrtv", kControls = "\a\b\033\033\f\n\r\t\v";
   const std::size_t at = kLetters.find(letter);
   return at == std::string_view::npos ? letter : kControls[at];
 }
 
-// Nothing: bash would expand something in it.
+// Reads a word as bash does. Unset: bash would expand something in it.
 std::optional<Typed> typed_in_bash(std::string_view word) {
   Typed typed;
   char quote = 0;  // $ stands for $'
@@ -60,7 +60,7 @@ std::optional<Typed> typed_in_bash(std::string_view word) {
       return std::nullopt;
     } else if (c != '\\' || quote == '\'' || last) {
       if (c != '\\' || quote == '\'') typed.text += c;
-    } else if (quote == '$' && word[i + 1] >= '0' && word[i + 1] <= '7') {  // as in_quotes() writes it
+    } else if (quote == '$' && word[i + 1] >= '0' && word[i + 1] <= '7') {  // octal, as in_quotes() writes it
       unsigned code = 0;
       for (int digits = 0; digits < 3 && i + 1 < word.size() && word[i + 1] >= '0' && word[i + 1] <= '7'; ++digits) {
         code = code * 8 + static_cast<unsigned>(word[++i] - '0');
@@ -76,8 +76,8 @@ std::optional<Typed> typed_in_bash(std::string_view word) {
   return typed;
 }
 
-// What bash has to put in place of the word: without the quote that is open, which it leaves. It also closes it, unless
-// the last character looks as if it did that already.
+// The text to replace the word with in bash, without its open quote, which bash keeps. Bash also adds the closing
+// quote, unless the last character looks like one.
 std::string reply_for(const Typed& typed, std::string_view name) {
   std::string out;
   for (const char c : name) {
@@ -85,7 +85,7 @@ std::string reply_for(const Typed& typed, std::string_view name) {
                        (c >= 'A' && c <= 'Z') || std::string_view("_-+=:,./@%").find(c) != std::string_view::npos;
     if (typed.open == '\'') {
       out += c == '\'' ? "'\\''" : std::string(1, c);
-    } else if (typed.open == '"' && c == '!') {  // a command of the history, even behind a backslash
+    } else if (typed.open == '"' && c == '!') {  // history expansion, even behind a backslash
       out += "\"'!'\"";
     } else {
       const bool special = typed.open == '"' ? std::string_view("\\\"$`").find(c) != std::string_view::npos : !plain;
@@ -96,7 +96,7 @@ std::string reply_for(const Typed& typed, std::string_view name) {
   return out;
 }
 
-// The states of the messages that a command can do something with.
+// The states whose messages the command can act on.
 std::vector<State> states_for(const std::string& command) {
   if (command == "redrive") return {State::dead};
   if (command == "extend") return {State::unack};
@@ -106,7 +106,7 @@ std::vector<State> states_for(const std::string& command) {
   return states;
 }
 
-// What a command line says up to the cursor.
+// The command line up to the cursor.
 class CommandLine {
  public:
   CommandLine(const Cli& cli, const std::vector<std::string>& words) : globals_(cli.global_options()) {
@@ -120,7 +120,7 @@ class CommandLine {
     }
   }
 
-  // QUEUE, ID ..., or nothing that Redis knows.
+  // What the word to complete is: QUEUE, ID, or something that Redis does not store.
   std::string kind() const {
     if (option_) return option_->value;
     if (!command_) return "";
@@ -139,7 +139,7 @@ class CommandLine {
   const std::string& command() const { return command_->name; }
   const std::vector<std::string>& arguments() const { return arguments_; }
 
-  // Sets what names the server and the queue.
+  // Applies the options that name the server and the queue.
   void apply(GlobalOptions& options) const {
     static constexpr std::pair<const char*, std::string GlobalOptions::*> kNames[] = {
         {"--uri", &GlobalOptions::uri},           {"--prefix", &GlobalOptions::prefix},
@@ -181,7 +181,7 @@ class CommandLine {
     option_.reset();
   }
 
-  // One that takes a value.
+  // Finds an option that takes a value.
   void find_option(const std::string& name) {
     std::vector<OptionInfo> options = globals_;
     if (command_) options.insert(options.end(), command_->options.begin(), command_->options.end());
@@ -194,7 +194,7 @@ class CommandLine {
 
   const std::vector<OptionInfo>& globals_;
   std::optional<CommandInfo> command_{};
-  std::optional<OptionInfo> option_{};  // whose value comes next
+  std::optional<OptionInfo> option_{};  // its value comes next
   std::vector<std::string> arguments_{};
   std::vector<std::pair<std::string, std::string>> given_{};  // long names and values
   std::string prefix_{};
@@ -233,7 +233,7 @@ Exit complete(const Cli& cli, Context& context, const Args& args) {
   line.apply(context.options);
   context.options.connect_timeout = context.options.command_timeout = kEachWait;
   context.resolve_options();
-  if (context.uri().rfind("embedded:", 0) == 0) return Exit::done;  // to look would start a server
+  if (context.uri().rfind("embedded:", 0) == 0) return Exit::done;  // a connection would start a server
   ::signal(SIGALRM, [](int) { ::_exit(static_cast<int>(Exit::failed)); });
   ::alarm(kLongest);
   std::vector<std::string> names = ids ? ids_of(context, line) : context.inspector("queues").queues();

@@ -116,7 +116,7 @@ else
 fi
 )sh";
 
-// What may follow an option that takes a value. command: whose option it is, "*" for all.
+// The cases for options that take a value. command: the command of the options, "*" for all commands.
 std::string value_cases(const std::string& command, const std::vector<OptionInfo>& options) {
   std::string out;
   for (const OptionInfo& option : options) {

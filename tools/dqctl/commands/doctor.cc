@@ -38,8 +38,8 @@ struct Latency {
   microseconds least{}, median{}, most{};
 };
 
-// Of the call that a look at a queue is made of. Nothing: it is refused, as when a key is of a wrong type, or its node
-// of the Cluster is away.
+// The latency of counts(), the call that reads a queue. Unset if it fails, such as on a key of a wrong type or an
+// unreachable node of the Cluster.
 std::optional<Latency> latency_of(Inspector& inspector) try {
   std::vector<microseconds> spans;
   for (int i = 0; i < kPings && !interrupted(); ++i) {
@@ -54,7 +54,7 @@ std::optional<Latency> latency_of(Inspector& inspector) try {
   return std::nullopt;
 }
 
-// A queue with a key of a wrong type cannot be counted, and is there.
+// Throws if the queue does not exist. A queue with a key of a wrong type exists, but cannot be counted.
 void must_be_there(Context& context, const std::string& queue) {
   try {
     context.counts(queue);
@@ -83,7 +83,7 @@ const char* to_string(RiskKind kind) {
   return "unknown";
 }
 
-// Those that --accept takes. What is unknown does not change the exit code.
+// The risks that --accept takes. RiskKind::unknown is a note and does not change the exit code.
 std::vector<std::string> names_of_risks() {
   std::vector<std::string> names;
   for (const RiskKind kind : {RiskKind::eviction, RiskKind::memory, RiskKind::persistence, RiskKind::disk,
@@ -93,7 +93,7 @@ std::vector<std::string> names_of_risks() {
   return names;
 }
 
-// A note for what is unknown.
+// An unknown risk is a note.
 Level level_of(const Risk& risk) {
   if (risk.kind == RiskKind::unknown) return Level::ok;
   return risk.critical ? Level::critical : Level::warning;
@@ -111,7 +111,7 @@ std::string ms_text(microseconds span) {
 
 struct Findings {
   std::vector<MasterReport> masters{};
-  ServerReport server{};  // of these the one that holds the queue; without a queue the first that answered
+  ServerReport server{};  // the server that holds the queue; without a queue the first one that answered
   std::optional<Latency> latency{};
   std::optional<CheckReport> check{};
 };
@@ -136,7 +136,7 @@ CheckReport check(Context& context, const Args& args) {
   return context.inspector(args.queue).check(options);
 }
 
-// Strangers and keys of other types are for a person.
+// How many findings a repair leaves to a person, such as foreign ids and keys of a wrong type.
 std::uint64_t left_of(const CheckReport& report) {
   std::uint64_t found = 0;
   for (const auto& [problem, count] : report.counts) found += count;
@@ -222,10 +222,10 @@ void write_server(Output& out, const Findings& found) {
 
 struct ShownRisk {
   const Risk* risk;
-  std::string where;  // the servers that have it
+  std::string where;  // all servers that have it
 };
 
-// Many masters of a Cluster have the same settings: each risk once.
+// Each risk once: the masters of a Cluster often have the same settings.
 std::vector<ShownRisk> risks_of(const std::vector<MasterReport>& masters) {
   std::vector<ShownRisk> shown;
   for (const MasterReport& master : masters) {
@@ -330,7 +330,7 @@ Exit doctor(Context& context, const Args& args) {
   Findings found;
   Inspector& inspector = context.inspector(args.queue.empty() ? "doctor" : args.queue);
   found.masters = inspector.masters();
-  std::exception_ptr away;  // the queue's node of the Cluster does not answer: the others are shown nevertheless
+  std::exception_ptr away;  // the node that holds the queue is unreachable; the others are shown first
   try {
     if (!args.queue.empty()) must_be_there(context, args.queue);
     found.server = server_of(inspector, found.masters, args);

@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 using delayqueue::Event;
 using delayqueue::EventKind;
 
-constexpr milliseconds kSlice{100};  // a signal is noticed so late
-constexpr milliseconds kPause{500};  // between two attempts while the server is away
+constexpr milliseconds kSlice{100};  // delay until a signal is noticed
+constexpr milliseconds kPause{500};  // between two attempts to reconnect
 constexpr milliseconds kSilence{3000};
 
 struct Args {
@@ -77,7 +77,7 @@ class EventFollower {
 };
 
 Exit EventFollower::run() {
-  std::optional<Event> event = inspector_.next_event(milliseconds(1));  // from here on we are heard to listen
+  std::optional<Event> event = inspector_.next_event(milliseconds(1));  // subscribes
   out_.stderr_line("listening; only what processes with report_events (Go: EnableReport) do is heard");
   while (true) {
     if (event) show(*event);
@@ -112,12 +112,12 @@ void EventFollower::show(const Event& event) {
   std::string name = name_of(event.kind);
   Object object;
   object.add("time", event.at).add("event", name).add("count", event.count);
-  name.resize(9, ' ');  // the longest: later rows must not be wider
+  name.resize(9, ' ');  // fixed width: rows are written one at a time
   listing_.add({{out_.time(event.at)}, {name, colour_of(event.kind)}, {count_text(event.count)}}, object);
   listing_.flush();
 }
 
-// Once, and only of those who never heard anything: silence is what an idle queue sounds like.
+// Explains silence once, if no event ever arrived: an idle queue has no events either.
 void EventFollower::hint() {
   if (hinted_ || shown_ > 0 || disconnected_ || Clock::now() - begin_ < kSilence) return;
   hinted_ = true;

@@ -146,11 +146,11 @@ class Import {
     return messages;
   }
 
-  // How many of them are in the queue now.
+  // Restores the messages. Returns how many are in the queue now.
   std::uint64_t restore(const std::vector<MessageInfo>& messages) {
     try {
       return record(messages, 0, inspector_.restore(messages));
-    } catch (const std::invalid_argument&) {  // one of them: which? Nothing was stored
+    } catch (const std::invalid_argument&) {  // one of them is invalid, and nothing was stored
     }
     std::uint64_t done = 0;
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -209,7 +209,7 @@ class Import {
   delayqueue::Inspector& inspector_;
   const ImportArgs& args_;
   LineReader lines_;
-  std::vector<std::uint64_t> numbers_{};  // of the lines of the messages that were read last
+  std::vector<std::uint64_t> numbers_{};  // line numbers of the messages in the current batch
   std::vector<Object> errors_{};
   std::uint64_t created_ = 0, existed_ = 0, cancelled_ = 0, alive_ = 0, dead_ = 0, failed_ = 0;
 };

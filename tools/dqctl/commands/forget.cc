@@ -9,7 +9,7 @@ namespace {
 using delayqueue::Counts;
 using delayqueue::Remains;
 
-// "3 pending, 1 dead"; empty if there is nothing of it.
+// "3 pending, 1 dead"; empty if the queue has no messages.
 std::string list_of(const Remains& remains) {
   std::string text;
   const auto add = [&](std::uint64_t count, const char* what) {
@@ -23,7 +23,7 @@ std::string list_of(const Remains& remains) {
   return text;
 }
 
-// Why the queue is not forgotten, and what to do.
+// Why the queue cannot be forgotten, and what to do.
 std::string reason_of(const Remains& remains, const std::string& queue) {
   if (remains.wrong_type) {
     return "one of its keys holds something else; " + command_text("doctor", {queue}) + " shows which";

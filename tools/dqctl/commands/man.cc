@@ -1,4 +1,4 @@
-// dqctl man, hidden: writes the man page from what the command line knows of itself.
+// dqctl man, hidden: writes the man page from the definition of the command line.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -20,7 +20,7 @@ struct Args {
   bool replace = false;
 };
 
-// After a resume `was` says whether it had been paused.
+// was: after a resume, whether the queue was paused before.
 Exit show_pause(Context& context, const std::string& queue, std::optional<bool> was = {}) {
   Output& out = context.out();
   const auto pause = context.inspector(queue).paused();
@@ -69,7 +69,8 @@ struct Remaining {
   std::uint64_t all() const { return due + ready + unack + retry; }
 };
 
-// Lists may hold ids of messages that are gone. Where nobody takes them off, a look tells.
+// Lists may hold ids of messages that are gone. If no consumer removes these ids, only a read of the list shows that
+// it has no messages.
 std::uint64_t count_unless_empty(Inspector& inspector, State state, std::uint64_t count) {
   if (count == 0) return 0;
   delayqueue::ListOptions one;

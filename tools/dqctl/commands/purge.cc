@@ -32,7 +32,7 @@ struct Args {
 
 bool is_list(State state) { return state == State::ready || state == State::retry; }
 
-// All alike need not be looked at: foreign ids are removed as well.
+// Whether the purge can skip reading the messages. It then also removes foreign ids.
 bool is_plain(const Args& args) {
   const Filter& filter = args.filter;
   return !args.backup && !filter.match && !filter.reason && !(is_list(*args.state) && filter.older_than);
@@ -51,14 +51,14 @@ Steps purge_all(Output& out, Inspector& inspector, const Args& args, std::uint64
     unanswered = options.limit;
     const std::uint64_t purged = inspector.purge(*args.state, options);
     unanswered = 0;
-    more = is_list(*args.state) || purged == options.limit;  // ids left behind in a list are passed, and not counted
+    more = is_list(*args.state) || purged == options.limit;  // ids without a message are passed over, not counted
     left -= options.limit;
     return purged;
   };
   return in_steps(out, "purged", total, step, &unanswered);
 }
 
-// Removes what a page shows, and counts what this run removed: others may be faster.
+// Removes messages page by page, and counts only those that this run removed: other processes may be faster.
 class PurgePages {
  public:
   PurgePages(Output& out, Inspector& inspector, const Args& args, const Counts& counts, Backup* backup)
@@ -80,8 +80,8 @@ class PurgePages {
   std::uint64_t kept() const { return kept_; }
 
  private:
-  // A page that was begun is finished, so that the backup holds what was removed. An error is thrown by the next step:
-  // this one counts what was done before it.
+  // Finishes a page that was begun, so that the backup matches what was removed. An error is thrown by the next step,
+  // so that this step can count what was done before the error.
   std::optional<std::uint64_t> step() {
     if (error_ != nullptr) std::rethrow_exception(error_);
     std::optional<OperatorLock> lock;
@@ -90,7 +90,7 @@ class PurgePages {
     if (!pages_.next(some)) return std::nullopt;
     if (some.empty()) return 0;
     if (backup_ != nullptr) {
-      // A message without body cannot be brought back, nor delivered: it is no loss.
+      // A message without a body cannot be delivered or restored: it needs no backup.
       std::vector<MessageInfo> whole;
       std::copy_if(some.begin(), some.end(), std::back_inserter(whole), [](const auto& m) { return m.size; });
       backup_->write(whole);

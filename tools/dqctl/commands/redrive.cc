@@ -33,17 +33,17 @@ struct Args {
   bool yes = false;
 };
 
-// No faster than so many a second, evenly.
+// Limits the number of messages per second, evenly.
 class RateLimiter {
  public:
   explicit RateLimiter(std::optional<double> rate) : rate_(rate) {}
 
-  // How many may go at once.
+  // How many may be redriven at once.
   std::size_t most(std::size_t most) const {
     return rate_ ? static_cast<std::size_t>(std::clamp(*rate_ / 10, 1.0, static_cast<double>(most))) : most;
   }
 
-  // Waits until it is the turn of the next; false if a signal came.
+  // Waits until the next batch may start; false if a signal arrived.
   bool wait() const {
     if (!rate_) return !interrupted();
     const std::chrono::duration<double> spent(done_ / *rate_);
@@ -60,7 +60,7 @@ class RateLimiter {
   double done_ = 0;
 };
 
-// copied: it left the dead by other means while it was copied.
+// copied: another process took the message out of the dead letters while it was copied.
 enum class RedriveOutcome { redriven, no_body, exists, copied, unknown };
 
 class Redrive {
@@ -71,7 +71,8 @@ class Redrive {
         to_(args.to ? &context.inspector(*args.to) : nullptr),
         retries_(args.retries) {}
 
-  // At most kRoundTrip ids. What became of them by this call: what another did in the meantime is unknown.
+  // Redrives at most kRoundTrip ids. Returns what this call did: a message that another process moved meanwhile is
+  // `unknown`.
   std::vector<RedriveOutcome> run(const std::vector<std::string>& ids) {
     unanswered_ = ids.size();
     std::vector<RedriveOutcome> outcomes = to_ != nullptr ? move(ids) : redrive(ids);
@@ -83,8 +84,8 @@ class Redrive {
 
  private:
   struct Copy {
-    bool there = false;    // in the other queue, by this run or one that broke
-    bool created = false;  // by this run
+    bool there = false;    // in the target queue, copied by this run or by one that was interrupted
+    bool created = false;  // copied by this run
   };
 
   std::vector<RedriveOutcome> redrive(const std::vector<std::string>& ids) {
@@ -99,8 +100,8 @@ class Redrive {
     return outcomes;
   }
 
-  // First there, then away from here: what breaks in between is in both, and moved when it is run again. Of several
-  // that copied a message one removes it here: that one has moved it.
+  // Copies the messages to the target queue first, then removes them here. After a crash in between they are in both
+  // queues, and the next run moves them. If several runs copied a message, the one that removes it here has moved it.
   std::vector<RedriveOutcome> move(const std::vector<std::string>& ids) {
     const OperatorLock lock(out_, from_);
     std::vector<std::optional<MessageInfo>> found = from_.find(ids, kPayloadInBatch);
@@ -140,8 +141,9 @@ class Redrive {
     return outcomes;
   }
 
-  // What was there before is ours if a run that broke brought it: then it is alive, and has the same payload. What is
-  // gone when it is looked for was finished there, and is brought again: the message that is here was not delivered.
+  // A message that is in the target queue already counts as our copy if an interrupted run may have made it: it is not
+  // dead and has the same payload. If it is gone before it can be read, a consumer has finished it. It is then copied
+  // again, because the message here was not delivered.
   void copy_to_target(const std::vector<MessageInfo>& batch, std::map<std::string, Copy>& copies) {
     const std::vector<delayqueue::Sent> sent = to_->restore(batch);
     for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -164,7 +166,8 @@ class Redrive {
     return message;
   }
 
-  static constexpr std::size_t kPayloadInBatch = 16 * 1024;  // of a payload at once; the rest by itself
+  // Bytes fetched with a batch; a longer payload is fetched alone.
+  static constexpr std::size_t kPayloadInBatch = 16 * 1024;
   static constexpr std::size_t kBatchBytes = 4U << 20U;
 
   Output& out_;
@@ -283,7 +286,7 @@ Exit by_filter(Context& context, const Args& args) {
   return left && steps.code() == Exit::done ? Exit::partly : steps.code();
 }
 
-// A mistyped --to would make a queue that no consumer serves.
+// A mistyped --to would create a queue without a consumer.
 void must_exist(Context& context, const std::string& queue) {
   try {
     context.counts(queue);

@@ -66,12 +66,13 @@ std::string all_of_stdin() {
                   " bytes, the most a message may have; store it elsewhere, and send its place");
     }
   }
-  // After a signal the end may be that of a program which the same signal has ended.
+  // After a signal, stdin may have ended because the same signal ended the program that writes it.
   if (interrupted()) throw Failure(Exit::interrupted, "stdin: not read to its end; nothing was sent");
   return all;
 }
 
-// Until the server has said so: to send again with the ids of a failure makes no second message.
+// Sends again after a lost connection, at most 3 times. Uses the ids of the failed attempt, so no message is stored
+// twice.
 template <class Send>
 auto send_with_retries(std::vector<Draft> drafts, Send send) {
   for (int tries = 1;; ++tries) {
@@ -131,7 +132,7 @@ class Stream {
   }
 
  private:
-  // False: nothing is left to send.
+  // False: there is nothing to send.
   bool read() {
     drafts_.clear();
     numbers_.clear();
@@ -153,7 +154,7 @@ class Stream {
     std::vector<Sent> sent;
     try {
       sent = send_with_retries(drafts_, [&](const std::vector<Draft>& drafts) { return producer_.send_batch(drafts); });
-    } catch (const std::invalid_argument&) {  // one of them: which?
+    } catch (const std::invalid_argument&) {  // one of them is invalid
       return send_singly();
     }
     for (std::size_t i = 0; i < sent.size(); ++i) record(numbers_[i], sent[i]);
@@ -222,7 +223,7 @@ class Stream {
   LineReader lines_;
   Steps steps_{};
   std::vector<Draft> drafts_{};
-  std::vector<std::uint64_t> numbers_{};  // of their lines
+  std::vector<std::uint64_t> numbers_{};  // line numbers of the drafts
   std::vector<Object> errors_{};
   std::uint64_t existed_ = 0, cancelled_ = 0, failed_ = 0, last_sent_ = 0;
 };

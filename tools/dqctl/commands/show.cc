@@ -39,7 +39,7 @@ std::string hex_dump(std::string_view bytes) {
   return out;
 }
 
-// Lines stay lines; all else that is not text is escaped.
+// Keeps line breaks, and escapes everything else that is not text.
 std::string text_of(std::string_view bytes) {
   const bool is_cut = bytes.size() > kShownText;
   const std::string shown = is_cut ? whole_characters(std::string(bytes.substr(0, kShownText))) : std::string(bytes);
@@ -54,14 +54,14 @@ std::string text_of(std::string_view bytes) {
   return out;
 }
 
-// Nothing: it is no JSON.
+// Unset: not JSON.
 std::optional<std::string> json_of(std::string_view bytes, int indent) {
   const auto value = read_json<nlohmann::ordered_json>(bytes);
   if (!value) return std::nullopt;
   return json_escaped(value->dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-// "due", "lease ends" ... and when.
+// The label of the time: "due", "lease ends" ...
 std::string time_name(const MessageInfo& message) {
   switch (message.state) {
     case State::pending:

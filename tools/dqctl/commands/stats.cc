@@ -44,8 +44,8 @@ struct Reading {
   std::string queue{};
   Counts counts{};
   std::optional<Pause> pause{};
-  std::optional<MessageInfo> ready{}, unack{}, retry{}, dead{};  // the first of each
-  std::optional<RowError> error{};                               // then nothing else is known
+  std::optional<MessageInfo> ready{}, unack{}, retry{}, dead{};  // the first message of each
+  std::optional<RowError> error{};  // why the queue could not be read; the other fields are then unset
 };
 
 std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
@@ -75,7 +75,7 @@ Reading read_queue(Context& context, const std::string& queue) {
   return reading;
 }
 
-// Events a second between two looks; unset without a look before.
+// Events per second between two readings; unset without an earlier reading.
 std::optional<double> rate_of(const Total& total, const Reading& now, const Reading* before) {
   if (before == nullptr || before->error) return std::nullopt;
   const auto seconds = std::chrono::duration<double>(span_between(before->counts.now, now.counts.now)).count();
@@ -238,7 +238,7 @@ Exit stats(Context& context, const Args& args) {
     if (readings.size() == 1 && readings.front().error) {
       if (before.empty()) throw Failure(readings.front().error->code, readings.front().error->text);
       context.out().stderr_line("dqctl: " +
-                                printable(readings.front().error->text));  // a watch goes on until the server is back
+                                printable(readings.front().error->text));  // a watch continues until the server is back
     } else {
       write(context.out(), readings, before, watches);
       before = std::move(readings);

@@ -50,12 +50,12 @@ void add(Sample& sample, const MessageInfo& message, int hot) {
   sample.hot_id = message.id;
 }
 
-// One of two looks at a queue, and what the second compares with.
+// The readings of one queue: the first in `before`, and the comparison with the second in `evidence`.
 struct Reading {
   std::string queue{};
   QueueState before{};
   Evidence evidence{};
-  std::map<std::string, int> held{};  // ids and their deliveries
+  std::map<std::string, int> held{};  // ids held at the first reading, with their deliveries
   bool something_waits = false;
   std::optional<RowError> error{};
 };
@@ -69,7 +69,7 @@ void take_sample(Inspector& inspector, Reading& reading, int hot) {
   }
 }
 
-// Whether those are there still, and still without a body.
+// Counts the messages that still exist and still have no body.
 void recheck_bodies(Inspector& inspector, Sample& sample) {
   for (const auto& message : inspector.find(sample.without_body, 0)) {
     if (message && !message->size && sample.no_body++ == 0) sample.no_body_id = message->id;
@@ -86,7 +86,7 @@ void count_still_held(Inspector& inspector, Reading& reading) {
 }
 
 void read_first(Context& context, Reading& reading, int hot) {
-  context.counts(reading.queue);  // it is there
+  context.counts(reading.queue);  // throws if the queue does not exist
   Inspector& inspector = context.inspector(reading.queue);
   reading.before = read_state(inspector);
   take_sample(inspector, reading, hot);
@@ -106,7 +106,7 @@ void read_second(Context& context, Reading& reading) {
   reading.evidence = std::move(evidence);
 }
 
-// All first looks, one pause, all second looks.
+// Takes the first reading of all queues, waits once, then takes all second readings.
 std::vector<Reading> read_queues(Context& context, const std::vector<std::string>& queues,
                                  const StuckOptions& options) {
   std::vector<Reading> readings;
@@ -174,7 +174,7 @@ Exit one(Context& context, const Args& args) {
   return level == Level::ok ? Exit::done : Exit::threshold;
 }
 
-// A queue that cannot be read comes first: nothing is known of it.
+// Queues that cannot be read come first: their state is unknown.
 Exit all(Context& context, const Args& args) {
   Output& out = context.out();
   struct Row {

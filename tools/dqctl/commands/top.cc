@@ -10,7 +10,7 @@
 namespace dqctl {
 namespace {
 
-constexpr milliseconds kTick{1000};  // what grows with time on the screen
+constexpr milliseconds kTick{1000};  // updates ages and durations on the screen
 
 struct Args {
   std::vector<std::string> queues{};
@@ -49,7 +49,7 @@ Exit watch(Context& context, const Args& args) {
   show(*terminal, poller, top, context.out().colours());
   const Exit code = terminal->ended() ? Exit::interrupted : Exit::done;
   terminal->leave();
-  if (!poller.stop(milliseconds(200))) std::_Exit(static_cast<int>(code));  // a server does not answer
+  if (!poller.stop(milliseconds(200))) std::_Exit(static_cast<int>(code));  // the thread still waits for a server
   return code;
 }
 

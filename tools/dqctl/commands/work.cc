@@ -29,7 +29,7 @@ constexpr milliseconds kForever{100LL * 365 * 24 * 3'600'000};
 constexpr milliseconds kStep{50};
 constexpr milliseconds kPatience{5000};
 
-// The first asks to stop, the second ends the commands, the third ends us as it would have without this.
+// The first signal stops the worker, the second terminates the commands, the third ends dqctl by its default action.
 std::atomic<int> signals_came{0};
 
 void count_signal(int number) {
@@ -48,10 +48,11 @@ void count_signals() {
 
 void pause_a_step() {
   const timespec step{0, std::chrono::nanoseconds(kStep).count()};
-  ::nanosleep(&step, nullptr);  // cut short by a signal
+  ::nanosleep(&step, nullptr);  // ends early on a signal
 }
 
-// Looks whether anything is left to do, more seldom the longer there is, and only while no command runs.
+// Checks whether the queue is empty, for --until-empty. Only while no command runs, and less often while nothing
+// changes.
 class EmptyDetector {
  public:
   EmptyDetector(Context& context, const WorkOptions& options, CommandRunner& runner)
@@ -87,7 +88,7 @@ bool EmptyDetector::reached() {
     const Counts counts = inspector_.counts();
     if (counts.due + counts.ready + counts.unack + counts.retry == 0) return true;
     if (now - since_ >= std::chrono::seconds(2)) explain(counts);
-  } catch (const delayqueue::Error&) {  // the consumer tells of it
+  } catch (const delayqueue::Error&) {  // the consumer reports it
   }
   return false;
 }
@@ -99,7 +100,7 @@ void EmptyDetector::explain(const Counts& counts) {
   } else if (counts.unack > 0) {
     runner_.stderr_line("waiting for " + counted(counts.unack, "message") + " in flight elsewhere or in a backoff");
   } else {
-    explained_ = false;  // on their way to us
+    explained_ = false;  // about to be delivered to this worker
   }
 }
 
@@ -107,7 +108,7 @@ ConsumerOptions options_for(const Context& context, const WorkOptions& given, Co
   ConsumerOptions options;
   options.concurrency = given.concurrency;
   if (given.lease) options.lease = *given.lease;
-  // --timeout ends the command first.
+  // Longer than --timeout, which must end the command first.
   const milliseconds timeout = given.timeout.value_or(options.processing_timeout);
   options.processing_timeout = timeout.count() == 0 ? kForever : std::min(kForever, timeout + 4 * kGrace);
   options.dead_retention = given.dead_retention.value_or(kForever);
@@ -118,7 +119,8 @@ ConsumerOptions options_for(const Context& context, const WorkOptions& given, Co
   return options;
 }
 
-// Returns when all is settled, or when that is not to be waited for: false.
+// Stops the consumer. True: all messages are settled. False: a second signal came and Redis did not take the last
+// verdicts.
 bool stop(Consumer& consumer, CommandRunner& runner) {
   const auto stopped = std::make_shared<std::atomic<bool>>(false);
   std::thread stopper([&consumer, stopped] { *stopped = consumer.stop(kForever); });
@@ -146,7 +148,7 @@ bool stop(Consumer& consumer, CommandRunner& runner) {
   return true;
 }
 
-// Without the consumer, which would wait for Redis.
+// Exits without destroying the consumer, which would wait for Redis.
 [[noreturn]] void leave(CommandRunner& runner) {
   try {
     runner.finish(0);
@@ -165,7 +167,8 @@ Exit work_on(Context& context, const WorkOptions& options) {
   if (options.until_empty) {
     context.counts(options.queue);
   } else {
-    context.inspector(options.queue).counts();  // a server that is not there is an error now, later it is waited for
+    // An unreachable server is an error now; later the consumer waits for it.
+    context.inspector(options.queue).counts();
   }
   CommandRunner runner(options, context.out(), reaper);
   Consumer consumer(
