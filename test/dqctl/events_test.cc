@@ -39,7 +39,7 @@ struct Told {
 TEST_CASE("events: live, a line each, until Ctrl-C") {
   Told queue;
   Dqctl events({"events", queue.name, "--follow", "--utc"});
-  REQUIRE(events.wait_for("listening; only what processes with report_events"));
+  REQUIRE(events.wait_for("listening; only processes with report_events"));
   queue.producer.send_batch({"a", "b"});
   REQUIRE(events.wait_for("sent"));
   events.signal(SIGINT);
@@ -95,7 +95,7 @@ TEST_CASE("events: a server that goes away and comes back is followed") {
   Dqctl events({"events", queue.name}, options);
   REQUIRE(events.wait_for("listening;"));
   server.kill();
-  REQUIRE(events.wait_for("what happens now is not seen"));
+  REQUIRE(events.wait_for("events are lost until it is back"));
   server.restart();
   REQUIRE(events.wait_for("listening again"));
   queue.producer.send("x");

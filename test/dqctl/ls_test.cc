@@ -46,7 +46,7 @@ TEST_CASE("ls: the dead, as a table and as JSON") {
   const Ran table = run({"ls", queue, "--state", "dead"});
   CHECK(table.code == 0);
   CHECK(table.err.empty());
-  CHECK(has(table.out, "ID                                    GIVEN UP"));
+  CHECK(has(table.out, "ID                                    DEAD SINCE"));
   CHECK(has(table.out, ids[0]));
   CHECK(has(table.out, "  5 B  gateway timeout\\n\\x1b[2J  first\n"));
   CHECK(has(table.out, "\\xff\\x1b[31m\\n\n"));
@@ -155,8 +155,8 @@ TEST_CASE("ls: filters by reason, payload and age, and goes on where it ended") 
   const Ran none = run({"ls", "q", "--state", "dead", "--match", "z"});
   CHECK(none.code == 0);
   CHECK(none.err ==
-        "q has no message in dead that is like that\n"
-        "--match z finds what is just that; to find it anywhere: --match '*z*'\n");
+        "q has no message in dead that matches\n"
+        "--match z matches only exactly this text; to find it anywhere: --match '*z*'\n");
 }
 
 TEST_CASE("walk: ends at the first message that is too young, where they come in the order of time") {

@@ -244,7 +244,7 @@ TEST_CASE("operators: a lock that a killed one left behind ends by itself; where
   const Ran late = run(words);
   CHECK(late.code == 0);
   CHECK(late.took >= 1s);
-  CHECK(has(late.err, "waits: another dqctl is purging or redriving messages of this queue"));
+  CHECK(has(late.err, "waiting: another dqctl is purging or redriving messages of this queue"));
   CHECK(test::redis().cmd({"EXISTS", "dp:" + queue + ":lock"}) == 0);
 
   bury(queue, 10, "x");
@@ -259,7 +259,7 @@ TEST_CASE("operators: a lock that a killed one left behind ends by itself; where
   bury(queue, 10, "x");
   test::redis().cmd({"SET", "dp:" + queue + ":lock", "for ever"});
   test::Dqctl waits(words);
-  REQUIRE(waits.wait_for("waits: another dqctl"));
+  REQUIRE(waits.wait_for("waiting: another dqctl"));
   waits.signal(SIGINT);
   CHECK(waits.wait().code == 130);
   CHECK(counts(queue).dead == 10);

@@ -117,7 +117,7 @@ TEST_CASE("show: a missing body, a TTL, a message that was cancelled in hand") {
   const Ran ran = run({"show", "q", ids[0]});
   CHECK(ran.code == 0);
   CHECK(has(ran.out, "payload       missing"));
-  CHECK(has(ran.out, "given up      2"));
+  CHECK(has(ran.out, "dead since    2"));
   delayqueue::SendOptions options;
   options.ttl = 1h;
   const std::string brief = delayqueue::Producer(test::server().url(), "q").send("x", options).id;

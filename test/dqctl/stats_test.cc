@@ -43,7 +43,7 @@ TEST_CASE("stats: every state with its ages, and the totals") {
   CHECK(has(ran.out, "\nready        3  the first was sent "));
   CHECK(has(ran.out, "\nunack        2  1 lease ended and not taken back, the oldest 3"));
   CHECK(has(ran.out, "\nretry        0\n"));
-  CHECK(has(ran.out, "\ndead         1  the oldest was given up "));
+  CHECK(has(ran.out, "\ndead         1  the oldest became a dead letter "));
   CHECK(has(ran.out, "\nTOTAL      COUNT\nsent          11\n"));
 
   const json document = json::parse(run({"stats", "my queue:eu", "-o", "json"}).out);

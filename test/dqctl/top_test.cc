@@ -88,7 +88,7 @@ TEST_CASE("top: only the queues named, and those a filter leaves") {
   REQUIRE(screen.shows("Show queues with: ORE_"));
   REQUIRE(screen.shows_not("many"));
   screen.type("\x7f\x7f\x7fnone");
-  REQUIRE(screen.shows("None has such a name"));
+  REQUIRE(screen.shows("No queue has such a name"));
   screen.type(kEscape);
   REQUIRE(screen.shows("many"));
   screen.type("q");
@@ -138,7 +138,7 @@ TEST_CASE("top: p pauses and resumes, after a yes only") {
   screen.type("p");
   REQUIRE(screen.shows("Resume some? (y/n)"));
   screen.type("y");
-  REQUIRE(screen.shows("some goes on"));
+  REQUIRE(screen.shows("some is resumed"));
   CHECK_FALSE(some.counts().paused);
 }
 
@@ -162,13 +162,13 @@ TEST_CASE("top: opens a queue, turns its pages, and shows a message") {
   REQUIRE(screen.wait([&](const Emulator& seen) { return seen.line(3) != first && seen.line(3)[0] == '>'; }));
   screen.type(kPageDown);
   REQUIRE(screen.shows("page 3"));
-  REQUIRE(screen.shows_not("Looking"));
+  REQUIRE(screen.shows_not("Loading"));
   CHECK(screen.seen().line(3 + 42 % 19).empty());
   screen.type(kPageUp);
   REQUIRE(screen.shows("page 2"));
   screen.type(kPageUp);
   REQUIRE(screen.shows_not("page 2"));
-  REQUIRE(screen.shows_not("Looking"));
+  REQUIRE(screen.shows_not("Loading"));
   const std::string end_of_id = first.substr(first.find("…") + 3, 12);
   screen.type("\r");
   REQUIRE(screen.shows("as text"));
@@ -389,7 +389,7 @@ TEST_CASE("top: a server that goes away is told of, and waited for; keys still w
   REQUIRE(screen.shows_not("No answer"));
   ::kill(server.pid(), SIGSTOP);  // silent: nothing comes, nothing breaks
   screen.type("\r");
-  REQUIRE(screen.shows("Looking ..."));
+  REQUIRE(screen.shows("Loading ..."));
   screen.type("qq");
   CHECK(screen.code() == 0);  // long before --command-timeout
   CHECK(screen.restored());

@@ -105,14 +105,15 @@ TEST_CASE("words: version, as an option and as a command") {
 TEST_CASE("words: a pattern without * that finds nothing is met with the one that is meant") {
   test::empty_server();
   test::bury("orders", Strings{"{}"}, "gateway timeout after 3s");
-  const std::string hint = "--reason timeout finds what is just that; to find it anywhere: --reason '*timeout*'\n";
+  const std::string hint =
+      "--reason timeout matches only exactly this text; to find it anywhere: --reason '*timeout*'\n";
   CHECK(has(run({"ls", "orders", "--state", "dead", "--reason", "timeout"}).err, hint));
   CHECK(has(run({"redrive", "orders", "--reason", "timeout"}).err, hint));
   CHECK(has(run({"purge", "orders", "--state", "dead", "--reason", "timeout"}).err, hint));
   const Ran found = run({"ls", "orders", "--state", "dead", "--reason", "*timeout*"});
   CHECK(has(found.out, "gateway timeout"));
-  CHECK_FALSE(has(found.err, "finds what is just that"));
-  CHECK_FALSE(has(run({"ls", "orders", "--state", "dead", "--reason", "time*"}).err, "finds what is just that"));
+  CHECK_FALSE(has(found.err, "matches only exactly this text"));
+  CHECK_FALSE(has(run({"ls", "orders", "--state", "dead", "--reason", "time*"}).err, "matches only exactly this text"));
 }
 
 TEST_CASE("words: one of anything is not many") {

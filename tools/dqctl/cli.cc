@@ -78,7 +78,7 @@ std::string names_of_unexpected(const std::vector<std::string>& rest) {
 constexpr const char* kFooter =
     R"(Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 partly done,
 5 threshold passed.
-What follows -- is no option: dqctl stats -- "$queue".
+Arguments after -- are not options: dqctl stats -- "$queue".
 Durations: 250ms 10s 5m 2h 3d 1h30m. Times: 2026-11-21T19:36:45Z or +10m.
 Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels
 DELAYQUEUE_SENTINEL_USER and DELAYQUEUE_SENTINEL_PASSWORD.
@@ -317,7 +317,7 @@ void Cli::Impl::add_globals(GlobalOptions& options) {
   add.option("-u,--uri", into_given("--uri", options.uri), "URL",
              "The server: redis://host:port/db, rediss://, unix:///path, redis+sentinel://, redis+cluster://, "
              "embedded:/folder (DELAYQUEUE_URI; redis://127.0.0.1:6379)");
-  add.option("--prefix", into_text(options.prefix), "TEXT", "What keys begin with (dp)");
+  add.option("--prefix", into_text(options.prefix), "TEXT", "Prefix of all keys (dp)");
   add.choice("--hash-tag", options.hash_tag, {"auto", "on", "off"}, "Keys in one Cluster slot (auto)");
   add.option("--tls-ca", into_given("--tls-ca", options.tls_ca), "FILE", "Certificate authorities, PEM");
   add.option("--tls-cert", into_given("--tls-cert", options.tls_cert), "FILE", "Client certificate, PEM");

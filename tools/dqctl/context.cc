@@ -68,7 +68,7 @@ void Context::resolve_options() {
   set_output(options.format);
   if (has_password(options.uri)) {
     throw Usage(
-        "--uri: a password in an argument is seen by everybody on this machine; put the URL into DELAYQUEUE_URI, "
+        "--uri: every user of this machine can read a password in an argument; put the URL into DELAYQUEUE_URI, "
         "or the password into DELAYQUEUE_PASSWORD or a --password-file");
   }
   uri_ = !options.uri.empty() ? options.uri : environment("DELAYQUEUE_URI");

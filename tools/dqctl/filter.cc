@@ -38,8 +38,8 @@ bool Filter::passes(const MessageInfo& message, Time now) const {
 std::string Filter::advice() const {
   for (const auto& [name, pattern] : {std::pair("--reason", &reason), std::pair("--match", &match)}) {
     if (!*pattern || (*pattern)->find_first_of("*?") != std::string::npos) continue;
-    return std::string(name) + " " + in_quotes(**pattern) + " finds what is just that; to find it anywhere: " + name +
-           " " + in_quotes("*" + **pattern + "*");
+    return std::string(name) + " " + in_quotes(**pattern) +
+           " matches only exactly this text; to find it anywhere: " + name + " " + in_quotes("*" + **pattern + "*");
   }
   return "";
 }
@@ -51,10 +51,11 @@ bool Filter::ends(const MessageInfo& message, Time now) const {
 void add_filter(Command& command, Filter& filter) {
   command
       .duration("--older-than", filter.older_than,
-                "Only those due (dead: given up; unack: whose lease ended; ready, retry: sent) so long ago")
+                "Only messages at least this old, by when they were due (dead: became dead letters; "
+                "unack: lease ended; ready, retry: sent)")
       .optional_text("--match", filter.match, "GLOB",
-                     "Only those whose whole payload is like this (* any bytes, ? one), by its first 64 KiB")
-      .optional_text("--reason", filter.reason, "GLOB", "Only those whose last delivery failed for a reason like this");
+                     "Only messages whose whole payload matches (* any bytes, ? one); compares its first 64 KiB")
+      .optional_text("--reason", filter.reason, "GLOB", "Only messages whose last failure has a matching reason");
 }
 
 Walk::Walk(delayqueue::Inspector& inspector, State state, Filter filter, Time now, std::size_t payload,

@@ -159,7 +159,8 @@ void check_known(const json& object, std::initializer_list<const char*> known) {
     bool found = false;
     for (const char* one : known) found = found || name == one;
     if (!found) {
-      throw BadLine("field " + in_quotes(name) + " is not known to send; `dqctl import` takes what `export` wrote");
+      throw BadLine("field " + in_quotes(name) +
+                    " is not a field of send; use `dqctl import` for lines that `export` wrote");
     }
   }
 }
@@ -215,7 +216,7 @@ bool LineReader::next(std::string& line) {
     const std::size_t open = std::min(found, buffer_.size()) - begin_;  // length of the line so far
     if (open > longest_) {
       skip_line();
-      throw BadLine("is longer than " + counted(longest_, "byte") + ", and was passed over");
+      throw BadLine("is longer than " + counted(longest_, "byte") + ", and was skipped");
     }
     if (found == std::string::npos && !end_) {
       searched = fill() ? open : buffer_.size();
@@ -278,7 +279,7 @@ MessageInfo message_in(const std::string& line) {
   message.reason = bytes(object, "reason").value_or("");
   if (const auto ttl = number(object, "ttl_ms", kMostMs)) message.ttl = milliseconds(*ttl);
   auto payload = bytes(object, "payload");
-  if (!payload) throw BadLine("payload: missing; `dqctl export` writes whole ones");
+  if (!payload) throw BadLine("payload: missing; `dqctl export` writes whole payloads");
   const auto size = number(object, "size", kMostMs);
   if (size && static_cast<std::uint64_t>(*size) != payload->size()) {
     throw BadLine("payload: " + counted(payload->size(), "byte") + ", but \"size\" is " + count_text(*size));

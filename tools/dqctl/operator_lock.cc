@@ -29,7 +29,7 @@ OperatorLock::OperatorLock(Output& output, delayqueue::Inspector& inspector) : i
   try {
     while (!(held_ = inspector_.lock(holder(), kMost)) && sleep_for(kPause)) {
       if (Clock::now() < patience) continue;
-      output.stderr_line("waits: another dqctl is purging or redriving messages of this queue");
+      output.stderr_line("waiting: another dqctl is purging or redriving messages of this queue");
       patience = Clock::time_point::max();
     }
   } catch (const delayqueue::ReplyError&) {

@@ -57,8 +57,8 @@ std::string secret_in_file(const std::string& option, const std::string& file) {
   if (!fd.open()) throw Usage(option + ": the file cannot be read: " + text_of(errno) + expected);
   struct stat found {};
   if (::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode)) {
-    throw Usage(option + ": what it names is no regular file" + expected +
-                "; what a command prints fits into DELAYQUEUE_PASSWORD");
+    throw Usage(option + ": the file is not a regular file" + expected +
+                "; put the output of a command into DELAYQUEUE_PASSWORD");
   }
   if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     std::fprintf(stderr, "dqctl: %s: others may write the file; chmod go-w\n", option.c_str());

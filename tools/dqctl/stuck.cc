@@ -11,7 +11,7 @@ using delayqueue::MessageInfo;
 using delayqueue::State;
 
 constexpr const char* kNoConsumer =
-    "no consumer runs on this queue: one that does takes back and moves what is due within seconds";
+    "no consumer runs on this queue: a consumer moves due messages and takes back ended leases within seconds";
 constexpr std::size_t kReasonsShown = 3;
 constexpr std::size_t kReasonWidth = 60;
 
@@ -22,7 +22,7 @@ std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
   std::string text;
   for (std::size_t i = 0; i < order.size() && i < kReasonsShown; ++i) {
     const std::string reason =
-        order[i].second.empty() ? "no reason noted" : cut(printable(order[i].second), kReasonWidth);
+        order[i].second.empty() ? "no reason recorded" : cut(printable(order[i].second), kReasonWidth);
     text += (i == 0 ? "" : "; ") + count_text(order[i].first) + "x " + reason;
   }
   if (order.size() > kReasonsShown) text += "; " + counted(order.size() - kReasonsShown, "other reason");
@@ -153,7 +153,7 @@ class Finder {
     finding.level = level_of(*finding.age);
     if (finding.level == Level::ok) return;
     finding.what = counted(count, "message", "waits", "wait") + " in ready and retry: " + span_text(*finding.age) +
-                   " at the pace of now";
+                   " at the current pace";
     finding.why = "more is sent than handled, or a lot came at once";
     finding.todo = "add consumers or concurrency";
     found_.push_back(finding);
@@ -169,7 +169,7 @@ class Finder {
     finding.what = counted(sample.hot, "message") + " delivered " + std::to_string(options_.hot) +
                    " times or more (the most: " + std::to_string(sample.most_deliveries) + " times), to be tried again";
     finding.why = reasons_text(sample.hot_reasons);
-    finding.todo = command_text("show", {queue_, sample.hot_id}) + "; what cannot succeed: dqctl kill";
+    finding.todo = command_text("show", {queue_, sample.hot_id}) + "; if it cannot succeed: dqctl kill";
     finding.example = sample.hot_id;
     found_.push_back(finding);
   }

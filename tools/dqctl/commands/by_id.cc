@@ -121,7 +121,7 @@ Command& add_by_id(Cli& cli, Context& context, const std::string& name, const st
   args->verb = name;
   Command& command = cli.add(name, what, examples);
   command.argument("QUEUE", args->queue, "The queue")
-      .arguments("ID...", args->ids, "Ids; or - for those that stdin has, one a line, plain or as ls -o ndjson")
+      .arguments("ID...", args->ids, "Ids; - reads them from stdin, one a line, plain or as ls -o ndjson")
       .flag("--yes", args->yes, "Do it, though more than 20 ids come from stdin");
   command.run([&context, args, act] { return act_on(context, *args, act); });
   return command;
@@ -147,7 +147,7 @@ void add_reschedule(Cli& cli, Context& context) {
   add_by_id(cli, context, "reschedule", "Gives messages that are neither held nor dead another due time",
             {"reschedule orders " + kId + " --in 30m", "reschedule orders - --at 2026-11-22T08:00:00Z < ids"}, args,
             reschedule)
-      .taken("--in", take("--in"), "D", "Due so long from now, by Redis' clock")
+      .taken("--in", take("--in"), "D", "Due this long from now, by Redis' clock")
       .taken("--at", take("--at"), "TIME", "Due then")
       .run([&context, args] {
         if (!args->when) throw Usage("--in or --at: missing; expected when, such as --in 30m");
@@ -157,10 +157,10 @@ void add_reschedule(Cli& cli, Context& context) {
 
 void add_release(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  add_by_id(cli, context, "release", "Delivers now what is pending or waits out a backoff",
+  add_by_id(cli, context, "release", "Delivers messages now that are pending or wait out a backoff",
             {"release orders " + kId, "release orders " + kId + " --force"}, args, release)
       .flag("--force", args->force,
-            "Also what a consumer holds: if that one lives, the message is handled twice, and its verdict is stale");
+            "Also messages that a consumer holds: if it lives, they are handled twice, and its verdict is stale");
 }
 
 void add_kill(Cli& cli, Context& context) {
@@ -169,20 +169,20 @@ void add_kill(Cli& cli, Context& context) {
             {"kill orders " + kId + " --why 'customer left'"}, args, kill)
       .text("--why", args->why, "TEXT", "The reason to keep (killed with dqctl); '' leaves the last failure's")
       .flag("--force", args->force,
-            "Also what a consumer holds: its handler runs on, and loses the lease. If it succeeds nevertheless, the "
+            "Also messages that a consumer holds: its handler runs on, but loses the lease. If it still succeeds, the "
             "message leaves the dead");
 }
 
 void add_extend(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  add_by_id(cli, context, "extend",
-            "Lets messages wait longer that wait out a backoff or are held by a worker of the Go library",
+  add_by_id(cli, context, "extend", "Extends the backoff of messages, or the lease of a worker of the Go library",
             {"extend orders " + kId + " --by 10m"}, args, extend)
-      .duration("--by", args->span, "So much longer, from the end, or from now if that is past")
+      .duration("--by", args->span, "By how much: from the end, or from now if that is past")
       .required()
-      .flag("--force", args->force,
-            "Also what a consumer of this library holds. One that lives renews its lease by itself and LOSES it by "
-            "this: its verdict is stale, the message comes again. Only for what a dead one left behind");
+      .flag(
+          "--force", args->force,
+          "Also messages that a consumer of this library holds. A living consumer LOSES its lease by this: its verdict "
+          "is stale, the message is delivered again. Only for messages that a dead consumer left");
 }
 
 }  // namespace dqctl

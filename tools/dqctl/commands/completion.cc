@@ -238,7 +238,7 @@ Exit complete(const Cli& cli, Context& context, const std::string& shell) {
 
 void add_completion(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  cli.add("completion", "Writes what a shell needs to complete commands, options and names of queues",
+  cli.add("completion", "Writes a shell script that completes commands, options and names of queues",
           {"completion bash > /etc/bash_completion.d/dqctl", "completion fish | source"})
       .argument("SHELL", args->shell, "bash, zsh or fish")
       .run([&cli, &context, args] { return complete(cli, context, args->shell); });

@@ -275,8 +275,9 @@ void write_check(Output& out, const CheckReport& report, const Args& args) {
   const std::string name = printable(args.queue);
   if (report.counts.empty()) return out.line(name + ": " + out.paint(Colour::green, "all in order"));
   out.line(name + ": " +
-           (report.clean() ? out.paint(Colour::green, "in order, but for what consumers remove by themselves")
-                           : out.paint(Colour::red, "damaged")));
+           (report.clean()
+                ? out.paint(Colour::green, "in order, except for remains that consumers remove by themselves")
+                : out.paint(Colour::red, "damaged")));
   for (const auto& [problem, count] : report.counts) {
     out.line("");
     out.line(out.paint(Colour::bold, count_text(count) + "x " + delayqueue::to_string(problem)));
@@ -349,8 +350,8 @@ Exit doctor(Context& context, const Args& args) {
       found.check = check(context, args);
     } catch (const Interrupted&) {
       out.stderr_line(
-          "interrupted before the check was through" +
-          std::string(args.repair && args.yes ? "; what was repaired is whole, run it again for the rest" : ""));
+          "interrupted before the check was complete" +
+          std::string(args.repair && args.yes ? "; all repairs so far are complete, run it again for the rest" : ""));
       return args.repair && args.yes ? Exit::partly : Exit::interrupted;
     }
     if (out.is_table()) write_check(out, *found.check, args);
@@ -374,13 +375,14 @@ Exit doctor(Context& context, const Args& args) {
 
 void add_doctor(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  cli.add("doctor", "Checks the server (of a Cluster all masters) for what can lose messages, and the keys of a queue",
+  cli.add("doctor",
+          "Checks the server (of a Cluster all masters) for settings that can lose messages, and the keys of a queue",
           {"doctor", "doctor orders", "doctor orders --accept persistence", "doctor orders --repair --yes"})
-      .argument("QUEUE", args->queue, "Its name; without it only the server is looked at", false)
+      .argument("QUEUE", args->queue, "Its name; without it only the server is checked", false)
       .flag("--repair", args->repair, "Show what a repair would do; with --yes do it")
       .flag("--yes", args->yes, "Repair. No body is ever deleted")
       .number("--sample", args->sample, 1, 10'000, "Most findings of each kind to show (20)")
-      .duration("--settle", args->settle, "What looks wrong must look so for so long (2s)")
+      .duration("--settle", args->settle, "How long a finding must last to be reported (2s)")
       .choices("--accept", args->accepted, names_of_risks(), "RISK",
                "A known risk that does not change the exit code, by its name: eviction, memory, persistence, disk, "
                "replica or clock; may be repeated")

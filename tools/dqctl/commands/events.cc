@@ -78,7 +78,7 @@ class EventFollower {
 
 Exit EventFollower::run() {
   std::optional<Event> event = inspector_.next_event(milliseconds(1));  // subscribes
-  out_.stderr_line("listening; only what processes with report_events (Go: EnableReport) do is heard");
+  out_.stderr_line("listening; only processes with report_events (Go: EnableReport) send events");
   while (true) {
     if (event) show(*event);
     if (!event) hint();
@@ -101,7 +101,7 @@ std::optional<Event> EventFollower::next() {
     return event;
   } catch (const delayqueue::ConnectionError& error) {
     if (!std::exchange(disconnected_, true))
-      out_.stderr_line("dqctl: " + printable(error.what()) + "; what happens now is not seen");
+      out_.stderr_line("dqctl: " + printable(error.what()) + "; events are lost until it is back");
     sleep_for(kPause);
     return std::nullopt;
   }
@@ -138,9 +138,9 @@ void add_events(Cli& cli, Context& context) {
   cli.add("events", "Shows what happens in a queue, live",
           {"events orders --follow", "events orders --for 1m -o ndjson"})
       .argument("QUEUE", args->queue, "Its name")
-      .flag("-f,--follow", args->follow, "Until Ctrl-C (so it does without --for and --limit, too)")
-      .duration("--for", args->span, "End after so long")
-      .number("--limit", args->limit, 1, 1'000'000'000, "End after so many lines")
+      .flag("-f,--follow", args->follow, "Until Ctrl-C (also without --for and --limit)")
+      .duration("--for", args->span, "End after this time")
+      .number("--limit", args->limit, 1, 1'000'000'000, "End after this many lines")
       .run([&context, args] { return follow(context, *args); });
 }
 

@@ -54,7 +54,7 @@ class Export {
         });
     out_.flush();
     report_omissions();
-    const std::string error = steps.interrupted ? "interrupted; this is not all" : printable(steps.error);
+    const std::string error = steps.interrupted ? "interrupted; the export is incomplete" : printable(steps.error);
     if (!error.empty()) out_.fail(error);
     return steps.code() == Exit::done && bodiless_ + foreign_ > 0 ? Exit::partly : steps.code();
   }
@@ -219,9 +219,7 @@ class Import {
 void add_export(Cli& cli, Context& context) {
   const auto args = std::make_shared<ExportArgs>();
   Command& command =
-      cli.add("export",
-              "Writes messages as lines of JSON, whole, that import takes; a queue at work is best paused and drained "
-              "before",
+      cli.add("export", "Writes whole messages as lines of JSON, for import; pause and drain a busy queue first",
               {"export orders > orders.ndjson", "export orders --state dead --reason 'no such*' > dead.ndjson",
                "-u redis://old export orders | dqctl -u redis://new import orders -"});
   command.argument("QUEUE", args->queue, "The queue")
@@ -233,8 +231,8 @@ void add_export(Cli& cli, Context& context) {
 void add_import(Cli& cli, Context& context) {
   const auto args = std::make_shared<ImportArgs>();
   cli.add("import",
-          "Brings back what export or a backup wrote: dead ones dead, pending ones for their time, all others ready. "
-          "What exists stays as it is, so it may be run again",
+          "Restores the messages of an export or a backup: dead ones dead, pending ones for their time, all others "
+          "ready. Existing messages stay as they are, so it may be run again",
           {"import orders dead.ndjson", "import orders orders.ndjson --dry-run"})
       .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
       .argument("FILE", args->file, "The file; - for stdin")

@@ -26,7 +26,7 @@ std::string list_of(const Remains& remains) {
 // Why the queue cannot be forgotten, and what to do.
 std::string reason_of(const Remains& remains, const std::string& queue) {
   if (remains.wrong_type) {
-    return "one of its keys holds something else; " + command_text("doctor", {queue}) + " shows which";
+    return "one of its keys has a wrong type; " + command_text("doctor", {queue}) + " shows which";
   }
   const std::string left = list_of(remains);
   if (!left.empty()) {
@@ -34,7 +34,7 @@ std::string reason_of(const Remains& remains, const std::string& queue) {
            "), or remove them with dqctl purge, and what is in unack with dqctl cancel";
   }
   if (remains.retries > 0) {
-    return "it has messages that are in no state, or what is left of them (" + count_text(remains.retries) + "); " +
+    return "it has messages that are in no state, or remains of them (" + count_text(remains.retries) + "); " +
            command_text("doctor", {queue}, "--repair --yes") + " repairs it";
   }
   return "a consumer waits for its messages; stop it, then run this again";

@@ -30,7 +30,7 @@ bool has_reasons(State state) { return state == State::unack || state == State::
 std::vector<Column> columns_of(State state) {
   const char* time = state == State::pending ? "DUE"
                      : state == State::unack ? "LEASE ENDS"
-                     : state == State::dead  ? "GIVEN UP"
+                     : state == State::dead  ? "DEAD SINCE"
                                              : "SENT";
   std::vector<Column> columns = {{"ID"}, {time}, {"TRIED", true}};
   if (state != State::dead) columns.push_back({"RETRIES LEFT", true});
@@ -85,7 +85,7 @@ Exit list(Context& context, const Args& args) {
   if (!next.empty()) out.stderr_line("more: --cursor " + next);
   if (shown == 0 && out.is_table()) {
     out.stderr_line(in_quotes(args.queue) + " has no message in " + delayqueue::to_string(state) +
-                    (walks ? " that is like that" : ""));
+                    (walks ? " that matches" : ""));
     if (const std::string advice = args.filter.advice(); !advice.empty()) out.stderr_line(advice);
   }
   if (!interrupted()) return Exit::done;
@@ -106,7 +106,7 @@ void add_ls(Cli& cli, Context& context) {
   command
       .number("--limit", args->limit, 0, std::numeric_limits<std::uint64_t>::max(),
               "Most messages to show; 0: all of them (20)")
-      .text("--cursor", args->cursor, "CURSOR", "Go on where a list before ended")
+      .text("--cursor", args->cursor, "CURSOR", "Continue where an earlier list ended")
       .run([&context, args] { return list(context, *args); });
 }
 

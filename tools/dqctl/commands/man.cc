@@ -62,11 +62,11 @@ dqctl \- shows the queues of delayqueue, acts on them and repairs them
 .SH SYNOPSIS
 \fBdqctl\fR [\fIoptions\fR] \fIcommand\fR [\fIarguments\fR]
 .SH DESCRIPTION
-Data goes to standard output, words to standard error.
-What touches more than the messages named is a dry run until it is told
+Data goes to standard output, all other text to standard error.
+A command that changes more than the messages named is a dry run without
 \fB\-\-yes\fR.
-Control characters in payloads, reasons and names are shown escaped: nobody's
-payload drives the terminal.
+Control characters in payloads, reasons and names are shown escaped, so that no
+payload can control the terminal.
 .PP
 A password is never given as an argument: put the URL with its password into
 \fBDELAYQUEUE_URI\fR, or the password into \fBDELAYQUEUE_PASSWORD\fR or the first
@@ -74,8 +74,8 @@ line of a \fB\-\-password\-file\fR.
 .PP
 Durations are written 250ms, 10s, 5m, 2h, 3d or 1h30m; points in time
 2026\-11\-21T19:36:45Z (or with an offset), or +10m.
-A GLOB is the whole text, with * for any bytes, ? for one and \e before those
-that are meant.
+A GLOB must match the whole text: * stands for any bytes, ? for one byte, and \e
+makes the next byte literal.
 )man";
 
 constexpr const char* kTail = R"man(.SH OUTPUT
@@ -89,7 +89,7 @@ Text that is not UTF\-8 is in a field whose name ends in _base64 instead.
 done
 .TP
 .B 1
-failed: the server could not be reached, or refused, or no queue could be read
+failed: the server was unreachable or refused, or no queue could be read
 .TP
 .B 2
 wrong usage
@@ -114,10 +114,10 @@ the reader of standard output has gone (| head)
 .SH ENVIRONMENT
 .TP
 .B DELAYQUEUE_URI
-the server, where \fB\-\-uri\fR does not say it
+the server, if \fB\-\-uri\fR is not given
 .TP
 .B DELAYQUEUE_PASSWORD
-the password, where there is no \fB\-\-password\-file\fR
+the password, if \fB\-\-password\-file\fR is not given
 .TP
 .BR DELAYQUEUE_SENTINEL_USER ", " DELAYQUEUE_SENTINEL_PASSWORD
 for the Sentinels of a redis+sentinel URL

@@ -130,7 +130,7 @@ void add_pause(Cli& cli, Context& context) {
             args->span = parse_duration("--for", value);
             if (args->span->count() == 0) throw Usage("--for: '" + value + "'; expected at least 1ms");
           },
-          "D", "Only for so long")
+          "D", "Only for this long")
       .text("--why", args->why, "TEXT", "The reason, shown by stats, stuck and pause")
       .flag("--replace", args->replace, "Replace the pause that is set already")
       .run([&context, args] { return pause(context, *args); });

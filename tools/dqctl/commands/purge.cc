@@ -130,8 +130,8 @@ class PurgePages {
 Exit purge(Context& context, const Args& args) {
   if (*args.state == State::unack) {
     throw Usage(
-        "--state: 'unack'; expected pending, ready, retry or dead. What is held or waits out a backoff goes by "
-        "dqctl cancel, by its id");
+        "--state: 'unack'; expected pending, ready, retry or dead. To remove messages that are held or "
+        "wait out a backoff, use dqctl cancel with their ids");
   }
   if (!args.all && !args.filter.any()) {
     throw Usage("which: expected --all, --match, --reason or --older-than; see dqctl purge --help");
@@ -181,7 +181,7 @@ void add_purge(Cli& cli, Context& context) {
   add_filter(command, args->filter);
   command
       .optional_text("--backup", args->backup, "FILE",
-                     "Before they are removed, they are written there, as lines that import takes")
+                     "Writes the messages there before they are removed, as lines that import reads")
       .flag("--append", args->append, "Add to the backup, if it exists")
       .flag("--yes", args->yes, "Do it")
       .run([&context, args] { return purge(context, *args); });

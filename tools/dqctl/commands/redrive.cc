@@ -318,7 +318,7 @@ void add_redrive(Cli& cli, Context& context) {
       {"redrive orders 0197f3a4-5b6c-7d8e-9f01-23456789abcd", "redrive orders --reason 'gateway*' --rate 100/s --yes",
        "redrive orders --all --to orders-slow --create --yes"});
   command.argument("QUEUE", args->queue, "The queue")
-      .arguments("ID...", args->ids, "Ids; or - for those that stdin has, one a line, plain or as ls -o ndjson", false)
+      .arguments("ID...", args->ids, "Ids; - reads them from stdin, one a line, plain or as ls -o ndjson", false)
       .flag("--all", args->all, "All that are dead");
   add_filter(command, args->filter);
   command
@@ -327,7 +327,7 @@ void add_redrive(Cli& cli, Context& context) {
           "No faster than that: 100/s, 6000/m")
       .optional_text("--to", args->to, "QUEUE",
                      "Into another queue of this server, with the same ids. A run that is killed may leave a batch "
-                     "(200) in both: run it again; what was finished there by then is delivered twice")
+                     "(200) in both: run it again; messages that were finished there by then are delivered twice")
       .flag("--create", args->create, "Let --to make a queue that does not exist yet")
       .number("--retries", args->retries, 0, 2'147'483'647, "Deliveries after the first (3)")
       .flag("--yes", args->yes, "Do it")

@@ -253,11 +253,11 @@ void add_send(Cli& cli, Context& context) {
           {"send orders 'order 42' --delay 15m", "send orders - --id 0197f3a4-5b6c-7d8e-9f01-23456789abcd < order.bin",
            "send orders --ndjson - < file  # {\"payload\": \"order 42\", \"delay\": \"15m\"}"})
       .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
-      .arguments("PAYLOAD", *words, "What to send; - for all of stdin", false)
+      .arguments("PAYLOAD", *words, "The payload; - for all of stdin", false)
       .optional_text(
           "--ndjson", args->file, "FILE",
-          "One message a line (- for stdin): payload or payload_base64; if wanted id, delay or at, retries, ttl")
-      .taken("--delay", take("--delay"), "D", "Due so long from now, by Redis' clock")
+          "One message a line (- for stdin): payload or payload_base64; optional: id, delay or at, retries, ttl")
+      .taken("--delay", take("--delay"), "D", "Due this long from now, by Redis' clock")
       .taken("--at", take("--at"), "TIME", "Due then")
       .taken(
           "--retries",
@@ -265,8 +265,8 @@ void add_send(Cli& cli, Context& context) {
             args->retries = static_cast<int>(parse_number("--retries", value, 0, 2'147'483'647));
           },
           "N", "Deliveries after the first (3)")
-      .duration("--ttl", args->ttl, "How long after its due time it is still wanted (for ever)")
-      .optional_text("--id", args->id, "UUID", "Its id; one that is alive makes no second message")
+      .duration("--ttl", args->ttl, "How long after its due time it may still be delivered (for ever)")
+      .optional_text("--id", args->id, "UUID", "Its id; no second message is stored while one with this id is alive")
       .run([&context, args, words] {
         if (words->size() > 1) {
           throw Usage("PAYLOAD: " + std::to_string(words->size()) + " words; expected one, in quotes");

@@ -69,7 +69,7 @@ std::string time_name(const MessageInfo& message) {
     case State::unack:
       return message.held ? "lease ends" : "backoff ends";
     default:
-      return "given up";
+      return "dead since";
   }
 }
 
@@ -185,9 +185,8 @@ void add_show(Cli& cli, Context& context) {
           {"show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55",
            "show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55 --payload raw > body"})
       .argument("QUEUE", args->queue, "Its name")
-      .arguments("ID", args->ids, "Of the messages")
-      .choice("--payload", args->payload, {"text", "hex", "json", "raw"},
-              "How it is shown; raw: nothing but its bytes (text)")
+      .arguments("ID", args->ids, "Ids of the messages")
+      .choice("--payload", args->payload, {"text", "hex", "json", "raw"}, "How to show it; raw: only its bytes (text)")
       .run([&context, args] { return show(context, *args); });
 }
 

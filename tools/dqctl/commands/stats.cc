@@ -151,7 +151,8 @@ void write_states(Output& out, const Reading& reading) {
   row("unack", counts.unack, counts.unack == 0 ? "" : unack_text(reading),
       counts.overdue > 0 ? Colour::yellow : Colour::plain);
   row("retry", counts.retry, with_age("the first was sent ", sent_of(reading.retry), now), Colour::plain);
-  row("dead", counts.dead, with_age("the oldest was given up ", reading.dead ? reading.dead->at : std::nullopt, now),
+  row("dead", counts.dead,
+      with_age("the oldest became a dead letter ", reading.dead ? reading.dead->at : std::nullopt, now),
       counts.dead > 0 ? Colour::red : Colour::plain);
   row("garbage", counts.garbage, counts.garbage == 0 ? "" : "finished, not deleted yet", Colour::plain);
   listing.end();
@@ -224,7 +225,7 @@ void write(Output& out, const std::vector<Reading>& readings, const std::vector<
 Exit stats(Context& context, const Args& args) {
   const bool watches = args.watch.has_value();
   if (args.count > 0 && !watches)
-    throw Usage("--count: the number of looks of --watch; expected --watch 2s or the like, too");
+    throw Usage("--count: the number of readings of --watch; expected --watch 2s or the like, too");
   if (watches && args.watch->count() == 0) throw Usage("--watch: '0s'; expected at least 1ms");
   std::vector<Reading> before;
   for (std::uint64_t done = 1;; ++done) {
@@ -254,8 +255,8 @@ void add_stats(Cli& cli, Context& context) {
   cli.add("stats", "Shows what is in a queue, how old it is, and what has passed through",
           {"stats orders", "stats orders mails --watch 2s", "stats orders --watch 10s --count 2 -o ndjson"})
       .arguments("QUEUE", args->queues, "One or more names")
-      .duration("--watch", args->watch, "Look again and again, so often, with rates, until Ctrl-C")
-      .number("--count", args->count, 1, 1'000'000'000, "End after so many looks")
+      .duration("--watch", args->watch, "Repeat at this interval, with rates, until Ctrl-C")
+      .number("--count", args->count, 1, 1'000'000'000, "End after this many readings")
       .run([&context, args] { return stats(context, *args); });
 }
 

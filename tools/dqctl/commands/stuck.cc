@@ -20,7 +20,7 @@ using delayqueue::State;
 
 constexpr std::size_t kSampled = 1000;  // of each state
 constexpr std::size_t kReasonBytes = 200;
-constexpr const char* kInterrupted = "stuck: interrupted between its two looks; nothing is known";
+constexpr const char* kInterrupted = "stuck: interrupted between its two readings; nothing is known";
 
 struct Args {
   std::string queue{};
@@ -236,15 +236,15 @@ void add_stuck(Cli& cli, Context& context) {
   cli.add("stuck", "Shows which messages should have moved and have not, and why; exit code 5 if any",
           {"stuck", "stuck orders", "stuck orders --warn 30s --crit 5m -o json"})
       .argument("QUEUE", args->queue, "Its name; without it all queues, one line each, the worst first", false)
-      .duration("--warn", args->options.warn, "What waits longer is a warning (1m)")
-      .duration("--crit", args->options.crit, "What waits longer is critical (10m)")
+      .duration("--warn", args->options.warn, "Messages that wait longer are a warning (1m)")
+      .duration("--crit", args->options.crit, "Messages that wait longer are critical (10m)")
       .duration("--look", args->options.interval, "How long to watch whether anything moves (1s)")
       .duration("--held", args->options.held,
-                "What one delivery holds for so long is a warning (as --warn); needs a --look as long")
+                "A message that one delivery holds this long is a warning (as --warn); needs a --look as long")
       .number("--dead", args->options.dead, 1, 1'000'000'000, "Dead letters from which on they are a warning (1000)")
       .number("--dead-crit", args->options.dead_crit, 1, 1'000'000'000, "And critical (100000)")
       .number("--dead-growth", args->options.dead_growth, 1, 1'000'000'000,
-              "New dead letters between the two looks that are a warning (1)")
+              "New dead letters between the two readings that are a warning (1)")
       .number("--hot", args->options.hot, 2, 1'000'000, "Deliveries from which on a message is hot (5)")
       .run([&context, args] { return stuck(context, *args); });
 }

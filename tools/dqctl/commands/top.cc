@@ -57,9 +57,9 @@ Exit watch(Context& context, const Args& args) {
 
 void add_top(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  cli.add("top", "Shows queues on the whole screen, again and again", {"top", "top orders mails --interval 1s"})
+  cli.add("top", "Shows queues on the whole screen, updated at an interval", {"top", "top orders mails --interval 1s"})
       .arguments("QUEUE", args->queues, "Their names; none: all there are", false)
-      .duration("--interval", args->interval, "How often to look (2s)")
+      .duration("--interval", args->interval, "Time between two polls (2s)")
       .run([&context, args] { return watch(context, *args); });
 }
 

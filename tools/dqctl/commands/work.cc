@@ -137,7 +137,8 @@ bool stop(Consumer& consumer, CommandRunner& runner) {
     if (!idle_since) idle_since = now;
     if (now - *idle_since >= kPatience && !std::exchange(reported, true)) {
       runner.stderr_line(
-          "waiting for Redis to take the last verdicts; another signal ends this, and their messages come again");
+          "waiting for Redis to take the last verdicts; another signal ends this, and their messages are delivered "
+          "again");
     }
     if (ended_at && now - std::max(*idle_since, *ended_at) >= kPatience / 2) {
       stopper.detach();
@@ -205,7 +206,7 @@ void add_work(Cli& cli, Context& context) {
       .flag("--until-empty", options->until_empty,
             "Ends when nothing is due, held or waiting out a backoff; leaves what is due\n"
             "later. Exit code 4: dead letters were made, or messages put off")
-      .duration("--lease", options->lease, "How long messages of a killed dqctl stay away (30s)")
+      .duration("--lease", options->lease, "How long until messages of a killed dqctl are delivered again (30s)")
       .duration("--timeout", options->timeout, "Of a command (30m; 0s: none): SIGTERM, SIGKILL 5s later, and a nack")
       .duration("--later", options->later, "How long exit code 75 puts a message off (10s)")
       .duration("--dead-retention", options->dead_retention, "Deletes older dead letters (none)")

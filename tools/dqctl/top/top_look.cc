@@ -110,7 +110,7 @@ void Poller::apply_pause(const std::string& queue, bool paused) {
   try {
     Inspector& inspector = context_.inspector(queue);
     paused ? inspector.pause(milliseconds{0}, "by dqctl top") : inspector.resume();
-    notice += paused ? " is paused: its consumers take nothing until it is resumed" : " goes on";
+    notice += paused ? " is paused: its consumers take nothing until it is resumed" : " is resumed";
   } catch (const delayqueue::Error& error) {
     notice += std::string(" could not be ") + (paused ? "paused: " : "resumed: ") + printable(error.what());
   }

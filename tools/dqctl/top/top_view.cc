@@ -35,7 +35,7 @@ const char* time_title(State state) {
     case State::unack:
       return "ENDS";
     case State::dead:
-      return "GIVEN UP";
+      return "DEAD SINCE";
     default:
       return "SENT";
   }
@@ -109,7 +109,7 @@ std::vector<std::string> payload_lines(const MessageInfo& message, bool in_hex, 
 
 const char* time_name(const MessageInfo& message) {
   if (message.state == State::pending) return "due";
-  if (message.state == State::dead) return "given up";
+  if (message.state == State::dead) return "dead since";
   return message.held ? "lease ends" : "backoff ends";
 }
 
@@ -201,8 +201,8 @@ void Top::draw_help(Canvas& canvas) {
                            " Up Down j k    select, or scroll        PgUp PgDn  a page",
                            " Enter          open the queue; show the message",
                            " Esc q          back; from the queues: quit. Ctrl-C quits at once",
-                           " s r            sort by the next column; the other way round",
-                           " /              show only queues whose name holds a text",
+                           " s r            sort by the next column; reverse the order",
+                           " /              show only queues whose name contains a text",
                            " p              pause the queue, or resume it (asks)",
                            " Tab 1 2 3 4 5  pending, ready, unack, retry, dead messages of a queue",
                            " x              payload as text or hex",
@@ -210,12 +210,12 @@ void Top::draw_help(Canvas& canvas) {
                            " PENDING  waits for its time            DUE      of these: its time has come",
                            " READY    waits for a consumer          UNACK    in flight, or in a backoff",
                            " RETRY    waits to be delivered again   OVERDUE  lease ended, not taken back",
-                           " DEAD     given up                      OLDEST   waits so long to be taken: since",
+                           " DEAD     dead letters                  OLDEST   age of the oldest message: since",
                            "                                        it was due, else since it was sent",
-                           " SENT/S DELIV/S ACK/S FAIL/S            per second, since the last look",
+                           " SENT/S DELIV/S ACK/S FAIL/S            per second, since the last poll",
                            "",
-                           " ! before a name: what `dqctl stuck` warns of by default, but for payloads",
-                           "   that are lost and hot retries, which only its samples show",
+                           " ! before a name: `dqctl stuck` warns of it by default, except for lost payloads",
+                           "   and hot retries, which only its samples show",
                            "",
                            " Any key goes back"}) {
     if (canvas.left() > 0) canvas.line().add(text);
@@ -241,7 +241,8 @@ void Top::draw_queues(Canvas& canvas, const Snapshot& snapshot) {
   for (std::size_t i = first_row_; i < queues.size() && i < first_row_ + page; ++i) {
     table.write(canvas.line(), queues[i], i == at);
   }
-  if (queues.empty()) canvas.line().add(snapshot.queues.empty() ? "  No queue is there yet" : "  None has such a name");
+  if (queues.empty())
+    canvas.line().add(snapshot.queues.empty() ? "  No queue is there yet" : "  No queue has such a name");
 }
 
 // ---- The messages of a queue ---------------------------------------------------------------------------------------
@@ -268,7 +269,7 @@ void Top::draw_messages(Canvas& canvas, const Snapshot& snapshot) {
       .add("  ")
       .add(state_ == State::dead || state_ == State::retry ? "REASON, PAYLOAD" : "PAYLOAD", kBold);
   if (!is_current(snapshot)) {
-    canvas.line().add("  Looking ...");
+    canvas.line().add("  Loading ...");
     return;
   }
   const auto& messages = snapshot.page.messages;
@@ -334,7 +335,7 @@ void Top::draw_message(Canvas& canvas, const Snapshot& snapshot) {
   finding_.clear();
   most_scrolled_ = 0;
   if (!is_current(snapshot) || !snapshot.message) {
-    canvas.line().add(is_current(snapshot) ? "  Gone: it was handled, cancelled or removed" : "  Looking ...");
+    canvas.line().add(is_current(snapshot) ? "  Gone: it was handled, cancelled or removed" : "  Loading ...");
     return;
   }
   const std::vector<Row> rows = rows_of(*snapshot.message, snapshot.now.value_or(Time()));
