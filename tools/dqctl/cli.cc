@@ -94,7 +94,7 @@ class Adder {
     return app_.add_flag(names, into, what);
   }
 
-  CLI::Option* option(const std::string& names, const Command::Take& take, const std::string& value,
+  CLI::Option* option(const std::string& names, const Command::Setter& take, const std::string& value,
                       const std::string& what, std::vector<std::string> values = {}) {
     infos_.push_back({split(names), value, std::move(values), what});
     const auto take_plain = [take](const std::string& given) { take(unguarded(given)); };
@@ -184,12 +184,12 @@ class Help : public CLI::Formatter {
   }
 };
 
-Command::Take into_text(std::string& into) {
+Command::Setter into_text(std::string& into) {
   return [&into](const std::string& value) { into = value; };
 }
 
 // Refuses an empty value: a variable that is not set must not stand for the default.
-Command::Take into_given(const char* name, std::string& into) {
+Command::Setter into_given(const char* name, std::string& into) {
   return [name, &into](const std::string& value) {
     if (value.empty()) throw Usage(std::string(name) + ": ''; expected a value, or no " + name);
     into = value;
@@ -241,12 +241,12 @@ Command& Command::flag(const std::string& names, bool& into, const std::string& 
 }
 
 Command& Command::text(const std::string& names, std::string& into, const std::string& value, const std::string& what) {
-  return taken(names, into_text(into), value, what);
+  return custom(names, into_text(into), value, what);
 }
 
 Command& Command::optional_text(const std::string& names, std::optional<std::string>& into, const std::string& value,
                                 const std::string& what) {
-  return taken(
+  return custom(
       names, [&into](const std::string& given) { into = given; }, value, what);
 }
 
@@ -264,7 +264,7 @@ Command& Command::choices(const std::string& names, std::vector<std::string>& in
 
 Command& Command::duration(const std::string& names, std::optional<milliseconds>& into, const std::string& what) {
   const auto take = [name = long_name(names), &into](const std::string& value) { into = parse_duration(name, value); };
-  return taken(names, take, "D", what);
+  return custom(names, take, "D", what);
 }
 
 Command& Command::state(const std::string& names, std::optional<delayqueue::State>& into, const std::string& what) {
@@ -273,7 +273,7 @@ Command& Command::state(const std::string& names, std::optional<delayqueue::Stat
   return *this;
 }
 
-Command& Command::taken(const std::string& names, Take take, const std::string& value, const std::string& what) {
+Command& Command::custom(const std::string& names, Setter take, const std::string& value, const std::string& what) {
   impl_->last = impl_->adder().option(names, take, value, what);
   return *this;
 }

@@ -43,7 +43,7 @@ class Command {
   ~Command();
   Command(Command&&) noexcept;
 
-  using Take = std::function<void(const std::string& value)>;  // throws Usage
+  using Setter = std::function<void(const std::string& value)>;  // throws Usage
 
   // Positional arguments. name: such as QUEUE.
   Command& argument(const std::string& name, std::string& into, const std::string& what, bool required = true);
@@ -62,7 +62,8 @@ class Command {
                    const std::string& value, const std::string& what);
   Command& duration(const std::string& names, std::optional<milliseconds>& into, const std::string& what);
   Command& state(const std::string& names, std::optional<delayqueue::State>& into, const std::string& what);
-  Command& taken(const std::string& names, Take take, const std::string& value, const std::string& what);
+  // Passes each value to `take`, which throws Usage for a bad one.
+  Command& custom(const std::string& names, Setter take, const std::string& value, const std::string& what);
 
   template <class Integer>
   Command& number(const std::string& names, Integer& into, std::uint64_t least, std::uint64_t most,
@@ -70,7 +71,7 @@ class Command {
     const auto take = [this_name = long_name(names), &into, least, most](const std::string& value) {
       into = static_cast<Integer>(parse_number(this_name, value, least, most));
     };
-    return taken(names, take, "N", what);
+    return custom(names, take, "N", what);
   }
 
   // Makes the last added option required.

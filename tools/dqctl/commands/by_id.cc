@@ -147,8 +147,8 @@ void add_reschedule(Cli& cli, Context& context) {
   add_by_id(cli, context, "reschedule", "Gives messages that are neither held nor dead another due time",
             {"reschedule orders " + kId + " --in 30m", "reschedule orders - --at 2026-11-22T08:00:00Z < ids"}, args,
             reschedule)
-      .taken("--in", take("--in"), "D", "Due this long from now, by Redis' clock")
-      .taken("--at", take("--at"), "TIME", "Due then")
+      .custom("--in", take("--in"), "D", "Due this long from now, by Redis' clock")
+      .custom("--at", take("--at"), "TIME", "Due then")
       .run([&context, args] {
         if (!args->when) throw Usage("--in or --at: missing; expected when, such as --in 30m");
         return act_on(context, *args, reschedule);

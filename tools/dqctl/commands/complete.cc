@@ -32,11 +32,11 @@ struct Typed {
   bool plain = true;   // reply_for can continue it: no quotes, or one at its start that is still open
 };
 
-// The character that a letter means after a backslash in $'...'.
-char control_of(char letter) {
-  static constexpr std::string_view kLetters = "abeEfnrtv", kControls = "\a\b\033\033\f\n\r\t\v";
-  const std::size_t at = kLetters.find(letter);
-  return at == std::string_view::npos ? letter : kControls[at];
+// The control character of an escape such as \n in $'...'. Any other character stands for itself.
+char control_of(char escape) {
+  static constexpr std::string_view kEscapes = "abeEfnrtv", kControls = "\a\b\033\033\f\n\r\t\v";
+  const std::size_t at = kEscapes.find(escape);
+  return at == std::string_view::npos ? escape : kControls[at];
 }
 
 // Reads a word as bash does. Unset: bash would expand something in it.

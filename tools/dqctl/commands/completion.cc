@@ -43,7 +43,7 @@ _dqctl_files() {
   compopt -o filenames 2>/dev/null
   while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "$cur")
 }
-# Queues and ids, quoted for the shell by dqctl, as far as they are safe: others may have written them into Redis.
+# Names of queues and ids come from Redis and are untrusted: dqctl quotes them for the shell, and omits unsafe ones.
 _dqctl_names() {
   local name
   while IFS= read -r name; do
@@ -52,7 +52,7 @@ _dqctl_names() {
 }
 _dqctl_all() {
   local i prev command= words=()
-  # The shell cuts words at : and =, which are common in URLs and names of queues.
+  # The shell splits words at : and =, which are common in URLs and names of queues.
   for ((i = 0; i <= COMP_CWORD; ++i)); do
     if ((i > 0)) && [[ ${COMP_WORDS[i]} == [:=]* || ${words[${#words[@]} - 1]} == *[:=] ]]; then
       words[${#words[@]} - 1]+=${COMP_WORDS[i]}
@@ -83,7 +83,7 @@ constexpr const char* kBashTail = R"sh(  esac
 _dqctl() {
   local cur i
   _dqctl_all
-  # It replaces only what follows the last : or =, unless the word is in quotes.
+  # bash replaces only the text after the last : or =, unless the word is in quotes.
   [[ $cur != [\'\"]* ]] || return 0
   local cut=${cur%"${cur##*[:=]}"}
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=${COMPREPLY[i]#"$cut"}; done
@@ -93,7 +93,7 @@ complete -o default -F _dqctl dqctl
 
 constexpr const char* kZshHead = R"sh(#compdef dqctl
 # zsh completion of dqctl:  source <(dqctl completion zsh), or as a file _dqctl in a folder of $fpath
-# Queues and ids come from Redis, where others may have written them: compadd quotes them for the shell.
+# Names of queues and ids come from Redis and are untrusted: compadd quotes them for the shell.
 _dqctl_names() {
   local -a names
   names=("${(@f)$(command dqctl __complete -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")

@@ -249,11 +249,11 @@ void write_risks(Output& out, const Findings& found, const Args& args) {
   };
   const bool several = found.masters.size() > 1;
   if (several) line("masters", Colour::plain, count_text(found.masters.size()) + " in this Cluster");
-  bool well = true;
+  bool clean = true;
   for (const MasterReport& master : found.masters) {
     if (master.error.empty()) continue;
     line("error", Colour::red, master.server.where + ": " + master.error);
-    well = false;
+    clean = false;
   }
   for (const ShownRisk& one : risks_of(found.masters)) {
     const std::string text = several ? one.where + ": " + one.risk->text : one.risk->text;
@@ -265,9 +265,9 @@ void write_risks(Output& out, const Findings& found, const Args& args) {
     } else {
       line(level == Level::critical ? "critical" : "risk", Colour::red, text);
     }
-    well = false;
+    clean = false;
   }
-  if (well) out.line("risks       " + out.paint(Colour::green, "none found"));
+  if (clean) out.line("risks       " + out.paint(Colour::green, "none found"));
 }
 
 void write_check(Output& out, const CheckReport& report, const Args& args) {
@@ -331,20 +331,20 @@ Exit doctor(Context& context, const Args& args) {
   Findings found;
   Inspector& inspector = context.inspector(args.queue.empty() ? "doctor" : args.queue);
   found.masters = inspector.masters();
-  std::exception_ptr away;  // the node that holds the queue is unreachable; the others are shown first
+  std::exception_ptr connection_error;  // the node that holds the queue is unreachable; the others are shown first
   try {
     if (!args.queue.empty()) must_be_there(context, args.queue);
     found.server = server_of(inspector, found.masters, args);
     found.latency = latency_of(inspector);
   } catch (const delayqueue::ConnectionError&) {
-    away = std::current_exception();
+    connection_error = std::current_exception();
   }
   if (out.is_table()) {
-    if (!away) write_server(out, found);
+    if (!connection_error) write_server(out, found);
     write_risks(out, found, args);
     out.flush();
   }
-  if (away) std::rethrow_exception(away);
+  if (connection_error) std::rethrow_exception(connection_error);
   if (!args.queue.empty()) {
     try {
       found.check = check(context, args);

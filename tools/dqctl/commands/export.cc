@@ -236,7 +236,7 @@ void add_import(Cli& cli, Context& context) {
           {"import orders dead.ndjson", "import orders orders.ndjson --dry-run"})
       .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
       .argument("FILE", args->file, "The file; - for stdin")
-      .taken(
+      .custom(
           "--longest-line", [args](const std::string& value) { args->longest = parse_size("--longest-line", value); },
           "SIZE", "Lines that are longer are refused (85M: a payload of 64 MiB in base64)")
       .flag("--dry-run", args->dry_run, "Only read it, and show what is in it")

@@ -124,7 +124,7 @@ void add_pause(Cli& cli, Context& context) {
   cli.add("pause", "Consumers take nothing any more, until resume",
           {"pause orders --for 10m --why 'database maintenance'"})
       .argument("QUEUE", args->queue, "The queue")
-      .taken(
+      .custom(
           "--for",
           [args](const std::string& value) {
             args->span = parse_duration("--for", value);

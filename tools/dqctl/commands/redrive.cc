@@ -128,11 +128,11 @@ class Redrive {
     const delayqueue::Removed removed = from_.purge(State::dead, gone);
     std::vector<RedriveOutcome> outcomes;
     for (std::size_t i = 0, next = 0; i < ids.size(); ++i) {
-      const bool asked = next < gone.size() && gone[next] == ids[i];
-      const bool done = asked && removed.removed[next];
-      if (asked) ++next;
+      const bool requested = next < gone.size() && gone[next] == ids[i];
+      const bool done = requested && removed.removed[next];
+      if (requested) ++next;
       outcomes.push_back(!is_dead(i)              ? RedriveOutcome::unknown
-                         : !asked                 ? RedriveOutcome::exists
+                         : !requested             ? RedriveOutcome::exists
                          : done && found[i]->size ? RedriveOutcome::redriven
                          : done                   ? RedriveOutcome::no_body
                          : copies[ids[i]].created ? RedriveOutcome::copied
@@ -322,7 +322,7 @@ void add_redrive(Cli& cli, Context& context) {
       .flag("--all", args->all, "All that are dead");
   add_filter(command, args->filter);
   command
-      .taken(
+      .custom(
           "--rate", [args](const std::string& value) { args->rate = parse_rate("--rate", value); }, "RATE",
           "No faster than that: 100/s, 6000/m")
       .optional_text("--to", args->to, "QUEUE",

@@ -257,9 +257,9 @@ void add_send(Cli& cli, Context& context) {
       .optional_text(
           "--ndjson", args->file, "FILE",
           "One message a line (- for stdin): payload or payload_base64; optional: id, delay or at, retries, ttl")
-      .taken("--delay", take("--delay"), "D", "Due this long from now, by Redis' clock")
-      .taken("--at", take("--at"), "TIME", "Due then")
-      .taken(
+      .custom("--delay", take("--delay"), "D", "Due this long from now, by Redis' clock")
+      .custom("--at", take("--at"), "TIME", "Due then")
+      .custom(
           "--retries",
           [args](const std::string& value) {
             args->retries = static_cast<int>(parse_number("--retries", value, 0, 2'147'483'647));

@@ -188,7 +188,7 @@ std::size_t width_of(std::string_view text) {
 }
 
 std::string cut(std::string_view text, std::size_t width) {
-  // Combining marks take no column, so bytes are limited as well: 100,000 marks on one letter would be 200 KB.
+  // Combining marks take no column, so bytes are limited as well: 100,000 marks on one character would be 200 KB.
   constexpr std::size_t kMostBytes = 16;  // per column
   const bool few = text.size() / kMostBytes <= width;
   if (few && width_of(text) <= width) return std::string(text);

@@ -23,7 +23,7 @@ struct Key {
     enter,
     escape,
     backspace,
-    control,  // Ctrl with a letter, which is in text: "c"
+    control,  // Ctrl with another key, which is in text: "c"
   };
 
   Kind kind = Kind::text;

@@ -116,9 +116,9 @@ void RunningCommand::start() {
 CommandResult RunningCommand::wait() {
   milliseconds slice{1};
   while (!has_ended()) {
-    const bool speaks = out_fd_.open() || err_fd_.open();
-    exchange(speaks ? kSlice : slice);
-    if (!speaks) slice = std::min(2 * slice, kSlice);  // most commands end right after they close both
+    const bool has_output = out_fd_.open() || err_fd_.open();
+    exchange(has_output ? kSlice : slice);
+    if (!has_output) slice = std::min(2 * slice, kSlice);  // most commands end right after they close both
     terminate_if_due();
   }
   const int status = reap();
