@@ -60,7 +60,7 @@ void press(dqctl::Top& top, const dqctl::Snapshot& snapshot, const std::string& 
   }
 }
 
-// Waits until what the screen wants has been looked at.
+// Waits until the poller has answered the request of the screen.
 dqctl::Snapshot look(dqctl::Poller& poller, const dqctl::Top& top) {
   const dqctl::ViewRequest request = top.view_request();
   poller.request_view(request);

@@ -26,7 +26,7 @@ struct Filter {
   bool any() const { return older_than || match || reason; }
   bool passes(const delayqueue::MessageInfo& message, Time now) const;
 
-  // How to search anywhere in a text, for a pattern without wildcards: it must equal the whole text. Else empty.
+  // Advice for a pattern without wildcards, which matches only an equal text: how to find it anywhere. Else empty.
   std::string advice() const;
 
   // Whether all later messages are too young: pending, unack and dead are sorted by time.

@@ -159,7 +159,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
   Pages pages(context.inspector(queue), state, filter, counts, Pages::Payload::start);
   std::vector<MessageInfo> sample, some;
   std::uint64_t matching = 0;
-  Progress progress(out, "looked at");
+  Progress progress(out, "examined");
   while (pages.next(some)) {
     matching += some.size();
     for (std::size_t i = 0; i < some.size() && sample.size() < kSample; ++i) sample.push_back(std::move(some[i]));

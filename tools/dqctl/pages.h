@@ -31,7 +31,7 @@ class Pages {
   // vanish before their payload is read are left out.
   bool next(std::vector<delayqueue::MessageInfo>& into);
 
-  // Moves the position back by messages of the last page that were removed, so that the next page skips none.
+  // Call it after messages of the last page were removed: moves the position back, so that the next page skips none.
   void add_freed(std::uint64_t places);
 
   // Leaves a message out of later walks: it stays in the state.

@@ -90,7 +90,7 @@ class Finder {
                   : evidence_.pause  ? "the queue is paused, or no consumer runs"
                                      : kNoConsumer;
     finding.todo = consumers_active() ? "add consumers or concurrency"
-                                      : "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s");
+                                      : "start a worker, and watch: " + command_text("stats", {queue_}, "--watch 2s");
     found_.push_back(finding);
   }
 
@@ -134,7 +134,7 @@ class Finder {
     finding.why = held == 0 ? "no consumer runs on this queue: nothing is in flight"
                             : "all workers are busy: " + counted(held, "message", "is", "are") +
                                   " in flight or in a backoff, and none was finished; handlers are slow, or hang";
-    finding.todo = held == 0 ? "start a worker, and look: " + command_text("stats", {queue_}, "--watch 2s")
+    finding.todo = held == 0 ? "start a worker, and watch: " + command_text("stats", {queue_}, "--watch 2s")
                              : "see what is in flight: " + command_text("ls", {queue_}, "--state unack");
     finding.example = first.id;
     found_.push_back(finding);
@@ -201,7 +201,7 @@ class Finder {
     finding.what = counted(finding.count, "message", "was", "were") + " held by one delivery for " +
                    span_text(watched) + " or longer";
     finding.why = "handlers are slow, or hang; the consumers live, for they renew the leases";
-    finding.todo = "look at the handlers; see what is held: " + command_text("ls", {queue_}, "--state unack");
+    finding.todo = "check the handlers; list the held messages: " + command_text("ls", {queue_}, "--state unack");
     finding.example = evidence_.held_id;
     found_.push_back(finding);
   }

@@ -70,7 +70,7 @@ Exit list(Context& context, const Args& args) {
   Listing listing(out, columns_of(state), "messages", head);
   std::uint64_t shown = 0;
   {
-    Progress progress(out, "looked at");
+    Progress progress(out, "examined");
     for (; shown < limit; ++shown) {
       const std::optional<MessageInfo> message = walk.next();
       if (!message) break;

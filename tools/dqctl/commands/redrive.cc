@@ -141,9 +141,9 @@ class Redrive {
     return outcomes;
   }
 
-  // A message that is in the target queue already counts as our copy if an interrupted run may have made it: it is not
-  // dead and has the same payload. If it is gone before it can be read, a consumer has finished it. It is then copied
-  // again, because the message here was not delivered.
+  // Copies messages to the target queue. One that is there already counts as our copy if an interrupted run may have
+  // made it: it is not dead and has the same payload. If it is gone before it can be read, a consumer has finished it.
+  // It is then copied again, because the message here was not delivered.
   void copy_to_target(const std::vector<MessageInfo>& batch, std::map<std::string, Copy>& copies) {
     const std::vector<delayqueue::Sent> sent = to_->restore(batch);
     for (std::size_t i = 0; i < sent.size(); ++i) {
