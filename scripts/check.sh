@@ -1,9 +1,12 @@
 #!/bin/bash
-# Checks the format of all sources and lints lib/. Made for clang 14; other versions may want other things.
+# Checks the words and the format of all sources, and lints lib/. Made for clang 14; other versions may want other things.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tool() { command -v "$1-14" || command -v "$1"; }
+
+echo "== words"
+scripts/check_words .
 
 echo "== format"
 find . -path ./build -prune -o \( -name '*.h' -o -name '*.cc' \) -print0 |

@@ -115,7 +115,7 @@ void Consumer::Impl::start() {
   started_ = true;
 }
 
-// In a thread of its own, so that start() can return before the server answers.
+// In its own thread, so that start() can return before the server answers.
 void Consumer::Impl::connect_first() {
   const CallbackScope callbacks(this);
   const Interrupt::Scope until(interrupt_);

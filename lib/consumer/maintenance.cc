@@ -61,7 +61,7 @@ void Maintenance::scan_metadata(RoundTrip& round_trip, const store::Store& store
   round_trip.expect(answer, [this, &cursor](const auto& found) {
     auto [next, ids] = found.get();
     cursor = next;
-    // HSCAN of a small hash returns all of it, whatever COUNT says.
+    // HSCAN of a small hash returns all of it and ignores COUNT.
     metadata_.insert(metadata_.end(), ids.begin(), ids.end());
     if (!metadata_.empty()) metadata_due_ = Clock::time_point();
   });

@@ -28,7 +28,7 @@ class PoisonGuard {
   // Whether retry has nothing to take, as far as is known: it holds suspects only, and one runs.
   bool blocks_retry() const { return rescan_at_ && !may_take() && Clock::now() < *rescan_at_; }
 
-  // When to scan for other messages, if that needs a tick of its own.
+  // When to scan for other messages, if no other tick is due.
   Clock::time_point rescan_due() const {
     return may_hide_others_ && blocks_retry() ? *rescan_at_ : Clock::time_point::max();
   }

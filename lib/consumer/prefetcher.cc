@@ -9,7 +9,7 @@ namespace delayqueue {
 namespace {
 
 constexpr std::size_t kRetryShare = 8;     // one of so many messages taken is for retry
-constexpr milliseconds kPrefetchSpan{10};  // as many messages are prefetched as were handled in this time
+constexpr milliseconds kPrefetchSpan{10};  // the prefetch is the number of messages handled in this time
 constexpr double kBodyBytes = 256 * 1024;  // fetched in one MGET, estimated from the latest sizes
 
 std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
@@ -36,7 +36,7 @@ store::TakeLimits Prefetcher::limits(const Load& load) const {
   limits.retry_max = poison_guard_.blocks_retry() ? 0 : free_workers(load);
   limits.total = std::min(std::max(room(load), limits.retry_max), store::kBatch);
   limits.retry_share = std::min((since_retry_ + limits.total) / kRetryShare, limits.retry_max);
-  // While retry waits, its share also limits the number of first deliveries, whatever room there is.
+  // While retry waits, its share also limits the number of first deliveries, however much room there is.
   const std::size_t most_new = minus((kRetryShare - 1) * (limits.retry_share + 1), since_retry_);
   if (retry_waits()) limits.total = std::min(limits.total, most_new + limits.retry_share);
   poison_guard_.plan(limits);

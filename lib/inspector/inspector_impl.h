@@ -30,7 +30,7 @@ const std::string& key_of(const store::Keys& keys, State state);
 class Inspector::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
-      : shared_connection_(url, queue, options.connection, options.queue, {}, RegisterQueue::looks) {}
+      : shared_connection_(url, queue, options.connection, options.queue, {}, RegisterQueue::if_exists) {}
 
   const store::Keys& keys() const { return shared_connection_.store().keys(); }
   const store::Store& store() const { return shared_connection_.store(); }

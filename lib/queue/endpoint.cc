@@ -173,7 +173,7 @@ void Endpoint::verify_and_register(Connection& connection) {
   };
   if (check_hash_tag_conflict_) add_exists(other_keys_);
   const std::size_t other_requests = pipeline.size();
-  if (registers_ == RegisterQueue::looks) add_exists(keys_);
+  if (registers_ == RegisterQueue::if_exists) add_exists(keys_);
   const std::size_t all_requests = pipeline.size();
   pipeline.run();
   for (std::size_t i = 0; i < other_requests; ++i) {
@@ -181,7 +181,7 @@ void Endpoint::verify_and_register(Connection& connection) {
     throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other_keys_.base +
                                 " exists at " + where_ + "; set the same hash_tag in all programs that use the queue");
   }
-  bool there = registers_ == RegisterQueue::works;
+  bool there = registers_ == RegisterQueue::yes;
   for (std::size_t i = other_requests; i < all_requests; ++i) there = exists(pipeline, i) || there;
   if (there) register_queue(connection);
 }

@@ -13,16 +13,15 @@
 
 namespace delayqueue {
 
-// Whether a connection adds the queue to the set of known queues. works: always. looks (for readers): only if it
-// exists.
-enum class RegisterQueue { works, looks };
+// Whether a connection adds the queue to the set of known queues. For readers: only if the queue exists.
+enum class RegisterQueue { yes, if_exists };
 
 // Any number of threads may use one Endpoint.
 class Endpoint {
  public:
   // Does not connect. Throws std::invalid_argument.
   Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-           const QueueOptions& options, RegisterQueue registers = RegisterQueue::works);
+           const QueueOptions& options, RegisterQueue registers = RegisterQueue::yes);
 
   const store::Keys& keys() const { return keys_; }
   const std::string& prefix() const { return prefix_; }

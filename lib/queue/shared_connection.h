@@ -19,7 +19,7 @@ class SharedConnection {
  public:
   SharedConnection(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
                    const QueueOptions& options, const Durability& durability = {},
-                   RegisterQueue registers = RegisterQueue::works)
+                   RegisterQueue registers = RegisterQueue::yes)
       : endpoint_(url, queue, connection, options, registers),
         store_(endpoint_.keys(), {true, options.remove_from_lists ? kMaxSearchedList : 0}),
         write_concern_(durability) {}
