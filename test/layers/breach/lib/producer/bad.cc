@@ -1,8 +1,8 @@
 #include <delayqueue/producer.h>
 #include <openssl/ssl.h>
-#include "run/loop.h"
-#include "store/moves.h"
 #include "consumer/round_trip.h"
 #include "embedded/folder_servers.h"
 #include "producer/group_commit.h"
 #include "queue/endpoint.h"
+#include "run/loop.h"
+#include "store/moves.h"
