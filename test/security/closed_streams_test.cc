@@ -1,5 +1,6 @@
-// A program whose stdin, stdout or stderr is closed: what it opens next gets their numbers. None of that may be a
-// connection to Redis, which would execute what the program prints.
+// Tests of programs that run with stdin, stdout or stderr closed. The next descriptor that such a program opens gets
+// the number of the closed stream. It must not be a connection to Redis: Redis would execute the text that the program
+// prints.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -38,7 +39,7 @@ std::string contents(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A program some of whose standard streams are closed; the others read nothing and write to files.
+// A program that runs with some standard streams closed. The open ones read nothing and write to files.
 class Program : public test::Child {
  public:
   Program(std::vector<std::string> words, int closed) {
@@ -47,7 +48,7 @@ class Program : public test::Child {
     argv.push_back(nullptr);
     const std::string uri = "DELAYQUEUE_URI=" + server().url();
     const std::string out = out_file(), err = err_file();
-    int exec[2];  // closed at exec
+    int exec[2];  // closed by a successful exec
     REQUIRE(::pipe2(exec, O_CLOEXEC) == 0);
     pid_ = ::fork();
     REQUIRE(pid_ >= 0);
@@ -71,7 +72,7 @@ class Program : public test::Child {
     ::_exit(127);
   }
 
-  // What its descriptor refers to; empty: it is closed.
+  // The target of the link /proc/<pid>/fd/<fd>; empty if the descriptor is closed.
   std::string link(int fd) const {
     char to[256];
     const std::string path = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(fd);
@@ -98,13 +99,13 @@ class Program : public test::Child {
 
 bool canary_lives() { return redis().cmd({"GET", "canary"}) == "alive"; }
 
-// Started while the server stands still, so that its connections can be looked at.
+// Checks the descriptors 0 to 2 of a program that connects while the server is frozen.
 void look_at_streams(Program& program) {
   CHECK(eventually([&] { return program.has_socket() || program.ended(); }));
   for (int fd = 0; fd < 3; ++fd) {
     CAPTURE(fd);
     std::string link;
-    // A new descriptor may have a low number until it is moved up, before anything is connected to it.
+    // A new descriptor has a low number until the library moves it up, which it does before it connects.
     const bool harmless = eventually([&] {
       link = program.link(fd);
       return link.empty() || link == "/dev/null" || link.find("/out") != std::string::npos ||
@@ -120,7 +121,7 @@ class Frozen {
   ~Frozen() { ::kill(server().pid(), SIGCONT); }
 };
 
-TEST_CASE("closed streams: no connection, pipe or file of the library takes the place of one") {
+TEST_CASE("closed streams: no connection, pipe or file of the library gets the descriptor 0, 1 or 2") {
   redis().cmd({"SET", "canary", "alive"});
   for (const char* kind : {"Producer", "Consumer", "Inspector", "PrivateServer", "embedded:"}) {
     for (int closed = 0; closed < kAll; ++closed) {
@@ -137,7 +138,7 @@ TEST_CASE("closed streams: no connection, pipe or file of the library takes the 
   }
 }
 
-// How each command is called for a queue with one message.
+// The arguments of each command, for a queue with one message.
 std::map<std::string, std::vector<std::string>> calls(const std::string& queue, const std::string& id) {
   return {{"queues", {"queues", "--names"}},
           {"stats", {"stats", queue}},
@@ -168,7 +169,7 @@ std::map<std::string, std::vector<std::string>> calls(const std::string& queue, 
           {"man", {"man"}}};
 }
 
-TEST_CASE("closed streams: no command of dqctl sends to Redis what it prints") {
+TEST_CASE("closed streams: no command of dqctl sends its output to Redis") {
   redis().cmd({"SET", "canary", "alive"});
   redis().cmd({"SADD", "dp:queues", std::string("dp:") + kCommand});
   dqctl::Context context;
@@ -183,7 +184,7 @@ TEST_CASE("closed streams: no command of dqctl sends to Redis what it prints") {
       const std::string queue = test::fresh_queue();
       const std::string id = test::send(queue, {kCommand}, 1h).front();
       const auto known = calls(queue, id);
-      REQUIRE(known.count(name) == 1);  // a new command needs its place above
+      REQUIRE(known.count(name) == 1);  // add a new command to the table above
       std::vector<std::string> words = known.at(name);
       words.insert(words.begin(),
                    {test::program_path("dqctl"), "--connect-timeout", "30s", "--command-timeout", "30s"});
@@ -200,7 +201,7 @@ TEST_CASE("closed streams: no command of dqctl sends to Redis what it prints") {
         continue;
       }
       CHECK(code == 1);
-      CHECK(redis().cmd({"ZSCORE", "dp:" + queue + ":pending", id}).nil() == false);  // nothing was done
+      CHECK(redis().cmd({"ZSCORE", "dp:" + queue + ":pending", id}).nil() == false);  // the command changed nothing
       const bool without_stderr = (closed & 4) != 0;
       const std::string said = without_stderr ? "" : "dqctl: cannot write to stdout: it is closed; nothing was done";
       CHECK_MESSAGE(program.err().rfind(said, 0) == 0, program.err());
@@ -208,7 +209,7 @@ TEST_CASE("closed streams: no command of dqctl sends to Redis what it prints") {
   }
 }
 
-TEST_CASE("closed streams: dqctl does not read a message from a stdin that is closed") {
+TEST_CASE("closed streams: dqctl send reads no message from a closed stdin") {
   const std::string queue = test::fresh_queue();
   Program program({test::program_path("dqctl"), "send", queue, "-"}, 1);
   CHECK(program.wait() == 1);
@@ -216,7 +217,7 @@ TEST_CASE("closed streams: dqctl does not read a message from a stdin that is cl
   CHECK(redis().cmd({"EXISTS", "dp:" + queue + ":ready"}) == 0);
 }
 
-TEST_CASE("closed streams: the file of a backup holds the messages and nothing that is told") {
+TEST_CASE("closed streams: the file of --backup holds the messages and none of dqctl's own output") {
   for (const int closed : {0, 1, 4, 5}) {
     CAPTURE(closed);
     const std::string queue = test::fresh_queue();
@@ -230,7 +231,7 @@ TEST_CASE("closed streams: the file of a backup holds the messages and nothing t
   }
 }
 
-TEST_CASE("closed streams: a command of dqctl work writes to no connection") {
+TEST_CASE("closed streams: a command run by dqctl work writes to no connection") {
   redis().cmd({"SET", "canary", "alive"});
   for (int closed = 0; closed < kAll; ++closed) {
     CAPTURE(closed);
@@ -244,7 +245,7 @@ TEST_CASE("closed streams: a command of dqctl work writes to no connection") {
   }
 }
 
-TEST_CASE("closed streams: no example sends to Redis what it prints") {
+TEST_CASE("closed streams: no example sends its output to Redis") {
   redis().cmd({"SET", "canary", "alive"});
   for (int closed = 0; closed < kAll; ++closed) {
     const std::string queue = test::fresh_queue();

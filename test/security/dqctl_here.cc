@@ -10,12 +10,12 @@
 
 #include "support/server.h"
 
-int dqctl_main(int argc, char** argv);  // main.cc of dqctl
+int dqctl_main(int argc, char** argv);  // the main() of dqctl, in tools/dqctl/main.cc
 
 namespace test {
 namespace {
 
-// A file in memory in the place of a standard stream.
+// A file in memory that replaces a standard stream.
 class Stream {
  public:
   explicit Stream(int fd) : fd_(fd), saved_(::dup(fd)), file_(::memfd_create("stream", MFD_CLOEXEC)) {

@@ -1,4 +1,4 @@
-// dqctl in this process: thousands of commands take seconds, and a sanitizer sees them all.
+// Runs dqctl inside the test process: thousands of commands take seconds only, and sanitizers check all of them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace test {
 
-// Through its main(), for server(). Not for work, top and what reads all of stdin.
+// Calls the main() of dqctl for server(). Not for `work`, `top` and commands that read all of stdin.
 Ran run_here(const std::vector<std::string>& arguments, const std::string& input = {});
 
 }  // namespace test

@@ -1,5 +1,5 @@
-// The folder of an embedded server is the user's alone. Who can put a file there runs code in the server; who can enter
-// it reads the messages.
+// The folder of an embedded server belongs to its user alone. Another user who can create a file in it runs code in the
+// server; one who can enter it reads the messages.
 #include <delayqueue/delayqueue.h>
 #include <delayqueue/private_server.h>
 
@@ -50,14 +50,14 @@ PrivateServer private_server_in(const std::string& folder) {
   return PrivateServer(options);
 }
 
-// As redis-server would leave it: one command, which is run when the server starts.
+// Writes an append-only file as redis-server does. It holds one command, which Redis runs when it starts.
 void write_append_only_file(const std::string& folder) {
   fs::create_directories(folder + "/appendonlydir");
   write(folder + "/appendonlydir/appendonly.aof.manifest", "file appendonly.aof.1.incr.aof seq 1 type i\n");
   write(folder + "/appendonlydir/appendonly.aof.1.incr.aof", "*3\r\n$3\r\nSET\r\n$7\r\nplanted\r\n$3\r\nyes\r\n");
 }
 
-// Each way to use a folder, and dqctl's. Returns what they say when they refuse it.
+// Opens the folder in each way of the library, and with dqctl. Returns the texts of the refusals.
 std::string refusal_by_all(const std::string& folder) {
   const std::string url = "embedded:" + folder;
   const std::map<std::string, std::function<void()>> ways{
@@ -84,7 +84,7 @@ std::string refusal_by_all(const std::string& folder) {
   return all;
 }
 
-// Listens at the path, and returns whether anybody sent anything.
+// Listens on the path. Returns whether a client sent anything.
 int listen_as(const std::string& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
@@ -97,7 +97,7 @@ int listen_as(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("embedded folder: one that another user has made is refused, and its append-only file is not run") {
+TEST_CASE("embedded folder: one created by another user is refused, and its append-only file is not run") {
   if (!can_be_other_user()) return;
   const test::SharedFolder shared;
   const std::string folder = shared / "queue";
@@ -122,7 +122,7 @@ TEST_CASE("embedded folder: one that another user has made is refused, and its a
   CHECK_FALSE(fs::exists(folder + "/log"));
 }
 
-TEST_CASE("embedded folder: another user can neither enter it nor replace it") {
+TEST_CASE("embedded folder: another user can neither enter nor replace it") {
   if (!can_be_other_user()) return;
   const test::SharedFolder shared;
   const std::string folder = shared / "queue";
@@ -138,7 +138,8 @@ TEST_CASE("embedded folder: another user can neither enter it nor replace it") {
   ::umask(022);
 }
 
-TEST_CASE("embedded folder: one that is open to others is refused with the command that closes it") {
+TEST_CASE(
+    "embedded folder: one that is open to other users is refused, and the error names the command that closes it") {
   const test::TempDir base;
   const std::string folder = base.file("queue");
   REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
@@ -152,7 +153,7 @@ TEST_CASE("embedded folder: one that is open to others is refused with the comma
   delayqueue::Producer("embedded:" + folder, "q").send("x");
 }
 
-TEST_CASE("embedded folder: it and all that is made above and in it are closed to others, whatever the umask is") {
+TEST_CASE("embedded folder: it, new parents and the files in it are closed to other users under any umask") {
   for (const mode_t mask : {0U, 0077U, 0277U}) {
     CAPTURE(mask);
     const test::TempDir base;
@@ -169,7 +170,7 @@ TEST_CASE("embedded folder: it and all that is made above and in it are closed t
   }
 }
 
-TEST_CASE("embedded folder: a folder above it that others can write to is refused, unless it is sticky") {
+TEST_CASE("embedded folder: a parent folder that others can write to is refused, unless it is sticky") {
   const test::TempDir base;
   const std::string above = base.file("above"), folder = above + "/queue";
   REQUIRE(::mkdir(above.c_str(), 0700) == 0);
@@ -200,7 +201,7 @@ TEST_CASE("embedded folder: one below a folder or a link of another user is refu
   CHECK_FALSE(fs::exists(own + "/queue"));
 }
 
-TEST_CASE("embedded folder: links of the user lead to it, but it is none itself") {
+TEST_CASE("embedded folder: links of the user in its path are followed; a folder that is a link is refused") {
   const test::TempDir base;
   const std::string real = base.file("real");
   REQUIRE(::mkdir(real.c_str(), 0700) == 0);
@@ -215,7 +216,7 @@ TEST_CASE("embedded folder: links of the user lead to it, but it is none itself"
   CHECK_THROWS_WITH_AS(delayqueue::embedded_socket(base.file("loop/queue")), Contains("symbolic link"), SetupError);
 }
 
-TEST_CASE("embedded folder: no file that the server writes is followed out of it") {
+TEST_CASE("embedded folder: the server writes no file through a link that leads out of the folder") {
   const test::TempDir base;
   const std::string folder = base.file("queue"), victim = base.file("victim");
   REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
@@ -250,7 +251,7 @@ TEST_CASE("embedded folder: a socket that is a link to another server is refused
   CHECK(test::Redis(other.socket()).cmd({"DBSIZE"}) == 0);
 }
 
-TEST_CASE("embedded folder: nothing is sent to another user's server on its socket") {
+TEST_CASE("embedded folder: nothing is sent to a server of another user that listens on its socket") {
   if (!can_be_other_user()) return;
   const test::SharedFolder shared;
   const std::string folder = shared / "queue", socket = folder + "/s";
@@ -282,7 +283,7 @@ TEST_CASE("embedded folder: nothing is sent to another user's server on its sock
   ::close(own);
 }
 
-TEST_CASE("embedded folder: a configuration file in it changes nothing") {
+TEST_CASE("embedded folder: a configuration file in it has no effect") {
   const test::TempDir base;
   const std::string folder = base.file("queue");
   REQUIRE(::mkdir(folder.c_str(), 0700) == 0);

@@ -1,5 +1,5 @@
-// A program that runs with other rights than its caller's runs nothing that the caller's environment names; and no
-// program of the current directory is run by chance.
+// A program that runs with other rights than its caller's runs no program that the caller's environment names. No
+// program in the current directory is run by mistake.
 #include <delayqueue/private_server.h>
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A program that leaves a file when it is run.
+// Writes a program that creates the file `mark` when it is run.
 void write_trap(const std::string& file, const std::string& mark) {
   std::ofstream(file) << "#!/bin/sh\ntouch '" << mark << "'\n";
   ::chmod(file.c_str(), 0755);
@@ -40,8 +40,7 @@ TEST_CASE("helper: a private server in a setuid program" * doctest::skip()) {
   CHECK(environment == "");
 }
 
-TEST_CASE(
-    "environment: a setuid program runs the redis-server of the system, in /tmp, without its caller's environment") {
+TEST_CASE("environment: a setuid program ignores its caller's environment and runs the system's redis-server in /tmp") {
   if (!test::can_be_other_user()) return;
   if (TEST_SANITIZED) {
     std::cout << "skipped: a sanitizer's search for leaks does not run in a setuid program" << std::endl;
@@ -66,7 +65,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(mark));
 }
 
-TEST_CASE("environment: an empty or relative entry of PATH does not mean the current directory") {
+TEST_CASE("environment: an empty or relative entry of PATH is skipped, so the current directory is not searched") {
   const test::TempDir base;
   const std::string mark = base.file("mark");
   fs::create_directory(base.file("bin"));

@@ -1,4 +1,4 @@
-// What another user of the same Redis writes does not drive the terminal of one who looks.
+// dqctl prints no control characters that another user of the same Redis wrote.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -20,12 +20,12 @@ using test::run;
 
 namespace {
 
-// ESC, CSI as one character (U+009B), what turns the direction of writing (U+202E), a new line, a bell, a shell.
+// ESC, CSI as one character (U+009B), a bidirectional override (U+202E), a newline, a bell, a shell command.
 const std::string kHostile =
     "-\x1b[2J\xc2\x9b"
     "31m\xe2\x80\xae\n\a$(id)'`\"";
 
-// Controls of C0 (but the newline), DEL, of C1, and what turns the direction.
+// The escaped characters: C0 controls (except the newline), DEL, C1 controls and bidirectional controls.
 std::string unsafe_in(const std::string& text) {
   std::string found;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -46,7 +46,7 @@ void add_to(const std::string& zset, const std::string& id, long long score) {
   test::redis().cmd({"HSET", "dp:q:reason", id, kHostile});
 }
 
-// In every state a message whose id, payload and reason are hostile.
+// Adds a message with a hostile id, payload and reason in every state.
 void fill() {
   test::empty_server();
   test::send("q", {"x"}, 1h);
@@ -74,7 +74,7 @@ std::string from_shell(const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("escaped output: ids from Redis cannot drive a terminal, in any state and form") {
+TEST_CASE("escaped output: ids from Redis are escaped in every state and output form") {
   fill();
   for (const char* state : {"pending", "ready", "unack", "retry", "dead"}) {
     for (const char* form : {"table", "json", "ndjson"}) {
@@ -107,7 +107,7 @@ TEST_CASE("escaped output: ids from Redis cannot drive a terminal, in any state 
   }
 }
 
-TEST_CASE("escaped output: JSON escapes what tables escape, and stands for the same text") {
+TEST_CASE("escaped output: JSON escapes the same characters as tables, and parses to the original text") {
   std::string all;  // every character of Unicode
   for (unsigned code = 0; code <= 0x10FFFF; ++code) {
     if (code >= 0xD800 && code <= 0xDFFF) continue;
@@ -128,7 +128,7 @@ TEST_CASE("escaped output: JSON escapes what tables escape, and stands for the s
   CHECK(json::parse(dqctl::json_string("\xff\xc3")) == "\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-TEST_CASE("escaped output: export and import keep every byte, in lines that are safe on a terminal") {
+TEST_CASE("escaped output: export and import keep every byte, and the exported lines are safe on a terminal") {
   test::empty_server();
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
@@ -148,7 +148,7 @@ TEST_CASE("escaped output: export and import keep every byte, in lines that are 
   }
 }
 
-TEST_CASE("escaped output: a payload shown as JSON is safe, and the same") {
+TEST_CASE("escaped output: a payload shown as JSON is escaped, and parses to the original value") {
   test::empty_server();
   const std::string payload = R"({"a": ")" + std::string("\xc2\x9b\xe2\x80\xae\x7f") + R"("})";
   const std::string id = test::send("q", {payload}).front();
@@ -160,7 +160,7 @@ TEST_CASE("escaped output: a payload shown as JSON is safe, and the same") {
   CHECK(json::parse(ran.out).at("payload_json") == json::parse(payload));
 }
 
-TEST_CASE("escaped output: a name in a command to paste is that name to the shell") {
+TEST_CASE("escaped output: the shell reads a name in a printed command as that very name") {
   std::string bytes;
   for (int i = 1; i < 256; ++i) bytes += static_cast<char>(i);
   for (const std::string& name : {kHostile, bytes, std::string("it's \\n"),
@@ -174,7 +174,7 @@ TEST_CASE("escaped output: a name in a command to paste is that name to the shel
   }
 }
 
-TEST_CASE("escaped output: no name in a command to paste is an option") {
+TEST_CASE("escaped output: no name in a printed command is read as an option") {
   CHECK(dqctl::command_text("stats", {"orders"}, "--watch 2s") == "dqctl stats orders --watch 2s");
   CHECK(dqctl::command_text("stats", {"-rf"}, "--watch 2s") == "dqctl stats --watch 2s -- -rf");
   CHECK(dqctl::command_text("show", {"orders", "-rf"}) == "dqctl show -- orders -rf");

@@ -1,4 +1,4 @@
-// Who may use a queue can run the library's scripts and no others: nothing that stops the server for its other tenants.
+// With the documented ACL rules a user of a queue runs the library's scripts and no others, so no user stops the server.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -15,13 +15,13 @@ using test::Guarded;
 using test::Redis;
 using test::Words;
 
-constexpr auto kAtOnce = 2s;  // an endless loop lasts longer
+constexpr auto kAtOnce = 2s;  // less than the duration of an endless loop
 
 Redis client(const Guarded& guarded, const std::string& role) {
   return {guarded.server.socket(), {kAtOnce, {"orders-" + role, "secret"}}};
 }
 
-TEST_CASE("EVAL: no user of the documented rules can run or load a script that is not the library's") {
+TEST_CASE("EVAL: no user with the documented rules can run or load a script that is not the library's") {
   Guarded guarded;
   const std::string endless = "while true do end";
   for (const std::string role : {"producer", "consumer", "inspector", "dqctl", "all", "loader"}) {
@@ -37,23 +37,23 @@ TEST_CASE("EVAL: no user of the documented rules can run or load a script that i
       CHECK_MESSAGE(refused, reply.text);
     }
     if (role != "loader") CHECK(hostile.cmd({"SCRIPT", "LOAD", endless}).text.rfind("NOPERM", 0) == 0);
-    CHECK(client(guarded, "producer").cmd({"EXISTS", "dp:orders:ready"}) == 0);  // the server answers the others
+    CHECK(client(guarded, "producer").cmd({"EXISTS", "dp:orders:ready"}) == 0);  // the server still answers
   }
 }
 
-TEST_CASE("EVAL: who may load scripts can run none") {
+TEST_CASE("EVAL: the user that may load scripts can run none") {
   Guarded guarded;
   Redis loader = client(guarded, "loader");
   const std::string name = loader.cmd({"SCRIPT", "LOAD", "return 1"}).text;
   CHECK(loader.cmd({"EVALSHA", name, "0"}).text.rfind("NOPERM", 0) == 0);
 }
 
-// As many keys as it reads, all of the queue; numbers in place of all arguments.
-TEST_CASE("EVAL: no script of the library can be made to run for long by its arguments") {
+// Passes as many keys as the script reads, all of the queue, and a number for every argument.
+TEST_CASE("EVAL: no arguments make a script of the library run for long") {
   Guarded guarded;
   Redis hostile = client(guarded, "all");
   for (const std::string number : {"inf", "-inf", "nan", "1e308", "-1e308", "9007199254740993", "0", "-1", ""}) {
-    // Ends of leases that no sum of seconds and a fraction is greater than.
+    // Lease ends that the sum of seconds and a fraction cannot exceed.
     for (const char* end : {"inf", "-inf", "1e302", "9007199254.740993", "0"}) {
       guarded.admin.cmd({"ZADD", "dp:orders:unack", end, std::string("held-") + end});
     }
@@ -70,7 +70,7 @@ TEST_CASE("EVAL: no script of the library can be made to run for long by its arg
         CAPTURE(number);
         CAPTURE(arguments);
         try {
-          hostile.cmd(words);  // an error is an answer
+          hostile.cmd(words);  // an error is a valid answer
         } catch (const std::exception& e) {
           FAIL(std::string(e.what()));
         }

@@ -1,5 +1,4 @@
-// A server, a Sentinel or a node of a Cluster that answers with what would forge a line of a log, or take over the
-// terminal of its reader.
+// A server, a Sentinel or a Cluster node sends answers that would forge log lines or control the terminal of a reader.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -24,12 +23,12 @@ using test::hello;
 using test::ScriptedServer;
 using Words = std::vector<std::string>;
 
-// ESC, a newline, a carriage return, a byte that is no UTF-8, C1 and bidirectional controls, and NUL.
+// ESC, a newline, a carriage return, a byte that is not UTF-8, C1 and bidirectional controls, and NUL.
 const std::string kHostile =
     std::string("\x1b]0;owned\x07\nERROR all is well\r\xff\xc2\x9b\xe2\x80\xae") + '\0' + "end";
 const std::string kShown = "\\x1b]0;owned\\x07";
 
-std::string one_line(std::string text) {  // an error or a status of RESP ends with its line
+std::string one_line(std::string text) {  // RESP ends an error or a status at its newline
   std::replace(text.begin(), text.end(), '\n', '\x0b');
   std::replace(text.begin(), text.end(), '\r', '\x0c');
   return text;
@@ -66,25 +65,25 @@ ConnectionOptions brief() {
   return options;
 }
 
-// What each class says of a server; the texts are checked.
-struct Said {
+// Collects the error texts and warnings of each class for this server.
+struct Texts {
   std::string send, counts, start, logged;
 };
 
-Said all_classes(const std::string& url) {
-  Said said;
+Texts all_classes(const std::string& url) {
+  Texts texts;
   ProducerOptions producing;
   producing.connection = brief();
   std::mutex mutex;
   producing.logger = [&](Severity, const std::string& line) { check_text(line); };
   Producer producer(url, "q", producing);
-  said.send = thrown([&] { producer.send("x"); });
+  texts.send = thrown([&] { producer.send("x"); });
   thrown([&] { producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
   thrown([&] { producer.send_async("x").get(); });
   InspectorOptions inspecting;
   inspecting.connection = brief();
   Inspector inspector(url, "q", inspecting);
-  said.counts = thrown([&] { inspector.counts(); });
+  texts.counts = thrown([&] { inspector.counts(); });
   thrown([&] { inspector.check(); });
   thrown([&] { inspector.next_event(1ms); });
   ConsumerOptions options;
@@ -92,24 +91,24 @@ Said all_classes(const std::string& url) {
   options.logger = [&](Severity, const std::string& line) {
     check_text(line);
     const std::lock_guard lock(mutex);
-    said.logged += line;
+    texts.logged += line;
   };
   Consumer consumer(
       url, "q", [](const Message&) { return ack(); }, options);
-  said.start = thrown([&] { consumer.start(); });
+  texts.start = thrown([&] { consumer.start(); });
   consumer.stop(100ms);
   check_text(consumer.stats().last_error);
-  return said;
+  return texts;
 }
 
-TEST_CASE("hostile answers: the error of a server is escaped, whatever it answers") {
+TEST_CASE("hostile answers: the error of a server is escaped, for every kind of answer") {
   ScriptedServer refuses([](const Words&) { return kError; });
-  const Said said = all_classes("redis://" + refuses.host());
-  check_shown(said.send);
-  check_shown(said.counts);
-  check_shown(said.start);
+  const Texts texts = all_classes("redis://" + refuses.host());
+  check_shown(texts.send);
+  check_shown(texts.counts);
+  check_shown(texts.start);
   ScriptedServer later([](const Words& words) { return words[0] == "HELLO" ? hello() : kError; });
-  const Said of_commands = all_classes("redis://" + later.host());
+  const Texts of_commands = all_classes("redis://" + later.host());
   check_shown(of_commands.send);
   check_shown(of_commands.counts);
   ScriptedServer away(
@@ -117,7 +116,7 @@ TEST_CASE("hostile answers: the error of a server is escaped, whatever it answer
   check_shown(all_classes("redis://" + away.host()).logged);
 }
 
-TEST_CASE("hostile answers: a version, and bytes that are no protocol, are escaped") {
+TEST_CASE("hostile answers: a version and bytes that are not RESP are escaped") {
   ScriptedServer old([](const Words&) { return hello("5." + kHostile); });
   check_shown(all_classes("redis://" + old.host()).send);
   ScriptedServer mute([](const Words&) { return kHostile; });
@@ -131,7 +130,7 @@ TEST_CASE("hostile answers: a long error is cut") {
   CHECK(text.size() < 1200);
 }
 
-TEST_CASE("hostile answers: what a server reports of itself is escaped, in the report and in risks") {
+TEST_CASE("hostile answers: the fields that a server reports about itself are escaped in the report and in risks") {
   ScriptedServer server([](const Words& words) -> std::string {
     if (words[0] == "HELLO") return hello();
     if (words[0] == "EXISTS") return ":0\r\n";
@@ -165,7 +164,7 @@ TEST_CASE("hostile answers: what a server reports of itself is escaped, in the r
   }
 }
 
-TEST_CASE("hostile answers: what a Sentinel answers is escaped") {
+TEST_CASE("hostile answers: the answers of a Sentinel are escaped") {
   ScriptedServer replica([](const Words& words) -> std::string {
     if (words[0] == "ROLE") return array({bulk(kHostile)});
     return hello();
@@ -190,7 +189,7 @@ TEST_CASE("hostile answers: what a Sentinel answers is escaped") {
   }
 }
 
-TEST_CASE("hostile answers: what a node of a Cluster answers is escaped") {
+TEST_CASE("hostile answers: the answers of a Cluster node are escaped") {
   const auto node = [](const std::string& host, const std::string& port, const std::string& answer) {
     return [=](const Words& words) -> std::string {
       if (words[0] == "HELLO") return hello();
@@ -220,7 +219,7 @@ TEST_CASE("hostile answers: what a node of a Cluster answers is escaped") {
   }
 }
 
-TEST_CASE("hostile answers: the id of a message is escaped where a consumer logs it") {
+TEST_CASE("hostile answers: a consumer escapes the id of a message in its log") {
   const std::string queue = test::fresh_queue();
   const std::string base = "dp:" + queue;
   test::redis().cmd({"LPUSH", base + ":ready", "zz" + kHostile});
@@ -243,7 +242,7 @@ TEST_CASE("hostile answers: the id of a message is escaped where a consumer logs
   for (const std::string& line : lines) check_text(line);
 }
 
-TEST_CASE("hostile numbers: a clock, an uptime or a pause that no clock can hold overflows nothing") {
+TEST_CASE("hostile numbers: a clock, an uptime or a pause beyond the range of the clock types overflows nothing") {
   for (const std::string number : {"9223372036854775807", "-9223372036854775808", "9223372036855", "0"}) {
     CAPTURE(number);
     ScriptedServer server([&](const Words& words) -> std::string {

@@ -1,5 +1,6 @@
-// Every command of dqctl, in every output form, on a queue that another user of the same Redis has filled with hostile
-// values: nothing crashes or hangs, nothing drives the terminal, JSON is JSON, the queue beside is shown.
+// Runs every command of dqctl, in every output form, on a queue that another user of the same Redis has filled with
+// hostile values. Nothing crashes or hangs, no control character is printed, JSON is valid, and the second queue is
+// listed.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,10 +29,10 @@ namespace {
 struct Invocation {
   Words words{};
   std::string input{};
-  bool raw = false;  // stdout is the payload as it is
+  bool raw = false;  // stdout is the raw payload
 };
 
-// What is run of each command. Those that only look come first, in the order of the command line's own list.
+// The arguments of each command. Reading commands come first, in the order of dqctl's own list.
 std::map<std::string, std::vector<Invocation>> invocations() {
   const std::string q = test::kQueue;
   const Words ids = test::all_ids();
@@ -54,8 +55,8 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   }
   all["show"].push_back({{"show", q, test::spoiled_id("pending"), "--payload", "raw"}, {}, true});
   all["stuck"] = {{{"stuck", q, "--look", "1ms", "--warn", "1ms", "--crit", "1ms", "--hot", "2"}}};
-  all["top"] = {};   // below, on its own screen
-  all["work"] = {};  // below, in a process of its own
+  all["top"] = {};   // tested below, on its own screen
+  all["work"] = {};  // tested below, in its own process
   all["events"] = {{{"events", q, "--for", "1ms"}}};
   all["doctor"] = {{{"doctor"}}, {{"doctor", q, "--settle", "0s"}}, {{"doctor", q, "--settle", "0s", "--repair"}}};
   all["export"] = {{{"export", q}}, {{"export", q, "--state", "dead", "--reason", "*"}}};
@@ -80,7 +81,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   return all;
 }
 
-// Those change the queue: last, and in this order.
+// The commands that change the queue. They run last, in this order.
 const Words kActing = {"pause", "resume", "send", "import", "extend", "reschedule", "release", "kill", "cancel"};
 
 Words command_names() {
@@ -142,7 +143,7 @@ void judge(const Ran& ran, const Invocation& invocation, const std::string& form
   if (document && !is_json(ran.out)) faults.add(where, "no JSON: " + ran.out.substr(0, 200));
 }
 
-// The row of the queue beside, as it is.
+// Checks that the row of the second queue is shown with its true counts.
 void check_beside(const std::string& where, Faults& faults) {
   for (const char* form : {"table", "json", "ndjson"}) {
     const Ran ran = test::run_here({"queues", "-o", form});
@@ -155,7 +156,7 @@ void check_beside(const std::string& where, Faults& faults) {
 
 const Words kForms = {"table", "json", "ndjson"};
 
-// brief: the first invocation of each command.
+// With `brief`, only the first invocation of each command runs.
 int run_commands(const std::string& name, test::Watchdog& watchdog, Faults& faults, bool brief = false) {
   static const auto kInvocations = invocations();
   static std::size_t turn = 0;
@@ -164,7 +165,8 @@ int run_commands(const std::string& name, test::Watchdog& watchdog, Faults& faul
     for (const Invocation& invocation : kInvocations.at(command)) {
       ++turn;
       for (std::size_t i = 0; i < kForms.size(); ++i) {
-        // A sanitizer makes a case five times as slow, and the form hardly matters to it: one form, in turn.
+        // Under a sanitizer a case takes five times as long, and the form matters little: each invocation uses one
+        // form.
         if (TEST_SANITIZED && i != turn % kForms.size()) continue;
         const std::string& form = kForms[i];
         Words words = {"-o", form};
@@ -180,7 +182,7 @@ int run_commands(const std::string& name, test::Watchdog& watchdog, Faults& faul
   for (const auto& [command, unused] : kInvocations) {
     if (std::find(kActing.begin(), kActing.end(), command) == kActing.end()) run_all(command);
   }
-  if (name.rfind("queues as", 0) != 0) check_beside(name, faults);  // the list of all is what is gone there
+  if (name.rfind("queues as", 0) != 0) check_beside(name, faults);  // these values destroy the list of queues itself
   for (const std::string& command : kActing) run_all(command);
   return cases;
 }
@@ -201,7 +203,7 @@ void run_values(const std::vector<HostileValue>& values) {
 
 }  // namespace
 
-TEST_CASE("hostile Redis: every command of dqctl is tried") {
+TEST_CASE("hostile Redis: the table of this test has every command of dqctl") {
   Words tried;
   for (const auto& [name, unused] : invocations()) tried.push_back(name);
   Words names = command_names();
@@ -209,15 +211,15 @@ TEST_CASE("hostile Redis: every command of dqctl is tried") {
   CHECK(names == tried);
 }
 
-TEST_CASE("hostile Redis: every command of dqctl, in every form, on hostile texts") {
+TEST_CASE("hostile Redis: every command of dqctl, in every form, withstands hostile texts") {
   run_values(test::hostile_strings());
 }
 
-TEST_CASE("hostile Redis: every command of dqctl, in every form, on hostile numbers") {
+TEST_CASE("hostile Redis: every command of dqctl, in every form, withstands hostile numbers") {
   run_values(test::hostile_numbers());
 }
 
-TEST_CASE("hostile Redis: every command of dqctl, in every form, on keys of a wrong type") {
+TEST_CASE("hostile Redis: every command of dqctl, in every form, withstands keys of a wrong type") {
   test::Watchdog watchdog;
   Faults faults;
   int cases = 0;

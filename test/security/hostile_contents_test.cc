@@ -1,5 +1,5 @@
-// Another user of the same Redis writes into the keys of a queue: its messages are delivered all the same, on time, and
-// nothing that is no message reaches a handler.
+// Another user of the same Redis writes into the keys of a queue. Messages are still delivered on time, and no foreign
+// id reaches a handler.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -59,7 +59,8 @@ CheckOptions repairing() {
   return options;
 }
 
-TEST_CASE("statistics of any value fail no send, delivery, retry or verdict; a check repairs them") {
+TEST_CASE(
+    "hostile contents: no value among the statistics fails a send, delivery, retry or verdict; a check repairs it") {
   for (const char* value : {"9223372036854775807", "-1", "bar", "1e300", ""}) {
     CAPTURE(std::string(value));
     Victim victim;
@@ -90,7 +91,7 @@ TEST_CASE("statistics of any value fail no send, delivery, retry or verdict; a c
   }
 }
 
-TEST_CASE("a million foreign fields among the statistics cost a look at the queue nothing") {
+TEST_CASE("hostile contents: a million foreign fields among the statistics do not slow down counts()") {
   Victim victim;
   victim.producer.send("one");
   const std::string script = "for i = 1, 10000 do redis.call('HSET', KEYS[1], ARGV[1] .. i, i) end";
@@ -103,7 +104,7 @@ TEST_CASE("a million foreign fields among the statistics cost a look at the queu
   redis().cmd({"UNLINK", victim.keys.stats});
 }
 
-TEST_CASE("scores that are no times are shown as the nearest time, make nothing due, and hinder nobody") {
+TEST_CASE("hostile contents: a score that is no time is shown as the nearest time, and blocks no other message") {
   for (const char* score : {"inf", "1e300", "9223372036854775807"}) {
     CAPTURE(std::string(score));
     Victim victim;
@@ -134,7 +135,7 @@ TEST_CASE("scores that are no times are shown as the nearest time, make nothing 
   }
 }
 
-TEST_CASE("scores below 1970 are shown as 1970") {
+TEST_CASE("hostile contents: a score below 1970 is shown as 1970") {
   Victim victim;
   SendOptions later;
   later.delay = 1h;
@@ -144,7 +145,8 @@ TEST_CASE("scores below 1970 are shown as 1970") {
   CHECK(victim.inspector.counts().oldest_due == system_clock::time_point());
 }
 
-TEST_CASE("what is no id reaches no handler and no event: removed, counted, told once") {
+TEST_CASE(
+    "hostile contents: an id that is no UUID reaches no handler or event; it is removed, counted and logged once") {
   Victim victim;
   const std::vector<std::string> foreign = {"../../etc/passwd",
                                             "-rf",
@@ -198,7 +200,7 @@ TEST_CASE("what is no id reaches no handler and no event: removed, counted, told
   CHECK(lines.count() == 1);
 }
 
-TEST_CASE("what is no id is reported by a check, wherever it is") {
+TEST_CASE("hostile contents: a check reports an id that is no UUID in every key") {
   Victim victim;
   redis().cmd({"ZADD", victim.keys.pending, "9999999999", "../../etc/passwd"});
   redis().cmd({"HSET", victim.keys.count, "-rf", "3"});
@@ -207,7 +209,7 @@ TEST_CASE("what is no id is reported by a check, wherever it is") {
   CHECK(victim.inspector.check(repairing()).clean());
 }
 
-TEST_CASE("watch of any value or type delays no delivery by more than a poll, and not for ever") {
+TEST_CASE("hostile contents: no value or type of the key watch delays every delivery until the next poll") {
   const auto far = std::to_string(
       std::chrono::duration_cast<std::chrono::microseconds>((system_clock::now() + 2s).time_since_epoch()).count());
   for (const std::string& watch : {std::string("1 zz"), far + " zz", std::string("9999999999999999999999 zz")}) {
@@ -224,13 +226,13 @@ TEST_CASE("watch of any value or type delays no delivery by more than a poll, an
       soon.delay = 300ms;
       victim.producer.send("soon", soon);
       const auto count = static_cast<std::size_t>(i);
-      CHECK(eventually([&] { return ledger.size() >= count; }, 10s));  // by the poll it would be 20 s
+      CHECK(eventually([&] { return ledger.size() >= count; }, 10s));  // the next poll would be after 20 s
     }
     CHECK(consumer.stop());
   }
 }
 
-TEST_CASE("wake full of what others put there neither keeps a consumer busy nor makes it late") {
+TEST_CASE("hostile contents: a key wake full of foreign members makes a consumer neither busy nor late") {
   Victim victim;
   const std::string script = "for i = 1, 10000 do redis.call('ZADD', KEYS[1], i, ARGV[1] .. i) end";
   for (int i = 0; i < 10; ++i) redis().cmd({"EVAL", script, "1", victim.keys.wake, std::to_string(i) + "member"});
@@ -245,7 +247,7 @@ TEST_CASE("wake full of what others put there neither keeps a consumer busy nor 
   CHECK(consumer.stop());
 }
 
-TEST_CASE("paused of any type or value pauses, says so, and ends with resume") {
+TEST_CASE("hostile contents: a key paused of any type or value pauses the queue, is shown, and is removed by resume") {
   for (const bool list : {false, true}) {
     Victim victim;
     victim.producer.send("waits");
@@ -265,7 +267,7 @@ TEST_CASE("paused of any type or value pauses, says so, and ends with resume") {
   }
 }
 
-TEST_CASE("bodies of another type are listed as missing, and everything else is shown") {
+TEST_CASE("hostile contents: bodies of another type are listed as missing, and everything else is shown") {
   Victim victim;
   const std::string id = victim.producer.send("one").id;
   victim.producer.send("two");

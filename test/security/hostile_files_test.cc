@@ -1,4 +1,4 @@
-// Files given to dqctl, and those it writes to, may be another user's trap.
+// Another user may have prepared the files that dqctl reads or writes.
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The sanitizers' own memory is many times that of a program.
+// A sanitizer uses many times the memory of the program itself.
 constexpr long kTimes = TEST_SANITIZED ? 20 : 1;
 
 constexpr const char* kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
@@ -56,7 +56,7 @@ std::string nested(int levels) {
 
 }  // namespace
 
-TEST_CASE("files: a backup is written through no link, into no pipe, no folder and no file of another user") {
+TEST_CASE("files: a backup is written through no link and into no pipe, folder or file of another user") {
   const test::TempDir folder;
   test::empty_server();
   test::bury("q", {"payload"}, "reason");
@@ -90,7 +90,7 @@ TEST_CASE("files: a backup is written through no link, into no pipe, no folder a
   }
 }
 
-TEST_CASE("files: a new backup is its owner's alone, whatever the umask, and can be added to") {
+TEST_CASE("files: a new backup is readable by its owner alone under any umask, and can be appended to") {
   const test::TempDir folder;
   test::empty_server();
   test::bury("q", {"one"}, "reason");
@@ -104,7 +104,7 @@ TEST_CASE("files: a new backup is its owner's alone, whatever the umask, and can
   CHECK(test::lines_of(text_of(folder.file("backup"))).size() == 2);
 }
 
-TEST_CASE("files: the man page is written through no link") {
+TEST_CASE("files: the man page is not written through a link") {
   const test::TempDir folder;
   write_file(folder.file("victim"), "untouched");
   REQUIRE(::symlink(folder.file("victim").c_str(), folder.file("link").c_str()) == 0);
@@ -115,7 +115,7 @@ TEST_CASE("files: the man page is written through no link") {
   CHECK(mode_of(folder.file("page")) == 0644);
 }
 
-TEST_CASE("files: a password comes from a small regular file at once, or not at all") {
+TEST_CASE("files: a password is read at once from a small regular file; any other file is refused") {
   const test::TempDir folder;
   REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
   write_file(folder.file("large"), std::string(100'000, 'x'));
@@ -137,7 +137,7 @@ TEST_CASE("files: a password comes from a small regular file at once, or not at 
   CHECK(has(run({"queues", "--password-file", folder.file("open")}).err, "chmod go-w"));
 }
 
-TEST_CASE("files: JSON that is nested too deep is refused as a line, and crashes nothing") {
+TEST_CASE("files: a line with JSON nested too deep is refused without a crash") {
   test::empty_server();
   const std::string deep(100'000, '[');
   test::DqctlOptions options;
@@ -157,7 +157,7 @@ TEST_CASE("files: JSON that is nested too deep is refused as a line, and crashes
   CHECK(json::parse(cancelled.out).at("bad_lines") == 2);
 }
 
-TEST_CASE("files: a payload that is nested too deep is shown as text, and as no JSON") {
+TEST_CASE("files: a payload with JSON nested too deep is shown as text") {
   test::empty_server();
   for (const std::string& payload : {std::string(100'000, '['), nested(100'000), std::string(100'000, '{')}) {
     const std::string id = test::send("q", {payload}).front();
@@ -176,14 +176,14 @@ TEST_CASE("files: a payload that is nested too deep is shown as text, and as no 
             .is_array());
 }
 
-TEST_CASE("files: a line without end takes bounded memory, is refused with its number, and the next is read") {
+TEST_CASE("files: a line without an end takes bounded memory and is refused with its number; the next line is read") {
   const test::TempDir folder;
   test::empty_server();
   const std::string good =
       "{\"id\": \"" + std::string(kId) + "\", \"state\": \"ready\", \"retries\": 1, \"payload\": \"x\"}\n";
   const std::string file = folder.file("lines");
   write_file(file, good);
-  REQUIRE(::truncate(file.c_str(), 300'000'000) == 0);  // a hole of zeros
+  REQUIRE(::truncate(file.c_str(), 300'000'000) == 0);  // a sparse file of zeros
   std::ofstream(file, std::ios::app) << "\n" << good;
   const Ran imported = run({"import", "q", file, "-o", "json"});
   CHECK(imported.code == 4);
@@ -199,7 +199,7 @@ TEST_CASE("files: a line without end takes bounded memory, is refused with its n
   CHECK(sent.peak_kib < kTimes * 150'000);
 }
 
-TEST_CASE("files: a payload from stdin is read no further than a message may be") {
+TEST_CASE("files: a payload from stdin is read no further than the largest size of a message") {
   test::empty_server();
   test::DqctlOptions options;
   options.input = std::string(3 << 20, 'x');

@@ -1,5 +1,5 @@
-// Every field that another user of the same Redis can write, with every hostile value, read by every call of the
-// library: nothing crashes or hangs, no error carries bytes that drive a terminal, messages beside are delivered.
+// Every call of the library reads every field that another user of the same Redis can write, with every hostile value.
+// Nothing crashes or hangs, no error holds control characters, and other messages are delivered.
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
@@ -32,7 +32,7 @@ struct Call {
   std::function<void(Inspector&, Producer&)> run;
 };
 
-// Readers first: the others change the queue.
+// Reading calls come first: the others change the queue.
 const std::vector<Call>& calls() {
   static const std::vector<Call> kCalls = {
       {"counts", [](Inspector& inspector, Producer&) { inspector.counts(); }},
@@ -110,7 +110,7 @@ const std::vector<Call>& calls() {
   return kCalls;
 }
 
-// What the call throws; empty: nothing.
+// The text of the exception that the call throws; empty if none.
 std::string failure_of(const std::function<void()>& call, bool& reply_error) {
   reply_error = false;
   try {
@@ -124,7 +124,7 @@ std::string failure_of(const std::function<void()>& call, bool& reply_error) {
   }
 }
 
-// What a consumer does wrong with this queue until it has handled "healthy"; nothing: empty.
+// The faults of a consumer of this queue until it has handled the payload "healthy"; empty if none.
 std::string delivery_fault(const std::string& queue, bool holds_up, bool settles = true) {
   std::atomic<bool> healthy{false}, foreign{false}, unsafe{false};
   delayqueue::ConsumerOptions options;
@@ -151,7 +151,7 @@ std::string delivery_fault(const std::string& queue, bool holds_up, bool settles
   return fault;
 }
 
-// The cases of one field.
+// Runs the cases of one field and returns their number.
 void run(const HostileField& field, const HostileValue& value, test::Watchdog& watchdog,
          std::set<std::string>& faults) {
   const std::string name = field.name + " = " + value.name;
@@ -188,7 +188,7 @@ std::string text_of(const std::set<std::string>& faults) {
   return text;
 }
 
-// few: the values for fields that are not read as numbers.
+// `few`: the values for fields that are not read as numbers.
 void run_all(const std::vector<HostileField>& fields, const std::vector<HostileValue>& values, std::size_t few = 1000) {
   test::Watchdog watchdog;
   std::set<std::string> faults;
@@ -197,7 +197,7 @@ void run_all(const std::vector<HostileField>& fields, const std::vector<HostileV
   for (const HostileField& field : fields) {
     ++turn;
     for (std::size_t i = 0; i < values.size() && (field.number || i < few); ++i) {
-      // A sanitizer makes a case five times as slow: a third of them, another third for each field.
+      // Under a sanitizer a case takes five times as long: each field gets another third of the values.
       if (TEST_SANITIZED && values.size() > 1 && (turn + i) % 3 != 0) continue;
       const HostileValue& value = values[i];
       test::build_queue();
@@ -216,14 +216,14 @@ void run_all(const std::vector<HostileField>& fields, const std::vector<HostileV
 
 }  // namespace
 
-TEST_CASE("hostile Redis: every field with every hostile text, read by every call of the library") {
+TEST_CASE("hostile Redis: every call of the library withstands every hostile text in every field") {
   run_all(test::hostile_fields(), test::hostile_strings());
 }
 
-TEST_CASE("hostile Redis: every field with every hostile number, read by every call of the library") {
+TEST_CASE("hostile Redis: every call of the library withstands every hostile number in every field") {
   run_all(test::hostile_fields(), test::hostile_numbers(), 2);
 }
 
-TEST_CASE("hostile Redis: every key as every other type, read by every call of the library") {
+TEST_CASE("hostile Redis: every call of the library withstands every key as every other type") {
   run_all(test::hostile_types(), {test::hostile_strings().front()});
 }

@@ -1,4 +1,4 @@
-// Files given to dqctl are hostile, too: every hostile value as a line, and in every field of one.
+// Files given to dqctl are hostile: every hostile value is a line, and the value of every field of a line.
 #include <delayqueue/inspector.h>
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kId = "018f0000-0000-7000-8000-0000000000ff";
 
-// A line with a good message in it, and this field with this JSON.
+// A valid line, with this field set to this JSON value.
 std::string line_with(const std::string& field, const std::string& value) {
   json line = {{"id", kId}, {"state", "dead"}, {"payload", "x"}, {"at", "2026-11-21T19:36:45Z"}, {"retries", 1}};
   line.erase(field);
@@ -29,7 +29,7 @@ std::string line_with(const std::string& field, const std::string& value) {
   return text;
 }
 
-// All values as lines, bare and in each field, as text and as they are.
+// Every value as a line, and in each field as a JSON string and as raw text.
 std::string hostile_lines() {
   std::string lines;
   std::vector<HostileValue> values = test::hostile_strings();
@@ -58,7 +58,7 @@ void check(const Ran& ran, const std::string& form) {
 
 }  // namespace
 
-TEST_CASE("hostile files: every command that reads lines, in every form") {
+TEST_CASE("hostile files: every command that reads lines withstands them, in every form") {
   const std::string lines = hostile_lines();
   test::Watchdog watchdog;
   for (const char* form : {"table", "json", "ndjson"}) {
@@ -83,7 +83,7 @@ TEST_CASE("hostile files: every command that reads lines, in every form") {
   }
 }
 
-TEST_CASE("hostile files: what one line says is never done to another") {
+TEST_CASE("hostile files: a valid line between hostile lines is imported as it stands") {
   test::build_queue();
   const std::string good = line_with("payload", R"("good")");
   for (const HostileValue& value : test::hostile_strings()) {
@@ -96,12 +96,12 @@ TEST_CASE("hostile files: what one line says is never done to another") {
   }
 }
 
-TEST_CASE("hostile arguments: every hostile value as a name, an id, and the value of each option") {
+TEST_CASE("hostile arguments: every hostile value is harmless as a name, as an id and as the value of each option") {
   test::Watchdog watchdog;
   std::vector<HostileValue> values = test::hostile_strings();
   values.insert(values.end(), test::hostile_numbers().begin(), test::hostile_numbers().end());
   for (const HostileValue& value : values) {
-    const std::string text = value.bytes.substr(0, value.bytes.find('\0'));  // an argument ends there
+    const std::string text = value.bytes.substr(0, value.bytes.find('\0'));  // NUL ends an argument
     if (text.empty()) continue;
     test::build_queue();
     for (const std::vector<std::string>& words :

@@ -1,4 +1,4 @@
-// Names of queues come from Redis, where others write them: no name becomes an option or a command of a shell.
+// Other users of Redis choose names of queues. No name is read as an option, or as a command of a shell.
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-// A shell takes each of them for something else, unless it is quoted.
+// Names that a shell misreads unless they are quoted.
 const Strings kPlain = {"a b",
                         "*",
                         "?x",
@@ -48,7 +48,7 @@ const Strings kPlain = {"a b",
                         "a>b",
                         "\xc3\xa4"};
 
-// Never listed by --names, nor completed.
+// Names that --names and the completions leave out.
 Strings not_listed(const std::string& folder) {
   return {"--uri=embedded:" + folder, "-o", "--", "two\nlines", "\x1b[2J", "raw\xff", "tab\tbed"};
 }
@@ -84,7 +84,7 @@ Strings sorted(Strings names) {
 
 }  // namespace
 
-TEST_CASE("names: --names lists no name that begins with - or holds control characters, and says how many") {
+TEST_CASE("names: --names leaves out names that begin with - or hold control characters, and counts them") {
   const test::TempDir folder;
   make_queues(folder.file("queue"));
   const Ran ran = run({"queues", "--names"});
@@ -95,7 +95,7 @@ TEST_CASE("names: --names lists no name that begins with - or holds control char
   CHECK(nlohmann::json::parse(run({"queues", "-o", "json"}).out).at("queues").size() == kPlain.size() + 7);
 }
 
-TEST_CASE("names: behind -- every name is a name") {
+TEST_CASE("names: after -- every argument is a name") {
   const test::TempDir folder;
   for (const std::string& name : make_queues(folder.file("queue"))) {
     CAPTURE(name);
@@ -108,7 +108,7 @@ TEST_CASE("names: behind -- every name is a name") {
   CHECK_FALSE(is_there(folder.file("queue")));
 }
 
-TEST_CASE("names: a loop over --names starts no server and runs no command, quoted or not") {
+TEST_CASE("names: a shell loop over --names starts no server and runs no command, quoted or not") {
   const test::TempDir folder;
   make_queues(folder.file("queue"));
   const std::string good = script("sh",
@@ -121,14 +121,14 @@ TEST_CASE("names: a loop over --names starts no server and runs no command, quot
   CHECK_FALSE(is_there(folder.file("pwned")));
 }
 
-TEST_CASE("names: help and README name the --") {
+TEST_CASE("names: help and README mention the --") {
   CHECK(test::has(run({"--help"}).out, "dqctl stats -- \"$queue\""));
   std::ifstream in(test::source_path("tools/dqctl/README.md"));
   const std::string readme((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   CHECK(test::has(readme, "while IFS= read -r queue; do dqctl doctor -- \"$queue\""));
 }
 
-TEST_CASE("names: bash completes each name so that the shell reads that name back") {
+TEST_CASE("names: bash completes each name in a form that it reads back as that name") {
   if (!has_shell("bash")) return;
   const test::TempDir folder;
   make_queues(folder.file("queue"));
@@ -152,8 +152,8 @@ complete_for dqctl --uri unix:///no/such stats ''
   CHECK(rest == "stats\ndead\ny\nbash zsh fish\n\n");
 }
 
-// compadd quotes what it is given; outside of the line editor it is replaced by one that prints.
-TEST_CASE("names: zsh completes commands, options and names, and hands each name to compadd whole") {
+// Outside of zsh's line editor, compadd is replaced by a function that prints its arguments.
+TEST_CASE("names: zsh completes commands, options and names, and passes each name to compadd as one word") {
   if (!has_shell("zsh")) return;
   const test::TempDir folder;
   make_queues(folder.file("queue"));

@@ -22,15 +22,15 @@ using Commands = std::vector<std::vector<std::string>>;
 
 constexpr std::array<const char*, 5> kStates = {"pending", "ready", "unack", "retry", "dead"};
 
-// A UUIDv7 of 2024: of the first message of a state (the one that stays as it is) or the second.
+// A UUIDv7 of 2024 for a message of the state. `which`: 1 is the intact message, 2 the spoiled one.
 std::string id_of(std::size_t state, int which) {
   return "018f0000-0000-7000-8000-0000000000" + std::to_string(state) + std::to_string(which);
 }
 
-std::string score(long long seconds) { return std::to_string(seconds) + ".123457"; }  // as a lease ends
+std::string score(long long seconds) { return std::to_string(seconds) + ".123457"; }  // as a lease end
 
-// All that is noted of a message.
-void add_notes(Commands& commands, const std::string& base, const std::string& id) {
+// Adds the body and the metadata of a message.
+void add_metadata(Commands& commands, const std::string& base, const std::string& id) {
   commands.push_back({"SET", base + ":msg:" + id, "payload"});
   commands.push_back({"HSET", base + ":retry:cnt", id, "3"});
   commands.push_back({"HSET", base + ":attempts", id, "2 1700000000123457"});
@@ -49,21 +49,21 @@ HostileField of_zset(const std::string& name) {
           }};
 }
 
-// An id, with all that belongs to a message.
+// The value as the id of a message, with a body and metadata.
 HostileField as_member(const std::string& name, const std::string& when) {
   return {name + ": member, " + when, [=](const auto& base, const auto& value) {
             Commands commands;
-            add_notes(commands, base, value);
+            add_metadata(commands, base, value);
             commands.push_back(
                 {"ZADD", base + ':' + name, when == "past" ? "1700000000.123457" : score(4'000'000'000), value});
             return commands;
           }};
 }
 
-HostileField as_element(const std::string& name, bool noted) {
-  return {name + ": element" + (noted ? "" : " without notes"), [=](const auto& base, const auto& value) {
+HostileField as_element(const std::string& name, bool with_metadata) {
+  return {name + ": element" + (with_metadata ? "" : " without metadata"), [=](const auto& base, const auto& value) {
             Commands commands;
-            if (noted) add_notes(commands, base, value);
+            if (with_metadata) add_metadata(commands, base, value);
             commands.push_back({"RPUSH", base + ':' + name, value});
             return commands;
           }};
@@ -160,7 +160,7 @@ std::vector<HostileField> make_fields() {
 std::vector<HostileField> make_types() {
   struct Type {
     const char* name;
-    std::vector<std::string> command;  // between its key and the value
+    std::vector<std::string> command;  // the words between the key and the value
   };
   static const std::vector<Type> kTypes = {{"string", {"SET"}},         {"list", {"RPUSH"}},
                                            {"set", {"SADD"}},           {"zset", {"ZADD", "1"}},
@@ -227,7 +227,7 @@ const std::vector<HostileValue>& hostile_strings() {
       {"wide",
        [] {
          std::string text;
-         for (int i = 0; i < 1000; ++i) text += "\xe6\x97\xa5\xcc\x81\xcc\x81\xcc\x81";  // with marks on it
+         for (int i = 0; i < 1000; ++i) text += "\xe6\x97\xa5\xcc\x81\xcc\x81\xcc\x81";  // each with combining marks
          return text;
        }()},
       {"deep JSON", std::string(100'000, '[')},
@@ -306,7 +306,7 @@ void build_queue() {
   for (std::size_t state = 0; state < kStates.size(); ++state) {
     for (int which = 1; which <= 2; ++which) {
       const std::string id = id_of(state, which), key = kBase + ':' + kStates[state];
-      add_notes(commands, kBase, id);
+      add_metadata(commands, kBase, id);
       const bool list = kStates[state] == std::string("ready") || kStates[state] == std::string("retry");
       if (list) {
         commands.push_back({"LPUSH", key, id});
@@ -317,11 +317,11 @@ void build_queue() {
     }
   }
   for (const char* id : {"018f0000-0000-7000-8000-000000000041", "018f0000-0000-7000-8000-000000000042"}) {
-    commands.push_back({"HDEL", kBase + ":retry:cnt", id});  // of the dead
+    commands.push_back({"HDEL", kBase + ":retry:cnt", id});  // of dead messages
   }
   commands.push_back({"HSET", kBase + ":stats", "sent", "10", "delivered", "8", "nacked", "4", "dead", "2"});
   commands.push_back({"SADD", "dp:queues", kBase, "dp:" + kBeside});
-  add_notes(commands, "dp:" + kBeside, id_of(9, 1));
+  add_metadata(commands, "dp:" + kBeside, id_of(9, 1));
   commands.push_back({"LPUSH", "dp:" + kBeside + ":ready", id_of(9, 1)});
   for (const auto& command : commands) {
     if (redis().cmd(command).error()) std::abort();
@@ -369,7 +369,7 @@ bool is_unsafe(const std::string& text) {
   return false;
 }
 
-// A sanitizer makes a step with strings of 100 KB ten times as slow.
+// Under a sanitizer a step with strings of 100 KB takes ten times as long.
 constexpr std::chrono::seconds kLongestStep{TEST_SANITIZED ? 300 : 30};
 
 class Watchdog::Impl {
@@ -409,7 +409,7 @@ class Watchdog::Impl {
   std::string what_ = "nothing yet";
   unsigned long steps_ = 0;
   bool over_ = false;
-  const int err_ = ::dup(STDERR_FILENO);  // a test may put something else in its place
+  const int err_ = ::dup(STDERR_FILENO);  // a test may replace descriptor 2
   std::thread thread_;
 };
 

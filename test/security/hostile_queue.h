@@ -1,4 +1,4 @@
-// A queue with messages in every state, and every field of it that another user of the same Redis can write to.
+// A queue with messages in every state, and all fields of it that another user of the same Redis can write.
 #pragma once
 
 #include <functional>
@@ -12,46 +12,47 @@ struct HostileValue {
   std::string bytes;
 };
 
-// Controls, escape sequences, quotes, no UTF-8, very long ...
+// Control characters, escape sequences, quotes, bytes that are not UTF-8, very long strings and more.
 const std::vector<HostileValue>& hostile_strings();
 
-// Not finite, beyond every type, denormal, none at all ...
+// Numbers that are not finite, too large for every type or denormal, texts that are no numbers, and more.
 const std::vector<HostileValue>& hostile_numbers();
 
 struct HostileField {
   std::string name;
-  // Redis commands that put a value there, in a queue made by build_queue(). Redis may refuse some: no zset takes "nan".
+  // Redis commands that write the value into a queue made by build_queue(). Redis refuses some, as "nan" in a sorted
+  // set.
   std::function<std::vector<std::vector<std::string>>(const std::string& base, const std::string& value)> put;
-  bool holds_up = false;    // rightly: consumers take nothing
-  bool number = false;      // what is read as one
-  bool wrong_type = false;  // of a key that calls cannot do without: they may throw ReplyError
+  bool holds_up = false;    // by design: with this value consumers take no messages
+  bool number = false;      // the library reads the field as a number
+  bool wrong_type = false;  // calls that need this key may throw ReplyError
 };
 
-// All fields that take any value.
+// All fields that accept any value.
 const std::vector<HostileField>& hostile_fields();
 
-// Every key of the queue, as each other type there is. What stands in it is the value.
+// Every key of the queue as every other type. The value is its content.
 const std::vector<HostileField>& hostile_types();
 
-// The only queue of server(), with its `beside`: a queue that must not notice anything.
+// Empties server() and makes kQueue and kBeside: a second queue, which no hostile value may affect.
 inline const std::string kQueue = "q", kBase = "dp:q", kBeside = "~beside";
 void build_queue();
 
-// False if Redis takes none of it.
+// Writes the value. Returns false if Redis refuses every command.
 bool spoil(const HostileField& field, const std::string& value);
 
-// The ids of the message in a state that fields spoil: pending, ready, unack, retry, dead.
+// The id of the message of a state whose fields are spoiled. States: pending, ready, unack, retry, dead.
 std::string spoiled_id(const std::string& state);
 std::vector<std::string> all_ids();
 
-// Whether it holds what could drive a terminal, or is no UTF-8; newlines are well.
+// Whether the text holds control characters other than newlines, or is not UTF-8.
 bool is_unsafe(const std::string& text);
 
-// All fields of a kind with one value, in a new queue: those that keep a queue from being counted, or all others.
+// Makes a new queue with one value in all fields of a kind: `counted` are scores and statistics, `others` the rest.
 enum class Fields { counted, others };
 void build_spoiled(Fields which, const std::string& value);
 
-// Ends the process, with the names of what it did, when the next step takes longer than 30 s.
+// Ends the process, with the name of the step, when a step takes longer than 30 s.
 class Watchdog {
  public:
   Watchdog();

@@ -1,5 +1,5 @@
-// What runs on and on: top on its screen, work with its commands, events; on hostile values as another user of the same
-// Redis, or a sender of events, may write them.
+// The commands that run until they are stopped: top, work and events. They read hostile values that another user of the
+// same Redis, or a sender of events, has written.
 #include <delayqueue/inspector.h>
 #include <doctest/doctest.h>
 
@@ -32,7 +32,7 @@ std::vector<HostileValue> all_values() {
   return values;
 }
 
-// What is drawn of a row: without the code that clears the rest of the line.
+// The text of a row, without the code that clears the rest of the line.
 std::string text_of(std::string row) {
   const std::string clear = "\x1b[K";
   if (row.size() >= clear.size() && row.compare(row.size() - clear.size(), clear.size(), clear) == 0) {
@@ -105,7 +105,7 @@ void walk_through_top() {
 
 }  // namespace
 
-TEST_CASE("hostile Redis: no screen of top lets a control through, or is wider than the terminal") {
+TEST_CASE("hostile Redis: no screen of top prints a control character, or is wider than the terminal") {
   test::Watchdog watchdog;
   for (const HostileValue& value : all_values()) {
     for (const Fields fields : {Fields::others, Fields::counted}) {
@@ -117,12 +117,12 @@ TEST_CASE("hostile Redis: no screen of top lets a control through, or is wider t
   }
 }
 
-TEST_CASE("hostile Redis: top on a terminal sends nothing that the terminal does not know") {
+TEST_CASE("hostile Redis: top sends a terminal only the sequences that it needs") {
   test::build_spoiled(Fields::others, test::hostile_strings()[1].bytes);
   test::Screen screen({"top", test::kQueue, "--interval", "100ms"});
   REQUIRE(screen.shows("QUEUE"));
   screen.type("\n");
-  REQUIRE(screen.shows("000000000041"));  // the first of the dead
+  REQUIRE(screen.shows("000000000041"));  // the first dead message
   screen.type("\n");
   CHECK(screen.shows("deliveries"));
   screen.type("q");
@@ -132,7 +132,7 @@ TEST_CASE("hostile Redis: top on a terminal sends nothing that the terminal does
   CHECK(screen.seen().strange().empty());
 }
 
-TEST_CASE("hostile Redis: work hands its commands whole words, and says nothing unsafe") {
+TEST_CASE("hostile Redis: work runs its command with complete ids, and prints nothing unsafe") {
   for (const HostileValue& value : all_values()) {
     for (const Fields fields : {Fields::others, Fields::counted}) {
       CAPTURE(value.name);
@@ -148,7 +148,7 @@ TEST_CASE("hostile Redis: work hands its commands whole words, and says nothing 
   }
 }
 
-TEST_CASE("hostile Redis: events that are none are passed over, in every form") {
+TEST_CASE("hostile Redis: events skips malformed events, in every form") {
   test::build_queue();
   std::atomic<bool> over{false};
   const std::string socket = test::server().socket();

@@ -1,4 +1,4 @@
-// Another user of this machine, as far as a test that runs as root can be one.
+// Another user of this machine, as which a test that runs as root can run code.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,13 +16,13 @@
 
 namespace test {
 
-// Of no account: processes may have any number.
+// An arbitrary id: a process may use an id without an account.
 constexpr uid_t kOtherUser = 54321;
 
-// False, with a word on the output, where the test cannot be another user.
+// Returns false, and prints that the test is skipped, if the test does not run as root.
 inline bool can_be_other_user() {
   if (::geteuid() == 0) return true;
-  std::cout << "skipped: only root can be another user, too: " << doctest::getContextOptions()->currentTest->m_name
+  std::cout << "skipped: only root can run code as another user: " << doctest::getContextOptions()->currentTest->m_name
             << std::endl;
   return false;
 }
@@ -30,7 +30,7 @@ inline bool can_be_other_user() {
 // A process of the other user, forked from this one. It must not use doctest.
 class OtherUser {
  public:
-  // Returns when `prepare` has returned true there. Then `act` runs; what it returns is the exit code.
+  // Returns when `prepare` has returned true in the new process. Then `act` runs there; its result is the exit code.
   OtherUser(const std::function<bool()>& prepare, const std::function<int()>& act) {
     int ready[2];
     REQUIRE(::pipe(ready) == 0);
@@ -38,16 +38,16 @@ class OtherUser {
     pid_ = ::fork();
     if (pid_ == 0) {
       const bool is_other = ::setgroups(0, nullptr) == 0 && ::setgid(kOtherUser) == 0 && ::setuid(kOtherUser) == 0;
-      const char word = is_other && prepare() ? 'y' : 'n';
-      if (::write(ready[1], &word, 1) != 1) ::_exit(98);
-      ::_exit(word == 'y' ? act() : 99);
+      const char answer = is_other && prepare() ? 'y' : 'n';
+      if (::write(ready[1], &answer, 1) != 1) ::_exit(98);
+      ::_exit(answer == 'y' ? act() : 99);
     }
     ::close(ready[1]);
-    char word = 'n';
-    const bool told = ::read(ready[0], &word, 1) == 1;
+    char answer = 'n';
+    const bool written = ::read(ready[0], &answer, 1) == 1;
     ::close(ready[0]);
-    REQUIRE(told);
-    REQUIRE(word == 'y');
+    REQUIRE(written);
+    REQUIRE(answer == 'y');
   }
   ~OtherUser() {
     if (pid_ > 0) ::kill(pid_, SIGKILL);
@@ -67,12 +67,12 @@ class OtherUser {
   pid_t pid_ = -1;
 };
 
-// Returns the exit code.
+// Runs `act` as the other user and returns its exit code.
 inline int as_other_user(const std::function<int()>& act) {
   return OtherUser([] { return true; }, act).wait();
 }
 
-// A folder that every user can make things in, as /tmp is.
+// A folder in which every user can create files, as in /tmp.
 class SharedFolder {
  public:
   SharedFolder() {

@@ -1,4 +1,4 @@
-// No password is repeated: not by an error, not to the commands of `work`.
+// No error repeats a password, and no command of `work` receives one.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ using test::Ran;
 using test::run;
 using Strings = std::vector<std::string>;
 
-TEST_CASE("secrets: a password in the wrong place of the command line is in no error, in no form of output") {
+TEST_CASE("secrets: a password in the wrong place of the command line is in no error, in any output form") {
   test::empty_server();
   const std::vector<Strings> places = {
       {"queues", "--password", "s3cret"},
@@ -52,7 +52,7 @@ TEST_CASE("secrets: a password in the wrong place of the command line is in no e
   CHECK(has(run({"queues", "--password", "s3cret"}).err, "no option --password; 1 argument too many"));
 }
 
-TEST_CASE("secrets: an address with a password that is none is in no error") {
+TEST_CASE("secrets: a malformed address with a password is in no error") {
   for (const char* uri : {"redis:/:s3cret@host", "redis:s3cret@host", ":s3cret@host", "me:s3cret@host:1",
                           "redis://me:s3cret@127.0.0.1:1", "redis://host/0?password=s3cret", "http://me:s3cret@host",
                           "redis+sentinel://me:s3cret@127.0.0.1:1/m", "redis+cluster://me:s3cret@127.0.0.1:1"}) {
@@ -69,7 +69,7 @@ TEST_CASE("secrets: an address with a password that is none is in no error") {
   }
 }
 
-TEST_CASE("secrets: commands of work are run without what opens the queue") {
+TEST_CASE("secrets: work runs its commands without the variables that open the queue") {
   test::empty_server();
   test::send("q", {"x"});
   test::DqctlOptions options;
@@ -94,7 +94,7 @@ TEST_CASE("secrets: commands of work are run without what opens the queue") {
   test::redis().cmd({"ACL", "DELUSER", "worker"});
 }
 
-TEST_CASE("secrets: a command that cannot be run is not repeated in the error") {
+TEST_CASE("secrets: the error for a command that cannot be run does not repeat the command") {
   test::empty_server();
   test::send("q", {"x"});
   const Ran ran = run({"work", "q", "--exec", "/no/such/program --token=s3cret", "--until-empty"});

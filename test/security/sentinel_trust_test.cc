@@ -1,4 +1,4 @@
-// Sentinels that are asked without encryption, in front of servers that are encrypted.
+// Sentinels without encryption, in front of encrypted servers.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ ConnectionOptions plain_sentinels() {
   return options;
 }
 
-// The warnings of a Producer and of a Consumer, neither of which connects.
+// The warnings of a Producer and of a Consumer. Neither connects.
 std::vector<std::string> warnings(const std::string& url, const ConnectionOptions& connection) {
   std::vector<std::string> lines;
   const Logger logger = [&](Severity severity, const std::string& line) {
@@ -47,7 +47,8 @@ TEST_CASE("sentinel trust: each object warns once where a false Sentinel could n
   }
 }
 
-TEST_CASE("sentinel trust: no warning where the servers are pinned, the Sentinels encrypted, or nothing is") {
+TEST_CASE(
+    "sentinel trust: no warning where the servers are pinned, the Sentinels encrypted, or the servers unencrypted") {
   ConnectionOptions by_authority = plain_sentinels();
   by_authority.tls.ca_file = "ca.pem";
   ConnectionOptions by_name = plain_sentinels();
@@ -59,7 +60,7 @@ TEST_CASE("sentinel trust: no warning where the servers are pinned, the Sentinel
   CHECK(warnings("rediss://127.0.0.1:1", {}).empty());
 }
 
-TEST_CASE("sentinel trust: with refuse_unpinned no object is made of such options, and of others it is") {
+TEST_CASE("sentinel trust: refuse_unpinned refuses such options and accepts all others") {
   ConnectionOptions strict = plain_sentinels();
   strict.sentinel.refuse_unpinned = true;
   const auto inspect = [](const ConnectionOptions& connection) {

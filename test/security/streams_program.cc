@@ -1,6 +1,6 @@
 // Uses one class of the library while some standard streams are closed, and prints text that Redis would execute.
 //   streams_program KIND URL QUEUE REPORT
-// Writes to REPORT which of the descriptors 0 to 2 the library has taken.
+// Writes to REPORT which of the descriptors 0 to 2 the library has opened.
 #include <delayqueue/delayqueue.h>
 
 #include <unistd.h>
@@ -34,10 +34,10 @@ Links links() {
 }
 
 const Links at_start = links();
-std::mutex mutex;  // guards wrong
+std::mutex mutex;  // guards `wrong`
 std::string wrong;
 
-// Prints in every way, then looks.
+// Prints to every standard stream, then compares the descriptors 0 to 2 with those at the start.
 void print(const std::string& when) {
   std::cout << kCommand << std::flush;
   std::cerr << kCommand << std::flush;
@@ -80,7 +80,7 @@ void consume(const std::string& url, const std::string& queue) {
   consumer.start();
   print("started");
   while (!handled) std::this_thread::sleep_for(1ms);
-  std::this_thread::sleep_for(20ms);  // it waits to be woken, on a second connection
+  std::this_thread::sleep_for(20ms);  // the consumer opens its second connection, for wake-ups
   print("idle");
   consumer.stop(10s);
   print("stopped");

@@ -1,4 +1,4 @@
-// Temporary folders that a killed process left behind are removed, and nothing else.
+// The library removes temporary folders of killed processes, and no others.
 #include <delayqueue/private_server.h>
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ using delayqueue::TemporaryFolder;
 
 namespace {
 
-// TMPDIR is a folder of the test's own as long as this lives.
+// Sets TMPDIR to a new folder during its lifetime.
 class OwnTmpdir {
  public:
   OwnTmpdir() {
@@ -52,7 +52,7 @@ std::string pid_of_ended_process() {
   return std::to_string(child);
 }
 
-// What a killed process leaves.
+// Makes a folder as a killed process leaves it behind.
 std::string stale(const OwnTmpdir& tmpdir, const std::string& name) {
   std::string marker_text;
   {
@@ -70,14 +70,14 @@ std::string stale(const OwnTmpdir& tmpdir, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("temporary folder: one of an ended process is removed by the next one that is made") {
+TEST_CASE("temporary folder: one of an ended process is removed when the next one is made") {
   const OwnTmpdir tmpdir;
   const auto folder = stale(tmpdir, "delayqueue-" + pid_of_ended_process() + "-aB3xyz");
   { const TemporaryFolder next; }
   CHECK_FALSE(fs::exists(folder));
 }
 
-TEST_CASE("temporary folder: what is not in every point as the library makes it stays") {
+TEST_CASE("temporary folder: a folder that differs in any point from one that the library makes stays") {
   const OwnTmpdir tmpdir;
   const std::string pid = pid_of_ended_process(), exact = "delayqueue-" + pid + "-aB3xyz";
   std::string folder;
@@ -104,7 +104,7 @@ TEST_CASE("temporary folder: what is not in every point as the library makes it 
   }
   SUBCASE("a name with a shorter end") { folder = stale(tmpdir, "delayqueue-" + pid + "-aB3xy"); }
   SUBCASE("a name with a longer end") { folder = stale(tmpdir, "delayqueue-" + pid + "-aB3xyz0"); }
-  SUBCASE("a name with another sign in its end") { folder = stale(tmpdir, "delayqueue-" + pid + "-aB3-yz"); }
+  SUBCASE("a name with another character in its end") { folder = stale(tmpdir, "delayqueue-" + pid + "-aB3-yz"); }
   SUBCASE("a name with another beginning") { folder = stale(tmpdir, "Delayqueue-" + pid + "-aB3xyz"); }
   SUBCASE("a living process") { folder = stale(tmpdir, "delayqueue-" + std::to_string(::getppid()) + "-aB3xyz"); }
   SUBCASE("a date instead of a process") {
@@ -116,7 +116,7 @@ TEST_CASE("temporary folder: what is not in every point as the library makes it 
   CHECK(fs::exists(folder + "/data"));
 }
 
-TEST_CASE("temporary folder: one whose lock is held stays, though no process here has its number") {
+TEST_CASE("temporary folder: one whose lock is held stays, even if no process here has its number") {
   const OwnTmpdir tmpdir;
   const auto folder = stale(tmpdir, "delayqueue-" + pid_of_ended_process() + "-aB3xyz");
   const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
@@ -128,7 +128,7 @@ TEST_CASE("temporary folder: one whose lock is held stays, though no process her
   ::close(lock);
 }
 
-TEST_CASE("temporary folder: neither a link nor what it leads to is removed") {
+TEST_CASE("temporary folder: neither a link nor its target is removed") {
   const OwnTmpdir tmpdir;
   const auto folder = stale(tmpdir, "kept");
   const auto link = tmpdir / ("delayqueue-" + pid_of_ended_process() + "-aB3xyz");
@@ -138,7 +138,7 @@ TEST_CASE("temporary folder: neither a link nor what it leads to is removed") {
   CHECK(fs::is_symlink(link));
 }
 
-TEST_CASE("temporary folder: root does not remove that of another user") {
+TEST_CASE("temporary folder: root does not remove one of another user") {
   if (!test::can_be_other_user()) return;
   const OwnTmpdir tmpdir;
   const auto folder = stale(tmpdir, "delayqueue-" + pid_of_ended_process() + "-aB3xyz");
@@ -147,7 +147,7 @@ TEST_CASE("temporary folder: root does not remove that of another user") {
   CHECK(fs::exists(folder));
 }
 
-TEST_CASE("temporary folder: a running embedded:/folder is never removed, whatever it is called and was before") {
+TEST_CASE("temporary folder: the folder of a running embedded:/folder stays, even if it looks like a temporary one") {
   const OwnTmpdir tmpdir;
   const auto folder = stale(tmpdir, "delayqueue-" + pid_of_ended_process() + "-orders");
   const auto socket = delayqueue::embedded_socket(folder);

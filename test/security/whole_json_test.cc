@@ -1,4 +1,4 @@
-// Whatever a queue holds and whatever fails: what dqctl writes to stdout with -o json or -o ndjson is JSON.
+// dqctl with -o json or -o ndjson writes valid JSON to stdout, for every content of a queue and after every failure.
 #include <doctest/doctest.h>
 
 #include <delayqueue/producer.h>
@@ -27,7 +27,7 @@ constexpr const char* kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 const Strings kKeys = {"pending", "ready", "unack",    "retry",  "retry:cnt", "garbage",
                        "dead",    "stats", "attempts", "reason", "paused",    "watch"};
 
-// Every command that reads one queue.
+// Every command that reads a single queue.
 std::vector<Strings> commands() {
   return {{"queues"},
           {"stats", "bad"},
@@ -74,7 +74,7 @@ std::string joined(const Strings& words) {
 
 }  // namespace
 
-TEST_CASE("json: a key of a wrong type leaves every command's document whole, and other queues shown") {
+TEST_CASE("json: a key of a wrong type leaves the document of every command valid, and other queues shown") {
   for (const std::string& key : kKeys) {
     for (const char* type : {"string", "zset"}) {
       test::empty_server();
@@ -102,7 +102,7 @@ TEST_CASE("json: a key of a wrong type leaves every command's document whole, an
   }
 }
 
-TEST_CASE("json: an error in the arguments, a missing queue and a missing server are error objects") {
+TEST_CASE("json: an error in the arguments, a missing queue and a missing server give error objects") {
   test::empty_server();
   const auto error_of = [](Strings arguments, int code, const test::DqctlOptions& options = {}) {
     INFO(joined(arguments));
@@ -131,7 +131,7 @@ TEST_CASE("json: an error in the arguments, a missing queue and a missing server
   CHECK(run({"ls"}).out.empty());
 }
 
-TEST_CASE("json: a server that dies in the middle of a list leaves a whole document that names the error") {
+TEST_CASE("json: a server that dies in the middle of a list leaves a valid document that names the error") {
   delayqueue::PrivateServer server;
   delayqueue::Producer producer(server.url(), "q");
   std::vector<std::string> payloads(3000, std::string(2000, 'x'));
@@ -140,19 +140,19 @@ TEST_CASE("json: a server that dies in the middle of a list leaves a whole docum
   producer.send_batch(payloads, later);
   test::DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = server.url();
-  // --match brings whole payloads, in pages of 64: the reader lets it go on until the server is gone.
+  // --match fetches whole payloads, in pages of 64. dqctl blocks on the full pipe until the test has killed the server.
   test::Dqctl running({"ls", "q", "--state", "pending", "--match", "*", "--limit", "0", "-o", "json"}, options);
   REQUIRE(running.wait_for("\"id\""));
   ::kill(server.pid(), SIGKILL);
   const Ran ran = running.wait();
   check_whole(ran, false);
   const json document = json::parse(ran.out);
-  if (ran.code == 0) return;  // it had read all pages before
+  if (ran.code == 0) return;  // all pages had been read already
   CHECK(document.contains("error"));
   CHECK(document.at("messages").size() < 3000);
 }
 
-TEST_CASE("queues: more queues than a process may have connections") {
+TEST_CASE("queues: more queues than a process may open connections are all listed") {
   test::empty_server();
   for (int i = 0; i < 1500; ++i) test::redis().cmd({"SADD", "dp:queues", "dp:queue" + std::to_string(i)});
   rlimit before{};
