@@ -1,4 +1,4 @@
-// The documented rule for dqctl: enough for all of its commands, and nothing in it that none of them uses.
+// The documented ACL rule for dqctl allows all of its commands to run, and grants no right that none of them uses.
 #include "support/acl.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,8 @@ struct Operator {
     guarded.admin.cmd({"CONFIG", "RESETSTAT"});
   }
 
-  // What it called is remembered, then the counters begin anew: what the test does in between does not count.
+  // Runs dqctl and adds the Redis commands that it called to `used`. The counters restart before each run, so that
+  // commands of the test itself are not counted.
   Ran dqctl(const std::vector<std::string>& arguments, const std::string& input = {}) {
     guarded.admin.cmd({"CONFIG", "RESETSTAT"});
     options.input = input;
@@ -34,7 +35,7 @@ struct Operator {
     for (std::sregex_iterator i(stats.begin(), stats.end(), name), end; i != end; ++i) used.insert((*i)[1]);
     std::string command;
     for (const std::string& argument : arguments) command += argument + ' ';
-    const bool worked = ran.code == 0 || ran.code == 5;  // doctor finds risks
+    const bool worked = ran.code == 0 || ran.code == 5;  // doctor reports risks with exit code 5
     CHECK_MESSAGE(worked, command, ran.code, ' ', ran.err);
     CHECK_MESSAGE(!has(ran.err + ran.out, "NOPERM"), command, ran.err, ran.out);
     return ran;
@@ -49,7 +50,7 @@ struct Operator {
   std::set<std::string> used{};
 };
 
-TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command of it is used") {
+TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command in the rule is used") {
   Operator op;
   const test::TempDir folder;
   const std::string backup = folder.file("backup");
@@ -60,11 +61,11 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   op.dqctl({"reschedule", "orders", later, "--in", "2h"});
   op.dqctl({"release", "orders", later});
   op.dqctl({"cancel", "orders", later});
-  test::bury("orders", 3, "why", op.guarded.server.url());
+  test::make_dead("orders", 3, "why", op.guarded.server.url());
   op.dqctl({"redrive", "orders", op.id_in("dead")});
   op.dqctl({"redrive", "orders", "--reason", "why", "--yes"});
   op.dqctl({"kill", "orders", op.id_in("pending"), op.id_in("ready")});
-  // Two that a consumer holds, and one that waits out a backoff.
+  // Two messages that a consumer holds, and one that waits for its backoff to end.
   const auto soon = std::to_string(std::stoll(op.guarded.admin.cmd({"TIME"}).strings().at(0)) + 1000);
   for (const char* fraction : {".000001", ".000002", ".001000"}) {
     const std::string id = op.id_in("ready");
@@ -78,7 +79,7 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   op.guarded.admin.cmd({"LREM", "dp:orders:ready", "0", failed});
   op.guarded.admin.cmd({"LPUSH", "dp:orders:retry", failed});
   op.dqctl({"queues"});
-  for (const char* look : {"stats", "stuck", "pause", "resume"}) op.dqctl({look, "orders"});
+  for (const char* command : {"stats", "stuck", "pause", "resume"}) op.dqctl({command, "orders"});
   for (const char* state : {"pending", "ready", "retry", "dead"}) op.dqctl({"ls", "orders", "--state", state});
   op.dqctl({"show", "orders", failed});
   op.dqctl({"doctor"});
@@ -102,7 +103,8 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
     CHECK_MESSAGE((op.used.count(command) == 1 || command == "subscribe"), command);
   }
   for (const std::string& object : op.guarded.refused()) {
-    // Keys of other queues: whether this one exists with a hash tag, and names that dqctl uses for a queue of none.
+    // Refused keys of other queues: whether this queue exists with a hash tag, and names that dqctl reads for a missing
+    // queue.
     CHECK_MESSAGE((has(object, ":") && object.rfind("dp:orders:", 0) != 0), object);
   }
 }

@@ -1,4 +1,4 @@
-// Ages on the screen, where clocks differ: the id and the time of death lie an hour ahead of Redis' clock.
+// Ages on the screen where clocks differ: the time in the ids and the time of death are an hour ahead of Redis' clock.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ std::string send(const std::string& id, std::chrono::milliseconds delay = 0ms) {
   return delayqueue::Producer(test::server().url(), "q").send("x", options).id;
 }
 
-// One message in each of ready, retry and dead, all of them younger than now.
+// Makes one message in each of ready, retry and dead. All of their times lie in the future.
 std::vector<std::string> fill() {
   test::empty_server();
   const std::string ready = send(test::id_made(-1h, 1));
@@ -49,7 +49,7 @@ void check_ages(std::string text, const std::vector<std::string>& ids) {
 
 }  // namespace
 
-TEST_CASE("ages: none is negative, and nothing that has happened lies ahead, though clocks differ") {
+TEST_CASE("ages: with clocks that differ, no age is negative, and no past event is shown as a future one") {
   const auto ids = fill();
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"ls", "q", "--state", "ready"},
                                                     {"ls", "q", "--state", "retry"},
@@ -73,7 +73,7 @@ TEST_CASE("ages: none is negative, and nothing that has happened lies ahead, tho
   for (const json& finding : queue.at("findings")) CHECK((finding.at("age_ms").is_null() || finding.at("age_ms") >= 0));
 }
 
-TEST_CASE("ages: top shows none below 0, of queues and of messages") {
+TEST_CASE("ages: top shows no negative age of a queue or message") {
   const auto ids = fill();
   test::Screen screen({"top", "--interval", "200ms"});
   REQUIRE(screen.shows("> q"));
@@ -92,7 +92,7 @@ TEST_CASE("ages: top shows none below 0, of queues and of messages") {
   }
 }
 
-TEST_CASE("ages: the sample of what a purge would remove shows when messages are due, not how long ago") {
+TEST_CASE("ages: the sample of purge shows when pending messages are due") {
   test::empty_server();
   test::send("q", {"x"}, 1h);
   const test::Ran ran = run({"purge", "q", "--state", "pending", "--all"});

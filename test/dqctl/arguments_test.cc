@@ -1,4 +1,4 @@
-// The command line: values, mistyped commands, what errors repeat, and how wide the help is.
+// The command line: values of options, mistyped commands, arguments that errors repeat, and the width of help texts.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@ using test::has;
 using test::Ran;
 using test::run;
 
-// The commands and options, as the program has them.
+// The commands and options of dqctl.
 struct CommandLine {
   CommandLine() { add_commands(cli, context); }
 
-  // "taken", or what is wrong; and whether --no-color was an option of its own.
+  // Parses the words. Returns "taken" or the error, and whether --no-color was recognized as an option.
   std::pair<std::string, bool> outcome_of(const std::vector<std::string>& words) {
     std::vector<std::string> all = {"dqctl"};
     all.insert(all.end(), words.begin(), words.end());
@@ -47,7 +47,7 @@ std::vector<std::string> concatenated(std::vector<std::string> words, const std:
   return words;
 }
 
-// What must be given besides `tested`.
+// The words that the command needs besides the one that is tested.
 std::vector<std::string> needed_by(const CommandInfo& command, const std::string& tested) {
   std::vector<std::string> words;
   for (const OptionInfo& option : command.options) {
@@ -71,7 +71,7 @@ std::size_t widest_line(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("arguments: the empty value in --name= is that of this option, and the next argument is not") {
+TEST_CASE("arguments: the empty value in --name= belongs to that option, and does not take the next argument") {
   int options = 0;
   const auto check = [&](const std::string& command, const std::string& name, const std::vector<std::string>& needed) {
     CAPTURE(command);
@@ -96,13 +96,13 @@ TEST_CASE("arguments: the empty value in --name= is that of this option, and the
   CHECK(options > 50);
 }
 
-TEST_CASE("arguments: values in brackets, and values and words like an empty option, come as they are") {
+TEST_CASE("arguments: values in brackets, and values that look like an empty option, arrive unchanged") {
   const std::string queue = test::fresh_queue();
   for (const std::string& why : {std::string("[a,b]"), std::string("--why="), std::string("\x01\x02"),
                                  std::string("--x=\x01\x02y"), std::string("a=")}) {
     for (const bool joined : {true, false}) {
       CAPTURE(why);
-      const std::string id = test::bury(queue, 1, "x").front();
+      const std::string id = test::make_dead(queue, 1, "x").front();
       REQUIRE(run({"redrive", queue, id}).code == 0);
       const Ran ran = joined ? run({"kill", queue, id, "--why=" + why}) : run({"kill", queue, id, "--why", why});
       CHECK(ran.code == 0);
@@ -112,33 +112,33 @@ TEST_CASE("arguments: values in brackets, and values and words like an empty opt
   CHECK(has(run({"stats", "--", "--why="}).err, "queue --why= is not at"));
 }
 
-TEST_CASE("arguments: an empty variable in --why= kills every id named, --exec= runs nothing, --reason= is no filter") {
+TEST_CASE("arguments: --why= gives an empty reason, --exec= runs nothing, and --reason= filters nothing") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
-  delayqueue::Inspector look(test::server().url(), queue);
+  delayqueue::Inspector inspector(test::server().url(), queue);
   delayqueue::SendOptions later;
   later.delay = std::chrono::hours(1);
   const std::string one = producer.send("x", later).id;
   const std::string two = producer.send("x", later).id;
   CHECK(run({"kill", queue, "--why=", one, two}).code == 0);
   for (const std::string& id : {one, two}) {
-    CHECK(look.find(id)->state == delayqueue::State::dead);
-    CHECK(look.find(id)->reason.empty());
+    CHECK(inspector.find(id)->state == delayqueue::State::dead);
+    CHECK(inspector.find(id)->reason.empty());
   }
   const Ran work = run({"work", queue, "--exec=", "--until-empty"});
   CHECK(work.code == 2);
   CHECK(has(work.err, "--exec: ''; expected a command"));
-  test::bury(queue, 1, "why");
-  const auto told =
+  test::make_dead(queue, 1, "why");
+  const auto report =
       nlohmann::json::parse(run({"purge", queue, "--state", "dead", "--reason=", "--yes", "-o", "json"}).out);
-  CHECK(told.at("purged") == 2);
-  CHECK(look.counts().dead == 1);
+  CHECK(report.at("purged") == 2);
+  CHECK(inspector.counts().dead == 1);
   const Ran flag = run({"purge", queue, "--state", "dead", "--all", "--yes="});
   CHECK(flag.code == 2);
   CHECK(has(flag.err, "a flag was given a value"));
 }
 
-TEST_CASE("arguments: an empty variable never stands for the default of a connection") {
+TEST_CASE("arguments: an empty value of a connection option is refused, and does not stand for the default") {
   for (const char* option : {"--uri", "--password-file", "--user", "--tls-ca", "--tls-cert", "--tls-key"}) {
     const Ran ran = run({"queues", option, ""});
     CHECK(ran.code == 2);
@@ -146,7 +146,7 @@ TEST_CASE("arguments: an empty variable never stands for the default of a connec
   }
 }
 
-TEST_CASE("arguments: a mistyped command is told with the one that is meant, also when arguments follow") {
+TEST_CASE("arguments: the error for a mistyped command names the closest command, also when arguments follow") {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"stat"},
                                              {"--", "stat"},
@@ -159,7 +159,7 @@ TEST_CASE("arguments: a mistyped command is told with the one that is meant, als
   }
 }
 
-TEST_CASE("arguments: what may be a password is not repeated") {
+TEST_CASE("arguments: errors do not repeat an argument that may be a password") {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--user", "bob", "s3cret"},
                                                                                      {"s3cret", "queues"},
                                                                                      {"scripts", "s3cret"},
@@ -172,7 +172,7 @@ TEST_CASE("arguments: what may be a password is not repeated") {
   }
 }
 
-TEST_CASE("help: every one fits a terminal of 80 columns") {
+TEST_CASE("help: every help text fits a terminal of 80 columns") {
   CommandLine all;
   std::vector<std::vector<std::string>> pages = {{"--help"}};
   for (const CommandInfo& command : all.cli.commands()) pages.push_back({command.name, "--help"});
@@ -183,7 +183,7 @@ TEST_CASE("help: every one fits a terminal of 80 columns") {
   }
 }
 
-TEST_CASE("help: one that cannot be written is a failure") {
+TEST_CASE("help: exit code 1 if the help text cannot be written") {
   for (const std::string words : {"--help", "stats --help", "--version"}) {
     CAPTURE(words);
     const std::string line = "'" + test::program_path("dqctl") + "' " + words + " >/dev/full 2>/dev/null";

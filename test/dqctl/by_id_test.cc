@@ -1,4 +1,4 @@
-// dqctl cancel, reschedule, release, kill, extend
+// Tests of dqctl cancel, reschedule, release, kill and extend: the commands that take ids.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -16,12 +16,12 @@ using test::has;
 using test::Ran;
 using test::run;
 
-constexpr char kNobody[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+constexpr char kUnknownId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 struct Fixture {
   std::string queue = test::fresh_queue();
   delayqueue::Producer producer{test::server().url(), queue};
-  delayqueue::Inspector look{test::server().url(), queue};
+  delayqueue::Inspector inspector{test::server().url(), queue};
 
   std::string send(std::chrono::milliseconds delay = 1h) {
     delayqueue::SendOptions options;
@@ -33,7 +33,7 @@ struct Fixture {
   }
 };
 
-// Keeps what it takes until the end.
+// A consumer that holds each message until the end of the test.
 struct Holder {
   explicit Holder(const std::string& queue)
       : consumer(test::server().url(), queue, [this](const delayqueue::Message&) {
@@ -54,20 +54,20 @@ struct Holder {
   delayqueue::Consumer consumer;
 };
 
-TEST_CASE_FIXTURE(Fixture, "by id: each says what became of the message, in a table") {
+TEST_CASE_FIXTURE(Fixture, "by id: the table shows the outcome for each message") {
   const std::string id = send();
   const Ran moved = run({"reschedule", queue, id, "--in", "2h"});
   CHECK(moved.code == 0);
   CHECK(moved.err.empty());
   CHECK(moved.out == table(id, "moved"));
-  CHECK(*look.find(id)->at > look.counts().now + 119min);
+  CHECK(*inspector.find(id)->at > inspector.counts().now + 119min);
   CHECK(run({"reschedule", queue, id, "--at", "2100-01-01T00:00:00Z"}).code == 0);
-  CHECK(*look.find(id)->at == std::chrono::system_clock::time_point(4102444800s));
+  CHECK(*inspector.find(id)->at == std::chrono::system_clock::time_point(4102444800s));
   CHECK(run({"release", queue, id}).out == table(id, "released"));
-  CHECK(look.find(id)->state == State::ready);
+  CHECK(inspector.find(id)->state == State::ready);
   CHECK(run({"release", queue, id}).out == table(id, "is ready already"));
   CHECK(run({"kill", queue, id, "--why", "customer \xff is gone"}).out == table(id, "killed"));
-  CHECK(look.find(id)->reason == "customer \xff is gone");
+  CHECK(inspector.find(id)->reason == "customer \xff is gone");
   CHECK(run({"kill", queue, id}).out == table(id, "was dead already"));
   const Ran dead = run({"release", queue, id});
   CHECK(dead.code == 1);
@@ -79,50 +79,54 @@ TEST_CASE_FIXTURE(Fixture, "by id: each says what became of the message, in a ta
   CHECK(gone.out == table(id, "unknown"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "by id: what is pending without retries would be dropped: neither moved nor released") {
+TEST_CASE_FIXTURE(Fixture,
+                  "by id: a pending message without retries is reported as unknown, and neither moved nor released") {
   const std::string id = send();
   test::redis().cmd({"HDEL", "dp:" + queue + ":retry:cnt", id});
   CHECK(run({"reschedule", queue, id, "--in", "2h"}).out == table(id, "unknown"));
   CHECK(run({"release", queue, id}).out == table(id, "unknown"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "by id: as JSON, with how many; some that are not there make it code 4") {
+TEST_CASE_FIXTURE(Fixture,
+                  "by id: JSON has the outcomes and their counts; exit code 4 if some ids are unknown, 3 if all are") {
   const std::string id = send();
-  const Ran document = run({"cancel", queue, id, kNobody, "-o", "json"});
+  const Ran document = run({"cancel", queue, id, kUnknownId, "-o", "json"});
   CHECK(document.code == 4);
-  const json told = json::parse(document.out);
-  CHECK(told.at("queue") == queue);
-  CHECK(told.at("messages").size() == 2);
-  CHECK(told.at("messages")[0] == json::parse(R"({"id":")" + id + R"(","outcome":"cancelled, was pending"})"));
-  CHECK(told.at("messages")[1].at("outcome") == "unknown");
-  CHECK(told.at("done") == 1);
-  CHECK(told.at("unknown") == 1);
-  CHECK(told.at("refused") == 0);
-  CHECK(told.at("interrupted") == false);
-  CHECK(told.at("error").is_null());
-  const Ran lines = run({"cancel", queue, kNobody, kNobody, "-o", "ndjson"});
+  const json report = json::parse(document.out);
+  CHECK(report.at("queue") == queue);
+  CHECK(report.at("messages").size() == 2);
+  CHECK(report.at("messages")[0] == json::parse(R"({"id":")" + id + R"(","outcome":"cancelled, was pending"})"));
+  CHECK(report.at("messages")[1].at("outcome") == "unknown");
+  CHECK(report.at("done") == 1);
+  CHECK(report.at("unknown") == 1);
+  CHECK(report.at("refused") == 0);
+  CHECK(report.at("interrupted") == false);
+  CHECK(report.at("error").is_null());
+  const Ran lines = run({"cancel", queue, kUnknownId, kUnknownId, "-o", "ndjson"});
   CHECK(lines.code == 3);
   CHECK(test::lines_of(lines.out).size() == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "by id: from stdin, plain and as lines of ls; bad lines are told, and the rest is done") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "by id: ids come from stdin, plain or as lines of ls; bad lines are reported, and all other ids are done") {
   const std::string one = send(), two = send(), three = send(), four = send();
   test::DqctlOptions options;
   options.input =
       one + "\n\n  " + two + " \r\n{\"id\":\"" + three + "\",\"state\":\"dead\"}\nnonsense\n{\"x\":1}\n{\n" + four;
   const Ran ran = run({"cancel", queue, "-"}, options);
   CHECK(ran.code == 4);
-  CHECK(look.counts().pending == 0);
+  CHECK(inspector.counts().pending == 0);
   CHECK(has(ran.err, "stdin, line 5: nonsense is no id; expected a UUID, or JSON with one"));
   CHECK(has(ran.err, "stdin, line 6: id: missing"));
   CHECK(has(ran.err, "stdin, line 7: is no JSON: {"));
   options.input.clear();
   for (int i = 0; i < 1200; ++i) options.input += send() + '\n';
   CHECK(run({"kill", queue, "-", "--yes"}, options).code == 0);
-  CHECK(look.counts().dead == 1200);
+  CHECK(inspector.counts().dead == 1200);
 }
 
-TEST_CASE_FIXTURE(Fixture, "by id: what is held is refused, unless forced") {
+TEST_CASE_FIXTURE(Fixture, "by id: a held message is refused without --force") {
   const std::string id = send(0ms);
   Holder holder(queue);
   for (const std::vector<std::string>& command :
@@ -135,16 +139,16 @@ TEST_CASE_FIXTURE(Fixture, "by id: what is held is refused, unless forced") {
     CHECK(has(ran.out, "held"));
   }
   CHECK(run({"extend", queue, id, "--by", "1h", "--force"}).out == table(id, "extended"));
-  CHECK(*look.find(id)->at > look.counts().now + 1h);
+  CHECK(*inspector.find(id)->at > inspector.counts().now + 1h);
   CHECK(run({"kill", queue, id, "--force"}).out == table(id, "killed"));
-  CHECK(look.find(id)->state == State::dead);
-  CHECK(look.find(id)->reason == "killed with dqctl");
+  CHECK(inspector.find(id)->state == State::dead);
+  CHECK(inspector.find(id)->reason == "killed with dqctl");
   const std::string other = send(0ms);
   while (holder.held < 2) std::this_thread::sleep_for(1ms);
   CHECK(has(run({"cancel", queue, other}).out, "cancelled, but held: gone unless that delivery succeeds"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "by id: what makes no sense is code 2, names the argument, and does nothing") {
+TEST_CASE_FIXTURE(Fixture, "by id: wrong arguments are exit code 2, are named in the error, and change nothing") {
   const std::string id = send();
   const std::pair<std::vector<std::string>, std::string> rows[] = {
       {{"cancel", queue}, "ID... is required"},
@@ -163,7 +167,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: what makes no sense is code 2, names the argu
     CHECK_MESSAGE(has(ran.err, expected), ran.err);
     CHECK(ran.out.empty());
   }
-  CHECK(look.counts().pending == 1);
+  CHECK(inspector.counts().pending == 1);
   for (const char* command : {"cancel", "release", "kill"}) {
     const Ran ran = run({command, queue + "x", id});
     CHECK(ran.code == 3);
@@ -173,7 +177,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: what makes no sense is code 2, names the argu
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "by id: more than 20 ids from stdin are a dry run until --yes, for every command") {
+TEST_CASE_FIXTURE(Fixture, "by id: more than 20 ids from stdin are a dry run without --yes, for every command") {
   std::string few, many;
   for (int i = 0; i < 21; ++i) {
     const std::string id = send();
@@ -196,16 +200,16 @@ TEST_CASE_FIXTURE(Fixture, "by id: more than 20 ids from stdin are a dry run unt
     CHECK(has(ran.err, "dry run: would " + words.front() + " 21 messages of " + queue));
     std::vector<std::string> as_json = words;
     as_json.insert(as_json.end(), {"-o", "json"});
-    const json told = json::parse(run(as_json, options).out);
-    CHECK(told.at("dry_run") == true);
-    CHECK(told.at("ids") == 21);
-    CHECK(told.at("bad_lines") == 1);
-    CHECK(look.counts().pending == 21);
+    const json report = json::parse(run(as_json, options).out);
+    CHECK(report.at("dry_run") == true);
+    CHECK(report.at("ids") == 21);
+    CHECK(report.at("bad_lines") == 1);
+    CHECK(inspector.counts().pending == 21);
   }
   const Ran done = run({"kill", queue, "-", "--yes"}, options);
-  CHECK(done.code == 4);  // one line was none
-  CHECK(look.counts().dead == 21);
+  CHECK(done.code == 4);  // one line holds no id
+  CHECK(inspector.counts().dead == 21);
   options.input = few;
   CHECK(run({"redrive", queue, "-"}, options).code == 0);
-  CHECK(look.counts().dead == 1);
+  CHECK(inspector.counts().dead == 1);
 }

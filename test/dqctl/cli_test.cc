@@ -1,4 +1,4 @@
-// The command line itself: global options, errors and exit codes.
+// Tests of the command line itself: global options, errors and exit codes.
 #include <doctest/doctest.h>
 
 #include <delayqueue/producer.h>
@@ -30,7 +30,7 @@ void write_file(const std::string& path, const std::string& text) { std::ofstrea
 
 }  // namespace
 
-TEST_CASE("cli: --help and --version") {
+TEST_CASE("cli: --help and --version print to stdout with exit code 0") {
   const Ran help = run({"--help"});
   CHECK(help.code == 0);
   CHECK(has(help.out, "queues"));
@@ -45,7 +45,7 @@ TEST_CASE("cli: --help and --version") {
   CHECK(version.out.substr(0, 8) == "dqctl 0.");
 }
 
-TEST_CASE("cli: wrong usage is exit code 2, and a line that says what to do") {
+TEST_CASE("cli: wrong usage is exit code 2, and the error names the correct usage") {
   const auto refused = [](const std::vector<std::string>& arguments, const std::string& word) {
     CAPTURE(word);
     const Ran ran = run(arguments);
@@ -67,7 +67,7 @@ TEST_CASE("cli: wrong usage is exit code 2, and a line that says what to do") {
   refused({"queues", "--password-file", "/no/such"}, "--password-file: the file cannot be read");
 }
 
-TEST_CASE("cli: a password in an argument is refused, and never shown") {
+TEST_CASE("cli: a password in an argument is refused and never shown") {
   for (const char* uri : {"redis://:geheim@127.0.0.1", "redis://me:geheim@127.0.0.1:1/2", "rediss://:ge/heim@h:1",
                           "redis+sentinel://u:geheim@a,b/master", "unix://u:geheim@/s"}) {
     CAPTURE(uri);
@@ -81,7 +81,7 @@ TEST_CASE("cli: a password in an argument is refused, and never shown") {
   }
 }
 
-TEST_CASE("cli: passwords from the environment, a file or the URL in the environment; a wrong one") {
+TEST_CASE("cli: a password comes from the environment, from a file or from the URL in the environment") {
   const test::TempDir folder;
   delayqueue::PrivateServerOptions server_options;
   server_options.arguments = {"--requirepass", "geheim"};
@@ -117,9 +117,9 @@ TEST_CASE("cli: passwords from the environment, a file or the URL in the environ
   CHECK(run({"queues", "--password-file", folder.file("empty")}, options).code == 2);
 }
 
-TEST_CASE("cli: no server is exit code 1, and says where it looked, without the password") {
-  const test::Port nobody;
-  const std::string place = "127.0.0.1:" + std::to_string(nobody.number());
+TEST_CASE("cli: an unreachable server is exit code 1, and the error has its address without the password") {
+  const test::Port unused;
+  const std::string place = "127.0.0.1:" + std::to_string(unused.number());
   const Ran ran = run({"queues"}, at("redis://:geheim@" + place));
   CHECK(ran.code == 1);
   CHECK(ran.out.empty());
@@ -127,9 +127,9 @@ TEST_CASE("cli: no server is exit code 1, and says where it looked, without the 
   CHECK_FALSE(has(ran.err, "geheim"));
 }
 
-TEST_CASE("cli: --uri wins over the environment") {
-  const test::Port nobody;
-  const std::string nowhere = "redis://127.0.0.1:" + std::to_string(nobody.number());
+TEST_CASE("cli: --uri takes precedence over the environment") {
+  const test::Port unused;
+  const std::string nowhere = "redis://127.0.0.1:" + std::to_string(unused.number());
   CHECK(run({"-u", test::server().url(), "queues"}, at(nowhere)).code == 0);
   CHECK(run({"queues", "-u", nowhere}).code == 1);
 }
@@ -138,7 +138,7 @@ TEST_CASE("cli: --connect-timeout and --command-timeout bound the wait for a sil
   delayqueue::PrivateServer server;
   ::kill(server.pid(), SIGSTOP);
   Ran ran;
-  for (int tries = 0; tries < 4; ++tries) {  // late once may be the machine's fault
+  for (int tries = 0; tries < 4; ++tries) {  // a busy machine may delay one run
     ran = run({"queues", "--connect-timeout", "200ms", "--command-timeout", "200ms"}, at(server.url()));
     CHECK(ran.code == 1);
     CHECK(ran.took >= std::chrono::milliseconds(190));
@@ -148,7 +148,7 @@ TEST_CASE("cli: --connect-timeout and --command-timeout bound the wait for a sil
   CHECK(ran.took < std::chrono::milliseconds(1900));  // the default is 2 s
 }
 
-TEST_CASE("cli: a reader that leaves ends it quietly") {
+TEST_CASE("cli: dqctl ends silently when the reader of its stdout closes the pipe") {
   test::redis().cmd({"FLUSHALL"});
   for (int i = 0; i < 3000; ++i) test::redis().cmd({"SADD", "dp:queues", "dp:queue " + std::to_string(i)});
   test::Dqctl running({"queues", "-o", "ndjson"});
@@ -160,7 +160,7 @@ TEST_CASE("cli: a reader that leaves ends it quietly") {
   test::redis().cmd({"FLUSHALL"});
 }
 
-TEST_CASE("cli: stdout that cannot be written is an error") {
+TEST_CASE("cli: a stdout that cannot be written is an error") {
   DqctlOptions options;
   const std::string command = test::program_path("dqctl") + " queues -o json >/dev/full 2>/dev/null";
   ::setenv("DELAYQUEUE_URI", test::server().url().c_str(), 1);
@@ -169,7 +169,7 @@ TEST_CASE("cli: stdout that cannot be written is an error") {
   CHECK(WEXITSTATUS(status) == 1);
 }
 
-TEST_CASE("cli: colours on a terminal only, and not with --no-color, NO_COLOR or TERM=dumb") {
+TEST_CASE("cli: colours appear on a terminal only, and not with --no-color, NO_COLOR or TERM=dumb") {
   test::redis().cmd({"FLUSHALL"});
   delayqueue::Producer(test::server().url(), "q").send("x");
   CHECK_FALSE(has(run({"queues"}).out, "\033["));

@@ -1,4 +1,4 @@
-// Completion of what Redis knows: names of queues, and ids. The shells themselves run.
+// Completion of the names of queues and the ids in Redis. The tests run the real shells.
 #include <doctest/doctest.h>
 
 #include <poll.h>
@@ -28,7 +28,7 @@ using test::Ran;
 using test::run;
 using Strings = std::vector<std::string>;
 
-// A shell takes each of them for something else, unless it is quoted. No two begin with the same two characters.
+// Names that a shell misreads unless they are quoted. No two begin with the same two characters.
 const Strings kNames = {"a b",
                         "*",
                         "?x",
@@ -70,7 +70,8 @@ Strings lines_of(const std::string& text) {
   return lines;
 }
 
-// What dqctl offers to a shell behind these words. It gives up soon: a machine that stands still has more tries.
+// The completions that dqctl offers for these words. dqctl stops after a short timeout, so a busy machine gets more
+// tries.
 Strings offered(Strings words, const test::DqctlOptions& options = {}) {
   words.insert(words.begin(), {"__complete", "--"});
   Ran ran = run(words, options);
@@ -79,7 +80,7 @@ Strings offered(Strings words, const test::DqctlOptions& options = {}) {
   return sorted(lines_of(ran.out));
 }
 
-// What a shell writes. For the same reason it has more tries until it has written something.
+// The output of a shell script, with more tries while it is empty, for the same reason.
 std::string written_by(const std::string& shell, const std::string& text, const test::TempDir& folder) {
   std::string out = test::script(shell, text, folder);
   for (int tries = 1; out.empty() && tries < 5; ++tries) out = test::script(shell, text, folder);
@@ -88,7 +89,7 @@ std::string written_by(const std::string& shell, const std::string& text, const 
 
 enum class Quote { none, single, twice };
 
-// As somebody types it.
+// The text as a person types it with these quotes.
 std::string typed(const std::string& text, Quote quote) {
   std::string out = quote == Quote::single ? "'" : quote == Quote::twice ? "\"" : "";
   for (const char c : text) {
@@ -104,7 +105,7 @@ std::string typed(const std::string& text, Quote quote) {
   return out;
 }
 
-// An interactive bash that reads the file rc of the folder.
+// An interactive bash that reads the file `rc` in the folder.
 class Bash {
  public:
   explicit Bash(const test::TempDir& folder) {
@@ -132,7 +133,7 @@ class Bash {
     REQUIRE(::write(terminal_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));
   }
 
-  // False: it does not come within 30 s.
+  // Returns false if the text does not come within 30 s.
   bool wait_for(const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + 30s;
     while (!has(seen_, text) && std::chrono::steady_clock::now() < deadline) {
@@ -154,18 +155,18 @@ class Bash {
   std::string seen_{};
 };
 
-// One message in each state.
+// Makes one message in each state.
 struct States {
   const std::string dead, pending, ready, unack;
 
   explicit States(const std::string& queue)
-      : dead(test::bury(queue, Strings{"x"}, "why").front()),
+      : dead(test::make_dead(queue, Strings{"x"}, "why").front()),
         pending(test::send(queue, {"x"}, 1h).front()),
         ready(test::send(queue, {"x"}).front()),
         unack(test::hold(queue, 1h)) {}
 };
 
-// For zsh: outside of its line editor compadd is replaced by one that prints.
+// Outside of zsh's line editor, compadd is replaced by a function that prints its arguments.
 const std::string kZshHead = R"(compdef() { true }
 compadd() { [[ $1 == -- ]] || print "options: $1"; shift; print -rl -- "$@" }
 source <(dqctl completion zsh)
@@ -182,7 +183,7 @@ complete_for() {
 
 }  // namespace
 
-TEST_CASE("completion: in an interactive bash each name comes out as it is, in quotes of either kind or without") {
+TEST_CASE("completion: bash completes each name unchanged, in single quotes, in double quotes and without quotes") {
   if (!has_shell("bash")) return;
   test::empty_server();
   for (const std::string& name : kNames) test::send(name, {"x"});
@@ -194,7 +195,7 @@ TEST_CASE("completion: in an interactive bash each name comes out as it is, in q
   Strings expected;
   for (const std::string& name : kNames) {
     for (const Quote quote : {Quote::none, Quote::single, Quote::twice}) {
-      if (quote == Quote::twice && name == "!!") continue;  // in these bash has replaced it before
+      if (quote == Quote::twice && name == "!!") continue;  // bash has replaced !! in double quotes before it completes
       const std::string line = "dqctl stats " + typed(name.substr(0, 2), quote);
       CAPTURE(line);
       expected.push_back("{stats}{" + name + "} run-" + std::to_string(expected.size() + 1));
@@ -209,7 +210,7 @@ TEST_CASE("completion: in an interactive bash each name comes out as it is, in q
   CHECK_FALSE(is_there(folder.file("pwned")));
 }
 
-TEST_CASE("completion: ids of the states that a command is for, none twice, none that is no UUID") {
+TEST_CASE("completion: ids come from the states that the command works on, each once, and are UUIDs") {
   const std::string queue = test::fresh_queue() + " it's";
   const States ids(queue);
   for (const char* state : {"pending", "unack", "dead"}) {
@@ -234,14 +235,14 @@ TEST_CASE("completion: ids of the states that a command is for, none twice, none
   CHECK_FALSE(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:no such queue"}) == 1);
 }
 
-TEST_CASE("completion: of a long queue no more than a hundred ids, the one whose start is typed among them") {
+TEST_CASE("completion: a long queue gives at most 100 ids, among them the one whose start is typed") {
   const std::string queue = test::fresh_queue();
   const Strings ids = test::send(queue, test::numbered(400), 1h);
   CHECK(offered({"show", queue, ""}).size() == 100);
   CHECK(offered({"show", queue, ids[350]}) == Strings{ids[350]});
 }
 
-TEST_CASE("completion: the options in front of the cursor name the server and the queue") {
+TEST_CASE("completion: the options before the cursor choose the server and the queue") {
   test::empty_server();
   delayqueue::QueueOptions other;
   other.prefix = "other";
@@ -287,12 +288,12 @@ complete_for dqctl ls orders --state = de
   }
 }
 
-TEST_CASE("completion: ids of a queue whose name is quoted, in every shell") {
+TEST_CASE("completion: ids of a queue with a quoted name are completed, in every shell") {
   test::empty_server();
   const States ids("a b$(touch pwned)'");
   const Strings all = sorted({ids.pending, ids.ready, ids.unack, ids.dead});
   const test::TempDir folder;
-  std::ofstream(folder.file("typed")) << "'a b$(touch pwned)'\\'''";  // in all three of them
+  std::ofstream(folder.file("typed")) << "'a b$(touch pwned)'\\'''";  // valid in all three shells
   if (has_shell("bash")) {
     const std::string complete = kBashHead + "complete_for dqctl show \"$(<typed)\" ''\n";
     CHECK(sorted(lines_of(written_by("bash --norc", complete, folder))) == all);
@@ -311,7 +312,7 @@ TEST_CASE("completion: ids of a queue whose name is quoted, in every shell") {
   CHECK_FALSE(is_there(folder.file("pwned")));
 }
 
-TEST_CASE("completion: starts no embedded server, in any shell, wherever the URL comes from") {
+TEST_CASE("completion: no shell starts an embedded server for it, for any source of the URL") {
   const test::TempDir folder;
   const std::string queue = folder.file("queue"), url = "embedded:" + queue;
   test::DqctlOptions embedded;
@@ -334,11 +335,11 @@ TEST_CASE("completion: starts no embedded server, in any shell, wherever the URL
     test::script("fish --no-config", complete, folder);
   }
   CHECK_FALSE(is_there(queue));
-  CHECK(run({"-u", url, "queues"}).code == 0);  // this is what a Tab did
+  CHECK(run({"-u", url, "queues"}).code == 0);  // any other command starts it
   CHECK(is_there(queue));
 }
 
-TEST_CASE("completion: ends soon, with nothing, where servers do not answer") {
+TEST_CASE("completion: it ends within seconds, with nothing, if the servers do not answer") {
   const std::list<test::Port> ports(12);
   std::vector<delayqueue::Descriptor> listening;
   std::string sentinels;
@@ -349,11 +350,11 @@ TEST_CASE("completion: ends soon, with nothing, where servers do not answer") {
   test::DqctlOptions silent;
   silent.environment["DELAYQUEUE_URI"] = "redis+sentinel://" + sentinels + "/master";
   Ran ran;
-  for (int tries = 0; tries < 4; ++tries) {  // late once may be the machine's fault
+  for (int tries = 0; tries < 4; ++tries) {  // a busy machine may delay one run
     ran = run({"__complete", "--", "stats", ""}, silent);
     CHECK(ran.code == 1);
     CHECK(ran.out.empty());
     if (ran.took < 6s) break;
   }
-  CHECK(ran.took < 6s);  // a second each for twelve is more
+  CHECK(ran.took < 6s);  // less than the twelve seconds of one second each
 }

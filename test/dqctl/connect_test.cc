@@ -1,4 +1,4 @@
-// How dqctl reaches a server, and which keys it looks at.
+// Tests of how dqctl connects to a server, and of the keys that it reads.
 #include <delayqueue/inspector.h>
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ DqctlOptions at(const std::string& uri) {
 
 }  // namespace
 
-TEST_CASE("connect: over TLS, with a client certificate") {
+TEST_CASE("connect: dqctl connects over TLS with a client certificate") {
   const test::TlsFiles& files = test::TlsFiles::shared();
   const test::Port port;
   const std::string number = std::to_string(port.number());
@@ -56,10 +56,10 @@ TEST_CASE("connect: over TLS, with a client certificate") {
   CHECK(foreign.code == 1);
   CHECK(has(foreign.err, "certificate"));
   const Ran plain = run({"queues", "--tls-ca", files.ca});
-  CHECK(plain.code == 2);  // a certificate for a link that is not encrypted
+  CHECK(plain.code == 2);  // a CA certificate for a connection without TLS
 }
 
-TEST_CASE("connect: an ACL user with a password") {
+TEST_CASE("connect: dqctl logs in as an ACL user with a password") {
   test::redis().cmd({"ACL", "SETUSER", "caller", "on", ">geheim", "~*", "&*", "+@all"});
   auto options = at(test::server().url());
   options.environment["DELAYQUEUE_PASSWORD"] = "geheim";
@@ -71,7 +71,7 @@ TEST_CASE("connect: an ACL user with a password") {
   test::redis().cmd({"ACL", "DELUSER", "caller"});
 }
 
-TEST_CASE("connect: --prefix and --hash-tag say which keys are the queue's") {
+TEST_CASE("connect: --prefix and --hash-tag choose the keys of the queue") {
   test::empty_server();
   delayqueue::ProducerOptions options;
   options.queue.prefix = "shop";
@@ -86,7 +86,7 @@ TEST_CASE("connect: --prefix and --hash-tag say which keys are the queue's") {
   CHECK(has(twin.err, "hash_tag"));
 }
 
-TEST_CASE("connect: embedded:/folder, started by it and by others") {
+TEST_CASE("connect: dqctl starts the server of embedded:/folder, or uses the one that runs") {
   const test::TempDir folder;
   const std::string uri = "embedded:" + folder.file("data");
   CHECK(run({"queues"}, at(uri)).code == 0);
@@ -94,7 +94,7 @@ TEST_CASE("connect: embedded:/folder, started by it and by others") {
   CHECK(json::parse(run({"-u", uri, "queues", "-o", "json"}).out).at("queues")[0].at("ready") == 1);
 }
 
-TEST_CASE("connect: SIGTERM ends a watch in order") {
+TEST_CASE("connect: SIGTERM ends stats --watch with exit code 0") {
   test::empty_server();
   test::send("q", {"x"});
   test::Dqctl running({"stats", "q", "--watch", "50ms"});

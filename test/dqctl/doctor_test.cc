@@ -1,4 +1,4 @@
-// dqctl doctor
+// Tests of dqctl doctor.
 #include <doctest/doctest.h>
 
 #include <csignal>
@@ -37,7 +37,7 @@ void set(test::Redis& client, const std::string& name, const std::string& value)
   REQUIRE(client.cmd({"CONFIG", "SET", name, value}) == "OK");
 }
 
-// Retries recorded of messages that are not there, and a message with body and retries that is in no place.
+// Damages a queue: retries recorded for messages that do not exist, and a message with a body and retries in no state.
 std::string damage(const std::string& queue) {
   test::empty_server();
   const std::string id = test::send(queue, {"stranded"}, 1h)[0];
@@ -48,7 +48,7 @@ std::string damage(const std::string& queue) {
 
 }  // namespace
 
-TEST_CASE("doctor: the server") {
+TEST_CASE("doctor: it reports the settings of the server") {
   test::empty_server();
   const Ran ran = run({"doctor"});
   CHECK(ran.code == 0);
@@ -69,7 +69,7 @@ TEST_CASE("doctor: the server") {
   CHECK(document.count("check") == 0);
 }
 
-TEST_CASE("doctor: what can lose messages is exit code 5") {
+TEST_CASE("doctor: a server that can lose messages is exit code 5") {
   delayqueue::PrivateServer server;
   test::Redis(server.socket()).cmd({"CONFIG", "SET", "appendonly", "no"});
   test::DqctlOptions options;
@@ -81,7 +81,7 @@ TEST_CASE("doctor: what can lose messages is exit code 5") {
   CHECK(document.at("risks")[0].at("kind") == "persistence");
 }
 
-TEST_CASE("doctor: memory that is used up is critical, and seen before") {
+TEST_CASE("doctor: nearly full memory is a warning, and full memory is critical") {
   delayqueue::PrivateServer server;
   test::Redis client(server.socket());
   delayqueue::Producer producer(server.url(), "q");
@@ -111,7 +111,7 @@ TEST_CASE("doctor: memory that is used up is critical, and seen before") {
   CHECK(run({"doctor"}, at(server.url())).code == 0);
 }
 
-TEST_CASE("doctor: a known risk is accepted by its name, is shown, and hides no other and no damage") {
+TEST_CASE("doctor: --accept accepts a risk by its name, still shows it, and hides no other risk and no damage") {
   delayqueue::PrivateServer server;
   test::Redis client(server.socket());
   set(client, "appendonly", "no");
@@ -145,7 +145,7 @@ TEST_CASE("doctor: a known risk is accepted by its name, is shown, and hides no 
   CHECK(has(wrong.err, "--accept: 'persistance'; expected one of eviction, memory, persistence, disk, replica, clock"));
 }
 
-TEST_CASE("doctor: of a Cluster every master is examined, and one that does not answer is reported") {
+TEST_CASE("doctor: every master of a Cluster is examined, and one that does not answer is reported") {
   test::ClusterOptions options;
   options.node.arguments = {"--appendonly", "yes"};
   test::Cluster six(options);
@@ -188,7 +188,7 @@ TEST_CASE("doctor: of a Cluster every master is examined, and one that does not 
   CHECK(same.code == 0);
   const auto first = same.out.find("appendfsync no:");
   REQUIRE(first != std::string::npos);
-  CHECK(same.out.find("appendfsync no:", first + 1) == std::string::npos);  // once, with all three addresses
+  CHECK(same.out.find("appendfsync no:", first + 1) == std::string::npos);  // shown once, with all three addresses
   for (const std::size_t i : {0, 1, 2}) CHECK(has(same.out, six.node(i).address()));
 
   six.replica_of(other).kill();
@@ -198,14 +198,14 @@ TEST_CASE("doctor: of a Cluster every master is examined, and one that does not 
   CHECK(away.code == 4);
   CHECK(has(away.out, "\nerror       " + other.address() + ": "));
   CHECK(has(away.out, "\naccepted    "));
-  CHECK(run({"doctor"}, in_cluster).code == 5);  // the risks of the others
+  CHECK(run({"doctor"}, in_cluster).code == 5);  // the risks of the other masters
   const json document = json::parse(run({"doctor", "-o", "json"}, in_cluster).out);
   REQUIRE(document.at("servers").size() == 3);
   for (const json& server : document.at("servers"))
     CHECK(server.at("error").is_null() == (server.at("where") != other.address()));
 }
 
-TEST_CASE("doctor: the queue's own node of a Cluster is away: the risks of the others are shown, and the error") {
+TEST_CASE("doctor: if the queue's own Cluster node does not answer, the risks of the others and the error are shown") {
   test::ClusterOptions options;
   options.node.arguments = {"--appendonly", "yes"};
   test::Cluster six(options);
@@ -222,7 +222,7 @@ TEST_CASE("doctor: the queue's own node of a Cluster is away: the risks of the o
   CHECK(json::parse(run({"doctor", queue, "-o", "json"}, at(six.url())).out).count("error") == 1);
 }
 
-TEST_CASE("doctor: the address that a Cluster gives for a node is escaped") {
+TEST_CASE("doctor: the address that a Cluster reports for a node is escaped") {
   const std::string evil = "evil\033[2J\n\xe2\x80\xae";
   int port = 0;
   test::ScriptedServer server([&](const std::vector<std::string>& words) -> std::string {
@@ -248,7 +248,7 @@ TEST_CASE("doctor: the address that a Cluster gives for a node is escaped") {
   }
 }
 
-TEST_CASE("doctor: a queue in order") {
+TEST_CASE("doctor: a queue without damage is clean") {
   test::empty_server();
   test::send("my queue:eu", test::numbered(10));
   const Ran ran = doctor({"my queue:eu"});
@@ -259,15 +259,15 @@ TEST_CASE("doctor: a queue in order") {
   CHECK(check.at("counts").empty());
 }
 
-TEST_CASE("doctor: damage is shown, repaired only with --yes, and gone then") {
+TEST_CASE("doctor: damage is shown, and repaired only with --yes") {
   const std::string id = damage("my queue:eu");
   const auto before = test::snapshot("dp:my queue:eu");
-  const Ran look = doctor({"my queue:eu"});
-  CHECK(look.code == 5);
-  CHECK(has(look.out, "my queue:eu: damaged\n"));
-  CHECK(has(look.out, "\n1x stranded\n"));
-  CHECK(has(look.out, "  such as " + id + "\n"));
-  CHECK(look.err == "dqctl doctor 'my queue:eu' --repair shows what a repair would do\n");
+  const Ran found = doctor({"my queue:eu"});
+  CHECK(found.code == 5);
+  CHECK(has(found.out, "my queue:eu: damaged\n"));
+  CHECK(has(found.out, "\n1x stranded\n"));
+  CHECK(has(found.out, "  such as " + id + "\n"));
+  CHECK(found.err == "dqctl doctor 'my queue:eu' --repair shows what a repair would do\n");
 
   const Ran dry = doctor({"my queue:eu", "--repair"});
   CHECK(dry.code == 5);
@@ -286,14 +286,14 @@ TEST_CASE("doctor: damage is shown, repaired only with --yes, and gone then") {
   CHECK(doctor({"my queue:eu"}).code == 0);
 }
 
-TEST_CASE("doctor: what needs a person is said, with a key of the wrong type") {
+TEST_CASE("doctor: damage that it cannot repair is reported, including a key of the wrong type") {
   test::empty_server();
   test::send("q", {"x"});
   test::redis().cmd({"SET", "dp:q:pending", "something else"});
-  const Ran look = doctor({"q"});
-  CHECK(look.code == 5);
-  CHECK(has(look.out, "1x wrong_type"));
-  CHECK(has(look.out, "such as dp:q:pending"));
+  const Ran found = doctor({"q"});
+  CHECK(found.code == 5);
+  CHECK(has(found.out, "1x wrong_type"));
+  CHECK(has(found.out, "such as dp:q:pending"));
   const Ran repair = doctor({"q", "--repair", "--yes"});
   CHECK(repair.code == 4);
   CHECK(repair.err == "repaired 0; 1 finding needs a person\n");
@@ -319,7 +319,7 @@ TEST_CASE("doctor: SIGINT ends the check") {
   CHECK(has(ran.err, "interrupted"));
 }
 
-TEST_CASE("doctor: progress on a terminal only") {
+TEST_CASE("doctor: progress is shown on a terminal only") {
   test::empty_server();
   test::redis().cmd({"EVAL",
                      R"lua(for i = 1, 20000 do
@@ -332,7 +332,7 @@ TEST_CASE("doctor: progress on a terminal only") {
   CHECK_FALSE(has(run({"doctor", "q", "--settle", "1500ms"}).err, "checked "));
 }
 
-TEST_CASE("doctor: errors") {
+TEST_CASE("doctor: a missing queue is exit code 3, and wrong arguments are exit code 2") {
   test::empty_server();
   CHECK(run({"doctor", "nowhere"}).code == 3);
   CHECK(run({"doctor", "--repair"}).code == 2);

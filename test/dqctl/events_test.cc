@@ -1,4 +1,4 @@
-// dqctl events
+// Tests of dqctl events.
 #include <delayqueue/consumer.h>
 #include <delayqueue/private_server.h>
 
@@ -20,9 +20,11 @@ bool has(const std::string& text, const std::string& part) {
   return found;
 }
 
-// A queue with a producer that tells what it does.
-struct Told {
-  explicit Told(const std::string& url = test::server().url()) : producer(url, name, options()) { producer.send("x"); }
+// A queue with a producer that reports events.
+struct ReportedQueue {
+  explicit ReportedQueue(const std::string& url = test::server().url()) : producer(url, name, options()) {
+    producer.send("x");
+  }
 
   static delayqueue::ProducerOptions options() {
     delayqueue::ProducerOptions options;
@@ -36,8 +38,8 @@ struct Told {
 
 }  // namespace
 
-TEST_CASE("events: live, a line each, until Ctrl-C") {
-  Told queue;
+TEST_CASE("events: each event is printed at once on its own line, until Ctrl-C") {
+  ReportedQueue queue;
   Dqctl events({"events", queue.name, "--follow", "--utc"});
   REQUIRE(events.wait_for("listening; only processes with report_events"));
   queue.producer.send_batch({"a", "b"});
@@ -53,8 +55,8 @@ TEST_CASE("events: live, a line each, until Ctrl-C") {
   CHECK(has(lines[1], "Z  "));
 }
 
-TEST_CASE("events: every kind, as lines of JSON, and an end after so many") {
-  Told queue;
+TEST_CASE("events: every kind is printed as a line of JSON, and --limit ends it") {
+  ReportedQueue queue;
   Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
   REQUIRE(events.wait_for("listening"));
   delayqueue::ConsumerOptions options;
@@ -78,8 +80,8 @@ TEST_CASE("events: every kind, as lines of JSON, and an end after so many") {
   CHECK(counts["delivered"] >= 1);
 }
 
-TEST_CASE("events: an end after so long; silence is explained, once; a document of JSON") {
-  Told queue;
+TEST_CASE("events: --for ends it, a silent channel is explained once, and -o json prints one document") {
+  ReportedQueue queue;
   const Ran ran = run({"events", queue.name, "--for", "3500ms", "-o", "json"});
   CHECK(ran.code == 0);
   CHECK(json::parse(ran.out) == json{{"queue", queue.name}, {"events", json::array()}});
@@ -87,9 +89,9 @@ TEST_CASE("events: an end after so long; silence is explained, once; a document 
   CHECK(text_lines(ran.err).size() == 2);
 }
 
-TEST_CASE("events: a server that goes away and comes back is followed") {
+TEST_CASE("events: it reconnects to a server that stops and restarts") {
   delayqueue::PrivateServer server;
-  Told queue(server.url());
+  ReportedQueue queue(server.url());
   test::DqctlOptions options;
   options.environment = {{"DELAYQUEUE_URI", server.url()}};
   Dqctl events({"events", queue.name}, options);
@@ -104,7 +106,7 @@ TEST_CASE("events: a server that goes away and comes back is followed") {
   CHECK(events.wait().code == 0);
 }
 
-TEST_CASE("events: what is not there") {
+TEST_CASE("events: a missing queue, an unreachable server and wrong arguments have their exit codes") {
   const Ran missing = run({"events", "not there"});
   CHECK(missing.code == 3);
   CHECK(has(missing.err, "queue 'not there' is not at "));

@@ -1,4 +1,4 @@
-// dqctl export, import
+// Tests of dqctl export and import.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ constexpr State kStates[] = {State::pending, State::ready, State::retry, State::
 
 std::vector<MessageInfo> all_of(const std::string& url, const std::string& queue) {
   std::vector<MessageInfo> all;
-  delayqueue::Inspector look(url, queue);
+  delayqueue::Inspector inspector(url, queue);
   for (const State state : kStates) {
     delayqueue::ListOptions options;
     options.limit = 1000;
     options.payload = 10'000'000;
-    for (const MessageInfo& message : look.list(state, options)) all.push_back(message);
+    for (const MessageInfo& message : inspector.list(state, options)) all.push_back(message);
   }
   return all;
 }
@@ -35,7 +35,7 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
   const std::string queue = test::fresh_queue() + ": \xff and colon";
   const std::string url = test::server().url();
   delayqueue::Producer producer(url, queue);
-  delayqueue::Inspector look(url, queue);
+  delayqueue::Inspector inspector(url, queue);
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
   for (int i = 0; i < 300; ++i) {
@@ -51,7 +51,7 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
                                                         : delayqueue::nack(1h, "later \"");
     });
     consumer.start();
-    while (look.counts().ready > 0 || look.counts().totals.nacked < 200) std::this_thread::sleep_for(5ms);
+    while (inspector.counts().ready > 0 || inspector.counts().totals.nacked < 200) std::this_thread::sleep_for(5ms);
     consumer.stop();
   }
   producer.send("ready");
@@ -68,9 +68,9 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
   there.input = exported.out;
   CHECK(has(run({"import", queue, "-", "--dry-run"}, there).out, "dry run: 301 messages, of which "));
   CHECK(test::counts(queue, elsewhere.url()).totals.sent == 0);
-  const json told = json::parse(run({"import", queue, "-", "-o", "json"}, there).out);
-  CHECK(told.at("created") == 301);
-  CHECK(told.at("failed") == 0);
+  const json report = json::parse(run({"import", queue, "-", "-o", "json"}, there).out);
+  CHECK(report.at("created") == 301);
+  CHECK(report.at("failed") == 0);
   delayqueue::Inspector copy(elsewhere.url(), queue);
   for (const MessageInfo& message : before) {
     const auto found = copy.find(message.id);
@@ -82,16 +82,16 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
     CHECK(found->ttl.has_value() == message.ttl.has_value());
     CHECK(found->state == (message.state == State::unack ? State::pending : message.state));
     if (message.at) CHECK(*message.at - *found->at < 1ms);
-    if (message.at && message.state != State::dead) CHECK(*message.at == *found->at);  // those are whole milliseconds
+    if (message.at && message.state != State::dead) CHECK(*message.at == *found->at);  // whole milliseconds
   }
   CHECK(json::parse(run({"import", queue, "-", "-o", "json"}, there).out).at("existed") == 301);
   CHECK(copy.queues() == std::vector<std::string>{queue});
 }
 
-TEST_CASE("export: one state, by a filter; what is held is told; what lost its body is left out with code 4") {
+TEST_CASE("export: it filters one state, warns of held messages, and skips messages without a body with exit code 4") {
   const std::string queue = test::fresh_queue();
-  test::bury(queue, 5, "a");
-  const auto ids = test::bury(queue, 3, "b");
+  test::make_dead(queue, 5, "a");
+  const auto ids = test::make_dead(queue, 3, "b");
   CHECK(test::lines_of(run({"export", queue, "--state", "dead", "--reason", "b"}).out).size() == 3);
   CHECK(run({"export", queue, "--state", "pending"}).out.empty());
   test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + ids[0]});
@@ -110,7 +110,7 @@ TEST_CASE("export: one state, by a filter; what is held is told; what lost its b
   CHECK(run({"export", queue + "x"}).code == 3);
 }
 
-TEST_CASE("import: bad lines are told by number, and the rest comes in; a file that is not there is code 2") {
+TEST_CASE("import: bad lines are reported by number and all others imported; a missing file is exit code 2") {
   const std::string queue = test::fresh_queue();
   const std::string id = R"({"id":"0197f3a4-5b6c-7d8e-9f01-23456789abcd",)";
   test::DqctlOptions options;
@@ -134,7 +134,7 @@ TEST_CASE("import: bad lines are told by number, and the rest comes in; a file t
   CHECK(run({"import", queue}).code == 2);
 }
 
-TEST_CASE("import: a time that its offset moves out of range is a bad line, in a dry run as well") {
+TEST_CASE("import: a line whose shifted time is out of range is a bad line, in a dry run as well") {
   const std::string queue = test::fresh_queue();
   test::DqctlOptions options;
   constexpr int kGood = 1100;  // more than two batches
@@ -152,16 +152,16 @@ TEST_CASE("import: a time that its offset moves out of range is a bad line, in a
     CHECK(ran.code == 4);
     CHECK(has(ran.err, "stdin, line 701: at: '1970-01-01T00:00:00+23:59'"));
     CHECK(has(ran.err, "stdin, line 703: at: '2199-12-31T23:59:59-00:01'"));
-    const json told = json::parse(ran.out);
-    CHECK(told.at("failed") == 2);
-    CHECK(told.at("errors").at(1).at("line") == 703);
-    CHECK(told.at("alive") == kGood);
-    CHECK(told.at("created") == (dry ? 0 : kGood));
+    const json report = json::parse(ran.out);
+    CHECK(report.at("failed") == 2);
+    CHECK(report.at("errors").at(1).at("line") == 703);
+    CHECK(report.at("alive") == kGood);
+    CHECK(report.at("created") == (dry ? 0 : kGood));
   }
   CHECK(test::counts(queue).pending == kGood);
 }
 
-TEST_CASE("export: only ids of others is code 4") {
+TEST_CASE("export: a state with foreign ids only is exit code 4") {
   const std::string queue = test::fresh_queue();
   test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "no UUID"});
   const Ran ran = run({"export", queue});
@@ -169,10 +169,10 @@ TEST_CASE("export: only ids of others is code 4") {
   CHECK(ran.out.empty());
 }
 
-TEST_CASE("export: a server that goes away midway leaves an error as the last line") {
+TEST_CASE("export: if the server stops during the export, the last line is an error") {
   delayqueue::PrivateServer server;
   const std::string queue = test::fresh_queue();
-  test::bury(queue, 20'000, "x", server.url());
+  test::make_dead(queue, 20'000, "x", server.url());
   test::DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = server.url();
   test::Dqctl dqctl({"export", queue, "-o", "ndjson"}, options);
@@ -186,9 +186,9 @@ TEST_CASE("export: a server that goes away midway leaves an error as the last li
   CHECK(lines.front().contains("payload"));
 }
 
-TEST_CASE("export | head: ends quietly") {
+TEST_CASE("export: it ends silently when the reader of its stdout closes the pipe") {
   const std::string queue = test::fresh_queue();
-  test::bury(queue, 20'000, "x");
+  test::make_dead(queue, 20'000, "x");
   test::Dqctl dqctl({"export", queue});
   CHECK(dqctl.wait_for("\n"));
   dqctl.close_out();

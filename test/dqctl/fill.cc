@@ -19,13 +19,13 @@ std::vector<std::string> send(const std::string& queue, const std::vector<std::s
   return ids;
 }
 
-std::vector<std::string> bury(const std::string& queue, const std::vector<std::string>& payloads,
-                              const std::string& reason) {
+std::vector<std::string> make_dead(const std::string& queue, const std::vector<std::string>& payloads,
+                                   const std::string& reason) {
   const std::vector<std::string> ids = send(queue, payloads);
   delayqueue::KillOptions options;
   options.reason = reason;
   delayqueue::Inspector(server().url(), queue).kill(ids, options);
-  redis().cmd({"DEL", "dp:" + queue + ":ready"});  // where the ids were left behind
+  redis().cmd({"DEL", "dp:" + queue + ":ready"});  // kill() leaves the ids in this list
   return ids;
 }
 
@@ -35,7 +35,7 @@ std::string hold(const std::string& queue, milliseconds left, int deliveries, co
   redis().cmd({"ZREM", base + ":pending", id});
   const std::vector<std::string> time = redis().cmd({"TIME"}).strings();
   const long long end = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]) + left.count() * 1000;
-  const std::string us = std::to_string(end - end % 1000 + 123);  // lease ends are never whole milliseconds
+  const std::string us = std::to_string(end - end % 1000 + 123);  // a real lease end is never a whole millisecond
   redis().cmd({"ZADD", base + ":unack", us.substr(0, us.size() - 6) + '.' + us.substr(us.size() - 6), id});
   if (deliveries > 1) redis().cmd({"HSET", base + ":attempts", id, std::to_string(deliveries) + ' ' + us});
   if (!reason.empty()) redis().cmd({"HSET", base + ":reason", id, reason});

@@ -1,4 +1,4 @@
-// Queues for dqctl to look at, on server().
+// Functions that fill queues of server() for the tests of dqctl.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -9,24 +9,25 @@
 
 namespace test {
 
-// Emptied of all that other tests left.
+// Removes all keys from server().
 void empty_server();
 
 std::vector<std::string> send(const std::string& queue, const std::vector<std::string>& payloads,
                               std::chrono::milliseconds delay = std::chrono::milliseconds(0));
 
-// Sent, and given up by hand.
-std::vector<std::string> bury(const std::string& queue, const std::vector<std::string>& payloads,
-                              const std::string& reason);
+// Sends the payloads and makes the messages dead letters with this reason. Returns their ids.
+std::vector<std::string> make_dead(const std::string& queue, const std::vector<std::string>& payloads,
+                                   const std::string& reason);
 
-// As if a consumer held it, for so much longer (or ago), for the nth time. Payload "held".
+// Makes a message with the payload "held" as a consumer holds it: its lease ends after `left` (less than 0: has ended),
+// at this delivery.
 std::string hold(const std::string& queue, std::chrono::milliseconds left, int deliveries = 1,
                  const std::string& reason = "");
 
-// A UUIDv7 as if made so long ago (less than 0: in the future), by this machine's clock. Other numbers make other ids.
+// A UUIDv7 whose time is `ago` before now (less than 0: after now) by this machine's clock. `number` makes ids differ.
 std::string id_made(std::chrono::milliseconds ago, int number = 1);
 
-// payload 0, payload 1 ...
+// The payloads "payload 0", "payload 1" and so on.
 std::vector<std::string> numbered(int count);
 
 }  // namespace test

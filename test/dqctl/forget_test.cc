@@ -1,4 +1,4 @@
-// dqctl forget
+// Tests of dqctl forget.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,12 +22,12 @@ bool is_known(const std::string& queue, const std::string& url = test::server().
   return std::find(names.begin(), names.end(), queue) != names.end();
 }
 
-// Keys of the queue.
+// All keys of the queue.
 std::vector<std::string> keys_of(const std::string& queue) {
   return test::redis().cmd({"KEYS", "dp:" + queue + ":*"}).strings();
 }
 
-// Sent and delivered: statistics and notes are left.
+// Makes an empty queue that has statistics and metadata: one message was sent and handled.
 void use(const std::string& queue, const std::string& url = test::server().url()) {
   delayqueue::Producer(url, queue).send("x");
   std::atomic<bool> done{false};
@@ -39,7 +39,7 @@ void use(const std::string& queue, const std::string& url = test::server().url()
 
 }  // namespace
 
-TEST_CASE("forget: an empty queue leaves no key and is in no list; another queue is not touched") {
+TEST_CASE("forget: it removes every key of an empty queue and its entry in the list, and touches no other queue") {
   const std::string queue = test::fresh_queue(), other = test::fresh_queue();
   use(queue);
   use(other);
@@ -58,11 +58,11 @@ TEST_CASE("forget: an empty queue leaves no key and is in no list; another queue
   const Ran again = run({"forget", queue});
   CHECK(again.code == 3);
   CHECK(has(again.err, "queue " + queue + " is not at"));
-  const json told = json::parse(run({"forget", other, "-o", "json"}).out);
-  CHECK(told == json::parse(R"({"queue":")" + other + R"(","forgotten":true,"paused":false})"));
+  const json report = json::parse(run({"forget", other, "-o", "json"}).out);
+  CHECK(report == json::parse(R"({"queue":")" + other + R"(","forgotten":true,"paused":false})"));
 }
 
-TEST_CASE("forget: a queue that is not there is code 3, with the name that was meant") {
+TEST_CASE("forget: a missing queue is exit code 3, and the error suggests the closest name") {
   const std::string queue = test::fresh_queue() + "-orders";
   use(queue);
   const Ran ran = run({"forget", queue + "z"});
@@ -72,7 +72,7 @@ TEST_CASE("forget: a queue that is not there is code 3, with the name that was m
   CHECK(run({"forget"}).code == 2);
 }
 
-TEST_CASE("forget: one message in any state keeps the queue, with all its keys, and is named") {
+TEST_CASE("forget: one message in any state keeps the queue with all its keys, and is named in the error") {
   for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
     const std::string name = delayqueue::to_string(state);
     CAPTURE(name);
@@ -102,15 +102,15 @@ TEST_CASE("forget: one message in any state keeps the queue, with all its keys, 
   }
 }
 
-TEST_CASE("forget: ids left behind in lists, and garbage, are no messages; what is damaged is refused") {
+TEST_CASE("forget: stale ids in lists and garbage do not count as messages; a damaged queue is refused") {
   const std::string queue = test::fresh_queue();
   const std::string base = "dp:" + queue;
   {
     delayqueue::Producer producer(test::server().url(), queue);
     const auto sent = producer.send_batch(std::vector<std::string>(450, "x"));
     for (const auto& one : sent) producer.cancel(one.id);
-    test::redis().cmd({"LPUSH", base + ":retry", "stranger"});
-    test::redis().cmd({"SADD", base + ":garbage", sent[0].id, "another stranger"});
+    test::redis().cmd({"LPUSH", base + ":retry", "foreign"});
+    test::redis().cmd({"SADD", base + ":garbage", sent[0].id, "another foreign"});
   }
   CHECK(test::counts(queue).ready == 450);
   CHECK(run({"forget", queue}).code == 0);
@@ -132,7 +132,7 @@ TEST_CASE("forget: ids left behind in lists, and garbage, are no messages; what 
   CHECK(test::redis().cmd({"EXISTS", base + ":stats"}) == 1);
 }
 
-TEST_CASE("forget: a message behind ids that were left behind in its list is not lost") {
+TEST_CASE("forget: a message after many stale ids in its list is not lost") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   const auto sent = producer.send_batch(std::vector<std::string>(401, "x"));
@@ -159,10 +159,10 @@ TEST_CASE("forget: a consumer that waits for messages keeps the queue") {
   CHECK(run({"forget", queue}).code == 0);
 }
 
-TEST_CASE("forget: the next send enters the queue again, also that of a producer which was connected before") {
+TEST_CASE("forget: the next send registers the queue again, also from a producer that was connected before") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
-  delayqueue::Inspector look(test::server().url(), queue);
+  delayqueue::Inspector inspector(test::server().url(), queue);
   producer.cancel(producer.send("x").id);
   for (const bool batch : {false, true}) {
     REQUIRE(run({"forget", queue}).code == 0);
@@ -177,12 +177,12 @@ TEST_CASE("forget: the next send enters the queue again, also that of a producer
       CHECK(producer.send("y").created);
     }
     CHECK(is_known(queue));
-    CHECK(look.counts().ready == 1);
-    look.purge(State::ready);
+    CHECK(inspector.counts().ready == 1);
+    inspector.purge(State::ready);
   }
 }
 
-TEST_CASE("forget: sends at the same moment are never lost, and their queue is known") {
+TEST_CASE("forget: no message that is sent at the same moment is lost, and its queue is in the list") {
   const std::string queue = test::fresh_queue();
   std::atomic<bool> stop{false};
   std::atomic<int> sent{0}, forgotten{0};
@@ -191,20 +191,20 @@ TEST_CASE("forget: sends at the same moment are never lost, and their queue is k
   std::thread forgetting([&] {
     while (!stop) forgotten += other.forget().none() ? 1 : 0;
   });
-  delayqueue::Inspector look(test::server().url(), queue);
+  delayqueue::Inspector inspector(test::server().url(), queue);
   int unknown = 0, lost = 0;
   for (const auto end = std::chrono::steady_clock::now() + 8s; std::chrono::steady_clock::now() < end;) {
     const std::string id = producer.send("x").id;
     ++sent;
-    if (!look.find(id)) ++lost;
-    // While it is being forgotten it is away for a moment, until that is refused.
+    if (!inspector.find(id)) ++lost;
+    // forget removes the queue from the list for a moment, until it finds the new message.
     bool known = false;
     for (const auto patience = std::chrono::steady_clock::now() + 5s;
          !known && std::chrono::steady_clock::now() < patience;) {
       known = is_known(queue);
     }
     if (!known) ++unknown;
-    if (look.purge(State::ready) != 1) ++lost;
+    if (inspector.purge(State::ready) != 1) ++lost;
   }
   stop = true;
   forgetting.join();
@@ -214,7 +214,7 @@ TEST_CASE("forget: sends at the same moment are never lost, and their queue is k
   CHECK(forgotten > 0);
 }
 
-TEST_CASE("forget: with another prefix, and with a hash tag, those keys and no others") {
+TEST_CASE("forget: with --prefix or --hash-tag it removes the keys with that prefix or tag, and no others") {
   const std::string queue = test::fresh_queue();
   use(queue);
   delayqueue::ProducerOptions options;
@@ -229,7 +229,7 @@ TEST_CASE("forget: with another prefix, and with a hash tag, those keys and no o
   CHECK(is_known(queue));
 }
 
-TEST_CASE("forget: in a Cluster, where the set of queues lives on another node") {
+TEST_CASE("forget: it works in a Cluster, where the set of queues is on another node") {
   test::Cluster cluster;
   std::vector<std::string> queues;
   for (int i = 0; i < 6; ++i) queues.push_back("q" + std::to_string(i));

@@ -1,4 +1,4 @@
-// SIGINT in the middle of a command: it ends soon, and programs get a JSON document.
+// SIGINT in the middle of a command: dqctl ends soon, and -o json still writes a document.
 #include <doctest/doctest.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ using nlohmann::json;
 using test::content_of;
 using test::eventually;
 
-// Its stdin stays open after what was written to it.
+// A dqctl whose stdin stays open after the test has written to it.
 class OpenInput {
  public:
   explicit OpenInput(const std::string& arguments) {
@@ -35,7 +35,7 @@ class OpenInput {
   OpenInput(const OpenInput&) = delete;
   OpenInput& operator=(const OpenInput&) = delete;
 
-  // Returns once the program has read it, and so waits for more.
+  // Returns when dqctl has read the keys and waits for more.
   void type(const std::string& text) {
     std::fputs(text.c_str(), input_);
     std::fflush(input_);
@@ -43,7 +43,7 @@ class OpenInput {
     REQUIRE(eventually([&] { return ::ioctl(::fileno(input_), FIONREAD, &unread) == 0 && unread == 0; }, 30s));
   }
 
-  // The exit code after one SIGINT; -1 if it runs on.
+  // Sends SIGINT once. Returns the exit code, or -1 if dqctl does not end.
   int interrupt() {
     const std::string pid = content_of(folder_.file("pid"));
     ::kill(std::stoi(pid), SIGINT);
@@ -65,7 +65,7 @@ bool is_connected() { return test::redis().cmd({"CLIENT", "LIST"}).text.find(" n
 
 }  // namespace
 
-TEST_CASE("interrupt: send ends though its stdin stays open, and sends nothing") {
+TEST_CASE("interrupt: send ends although its stdin stays open, and sends nothing") {
   const std::string queue = test::fresh_queue();
   OpenInput send("send " + queue + " - -o json");
   send.type("half a pay");
@@ -74,7 +74,7 @@ TEST_CASE("interrupt: send ends though its stdin stays open, and sends nothing")
   CHECK(delayqueue::Inspector(test::server().url(), queue).counts().totals.sent == 0);
 }
 
-TEST_CASE("interrupt: a dry run of ids says so as JSON, too") {
+TEST_CASE("interrupt: a command that reads ids writes a JSON error and changes nothing") {
   test::Work work;
   work.send("x");
   OpenInput cancel("cancel " + work.name + " - -o json");
@@ -83,10 +83,10 @@ TEST_CASE("interrupt: a dry run of ids says so as JSON, too") {
   cancel.type(ids);
   CHECK(cancel.interrupt() == 130);
   CHECK(json::parse(cancel.out()).at("error") == "interrupted; nothing was done");
-  CHECK(work.look.counts().ready == 1);
+  CHECK(work.inspector.counts().ready == 1);
 }
 
-TEST_CASE("interrupt: stuck and doctor write a document with the error") {
+TEST_CASE("interrupt: stuck and doctor write a JSON document with the error") {
   test::redis().cmd({"FLUSHALL"});
   test::Work work;
   work.send("x");

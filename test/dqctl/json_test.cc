@@ -7,7 +7,7 @@
 using namespace dqctl;
 using nlohmann::json;
 
-TEST_CASE("json: fields in their order, every kind of value") {
+TEST_CASE("json: fields keep their order, and every kind of value is written") {
   Object object;
   object.add("text", "a\"b\\c\n\x01\x7f")
       .add("number", std::uint64_t{18446744073709551615U})
@@ -30,7 +30,7 @@ TEST_CASE("json: fields in their order, every kind of value") {
         R"({"a":1,"b":2})");
 }
 
-TEST_CASE("json: any bytes come back") {
+TEST_CASE("json: any bytes are restored from a document") {
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
   const json bytes = json::parse(Object().add("payload", all).text());

@@ -1,4 +1,4 @@
-// What the tests of `dqctl work` share.
+// Helpers of the tests of `dqctl work`.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -30,23 +30,24 @@ inline std::vector<std::string> text_lines(const std::string& text) {
   return out;
 }
 
-// Whether a process runs; one that has ended and was not waited for does not.
+// Whether a process runs. A zombie does not.
 inline bool process_runs(const std::string& pid) {
   const std::string stat = content_of("/proc/" + pid + "/stat");
   const std::size_t name_end = stat.rfind(')');
   return name_end != std::string::npos && stat.at(name_end + 2) != 'Z';
 }
 
-// A queue of a test of its own.
+// A new queue, with the calls that the tests need.
 class Work {
  public:
-  explicit Work(std::string url = server().url()) : url_(std::move(url)), producer_(url_, name), look(url_, name) {}
+  explicit Work(std::string url = server().url())
+      : url_(std::move(url)), producer_(url_, name), inspector(url_, name) {}
 
   std::string send(const std::string& payload, const delayqueue::SendOptions& options = {}) {
     return producer_.send(payload, options).id;
   }
 
-  // The arguments of a worker.
+  // The arguments of dqctl work with this command.
   std::vector<std::string> by(const std::string& command, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {"work", name, "--exec", command};
     words.insert(words.end(), more.begin(), more.end());
@@ -66,7 +67,7 @@ class Work {
   delayqueue::Producer producer_;
 
  public:
-  delayqueue::Inspector look;
+  delayqueue::Inspector inspector;
 };
 
 }  // namespace test

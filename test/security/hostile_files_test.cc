@@ -59,7 +59,7 @@ std::string nested(int levels) {
 TEST_CASE("files: a backup is written through no link and into no pipe, folder or file of another user") {
   const test::TempDir folder;
   test::empty_server();
-  test::bury("q", {"payload"}, "reason");
+  test::make_dead("q", {"payload"}, "reason");
   write_file(folder.file("victim"), "untouched");
   REQUIRE(::symlink(folder.file("victim").c_str(), folder.file("link").c_str()) == 0);
   REQUIRE(::symlink(folder.file("nothing").c_str(), folder.file("dangling").c_str()) == 0);
@@ -93,12 +93,12 @@ TEST_CASE("files: a backup is written through no link and into no pipe, folder o
 TEST_CASE("files: a new backup is readable by its owner alone under any umask, and can be appended to") {
   const test::TempDir folder;
   test::empty_server();
-  test::bury("q", {"one"}, "reason");
+  test::make_dead("q", {"one"}, "reason");
   const mode_t before = ::umask(0);
   CHECK(purge_to(folder.file("backup"), false).code == 0);
   ::umask(before);
   CHECK(mode_of(folder.file("backup")) == 0600);
-  test::bury("q", {"two"}, "reason");
+  test::make_dead("q", {"two"}, "reason");
   CHECK(purge_to(folder.file("backup"), false).code == 2);
   CHECK(purge_to(folder.file("backup"), true).code == 0);
   CHECK(test::lines_of(text_of(folder.file("backup"))).size() == 2);
