@@ -22,7 +22,7 @@ std::vector<Kind> kinds(const std::string& bytes, bool complete = true) {
 
 }  // namespace
 
-TEST_CASE("keys: what terminals send") {
+TEST_CASE("keys: the sequences that terminals send are recognized") {
   CHECK(kinds("\033[A\033OB\033[5~\033[6~\033[H\033[4~\t\033[Z\r\x7f\b\033") ==
         std::vector<Kind>{Kind::up, Kind::down, Kind::page_up, Kind::page_down, Kind::home, Kind::end, Kind::tab,
                           Kind::back_tab, Kind::enter, Kind::backspace, Kind::backspace, Kind::escape});
@@ -35,7 +35,7 @@ TEST_CASE("keys: what terminals send") {
   CHECK(keys[2].text == "c");
 }
 
-TEST_CASE("keys: a key comes in pieces; an escape alone is one when nothing follows") {
+TEST_CASE("keys: a key may come in pieces; an escape alone is a key if nothing follows") {
   std::string bytes = "\033";
   CHECK(take_keys(bytes, false).empty());
   bytes += "[";
@@ -50,7 +50,7 @@ TEST_CASE("keys: a key comes in pieces; an escape alone is one when nothing foll
   CHECK(bytes == "\xc3");
 }
 
-TEST_CASE("keys: what means nothing is dropped") {
+TEST_CASE("keys: unknown sequences are dropped") {
   CHECK(kinds("\033[99;5~\033[1;2Pq") == std::vector<Kind>{Kind::text});
   CHECK(kinds("\xff\xfeq") == std::vector<Kind>{Kind::text});
   CHECK(kinds("\033[12") == std::vector<Kind>{});
@@ -71,7 +71,7 @@ TEST_CASE("canvas: a line is cut at its width; a full one does not clear its end
   CHECK(Line(3).left("日本語", 3).bytes(false) == "日…");
 }
 
-TEST_CASE("canvas: only what has changed is written") {
+TEST_CASE("canvas: only changes are written") {
   Canvas canvas({10, 3});
   canvas.line().add("a");
   canvas.line().add("b");
@@ -85,7 +85,7 @@ TEST_CASE("canvas: only what has changed is written") {
   CHECK(difference(before, before).empty());
 }
 
-TEST_CASE("top: counts take five places at most") {
+TEST_CASE("top: a count takes at most five columns") {
   CHECK(short_count(0) == "0");
   CHECK(short_count(9999) == "9,999");
   CHECK(short_count(12'345) == "12.3k");

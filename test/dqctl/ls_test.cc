@@ -1,4 +1,4 @@
-// dqctl ls
+// Tests of dqctl ls.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -39,10 +39,10 @@ using Strings = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("ls: the dead, as a table and as JSON") {
+TEST_CASE("ls: dead letters are listed as a table and as JSON") {
   const std::string queue = "dead: and more";
   test::empty_server();
-  const auto ids = test::bury(queue, {"first", std::string("\xff\x1b[31m\n", 7)}, "gateway timeout\n\x1b[2J");
+  const auto ids = test::make_dead(queue, {"first", std::string("\xff\x1b[31m\n", 7)}, "gateway timeout\n\x1b[2J");
   const Ran table = run({"ls", queue, "--state", "dead"});
   CHECK(table.code == 0);
   CHECK(table.err.empty());
@@ -74,7 +74,7 @@ TEST_CASE("ls: the dead, as a table and as JSON") {
   CHECK(lines.err == "more: --cursor 1\n");
 }
 
-TEST_CASE("ls: what waits, is held, or lies in a list") {
+TEST_CASE("ls: pending, held and ready messages are listed with their due times, leases and retries") {
   test::empty_server();
   test::send("q", {"later"}, 1h);
   test::send("q", {"now"});
@@ -97,9 +97,9 @@ TEST_CASE("ls: what waits, is held, or lies in a list") {
   CHECK(none.err == "q has no message in retry\n");
 }
 
-TEST_CASE("ls: a body that is missing is said to be") {
+TEST_CASE("ls: a missing body is shown as missing") {
   test::empty_server();
-  const auto ids = test::bury("q", {"a"}, "r");
+  const auto ids = test::make_dead("q", {"a"}, "r");
   test::redis().cmd({"DEL", "dp:q:msg:" + ids[0]});
   CHECK(has(run({"ls", "q", "--state", "dead"}).out, "missing"));
   const json message = listed({"q", "--state", "dead"}).at("messages")[0];
@@ -114,7 +114,7 @@ TEST_CASE("ls: a long payload is cut between characters") {
   CHECK(has(run({"ls", "q", "--state", "ready"}).out, std::string(63, 'x') + "…\n"));
 }
 
-TEST_CASE("ls: page by page with the cursor, and all at once") {
+TEST_CASE("ls: it lists page by page with --cursor, and everything with --limit 0") {
   test::empty_server();
   test::send("q", test::numbered(25));
   Strings seen;
@@ -132,12 +132,12 @@ TEST_CASE("ls: page by page with the cursor, and all at once") {
   CHECK(payloads(listed({"q", "--state", "ready", "--limit", "0"})).size() == 25);
 }
 
-TEST_CASE("ls: filters by reason, payload and age, and goes on where it ended") {
+TEST_CASE("ls: it filters by reason, payload and age, and continues after the last message") {
   test::empty_server();
-  test::bury("q", {"a1", "a2"}, "gateway timeout");
-  test::bury("q", {"b1", "b2", "b3"}, "no such user");
+  test::make_dead("q", {"a1", "a2"}, "gateway timeout");
+  test::make_dead("q", {"b1", "b2", "b3"}, "no such user");
   test::rewind("dp:q", 1h);
-  test::bury("q", {"a3"}, "gateway timeout");
+  test::make_dead("q", {"a3"}, "gateway timeout");
   const auto dead = [](Strings more) {
     Strings arguments = {"q", "--state", "dead"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -151,7 +151,7 @@ TEST_CASE("ls: filters by reason, payload and age, and goes on where it ended") 
   const json first = dead({"--reason", "no*", "--limit", "2"});
   CHECK(payloads(first) == Strings{"b1", "b2"});
   CHECK(payloads(dead({"--reason", "no*", "--cursor", first.at("next")})) == Strings{"b3"});
-  CHECK(dead({"--older-than", "30m"}).at("next") == nullptr);  // all that follow are too young
+  CHECK(dead({"--older-than", "30m"}).at("next") == nullptr);  // all later messages are too young
   const Ran none = run({"ls", "q", "--state", "dead", "--match", "z"});
   CHECK(none.code == 0);
   CHECK(none.err ==
@@ -159,11 +159,11 @@ TEST_CASE("ls: filters by reason, payload and age, and goes on where it ended") 
         "--match z matches only exactly this text; to find it anywhere: --match '*z*'\n");
 }
 
-TEST_CASE("walk: ends at the first message that is too young, where they come in the order of time") {
+TEST_CASE("walk: in a state that is sorted by time it ends at the first message that is too young") {
   test::empty_server();
-  test::bury("q", {"old"}, "r");
+  test::make_dead("q", {"old"}, "r");
   test::rewind("dp:q", 1h);
-  test::bury("q", test::numbered(5), "r");
+  test::make_dead("q", test::numbered(5), "r");
   delayqueue::Inspector inspector(test::server().url(), "q");
   ::dqctl::Filter filter;
   filter.older_than = 30min;
@@ -174,33 +174,33 @@ TEST_CASE("walk: ends at the first message that is too young, where they come in
   CHECK(walk.cursor().empty());
 }
 
-TEST_CASE("ls: in a list the age is told by the id") {
+TEST_CASE("ls: in a list, the age of a message is the time in its id") {
   test::empty_server();
   delayqueue::Producer producer(test::server().url(), "q");
   delayqueue::SendOptions options;
-  options.id = "0190f7c2-5b1f-7000-8000-000000000001";  // of 2024
+  options.id = "0190f7c2-5b1f-7000-8000-000000000001";  // a time in 2024
   producer.send("old", options);
   producer.send("new");
-  options.id = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";  // tells no time
+  options.id = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";  // an id without a time
   producer.send("?", options);
   CHECK(payloads(listed({"q", "--state", "ready", "--older-than", "1h"})) == Strings{"old"});
   CHECK(payloads(listed({"q", "--state", "ready", "--older-than", "0s"})) == Strings{"old", "new"});
 }
 
-TEST_CASE("ls: of payloads longer than it shows, the match sees more") {
+TEST_CASE("ls: --match searches more of a long payload than is shown") {
   test::empty_server();
   test::send("q", {std::string(3000, 'x') + "needle", std::string(3000, 'x')});
   CHECK(payloads(listed({"q", "--state", "ready", "--match", "*needle"})) == Strings{std::string(64, 'x')});
 }
 
-TEST_CASE("ls: errors") {
+TEST_CASE("ls: exit code 3 for a missing queue, 2 for wrong arguments, 1 for a key of a wrong type") {
   test::empty_server();
   test::send("there", {"x"});
   const Ran nowhere = run({"ls", "nowhere", "--state", "dead"});
   CHECK(nowhere.code == 3);
   CHECK(has(nowhere.err, "dqctl: queue nowhere is not at unix://"));
   CHECK(has(nowhere.err, "there are: there\n"));
-  CHECK(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:nowhere"}) == 0);  // to look makes no queue
+  CHECK(test::redis().cmd({"SISMEMBER", "dp:queues", "dp:nowhere"}) == 0);  // reading does not register the queue
   CHECK(run({"ls", "there"}).code == 2);
   CHECK(run({"ls", "--state", "dead"}).code == 2);
   CHECK(run({"ls", "there", "--state", "lost"}).code == 2);
@@ -214,7 +214,7 @@ TEST_CASE("ls: errors") {
   CHECK(has(wrong.err, "dqctl doctor"));
 }
 
-TEST_CASE("ls: an empty queue that is known is no error") {
+TEST_CASE("ls: a registered queue without messages is no error") {
   test::empty_server();
   const auto ids = test::send("q", {"x"});
   delayqueue::Producer(test::server().url(), "q").cancel(ids[0]);
@@ -223,7 +223,7 @@ TEST_CASE("ls: an empty queue that is known is no error") {
   CHECK(run({"ls", "q", "--state", "ready"}).code == 0);
 }
 
-TEST_CASE("ls: names that look like commands, options or lists") {
+TEST_CASE("ls: a queue name may look like a command, an option or a list") {
   test::empty_server();
   for (const char* name : {"ls", "[a,b]", "-x", "--state", "*"}) {
     CAPTURE(name);
@@ -246,7 +246,7 @@ void many_dead() {
                      "1", "dp:q:dead"});
 }
 
-TEST_CASE("ls: SIGINT ends a long walk, with what was found") {
+TEST_CASE("ls: SIGINT ends a long listing and keeps the lines that were found") {
   many_dead();
   test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"});
   REQUIRE(running.wait_for("\n"));
@@ -259,11 +259,11 @@ TEST_CASE("ls: SIGINT ends a long walk, with what was found") {
   CHECK(has(ran.err, std::to_string(lines)));
 }
 
-TEST_CASE("ls: SIGINT while a slow reader keeps it waiting loses no line") {
+TEST_CASE("ls: SIGINT while the reader is slow loses no line") {
   many_dead();
   test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", "ndjson"});
   REQUIRE(running.wait_for("\n"));
-  std::this_thread::sleep_for(300ms);  // by now its pipe is full
+  std::this_thread::sleep_for(300ms);  // the pipe is full by now
   running.signal(SIGINT);
   std::this_thread::sleep_for(300ms);
   const Ran ran = running.wait();

@@ -1,4 +1,4 @@
-// A million dead messages: a look at them stays quick and small.
+// A million dead letters: reading them stays fast and takes little memory.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr long kMostKib = 50 * 1024;
 
-void bury(int count) {
+void make_dead(int count) {
   static constexpr char kScript[] = R"lua(
     for i = ARGV[1] + 1, ARGV[1] + 20000 do
       local id = string.format('0190f7c2-5b1f-7000-8000-%012x', i)
@@ -31,9 +31,9 @@ void bury(int count) {
 
 }  // namespace
 
-TEST_CASE("a million dead: ls --limit 20 takes under 100 ms, and no look over 50 MiB") {
+TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no reading command more than 50 MiB") {
   test::empty_server();
-  bury(1'000'000);
+  make_dead(1'000'000);
   std::chrono::milliseconds best{1'000'000};
   long most_kib = 0;
   for (int i = 0; i < 10 && best >= std::chrono::milliseconds(100); ++i) {  // the machine may be busy
@@ -57,9 +57,9 @@ TEST_CASE("a million dead: ls --limit 20 takes under 100 ms, and no look over 50
   test::empty_server();
 }
 
-TEST_CASE("a hundred thousand listed whole: memory stays what it is for a page") {
+TEST_CASE("a hundred thousand dead letters: a complete listing takes no more memory than a page") {
   test::empty_server();
-  bury(100'000);
+  make_dead(100'000);
   for (const char* format : {"table", "json", "ndjson"}) {
     test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", format});
     const Ran ran = running.wait();

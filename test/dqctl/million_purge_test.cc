@@ -1,4 +1,5 @@
-// A million dead messages: to purge them costs Redis no more at a time than to purge few, and dqctl no more memory.
+// A million dead letters: no step of purge blocks Redis for longer than with few messages, and dqctl takes no more
+// memory.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@ constexpr int kMessages = 1'000'000;
 constexpr long kMostKib = 50 * 1024;
 constexpr long long kBatch = 200;
 
-void bury(test::Redis& client, int count) {
+void make_dead(test::Redis& client, int count) {
   static constexpr char kScript[] = R"lua(
     for i = ARGV[1] + 1, ARGV[1] + 20000 do
       local id = string.format('0190f7c2-5b1f-7000-8000-%012x', i)
@@ -44,11 +45,11 @@ struct Server {
   test::DqctlOptions dqctl;
 };
 
-TEST_CASE("a million dead: purge shows how far it is, goes in bounded steps, and stays under 50 MiB") {
+TEST_CASE("a million dead letters: purge shows its progress, runs in bounded steps, and takes less than 50 MiB") {
   test::CommandTimes times;
-  for (int round = 0; round < 3 && !times.bounded(); ++round) {  // a slow round shows that the machine was busy
+  for (int round = 0; round < 3 && !times.bounded(); ++round) {  // a slow round means that the machine was busy
     Server own;
-    bury(*own.client, kMessages);
+    make_dead(*own.client, kMessages);
     own.client->cmd({"CONFIG", "RESETSTAT"});
     own.dqctl.terminal = true;
     const Ran ran = test::Dqctl({"purge", "q", "--all", "--state", "dead", "--yes"}, own.dqctl).wait(120s);
@@ -56,7 +57,7 @@ TEST_CASE("a million dead: purge shows how far it is, goes in bounded steps, and
     CHECK(test::has(ran.out, "purged 1,000,000 dead messages of q"));
     CHECK((test::has(ran.out, " of 1,000,000 (") || ran.took < 1200ms));
     CHECK(ran.peak_kib < kMostKib);
-    CHECK(own.client->cmd({"DBSIZE"}) == 2);  // stats, and the list of queues
+    CHECK(own.client->cmd({"DBSIZE"}) == 2);  // the statistics, and the set of queues
     times = test::command_times(*own.client);
     MESSAGE("purge: ", ran.took.count(), " ms, ", ran.peak_kib, " KiB, ", times);
     CHECK(times.calls >= kMessages / kBatch);
@@ -64,11 +65,11 @@ TEST_CASE("a million dead: purge shows how far it is, goes in bounded steps, and
   CHECK(times.bounded());
 }
 
-TEST_CASE("a hundred thousand of two hundred thousand purged by reason, with a backup: bounded, too") {
+TEST_CASE("a hundred thousand of two hundred thousand dead letters: purge by reason with a backup is bounded as well") {
   test::CommandTimes times;
   for (int round = 0; round < 3 && !times.bounded(); ++round) {
     Server own;
-    bury(*own.client, 200'000);
+    make_dead(*own.client, 200'000);
     own.client->cmd({"CONFIG", "RESETSTAT"});
     char file[] = "/tmp/dqctl-test-XXXXXX";
     ::close(::mkstemp(file));

@@ -1,5 +1,5 @@
-// Several dqctl at once on one queue, and what a broken one leaves: what each says it did is what it did, and nothing
-// is left behind.
+// Several dqctl at once on one queue, and one that is killed: each reports exactly its own changes, and no message is
+// lost or left over.
 #include <doctest/doctest.h>
 
 #include <unistd.h>
@@ -24,9 +24,9 @@ using namespace std::chrono_literals;
 using delayqueue::Inspector;
 using delayqueue::State;
 using nlohmann::json;
-using test::bury;
 using test::counts;
 using test::has;
+using test::make_dead;
 using test::Ran;
 using test::run;
 using Words = std::vector<std::string>;
@@ -42,7 +42,7 @@ std::vector<std::string> send(const std::string& queue, std::size_t count, std::
   return ids;
 }
 
-// All at once, until all have ended.
+// Runs all commands at the same time and waits for all of them.
 std::vector<Ran> run_all(const std::vector<Words>& commands, const test::DqctlOptions& options = {}) {
   std::list<test::Dqctl> running;
   for (const Words& words : commands) running.emplace_back(words, options);
@@ -75,7 +75,7 @@ void wait_until(const std::function<bool()>& done) {
 
 std::set<std::string> unique(const std::vector<std::string>& ids) { return {ids.begin(), ids.end()}; }
 
-// Takes all there is, and counts how often it got each.
+// Handles every message and counts its deliveries.
 class Ledger {
  public:
   explicit Ledger(const std::string& queue)
@@ -106,7 +106,7 @@ class Ledger {
 
 }  // namespace
 
-TEST_CASE("operators: two or three purge --backup at once: each message is in one line of one file, none is left") {
+TEST_CASE("operators: two or three purge --backup at once write each message to one line of one file, and leave none") {
   for (const State state : {State::ready, State::dead, State::pending}) {
     const std::string name = delayqueue::to_string(state);
     for (const int operators : {2, 3}) {
@@ -114,7 +114,7 @@ TEST_CASE("operators: two or three purge --backup at once: each message is in on
       CAPTURE(operators);
       const test::TempDir folder;
       const std::string queue = test::fresh_queue();
-      const auto ids = state == State::dead    ? bury(queue, 6000, "x")
+      const auto ids = state == State::dead    ? make_dead(queue, 6000, "x")
                        : state == State::ready ? send(queue, 6000)
                                                : send(queue, 6000, 1h);
       std::vector<Words> commands;
@@ -125,10 +125,10 @@ TEST_CASE("operators: two or three purge --backup at once: each message is in on
       const std::vector<Ran> ran = run_all(commands);
       std::vector<std::string> lines;
       for (int i = 0; i < operators; ++i) {
-        const json told = json::parse(ran[i].out);
+        const json report = json::parse(ran[i].out);
         CHECK(ran[i].code == 0);
         const auto file = ids_in(folder.file(std::to_string(i)));
-        CHECK(file.size() == told.at("purged").get<std::uint64_t>() + told.at("left_alone").get<std::uint64_t>());
+        CHECK(file.size() == report.at("purged").get<std::uint64_t>() + report.at("left_alone").get<std::uint64_t>());
         CHECK(unique(file).size() == file.size());
         lines.insert(lines.end(), file.begin(), file.end());
       }
@@ -141,11 +141,11 @@ TEST_CASE("operators: two or three purge --backup at once: each message is in on
   }
 }
 
-TEST_CASE("operators: one that removes others' messages before the next page makes a purge or redrive miss none") {
+TEST_CASE("operators: a purge or redrive misses no message when another removes messages of earlier pages") {
   const std::string queue = test::fresh_queue();
   for (int i = 0; i < 4; ++i) {
-    bury(queue, 1500, "a");
-    bury(queue, 1500, "b");
+    make_dead(queue, 1500, "a");
+    make_dead(queue, 1500, "b");
   }
   const auto ran = run_all({{"purge", queue, "--state", "dead", "--reason", "a", "--yes", "-o", "json"},
                             {"redrive", queue, "--reason", "b", "--yes", "-o", "json"}});
@@ -155,11 +155,12 @@ TEST_CASE("operators: one that removes others' messages before the next page mak
   CHECK(counts(queue).ready == 6000);
 }
 
-TEST_CASE("operators: what is removed before the next page while that walk finds nothing is looked for again") {
+TEST_CASE(
+    "operators: a purge that found nothing yet misses no message when another removes messages of earlier pages") {
   const std::string queue = test::fresh_queue();
-  bury(queue, 4000, "a");
-  bury(queue, 4000, "b");
-  // Slow, so that the other has removed all that lies before what this one looks for.
+  make_dead(queue, 4000, "a");
+  make_dead(queue, 4000, "b");
+  // This purge is slow, so that the other one has removed all earlier messages before it reaches its own.
   test::FaultProxy proxy(test::server().socket());
   proxy.delay(20ms);
   test::DqctlOptions slow;
@@ -173,9 +174,9 @@ TEST_CASE("operators: what is removed before the next page while that walk finds
   CHECK(counts(queue).dead == 0);
 }
 
-TEST_CASE("operators: three redrive at once: the counts are those of what each did") {
+TEST_CASE("operators: three redrive at once each count what they moved themselves") {
   const std::string queue = test::fresh_queue();
-  bury(queue, 3000, "x");
+  make_dead(queue, 3000, "x");
   const Words words = {"redrive", queue, "--all", "--yes", "-o", "json"};
   const auto ran = run_all({words, words, words});
   CHECK(total(ran, "redriven") == 3000);
@@ -184,9 +185,9 @@ TEST_CASE("operators: three redrive at once: the counts are those of what each d
   CHECK(counts(queue).totals.redriven == 3000);
 }
 
-TEST_CASE("operators: three redrive --to at once, consumers at work there: each message is moved and delivered once") {
+TEST_CASE("operators: three redrive --to at once move each message once, and the consumers there get it once") {
   const std::string queue = test::fresh_queue(), other = test::fresh_queue();
-  const auto ids = bury(queue, 3000, "x");
+  const auto ids = make_dead(queue, 3000, "x");
   Ledger ledger(other);
   const Words words = {"redrive", queue, "--all", "--to", other, "--create", "--yes", "-o", "json"};
   const auto ran = run_all({words, words, words});
@@ -202,10 +203,10 @@ TEST_CASE("operators: three redrive --to at once, consumers at work there: each 
   CHECK(counts(other).totals.sent == 3000);
 }
 
-TEST_CASE("operators: redrive, redrive --to and purge at once: each message is in one place, and counted once") {
+TEST_CASE("operators: redrive, redrive --to and purge at once leave each message in one place, and count it once") {
   const std::string queue = test::fresh_queue(), other = test::fresh_queue();
   const test::TempDir folder;
-  const auto ids = bury(queue, 6000, "x");
+  const auto ids = make_dead(queue, 6000, "x");
   const auto ran =
       run_all({{"redrive", queue, "--all", "--yes", "--rate", "3000/s", "-o", "json"},
                {"redrive", queue, "--all", "--to", other, "--create", "--yes", "-o", "json"},
@@ -222,12 +223,12 @@ TEST_CASE("operators: redrive, redrive --to and purge at once: each message is i
   CHECK(unique(lines).size() == lines.size());
 }
 
-TEST_CASE("operators: the same ids from stdin, by two at once: each is counted by the one that changed it") {
+TEST_CASE("operators: of two commands with the same ids from stdin, the one that changed a message counts it") {
   const std::string queue = test::fresh_queue();
   for (const char* command : {"kill", "release", "redrive", "cancel"}) {
     CAPTURE(command);
     const bool dead = std::string(command) == "redrive";
-    const auto ids = dead ? bury(queue, 3000, "x") : send(queue, 3000, 1h);
+    const auto ids = dead ? make_dead(queue, 3000, "x") : send(queue, 3000, 1h);
     test::DqctlOptions options;
     for (const std::string& id : ids) options.input += id + '\n';
     const Words words = {command, queue, "-", "--yes", "-o", "json"};
@@ -235,10 +236,10 @@ TEST_CASE("operators: the same ids from stdin, by two at once: each is counted b
   }
 }
 
-TEST_CASE("operators: a lock that a killed one left behind ends by itself; where it is refused the work is done") {
+TEST_CASE("operators: the lock of a killed dqctl expires; a user without the right to lock works without it") {
   const std::string queue = test::fresh_queue();
   const test::TempDir folder;
-  bury(queue, 10, "x");
+  make_dead(queue, 10, "x");
   test::redis().cmd({"SET", "dp:" + queue + ":lock", "dqctl of the past", "PX", "2500"});
   const Words words = {"purge", queue, "--all", "--state", "dead", "--append", "--yes", "--backup", folder.file("b")};
   const Ran late = run(words);
@@ -247,7 +248,7 @@ TEST_CASE("operators: a lock that a killed one left behind ends by itself; where
   CHECK(has(late.err, "waiting: another dqctl is purging or redriving messages of this queue"));
   CHECK(test::redis().cmd({"EXISTS", "dp:" + queue + ":lock"}) == 0);
 
-  bury(queue, 10, "x");
+  make_dead(queue, 10, "x");
   test::redis().cmd({"ACL", "SETUSER", "nolock", "on", "nopass", "~*", "&*", "+@all", "-set"});
   test::DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = "unix://nolock@" + test::server().socket();
@@ -256,7 +257,7 @@ TEST_CASE("operators: a lock that a killed one left behind ends by itself; where
   CHECK(counts(queue).dead == 0);
   CHECK(ids_in(folder.file("b")).size() == 20);
 
-  bury(queue, 10, "x");
+  make_dead(queue, 10, "x");
   test::redis().cmd({"SET", "dp:" + queue + ":lock", "for ever"});
   test::Dqctl waits(words);
   REQUIRE(waits.wait_for("waiting: another dqctl"));
@@ -265,34 +266,34 @@ TEST_CASE("operators: a lock that a killed one left behind ends by itself; where
   CHECK(counts(queue).dead == 10);
 }
 
-TEST_CASE("redrive --to: a run that is killed loses none, and the next one delivers again only what is documented") {
+TEST_CASE("redrive --to: a killed run loses no message, and the next run repeats only messages of the last batch") {
   constexpr int kKills = 6;
   constexpr std::size_t kBatch = 200;
   const std::string queue = test::fresh_queue(), other = test::fresh_queue();
-  const auto ids = bury(queue, 6000, "x");
+  const auto ids = make_dead(queue, 6000, "x");
   Ledger ledger(other);
   const Words words = {"redrive", queue, "--all", "--to", other, "--create", "--yes", "-o", "json"};
   test::FaultProxy proxy(test::server().socket());
-  proxy.delay(10ms);  // between a copy and its removal
+  proxy.delay(10ms);  // between the copy and the removal
   std::uint64_t in_both = 0;
   test::DqctlOptions slow;
   slow.environment["DELAYQUEUE_URI"] = proxy.url();
   for (int i = 0; i < kKills; ++i) {
     const std::uint64_t sent = counts(other).totals.sent, dead = counts(queue).dead;
     test::Dqctl redrive(words, slow);
-    wait_until([&] {  // something is in both, in the second batch or later
+    wait_until([&] {  // a copied message has not been removed yet, in the second batch or later
       const std::uint64_t left = counts(queue).dead;
       return left < dead && counts(other).totals.sent - sent > dead - left;
     });
     redrive.signal(SIGKILL);
     redrive.wait();
-    std::this_thread::sleep_for(50ms);                    // what is still in the proxy
-    test::redis().cmd({"DEL", "dp:" + queue + ":lock"});  // else the next waits for it
+    std::this_thread::sleep_for(50ms);                    // for the commands that are still in the proxy
+    test::redis().cmd({"DEL", "dp:" + queue + ":lock"});  // or the next run waits for it
     const std::uint64_t left = counts(queue).dead;
     const std::uint64_t both = counts(other).totals.sent - sent - (dead - left);
     CHECK(both <= kBatch);
     in_both += both;
-    REQUIRE(ledger.has_all(ids.size() - left + both));  // they are finished: they will be copied again
+    REQUIRE(ledger.has_all(ids.size() - left + both));  // handled, so the next run copies them again
   }
   const Ran last = run(words);
   CHECK(last.code == 0);
@@ -301,13 +302,13 @@ TEST_CASE("redrive --to: a run that is killed loses none, and the next one deliv
   std::size_t twice = 0;
   for (const auto& [id, times] : ledger.deliveries()) twice += static_cast<std::size_t>(times) - 1;
   MESSAGE(kKills, " kills: ", twice, " delivered again, ", in_both, " were in both");
-  CHECK(in_both > 0);  // or no kill came between the two halves, and this shows nothing
+  CHECK(in_both > 0);  // otherwise no kill came between a copy and its removal, and the test shows nothing
   CHECK(twice == in_both);
 }
 
-TEST_CASE("purge --backup: a run that is killed has in its file all that it removed") {
+TEST_CASE("purge --backup: a killed run has written every message that it removed") {
   const std::string queue = test::fresh_queue();
-  const auto ids = bury(queue, 20'000, "x");
+  const auto ids = make_dead(queue, 20'000, "x");
   const test::TempDir folder;
   std::set<std::string> all;
   for (int i = 0; i < 3; ++i) {
@@ -329,14 +330,15 @@ TEST_CASE("purge --backup: a run that is killed has in its file all that it remo
   CHECK((all == unique(ids)));
 }
 
-TEST_CASE("purge, redrive, cancel: after a lost answer so many are said to be in doubt, and the rest is counted") {
+TEST_CASE(
+    "purge, redrive, cancel: after a lost answer they report how many messages are in doubt, and count the others") {
   for (const std::string command : {"purge", "redrive", "redrive --to", "cancel"}) {
     CAPTURE(command);
-    // The answer that is lost may be one to a question.
+    // The lost answer may belong to a reading command; then another round is needed.
     bool doubted = false;
     for (int round = 0; round < 40 && !doubted; ++round) {
       const std::string queue = test::fresh_queue();
-      const auto ids = bury(queue, 2000, "x");
+      const auto ids = make_dead(queue, 2000, "x");
       test::FaultProxy proxy(test::server().socket());
       proxy.delay(3ms);
       test::DqctlOptions options;
@@ -346,7 +348,7 @@ TEST_CASE("purge, redrive, cancel: after a lost answer so many are said to be in
       if (command == "purge") words.insert(words.end(), {"--state", "dead", "--backup", folder.file("b")});
       if (command == "redrive --to") words.insert(words.end(), {"--to", test::fresh_queue(), "--create"});
       words.push_back(command == "cancel" ? "-" : "--all");
-      // A machine that stands still loses no answer.
+      // A busy machine must not cause a timeout.
       words.insert(words.end(), {"--yes", "-o", "json", "--command-timeout", "50s"});
       if (command == "cancel") {
         for (const std::string& id : ids) options.input += id + '\n';
@@ -362,14 +364,14 @@ TEST_CASE("purge, redrive, cancel: after a lost answer so many are said to be in
       std::this_thread::sleep_for(std::chrono::milliseconds(3 * (round % 14)));
       proxy.drop_replies(1);
       waiting.join();
-      const json told = json::parse(ran.out);
-      const std::uint64_t done = told.at(command == "purge" ? "purged" : command == "cancel" ? "done" : "redriven");
-      const std::uint64_t doubt = told.at("unconfirmed");
+      const json report = json::parse(ran.out);
+      const std::uint64_t done = report.at(command == "purge" ? "purged" : command == "cancel" ? "done" : "redriven");
+      const std::uint64_t doubt = report.at("unconfirmed");
       const std::uint64_t gone = ids.size() - counts(queue).dead;
       CHECK(doubt <= 200);
       CHECK(done <= gone);
       CHECK(gone <= done + doubt);
-      CHECK(ran.code == (told.at("error").is_null() ? 0 : done > 0 ? 4 : 1));
+      CHECK(ran.code == (report.at("error").is_null() ? 0 : done > 0 ? 4 : 1));
       doubted = doubt > 0;
       CHECK(has(ran.err, "it is not known whether it was done: the answer is lost; run it again") == doubted);
       if (doubted) MESSAGE(command, ": the answer lost in round ", round);

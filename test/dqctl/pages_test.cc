@@ -1,4 +1,4 @@
-// The man page, the help and the completions name every command and every option.
+// The man page, the help texts and the completions name every command and option.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -28,7 +28,7 @@ std::set<std::string> all_matches(const std::string& text, const char* pattern) 
   return out;
 }
 
-// From the help: what people see.
+// Reads the commands from the help text.
 std::set<std::string> commands() {
   const std::string help = run({"--help"}).out;
   return all_matches(help.substr(help.find("\nCommands:")), "^  ([a-z]+) ");
@@ -39,7 +39,7 @@ std::set<std::string> options_of(const std::string& command) {
   return all_matches(help.substr(0, help.find("\nExample")), "^  (?:-[a-z],)?(--[a-z-]+)");
 }
 
-// Runs bash on it, and says what the last line wrote.
+// Runs the script in bash and returns its output.
 std::string bash(const std::string& text) {
   const test::TempDir folder;
   std::ofstream(folder.file("script")) << text;
@@ -63,7 +63,7 @@ std::string completed(const std::vector<std::string>& words, const std::string& 
 
 }  // namespace
 
-TEST_CASE("pages: every command has a help with an example") {
+TEST_CASE("pages: the help of every command has an example") {
   const auto all = commands();
   CHECK(all.size() >= 7);
   for (const std::string& command : all) {
@@ -90,7 +90,7 @@ TEST_CASE("pages: the man page has every command and option") {
   }
 }
 
-TEST_CASE("pages: the man page has the exit codes that the README has") {
+TEST_CASE("pages: the man page has the exit codes of the README") {
   const std::string page = run({"man"}).out;
   for (const char* text : {"some queues or servers\ncould not be read", "no queue could be read",
                            "\\fBscripts list\\fR a script missing; \\fBdrain\\fR took longer",
@@ -99,7 +99,7 @@ TEST_CASE("pages: the man page has the exit codes that the README has") {
   }
 }
 
-TEST_CASE("pages: the man page is well formed") {
+TEST_CASE("pages: groff accepts the man page") {
   if (std::system("command -v groff >/dev/null 2>&1") != 0) return;
   const test::TempDir folder;
   REQUIRE(run({"man", "--file", folder.file("dqctl.1")}).code == 0);
@@ -109,7 +109,7 @@ TEST_CASE("pages: the man page is well formed") {
   CHECK(out.peek() == std::ifstream::traits_type::eof());
 }
 
-TEST_CASE("pages: the completions know every command and option") {
+TEST_CASE("pages: the completions have every command and option") {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Ran script = run({"completion", shell});
     CHECK(script.code == 0);
@@ -129,7 +129,7 @@ TEST_CASE("pages: the completions know every command and option") {
   CHECK(run({"completion"}).code == 2);
 }
 
-TEST_CASE("pages: completion in bash") {
+TEST_CASE("pages: bash completes commands, options, values and names of queues") {
   test::empty_server();
   test::send("orders", {"x"});
   test::send("my orders:eu", {"x"});

@@ -23,7 +23,7 @@ std::string refusal(Parse parse, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("parse: durations") {
+TEST_CASE("parse: durations with every unit are accepted, and malformed ones refused") {
   CHECK(parse_duration("--x", "0s") == 0ms);
   CHECK(parse_duration("--x", "250ms") == 250ms);
   CHECK(parse_duration("--x", "10s") == 10s);
@@ -35,12 +35,12 @@ TEST_CASE("parse: durations") {
   for (const char* text :
        {"", "10", "s", "-5s", "1.5s", "10 s", "5m1h", "1s1s", "10y", "36526d", "99999999999999999999s", "1h ", "+1s"}) {
     CAPTURE(text);
-    const std::string said = refusal(parse_duration, text);
-    CHECK(said == "--x: '" + std::string(text) + "'; expected a duration such as 250ms, 10s, 5m, 2h, 3d or 1h30m");
+    const std::string error = refusal(parse_duration, text);
+    CHECK(error == "--x: '" + std::string(text) + "'; expected a duration such as 250ms, 10s, 5m, 2h, 3d or 1h30m");
   }
 }
 
-TEST_CASE("parse: times") {
+TEST_CASE("parse: times are accepted as dates and as offsets, and refused outside of 1970 to 2199") {
   const auto at = [](const char* text) { return utc_text(parse_when("--x", text).at.value()); };
   CHECK(at("2026-11-21T19:36:45Z") == "2026-11-21T19:36:45.000Z");
   CHECK(at("2026-11-21T19:36:45.123456Z") == "2026-11-21T19:36:45.123Z");
@@ -80,7 +80,7 @@ TEST_CASE("parse: times") {
   }
 }
 
-TEST_CASE("parse: rates, sizes, numbers, states") {
+TEST_CASE("parse: rates, sizes, numbers and states are accepted, and malformed ones refused") {
   CHECK(parse_rate("--x", "100/s") == 100);
   CHECK(parse_rate("--x", "100") == 100);
   CHECK(parse_rate("--x", "30/m") == 0.5);
@@ -103,11 +103,11 @@ TEST_CASE("parse: rates, sizes, numbers, states") {
   CHECK(!refusal(parse_state, "DEAD").empty());
 }
 
-TEST_CASE("parse: what strangers wrote cannot drive the terminal") {
+TEST_CASE("parse: errors escape control characters in the value") {
   CHECK(refusal(parse_duration, "\033[31m").find("'\\x1b[31m'") != std::string::npos);
 }
 
-TEST_CASE("parse: globs") {
+TEST_CASE("parse: a glob matches with * and ?") {
   CHECK(matches_glob("*", ""));
   CHECK(matches_glob("", ""));
   CHECK_FALSE(matches_glob("", "a"));
@@ -122,6 +122,6 @@ TEST_CASE("parse: globs") {
   CHECK(matches_glob("a\\", "a\\"));
   CHECK(matches_glob("[a]", "[a]"));
   CHECK(matches_glob("*", std::string("\0\xff", 2)));
-  const std::string many(20'000, 'a');  // no exponential walk
+  const std::string many(20'000, 'a');  // matching takes no exponential time
   CHECK_FALSE(matches_glob("*a*a*a*a*a*a*a*b", many));
 }

@@ -1,4 +1,4 @@
-// dqctl pause, resume, drain
+// Tests of dqctl pause, resume and drain.
 #include <doctest/doctest.h>
 
 #include "queue.h"
@@ -11,23 +11,23 @@ using test::has;
 using test::Ran;
 using test::run;
 
-TEST_CASE("pause, resume: says until when and why, in a table and as JSON; a queue that is not there is code 3") {
+TEST_CASE("pause, resume: they print the end and the reason, as a table and as JSON; a missing queue is exit code 3") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer(test::server().url(), queue).send("x");
-  delayqueue::Inspector look(test::server().url(), queue);
+  delayqueue::Inspector inspector(test::server().url(), queue);
   const Ran ran = run({"pause", queue, "--why", "database\nmaintenance"});
   CHECK(ran.code == 0);
   CHECK(ran.out == queue + " is paused until dqctl resume: database\\nmaintenance\n");
   CHECK(has(ran.err, "Go library do not pause"));
-  CHECK(look.paused()->why == "database\nmaintenance");
-  const json told = json::parse(run({"pause", queue, "--for", "10m", "--replace", "-o", "json"}).out);
-  CHECK(told.at("paused") == true);
-  CHECK(told.at("why") == "");
-  CHECK(has(told.at("until").get<std::string>(), "Z"));
-  CHECK(look.paused()->until);
+  CHECK(inspector.paused()->why == "database\nmaintenance");
+  const json report = json::parse(run({"pause", queue, "--for", "10m", "--replace", "-o", "json"}).out);
+  CHECK(report.at("paused") == true);
+  CHECK(report.at("why") == "");
+  CHECK(has(report.at("until").get<std::string>(), "Z"));
+  CHECK(inspector.paused()->until);
   CHECK(run({"resume", queue}).out == queue + " is resumed\n");
   CHECK(run({"resume", queue}).out == queue + " was not paused\n");
-  CHECK(!look.counts().paused);
+  CHECK(!inspector.counts().paused);
   CHECK(json::parse(run({"resume", queue, "-o", "ndjson"}).out).at("until").is_null());
   for (const char* command : {"pause", "resume", "drain"}) {
     CHECK(run({command, queue + "x"}).code == 3);
@@ -35,7 +35,7 @@ TEST_CASE("pause, resume: says until when and why, in a table and as JSON; a que
   }
 }
 
-TEST_CASE("drain: waits for what is due and in hand, not for what is pending for later") {
+TEST_CASE("drain: it waits for ready, retry and unack messages, and not for pending ones that are due later") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   delayqueue::SendOptions later;
@@ -50,10 +50,10 @@ TEST_CASE("drain: waits for what is due and in hand, not for what is pending for
   const Ran paused = run({"drain", queue, "--timeout", "1ms", "-o", "json"});
   CHECK(paused.code == 5);
   CHECK(has(paused.err, "the queue is paused"));
-  const json told = json::parse(paused.out);
-  CHECK(told.at("drained") == false);
-  CHECK(told.at("ready") == 20);
-  CHECK(told.at("paused") == true);
+  const json report = json::parse(paused.out);
+  CHECK(report.at("drained") == false);
+  CHECK(report.at("ready") == 20);
+  CHECK(report.at("paused") == true);
   run({"resume", queue});
   test::Dqctl drain({"drain", queue});
   delayqueue::Consumer consumer(test::server().url(), queue, [](const delayqueue::Message&) { return true; });
@@ -64,7 +64,7 @@ TEST_CASE("drain: waits for what is due and in hand, not for what is pending for
   CHECK(test::counts(queue).pending == 1);
 }
 
-TEST_CASE("drain: ids that were left behind in a list are nothing to wait for; SIGINT ends it") {
+TEST_CASE("drain: it does not wait for stale ids in a list, and SIGINT ends it") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   producer.cancel(producer.send("x").id);
@@ -80,7 +80,7 @@ TEST_CASE("drain: ids that were left behind in a list are nothing to wait for; S
 
 }  // namespace
 
-TEST_CASE("pause: --for 0s is refused, which would be a pause without end") {
+TEST_CASE("pause: --for 0s is refused, because it would mean a pause without end") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer(test::server().url(), queue).send("x");
   const Ran ran = run({"pause", queue, "--for", "0s"});
@@ -89,17 +89,17 @@ TEST_CASE("pause: --for 0s is refused, which would be a pause without end") {
   CHECK_FALSE(test::counts(queue).paused);
 }
 
-TEST_CASE("pause: another pause is refused and shown, unless it is to be replaced") {
+TEST_CASE("pause: another pause is shown and refused without --replace") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer(test::server().url(), queue).send("x");
-  delayqueue::Inspector look(test::server().url(), queue);
+  delayqueue::Inspector inspector(test::server().url(), queue);
   CHECK(run({"pause", queue, "--why", "migration"}).code == 0);
   const Ran refused = run({"pause", queue, "--for", "1s", "--why", "mine"});
   CHECK(refused.code == 1);
   CHECK(has(refused.err, "is paused already, without an end: migration; --replace sets this pause instead"));
-  CHECK(look.paused()->why == "migration");
+  CHECK(inspector.paused()->why == "migration");
   CHECK(json::parse(run({"pause", queue, "-o", "json"}).out).contains("error"));
   CHECK(run({"pause", queue, "--for", "1h", "--why", "mine", "--replace"}).code == 0);
-  CHECK(look.paused()->why == "mine");
+  CHECK(inspector.paused()->why == "mine");
   CHECK(has(run({"pause", queue}).err, "is paused already, until "));
 }

@@ -1,4 +1,4 @@
-// dqctl purge, redrive: what touches more than the ids named
+// Tests of dqctl purge and redrive, the commands that change messages by filter.
 #include <doctest/doctest.h>
 
 #include <sys/resource.h>
@@ -17,13 +17,13 @@ namespace {
 using namespace std::chrono_literals;
 using delayqueue::State;
 using nlohmann::json;
-using test::bury;
 using test::counts;
 using test::has;
+using test::make_dead;
 using test::Ran;
 using test::run;
 
-// A name in a folder of its own, which goes with it.
+// The path of a file in a new folder, which is removed at the end.
 struct TempFile {
   TempFile() {
     char name[] = "/tmp/dqctl-test-XXXXXX";
@@ -50,50 +50,50 @@ std::set<std::string> ids_in(const std::string& lines) {
 
 struct Fixture {
   Fixture() {
-    bury(queue, 12, "gateway: 500");
-    bury(queue, 7, "no such order");
+    make_dead(queue, 12, "gateway: 500");
+    make_dead(queue, 7, "no such order");
   }
   std::string queue = test::fresh_queue();
-  delayqueue::Inspector look{test::server().url(), queue};
+  delayqueue::Inspector inspector{test::server().url(), queue};
 };
 
-TEST_CASE_FIXTURE(Fixture, "purge: without --yes it says how many and shows some, and does nothing") {
+TEST_CASE_FIXTURE(Fixture, "purge: without --yes it prints the count and a sample, and removes nothing") {
   const Ran ran = run({"purge", queue, "--state", "dead", "--reason", "no such*"});
   CHECK(ran.code == 0);
   CHECK(ran.err ==
         "dry run: would purge 7 of 19 dead messages of " + queue + " with reason 'no such*'; to do it, add --yes\n");
   CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 6);
   CHECK(has(ran.out, "no such order  0\n"));
-  const json told = json::parse(run({"purge", queue, "--all", "--state", "dead", "-o", "json"}).out);
-  CHECK(told.at("dry_run") == true);
-  CHECK(told.at("matching") == 19);
-  CHECK(told.at("of") == 19);
-  CHECK(told.at("sample").size() == 5);
+  const json report = json::parse(run({"purge", queue, "--all", "--state", "dead", "-o", "json"}).out);
+  CHECK(report.at("dry_run") == true);
+  CHECK(report.at("matching") == 19);
+  CHECK(report.at("of") == 19);
+  CHECK(report.at("sample").size() == 5);
   const Ran none = run({"purge", queue, "--state", "dead", "--older-than", "1h"});
   CHECK(has(none.err, "would purge 0 of 19 dead messages"));
   CHECK(!has(none.err, "--yes"));
-  CHECK(look.counts().dead == 19);
+  CHECK(inspector.counts().dead == 19);
 }
 
-TEST_CASE_FIXTURE(Fixture, "purge: by reason, payload, age; all; the rest stays") {
-  const json told = json::parse(
+TEST_CASE_FIXTURE(Fixture, "purge: it removes by reason, payload, age or --all, and leaves all other messages") {
+  const json report = json::parse(
       run({"purge", queue, "--state", "dead", "--reason", "gateway*", "--match", "1?", "--yes", "-o", "json"}).out);
-  CHECK(told == json::parse(R"({"queue":")" + queue +
-                            R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"unconfirmed":0,"backup":null,)"
-                            R"("interrupted":false,"error":null})"));
-  test::rewind(look.list(State::dead).messages.empty() ? "" : "dp:" + queue, 1h);
-  bury(queue, 3, "young");
+  CHECK(report == json::parse(R"({"queue":")" + queue +
+                              R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"unconfirmed":0,"backup":null,)"
+                              R"("interrupted":false,"error":null})"));
+  test::rewind(inspector.list(State::dead).messages.empty() ? "" : "dp:" + queue, 1h);
+  make_dead(queue, 3, "young");
   CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--reason", "*", "--yes"}).out ==
         "purged 17 dead messages of " + queue + '\n');
   CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--yes"}).out ==
         "purged 0 dead messages of " + queue + '\n');
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--yes"}).out == "purged 3 dead messages of " + queue + '\n');
-  CHECK(look.counts().totals.purged == 22);
+  CHECK(inspector.counts().totals.purged == 22);
 }
 
-TEST_CASE("purge: of pending, ready and retry, with and without a filter") {
+TEST_CASE("purge: it removes pending, ready and retry messages, with and without a filter") {
   const std::string queue = test::fresh_queue();
-  delayqueue::Inspector look(test::server().url(), queue);
+  delayqueue::Inspector inspector(test::server().url(), queue);
   for (const char* state : {"pending", "ready"}) {
     delayqueue::SendOptions options;
     if (std::string(state) == "pending") options.delay = 1h;
@@ -104,11 +104,11 @@ TEST_CASE("purge: of pending, ready and retry, with and without a filter") {
     CHECK(run({"purge", queue, "--all", "--state", state, "--yes"}).out ==
           "purged 400 " + std::string(state) + " messages of " + queue + '\n');
   }
-  CHECK(look.counts().pending + look.counts().ready == 0);
+  CHECK(inspector.counts().pending + inspector.counts().ready == 0);
   CHECK(run({"purge", queue, "--all", "--state", "retry", "--yes"}).code == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "purge: what makes no sense is code 2; a queue that is not there is code 3") {
+TEST_CASE_FIXTURE(Fixture, "purge: wrong arguments are exit code 2; a missing queue is exit code 3") {
   const std::pair<std::vector<std::string>, std::string> rows[] = {
       {{"purge", queue}, "--state is required"},
       {{"purge", queue, "--state", "unack", "--yes"}, "--state: 'unack'; expected pending, ready, retry or dead"},
@@ -128,35 +128,36 @@ TEST_CASE_FIXTURE(Fixture, "purge: what makes no sense is code 2; a queue that i
   }
   CHECK(run({"purge", queue + "x", "--all", "--state", "dead", "--yes"}).code == 3);
   CHECK(run({"redrive", queue + "x", "--all", "--yes"}).code == 3);
-  CHECK(look.counts().dead == 19);
+  CHECK(inspector.counts().dead == 19);
 }
 
-TEST_CASE_FIXTURE(Fixture, "purge --backup: what is removed is in the file before, and comes back whole by import") {
+TEST_CASE_FIXTURE(
+    Fixture, "purge --backup: messages are in the file before they are removed, and import restores them completely") {
   TempFile file;
   std::vector<delayqueue::MessageInfo> papers;
   std::string all_bytes;
   for (int i = 255; i >= 0; --i) all_bytes += static_cast<char>(i);
-  papers.push_back(*look.find(look.list(State::dead).messages[0].id));
+  papers.push_back(*inspector.find(inspector.list(State::dead).messages[0].id));
   papers[0].id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-  papers[0].payload = all_bytes + std::string(100'000, '\xff');  // more than comes with a page
+  papers[0].payload = all_bytes + std::string(100'000, '\xff');  // larger than what a page of messages brings
   papers[0].size = papers[0].payload.size();
   papers[0].reason = "bad \xff bytes";
-  look.restore(papers);
+  inspector.restore(papers);
   delayqueue::ListOptions all;
   all.limit = 1000;
   all.payload = 1'000'000;
-  const auto before = look.list(State::dead, all).messages;
+  const auto before = inspector.list(State::dead, all).messages;
   REQUIRE(before.size() == 20);
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"}).out ==
         "purged 20 dead messages of " + queue + "; the backup is '" + file.path + "'\n");
-  CHECK(look.counts().dead == 0);
+  CHECK(inspector.counts().dead == 0);
   struct stat facts {};
   REQUIRE(::stat(file.path.c_str(), &facts) == 0);
   CHECK((facts.st_mode & 0777) == 0600);
   CHECK(test::lines_of(file.text()).size() == 20);
   const Ran imported = run({"import", queue, file.path});
   CHECK(imported.out == "imported 20 messages into " + queue + '\n');
-  const auto after = look.list(State::dead, all).messages;
+  const auto after = inspector.list(State::dead, all).messages;
   REQUIRE(after.size() == 20);
   for (std::size_t i = 0; i < 20; ++i) {
     CHECK(after[i].payload == before[i].payload);
@@ -168,14 +169,14 @@ TEST_CASE_FIXTURE(Fixture, "purge --backup: what is removed is in the file befor
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "purge --backup: a file that exists is not touched, but with --append; a torn line is ended") {
+                  "purge --backup: an existing file is refused without --append; a torn last line is ended first") {
   TempFile file;
   std::ofstream(file.path) << "{\"torn";
   const Ran refused = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes"});
   CHECK(refused.code == 2);
   CHECK(has(refused.err, "exists; name another file, or add to it with --append"));
   CHECK(file.text() == "{\"torn");
-  CHECK(look.counts().dead == 19);
+  CHECK(inspector.counts().dead == 19);
   REQUIRE(::chmod(file.path.c_str(), 0600) == 0);
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--append", "--yes"}).code == 0);
   CHECK(file.text().substr(0, 8) == "{\"torn\n{");
@@ -184,9 +185,9 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(imported.out == "imported 19 messages into " + queue + "; 1 line failed\n");
 }
 
-TEST_CASE("purge --backup: a file that takes no more ends it, and what is not in it is not removed") {
+TEST_CASE("purge --backup: a write error ends it, and no message that is not in the file is removed") {
   const std::string queue = test::fresh_queue();
-  bury(queue, 10, "x");
+  make_dead(queue, 10, "x");
   TempFile file;
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
@@ -202,9 +203,9 @@ TEST_CASE("purge --backup: a file that takes no more ends it, and what is not in
   CHECK(counts(queue).dead == 10);
 }
 
-TEST_CASE("purge --backup: a disk that is full in the middle is code 4, and backup and rest are all there was") {
+TEST_CASE("purge --backup: a full disk is exit code 4, and backup and queue together have every message") {
   const std::string queue = test::fresh_queue();
-  const auto ids = bury(queue, 5000, "x");
+  const auto ids = make_dead(queue, 5000, "x");
   TempFile file;
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
@@ -227,9 +228,9 @@ TEST_CASE("purge --backup: a disk that is full in the middle is code 4, and back
   CHECK((all == std::set<std::string>(ids.begin(), ids.end())));
 }
 
-TEST_CASE("purge: SIGINT in the middle ends it between two steps; run again, backup and rest are all there was") {
+TEST_CASE("purge: SIGINT ends it between two steps; after another run the backup has every message") {
   const std::string queue = test::fresh_queue();
-  const auto ids = bury(queue, 30'000, "x");
+  const auto ids = make_dead(queue, 30'000, "x");
   TempFile file;
   test::Dqctl purge({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
   struct stat facts {};
@@ -237,10 +238,10 @@ TEST_CASE("purge: SIGINT in the middle ends it between two steps; run again, bac
   purge.signal(SIGINT);
   const Ran ran = purge.wait();
   CHECK(ran.code == 4);
-  const json told = json::parse(ran.out);
-  CHECK(told.at("interrupted") == true);
+  const json report = json::parse(ran.out);
+  CHECK(report.at("interrupted") == true);
   CHECK(has(ran.err, "interrupted: purged "));
-  const std::uint64_t purged = told.at("purged");
+  const std::uint64_t purged = report.at("purged");
   CHECK(purged > 0);
   CHECK(purged < 30'000);
   CHECK(counts(queue).dead == 30'000 - purged);
@@ -250,36 +251,36 @@ TEST_CASE("purge: SIGINT in the middle ends it between two steps; run again, bac
   CHECK(counts(queue).dead == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "redrive: by ids; by reason after a look; with retries") {
-  const auto dead = look.list(State::dead).messages;
+TEST_CASE_FIXTURE(Fixture, "redrive: it moves by ids, by reason or all, with new retries on request") {
+  const auto dead = inspector.list(State::dead).messages;
   const Ran named = run({"redrive", queue, dead[0].id, "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "--retries", "9"});
   CHECK(named.code == 4);
   CHECK(has(named.out, dead[0].id + "  redriven\n"));
   CHECK(has(named.out, "not among the dead"));
-  CHECK(look.find(dead[0].id)->retries == 9);
+  CHECK(inspector.find(dead[0].id)->retries == 9);
   const Ran dry = run({"redrive", queue, "--reason", "gateway*"});
   CHECK(has(dry.err, "dry run: would redrive 11 of 18 dead messages of " + queue));
-  CHECK(look.counts().ready == 1);
+  CHECK(inspector.counts().ready == 1);
   CHECK(run({"redrive", queue, "--reason", "gateway*", "--yes"}).out == "redriven 11 messages of " + queue + '\n');
-  CHECK(look.counts().ready == 12);
-  CHECK(look.counts().dead == 7);
-  test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + look.list(State::dead).messages[0].id});
+  CHECK(inspector.counts().ready == 12);
+  CHECK(inspector.counts().dead == 7);
+  test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + inspector.list(State::dead).messages[0].id});
   const Ran all = run({"redrive", queue, "--all", "--yes", "-o", "json"});
   CHECK(json::parse(all.out) ==
         json::parse(R"({"queue":")" + queue +
                     R"(","to":null,"redriven":6,"no_body":1,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
                     R"("unconfirmed":0,"interrupted":false,"error":null})"));
-  CHECK(look.counts().dead == 0);
+  CHECK(inspector.counts().dead == 0);
 }
 
-TEST_CASE("redrive: thousands, among others that stay; --rate is kept; SIGINT ends it") {
+TEST_CASE("redrive: among 6,000 dead letters it moves those that match, keeps to --rate, and ends at SIGINT") {
   const std::string queue = test::fresh_queue();
-  bury(queue, 3000, "a");
-  bury(queue, 3000, "b");
+  make_dead(queue, 3000, "a");
+  make_dead(queue, 3000, "b");
   CHECK(run({"redrive", queue, "--reason", "a", "--match", "*5", "--yes"}).out ==
         "redriven 300 messages of " + queue + '\n');
   CHECK(run({"redrive", queue, "--reason", "b", "--yes"}).out == "redriven 3,000 messages of " + queue + '\n');
-  const Ran slow = run({"redrive", queue, "--match", "1?", "--rate", "20/s", "--yes"});  // 9 are left: without 15
+  const Ran slow = run({"redrive", queue, "--match", "1?", "--rate", "20/s", "--yes"});  // 10 to 19 without 15
   CHECK(slow.out == "redriven 9 messages of " + queue + '\n');
   CHECK(slow.took >= 390ms);
   test::Dqctl all({"redrive", queue, "--all", "--rate", "200/s", "--yes"});
@@ -292,19 +293,19 @@ TEST_CASE("redrive: thousands, among others that stay; --rate is kept; SIGINT en
   CHECK(after.dead > 0);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "redrive --to: into another queue, with ids and payloads; broken midway it may be run again") {
+TEST_CASE_FIXTURE(
+    Fixture, "redrive --to: it moves ids and payloads to another queue, and a run after an abort completes the move") {
   const std::string other = test::fresh_queue();
-  const auto dead = look.list(State::dead).messages;
+  const auto dead = inspector.list(State::dead).messages;
   delayqueue::Inspector there(test::server().url(), other);
-  auto copy = *look.find(dead[3].id);  // as if it had broken after this one
+  auto copy = *inspector.find(dead[3].id);  // as an aborted run leaves it after this message
   copy.state = State::ready;
   copy.retries = 1;
   copy.reason.clear();
   there.restore({copy});
   CHECK(run({"redrive", queue, "--all", "--to", other, "--retries", "1", "--create", "--yes"}).out ==
         "redriven 19 messages of " + queue + " to " + other + '\n');
-  CHECK(look.counts().dead == 0);
+  CHECK(inspector.counts().dead == 0);
   CHECK(there.counts().ready == 19);
   for (const auto& message : dead) {
     const auto found = there.find(message.id);
@@ -313,46 +314,48 @@ TEST_CASE_FIXTURE(Fixture,
     CHECK(found->retries == 1);
     CHECK(found->reason.empty());
   }
-  bury(queue, 1, "x");
-  const auto one = look.list(State::dead).messages[0];
+  make_dead(queue, 1, "x");
+  const auto one = inspector.list(State::dead).messages[0];
   CHECK(run({"redrive", queue, one.id, "--to", other, "--create"}).code == 0);
   CHECK(there.find(one.id));
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "redrive --to: what the other queue has under the same id, alive or dead, costs no message") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "redrive --to: an id that the other queue has already, alive or dead, is left alone, and no message is lost") {
   const std::string other = test::fresh_queue();
-  const auto dead = look.list(State::dead).messages;
+  const auto dead = inspector.list(State::dead).messages;
   delayqueue::Inspector there(test::server().url(), other);
   for (const State state : {State::ready, State::dead}) {
-    auto stranger = *look.find(dead[state == State::dead ? 0 : 1].id);
-    stranger.state = state;
-    stranger.retries = state == State::dead ? std::nullopt : std::optional(1);
-    stranger.payload = "another";
-    stranger.size = stranger.payload.size();
-    there.restore({stranger});
+    auto other_message = *inspector.find(dead[state == State::dead ? 0 : 1].id);
+    other_message.state = state;
+    other_message.retries = state == State::dead ? std::nullopt : std::optional(1);
+    other_message.payload = "another";
+    other_message.size = other_message.payload.size();
+    there.restore({other_message});
   }
   const auto ran = run({"redrive", queue, "--all", "--to", other, "--create", "--yes"});
   CHECK(ran.code == 4);
   CHECK(ran.out == "redriven 17 messages of " + queue + " to " + other + '\n');
   CHECK(ran.err.find("left alone: 2 messages whose id another message has in " + other) != std::string::npos);
-  CHECK(look.counts().dead == 2);
+  CHECK(inspector.counts().dead == 2);
   for (int i : {0, 1}) {
-    CHECK(look.find(dead[i].id)->payload == dead[i].payload);
+    CHECK(inspector.find(dead[i].id)->payload == dead[i].payload);
     CHECK(there.find(dead[i].id)->payload == "another");
     const auto one = run({"redrive", queue, dead[i].id, "--to", other, "--create"});
     CHECK(one.code != 0);
-    CHECK(look.find(dead[i].id));
+    CHECK(inspector.find(dead[i].id));
   }
 }
 
 }  // namespace
 
-TEST_CASE("redrive, purge, export: a foreign id among 1,200 dead is skipped and reported, the rest is done") {
+TEST_CASE(
+    "redrive, purge, export: a foreign id among 1,200 dead letters is skipped and reported, and all others are done") {
   const auto prepared = [] {
     const std::string queue = test::fresh_queue();
-    bury(queue, 1200, "x");
-    test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "stranger-1"});
+    make_dead(queue, 1200, "x");
+    test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "foreign-1"});
     return queue;
   };
   const auto check = [](const Ran& ran, const std::string& queue) {
@@ -383,7 +386,7 @@ TEST_CASE("redrive, purge, export: a foreign id among 1,200 dead is skipped and 
   CHECK(test::lines_of(file.text()).size() == 1200);
 }
 
-TEST_CASE("purge --older-than 0s: what is not due yet stays, as the dry run says") {
+TEST_CASE("purge --older-than 0s: messages that are not due yet stay, as the dry run shows") {
   for (const char* age : {"0s", "0ms", "1ms"}) {
     for (const bool backup : {false, true}) {
       CAPTURE(age);
@@ -407,17 +410,17 @@ TEST_CASE("purge --older-than 0s: what is not due yet stays, as the dry run says
   }
 }
 
-TEST_CASE("purge: the dry run counts the foreign ids that are removed, and no others") {
+TEST_CASE("purge: the dry run counts those foreign ids that the purge removes, and no others") {
   const std::vector<std::vector<std::string>> selections = {
       {"--all"}, {"--older-than", "1s"}, {"--match", "*"}, {"--all", "--backup"}};
   for (const auto& selection : selections) {
     CAPTURE(selection.front());
     const std::string queue = test::fresh_queue();
-    bury(queue, 3, "x");
+    make_dead(queue, 3, "x");
     test::rewind("dp:" + queue, 1h);
     for (int i = 0; i < 10; ++i) {
-      test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "stranger-" + std::to_string(i)});
-      test::redis().cmd({"SET", "dp:" + queue + ":msg:stranger-" + std::to_string(i), "body"});
+      test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1", "foreign-" + std::to_string(i)});
+      test::redis().cmd({"SET", "dp:" + queue + ":msg:foreign-" + std::to_string(i), "body"});
     }
     TempFile file;
     std::vector<std::string> words = {"purge", queue, "--state", "dead", "-o", "json"};
@@ -432,9 +435,9 @@ TEST_CASE("purge: the dry run counts the foreign ids that are removed, and no ot
   }
 }
 
-TEST_CASE("purge, redrive: an id in capitals is foreign, for no call finds it") {
+TEST_CASE("purge, redrive: an id in capitals is foreign, because no call finds it") {
   const std::string queue = test::fresh_queue();
-  bury(queue, 2, "x");
+  make_dead(queue, 2, "x");
   const std::string capitals = "AAAAAAAA-0000-7000-8000-0000000000AB";
   test::redis().cmd({"ZADD", "dp:" + queue + ":dead", "1700000000", capitals});
   test::redis().cmd({"SET", "dp:" + queue + ":msg:" + capitals, "body"});
@@ -452,7 +455,7 @@ TEST_CASE("purge, redrive: an id in capitals is foreign, for no call finds it") 
 
 TEST_CASE("purge --backup --append: a file that others may read is refused") {
   const std::string queue = test::fresh_queue();
-  bury(queue, 1, "x");
+  make_dead(queue, 1, "x");
   for (const mode_t mode : {0644, 0666, 0640}) {
     TempFile file;
     REQUIRE(std::ofstream(file.path).put('\n').good());
@@ -464,9 +467,9 @@ TEST_CASE("purge --backup --append: a file that others may read is refused") {
   }
 }
 
-TEST_CASE("purge: all of a state are meant only with --all") {
+TEST_CASE("purge: removing all messages of a state needs --all") {
   const std::string queue = test::fresh_queue();
-  bury(queue, 3, "x");
+  make_dead(queue, 3, "x");
   for (const bool yes : {false, true}) {
     std::vector<std::string> words = {"purge", queue, "--state", "dead"};
     if (yes) words.emplace_back("--yes");
@@ -482,7 +485,7 @@ TEST_CASE("purge: all of a state are meant only with --all") {
 TEST_CASE("redrive --to: a queue that does not exist is made only with --create") {
   const std::string queue = test::fresh_queue();
   const std::string other = test::fresh_queue();
-  bury(queue, 3, "x");
+  make_dead(queue, 3, "x");
   const Ran ran = run({"redrive", queue, "--all", "--to", other, "--yes"});
   CHECK(ran.code == 3);
   CHECK(has(ran.err, "--to: queue " + other + " is not at"));

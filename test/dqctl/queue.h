@@ -1,4 +1,4 @@
-// Queues for the tests of dqctl.
+// Functions that make queues for the tests of dqctl.
 #pragma once
 
 #include <delayqueue/delayqueue.h>
@@ -14,13 +14,14 @@
 
 namespace test {
 
-// As many dead messages, with this reason; payloads "0", "1" ... Ids in the order of their deaths.
-inline std::vector<std::string> bury(const std::string& queue, std::size_t count, const std::string& reason,
-                                     const std::string& url = server().url()) {
+// Makes `count` dead letters with this reason and the payloads "0", "1" and so on. Returns the ids in the order of
+// death.
+inline std::vector<std::string> make_dead(const std::string& queue, std::size_t count, const std::string& reason,
+                                          const std::string& url = server().url()) {
   delayqueue::Producer producer(url, queue);
   std::vector<std::string> payloads, ids;
   for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
-  delayqueue::SendOptions later;  // not ready, where the ids would be left behind
+  delayqueue::SendOptions later;  // pending: kill() leaves ids of ready messages in the list
   later.delay = std::chrono::hours(1);
   for (const auto& sent : producer.send_batch(payloads, later)) ids.push_back(sent.id);
   delayqueue::KillOptions why;

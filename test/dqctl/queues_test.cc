@@ -1,4 +1,4 @@
-// dqctl queues
+// Tests of dqctl queues.
 #include <delayqueue/inspector.h>
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ void send(const std::string& queue, int count, bool later = false) {
 
 }  // namespace
 
-TEST_CASE("queues: every known queue with its counts, whatever its name") {
+TEST_CASE("queues: every registered queue is listed with its counts, under any name") {
   test::redis().cmd({"FLUSHALL"});
   send("plain", 2);
   send("with space: and colon", 3, true);
@@ -55,7 +55,7 @@ TEST_CASE("queues: every known queue with its counts, whatever its name") {
   CHECK(json::parse(lines.out.substr(0, lines.out.find('\n'))) == queues[0]);
 }
 
-TEST_CASE("queues: none is no error") {
+TEST_CASE("queues: an empty list is no error") {
   test::redis().cmd({"FLUSHALL"});
   const Ran ran = run({"queues"});
   CHECK(ran.code == 0);
@@ -64,7 +64,7 @@ TEST_CASE("queues: none is no error") {
   CHECK(json::parse(run({"queues", "-o", "json"}).out) == json::parse(R"({"queues": []})"));
 }
 
-TEST_CASE("queues, stats: a queue that cannot be read says why in its row, the others are shown") {
+TEST_CASE("queues, stats: the row of a queue that cannot be read has the error, and the others are shown") {
   test::redis().cmd({"FLUSHALL"});
   send("good", 2);
   send("bad", 1);
@@ -96,11 +96,11 @@ TEST_CASE("queues, stats: a queue that cannot be read says why in its row, the o
   CHECK(stats[1].at("error").is_null());
   test::redis().cmd({"DEL", "dp:good:ready"});
   test::redis().cmd({"SET", "dp:good:ready", "of another program"});
-  CHECK(run({"queues"}).code == 1);  // none could be read
+  CHECK(run({"queues"}).code == 1);  // no queue could be read
   test::redis().cmd({"DEL", "dp:bad:ready", "dp:good:ready"});
 }
 
-TEST_CASE("queues: those one has no rights to are rows, too") {
+TEST_CASE("queues: a queue that the user has no rights to is listed with the error") {
   test::redis().cmd({"FLUSHALL"});
   send("mine", 2);
   send("theirs", 1);
@@ -117,7 +117,7 @@ TEST_CASE("queues: those one has no rights to are rows, too") {
   test::redis().cmd({"ACL", "DELUSER", "me"});
 }
 
-TEST_CASE("queues: a frozen shard of a Cluster hides only its own queues, and does not cost a timeout for each") {
+TEST_CASE("queues: a frozen shard of a Cluster hides its own queues only, and costs one timeout for all of them") {
   test::ClusterOptions cluster_options;
   cluster_options.node_timeout = std::chrono::seconds(60);
   test::Cluster cluster(cluster_options);

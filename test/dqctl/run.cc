@@ -43,7 +43,7 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-// Raw, so that a program's bytes come as they are.
+// A terminal in raw mode, which does not change the bytes of the program.
 Pipe make_terminal() {
   const int master = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) broken("terminal");
@@ -87,13 +87,13 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return out;
 }
 
-// False at the end.
+// Returns false at the end of the input.
 bool read_into(int& fd, std::string& text) {
   std::array<char, 65536> buffer;
   const auto n = ::read(fd, buffer.data(), buffer.size());
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
   if (n > 0) text.append(buffer.data(), static_cast<std::size_t>(n));
-  if (n <= 0) close_fd(fd);  // a terminal whose other end is closed gives EIO
+  if (n <= 0) close_fd(fd);  // a terminal whose other end is closed fails with EIO
   return n > 0;
 }
 
@@ -102,7 +102,7 @@ bool read_into(int& fd, std::string& text) {
 Dqctl::Dqctl(const std::vector<std::string>& arguments, const DqctlOptions& options) : input_(options.input) {
   std::vector<std::string> words = {test::program_path("dqctl")};
   const auto named = std::find(arguments.begin(), arguments.end(), "--command-timeout");
-  // The machine may stand still for 2 s.
+  // Longer than the defaults, because a busy machine may stall for 2 s.
   if (named == arguments.end()) words.insert(words.end(), {"--connect-timeout", "30s", "--command-timeout", "30s"});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> settings = environment_of(options);
@@ -182,7 +182,7 @@ Ran Dqctl::wait(milliseconds limit) {
   int status = 0;
   rusage used{};
   pid_t ended = 0;
-  while ((ended = ::wait4(pid_, &status, WNOHANG, &used)) == 0) {  // it may have closed its stdout long before
+  while ((ended = ::wait4(pid_, &status, WNOHANG, &used)) == 0) {  // the process may have closed its stdout earlier
     if (Clock::now() >= deadline) ::kill(pid_, SIGKILL);
     ::usleep(500);
   }

@@ -1,4 +1,4 @@
-// Runs the built dqctl, and says what it said.
+// Runs the built dqctl and collects its output.
 #pragma once
 
 #include <chrono>
@@ -12,22 +12,22 @@ namespace test {
 
 struct DqctlOptions {
   std::string input{};
-  // Besides DELAYQUEUE_URI, which is server() where it is not said here; an empty value takes the name away. Of this
-  // process' own environment what begins with DELAYQUEUE_, NO_COLOR and TERM are not passed on.
+  // Added to the environment of this process, from which DELAYQUEUE_*, NO_COLOR and TERM are removed. DELAYQUEUE_URI is
+  // server() by default. An empty value removes a name.
   std::map<std::string, std::string> environment{};
-  bool terminal = false;  // stdout and stderr are one terminal (80 x 24), and come together as `out`
+  bool terminal = false;  // stdout and stderr are one terminal (80 x 24), and both are in `out`
 };
 
 struct Ran {
-  int code = -1;   // of its exit; -1 if a signal ended it
-  int signal = 0;  // that ended it
+  int code = -1;   // the exit code; -1 if a signal ended the process
+  int signal = 0;  // the signal that ended the process
   std::string out{};
   std::string err{};
-  long peak_kib = 0;  // most memory it had; not less than what this process had when it started
+  long peak_kib = 0;  // peak memory; at least that of this process at the start
   std::chrono::milliseconds took{0};
 };
 
-// One that runs. Killed with this object, if it still does.
+// A running dqctl. The destructor kills it.
 class Dqctl {
  public:
   explicit Dqctl(const std::vector<std::string>& arguments, const DqctlOptions& options = {});
@@ -37,17 +37,17 @@ class Dqctl {
 
   int pid() const { return pid_; }
   void signal(int number);
-  void type(const std::string& keys);  // to its terminal
-  void close_out();                    // nobody reads its stdout from now on (| head)
+  void type(const std::string& keys);  // writes to its terminal
+  void close_out();                    // closes the reader of its stdout, as `| head` does
 
-  // Reads until stdout (or stderr) holds the text; false if it does not within 10 s, or it ended before.
+  // Reads until stdout or stderr holds the text. Returns false after 10 s, or if dqctl ended before.
   bool wait_for(const std::string& text);
 
-  // Until it ends; after `limit` it is killed.
+  // Waits for the end. Kills dqctl after `limit`.
   Ran wait(std::chrono::milliseconds limit = std::chrono::seconds(60));
 
  private:
-  bool read_some(std::chrono::milliseconds limit);  // false: nothing more will come
+  bool read_some(std::chrono::milliseconds limit);  // returns false at the end of all output
   void feed();
 
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -53,8 +53,8 @@ std::vector<std::string> environment_of(const std::map<std::string, std::string>
   return out;
 }
 
-// What a shell does. Tells the pid of the program, and ends as it ended.
-[[noreturn]] void be_shell(int slave, int told, char* const* argv, char* const* envp) {
+// A minimal shell: runs the program in the foreground, writes its pid to `pid_pipe`, and exits with its code.
+[[noreturn]] void run_as_shell(int slave, int pid_pipe, char* const* argv, char* const* envp) {
   ::setsid();
   ::ioctl(slave, TIOCSCTTY, 0);
   ::signal(SIGTTOU, SIG_IGN);
@@ -69,7 +69,7 @@ std::vector<std::string> environment_of(const std::map<std::string, std::string>
     ::_exit(127);
   }
   ::setpgid(pid, pid);
-  if (::write(told, &pid, sizeof pid) != static_cast<ssize_t>(sizeof pid)) ::_exit(126);
+  if (::write(pid_pipe, &pid, sizeof pid) != static_cast<ssize_t>(sizeof pid)) ::_exit(126);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -187,7 +187,8 @@ std::string Emulator::text() const {
   return out;
 }
 
-// ---- The program in it ---------------------------------------------------------------------------------------------
+// ---- The program on the terminal -----------------------------------------------------------------------------------
+// ----------------------------------------------------------------------------------
 
 Screen::Screen(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment,
                std::size_t columns, std::size_t rows) {
@@ -202,14 +203,14 @@ Screen::Screen(const std::vector<std::string>& arguments, const std::map<std::st
   if (slave_ < 0 || ::tcgetattr(slave_, &before_) != 0) broken("terminal");
   set_size(slave_, columns, rows);
   emulator_.resize(columns, rows);
-  int told[2];
-  if (::pipe2(told, O_CLOEXEC) != 0) broken("pipe");
+  int pid_pipe[2];
+  if (::pipe2(pid_pipe, O_CLOEXEC) != 0) broken("pipe");
   shell_ = ::fork();
   if (shell_ < 0) broken("fork");
-  if (shell_ == 0) be_shell(slave_, told[1], argv.data(), envp.data());
-  ::close(told[1]);
-  const auto n = ::read(told[0], &pid_, sizeof pid_);
-  ::close(told[0]);
+  if (shell_ == 0) run_as_shell(slave_, pid_pipe[1], argv.data(), envp.data());
+  ::close(pid_pipe[1]);
+  const auto n = ::read(pid_pipe[0], &pid_, sizeof pid_);
+  ::close(pid_pipe[0]);
   if (n != static_cast<ssize_t>(sizeof pid_)) broken("shell");
 }
 
@@ -228,7 +229,7 @@ void Screen::type(const std::string& keys) {
 
 void Screen::resize(std::size_t columns, std::size_t rows) {
   emulator_.resize(columns, rows);
-  set_size(master_, columns, rows);  // which sends SIGWINCH
+  set_size(master_, columns, rows);  // sends SIGWINCH
 }
 
 void Screen::signal(int number) const { ::kill(pid_, number); }

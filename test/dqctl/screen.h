@@ -1,4 +1,4 @@
-// A terminal with a dqctl in it, and what one would see there.
+// A pseudo-terminal that runs dqctl, with an emulator that shows its screen as text.
 #pragma once
 
 #include <termios.h>
@@ -11,18 +11,18 @@
 
 namespace test {
 
-// Knows what dqctl top writes: places of the cursor, clearing, the alternate screen; styles are passed over.
+// Emulates the sequences that dqctl top sends: cursor positions, clearing, the alternate screen. Ignores styles.
 class Emulator {
  public:
   void resize(std::size_t columns, std::size_t rows);
   void feed(const std::string& bytes);
 
-  std::string text() const;                 // all lines, without the spaces at their ends
-  std::string line(std::size_t row) const;  // from 0
+  std::string text() const;                 // all lines, without trailing spaces
+  std::string line(std::size_t row) const;  // the first is 0
   bool alternate() const { return alternate_; }
   bool cursor_shown() const { return cursor_shown_; }
   bool wraps() const { return wraps_; }
-  const std::string& strange() const { return strange_; }  // controls it does not know
+  const std::string& strange() const { return strange_; }  // control sequences that it does not support
 
  private:
   void take_sequence(const std::string& parameters, char final);
@@ -35,7 +35,7 @@ class Emulator {
   std::string rest_{}, strange_{};
 };
 
-// It runs as a shell runs a program: in a process group of its own, in the foreground.
+// Runs dqctl as a shell does: in its own process group, in the foreground.
 class Screen {
  public:
   Screen(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {},
@@ -47,24 +47,24 @@ class Screen {
   void type(const std::string& keys);
   void resize(std::size_t columns, std::size_t rows);
   void signal(int number) const;
-  bool stopped() const;  // by SIGTSTP
+  bool stopped() const;  // whether SIGTSTP has stopped it
 
-  // Until the screen is such; false after 15 s, or when dqctl ended.
+  // Waits until the condition holds. Returns false after 15 s.
   bool wait(const std::function<bool(const Emulator&)>& condition);
   bool shows(const std::string& text);
   bool shows_not(const std::string& text);
 
-  int code();  // waits for its end: the exit code, or 128 + the signal that ended it; -1 after 15 s
+  int code();  // waits for the end; the exit code, or 128 + the signal; -1 after 15 s
 
   const Emulator& seen() const { return emulator_; }
   const std::string& raw() const { return raw_; }
-  bool restored() const;  // the terminal is as it was before
+  bool restored() const;  // whether the terminal has its first modes again
 
  private:
   bool read_some(std::chrono::milliseconds limit);
 
   int master_ = -1, slave_ = -1;
-  int shell_ = -1;  // its parent
+  int shell_ = -1;  // the parent of dqctl
   int pid_ = -1;
   termios before_{};
   Emulator emulator_{};

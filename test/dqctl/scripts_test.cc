@@ -19,7 +19,7 @@ test::DqctlOptions at(const std::string& url) {
   return options;
 }
 
-TEST_CASE("scripts: list says what is missing with exit code 5, load loads it, as a user who may do no more") {
+TEST_CASE("scripts: list reports missing scripts with exit code 5, and a user with no other rights may load them") {
   Guarded guarded(false);
   const auto loader = at(guarded.url("loader"));
   const auto before = run({"scripts", "list"}, loader);
@@ -33,7 +33,7 @@ TEST_CASE("scripts: list says what is missing with exit code 5, load loads it, a
   CHECK(run({"send", "orders", "x"}, at(guarded.url("producer"))).code == 0);
 }
 
-TEST_CASE("scripts: JSON has a server's address, what is loaded, what is missing, and why") {
+TEST_CASE("scripts: JSON has the address of each server, the loaded and missing scripts, and the error") {
   Guarded guarded(false);
   const auto loader = at(guarded.url("loader"));
   const json before = json::parse(run({"scripts", "list", "-o", "json"}, loader).out).at("servers");
@@ -47,7 +47,7 @@ TEST_CASE("scripts: JSON has a server's address, what is loaded, what is missing
   CHECK(has(test::lines_of(refused.out).at(0).at("error"), "NOPERM"));
 }
 
-TEST_CASE("scripts: with Sentinels there is a row for each server, and exit code 4 if one is away") {
+TEST_CASE("scripts: with Sentinels there is a row for each server; exit code 4 if one is unreachable") {
   test::Sentinels world;
   CHECK(test::lines_of(run({"scripts", "load", "-o", "ndjson"}, at(world.url())).out).size() == 3);
   world.node(1).kill();
@@ -56,7 +56,7 @@ TEST_CASE("scripts: with Sentinels there is a row for each server, and exit code
   CHECK_MESSAGE(has(some.out, world.node(1).address()), some.out);
 }
 
-TEST_CASE("scripts: what is to be done must be load or list") {
+TEST_CASE("scripts: an action other than load and list is exit code 2") {
   const auto wrong = run({"scripts", "flush"});
   CHECK(wrong.code == 2);
   CHECK_MESSAGE(has(wrong.err, "ACTION: neither load nor list"), wrong.err);

@@ -1,4 +1,4 @@
-// dqctl send
+// Tests of dqctl send.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -19,7 +19,7 @@ const std::string kBytes("\0\xff\n{\"'\r\n", 9);
 
 struct Fixture {
   std::string queue = test::fresh_queue() + " with: colon";
-  delayqueue::Inspector look{test::server().url(), queue};
+  delayqueue::Inspector inspector{test::server().url(), queue};
 
   std::string sent_id(const std::vector<std::string>& more, const test::DqctlOptions& options = {}) {
     std::vector<std::string> words = {"send", queue};
@@ -32,37 +32,39 @@ struct Fixture {
   }
 };
 
-TEST_CASE_FIXTURE(Fixture, "send: prints the id; a delay or a time, retries, a TTL and an id are the message's") {
-  auto found = look.find(sent_id({"order 42"}));
+TEST_CASE_FIXTURE(Fixture, "send: it prints the id, and sets delay or time, retries, TTL and id of the message") {
+  auto found = inspector.find(sent_id({"order 42"}));
   CHECK(found->payload == "order 42");
   CHECK(found->state == State::ready);
   CHECK(found->retries == 3);
-  CHECK(look.find(sent_id({""}))->payload.empty());
-  found = look.find(sent_id({"x", "--delay", "1h", "--retries", "7", "--ttl", "2h"}));
+  CHECK(inspector.find(sent_id({""}))->payload.empty());
+  found = inspector.find(sent_id({"x", "--delay", "1h", "--retries", "7", "--ttl", "2h"}));
   CHECK(found->state == State::pending);
   CHECK(found->retries == 7);
   CHECK(*found->ttl > 2h + 59min);
-  CHECK(look.find(sent_id({"x", "--at", "+10m"}))->state == State::pending);
+  CHECK(inspector.find(sent_id({"x", "--at", "+10m"}))->state == State::pending);
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   CHECK(sent_id({"x", "--id", id, "--at", "2100-01-01T00:00:00.123Z"}) == id);
-  CHECK(*look.find(id)->at == std::chrono::system_clock::time_point(4102444800123ms));
+  CHECK(*inspector.find(id)->at == std::chrono::system_clock::time_point(4102444800123ms));
   const Ran again = run({"send", queue, "y", "--id", id});
   CHECK(again.code == 0);
   CHECK(again.out == id + '\n');
   CHECK(has(again.err, "alive already"));
-  CHECK(look.find(id)->payload == "x");
-  const json told = json::parse(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
-  CHECK(told == json::parse(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
+  CHECK(inspector.find(id)->payload == "x");
+  const json report = json::parse(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
+  CHECK(report ==
+        json::parse(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "send: any bytes from stdin") {
+TEST_CASE_FIXTURE(Fixture, "send: - sends any bytes from stdin") {
   test::DqctlOptions options;
   options.input = kBytes;
-  CHECK(look.find(sent_id({"-"}, options))->payload == kBytes);
-  CHECK(look.find(sent_id({"-"}))->payload.empty());
+  CHECK(inspector.find(sent_id({"-"}, options))->payload == kBytes);
+  CHECK(inspector.find(sent_id({"-"}))->payload.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "send --ndjson: a message a line, with what the line says; bad lines are told by number") {
+TEST_CASE_FIXTURE(Fixture,
+                  "send --ndjson: each line is a message with its own fields; bad lines are reported by number") {
   test::DqctlOptions options;
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   options.input = R"({"payload":"one"}
@@ -91,17 +93,17 @@ nonsense
         "line 13: is no JSON object"}) {
     CHECK_MESSAGE(has(ran.err, expected), ran.err);
   }
-  CHECK(look.find(id)->payload == std::string("\0\xff\n", 3));
-  CHECK(look.find(id)->ttl);
-  CHECK(look.find(id)->retries == 5);
-  const auto pending = look.list(State::pending).messages;
+  CHECK(inspector.find(id)->payload == std::string("\0\xff\n", 3));
+  CHECK(inspector.find(id)->ttl);
+  CHECK(inspector.find(id)->retries == 5);
+  const auto pending = inspector.list(State::pending).messages;
   REQUIRE(pending.size() == 1);
   CHECK(pending[0].payload == "{\"a\":[1,2]}");
   CHECK(pending[0].retries == 0);
-  CHECK(look.counts().ready == 2);
+  CHECK(inspector.counts().ready == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON is sent as it stands in the line; what is said twice is refused") {
+TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON payloads are sent unchanged; a field that appears twice is an error") {
   test::DqctlOptions options;
   const std::pair<std::string, std::string> good[] = {
       {R"({"payload":12345678901234567890123,"retries":1})", "12345678901234567890123"},
@@ -117,9 +119,9 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON is sent as it stands in the line
     const std::string line = text;
     CAPTURE(line);
     options.input = line + '\n';
-    const auto told = test::lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
-    REQUIRE(told.size() == 1);
-    CHECK(look.find(told[0].at("id").get<std::string>())->payload == payload);
+    const auto report = test::lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
+    REQUIRE(report.size() == 1);
+    CHECK(inspector.find(report[0].at("id").get<std::string>())->payload == payload);
   }
   const std::pair<std::string, std::string> bad[] = {
       {R"({"payload":"x","payload_base64":"eA=="})", "payload and payload_base64: expected one of them"},
@@ -129,20 +131,21 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON is sent as it stands in the line
       {R"({"payload":"x","payload":"y"})", "field payload is there twice"},
       {R"({"payload":"x","retries":1,"re\u0074ries":2})", "field retries is there twice"},
   };
-  const auto before = look.counts().totals.sent;
+  const auto before = inspector.counts().totals.sent;
   for (const auto& [line, expected] : bad) {
     options.input = line + '\n';
     const Ran ran = run({"send", queue, "--ndjson", "-"}, options);
     CHECK(ran.code == 1);
     CHECK_MESSAGE(has(ran.err, expected), ran.err);
   }
-  CHECK(look.counts().totals.sent == before);
+  CHECK(inspector.counts().totals.sent == before);
 }
 
-TEST_CASE_FIXTURE(Fixture, "send, import: an id that is held and was cancelled is a failure in each way to send it") {
+TEST_CASE_FIXTURE(Fixture,
+                  "send, import: each form fails for the id of a cancelled message that a consumer still holds") {
   const std::string id = sent_id({"x"});
   test::Dqctl worker({"work", queue, "--exec", "sleep 600"});
-  REQUIRE(test::eventually([&] { return look.counts().unack == 1; }, 30s));
+  REQUIRE(test::eventually([&] { return inspector.counts().unack == 1; }, 30s));
   REQUIRE(run({"cancel", queue, id}).code == 0);
   const auto expected = [&](const std::string& verb) {
     return "cannot " + verb + ": the message with id " + id + " was cancelled and a consumer still holds it; " + verb +
@@ -155,10 +158,10 @@ TEST_CASE_FIXTURE(Fixture, "send, import: an id that is held and was cancelled i
   CHECK(one.err == expected("send") + '\n');
   const Ran as_json = run({"send", queue, "y", "--id", id, "-o", "json"});
   CHECK(as_json.code == 1);
-  json told = json::parse(as_json.out);
-  CHECK(told.at("created") == false);
-  CHECK(told.at("cancelled") == true);
-  CHECK(told.at("error") == expected("send"));
+  json report = json::parse(as_json.out);
+  CHECK(report.at("created") == false);
+  CHECK(report.at("cancelled") == true);
+  CHECK(report.at("error") == expected("send"));
 
   test::DqctlOptions options;
   options.input = "{\"payload\":\"other\"}\n{\"payload\":\"y\",\"id\":\"" + id + "\"}\n";
@@ -168,12 +171,12 @@ TEST_CASE_FIXTURE(Fixture, "send, import: an id that is held and was cancelled i
   CHECK(test::lines_of(lines.out).at(1).at("cancelled") == true);
   const Ran sum = run({"send", queue, "--ndjson", "-", "-o", "json"}, options);
   CHECK(sum.code == 4);
-  told = json::parse(sum.out);
-  CHECK(told.at("sent") == 1);
-  CHECK(told.at("existed") == 0);
-  CHECK(told.at("cancelled") == 1);
-  CHECK(told.at("failed") == 1);
-  CHECK(told.at("errors") == json::array({{{"line", 2}, {"error", expected("send")}}}));
+  report = json::parse(sum.out);
+  CHECK(report.at("sent") == 1);
+  CHECK(report.at("existed") == 0);
+  CHECK(report.at("cancelled") == 1);
+  CHECK(report.at("failed") == 1);
+  CHECK(report.at("errors") == json::array({{{"line", 2}, {"error", expected("send")}}}));
 
   const std::string other = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   options.input.clear();
@@ -183,23 +186,23 @@ TEST_CASE_FIXTURE(Fixture, "send, import: an id that is held and was cancelled i
   const Ran imported = run({"import", queue, "-", "-o", "json"}, options);
   CHECK(imported.code == 4);
   CHECK(imported.err == "stdin, line 2: " + expected("import") + '\n');
-  told = json::parse(imported.out);
-  CHECK(told.at("created") == 1);
-  CHECK(told.at("existed") == 0);
-  CHECK(told.at("cancelled") == 1);
-  CHECK(told.at("alive") == 1);
-  CHECK(told.at("failed") == 1);
-  CHECK(told.at("errors") == json::array({{{"line", 2}, {"error", expected("import")}}}));
+  report = json::parse(imported.out);
+  CHECK(report.at("created") == 1);
+  CHECK(report.at("existed") == 0);
+  CHECK(report.at("cancelled") == 1);
+  CHECK(report.at("alive") == 1);
+  CHECK(report.at("failed") == 1);
+  CHECK(report.at("errors") == json::array({{{"line", 2}, {"error", expected("import")}}}));
 }
 
-TEST_CASE_FIXTURE(Fixture, "send --ndjson: in JSON forms each id, or the sum with the errors") {
+TEST_CASE_FIXTURE(Fixture, "send --ndjson: -o ndjson prints each id, -o json the counts and the errors") {
   test::DqctlOptions options;
   options.input = "{\"payload\":\"one\"}\nx\n{\"payload\":\"two\"}\n";
   const auto lines = test::lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
   REQUIRE(lines.size() == 2);
   CHECK(lines[1].at("line") == 3);
   CHECK(lines[1].at("created") == true);
-  CHECK(look.find(lines[1].at("id").get<std::string>())->payload == "two");
+  CHECK(inspector.find(lines[1].at("id").get<std::string>())->payload == "two");
   const json sum = json::parse(run({"send", queue, "--ndjson", "-", "-o", "json"}, options).out);
   CHECK(sum.at("sent") == 2);
   CHECK(sum.at("failed") == 1);
@@ -208,23 +211,23 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: in JSON forms each id, or the sum wit
   CHECK(run({"send", queue, "--ndjson", "-"}, options).code == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "send --ndjson: many thousand, of any size; interrupted it says from which line to go on") {
+TEST_CASE_FIXTURE(Fixture, "send --ndjson: it sends 20,000 lines; after SIGINT it names the line to continue from") {
   test::DqctlOptions options;
   for (int i = 0; i < 20'000; ++i)
     options.input += "{\"payload\":\"" + std::string(i % 100 == 0 ? 50'000 : 20, 'x') + "\"}\n";
   CHECK(run({"send", queue, "--ndjson", "-"}, options).code == 0);
-  CHECK(look.counts().ready == 20'000);
+  CHECK(inspector.counts().ready == 20'000);
   test::Dqctl dqctl({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options);
   CHECK(dqctl.wait_for("\"line\":1000,"));
   dqctl.signal(SIGINT);
   const Ran ran = dqctl.wait();
   CHECK(ran.code == 4);
   const std::uint64_t sent = test::lines_of(ran.out).size();
-  CHECK(look.counts().ready == 20'000 + sent);
+  CHECK(inspector.counts().ready == 20'000 + sent);
   CHECK(has(ran.err, "tail -n +" + std::to_string(sent + 1)));
 }
 
-TEST_CASE_FIXTURE(Fixture, "send: what makes no sense is code 2, and nothing is sent") {
+TEST_CASE_FIXTURE(Fixture, "send: wrong arguments are exit code 2, and nothing is sent") {
   const std::pair<std::vector<std::string>, std::string> rows[] = {
       {{"send", queue}, "PAYLOAD: missing"},
       {{"send", queue, "two", "words"}, "PAYLOAD: 2 words; expected one, in quotes"},
@@ -241,10 +244,11 @@ TEST_CASE_FIXTURE(Fixture, "send: what makes no sense is code 2, and nothing is 
     CHECK(ran.code == 2);
     CHECK_MESSAGE(has(ran.err, expected), ran.err);
   }
-  CHECK(look.counts().totals.sent == 0);
+  CHECK(inspector.counts().totals.sent == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "send: a server that is away is code 1; one that comes back in time is not noticed") {
+TEST_CASE_FIXTURE(Fixture,
+                  "send: an unreachable server is exit code 1; a server that restarts in time causes no error") {
   test::DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = "unix:///nowhere/at/all";
   const Ran away = run({"send", queue, "x"}, options);

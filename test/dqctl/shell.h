@@ -1,4 +1,4 @@
-// Scripts of the shells that dqctl completes for.
+// Runs scripts in the shells that dqctl has completions for.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace test {
 
-// What a script writes to stdout and stderr. dqctl is on its PATH, the folder is its working directory and HOME;
-// DELAYQUEUE_URI is `uri`, or server() where that is empty.
+// Runs the script in the folder and returns its stdout and stderr. HOME is the folder, and dqctl is on PATH.
+// DELAYQUEUE_URI is `uri`, or server() if that is empty.
 std::string script(const std::string& shell, const std::string& text, const TempDir& folder, std::string uri = "");
 
-// False: it is not installed, and the test says that it was skipped.
+// Returns false, and prints that the test is skipped, if the shell is not installed.
 bool has_shell(const std::string& name);
 
 // The folder of the built programs.

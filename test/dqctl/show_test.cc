@@ -1,4 +1,4 @@
-// dqctl show
+// Tests of dqctl show.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ constexpr const char* kUnknown = "0190f7c2-5b1f-7000-8000-000000000001";
 
 }  // namespace
 
-TEST_CASE("show: everything known, as a sheet and as JSON") {
+TEST_CASE("show: it prints all fields of a message, as a sheet and as JSON") {
   test::empty_server();
   const std::string id = test::hold("my queue:1", 20s, 3, "slow\x1b[2J");
   const Ran sheet = run({"show", "my queue:1", id, "--utc"});
@@ -44,7 +44,7 @@ TEST_CASE("show: everything known, as a sheet and as JSON") {
   CHECK(json::parse(run({"show", "my queue:1", id, "-o", "ndjson"}).out) == message.at("messages")[0]);
 }
 
-TEST_CASE("show: payloads of any bytes in every form") {
+TEST_CASE("show: payloads of any bytes are printed in every form") {
   test::empty_server();
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
@@ -53,7 +53,7 @@ TEST_CASE("show: payloads of any bytes in every form") {
   const Ran text = run({"show", "q", id});
   CHECK(has(text.out, "\\x00\\x01"));
   CHECK(has(text.out, "\\xfe\\xff\n"));
-  CHECK(has(text.out, "\n\\x0b"));  // a new line stays one
+  CHECK(has(text.out, "\n\\x0b"));  // a newline stays a newline
   CHECK_FALSE(has(text.out, "\x1b"));
   const Ran dump = run({"show", "q", id, "--payload", "hex"});
   CHECK(has(dump.out, "00000000  00 01 02 03 04 05 06 07  08 09 0a 0b 0c 0d 0e 0f  |................|\n"));
@@ -63,7 +63,7 @@ TEST_CASE("show: payloads of any bytes in every form") {
   CHECK(message.at("payload_hex").get<std::string>().substr(0, 8) == "00010203");
 }
 
-TEST_CASE("show: JSON payloads are laid out, in their order; others are shown as they are") {
+TEST_CASE("show: JSON payloads are indented with their fields in order; others are shown unchanged") {
   test::empty_server();
   const std::string id = test::send("q", {R"({"b":1,"a":[{"x":"ä\u001b"}]})"})[0];
   const Ran ran = run({"show", "q", id, "--payload", "json"});
@@ -86,7 +86,7 @@ TEST_CASE("show: a long payload is cut on a sheet only") {
   CHECK(json::parse(run({"show", "q", id, "-o", "ndjson"}).out).at("payload") == payload);
 }
 
-TEST_CASE("show: ids that are not there, ids that are none") {
+TEST_CASE("show: missing ids are exit code 3 or 4, and malformed ids exit code 2") {
   test::empty_server();
   const std::string id = test::send("q", {"x"})[0];
   const Ran some = run({"show", "q", id, kUnknown});
@@ -110,9 +110,9 @@ TEST_CASE("show: ids that are not there, ids that are none") {
   CHECK(run({"show", "q", id, "--payload", "xml"}).code == 2);
 }
 
-TEST_CASE("show: a missing body, a TTL, a message that was cancelled in hand") {
+TEST_CASE("show: a missing body, a TTL, and a held message that was cancelled are shown") {
   test::empty_server();
-  const auto ids = test::bury("q", {"a"}, "r");
+  const auto ids = test::make_dead("q", {"a"}, "r");
   test::redis().cmd({"DEL", "dp:q:msg:" + ids[0]});
   const Ran ran = run({"show", "q", ids[0]});
   CHECK(ran.code == 0);

@@ -1,4 +1,4 @@
-// dqctl stats
+// Tests of dqctl stats.
 #include <delayqueue/consumer.h>
 #include <doctest/doctest.h>
 
@@ -25,13 +25,13 @@ void fill(const std::string& queue) {
   test::send(queue, {"c", "d", "e"});
   test::hold(queue, -30s);
   test::hold(queue, 30s);
-  test::bury(queue, {"f"}, "r");
+  test::make_dead(queue, {"f"}, "r");
   test::send(queue, {"c", "d", "e"});
 }
 
 }  // namespace
 
-TEST_CASE("stats: every state with its ages, and the totals") {
+TEST_CASE("stats: it shows every state with its ages, and the totals") {
   fill("my queue:eu");
   test::redis().cmd({"ZADD", "dp:my queue:eu:pending", "1000", "0190f7c2-5b1f-7000-8000-000000000001"});
   const Ran ran = run({"stats", "my queue:eu"});
@@ -48,21 +48,21 @@ TEST_CASE("stats: every state with its ages, and the totals") {
 
   const json document = json::parse(run({"stats", "my queue:eu", "-o", "json"}).out);
   REQUIRE(document.at("queues").size() == 1);
-  const json look = document.at("queues")[0];
-  CHECK(look.at("queue") == "my queue:eu");
-  CHECK(look.at("pending") == 3);
-  CHECK(look.at("due") == 1);
-  CHECK(look.at("unack") == 2);
-  CHECK(look.at("overdue") == 1);
-  CHECK(look.at("oldest_due") == "1970-01-01T00:16:40.000Z");
-  CHECK(look.at("oldest_ready_sent").get<std::string>().size() == 24);
-  CHECK(look.at("oldest_retry_sent") == nullptr);
-  CHECK(look.at("paused") == false);
-  CHECK(look.at("totals").at("sent") == 11);
-  CHECK(look.at("rates") == nullptr);
+  const json row = document.at("queues")[0];
+  CHECK(row.at("queue") == "my queue:eu");
+  CHECK(row.at("pending") == 3);
+  CHECK(row.at("due") == 1);
+  CHECK(row.at("unack") == 2);
+  CHECK(row.at("overdue") == 1);
+  CHECK(row.at("oldest_due") == "1970-01-01T00:16:40.000Z");
+  CHECK(row.at("oldest_ready_sent").get<std::string>().size() == 24);
+  CHECK(row.at("oldest_retry_sent") == nullptr);
+  CHECK(row.at("paused") == false);
+  CHECK(row.at("totals").at("sent") == 11);
+  CHECK(row.at("rates") == nullptr);
 }
 
-TEST_CASE("stats: ids that were removed because they are no UUIDs are counted") {
+TEST_CASE("stats: it counts the ids that were removed because they are no UUIDs") {
   test::empty_server();
   test::send("q", {"x"});
   test::redis().cmd({"LPUSH", "dp:q:ready", "no-uuid-1", "no-uuid-2"});
@@ -75,17 +75,17 @@ TEST_CASE("stats: ids that were removed because they are no UUIDs are counted") 
   CHECK(json::parse(run({"stats", "q", "-o", "ndjson"}).out).at("totals").at("foreign") == 2);
 }
 
-TEST_CASE("stats: a pause, why and until when") {
+TEST_CASE("stats: it shows a pause with its reason and end") {
   test::empty_server();
   delayqueue::Inspector(test::server().url(), "q").pause(1h, "the shop is\n closed");
   CHECK(has(run({"stats", "q"}).out, "paused: the shop is\\n closed, ends in 59m"));
-  const json look = json::parse(run({"stats", "q", "-o", "ndjson"}).out);
-  CHECK(look.at("paused") == true);
-  CHECK(look.at("paused_why") == "the shop is\n closed");
-  CHECK(look.at("paused_until").is_string());
+  const json row = json::parse(run({"stats", "q", "-o", "ndjson"}).out);
+  CHECK(row.at("paused") == true);
+  CHECK(row.at("paused_why") == "the shop is\n closed");
+  CHECK(row.at("paused_until").is_string());
 }
 
-TEST_CASE("stats: --watch looks again, with rates; of several queues") {
+TEST_CASE("stats: --watch prints the counts again and again, with rates, for several queues") {
   test::empty_server();
   test::send("a", {"x"});
   test::send("b", {"x"});
@@ -96,26 +96,26 @@ TEST_CASE("stats: --watch looks again, with rates; of several queues") {
   running.signal(SIGINT);
   const Ran ran = running.wait();
   CHECK(ran.code == 0);
-  std::vector<json> looks;
+  std::vector<json> rows;
   for (std::size_t at = 0; at < ran.out.size(); at = ran.out.find('\n', at) + 1) {
-    looks.push_back(json::parse(ran.out.substr(at, ran.out.find('\n', at) - at)));
+    rows.push_back(json::parse(ran.out.substr(at, ran.out.find('\n', at) - at)));
   }
-  REQUIRE(looks.size() >= 4);
-  REQUIRE(looks.size() % 2 == 0);
-  CHECK(looks[0].at("rates") == nullptr);
-  std::size_t at = 0;  // the first look at all of them
-  while (looks[at].at("totals").at("sent") != 31) ++at;
-  CHECK(looks[at].at("queue") == "a");
-  const double rate = looks[at].at("rates").at("sent");
+  REQUIRE(rows.size() >= 4);
+  REQUIRE(rows.size() % 2 == 0);
+  CHECK(rows[0].at("rates") == nullptr);
+  std::size_t at = 0;  // the first line after all 31 were sent
+  while (rows[at].at("totals").at("sent") != 31) ++at;
+  CHECK(rows[at].at("queue") == "a");
+  const double rate = rows[at].at("rates").at("sent");
   CHECK(rate > 1);
-  CHECK(rate <= 101);  // 30 in no less than 300 ms
-  CHECK(looks[at + 1].at("rates").at("sent") == 0);
+  CHECK(rate <= 101);  // 30 messages in at least 300 ms
+  CHECK(rows[at + 1].at("rates").at("sent") == 0);
   const Ran table = run({"stats", "a", "--watch", "50ms", "--count", "2"});
   CHECK(has(table.out, "  RATE\n"));
   CHECK(has(table.out, "0.0/s\n"));
 }
 
-TEST_CASE("stats: --watch ends at Ctrl-C, and outlives the server") {
+TEST_CASE("stats: --watch continues after a restart of the server, and ends at Ctrl-C") {
   delayqueue::PrivateServer server;
   delayqueue::Producer(server.url(), "q").send("x");
   test::DqctlOptions options;
@@ -130,7 +130,8 @@ TEST_CASE("stats: --watch ends at Ctrl-C, and outlives the server") {
   CHECK(running.wait().code == 0);
 }
 
-TEST_CASE("stats: errors") {
+TEST_CASE(
+    "stats: exit code 4 if one of several queues is missing, 2 for wrong arguments, 1 for a key of a wrong type") {
   test::empty_server();
   test::send("q", {"x"});
   CHECK(run({"stats"}).code == 2);

@@ -1,4 +1,4 @@
-// dqctl stuck
+// Tests of dqctl stuck.
 #include "stuck.h"
 
 #include <delayqueue/consumer.h>
@@ -58,7 +58,7 @@ StuckFinding only(const Evidence& seen) {
 
 }  // namespace
 
-TEST_CASE("stuck: a healthy queue says so") {
+TEST_CASE("stuck: a healthy queue is OK") {
   test::empty_server();
   test::send("q", {"later"}, 1h);
   const Ran ran = run({"stuck", "q"});
@@ -67,7 +67,7 @@ TEST_CASE("stuck: a healthy queue says so") {
   CHECK(stuck({"q"}, 0) == json::parse(R"({"queue": "q", "level": "ok", "findings": []})"));
 }
 
-TEST_CASE("stuck: a queue that consumers serve is healthy") {
+TEST_CASE("stuck: a queue that consumers serve is OK") {
   test::empty_server();
   delayqueue::Consumer consumer(test::server().url(), "q", [](const auto&) { return delayqueue::ack(); });
   consumer.start();
@@ -76,7 +76,7 @@ TEST_CASE("stuck: a queue that consumers serve is healthy") {
   consumer.stop();
 }
 
-TEST_CASE("stuck: due long ago with no consumer") {
+TEST_CASE("stuck: messages that are long due, with no consumer, are a warning, then critical") {
   test::empty_server();
   test::send("my queue:eu", test::numbered(3), 1h);
   test::rewind("dp:my queue:eu", 1h + 5min);
@@ -93,7 +93,7 @@ TEST_CASE("stuck: due long ago with no consumer") {
   CHECK(stuck({"my queue:eu", "--warn", "10m"}, 0).at("level") == "ok");
 }
 
-TEST_CASE("stuck: leases that ended and nobody took back") {
+TEST_CASE("stuck: an ended lease that no consumer took back is critical") {
   test::empty_server();
   const std::string id = test::hold("q", -11min);
   const json finding = stuck({"q"}, 5).at("findings")[0];
@@ -103,25 +103,25 @@ TEST_CASE("stuck: leases that ended and nobody took back") {
   CHECK(has(finding.at("why"), "the consumer ended or was cut off"));
 }
 
-TEST_CASE("stuck: paused, why and until when; the others say it, too") {
+TEST_CASE("stuck: a paused queue is reported with reason and end, instead of the messages that wait because of it") {
   test::empty_server();
   test::send("q", {"x"});
   delayqueue::Inspector(test::server().url(), "q").pause(1h, "migration\x1b[2J of users");
   const json document = stuck({"q"}, 5);
   CHECK(kinds(document) == Strings{"paused"});
-  CHECK(kinds(stuck({"q", "--warn", "1ms"}, 5)) == Strings{"paused"});  // that nobody takes them is no news
+  CHECK(kinds(stuck({"q", "--warn", "1ms"}, 5)) == Strings{"paused"});  // waiting messages follow from the pause
   const Ran ran = run({"stuck", "q", "--look", "10ms"});
   CHECK(has(ran.out, "paused: migration\\x1b[2J of users; it ends in 59m"));
   CHECK(has(ran.out, "dqctl resume q"));
   delayqueue::Producer(test::server().url(), "q");
   test::redis().cmd({"DEL", "dp:q:ready"});
-  CHECK(stuck({"q"}, 0).at("level") == "ok");  // nothing waits: a word, no alarm
+  CHECK(stuck({"q"}, 0).at("level") == "ok");  // a note without an alarm, because no message waits
 }
 
-TEST_CASE("stuck: what is ready and nobody takes; what is held and nobody finishes") {
+TEST_CASE("stuck: ready messages that no consumer takes, and held messages that none finishes, are reported") {
   test::empty_server();
   test::send("q", {"x", "y"});
-  CHECK(stuck({"q"}, 0).at("level") == "ok");  // for no longer than the default warning
+  CHECK(stuck({"q"}, 0).at("level") == "ok");  // not yet for as long as the default threshold
   const json none = stuck({"q", "--warn", "100ms"}, 5);
   CHECK(kinds(none) == Strings{"not_taken"});
   CHECK(has(none.at("findings")[0].at("why"), "nothing is in flight"));
@@ -131,7 +131,7 @@ TEST_CASE("stuck: what is ready and nobody takes; what is held and nobody finish
   CHECK(slow.at("level") == "warning");
 }
 
-TEST_CASE("stuck: hot retries, with their reasons") {
+TEST_CASE("stuck: messages with many deliveries are reported with their reasons") {
   test::empty_server();
   test::hold("q", 20s, 4, "not yet hot");
   test::hold("q", 20s, 7, "gateway timeout");
@@ -145,11 +145,11 @@ TEST_CASE("stuck: hot retries, with their reasons") {
   CHECK(kinds(stuck({"q", "--hot", "10"}, 0)).empty());
 }
 
-TEST_CASE("stuck: bodies that are missing, and dead letters as a note") {
+TEST_CASE("stuck: missing bodies are reported; dead letters are a note") {
   test::empty_server();
   const auto later = test::send("q", {"a", "b"}, 1h);
-  test::bury("q", test::numbered(3), "no such user");
-  test::bury("q", test::numbered(2), "gateway timeout");
+  test::make_dead("q", test::numbered(3), "no such user");
+  test::make_dead("q", test::numbered(2), "gateway timeout");
   const json note = stuck({"q"}, 0);
   CHECK(note.at("level") == "ok");
   CHECK(kinds(note) == Strings{"dead"});
@@ -160,7 +160,7 @@ TEST_CASE("stuck: bodies that are missing, and dead letters as a note") {
   CHECK(document.at("findings")[0].at("example") == later[1]);
 }
 
-TEST_CASE("stuck: errors") {
+TEST_CASE("stuck: a missing queue is exit code 3, and wrong arguments are exit code 2") {
   test::empty_server();
   CHECK(run({"stuck", "nowhere"}).code == 3);
   test::send("q", {"x"});
@@ -168,7 +168,7 @@ TEST_CASE("stuck: errors") {
   CHECK(run({"stuck", "q", "--hot", "1"}).code == 2);
 }
 
-TEST_CASE("troubles: consumers that run but fall behind are told from none") {
+TEST_CASE("stuck rules: slow consumers are reported differently from no consumers") {
   Evidence seen = evidence();
   seen.now.due = 5;
   seen.now.oldest_due = kNow - 2min;
@@ -182,7 +182,7 @@ TEST_CASE("troubles: consumers that run but fall behind are told from none") {
   CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
 }
 
-TEST_CASE("troubles: a backlog, by its pace") {
+TEST_CASE("stuck rules: a backlog is measured by the rate of deliveries") {
   Evidence seen = evidence();
   seen.now.ready = 30'000;
   seen.first_ready.emplace().id = "first";
@@ -195,7 +195,7 @@ TEST_CASE("troubles: a backlog, by its pace") {
   CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
 }
 
-TEST_CASE("troubles: the worst comes first") {
+TEST_CASE("stuck rules: the worst finding comes first") {
   Evidence seen = evidence();
   seen.now.dead = 1;
   seen.now.due = 1;
@@ -209,7 +209,7 @@ TEST_CASE("troubles: the worst comes first") {
   CHECK(std::string(findings[2].kind) == "dead");
 }
 
-TEST_CASE("stuck: a handler that hangs alarms once it was watched for as long as the threshold") {
+TEST_CASE("stuck: a message held by one delivery alarms once it was observed for the threshold") {
   test::empty_server();
   test::send("q", {"1", "2"});
   test::DqctlOptions options;
@@ -228,9 +228,9 @@ TEST_CASE("stuck: a handler that hangs alarms once it was watched for as long as
   CHECK(has(run({"stuck", "q", "--held", "300ms", "--look", "400ms"}).out, "2 messages were held by one delivery"));
 }
 
-TEST_CASE("stuck: many dead letters alarm, and so do new ones between the looks") {
+TEST_CASE("stuck: many dead letters alarm, and so do new ones during the observation") {
   test::empty_server();
-  test::bury("q", test::numbered(20), "no such user");
+  test::make_dead("q", test::numbered(20), "no such user");
   CHECK(stuck({"q"}, 0).at("level") == "ok");
   CHECK(stuck({"q", "--dead", "20"}, 5).at("level") == "warning");
   CHECK(stuck({"q", "--dead", "10", "--dead-crit", "20"}, 5).at("level") == "critical");
@@ -238,14 +238,14 @@ TEST_CASE("stuck: many dead letters alarm, and so do new ones between the looks"
   CHECK(run({"stuck", "q", "--dead", "10", "--dead-crit", "9"}).code == 2);
   test::Dqctl watch({"stuck", "q", "--look", "1500ms", "-o", "json"});
   std::this_thread::sleep_for(500ms);
-  test::bury("q", test::numbered(3), "no such user");
+  test::make_dead("q", test::numbered(3), "no such user");
   const Ran ran = watch.wait();
   CHECK(ran.code == 5);
   CHECK(json::parse(ran.out).at("level") == "warning");
   CHECK(stuck({"q", "--dead-growth", "4"}, 0).at("level") == "ok");
 }
 
-TEST_CASE("stuck: without a name all queues, one line each, the worst first; one that cannot be read is first of all") {
+TEST_CASE("stuck: without a name it lists all queues, the worst first, and before them those that cannot be read") {
   test::empty_server();
   test::send("well", {"x"}, 1h);
   test::send("due", {"x"}, 1h);
@@ -272,12 +272,12 @@ TEST_CASE("stuck: without a name all queues, one line each, the worst first; one
   test::empty_server();
   test::send("well", {"x"}, 1h);
   test::redis().cmd({"SET", "dp:well:ready", "x"});
-  CHECK(run({"stuck", "--look", "10ms"}).code == 1);  // none could be read
+  CHECK(run({"stuck", "--look", "10ms"}).code == 1);  // no queue could be read
 }
 
-TEST_CASE("stuck: a foreign id among the dead fails nothing") {
+TEST_CASE("stuck: a foreign id among the dead letters causes no error") {
   test::empty_server();
-  test::bury("q", {"x"}, "why");
-  test::redis().cmd({"ZADD", "dp:q:dead", "1", "stranger"});
+  test::make_dead("q", {"x"}, "why");
+  test::redis().cmd({"ZADD", "dp:q:dead", "1", "foreign"});
   CHECK(run({"stuck", "q", "--look", "10ms"}).code == 0);
 }

@@ -1,4 +1,4 @@
-// Listings are written to stdout: what they look like is seen in the tests of the commands.
+// Tables as dqctl prints them. Their layout for each command is tested with the command.
 #include "output/table.h"
 
 #include <doctest/doctest.h>
@@ -11,18 +11,18 @@
 using nlohmann::json;
 using test::run;
 
-TEST_CASE("table: more rows than are held back at a time") {
+TEST_CASE("table: more rows than its buffer holds are all printed under one title") {
   test::redis().cmd({"FLUSHALL"});
   std::vector<std::string> words = {"SADD", "dp:queues"};
   for (int i = 0; i < 2500; ++i) words.push_back("dp:queue " + std::to_string(i));
   test::redis().cmd(words);
   const std::string table = run({"queues"}).out;
-  CHECK(std::count(table.begin(), table.end(), '\n') == 2501);  // one title
+  CHECK(std::count(table.begin(), table.end(), '\n') == 2501);  // including one title
   CHECK(json::parse(run({"queues", "-o", "json"}).out).at("queues").size() == 2500);
   test::redis().cmd({"FLUSHALL"});
 }
 
-TEST_CASE("table: lines fit a terminal") {
+TEST_CASE("table: rows are aligned and fit a terminal") {
   test::redis().cmd({"FLUSHALL"});
   test::redis().cmd({"SADD", "dp:queues", "dp:" + std::string(30, 'x'), "dp:日本"});
   test::DqctlOptions options;

@@ -7,21 +7,21 @@
 using namespace dqctl;
 using namespace std::chrono_literals;
 
-TEST_CASE("text: only what is safe on a terminal comes through") {
+TEST_CASE("text: characters that are unsafe on a terminal are escaped, and all others kept") {
   CHECK(printable("plain ä € 𝄞 日本") == "plain ä € 𝄞 日本");
   CHECK(printable("a\nb\tc\r") == "a\\nb\\tc\\r");
   CHECK(printable(std::string("\0\x1b[2J\x7f", 6)) == "\\x00\\x1b[2J\\x7f");
   CHECK(printable("\xc2\x9b"
-                  "31m") == "\\u009b31m");  // CSI as one C1 character
+                  "CSI as one C1 character") == "\\u009b31m");  // CSI as one C1 character
   CHECK(printable("\xe2\x80\xae"
                   "abc") ==
         "\\u202e"
-        "abc");  // turns the direction of writing
+        "a bidirectional override");  // turns the direction of writing
   CHECK(printable("\xff\xc0\x80\xed\xa0\x80\xf5") == "\\xff\\xc0\\x80\\xed\\xa0\\x80\\xf5");
   CHECK(printable("\xe2\x82") == "\\xe2\\x82");
 }
 
-TEST_CASE("text: what is UTF-8") {
+TEST_CASE("text: valid UTF-8 is recognized, and malformed or overlong sequences are not") {
   CHECK(is_utf8(""));
   CHECK(is_utf8("ä€𝄞"));
   CHECK(is_utf8(std::string("\0", 1)));
@@ -31,7 +31,7 @@ TEST_CASE("text: what is UTF-8") {
   }
 }
 
-TEST_CASE("text: widths and cuts") {
+TEST_CASE("text: width and cut count the columns of a terminal") {
   CHECK(width_of("abc") == 3);
   CHECK(width_of("ä€") == 2);
   CHECK(width_of("日本") == 4);
@@ -42,7 +42,7 @@ TEST_CASE("text: widths and cuts") {
   CHECK(cut("abc", 0).empty());
 }
 
-TEST_CASE("text: marks that take no place are cut, too") {
+TEST_CASE("text: a cut bounds the number of combining marks") {
   std::string marks = "e";
   for (int i = 0; i < 100'000; ++i) marks += "\xcc\x81";
   CHECK(width_of(marks) == 1);
@@ -53,22 +53,22 @@ TEST_CASE("text: marks that take no place are cut, too") {
   CHECK(cut("e\xcc\x81\xcc\x82", 1) == "e\xcc\x81\xcc\x82");
 }
 
-TEST_CASE("text: the word that is meant, among any number of others") {
+TEST_CASE("text: the closest name is found, also among very many names") {
   CHECK(nearest("stat", {"queues", "stats", "stuck"}) == "stats");
   CHECK(nearest("oders", {"orders", "mails"}) == "orders");
   CHECK(nearest("order-1", {"order-12", "order-1x"}) == "order-12");
   CHECK(nearest("nothing", {"orders", "mails"}).empty());
   CHECK(nearest(std::string(100, 'a') + "b", {std::string(100, 'a')}).empty());
   const std::string word(60, 'a');
-  std::vector<std::string> known(100'000, std::string(10, 'a'));  // of a length that cannot be meant
+  std::vector<std::string> known(100'000, std::string(10, 'a'));  // too short to be close
   known.push_back(word + 'b');
   CHECK(nearest(word, known) == word + 'b');
-  known.assign(100'000, std::string(60, 'b'));  // each would have to be compared, which takes seconds
+  known.assign(100'000, std::string(60, 'b'));  // comparing each of them would take seconds
   known.push_back(word + 'b');
   CHECK(nearest(word, known).empty());
 }
 
-TEST_CASE("text: quoting for people with a shell") {
+TEST_CASE("text: names are quoted for the shell where needed") {
   CHECK(in_quotes("orders") == "orders");
   CHECK(in_quotes("my queue") == "'my queue'");
   CHECK(in_quotes("it's") == "'it'\\''s'");
@@ -76,7 +76,7 @@ TEST_CASE("text: quoting for people with a shell") {
   CHECK(in_quotes("a\x1b") == "$'a\\033'");
 }
 
-TEST_CASE("text: base64 and hex") {
+TEST_CASE("text: base64 and hex encode and decode any bytes") {
   CHECK(base64("").empty());
   CHECK(base64("f") == "Zg==");
   CHECK(base64("fo") == "Zm8=");
@@ -87,7 +87,7 @@ TEST_CASE("text: base64 and hex") {
                         3)) == "00ff61");
 }
 
-TEST_CASE("text: spans, times and numbers") {
+TEST_CASE("text: durations, times and numbers are printed in a short form") {
   CHECK(span_text(0ms) == "0ms");
   CHECK(span_text(999ms) == "999ms");
   CHECK(span_text(12s) == "12s");

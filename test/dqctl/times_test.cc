@@ -1,4 +1,4 @@
-// Times beyond the accepted range: refused by every command that takes one, and nothing is delivered early.
+// Times beyond 2199 are refused by every command that takes one, and cause no early delivery.
 #include <doctest/doctest.h>
 
 #include "queue.h"
@@ -25,7 +25,7 @@ test::DqctlOptions reads(const std::string& input) {
   return options;
 }
 
-// That the range is named, and that a worker finds nothing.
+// Checks that the error names the accepted range, and that the queue has no message.
 void check_refused(const Ran& ran, int code, const std::string& queue) {
   CHECK(ran.code == code);
   CHECK(has(ran.err, "'" + kFar + "'; expected a time from 1970 to 2199"));
@@ -35,7 +35,7 @@ void check_refused(const Ran& ran, int code, const std::string& queue) {
 
 }  // namespace
 
-TEST_CASE("times: send --at refuses the year 9999 by the accepted range, and sends nothing") {
+TEST_CASE("times: send --at refuses the year 9999, names the accepted range, and sends nothing") {
   const std::string queue = test::fresh_queue();
   check_refused(run({"send", queue, "x", "--at", kFar}), 2, queue);
   check_refused(run({"send", queue, "x", "--at", kFar, "-o", "json"}), 2, queue);
@@ -43,7 +43,7 @@ TEST_CASE("times: send --at refuses the year 9999 by the accepted range, and sen
   CHECK(test::counts(queue).pending == 1);
 }
 
-TEST_CASE("times: send --ndjson refuses the year 9999, by the number of its line, and sends the other lines") {
+TEST_CASE("times: send --ndjson refuses a line with the year 9999 by its number, and sends the other lines") {
   const std::string queue = test::fresh_queue();
   const std::string far = R"({"payload":"far","at":")" + kFar + "\"}\n";
   const Ran ran = run({"send", queue, "--ndjson", "-"}, reads(far));
@@ -58,7 +58,7 @@ TEST_CASE("times: send --ndjson refuses the year 9999, by the number of its line
   CHECK(test::counts(queue).ready == 0);
 }
 
-TEST_CASE("times: import refuses the year 9999, of a pending and of a dead message, and delivers nothing") {
+TEST_CASE("times: import refuses the year 9999 for a pending and for a dead message, and stores nothing") {
   for (const char* state : {"pending", "dead"}) {
     CAPTURE(state);
     const std::string queue = test::fresh_queue();
@@ -78,17 +78,17 @@ TEST_CASE("times: import refuses the year 9999, of a pending and of a dead messa
   }
 }
 
-TEST_CASE("times: reschedule --at refuses the year 9999 and leaves the message where it is") {
+TEST_CASE("times: reschedule --at refuses the year 9999 and leaves the message unchanged") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   delayqueue::SendOptions later;
   later.delay = std::chrono::hours(1);
   const std::string id = producer.send("x", later).id;
-  delayqueue::Inspector look(test::server().url(), queue);
-  const auto due = look.find(id)->at;
+  delayqueue::Inspector inspector(test::server().url(), queue);
+  const auto due = inspector.find(id)->at;
   const Ran ran = run({"reschedule", queue, id, "--at", kFar});
   CHECK(ran.code == 2);
   CHECK(has(ran.err, "--at: '" + kFar + "'; expected a time from 1970 to 2199"));
-  CHECK(look.find(id)->at == due);
-  CHECK(look.find(id)->state == delayqueue::State::pending);
+  CHECK(inspector.find(id)->at == due);
+  CHECK(inspector.find(id)->state == delayqueue::State::pending);
 }

@@ -1,4 +1,4 @@
-// dqctl top, in a terminal.
+// Tests of dqctl top in a pseudo-terminal.
 #include <delayqueue/private_server.h>
 
 #include <csignal>
@@ -38,7 +38,7 @@ SendOptions later() {
   return options;
 }
 
-// Two queues: many (7 pending, 3 ready), and some (12 ready).
+// Makes two queues: "many" with 7 pending and 3 ready messages, "some" with 12 ready ones.
 void fill() {
   test::redis().cmd({"FLUSHALL"});
   send("many", 7, later());
@@ -55,7 +55,7 @@ std::string row_of(const Emulator& seen, const std::string& queue) {
 
 }  // namespace
 
-TEST_CASE("top: shows the queues with their counts, and leaves the terminal as it was") {
+TEST_CASE("top: it shows the queues with their counts, and restores the terminal") {
   fill();
   Screen screen({"top", "--interval", "200ms"});
   REQUIRE(screen.shows("some"));
@@ -69,7 +69,7 @@ TEST_CASE("top: shows the queues with their counts, and leaves the terminal as i
   CHECK(has(screen.seen().line(3), "  some"));
   CHECK(has(screen.seen().line(3), " 0    12     0     0     0"));
   CHECK(has(screen.seen().line(23), "q quit"));
-  send("some", 5);  // it looks again, and sees how fast
+  send("some", 5);  // the next refresh shows the rate
   CHECK(screen.wait([](const Emulator& seen) { return row_of(seen, "some").find(" 17 ") != std::string::npos; }));
   CHECK(screen.wait([](const Emulator& seen) { return row_of(seen, "some").find("0.0    0.0") != std::string::npos; }));
   screen.type("q");
@@ -78,7 +78,7 @@ TEST_CASE("top: shows the queues with their counts, and leaves the terminal as i
   CHECK(screen.seen().strange().empty());
 }
 
-TEST_CASE("top: only the queues named, and those a filter leaves") {
+TEST_CASE("top: it shows only the named queues, and of them those that match the filter") {
   fill();
   send("more", 1);
   Screen screen({"top", "many", "more"});
@@ -95,11 +95,11 @@ TEST_CASE("top: only the queues named, and those a filter leaves") {
   CHECK(screen.code() == 0);
 }
 
-TEST_CASE("top: s sorts by the next column and says so, r the other way round") {
+TEST_CASE("top: s sorts by the next column and names it, r reverses the order") {
   fill();
   Screen screen({"top"});
   REQUIRE(screen.shows("> many"));
-  screen.type("jk");  // from here on it is chosen, wherever it stands
+  screen.type("jk");  // after a move the cursor follows its queue
   screen.type("s");
   REQUIRE(screen.shows("by pending"));
   CHECK(has(screen.seen().line(2), "many"));
@@ -117,7 +117,7 @@ TEST_CASE("top: s sorts by the next column and says so, r the other way round") 
   CHECK(screen.restored());
 }
 
-TEST_CASE("top: p pauses and resumes, after a yes only") {
+TEST_CASE("top: p pauses and resumes a queue after the answer y only") {
   fill();
   Inspector some(test::server().url(), "some");
   Screen screen({"top"});
@@ -142,7 +142,7 @@ TEST_CASE("top: p pauses and resumes, after a yes only") {
   CHECK_FALSE(some.counts().paused);
 }
 
-TEST_CASE("top: opens a queue, turns its pages, and shows a message") {
+TEST_CASE("top: it opens a queue, turns its pages, and shows a message") {
   fill();
   send("some", 30);
   Screen screen({"top"});
@@ -193,7 +193,7 @@ TEST_CASE("top: opens a queue, turns its pages, and shows a message") {
   CHECK(screen.code() == 0);
 }
 
-TEST_CASE("top: a long message is folded and scrolled") {
+TEST_CASE("top: a long message is folded and can be scrolled") {
   test::redis().cmd({"FLUSHALL"});
   std::string payload = std::string(100, 'a') + "END\n";
   for (int i = 0; i < 50; ++i) payload += "line " + std::to_string(i) + "\n";
@@ -211,7 +211,7 @@ TEST_CASE("top: a long message is folded and scrolled") {
   REQUIRE(screen.shows("retries left"));
 }
 
-TEST_CASE("top: a payload, a reason or a name cannot drive the terminal") {
+TEST_CASE("top: a payload, a reason or a name with control characters is escaped") {
   test::redis().cmd({"FLUSHALL"});
   const std::string evil =
       "\033]0;evil\007\033[2J\x9b"
@@ -234,7 +234,7 @@ TEST_CASE("top: a payload, a reason or a name cannot drive the terminal") {
   CHECK(screen.raw().find('\007') == std::string::npos);
 }
 
-TEST_CASE("top: signals restore the terminal, too") {
+TEST_CASE("top: it restores the terminal after a signal") {
   fill();
   for (const int number : {SIGTERM, SIGINT}) {
     Screen screen({"top"});
@@ -250,7 +250,7 @@ TEST_CASE("top: signals restore the terminal, too") {
   CHECK(screen.restored());
 }
 
-TEST_CASE("top: Ctrl-Z and SIGTSTP give the terminal back, and it goes on where it was") {
+TEST_CASE("top: Ctrl-Z and SIGTSTP restore the terminal, and SIGCONT continues where it was") {
   fill();
   Screen screen({"top"});
   REQUIRE(screen.shows("> many"));
@@ -268,7 +268,7 @@ TEST_CASE("top: Ctrl-Z and SIGTSTP give the terminal back, and it goes on where 
   CHECK(screen.restored());
 }
 
-TEST_CASE("top: follows the size of the terminal, however small") {
+TEST_CASE("top: it follows the size of the terminal, down to one character") {
   fill();
   Screen screen({"top"});
   REQUIRE(screen.shows("> many"));
@@ -292,20 +292,20 @@ TEST_CASE("top: follows the size of the terminal, however small") {
   CHECK(screen.code() == 0);
 }
 
-TEST_CASE("top: marks what stuck warns of, says what it is, and marks nothing else") {
+TEST_CASE("top: it marks the queues of which stuck warns, shows the finding, and marks no others") {
   test::redis().cmd({"FLUSHALL"});
   SendOptions old;
   old.id = test::id_made(std::chrono::minutes(20));
   send("alone", 1, old);
   send("due", 1, later());
   test::rewind("dp:due", std::chrono::hours(1) + std::chrono::minutes(2));
-  test::bury("one dead", 1, "why");
+  test::make_dead("one dead", 1, "why");
   send("paused", 1);
   Inspector(test::server().url(), "paused").pause();
   send("young", 1);
   const auto queues = nlohmann::json::parse(run({"stuck", "-o", "json"}).out).at("queues");
   REQUIRE(queues.size() == 5);
-  Screen screen({"top", "--interval", "60s"});  // the second look does not wait for so long
+  Screen screen({"top", "--interval", "60s"});  // the first refresh does not wait for this interval
   REQUIRE(screen.shows("!alone"));
   for (const auto& queue : queues) {
     const std::string name = queue.at("queue"), mark = queue.at("level") == "ok" ? " " : "!";
@@ -321,7 +321,7 @@ TEST_CASE("top: marks what stuck warns of, says what it is, and marks nothing el
   CHECK(has(screen.seen().line(22), "warning: 1 message is due"));
 }
 
-TEST_CASE("top: a queue that consumers serve has no mark, however old its backlog is") {
+TEST_CASE("top: a queue that consumers serve has no mark, even if its backlog is old") {
   test::redis().cmd({"FLUSHALL"});
   Producer producer(test::server().url(), "q");
   for (int i = 0; i < 500; ++i) {
@@ -342,14 +342,14 @@ TEST_CASE("top: a queue that consumers serve has no mark, however old its backlo
   Screen screen({"top", "--interval", "300ms"});
   REQUIRE(screen.shows("> q"));
   const auto acked = consumer.stats().acked;
-  REQUIRE(test::eventually([&] { return consumer.stats().acked >= acked + 150; }));  // 3 s: some looks
+  REQUIRE(test::eventually([&] { return consumer.stats().acked >= acked + 150; }));  // 3 s, several refreshes
   screen.shows("q quit");
   CHECK(screen.raw().find("!") == std::string::npos);
   CHECK(consumer.stats().acked < 500);
   consumer.stop();
 }
 
-TEST_CASE("top: without colours there are marks") {
+TEST_CASE("top: without colours, marks show the warnings") {
   fill();
   SendOptions once;
   once.retries = 0;
@@ -367,12 +367,12 @@ TEST_CASE("top: without colours there are marks") {
   Screen screen({"top"});
   REQUIRE(screen.shows(">!many"));
   for (const char* code : {"31m", "7m"}) CHECK(has(screen.raw(), code));
-  for (const char* code : {"30m", "33m", "34m", "37m", "9"}) {  // hard to read on one ground or the other
+  for (const char* code : {"30m", "33m", "34m", "37m", "9"}) {  // hard to read on a light or on a dark background
     CHECK(screen.raw().find(std::string("\033[0;1;") + code) == std::string::npos);
   }
 }
 
-TEST_CASE("top: a server that goes away is told of, and waited for; keys still work") {
+TEST_CASE("top: if the server stops, it shows that, tries again, and keys still work") {
   delayqueue::PrivateServer server;
   send("q", 3, {}, "hello", server.url());
   Screen screen({"top", "--interval", "200ms", "--connect-timeout", "60s", "--command-timeout", "60s"},
@@ -387,7 +387,7 @@ TEST_CASE("top: a server that goes away is told of, and waited for; keys still w
   REQUIRE(screen.shows("> q"));
   server.restart();
   REQUIRE(screen.shows_not("No answer"));
-  ::kill(server.pid(), SIGSTOP);  // silent: nothing comes, nothing breaks
+  ::kill(server.pid(), SIGSTOP);  // the server is silent: no answers, no errors
   screen.type("\r");
   REQUIRE(screen.shows("Loading ..."));
   screen.type("qq");
@@ -407,7 +407,7 @@ TEST_CASE("top: a queue with a key of a wrong type does not hide the others") {
   test::redis().cmd({"FLUSHALL"});
 }
 
-TEST_CASE("top: what makes no sense, and what is not there") {
+TEST_CASE("top: wrong arguments, a missing queue and an unreachable server have their exit codes") {
   fill();
   const test::Ran piped = run({"top"});
   CHECK(piped.code == 2);

@@ -7,7 +7,7 @@
 
 using dqctl::LineSplitter;
 
-TEST_CASE("lines: are whole, however the bytes come; a missing end is added") {
+TEST_CASE("lines: bytes in any pieces are passed on as whole lines; a missing newline is added") {
   std::vector<std::string> got;
   LineSplitter lines([&](std::string_view text) { got.emplace_back(text); });
   for (const char* piece : {"a", "b\nc", "\n", "d\ne\nf", "\n\n", "last"}) lines.add(piece);
@@ -20,7 +20,7 @@ TEST_CASE("lines: are whole, however the bytes come; a missing end is added") {
   CHECK(got.size() == 5);
 }
 
-TEST_CASE("lines: the last that is not blank is remembered, trimmed and cut") {
+TEST_CASE("lines: the last line that is not blank is remembered, trimmed and cut") {
   LineSplitter lines({});
   lines.add("  first \r\n\n \t\r\n");
   CHECK(lines.last() == "first");
@@ -30,7 +30,7 @@ TEST_CASE("lines: the last that is not blank is remembered, trimmed and cut") {
   CHECK(lines.last() == std::string(4096, 'x'));
 }
 
-TEST_CASE("lines: one without an end does not grow for ever") {
+TEST_CASE("lines: a line without an end takes bounded memory") {
   std::size_t passed = 0;
   LineSplitter lines([&](std::string_view text) { passed += text.size(); });
   for (int i = 0; i < 40; ++i) lines.add(std::string(64 * 1024, 'x'));

@@ -1,4 +1,4 @@
-// What dqctl says: names that were mistyped, one of anything, names that are too long, warnings.
+// Texts of dqctl: hints for mistyped names, singular and plural, long names, warnings.
 #include <doctest/doctest.h>
 
 #include <delayqueue/version.h>
@@ -42,7 +42,7 @@ test::DqctlOptions reads(const std::string& input) {
 
 }  // namespace
 
-TEST_CASE("words: a mistyped command or queue is met with the one that is meant") {
+TEST_CASE("texts: the error for a mistyped command or queue suggests the closest one") {
   test::empty_server();
   test::send("orders", {"x"});
   test::send("my queue", {"x"});
@@ -61,7 +61,7 @@ TEST_CASE("words: a mistyped command or queue is met with the one that is meant"
   CHECK_FALSE(has(run({"stats", "entirely-different"}).err, "did you mean"));
 }
 
-TEST_CASE("words: the queues that are there are listed shortly, however long their names and however many they are") {
+TEST_CASE("texts: the list of existing queues in an error is short, for long names and for many queues") {
   test::empty_server();
   const std::string longest(300, 'x');
   for (int i = 0; i < 30; ++i) test::redis().cmd({"SADD", "dp:queues", "dp:" + longest + std::to_string(i)});
@@ -72,12 +72,12 @@ TEST_CASE("words: the queues that are there are listed shortly, however long the
   CHECK(ran.err.size() < 800);
 }
 
-TEST_CASE("words: on a terminal a long name is cut, and no row is wider than the terminal") {
+TEST_CASE("texts: on a terminal a long name is cut, and no row is wider than the terminal") {
   test::empty_server();
   const std::string longest(300, 'n');
   test::send(longest, {"x"}, 1h);
   test::send("orders", {"x"}, 1h);
-  test::DqctlOptions terminal;  // of 80 columns
+  test::DqctlOptions terminal;  // 80 columns
   terminal.terminal = true;
   for (const Strings& words :
        {Strings{"queues", "--no-color"}, Strings{"ls", longest, "--state", "pending", "--no-color"}}) {
@@ -86,7 +86,7 @@ TEST_CASE("words: on a terminal a long name is cut, and no row is wider than the
     for (std::string line : lines_of(ran.out)) {
       CAPTURE(line);
       if (!line.empty() && line.back() == '\r') line.pop_back();
-      CHECK(line.size() <= 80 + 2 * count_of(line, "…"));  // which takes three bytes, and one place
+      CHECK(line.size() <= 80 + 2 * count_of(line, "…"));  // "…" takes three bytes and one column
     }
   }
   const Ran ran = run({"queues", "--no-color"}, terminal);
@@ -95,16 +95,16 @@ TEST_CASE("words: on a terminal a long name is cut, and no row is wider than the
   CHECK(json::parse(run({"queues", "-o", "json"}).out).at("queues").at(0).at("queue") == longest);
 }
 
-TEST_CASE("words: version, as an option and as a command") {
+TEST_CASE("texts: the version is printed by an option and by a command") {
   const std::string version = delayqueue::version();
   CHECK(run({"version"}).out == "dqctl " + version + "\n");
   CHECK(run({"version"}).out == run({"--version"}).out);
   CHECK(json::parse(run({"version", "-o", "json"}).out) == json{{"version", version}});
 }
 
-TEST_CASE("words: a pattern without * that finds nothing is met with the one that is meant") {
+TEST_CASE("texts: a pattern without * that matches nothing suggests the pattern with *") {
   test::empty_server();
-  test::bury("orders", Strings{"{}"}, "gateway timeout after 3s");
+  test::make_dead("orders", Strings{"{}"}, "gateway timeout after 3s");
   const std::string hint =
       "--reason timeout matches only exactly this text; to find it anywhere: --reason '*timeout*'\n";
   CHECK(has(run({"ls", "orders", "--state", "dead", "--reason", "timeout"}).err, hint));
@@ -116,48 +116,50 @@ TEST_CASE("words: a pattern without * that finds nothing is met with the one tha
   CHECK_FALSE(has(run({"ls", "orders", "--state", "dead", "--reason", "time*"}).err, "matches only exactly this text"));
 }
 
-TEST_CASE("words: one of anything is not many") {
+TEST_CASE("texts: a count of one is followed by the singular") {
   test::empty_server();
   std::string all;
-  const auto said = [&](const Strings& words, const test::DqctlOptions& options = {}) {
+  const auto output_of = [&](const Strings& words, const test::DqctlOptions& options = {}) {
     const Ran ran = run(words, options);
     all += ran.out + ran.err;
     return ran.out + ran.err;
   };
   const auto stuck = [&](const std::string& queue) {
-    return said({"stuck", queue, "--warn", "1ms", "--crit", "1h", "--look", "10ms", "--held", "1ms", "--dead", "1"});
+    return output_of(
+        {"stuck", queue, "--warn", "1ms", "--crit", "1h", "--look", "10ms", "--held", "1ms", "--dead", "1"});
   };
-  const std::string dead = test::bury("dead", Strings{"x"}, "why").front();
+  const std::string dead = test::make_dead("dead", Strings{"x"}, "why").front();
   CHECK(has(stuck("dead"), "dead: WARNING: 1 dead letter\n"));
-  CHECK(has(said({"purge", "dead", "--state", "dead", "--all"}), "would purge 1 of 1 dead message of dead;"));
-  CHECK(has(said({"redrive", "dead", "--all"}), "would redrive 1 of 1 dead message of dead;"));
+  CHECK(has(output_of({"purge", "dead", "--state", "dead", "--all"}), "would purge 1 of 1 dead message of dead;"));
+  CHECK(has(output_of({"redrive", "dead", "--all"}), "would redrive 1 of 1 dead message of dead;"));
   const std::string exported = run({"export", "dead"}).out;
-  CHECK(has(said({"import", "copy", "-", "--dry-run"}, reads(exported)), "dry run: 1 message, of which 1 dead\n"));
-  CHECK(has(said({"import", "copy", "-"}, reads(exported + "{}\n")), "imported 1 message into copy; 1 line failed\n"));
-  CHECK(has(said({"purge", "copy", "--state", "dead", "--all", "--yes"}), "purged 1 dead message of copy\n"));
+  CHECK(has(output_of({"import", "copy", "-", "--dry-run"}, reads(exported)), "dry run: 1 message, of which 1 dead\n"));
+  CHECK(has(output_of({"import", "copy", "-"}, reads(exported + "{}\n")),
+            "imported 1 message into copy; 1 line failed\n"));
+  CHECK(has(output_of({"purge", "copy", "--state", "dead", "--all", "--yes"}), "purged 1 dead message of copy\n"));
   test::redis().cmd({"DEL", "dp:dead:msg:" + dead});
-  CHECK(has(said({"export", "dead"}), "left out: 1 message without a body\n"));
+  CHECK(has(output_of({"export", "dead"}), "left out: 1 message without a body\n"));
   CHECK(has(stuck("dead"), "1 message has no payload"));
-  CHECK(has(said({"redrive", "dead", "--all", "--yes"}), "removed: 1 message without a body\n"));
-  CHECK(has(said({"send", "sent", "--ndjson", "-"}, reads("{\"payload\":\"x\"}\n{}\n")),
+  CHECK(has(output_of({"redrive", "dead", "--all", "--yes"}), "removed: 1 message without a body\n"));
+  CHECK(has(output_of({"send", "sent", "--ndjson", "-"}, reads("{\"payload\":\"x\"}\n{}\n")),
             "sent 1 message to sent; 1 line failed\n"));
   CHECK(has(stuck("sent"), "1 message waits in ready and retry"));
-  said({"pause", "sent"});
+  output_of({"pause", "sent"});
   CHECK(has(stuck("sent"), "1 message waits to be taken"));
   test::hold("held", 1h, 7, "why");
   CHECK(has(stuck("held"), "1 message delivered 5 times or more"));
   CHECK(has(stuck("held"), "1 message was held by one delivery"));
-  CHECK(has(said({"export", "held"}), "in flight: 1 message;"));
+  CHECK(has(output_of({"export", "held"}), "in flight: 1 message;"));
   test::hold("late", -5min);
   CHECK(has(stuck("late"), "1 message is in unack after the end of the lease or backoff"));
-  CHECK(has(said({"stats", "late"}), "1 lease ended and not taken back"));
+  CHECK(has(output_of({"stats", "late"}), "1 lease ended and not taken back"));
   test::send("due", {"x"}, 1h);
   test::rewind("dp:due", 2h);
   CHECK(has(stuck("due"), "1 message is due and not taken"));
   const std::string longer = test::send("long", {std::string(4097, 'x')}).front();
-  CHECK(has(said({"show", "long", longer}), "1 more byte: "));
+  CHECK(has(output_of({"show", "long", longer}), "1 more byte: "));
   test::redis().cmd({"SADD", "dp:queues", "dp:-x"});
-  CHECK(has(said({"queues", "--names"}), "1 name was left out"));
+  CHECK(has(output_of({"queues", "--names"}), "1 name was left out"));
   const std::regex wrong(
       "(^|[^0-9.,:])1 ([a-z]+ )?(are|were|have|need|wait|messages|lines|names|bytes|leases|letters|"
       "reasons|ids|findings|queues|deliveries)\\b");
@@ -165,7 +167,7 @@ TEST_CASE("words: one of anything is not many") {
   CHECK_MESSAGE(!std::regex_search(all, found, wrong), found.str());
 }
 
-TEST_CASE("words: dqctl work warns once of a server that keeps nothing, however often it connects") {
+TEST_CASE("texts: dqctl work warns once of a server without persistence, after any number of reconnections") {
   delayqueue::PrivateServerOptions without_files;
   without_files.arguments = {"--appendonly", "no", "--save", ""};
   delayqueue::PrivateServer server(without_files);

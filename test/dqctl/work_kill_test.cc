@@ -1,4 +1,4 @@
-// dqctl work: a shell script is as reliable a worker as a C++ one.
+// dqctl work: a shell script is as reliable a worker as a C++ consumer.
 #include <delayqueue/private_server.h>
 
 #include <csignal>
@@ -17,7 +17,7 @@ using test::Work;
 
 namespace {
 
-// What it has answered to is on the disk.
+// The server writes every acknowledged command to disk.
 PrivateServerOptions durable() {
   PrivateServerOptions options;
   options.arguments = {"--appendfsync", "always"};
@@ -32,7 +32,7 @@ test::DqctlOptions at(const PrivateServer& server) {
 
 }  // namespace
 
-TEST_CASE("work: killed again and again, its server too: every message is handled") {
+TEST_CASE("work: with repeated kills of the worker and of its server, every message is handled") {
   PrivateServer server(durable());
   Work work(server.url());
   constexpr std::size_t kMessages = 200;
@@ -59,16 +59,16 @@ TEST_CASE("work: killed again and again, its server too: every message is handle
     worker.signal(SIGKILL);
     worker.wait();
   }
-  CHECK(handled() < kMessages);  // else the kills came too late to prove anything
+  CHECK(handled() < kMessages);  // otherwise the kills came too late to prove anything
   const test::Ran last = test::run(work.by(script, {"--concurrency", "4", "--until-empty"}), at(server));
   CHECK(last.code == 0);
   const auto lines = text_lines(content_of(ledger));
   CHECK(std::set<std::string>(lines.begin(), lines.end()) == sent);
-  const auto counts = work.look.counts();
+  const auto counts = work.inspector.counts();
   CHECK(counts.pending + counts.ready + counts.unack + counts.retry + counts.dead == 0);
 }
 
-TEST_CASE("work: killed, it leaves no process behind, and its message comes to another") {
+TEST_CASE("work: a killed worker leaves no process behind, and its message is delivered again") {
   Work work;
   work.send("x");
   const std::string pids = work.folder.file("pids");
@@ -85,7 +85,7 @@ TEST_CASE("work: killed, it leaves no process behind, and its message comes to a
   CHECK(ran.out == "attempt 2\n");
 }
 
-TEST_CASE("work: a Redis that is away for a while changes nothing for a running command") {
+TEST_CASE("work: a restart of Redis does not affect a running command") {
   PrivateServer server(durable());
   Work work(server.url());
   work.send("x");
@@ -94,12 +94,12 @@ TEST_CASE("work: a Redis that is away for a while changes nothing for a running 
   server.kill();
   REQUIRE(worker.wait_for("ended"));
   server.restart();
-  REQUIRE(test::eventually([&] { return work.look.counts().totals.acked == 1; }));
+  REQUIRE(test::eventually([&] { return work.inspector.counts().totals.acked == 1; }));
   worker.signal(SIGINT);
   CHECK(worker.wait().code == 0);
 }
 
-TEST_CASE("work: with Redis gone for good two signals end it") {
+TEST_CASE("work: if Redis stays down, two signals end it") {
   PrivateServer server(durable());
   Work work(server.url());
   work.send("x");

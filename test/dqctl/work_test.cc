@@ -1,4 +1,4 @@
-// dqctl work: what a command gets, and what its end means.
+// dqctl work: the input of a command, and the meaning of its exit code.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -29,7 +29,7 @@ SendOptions once() {
   return options;
 }
 
-// The only line of `-o ndjson`.
+// The single line of `-o ndjson`.
 json only_line(const Ran& ran) {
   const auto lines = text_lines(ran.out);
   REQUIRE(lines.size() == 1);
@@ -38,7 +38,7 @@ json only_line(const Ran& ran) {
 
 }  // namespace
 
-TEST_CASE("work: the payload comes on stdin, byte for byte; id, attempt and queue in the environment") {
+TEST_CASE("work: the command gets the exact payload on stdin, and id, attempt and queue in its environment") {
   Work work;
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
@@ -52,19 +52,19 @@ TEST_CASE("work: the payload comes on stdin, byte for byte; id, attempt and queu
   CHECK(ran.out == id + " 1 " + work.name + " stay\n");
   CHECK(has(ran.err, "dqctl: 1 acked, 0 nacked, 0 rejected, 0 put off in "));
   CHECK(content_of(work.folder.file("payload")) == bytes);
-  CHECK_FALSE(work.look.find(id));
+  CHECK_FALSE(work.inspector.find(id));
 }
 
-TEST_CASE("work: an empty payload is an empty stdin; nothing else of dqctl is open in a command") {
+TEST_CASE("work: an empty payload is an empty stdin, and the command inherits no descriptor of dqctl") {
   Work work;
   work.send("");
   const std::string list = "ls /proc/self/fd | wc -w";
-  const std::string file = work.folder.file("inherited");  // by dqctl, too
+  const std::string file = work.folder.file("inherited");  // the same list without dqctl work
   REQUIRE(std::system((list + " >" + file).c_str()) == 0);
   CHECK(work.drain("wc -c; " + list).out == "0\n" + content_of(file));
 }
 
-TEST_CASE("work: who does not read a large payload, or only a part of it, is not in the way") {
+TEST_CASE("work: a command that reads a large payload not at all, or in part, does not block dqctl") {
   Work work;
   work.send(std::string(1'000'000, 'x'));
   CHECK(work.drain("true").code == 0);
@@ -76,7 +76,7 @@ TEST_CASE("work: who does not read a large payload, or only a part of it, is not
   CHECK(work.drain("wc -c").out == "1000000\n");
 }
 
-TEST_CASE("work: a command has the usual signals: a reader that leaves ends a writer without words") {
+TEST_CASE("work: a command has the default signal actions, so a writer without a reader ends silently") {
   Work work;
   work.send("x", once());
   const Ran ran = work.drain("yes | head -n 1; kill -INT $$", {"-o", "ndjson"});
@@ -84,7 +84,7 @@ TEST_CASE("work: a command has the usual signals: a reader that leaves ends a wr
   CHECK(only_line(ran).at("signal") == SIGINT);
 }
 
-TEST_CASE("work: exit code 0 acks, 65 rejects, all else nacks with the last line on stderr") {
+TEST_CASE("work: exit code 0 acks, 65 rejects, and any other nacks with the last line of stderr as the reason") {
   Work work;
   struct Case {
     const char* script;
@@ -100,7 +100,7 @@ TEST_CASE("work: exit code 0 acks, 65 rejects, all else nacks with the last line
            Case{"printf '\\033[31mred\\377\\n' >&2; exit 1", 1, nullptr, "nack", "\\x1b[31mred\\xff"},
            Case{"kill -KILL $$", nullptr, SIGKILL, "nack", "killed by signal 9"},
            Case{"kill -SEGV $$", nullptr, SIGSEGV, "nack", "killed by signal 11"},
-           Case{"exit 127", 127, nullptr, "nack", "exit code 127"},  // some command has run before
+           Case{"exit 127", 127, nullptr, "nack", "exit code 127"},  // not the first command, so it exists
        }) {
     CAPTURE(one.script);
     work.send("exit 0");
@@ -119,7 +119,7 @@ TEST_CASE("work: exit code 0 acks, 65 rejects, all else nacks with the last line
     CHECK(line.at("reason") == one.reason);
     const bool good = std::string(one.verdict) == "ack";
     CHECK(ran.code == (good ? 0 : 4));
-    const auto found = work.look.find(id);
+    const auto found = work.inspector.find(id);
     CHECK(found.has_value() == !good);
     if (found) CHECK(found->state == State::dead);
     if (found) CHECK(found->reason == one.reason);
@@ -127,7 +127,7 @@ TEST_CASE("work: exit code 0 acks, 65 rejects, all else nacks with the last line
   }
 }
 
-TEST_CASE("work: exit code 75 puts a message off; that spends no retry, and is not waited for") {
+TEST_CASE("work: exit code 75 snoozes a message, spends no retry, and --until-empty does not wait for it") {
   Work work;
   const std::string id = work.send("x");
   const Ran ran = work.drain("echo later >&2; exit 75", {"--later", "1h", "-o", "ndjson"});
@@ -135,14 +135,14 @@ TEST_CASE("work: exit code 75 puts a message off; that spends no retry, and is n
   const json line = only_line(ran);
   CHECK(line.at("verdict") == "snooze");
   CHECK(line.at("reason") == "later");
-  const auto found = work.look.find(id);
+  const auto found = work.inspector.find(id);
   REQUIRE(found);
   CHECK(found->state == State::pending);
   CHECK(found->retries == 3);
-  CHECK(*found->at - work.look.counts().now > std::chrono::minutes(59));
+  CHECK(*found->at - work.inspector.counts().now > std::chrono::minutes(59));
 }
 
-TEST_CASE("work: what was put off and then done leaves nothing") {
+TEST_CASE("work: a message that was snoozed and then acked is counted as both") {
   Work work;
   work.send("x");
   const std::string mark = work.folder.file("mark");
@@ -154,7 +154,7 @@ TEST_CASE("work: what was put off and then done leaves nothing") {
   CHECK(has(ran.err, "1 acked, 0 nacked, 0 rejected, 1 put off"));
 }
 
-TEST_CASE("work --until-empty: a backoff is waited for, what is due later is left") {
+TEST_CASE("work --until-empty: it waits for backoffs, and not for messages that are due later") {
   Work work;
   SendOptions later;
   later.delay = std::chrono::hours(1);
@@ -165,18 +165,18 @@ TEST_CASE("work --until-empty: a backoff is waited for, what is due later is lef
   CHECK(ran.out == "attempt 1\nattempt 2\n");
   CHECK(has(ran.err, "nacked: exit code 1"));
   CHECK(has(ran.err, "1 acked, 1 nacked"));
-  CHECK(work.look.counts().pending == 1);
+  CHECK(work.inspector.counts().pending == 1);
   CHECK(work.drain("echo none").out.empty());
 }
 
-TEST_CASE("work: a command that cannot be found buries nothing") {
+TEST_CASE("work: a command that cannot be found spends no retry and ends dqctl") {
   Work work;
   for (int i = 0; i < 3; ++i) work.send("x", once());
   const Ran ran = run(work.by("./no/such/command"));
   CHECK(ran.code == 1);
   CHECK(has(ran.err, "--exec: the command cannot be run (exit code 127)"));
-  CHECK(work.look.counts().dead == 0);
-  CHECK(work.look.counts().pending + work.look.counts().ready == 3);
+  CHECK(work.inspector.counts().dead == 0);
+  CHECK(work.inspector.counts().pending + work.inspector.counts().ready == 3);
 }
 
 TEST_CASE("work --timeout: the whole process group ends, even one that ignores SIGTERM") {
@@ -205,7 +205,7 @@ TEST_CASE("work --timeout: the whole process group ends, even one that ignores S
   for (const std::string& pid : processes) CHECK_FALSE(process_runs(pid));
 }
 
-TEST_CASE("work --timeout: what the shell has started has time to end, too") {
+TEST_CASE("work --timeout: processes that the shell has started get time to end as well") {
   Work work;
   work.send("trap 'sleep 0.3; echo cleaned; exit 1' TERM; echo begun; sleep 1000 & wait", once());
   const Ran ran = work.drain("sh; true", {"--timeout", "2s"});
@@ -213,7 +213,7 @@ TEST_CASE("work --timeout: what the shell has started has time to end, too") {
   CHECK(ran.out == "begun\ncleaned\n");
 }
 
-TEST_CASE("work: what a command leaves behind in its process group is killed") {
+TEST_CASE("work: processes that a command leaves behind in its process group are killed") {
   Work work;
   work.send("x");
   const std::string pid = work.folder.file("pid");
@@ -223,7 +223,7 @@ TEST_CASE("work: what a command leaves behind in its process group is killed") {
   CHECK(test::eventually([&] { return !process_runs(left); }));
 }
 
-TEST_CASE("work: a command whose lease is lost is ended") {
+TEST_CASE("work: a command ends when its lease is lost") {
   Work work;
   const std::string id = work.send("x");
   test::Dqctl worker(work.by("echo here; sleep 1000", {"--lease", "3s", "-o", "ndjson"}));
@@ -237,7 +237,7 @@ TEST_CASE("work: a command whose lease is lost is ended") {
   CHECK(has(ran.err, "1 of them too late"));
 }
 
-TEST_CASE("work: lines of commands that run side by side are not mixed") {
+TEST_CASE("work: the output lines of concurrent commands are not mixed") {
   Work work;
   for (int i = 0; i < 8; ++i) work.send("x");
   const Ran ran = work.drain("for i in 1 2 3; do printf aaaa; sleep 0.02; printf 'bbbb\\n'; done; printf cccc",
@@ -249,7 +249,7 @@ TEST_CASE("work: lines of commands that run side by side are not mixed") {
   CHECK(lines.size() == 32);
 }
 
-TEST_CASE("work -o ndjson: stdout holds nothing but the lines of dqctl") {
+TEST_CASE("work -o ndjson: stdout has the lines of dqctl only") {
   Work work;
   work.send("x");
   const Ran ran = work.drain("echo words", {"-o", "ndjson"});
@@ -257,7 +257,7 @@ TEST_CASE("work -o ndjson: stdout holds nothing but the lines of dqctl") {
   CHECK(has(ran.err, "words\n"));
 }
 
-TEST_CASE("work: SIGINT takes nothing new and lets running commands finish") {
+TEST_CASE("work: after SIGINT it takes no message, and waits for running commands") {
   Work work;
   for (int i = 0; i < 3; ++i) work.send("x");
   test::Dqctl worker(work.by("echo begun; sleep 2; echo ended"));
@@ -266,12 +266,12 @@ TEST_CASE("work: SIGINT takes nothing new and lets running commands finish") {
   const Ran ran = worker.wait();
   CHECK(ran.code == 0);
   CHECK(ran.out == "begun\nended\n");
-  const auto counts = work.look.counts();
+  const auto counts = work.inspector.counts();
   CHECK(counts.ready == 2);
   CHECK(counts.unack == 0);
 }
 
-TEST_CASE("work: a second signal ends the commands; their messages come back at once, no retry spent") {
+TEST_CASE("work: a second signal ends the commands and puts their messages back at once, with no retry spent") {
   Work work;
   const std::string id = work.send("x");
   const std::string pid = work.folder.file("pid");
@@ -282,7 +282,7 @@ TEST_CASE("work: a second signal ends the commands; their messages come back at 
   const Ran ran = worker.wait();
   CHECK(ran.code == 130);
   CHECK(has(ran.err, "put back: stopped"));
-  const auto found = work.look.find(id);
+  const auto found = work.inspector.find(id);
   REQUIRE(found);
   CHECK(found->retries == 3);
   CHECK((found->state == State::pending || found->state == State::ready));
@@ -291,7 +291,7 @@ TEST_CASE("work: a second signal ends the commands; their messages come back at 
   CHECK(test::eventually([&] { return !process_runs(left); }));
 }
 
-TEST_CASE("work --until-empty: ended by a signal before it is empty: 130") {
+TEST_CASE("work --until-empty: exit code 130 if a signal ends it before the queue is empty") {
   Work work;
   work.send("x");
   work.send("x");
@@ -299,22 +299,22 @@ TEST_CASE("work --until-empty: ended by a signal before it is empty: 130") {
   REQUIRE(worker.wait_for("begun"));
   worker.signal(SIGINT);
   CHECK(worker.wait().code == 130);
-  CHECK(work.look.counts().ready == 1);
+  CHECK(work.inspector.counts().ready == 1);
 }
 
-TEST_CASE("work --until-empty: says what it waits for") {
+TEST_CASE("work --until-empty: it names the reason for which it waits") {
   Work work;
   work.send("x");
-  work.look.pause();
+  work.inspector.pause();
   test::Dqctl worker(work.by("echo done", {"--until-empty"}));
   REQUIRE(worker.wait_for("the queue is paused"));
-  work.look.resume();
+  work.inspector.resume();
   const Ran ran = worker.wait();
   CHECK(ran.code == 0);
   CHECK(ran.out == "done\n");
 }
 
-TEST_CASE("work: a reader that leaves ends it; what was done stays done") {
+TEST_CASE("work: if the reader of its stdout closes the pipe, it ends, and finished messages stay acked") {
   Work work;
   for (int i = 0; i < 200; ++i) work.send("x");
   test::Dqctl worker(work.by("echo $DQ_ID | tee -a " + work.folder.file("ledger")));
@@ -322,12 +322,12 @@ TEST_CASE("work: a reader that leaves ends it; what was done stays done") {
   worker.close_out();
   const Ran ran = worker.wait();
   CHECK(ran.code == 141);
-  const auto counts = work.look.counts();
+  const auto counts = work.inspector.counts();
   CHECK(counts.unack == 0);
   CHECK(counts.ready == 200 - text_lines(content_of(work.folder.file("ledger"))).size());
 }
 
-TEST_CASE("work: what makes no sense, and what is not there") {
+TEST_CASE("work: wrong arguments, a missing queue and an unreachable server have their exit codes") {
   Work work;
   CHECK(run({"work"}).code == 2);
   CHECK(run({"work", "q"}).code == 2);
