@@ -18,9 +18,9 @@ std::vector<std::string> part_names(const std::string& list) {
     if (std::any_of(parts().begin(), parts().end(), same)) continue;
     std::string known;
     for (const Part& part : parts()) known += (known.empty() ? "" : ", ") + part.name;
-    throw std::invalid_argument("--only " + name + ": no such part; there are " + known);
+    throw std::invalid_argument("--only: no part '" + name + "'; expected one of " + known);
   }
-  if (names.empty()) throw std::invalid_argument("--only: expected names of parts");
+  if (names.empty()) throw std::invalid_argument("--only: expected names of parts, separated by commas");
   return names;
 }
 
@@ -35,7 +35,7 @@ Arguments arguments_of(int count, char** words) {
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const auto value = [&]() -> std::string {
-      if (i + 1 >= count) throw std::invalid_argument(word + ": expected a value behind it");
+      if (i + 1 >= count) throw std::invalid_argument(word + ": expected a value after it");
       return words[++i];
     };
     if (word == "--quick") {
@@ -47,7 +47,7 @@ Arguments arguments_of(int count, char** words) {
     } else if (word == "--peers") {
       arguments.peers = value();
     } else {
-      throw std::invalid_argument(word + ": unknown; scripts/bench.sh -h tells what there is");
+      throw std::invalid_argument(word + ": unknown option; scripts/bench.sh -h lists the options");
     }
   }
   return arguments;

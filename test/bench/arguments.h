@@ -1,4 +1,4 @@
-// What is asked of a run.
+// The command line of the benchmark.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace bench {
 
 struct Arguments {
   Scale scale{};
-  std::vector<std::string> only;  // names of parts; empty: all
-  std::string peers;              // a program; empty: none
+  std::vector<std::string> only;  // names of parts; empty: all parts
+  std::string peers;              // path of the program that measures peers; empty: none
 
   bool wants(const std::string& part) const;
 };
 
-// Throws std::invalid_argument that says what is wrong.
+// Throws std::invalid_argument that names the wrong argument.
 Arguments arguments_of(int count, char** words);
 
 }  // namespace bench

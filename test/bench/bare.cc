@@ -19,7 +19,7 @@ using Words = std::vector<std::string_view>;
 
 constexpr std::size_t kBatch = delayqueue::store::kBatch;
 
-// As long as the library's: seconds and a fraction.
+// A score in the library's form: seconds and a fraction of six digits.
 std::string score(std::int64_t us) {
   char text[32];
   std::snprintf(text, sizeof text, "%lld.%06lld", static_cast<long long>(us / 1'000'000),
@@ -34,11 +34,11 @@ void append_array(std::string& out, const Words& words) {
   for (const std::string_view word : words) append_word(out, word);
 }
 
-// A batch under construction.
-struct Making {
+// A batch that is being built.
+struct BatchBuilder {
   Batch batch;
 
-  void ask(std::string_view command, std::initializer_list<std::string_view> first, const Words& rest = {}) {
+  void add(std::string_view command, std::initializer_list<std::string_view> first, const Words& rest = {}) {
     Words words{command};
     words.insert(words.end(), first.begin(), first.end());
     words.insert(words.end(), rest.begin(), rest.end());
@@ -46,20 +46,20 @@ struct Making {
   }
 };
 
-struct Some {
+struct IdSlice {
   Words ids;
-  std::vector<std::string> bodies;  // their keys
+  std::vector<std::string> bodies;  // keys of the bodies
   Words body_words;
 };
 
-Some some(const Keys& keys, const std::vector<std::string>& ids, std::size_t begin) {
-  Some some;
+IdSlice slice_of(const Keys& keys, const std::vector<std::string>& ids, std::size_t begin) {
+  IdSlice slice;
   for (std::size_t i = begin; i < std::min(begin + kBatch, ids.size()); ++i) {
-    some.ids.push_back(ids[i]);
-    some.bodies.push_back(keys.bodies + ids[i]);
+    slice.ids.push_back(ids[i]);
+    slice.bodies.push_back(keys.bodies + ids[i]);
   }
-  some.body_words.assign(some.bodies.begin(), some.bodies.end());
-  return some;
+  slice.body_words.assign(slice.bodies.begin(), slice.bodies.end());
+  return slice;
 }
 
 }  // namespace
@@ -72,23 +72,23 @@ std::vector<Batch> bare_sends(const Keys& keys, const std::vector<std::string>& 
   const std::string body = payload();
   std::vector<Batch> batches;
   for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
-    const Some members = some(keys, ids, begin);
+    const IdSlice members = slice_of(keys, ids, begin);
     const std::string due = score(bare_due_us(first + begin));
-    Making making;
+    BatchBuilder builder;
     Words all, counts, scores;
     for (std::size_t i = 0; i < members.ids.size(); ++i) {
-      if (bodies == Bodies::set) making.ask("SET", {members.body_words[i], body});
-      if (bodies == Bodies::set) making.batch.answer += "+OK\r\n";
+      if (bodies == Bodies::set) builder.add("SET", {members.body_words[i], body});
+      if (bodies == Bodies::set) builder.batch.answer += "+OK\r\n";
       all.insert(all.end(), {members.body_words[i], body});
       counts.insert(counts.end(), {members.ids[i], "3"});
       scores.insert(scores.end(), {due, members.ids[i]});
     }
-    if (bodies == Bodies::mset) making.ask("MSET", {}, all);
-    if (bodies == Bodies::mset) making.batch.answer += "+OK\r\n";
-    making.ask("HSET", {keys.count}, counts);
-    making.ask("ZADD", {keys.pending}, scores);
-    for (int i = 0; i < 2; ++i) append_number(making.batch.answer, members.ids.size());
-    batches.push_back(std::move(making.batch));
+    if (bodies == Bodies::mset) builder.add("MSET", {}, all);
+    if (bodies == Bodies::mset) builder.batch.answer += "+OK\r\n";
+    builder.add("HSET", {keys.count}, counts);
+    builder.add("ZADD", {keys.pending}, scores);
+    for (int i = 0; i < 2; ++i) append_number(builder.batch.answer, members.ids.size());
+    batches.push_back(std::move(builder.batch));
   }
   return batches;
 }
@@ -99,42 +99,42 @@ std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string
   const std::string lease = "1700000030.123457";
   std::vector<Batch> batches;
   for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
-    const Some members = some(keys, ids, begin);
+    const IdSlice members = slice_of(keys, ids, begin);
     const std::string count = std::to_string(members.ids.size());
     const std::string last = std::to_string(members.ids.size() - 1);
     Words leases;
     for (const std::string_view id : members.ids) leases.insert(leases.end(), {lease, id});
-    Making making;
-    making.ask("ZRANGEBYSCORE", {keys.pending, "-inf", now, "LIMIT", "0", count});
-    making.ask("LPUSH", {keys.ready}, members.ids);
-    making.ask("ZREMRANGEBYRANK", {keys.pending, "0", last});
-    making.ask("RPOP", {keys.ready, count});
-    making.ask("ZADD", {keys.unack}, leases);
-    making.ask("MGET", {}, members.body_words);
-    making.ask("ZREM", {keys.unack}, members.ids);
-    making.ask("UNLINK", {}, members.body_words);
-    making.ask("HDEL", {keys.count}, members.ids);
+    BatchBuilder builder;
+    builder.add("ZRANGEBYSCORE", {keys.pending, "-inf", now, "LIMIT", "0", count});
+    builder.add("LPUSH", {keys.ready}, members.ids);
+    builder.add("ZREMRANGEBYRANK", {keys.pending, "0", last});
+    builder.add("RPOP", {keys.ready, count});
+    builder.add("ZADD", {keys.unack}, leases);
+    builder.add("MGET", {}, members.body_words);
+    builder.add("ZREM", {keys.unack}, members.ids);
+    builder.add("UNLINK", {}, members.body_words);
+    builder.add("HDEL", {keys.count}, members.ids);
 
-    std::string& answer = making.batch.answer;
+    std::string& answer = builder.batch.answer;
     append_array(answer, members.ids);
     for (int i = 0; i < 2; ++i) append_number(answer, members.ids.size());
     append_array(answer, members.ids);
     append_number(answer, members.ids.size());
     append_array(answer, Words(members.ids.size(), body));
     for (int i = 0; i < 3; ++i) append_number(answer, members.ids.size());
-    batches.push_back(std::move(making.batch));
+    batches.push_back(std::move(builder.batch));
   }
   return batches;
 }
 
 std::vector<Batch> bare_residents(const Keys& keys) {
   const std::vector<std::string> ids = delayqueue::store::new_ids(1'000);
-  Making making;
+  BatchBuilder builder;
   Words leases;
   for (const std::string& id : ids) leases.insert(leases.end(), {"1700000060.123457", id});
-  making.ask("ZADD", {keys.unack}, leases);
-  append_number(making.batch.answer, ids.size());
-  return {making.batch};
+  builder.add("ZADD", {keys.unack}, leases);
+  append_number(builder.batch.answer, ids.size());
+  return {builder.batch};
 }
 
 double run(Wire& wire, const std::vector<Batch>& batches, std::size_t in_flight) {

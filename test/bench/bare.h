@@ -1,6 +1,7 @@
-// The commands that this layout of keys needs at least (SET, HSET, ZADD; ZRANGEBYSCORE, LPUSH, ZREMRANGEBYRANK, RPOP,
-// ZADD, MGET; ZREM, UNLINK, HDEL), bare: no script, no check, nothing that keeps a message from being lost. Requests
-// and the answers to them are made before the clock runs, so all that is left is Redis and the way there.
+// Bare pipelined commands: the least that this layout of keys needs for a message (SET, HSET, ZADD; ZRANGEBYSCORE,
+// LPUSH, ZREMRANGEBYRANK, RPOP, ZADD, MGET; ZREM, UNLINK, HDEL). There are no scripts and no checks, so a crash can
+// lose messages. Requests and expected answers are made before the measurement, which therefore measures Redis and the
+// socket alone.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +13,30 @@
 
 namespace bench {
 
-// One write, and all that is answered.
+// The bytes of one write, and the bytes of all its answers.
 struct Batch {
   std::string request;
   std::string answer;
 };
 
-enum class Bodies { set, mset };  // a SET each, or one MSET a batch
+enum class Bodies { set, mset };  // one SET for each message, or one MSET for a batch
 
-// The due time of the message of that number, in us since 1970: long ago; a later batch is due later. It could be the
-// end of a lease as well.
+// The due time of message `number` in us since 1970. It is long ago, and increases with the number. Also used as a
+// lease end.
 std::int64_t bare_due_us(std::size_t number);
 
 // `first`: the number of the first id.
 std::vector<Batch> bare_sends(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids, Bodies bodies,
                               std::size_t first = 0);
 
-// Of the same ids, in the same order.
+// For the same ids in the same order.
 std::vector<Batch> bare_receives(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
 
-// Messages that others have in hand meanwhile. Without them each batch finds unack empty, and Redis keeps it as a short
-// list that is searched from its start, which takes longer than all the rest.
+// Adds messages that other consumers hold. Without them each batch finds `unack` empty, so Redis makes it as a listpack
+// and searches that from the start, which takes longer than everything else.
 std::vector<Batch> bare_residents(const delayqueue::store::Keys& keys);
 
-// In seconds. Throws std::runtime_error if an answer is another than it should be.
+// Runs the batches and returns the seconds. Throws std::runtime_error if an answer differs from the expected one.
 double run(Wire& wire, const std::vector<Batch>& batches, std::size_t in_flight);
 
 }  // namespace bench

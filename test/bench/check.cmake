@@ -1,5 +1,5 @@
-# Runs the benchmark with numbers so small that it takes seconds, and looks whether each figure that it promises is there
-# and is a number that makes sense.   -DPROGRAM=delayqueue_bench
+# Runs the benchmark with numbers so small that it takes seconds. Checks that its output has every documented figure,
+# and that each is a plausible number.   -DPROGRAM=delayqueue_bench
 cmake_minimum_required(VERSION 3.19)
 
 set(figures
@@ -22,7 +22,7 @@ set(may_be_zero idle.requests_per_s idle.cpu_percent herd.requests)
 
 execute_process(COMMAND "${PROGRAM}" --tiny OUTPUT_VARIABLE json ERROR_VARIABLE progress RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
-  message(FATAL_ERROR "it ended with ${result}:\n${progress}")
+  message(FATAL_ERROR "${PROGRAM} --tiny failed with exit code ${result}:\n${progress}")
 endif()
 
 foreach(figure IN LISTS figures)
@@ -30,15 +30,15 @@ foreach(figure IN LISTS figures)
   string(JSON value ERROR_VARIABLE error GET "${json}" ${path})
   string(JSON type ERROR_VARIABLE error TYPE "${json}" ${path})
   if(NOT type STREQUAL "NUMBER")
-    message(SEND_ERROR "${figure}: '${value}' is no number")
+    message(SEND_ERROR "${figure}: '${value}' is not a number")
   elseif(value LESS 0)
-    message(SEND_ERROR "${figure}: ${value} is less than nothing")
+    message(SEND_ERROR "${figure}: ${value} is negative")
   elseif(NOT value GREATER 0 AND NOT figure IN_LIST may_be_zero)
-    message(SEND_ERROR "${figure}: ${value}; something was not measured")
+    message(SEND_ERROR "${figure}: ${value}, so it was not measured")
   endif()
 endforeach()
 
 execute_process(COMMAND "${PROGRAM}" --only nonsense OUTPUT_QUIET ERROR_VARIABLE advice RESULT_VARIABLE result)
-if(NOT result EQUAL 2 OR NOT advice MATCHES "nonsense: no such part; there are throughput")
-  message(SEND_ERROR "--only nonsense: ended with ${result}: ${advice}")
+if(NOT result EQUAL 2 OR NOT advice MATCHES "--only: no part 'nonsense'; expected one of throughput")
+  message(SEND_ERROR "--only nonsense: expected exit code 2 with the names of all parts, got ${result}: ${advice}")
 endif()

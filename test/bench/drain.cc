@@ -36,7 +36,7 @@ bool Drain::reaches(std::size_t settled, Clock::time_point deadline, Progress& p
   while (Clock::now() < deadline && acked < settled) {
     acked = consumer_.stats().acked;
     progress.step("handled", acked, settled);
-    // Seldom while much is left: who looks takes time from those who work.
+    // Polls rarely while many messages are left, because polling takes CPU time from the consumer.
     std::this_thread::sleep_for(std::chrono::microseconds(acked + 2'000 < settled ? 2'000 : 100));
   }
   reached_ = Clock::now();

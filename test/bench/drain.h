@@ -1,4 +1,4 @@
-// A consumer with an empty handler that takes all there is.
+// A consumer with an empty handler that handles all messages of a queue.
 #pragma once
 
 #include <delayqueue/consumer.h>
@@ -14,15 +14,15 @@ namespace bench {
 
 class Drain {
  public:
-  // Starts. `marks`: the time of so manieth messages is noted.
+  // Starts the consumer. `marks`: the numbers of handled messages at which the time is recorded.
   Drain(const std::string& url, const std::string& queue, int concurrency, std::vector<std::size_t> marks = {});
 
-  // Until so many are handled and settled; in seconds since the start. False: not before the deadline.
+  // Waits until `settled` messages are settled. Returns false if the deadline passes before.
   bool reaches(std::size_t settled, Clock::time_point deadline, Progress& progress);
   double took() const { return seconds(reached_ - start_); }
 
   std::size_t handled() const { return handled_; }
-  double mark(std::size_t i) const;  // seconds since the start; 0: it did not get there
+  double mark(std::size_t i) const;  // seconds since the start; 0: not reached
   double now() const { return since(start_); }
   double cpu_us() const { return cpu_us_; }  // of this process, from start to end of reaches()
 
@@ -38,7 +38,7 @@ class Drain {
   const Clock::time_point start_ = Clock::now();
   Clock::time_point reached_{};
   double cpu_us_ = 0;
-  delayqueue::Consumer consumer_;  // last: its handler uses the rest
+  delayqueue::Consumer consumer_;  // last: its handler uses the other members
 };
 
 }  // namespace bench

@@ -17,7 +17,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// What is behind is noise: four digits, and all of those before the point.
+// Rounds to four significant digits, but keeps all digits before the decimal point. Further digits are noise.
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double unit = std::pow(10.0, std::min(0.0, std::floor(std::log10(std::abs(value))) - 3));
@@ -25,7 +25,7 @@ double rounded(double value) {
   return unit == 1 ? steps : steps / std::round(1 / unit);
 }
 
-// "a.b" of an object.
+// The element "a.b" of an object.
 ordered_json& at(ordered_json& object, const std::string& name) {
   ordered_json* found = &object;
   std::size_t begin = 0;
@@ -69,7 +69,7 @@ void Figures::ratio(const std::string& name, const std::string& above, const std
 
 void Figures::peers(const std::string& json) {
   const auto parsed = ordered_json::parse(json, nullptr, false);
-  if (!parsed.is_object()) throw std::runtime_error("peers: no JSON object: " + json.substr(0, 200));
+  if (!parsed.is_object()) throw std::runtime_error("peers: the output is not a JSON object: " + json.substr(0, 200));
   peers_ = json;
 }
 

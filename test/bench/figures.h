@@ -1,4 +1,4 @@
-// What was measured, by the names of the keys in the JSON.
+// The measured figures, under the names of their JSON keys.
 #pragma once
 
 #include <string>
@@ -8,24 +8,25 @@
 
 namespace bench {
 
-// The value below which a share (0 to 1) of the values lies, one of them; 0 if there are none.
+// The value below which `share` (0 to 1) of the values lie. It is one of the values; 0 if there are none.
 double percentile(std::vector<double> values, double share);
 
 class Figures {
  public:
-  // One more measurement of "send.batch". A figure is the median of its measurements.
+  // Adds a measurement. A figure is the median of its measurements.
   void add(const std::string& name, double value);
 
-  // A quotient of two figures, with the quotients of measurements made side by side as its spread.
+  // A quotient of two figures. Its spread has the quotients of the measurements of each round.
   void ratio(const std::string& name, const std::string& above, const std::string& below);
 
-  // What the figures hold for.
+  // Adds a property of the machine, the server or the build.
   void environment(const std::string& name, std::string_view value) { environment_.emplace_back(name, value); }
 
-  // A JSON object of what others measured on the same server; it stands under `peers` as it is. Throws if it is none.
+  // A JSON object with figures of other libraries on the same server; stored under `peers` unchanged. Throws if it is
+  // no object.
   void peers(const std::string& json);
 
-  // One JSON object.
+  // All figures as one JSON object.
   std::string json() const;
 
  private:
@@ -37,7 +38,7 @@ class Figures {
 
   const Figure* find(const std::string& name) const;
 
-  std::vector<Figure> figures_;  // in the order in which they came
+  std::vector<Figure> figures_;  // in the order of their first measurement
   std::vector<std::pair<std::string, std::string>> environment_;
   std::string peers_;
 };

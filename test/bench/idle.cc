@@ -1,4 +1,4 @@
-// What consumers with nothing to do cost, and how many of fifty stir when one message comes.
+// The cost of idle consumers, and the commands that fifty of them send for one message.
 #include <delayqueue/consumer.h>
 #include <delayqueue/producer.h>
 
@@ -17,9 +17,9 @@ namespace {
 
 using namespace delayqueue;
 
-constexpr milliseconds kSettle{500};  // after a start
+constexpr milliseconds kSettle{500};  // time to settle after a start
 constexpr std::chrono::seconds kPatience{20};
-constexpr milliseconds kStarts{500};  // all start within: they do not look all at once
+constexpr milliseconds kStarts{500};  // the consumers start within this time, not at once
 
 class Idlers {
  public:
@@ -50,7 +50,7 @@ class Idlers {
   std::vector<std::unique_ptr<Consumer>> consumers_;
 };
 
-// The requests since the last such call; ends at a moment, or when so many messages are handled, whichever is later.
+// The requests since the last call. Waits until `moment`, and until `handled` messages are handled.
 double requests_until(Monitor& monitor, Clock::time_point moment, const Idlers& idlers, int handled) {
   std::this_thread::sleep_until(moment);
   while (idlers.handled() < handled) {
@@ -60,14 +60,14 @@ double requests_until(Monitor& monitor, Clock::time_point moment, const Idlers& 
   return static_cast<double>(monitor.requests(false));
 }
 
-// What a message causes, its own send included. The consumers look by themselves only after it is over: what they ask
-// for now they ask for because of it.
+// Counts the requests that one message causes, including its send. The poll interval of the consumers is longer than
+// the measurement, so every request is caused by the message.
 void measure_herd(Bench& bench) {
   bench.server.flush();
   Producer producer(bench.server.url(), "bench");
   SendOptions options;
   options.delay = kLater;
-  producer.send(payload(), options);  // connects, and is never due
+  producer.send(payload(), options);  // opens the connection; the message is not due during the run
   Monitor monitor(bench.server);
   ConsumerOptions patient;
   patient.poll_interval = kPatience;

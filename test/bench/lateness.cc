@@ -1,5 +1,5 @@
-// How long after its due time a handler begins. Due times are given by `at` and stand in the payload; Redis' clock is
-// this machine's.
+// The time from the due time of a message to the start of its handler. The due time is set by `at` and is also the
+// payload; Redis and the handler use the clock of this machine.
 #include <delayqueue/consumer.h>
 #include <delayqueue/producer.h>
 
@@ -24,7 +24,7 @@ long long us(system_clock::duration span) {
   return std::chrono::duration_cast<std::chrono::microseconds>(span).count();
 }
 
-// One due each millisecond, the first after all will have been sent.
+// Sends messages that are due one each millisecond, starting after all of them have been sent.
 system_clock::time_point send_all(Bench& bench) {
   const std::size_t count = bench.scale.late_messages;
   const auto ahead = milliseconds(500 + count / 10);
@@ -37,7 +37,8 @@ system_clock::time_point send_all(Bench& bench) {
     drafts[i].options.at = due;
   }
   Producer(bench.server.url(), "bench").send_batch(drafts);
-  if (system_clock::now() > first) throw std::runtime_error("lateness: sending took longer than it may");
+  if (system_clock::now() > first)
+    throw std::runtime_error("lateness: sending took longer than the time before the first message is due");
   return first + milliseconds(count);
 }
 
@@ -59,7 +60,7 @@ std::vector<double> measure(Bench& bench) {
   consumer.start();
   std::this_thread::sleep_until(last);
   for (const auto limit = Clock::now() + kPatience; consumer.stats().acked < bench.scale.late_messages;) {
-    if (Clock::now() > limit) throw std::runtime_error("lateness: not all messages were delivered");
+    if (Clock::now() > limit) throw std::runtime_error("lateness: not all messages were delivered in time");
     std::this_thread::sleep_for(milliseconds(5));
   }
   consumer.stop();

@@ -1,4 +1,4 @@
-// Measures the library on a Redis of its own; scripts/bench.sh builds and runs it. See README.md in this folder.
+// Measures the library on its own Redis server; scripts/bench.sh builds and runs it. See README.md in this folder.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -45,7 +45,7 @@ sigset_t interruptions() {
   return set;
 }
 
-// Whoever breaks a run off leaves no server and no folder behind.
+// On SIGINT, SIGTERM or SIGHUP, ends the server and the peers, removes their folder and exits.
 void end_with_signals(Server& server) {
   std::thread([&server] {
     const sigset_t set = interruptions();
@@ -74,8 +74,8 @@ void describe(Bench& bench) {
 
 void run(const Arguments& arguments) {
   const sigset_t set = interruptions();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before there are threads, who inherit it
-  static Server server;                         // static: the thread that waits for signals goes on to the end
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before any thread starts, because threads inherit the mask
+  static Server server;                         // static: the detached signal thread uses it until the process ends
   end_with_signals(server);
   Figures figures;
   Progress progress;

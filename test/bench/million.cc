@@ -1,5 +1,5 @@
-// A million messages in one queue: what single calls cost the server with so many in each state, and then a consumer
-// that handles them all while a stranger looks on.
+// A million messages in one queue. Measures the server's time for single calls with so many messages in each state, and
+// then a consumer that handles them all while another client sends a GET each millisecond.
 #include <stdexcept>
 
 #include "bench/bare.h"
@@ -20,9 +20,9 @@ using store::Store;
 
 const std::string kQueue = "bench";
 
-const std::chrono::seconds kSoon{3};  // due by the time of the drain
+const std::chrono::seconds kSoon{3};  // due before the drain starts
 
-// Each measures so many calls, and leaves the messages as they were, but for those it removed.
+// Each function measures Scale::calls calls. Messages keep their state, except for those that a call removes.
 struct Million {
   Bench& bench;
   Stall& stall;
@@ -31,17 +31,17 @@ struct Million {
 };
 
 void of_pending(const Million& of) {
-  const std::size_t cancelled = of.stock.ids().size() / 5 * 2;  // purges take the first of them
-  of.stall.measure("cancel", [&](redis::Pipeline& pipeline, std::size_t i) -> Answered {
+  const std::size_t cancelled = of.stock.ids().size() / 5 * 2;  // the purges take the messages before this one
+  of.stall.measure("cancel", [&](redis::Pipeline& pipeline, std::size_t i) -> CheckAnswer {
     return [answer = of.store.cancel(pipeline, of.stock.ids()[cancelled + i])] {
-      if (answer.get() != "pending") throw std::runtime_error("million: a cancel found nothing");
+      if (answer.get() != "pending") throw std::runtime_error("million: a cancel found no message");
     };
   });
-  of.stall.measure("purge", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+  of.stall.measure("purge", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
     of.store.purge_zset(pipeline, of.store.keys().pending, kBatch, std::nullopt, 0);
     return {};
   });
-  of.stall.measure("send", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+  of.stall.measure("send", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
     const std::vector<std::string> ids = store::new_ids(kBatch);
     const std::string body = payload();
     std::vector<store::NewMessage> messages;
@@ -56,7 +56,7 @@ void of_pending(const Million& of) {
 
 void of_unack(const Million& of) {
   const std::size_t acked = of.stock.ids().size() / 5 * 3;
-  of.stall.measure("ack", [&](redis::Pipeline& pipeline, std::size_t call) -> Answered {
+  of.stall.measure("ack", [&](redis::Pipeline& pipeline, std::size_t call) -> CheckAnswer {
     std::vector<store::Receipt> receipts;
     for (std::size_t i = acked + call * kBatch; i < acked + (call + 1) * kBatch; ++i) {
       receipts.push_back({of.stock.ids().at(i), bare_due_us(i)});
@@ -65,21 +65,22 @@ void of_unack(const Million& of) {
       if (answer.get() != std::string(kBatch, 'S')) throw std::runtime_error("million: an ack was refused");
     };
   });
-  of.stall.measure("unack2retry", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+  of.stall.measure("unack2retry", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
     return [answer = of.store.unack2retry(pipeline)] {
       if (answer.get().moved != delayqueue::store::kReclaimBatch)
-        throw std::runtime_error("million: a lease that is over was not taken back");
+        throw std::runtime_error("million: an ended lease was not taken back");
     };
   });
 }
 
 void of_ready(const Million& of) {
-  store::TakeLimits places;
-  places.total = kBatch;
-  places.retry_max = 8;
-  of.stall.measure("ready2unack", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
-    return [answer = of.store.ready2unack(pipeline, places, kLater)] {
-      if (answer.get().messages.size() != kBatch) throw std::runtime_error("million: a take found less than there is");
+  store::TakeLimits limits;
+  limits.total = kBatch;
+  limits.retry_max = 8;
+  of.stall.measure("ready2unack", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
+    return [answer = of.store.ready2unack(pipeline, limits, kLater)] {
+      if (answer.get().messages.size() != kBatch)
+        throw std::runtime_error("million: ready2unack returned fewer messages than a full batch");
     };
   });
 }
@@ -94,7 +95,7 @@ void stalls(const Million& of) {
   of.stock.unack_to_pending();
   progress.stage("of ready");
   of.stock.keep_pending();
-  of.stall.measure("pending2ready", [&](redis::Pipeline& pipeline, std::size_t) -> Answered {
+  of.stall.measure("pending2ready", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
     of.store.pending2ready(pipeline, false, {"bench"});
     return {};
   });
@@ -105,7 +106,7 @@ void stalls(const Million& of) {
 
 void drain(Bench& bench, std::size_t count) {
   const std::size_t part = count / 10;
-  // A slow drain is cut short: its last messages are those before that.
+  // A slow drain is cut short. The last messages are then those before the deadline.
   const auto deadline = std::max(bench.start + bench.scale.until, Clock::now() + std::chrono::seconds(3));
   Probe probe(bench.server.socket());
   std::vector<std::size_t> marks;
@@ -117,9 +118,9 @@ void drain(Bench& bench, std::size_t count) {
   drain.stop();
   std::size_t last = 0;  // the last mark that was reached
   while (last + 1 < marks.size() && drain.mark(last + 1) > 0) ++last;
-  std::size_t before = 0;  // a part before that
+  std::size_t before = 0;  // the mark `part` messages before `last`
   while (marks[before] + part < marks[last]) ++before;
-  if (before == last) throw std::runtime_error("backlog: less than two parts in ten were handled in time");
+  if (before == last) throw std::runtime_error("backlog: less than 20% of the messages were handled in time");
   if (!all) {
     bench.progress.line("  the drain was cut short: " + std::to_string(drain.handled()) + " of " +
                         std::to_string(count) + " messages");
@@ -138,7 +139,7 @@ void million(Bench& bench) {
     bench.server.flush();
     const auto keys = store::make_keys(kQueue, {});
     bench.progress.stage("fill");
-    // So many more as the calls before them take away.
+    // Additional messages for those that the measured calls remove.
     Stock stock(bench.server, keys, bench.scale.million + (bench.scale.calls + 1) * kBatch);
     Stall stall(bench);
     stalls({bench, stall, Store(keys), stock});

@@ -6,7 +6,7 @@
 namespace bench {
 namespace {
 
-// +1795289911.123456 [0 lua] "zadd" ...
+// The form of a line: +1795289911.123456 [0 lua] "zadd" ...
 bool is_from_script(const std::string& line) {
   const std::size_t open = line.find('[');
   const std::size_t close = line.find(']', open);
@@ -23,7 +23,7 @@ bool is_routine(const std::string& line) {
 
 Monitor::Monitor(Server& server) : server_(server), wire_(server.socket()) {
   wire_.write("*1\r\n$7\r\nMONITOR\r\n");
-  next_line();  // OK
+  next_line();  // +OK
 }
 
 std::size_t Monitor::requests(bool routine) {

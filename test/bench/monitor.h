@@ -1,4 +1,4 @@
-// Counts what clients ask of a server: what MONITOR tells, without the lines of what scripts call inside.
+// Counts the requests of clients of a server with MONITOR, without the commands that scripts call.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ class Monitor {
  public:
   explicit Monitor(Server& server);
 
-  // Requests since the last call. Until then they wait in the socket: whoever counts costs this process nothing.
-  // Without `routine`: but those that a consumer sends every few seconds whatever comes, to wait for a marker (BZPOPMIN)
-  // and to keep house (SRANDMEMBER, HSCAN).
+  // The requests since the last call. Their lines wait in the socket, so that counting costs this process nothing
+  // during a measurement. Without `routine`, the requests are left out that a consumer sends every few seconds in any
+  // case: to wait for a marker (BZPOPMIN) and for maintenance (SRANDMEMBER, HSCAN).
   std::size_t requests(bool routine = true);
 
  private:

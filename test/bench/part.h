@@ -1,4 +1,4 @@
-// What every part of a run gets, and the parts.
+// The parts of a run, and the context that each of them gets.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ struct Bench {
   const Scale& scale;
   Figures& figures;
   Progress& progress;
-  const Clock::time_point start = Clock::now();  // of the run
+  const Clock::time_point start = Clock::now();  // of the whole run
 };
 
 struct Part {
@@ -42,10 +42,10 @@ void million(Bench& bench);  // stall, probe, backlog
 inline double seconds(Clock::duration span) { return std::chrono::duration<double>(span).count(); }
 inline double since(Clock::time_point start) { return seconds(Clock::now() - start); }
 
-// Of this process, all its threads, in seconds.
+// CPU time of this process with all its threads, in seconds.
 double cpu_time();
 
-// 64 bytes, in all figures.
+// The payload of all figures: 64 bytes.
 std::string payload();
 
 inline constexpr std::chrono::hours kLater{1};

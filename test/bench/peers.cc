@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<pid_t> running{-1};
 
-// Its standard output is the pipe; signals reach it as they did before this process held them back.
+// Starts a program with its stdout on the pipe. Its signal mask is empty, unlike that of this process.
 pid_t start(std::vector<std::string> words, int output) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

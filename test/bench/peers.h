@@ -1,4 +1,4 @@
-// Other libraries, measured on the same server by a program of their own.
+// Figures of other libraries, measured on the same server by a separate program.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace bench {
 
-// Runs `program --url <redis url> --socket <path> --private [--quick]`. What it prints on stdout is one JSON object;
-// stderr is for progress. The server is empty before and after, and nobody else's. Throws if it fails.
+// Runs `program --url <redis url> --socket <path> --private [--quick]`. The program prints one JSON object on stdout
+// and its progress on stderr. The server is empty before and after, and has no other users. Throws if the program
+// fails.
 void run_peers(Bench& bench, const std::string& program);
 
-// From another thread, when the run is broken off.
+// Ends the program. Called from the thread that handles signals.
 void end_peers() noexcept;
 
 }  // namespace bench

@@ -1,5 +1,5 @@
-// A stranger on the same server: a GET every millisecond, and how long each takes. It would have a machine of its own, so
-// it asks for precedence over the handlers of this one; the system grants that to root alone.
+// Another client of the same server: sends a GET each millisecond and measures the time of each. It should have its own
+// machine, so it requests a higher priority than the handlers. The system grants that to root only.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@ class Probe {
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
 
-  // Ends it: all waits, in ms. While a GET waits, those that it holds up count as well, each from its own millisecond.
+  // Ends the client and returns all waiting times in ms. While one GET waits, those that it delays count as well, each
+  // from its own millisecond.
   const std::vector<double>& waits();
 
  private:
@@ -27,7 +28,7 @@ class Probe {
   Wire wire_;
   std::vector<double> waits_;
   std::atomic<bool> ending_{false};
-  std::thread thread_;  // last: uses the rest
+  std::thread thread_;  // last: uses the other members
 };
 
 }  // namespace bench

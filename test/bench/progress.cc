@@ -8,7 +8,7 @@ namespace bench {
 namespace {
 
 const bool kTerminal = ::isatty(STDERR_FILENO) == 1;
-constexpr std::chrono::milliseconds kPause{100};  // between two looks of the same line
+constexpr std::chrono::milliseconds kPause{100};  // least time between two updates of the line
 
 double seconds(std::chrono::steady_clock::duration span) { return std::chrono::duration<double>(span).count(); }
 

@@ -1,4 +1,4 @@
-// Tells a person what is going on, on stderr: one line that changes on a terminal, else a line for each part.
+// Shows the progress on stderr: one changing line on a terminal, otherwise one line for each part.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,10 @@ namespace bench {
 
 class Progress {
  public:
-  void part(const std::string& name);                                            // begins, and ends the one before
+  void part(const std::string& name);                                            // ends the previous one
   void stage(const std::string& name);                                           // of the part; likewise
-  void step(const std::string& what, std::size_t done = 0, std::size_t of = 0);  // on a terminal only
-  void line(const std::string& text);                                            // stays
+  void step(const std::string& what, std::size_t done = 0, std::size_t of = 0);  // shown on a terminal only
+  void line(const std::string& text);                                            // a line that stays
   void end();
 
  private:
@@ -27,7 +27,7 @@ class Progress {
   Clock::time_point stage_start_{};
   Clock::time_point shown_{};
   std::string part_, stage_;
-  std::size_t width_ = 0;  // of what stands on the terminal
+  std::size_t width_ = 0;  // columns that are filled on the terminal
 };
 
 }  // namespace bench

@@ -33,7 +33,7 @@ std::unique_ptr<redis::Connection> Server::connect() const {
   address.path = socket_;
   redis::Login login;
   login.client_name = "bench";
-  ConnectionOptions patient;  // a million keys take a while to go
+  ConnectionOptions patient;  // removing a million keys takes a while
   patient.command_timeout = std::chrono::seconds(60);
   return std::make_unique<redis::Connection>(address, login, patient);
 }
@@ -76,7 +76,7 @@ void Server::end() noexcept {
     own_.kill();
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
-  } catch (const std::exception&) {  // it dies with this process, whatever happens
+  } catch (const std::exception&) {  // the server ends with this process in any case
   }
 }
 

@@ -1,4 +1,4 @@
-// The Redis of a run: a child of this process, without persistence, on a unix socket in a folder of its own.
+// The Redis server of a run: a child process without persistence, on a unix socket in a temporary folder.
 #pragma once
 
 #include <delayqueue/private_server.h>
@@ -19,13 +19,14 @@ class Server {
   const std::string& url() const { return url_; }
   const std::string& socket() const { return socket_; }
 
-  // A connection of its own.
+  // Opens another connection.
   std::unique_ptr<delayqueue::redis::Connection> connect() const;
 
-  // By the run's own connection; the answer as text, or of an integer as its digits. Throws what Redis refuses.
+  // Runs a command on the connection of this object. Returns the answer as text; an integer as its digits. Throws on an
+  // error.
   std::string command(const std::vector<std::string>& words);
 
-  // The number of a line "<field>:<number>" of INFO <section>.
+  // The number in the line "<field>:<number>" of INFO <section>.
   double info(const std::string& section, const std::string& field);
   double cpu_us() { return 1e6 * (info("cpu", "used_cpu_user") + info("cpu", "used_cpu_sys")); }
   double used_memory() { return info("memory", "used_memory"); }
@@ -33,9 +34,9 @@ class Server {
   std::string version();  // "redis 7.0.15", "valkey 8.1.1"
   std::string setting(const std::string& name);
 
-  void flush();  // of all keys, at once: nothing is left to do in the background
+  void flush();  // removes all keys synchronously, so that no background work remains
 
-  // From another thread, when the run is broken off.
+  // Ends the server. Called from the thread that handles signals.
   void end() noexcept;
 
  private:
@@ -44,7 +45,7 @@ class Server {
   std::unique_ptr<delayqueue::redis::Connection> connection_;
 };
 
-// The text behind "<field>:" in an answer to INFO; empty if it has none.
+// The text after "<field>:" in an answer to INFO; empty if the field is missing.
 std::string_view field_of(std::string_view info, std::string_view field);
 
 }  // namespace bench

@@ -1,4 +1,4 @@
-// The server's own time in single script calls.
+// The server's own time for single script calls.
 #pragma once
 
 #include <functional>
@@ -12,26 +12,26 @@
 
 namespace bench {
 
-// One call of a script, added to a pipeline; what to do with its answer once it is there, if anything.
-using Answered = std::function<void()>;
-using Ask = std::function<Answered(delayqueue::redis::Pipeline&, std::size_t call)>;
+// Adds one script call to a pipeline. Returns the function that checks its answer, if it needs any.
+using CheckAnswer = std::function<void()>;
+using AddCall = std::function<CheckAnswer(delayqueue::redis::Pipeline&, std::size_t call)>;
 
 class Stall {
  public:
   explicit Stall(Bench& bench) : bench_(bench), connection_(bench.server.connect()) {}
 
-  // Adds stall_ms.<name>: the p99.9 of Scale::calls calls; stall_p50_ms.<name> is what most take. Calls in which Redis made a large table of its own, or let go of
-  // one, are told apart; the longest of them is stall_growth_ms.<name>. Such a call is one after which Redis uses a lot
-  // more memory, or less, than 200 messages can make out: a table of n places takes 8 n bytes.
-  void measure(const std::string& name, const Ask& ask);
+  // Adds stall_ms.<name>, the p99.9 of Scale::calls calls, and stall_p50_ms.<name>, their median. Calls during which
+  // Redis allocated or freed a large hash table are left out; the longest of them is stall_growth_ms.<name>. They are
+  // recognized by used_memory, which changes by more than 200 messages can take: a table of n buckets takes 8 n bytes.
+  void measure(const std::string& name, const AddCall& add_call);
 
  private:
   struct Totals {
-    double busy_us;  // in all scripts so far
+    double busy_us;  // in all scripts since the start of the server
     double memory;
   };
 
-  Totals call(const Ask& ask, std::size_t number);
+  Totals call(const AddCall& add_call, std::size_t number);
 
   Bench& bench_;
   std::unique_ptr<delayqueue::redis::Connection> connection_;

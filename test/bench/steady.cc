@@ -1,4 +1,4 @@
-// Sends one at a time, a single worker, and sending and handling at the same time.
+// Measures single sends, a consumer with concurrency 1, and sending and handling at the same time.
 #include <delayqueue/producer.h>
 
 #include <atomic>
@@ -14,17 +14,17 @@ namespace {
 
 using namespace delayqueue;
 
-constexpr std::size_t kHandedOver = 1'000;  // payloads in one call of send_batch
+constexpr std::size_t kSendBatch = 1'000;  // payloads in each call of send_batch
 constexpr std::chrono::minutes kPatience{3};
 
-// Messages a second of threads that share a Producer.
+// The rate of messages sent by threads that share a Producer.
 double send_for(Bench& bench, int threads) {
   bench.server.flush();
   Producer producer(bench.server.url(), "bench");
   SendOptions later;
   later.delay = kLater;
   const std::string body = payload();
-  producer.send(body, later);  // connects
+  producer.send(body, later);  // opens the connection
   std::atomic<std::size_t> sent{0};
   const auto start = Clock::now();
   const auto end = start + bench.scale.sending;
@@ -42,7 +42,7 @@ double send_for(Bench& bench, int threads) {
 
 void await(Bench& bench, Drain& drain, std::size_t messages) {
   if (!drain.reaches(messages, Clock::now() + kPatience, bench.progress))
-    throw std::runtime_error("not all messages were delivered");
+    throw std::runtime_error("steady: not all messages were delivered in time");
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void worker(Bench& bench) {
 
 void end_to_end(Bench& bench) {
   const std::size_t messages = bench.scale.end_to_end;
-  const std::vector<std::string> payloads(kHandedOver, payload());
+  const std::vector<std::string> payloads(kSendBatch, payload());
   for (int i = 0; i < bench.scale.repetitions; ++i) {
     bench.server.flush();
     Producer producer(bench.server.url(), "bench");

@@ -12,10 +12,10 @@ namespace {
 
 using delayqueue::store::Keys;
 
-constexpr std::size_t kPiece = 10'000;  // made and written at a time
-constexpr std::size_t kWriters = 2;     // one makes requests while the other's are served
+constexpr std::size_t kPiece = 10'000;  // messages that are made and written at a time
+constexpr std::size_t kWriters = 2;     // one writer makes requests while the server handles those of the other
 
-// Some thousands a call; it says how many are left.
+// Each call moves some thousands of ids and returns how many are left.
 constexpr char kPendingToReady[] = R"lua(
   local ids = redis.call('ZRANGE', KEYS[1], 0, 4999)
   if #ids > 0 then

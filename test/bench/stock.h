@@ -1,5 +1,5 @@
-// Very many messages of one queue, and raw moves of all of them from one state to the next: as the library's own would
-// leave them, but quick.
+// Very many messages of one queue, and fast scripts that move all of them from one state to another. The keys are as
+// the library's own moves leave them.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace bench {
 
 class Stock {
  public:
-  // pending, and due long ago.
+  // Makes `count` pending messages that have long been due.
   Stock(Server& server, const delayqueue::store::Keys& keys, std::size_t count);
 
   const std::vector<std::string>& ids() const { return ids_; }
 
-  void keep_pending();  // a copy of it
+  void keep_pending();  // copies the pending messages
   void pending_to_ready();
-  void pending_to_unack();  // as if their leases had ended when they were due
-  void unack_to_pending();  // and what is in retry
-  void restore_pending();   // from the copy; all other states are empty then
+  void pending_to_unack();  // with leases that ended at their due times
+  void unack_to_pending();  // also the ids in retry
+  void restore_pending();   // from the copy; empties ready and unack
 
   std::size_t size(const std::string& state);
 

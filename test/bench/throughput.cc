@@ -1,5 +1,5 @@
-// Sends and receives of the library, and bare commands that do the same, by turns: the machine is not equally fast at
-// all times.
+// Sends and receives of the library, alternating with the bare commands that do the same, because the speed of the
+// machine varies.
 #include <delayqueue/producer.h>
 
 #include <stdexcept>
@@ -16,13 +16,13 @@ namespace {
 using namespace delayqueue;
 
 const std::string kQueue = "bench";
-const std::string kBareQueue = "limit";      // keys of the same length
-constexpr std::size_t kHandedOver = 10'000;  // payloads in one call of send_batch
+const std::string kBareQueue = "limit";     // a name of the same length, for keys of the same length
+constexpr std::size_t kSendBatch = 10'000;  // payloads in each call of send_batch
 constexpr std::chrono::minutes kPatience{3};
 
 double rate(std::size_t count, double took) { return static_cast<double>(count) / took; }
 
-// What Redis itself is busy with a message, in us.
+// The CPU time of Redis for each message, in us.
 class RedisTime {
  public:
   explicit RedisTime(Bench& bench) : bench_(bench), start_(bench.server.cpu_us()) {}
@@ -43,7 +43,7 @@ void run_bare(Bench& bench, Wire& wire, const std::string& name, const std::vect
   redis.add("limit_" + name, bench.scale.messages);
 }
 
-// One batch after the other, or two under way.
+// Bare commands with one batch, or two batches, in flight.
 void bare(Bench& bench, std::size_t in_flight) {
   const std::string form = in_flight == 1 ? "" : "_two_in_flight";
   bench.progress.step("limit" + form);
@@ -55,7 +55,7 @@ void bare(Bench& bench, std::size_t in_flight) {
   run_bare(bench, wire, "receive" + form, bare_receives(keys, ids), in_flight);
 }
 
-// The same in other ways: what the library does with bodies, and while others have messages in hand.
+// Variants: MSET for the bodies, as the library does, and receives while other messages are in flight.
 void bare_variants(Bench& bench) {
   bench.progress.step("limit, other forms");
   bench.server.flush();
@@ -67,18 +67,18 @@ void bare_variants(Bench& bench) {
   run_bare(bench, wire, "receive_others_in_hand", bare_receives(keys, ids), 1);
 }
 
-// All were due long ago.
+// Moves all due times into the distant past.
 void make_due(Server& server) {
   const std::string pending = store::make_keys(kQueue, {}).pending;
   server.command({"ZUNIONSTORE", pending, "1", pending, "WEIGHTS", "0.5"});
 }
 
 std::size_t send_all(Bench& bench) {
-  const std::vector<std::string> payloads(std::min(kHandedOver, bench.scale.messages), payload());
+  const std::vector<std::string> payloads(std::min(kSendBatch, bench.scale.messages), payload());
   SendOptions later;
   later.delay = kLater;
   Producer producer(bench.server.url(), kQueue);
-  producer.send(payload(), later);  // connects
+  producer.send(payload(), later);  // opens the connection
   RedisTime redis(bench);
   const auto start = Clock::now();
   std::size_t sent = 0;
@@ -99,7 +99,7 @@ void library(Bench& bench) {
   RedisTime redis(bench);
   Drain drain(bench.server.url(), kQueue, 8);
   if (!drain.reaches(sent, Clock::now() + kPatience, bench.progress))
-    throw std::runtime_error("throughput: not all were delivered");
+    throw std::runtime_error("throughput: not all messages were delivered in time");
   redis.add("receive", sent);
   drain.stop();
   bench.figures.add("receive.empty_handler", rate(sent, drain.took()));

@@ -1,4 +1,4 @@
-// From before a send to the entry of the handler, for one message and a consumer that has nothing else to do.
+// The time from the call of send to the start of the handler, for one message and an idle consumer.
 #include <delayqueue/consumer.h>
 #include <delayqueue/producer.h>
 
@@ -34,11 +34,12 @@ std::vector<double> measure(Bench& bench) {
   const std::string body = payload();
   std::vector<double> waits;
   for (std::size_t i = 0; i < bench.scale.wakes + kWarmUp; ++i) {
-    std::this_thread::sleep_for(milliseconds(4 + i % 4));  // until it is idle again
+    std::this_thread::sleep_for(milliseconds(4 + i % 4));  // time to become idle again
     const auto sent = Clock::now();
     producer.send(body);
     std::unique_lock lock(mutex);
-    if (!came.wait_for(lock, kPatience, [&] { return begun > sent; })) throw std::runtime_error("wake: it never came");
+    if (!came.wait_for(lock, kPatience, [&] { return begun > sent; }))
+      throw std::runtime_error("wake: a message was not delivered in time");
     if (i >= kWarmUp) waits.push_back(1000 * seconds(begun - sent));
     bench.progress.step("messages", i, bench.scale.wakes);
   }

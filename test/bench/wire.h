@@ -1,4 +1,4 @@
-// A unix socket, and nothing between it and its user: requests are bytes made beforehand, answers are as long as known.
+// A raw unix socket: requests are prepared bytes, and the sizes of the answers are known.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace bench {
 
 class Wire {
  public:
-  explicit Wire(const std::string& socket);  // throws std::runtime_error, as all here
+  explicit Wire(const std::string& socket);  // all functions throw std::runtime_error on errors
 
   void write(std::string_view bytes);
-  std::string_view read(std::size_t size);  // all of it; valid until the next
-  std::string_view read_some();             // at least a byte; valid until the next
+  std::string_view read(std::size_t size);  // reads exactly `size` bytes; valid until the next read
+  std::string_view read_some();             // at least one byte; valid until the next read
 
  private:
   std::size_t receive(char* to, std::size_t most);
@@ -25,7 +25,7 @@ class Wire {
   std::vector<char> buffer_;
 };
 
-// One command in RESP.
+// Appends a command in RESP.
 void append(std::string& out, const std::vector<std::string_view>& words);
 
 }  // namespace bench
