@@ -31,10 +31,10 @@ void Probe::run() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), -20);
   for (auto next = Clock::now(); !ending_; next = std::max(next + kEvery, Clock::now())) {
     std::this_thread::sleep_until(next);
-    const auto asked = Clock::now();
+    const auto sent = Clock::now();
     wire_.write(kRequest);
     wire_.read(kAnswer.size());
-    for (double wait = 1000 * since(asked); wait > 0; wait -= 1) waits_.push_back(wait);
+    for (double wait = 1000 * since(sent); wait > 0; wait -= 1) waits_.push_back(wait);
   }
 }
 

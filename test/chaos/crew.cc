@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStopLimit = 25s;  // a worker's own deadline is 20 s
+constexpr auto kStopLimit = 25s;  // the deadline of a worker's stop() is 20 s
 
 pid_t spawn(std::vector<std::string> words, const std::string& errors) {
   std::vector<char*> argv;
@@ -145,9 +145,9 @@ void Crew::ended(Process& process, int status) {
   const auto died_of = [status](int signal) { return WIFSIGNALED(status) && WTERMSIG(status) == signal; };
   const bool poisoned = died_of(SIGKILL) && process.member.works;
   const bool unclean = WIFEXITED(status) && WEXITSTATUS(status) == kUncleanStop && phase_ == Phase::faults;
-  const bool as_told =
-      (WIFEXITED(status) && WEXITSTATUS(status) == 0) || unclean || died_of(SIGTERM);  // told before it could listen
-  const bool expected = process.killed || poisoned || (process.stopping && as_told);
+  // SIGTERM ends a process that has not installed its handler yet.
+  const bool as_requested = (WIFEXITED(status) && WEXITSTATUS(status) == 0) || unclean || died_of(SIGTERM);
+  const bool expected = process.killed || poisoned || (process.stopping && as_requested);
   const std::string how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
                                               : "exit code " + std::to_string(WEXITSTATUS(status));
   journal_.line("ended " + name + ' ' + how);
@@ -216,7 +216,7 @@ void Crew::signal(Process& process, int number) {
   if (process.pid >= 0) ::kill(process.pid, number);
 }
 
-// One that runs undisturbed, and not the last of its kind.
+// Picks a process without a fault, and never the last one of its kind.
 Crew::Process* Crew::choose(bool works, std::uint64_t pick) {
   std::vector<Process*> fit;
   for (Process& process : processes_) {

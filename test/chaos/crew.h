@@ -1,4 +1,4 @@
-// The producers and workers of a run: started, killed, frozen, asked to stop, and started again.
+// The producers and workers of a run. Starts, kills, freezes, stops and restarts their processes.
 #pragma once
 
 #include <sys/types.h>
@@ -16,34 +16,34 @@
 
 namespace chaos {
 
-// How a process is started: by this program, with these words besides journal=... and seed=...
+// The command line of a process: this program with these words, and with journal=... and seed=...
 struct Member {
   std::string name{};  // "worker-1"
-  bool works = false;  // or produces
-  bool go = false;     // works in Go
+  bool works = false;  // otherwise it produces
+  bool go = false;     // a worker in Go
   std::vector<std::string> words{};
 };
 
-// One thread does all of it: children die with the thread that made them.
+// One thread manages all processes, because the kernel kills a child when the thread that forked it ends.
 class Crew {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Everything is written into the folder: journals as "<name>.<life>.log", what they print as "<name>.<life>.err".
+  // Writes into the folder: journals as "<name>.<life>.log", stderr of the processes as "<name>.<life>.err".
   Crew(std::string folder, std::vector<Member> members, std::vector<Step> steps, std::uint64_t seed,
        const Journal& journal);
   ~Crew();  // kills what still runs
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // No more faults: what was frozen goes on, what died is started again, producers are told to end. Returns when all
-  // producers have ended, false if one did not within the limit.
+  // Ends the faults: continues frozen processes, restarts dead ones, and stops the producers. Returns true when all
+  // producers have ended, false after the limit.
   bool calm_down(milliseconds limit);
 
-  // Tells all workers to end. False if one did not within the limit.
+  // Stops all workers. Returns false if one does not end within the limit.
   bool stop_workers(milliseconds limit);
 
-  // Ends that were no fault of the schedule: "<name>.<life>: exit code 66".
+  // Ends of processes that the schedule did not cause: "<name>.<life>: exit code 66".
   std::vector<std::string> alarms() const;
 
  private:
@@ -55,9 +55,9 @@ class Crew {
     int life = 0;
     bool killed = false;
     bool stopping = false;
-    Clock::time_point start_at{};   // when it is down
-    Clock::time_point thaw_at{};    // when it is frozen
-    Clock::time_point killed_by{};  // stopping: killed then
+    Clock::time_point start_at{};   // time of the restart, while it is down
+    Clock::time_point thaw_at{};    // time of SIGCONT, while it is frozen
+    Clock::time_point killed_by{};  // while stopping: time at which it is killed
     bool frozen = false;
   };
 
@@ -77,7 +77,7 @@ class Crew {
   const std::uint64_t seed_;
   const Journal& journal_;
   const Clock::time_point began_ = Clock::now();
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the following members
   std::vector<Process> processes_;
   std::vector<std::string> alarms_;
   std::size_t next_step_ = 0;

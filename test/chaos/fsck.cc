@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Ending {};  // thrown to leave a check midway
+struct Ending {};  // thrown to abort a check
 
 Breach breach_of(const delayqueue::Finding& finding) {
   const std::string what = finding.id + ": " + finding.what + (finding.repaired ? "; repaired" : "");

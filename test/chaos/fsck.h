@@ -1,4 +1,4 @@
-// Inspector::check, with repairs, again and again while all is in chaos: there is nothing to repair.
+// Runs Inspector::check with repairs in a loop during the faults. It must find nothing to repair.
 #pragma once
 
 #include <delayqueue/inspector.h>
@@ -20,11 +20,11 @@ class Fsck {
   Fsck(const Fsck&) = delete;
   Fsck& operator=(const Fsck&) = delete;
 
-  // Ends the loop. Returns what was found: must be nothing.
+  // Ends the loop. Returns the findings, of which there must be none.
   std::vector<Breach> end();
-  int checks() const { return checks_; }  // that came to their end
+  int checks() const { return checks_; }  // completed checks
 
-  // What is found when all is quiet, garbage and notes included.
+  // The findings when all processes have stopped, including garbage and metadata without a message.
   static std::vector<Breach> last_check(const std::string& url, const std::string& queue);
 
  private:
@@ -32,7 +32,7 @@ class Fsck {
 
   delayqueue::Inspector inspector_;
   const Journal& journal_;
-  std::vector<Breach> found_;  // of the thread, until it has ended
+  std::vector<Breach> found_;  // used by the thread until it has ended
   std::atomic<int> checks_{0};
   std::atomic<bool> ending_{false};
   std::thread thread_;

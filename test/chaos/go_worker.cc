@@ -1,5 +1,5 @@
-// A worker of the Go library HDT3213/delayqueue, by the program of the interoperability tests. This process writes the
-// journal: "go_begin <token>" and "go_ack <token>", at the times at which it hears of them.
+// A worker of the Go library HDT3213/delayqueue: runs the program of the interoperability tests and writes its journal.
+// The lines "go_begin <token>" and "go_ack <token>" have the times at which this process read them from the program.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -27,7 +27,7 @@ volatile std::sig_atomic_t program = 0;
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // killed with us
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends with this process
   ::dup2(input[0], STDIN_FILENO);
   ::dup2(output[1], STDOUT_FILENO);
   ::execv(argv[0], argv.data());
@@ -40,8 +40,8 @@ std::array<int, 2> make_pipe() {
   return ends;
 }
 
-// "take <hex>" and "ack <hex>"
-void note(const Journal& journal, const std::string& line) {
+// Lines of the program: "take <hex>" and "ack <hex>".
+void log_line(const Journal& journal, const std::string& line) {
   std::istringstream words(line);
   std::string what, hex, payload;
   words >> what >> hex;
@@ -72,7 +72,7 @@ int work_in_go(const Arguments& arguments) {
                                           "1s",
                                           "-interval",
                                           "200ms"};
-  const pid_t pid = ::fork();  // no threads yet
+  const pid_t pid = ::fork();  // before this process has threads
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid == 0) become(words, input, output);
   program = pid;
@@ -91,7 +91,7 @@ int work_in_go(const Arguments& arguments) {
     if (n <= 0) break;
     rest.append(bytes, static_cast<std::size_t>(n));
     for (std::size_t end; (end = rest.find('\n')) != std::string::npos; rest.erase(0, end + 1)) {
-      note(journal, rest.substr(0, end));
+      log_line(journal, rest.substr(0, end));
     }
   }
   int status = 0;

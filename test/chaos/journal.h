@@ -1,8 +1,9 @@
-// What every process of a run writes down, so that it survives the process' kill -9: one write() a line, appended.
+// The journals: each process of a run appends lines to a file, with one write() for each, so that they survive kill -9
+// of the process.
 //
 //   <microseconds since 1970> <word> <word> ...
 //
-// All run on one machine: their clock is Redis' clock.
+// All processes run on one machine, so their clock is that of Redis.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace chaos {
 
 std::int64_t now_us();
 
-// Lines of a file. Any number of threads may write.
+// A file of lines. Thread-safe.
 class Journal {
  public:
   explicit Journal(const std::string& path);
@@ -23,7 +24,7 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  std::int64_t line(const std::string& words) const;  // at now, which it returns
+  std::int64_t line(const std::string& words) const;  // with the current time, which it returns
   void line_at(std::int64_t at_us, const std::string& words) const;
 
  private:
@@ -34,25 +35,25 @@ struct Line {
   std::int64_t at_us = 0;
   std::vector<std::string> words{};  // without the time
 
-  const std::string& word(std::size_t i) const;  // empty if there are not so many
+  const std::string& word(std::size_t i) const;  // empty if there are fewer words
   std::int64_t number(std::size_t i) const;
 };
 
-// Nothing for what is no line: the last one of a full disk.
+// Reads all lines. A malformed line, such as the last one on a full disk, gives nothing.
 std::vector<Line> read_journal(const std::string& path);
 
-// "<file>.log" of all journals in a folder, by name.
+// The paths of all journals (*.log) in a folder, sorted by name.
 std::vector<std::string> journals_in(const std::string& folder);
 
-// All lines of a folder that hold any of the words, in the order of their times, each with its file's name.
+// All lines in a folder that contain any of the words, sorted by time, each with the name of its file.
 std::vector<std::string> lines_about(const std::string& folder, const std::vector<std::string>& words);
 
-// "key=value" of a command line.
+// The arguments "key=value" of a command line.
 class Arguments {
  public:
   Arguments(int count, char** words, int from);
 
-  const std::string& text(const std::string& key) const;  // throws std::invalid_argument if it is not there
+  const std::string& text(const std::string& key) const;  // throws std::invalid_argument if the key is missing
   std::int64_t number(const std::string& key) const;
 
  private:

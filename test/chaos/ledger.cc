@@ -7,7 +7,7 @@
 namespace chaos {
 namespace {
 
-constexpr Us kInBuffers = 15'000'000;  // longer than any fault keeps bytes from being read
+constexpr Us kInBuffers = 15'000'000;  // longer than any fault delays the reading of a socket
 
 Kind kind_named(const std::string& name) { return task_of("- " + name + " 0").kind; }
 
@@ -36,7 +36,7 @@ bool Message::may_be_cancelled() const {
 }
 
 Ledger::Ledger(const std::string& folder) {
-  for (const std::string& path : journals_in(folder)) read(path);  // producers come before workers
+  for (const std::string& path : journals_in(folder)) read(path);  // journals of producers come before those of workers
   sort();
 }
 
@@ -108,7 +108,8 @@ void Ledger::read_producer(const Line& line) {
   if (word != "refused") name(one, line.word(2));
 }
 
-// "<what>begin <id> [due]", then "<what>answer <id> [due] <answer>", "<what>refused ..." or "<what>doubt ...".
+// The line forms "<what>begin <id> [due]", then "<what>answer <id> [due] <answer>", "<what>refused ..." or "<what>doubt
+// ...".
 void Ledger::read_call(std::vector<Call> Message::*calls, const std::string& what, const Line& line,
                        std::size_t answer) {
   Message* one = find(line.word(1));

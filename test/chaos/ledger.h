@@ -1,4 +1,4 @@
-// All that the processes of a run wrote down, put together by message.
+// The ledger: the lines of all journals of a run, collected for each message.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@ namespace chaos {
 
 using Us = std::int64_t;  // since 1970
 
-// A call that changes a message. It ran, if it did, between `begin` and `latest`: without an answer it may still lie
-// in some buffer when the caller has given up.
+// A call that changes a message. If it ran, it ran between `begin` and `latest`. A call without an answer may wait in a
+// buffer and run after its caller has stopped waiting.
 struct Call {
   Us begin = 0;
   Us latest = 0;
-  std::string answer{};  // empty: there was none
-  Us due = 0;            // of sends and reschedules: not before
+  std::string answer{};  // empty: no answer
+  Us due = 0;            // of sends and reschedules: the earliest time of a delivery
 };
 
 struct Delivery {
   Us begin = 0;
   int attempt = 0;
-  bool held = false;      // at the begin
-  Us last_held = 0;       // the lease was held then, seen by the process itself
-  Us verdict_at = 0;      // 0: it died before
+  bool held = false;      // at its begin
+  Us last_held = 0;       // last time at which the process itself found the lease held
+  Us verdict_at = 0;      // 0: the process died before
   std::string verdict{};  // "ack", "nack", "reject", "snooze", "die"
   std::string by{};
-  bool go = false;  // of a worker in Go: it knows neither ids nor leases
+  bool go = false;  // of a worker in Go, which has neither ids nor leases
 };
 
-// A consumer says that Redis said so.
+// An ack that a consumer reported as confirmed by Redis.
 struct Acked {
   Us at = 0;
   std::string by{};
@@ -49,11 +49,11 @@ struct Message {
   std::vector<Call> sends{};
   std::vector<Call> cancels{};
   std::vector<Call> reschedules{};
-  std::vector<Delivery> deliveries{};  // by begin
-  std::vector<Acked> acked{};          // by time
+  std::vector<Delivery> deliveries{};  // sorted by begin
+  std::vector<Acked> acked{};          // sorted by time
 
-  Us acknowledged() const;  // the time of the send's answer; 0: never
-  Us last_send() const;     // no send of it ran later
+  Us acknowledged() const;  // the time of the answer to the send; 0: none
+  Us last_send() const;     // the latest time at which a send of it may have run
   bool has_verdict(const char* verdict) const;
   bool may_be_cancelled() const;
 };
@@ -73,9 +73,9 @@ class Ledger {
   const std::vector<Back>& backs() const { return backs_; }
   const std::vector<Us>& begins() const { return begins_; }  // of all deliveries that were held, sorted
 
-  bool mixed() const { return mixed_; }  // workers in Go were there
+  bool mixed() const { return mixed_; }  // whether there were workers in Go
 
-  // Whether something acknowledged at a time from `from` to `to` may be lost by Redis' own rules.
+  // Whether Redis may lose, by its own rules, a change that it acknowledged between `from` and `to`.
   bool in_window(Us from, Us to) const;
 
  private:
@@ -93,7 +93,7 @@ class Ledger {
   std::vector<Message> messages_;
   std::unordered_map<std::string, std::size_t> by_token_;
   std::unordered_map<std::string, std::size_t> by_id_;
-  std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> open_;  // deliveries of the file being read
+  std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> open_;  // deliveries of the current file
   std::vector<Us> begins_;
   std::vector<Back> backs_;
   std::vector<std::pair<Us, Us>> windows_;

@@ -1,4 +1,4 @@
-// What can happen to connections only: a proxy that some of the processes go through.
+// Faults of connections: a proxy between some of the processes and the server.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class Links {
   std::string url() const { return proxy_.url(); }
 
   static std::vector<FaultKind> faults(milliseconds lease);
-  void apply(const Step& step);  // returns when it is over
+  void apply(const Step& step);  // returns when the fault is over
   void calm_down();
 
  private:

@@ -1,4 +1,4 @@
-// Chaos: producers, workers and servers that are killed, frozen and cut off, and a ledger of what came of it.
+// The chaos test: kills, freezes and disconnects producers, workers and servers, and checks a ledger of all messages.
 //
 //   chaos --seconds N --seed S --topology single|sentinel|cluster
 //         [--durability none|replicas] [--go program] [--rate N] [--calm] [--keep] [--verbose]
@@ -38,7 +38,8 @@ chaos::RunOptions options_of(int count, char** words) {
       options.rate = std::stoll(value());
     } else if (word == "--durability") {
       const std::string kind = value();
-      if (kind != "none" && kind != "replicas") throw std::invalid_argument(word + ' ' + kind + ": unknown");
+      if (kind != "none" && kind != "replicas")
+        throw std::invalid_argument(word + ": '" + kind + "'; expected none or replicas");
       options.replicas = kind == "replicas";
     } else if (word == "--go") {
       options.go = value();
@@ -49,7 +50,7 @@ chaos::RunOptions options_of(int count, char** words) {
     } else if (word == "--keep") {
       options.keep = true;
     } else {
-      throw std::invalid_argument(word + ": unknown; see the head of main.cc");
+      throw std::invalid_argument(word + ": unknown option; see the comment at the top of main.cc");
     }
   }
   return options;
@@ -62,7 +63,7 @@ int main(int count, char** words) {
   const bool child = mode == "work" || mode == "go" || mode == "produce";
   try {
     if (child) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no run leaves one behind
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // children end with this process
       const chaos::Arguments arguments(count, words, 2);
       if (mode == "go") return chaos::work_in_go(arguments);
       return mode == "work" ? chaos::work(arguments) : chaos::produce(arguments);

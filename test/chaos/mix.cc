@@ -21,7 +21,7 @@ constexpr std::array<std::pair<Kind, const char*>, 11> kNames{{{Kind::ok, "ok"},
                                                                {Kind::reject, "reject"},
                                                                {Kind::poison, "poison"}}};
 
-// Of 2,000 messages.
+// Weights of the kinds in 2,000 messages.
 constexpr std::array<std::pair<Kind, int>, 10> kShares{{{Kind::few, 100},
                                                         {Kind::slow, 40},
                                                         {Kind::hang, 4},
@@ -69,7 +69,7 @@ Task task_of(const std::string& payload) {
     task.kind = kind;
     return task;
   }
-  throw std::runtime_error("no payload of ours: " + payload);
+  throw std::runtime_error("payload of an unknown format: " + payload);
 }
 
 std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {

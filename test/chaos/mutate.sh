@@ -1,11 +1,11 @@
 #!/bin/bash
-# Shows that the chaos test notices when the library is broken. Developers' tool; takes half an hour.
+# Mutation test of the chaos test: breaks the library on purpose and runs chaos, which must fail. Takes half an hour.
 #
 #   test/chaos/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
 # Builds a copy of the tree in a temporary folder. Then, for each line of mutations.txt, changes one file there, builds
-# anew, runs chaos for SECONDS_EACH (100) seconds by the schedule of SEED (2), and prints which rules were broken. Fails
-# unless each breaks one.
+# it again, runs chaos for SECONDS_EACH (100) seconds with the schedule of SEED (2), and prints the rules that were broken.
+# Fails unless every mutation breaks a rule.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -66,8 +66,9 @@ class Sender {
     return options;
   }
 
-  // Written before the first try. What is due after a delay is due at the earliest so long from now.
-  delayqueue::SendOptions announced(const Order& order) {
+  // Writes the line "sending" before the first try. With a delay, the message is due no earlier than the delay after
+  // now.
+  delayqueue::SendOptions log_sending(const Order& order) {
     const std::int64_t now = now_us();
     delayqueue::SendOptions options;
     std::int64_t due = now + order.delay_ms * 1000;
@@ -86,7 +87,7 @@ class Sender {
 
   void send_one() {
     const Order order = draw(random_, now_us() / 1000, lease_ms_, crashes_);
-    delayqueue::SendOptions options = announced(order);
+    delayqueue::SendOptions options = log_sending(order);
     const std::string payload = payload_of(order.task);
     for (;;) {
       try {
@@ -98,7 +99,7 @@ class Sender {
       } catch (const delayqueue::ReplyError& e) {
         journal_.line("refused " + order.task.token + ' ' + e.what());
       }
-      rest_after_trouble();
+      pause_after_failure();
       journal_.line("again " + order.task.token);
     }
     rest(1);
@@ -109,8 +110,8 @@ class Sender {
     std::vector<delayqueue::Draft> drafts;
     for (std::size_t i = 0; i < count; ++i) {
       orders.push_back(draw(random_, now_us() / 1000, lease_ms_, crashes_));
-      orders.back().own_id = true;  // a refused batch is sent in part, and must not be sent twice
-      drafts.push_back({payload_of(orders.back().task), announced(orders.back())});
+      orders.back().own_id = true;  // a refused batch may have been sent in part; its ids prevent a second copy
+      drafts.push_back({payload_of(orders.back().task), log_sending(orders.back())});
     }
     for (;;) {
       try {
@@ -125,7 +126,7 @@ class Sender {
       } catch (const delayqueue::ReplyError& e) {
         for (std::size_t i = 0; i < count; ++i) journal_.line("refused " + orders[i].task.token + ' ' + e.what());
       }
-      rest_after_trouble();
+      pause_after_failure();
       for (const Order& order : orders) journal_.line("again " + order.task.token);
     }
     rest(count);
@@ -169,7 +170,7 @@ class Sender {
       } catch (const delayqueue::ReplyError& e) {
         journal_.line(deed + "_refused " + whom + ' ' + e.what());
       }
-      rest_after_trouble();
+      pause_after_failure();
     }
   }
 
@@ -182,7 +183,7 @@ class Sender {
     }
   }
 
-  void rest_after_trouble() { std::this_thread::sleep_for(milliseconds(between(random_, 5, 50))); }
+  void pause_after_failure() { std::this_thread::sleep_for(milliseconds(between(random_, 5, 50))); }
 
   const Journal& journal_;
   Random random_;

@@ -42,10 +42,10 @@ std::string content(World& world, const std::string& key) {
   return text;
 }
 
-// Notes are kept of dead letters only.
-void check_notes(World& world, const std::string& key, Remains& remains) {
+// Only dead letters have metadata.
+void check_metadata(World& world, const std::string& key, Remains& remains) {
   for (const auto& id : world.cmd({"HKEYS", key}).strings()) {
-    if (remains.dead.count(id) == 0) remains.strays.push_back(key + ": a note of " + id);
+    if (remains.dead.count(id) == 0) remains.strays.push_back(key + ": metadata of " + id);
   }
 }
 
@@ -57,13 +57,13 @@ bool drained(World& world, const std::string& queue, std::chrono::milliseconds l
   while (std::chrono::steady_clock::now() < deadline) {
     const auto counts = inspector.counts();
     const auto waiting = counts.pending + counts.ready + counts.unack + counts.retry + counts.garbage;
-    if (waiting == 0 && look_at(world, queue).strays.empty()) return true;
+    if (waiting == 0 && read_remains(world, queue).strays.empty()) return true;
     std::this_thread::sleep_for(300ms);
   }
   return false;
 }
 
-Remains look_at(World& world, const std::string& queue) {
+Remains read_remains(World& world, const std::string& queue) {
   Remains remains;
   Inspector inspector(world.url(), queue);
   delayqueue::ListOptions page;
@@ -80,7 +80,7 @@ Remains look_at(World& world, const std::string& queue) {
     const std::string name = key.substr(base.size() + 1);
     if (name == "dead" || name == "stats" || name == "wake") continue;
     if (name == "attempts" || name == "reason") {
-      check_notes(world, key, remains);
+      check_metadata(world, key, remains);
     } else if (name.rfind("msg:", 0) == 0 && remains.dead.count(name.substr(4)) != 0) {
       ++bodies;
     } else {

@@ -1,4 +1,4 @@
-// What is in Redis when all is quiet.
+// The content of Redis at the end of a run.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,10 @@
 
 namespace chaos {
 
-// Waits until nothing is left to be delivered or swept. False if it is not within the limit.
+// Waits until no message is left to deliver and no garbage to collect. Returns false after the limit.
 bool drained(World& world, const std::string& queue, std::chrono::milliseconds limit);
 
-// Dead letters, and whatever is there besides them, totals, and the wake-up marker.
-Remains look_at(World& world, const std::string& queue);
+// Reads the dead letters. Everything else except the totals and the wake-up marker must not be there.
+Remains read_remains(World& world, const std::string& queue);
 
 }  // namespace chaos

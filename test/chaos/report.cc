@@ -7,10 +7,10 @@
 namespace chaos {
 namespace {
 
-constexpr std::size_t kShown = 5;  // of each rule
+constexpr std::size_t kShown = 5;  // breaches of each rule
 constexpr Us kSoon = 1'000'000;
 
-// Microseconds, sorted, by kind.
+// In microseconds, sorted, by kind of fault.
 std::map<std::string, std::vector<Us>> recoveries(const Ledger& ledger) {
   std::map<std::string, std::vector<Us>> found;
   const auto& begins = ledger.begins();
@@ -54,18 +54,18 @@ void print_recoveries(const Ledger& ledger) {
 
 std::vector<std::string> slow_recoveries(const Ledger& ledger) {
   std::vector<std::string> slow;
-  const auto look = [&slow](const std::string& what, const std::vector<Us>& sorted, Us most) {
+  const auto check = [&slow](const std::string& what, const std::vector<Us>& sorted, Us most) {
     if (sorted.size() < 3 || sorted[sorted.size() / 2] <= most) return;
     slow.push_back("the median recovery after " + what + " took " + std::to_string(sorted[sorted.size() / 2] / 1000) +
                    " ms");
   };
   std::vector<Us> all;
   for (const auto& [kind, times] : recoveries(ledger)) {
-    look(kind, times, 2 * kSoon);
+    check(kind, times, 2 * kSoon);
     all.insert(all.end(), times.begin(), times.end());
   }
   std::sort(all.begin(), all.end());
-  look("any fault", all, all.size() < 5 ? 2 * kSoon : kSoon);  // of a few, one slow kind makes the median
+  check("any fault", all, all.size() < 5 ? 2 * kSoon : kSoon);  // of few recoveries, one slow kind dominates the median
   return slow;
 }
 

@@ -1,4 +1,4 @@
-// What a run prints.
+// The output of a run.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace chaos {
 
-// One line: key=value, in the same order always.
+// Prints one line of key=value pairs, always in the same order.
 void print_counts(const RunOptions& options, const Ledger& ledger, const Verdicts& verdicts, std::size_t broken);
 
-// From Redis back to the first delivery after that, by kind of fault.
+// Prints the times from the return of Redis to the first delivery, by kind of fault.
 void print_recoveries(const Ledger& ledger);
 
-// Half of all recoveries take at most a second, and half of those of one kind two, or they are named here.
+// Names the recoveries that are too slow: the median of all must be at most 1 s, that of each kind at most 2 s.
 std::vector<std::string> slow_recoveries(const Ledger& ledger);
 
-// Each with all that was written about its message, in the order of time.
+// Prints each breach with all journal lines about its message, sorted by time.
 void print_breaches(const std::string& folder, const Verdicts& verdicts, const std::vector<std::string>& problems);
 
 }  // namespace chaos

@@ -7,11 +7,11 @@
 namespace chaos {
 namespace {
 
-constexpr Us kSameClock = 2'000;  // Redis looks at the clock a moment before its script runs
+constexpr Us kSameClock = 2'000;  // Redis reads the clock a moment before the script runs
 
 constexpr Us kWholeSeconds = 1'002'000;
 
-// One message, against every rule.
+// Checks one message against every rule.
 class Judge {
  public:
   Judge(const Ledger& ledger, const Message& message, const Remains& remains, bool durable, Verdicts& verdicts)
@@ -42,7 +42,7 @@ class Judge {
     verdicts_.breaches.push_back({rule, message_.id + ' ' + to_string(message_.kind), std::move(words)});
   }
 
-  // Something that was said of it, or by it, may have been forgotten by Redis: it may do it all again.
+  // True if Redis may have forgotten a change of this message within a window. The change may then happen again.
   bool was_rolled_back() const {
     const auto touched = [&](Us from, Us to) { return ledger_.in_window(from, to); };
     for (const auto* calls : {&message_.sends, &message_.cancels, &message_.reschedules}) {
@@ -70,7 +70,7 @@ class Judge {
     }
   }
 
-  // Done, dead, or cancelled: anything else is lost.
+  // The message must be acked, dead or cancelled. Otherwise it is lost.
   void check_end() {
     const bool done = dead_ || message_.may_be_cancelled() || message_.has_verdict("ack");
     if (done) return;
@@ -83,7 +83,7 @@ class Judge {
       return;
     }
     ++verdicts_.counts.lost;
-    breach(ends_dead(message_.kind) ? "lost: given up, but no dead letter" : "lost: gone without an ack");
+    breach(ends_dead(message_.kind) ? "lost: no retries left, but no dead letter" : "lost: gone without an ack");
   }
 
   void check_dead() {
@@ -94,7 +94,7 @@ class Judge {
     if (!message_.acked.empty() && !rolled_back_ && !may_live_again()) breach("dead: after its ack");
   }
 
-  // A send without an answer may run after all, when the message that it made before is done already.
+  // True if a send without an answer may have run after the message was finished, which makes a new message.
   bool may_live_again() const {
     Us done = 0;
     const auto sooner = [&done](Us at) { done = done == 0 ? at : std::min(done, at); };
@@ -105,14 +105,14 @@ class Judge {
     return done != 0 && message_.last_send() >= done;
   }
 
-  // Never before it is due, by some call that may have been the last to set the time.
+  // No delivery before the due time of any call that may have been the last to set it.
   void check_early() {
     for (const Delivery& delivery : message_.deliveries) {
       std::vector<Call> calls = message_.sends;
       for (const Call& call : message_.reschedules) {
         if (call.answer.empty() || call.answer == "moved") calls.push_back(call);
       }
-      Us settled = 0;  // calls that ended before the last sure one began are overruled
+      Us settled = 0;  // calls that ended before this time are overruled by a later confirmed call
       for (const Call& call : calls) {
         const bool sure = (call.answer == "moved" || call.answer == "sent") && call.latest <= delivery.begin;
         if (sure && delivery.held && !rolled_back_) settled = std::max(settled, call.begin);
@@ -125,7 +125,7 @@ class Judge {
     }
   }
 
-  // A process that finds the lease held, while another delivery has begun.
+  // No process may find the lease held after another delivery has begun.
   void check_holders() {
     for (std::size_t i = 0; i < message_.deliveries.size(); ++i) {
       const Delivery& one = message_.deliveries[i];
@@ -139,7 +139,7 @@ class Judge {
 
   void check_deliveries() {
     if (may_live_again() || ledger_.mixed()) return;  // workers in Go count no attempts
-    // A reschedule while the message waits out the backoff of a nack is a delivery more: the retry is not spent.
+    // A reschedule during the backoff of a nack allows one more delivery, because that retry is not spent.
     const auto moved = std::count_if(message_.reschedules.begin(), message_.reschedules.end(),
                                      [](const Call& call) { return call.answer.empty() || call.answer == "moved"; });
     std::map<int, int> by_attempt;
@@ -159,7 +159,7 @@ class Judge {
     }
   }
 
-  // What ends a message is the ack of its last holder. While another delivery is under way, nobody else's counts.
+  // Only the ack of the last holder ends a message. No other ack may count while another delivery is under way.
   void check_receipts() {
     if (message_.may_be_cancelled() || may_live_again()) return;
     for (const Acked& acked : message_.acked) {
@@ -169,7 +169,7 @@ class Judge {
     }
   }
 
-  // Begun after the ack's own delivery, and not yet done when the ack was settled.
+  // True if the delivery began after the acked one, and was not finished when the ack was settled.
   bool is_under_way(const Delivery& one, const Acked& acked) const {
     const bool done = one.verdict == "ack" && one.verdict_at <= acked.at;
     return one.begin <= acked.at && !done &&
@@ -204,7 +204,7 @@ Verdicts judge(const Ledger& ledger, const Remains& remains, bool durable) {
   for (const Message& message : ledger.messages()) Judge(ledger, message, remains, durable, verdicts).judge();
   for (const std::string& stray : remains.strays) verdicts.breaches.push_back({"left over", stray, {}});
   for (const auto& [id, deliveries] : remains.dead) {
-    if (ledger.by_id(id) == nullptr) verdicts.breaches.push_back({"dead: a message that nobody sent", id, {}});
+    if (ledger.by_id(id) == nullptr) verdicts.breaches.push_back({"dead: a message that was never sent", id, {}});
   }
   return verdicts;
 }

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kLease{1500};
-constexpr auto kQuiet = 180s;  // for all that is left to be delivered, under a sanitizer, too
+constexpr auto kQuiet = 180s;  // for the delivery of all remaining messages, also under a sanitizer
 constexpr int kWorkers = 4;
 constexpr int kProducers = 3;
 constexpr char kQueue[] = "chaos";
@@ -39,14 +39,14 @@ std::string new_folder() {
   return path;
 }
 
-// Why there are no workers in Go, or nothing.
+// The reason for which there are no workers in Go; empty if there are.
 std::string no_go(const World& world, const RunOptions& options) {
-  if (world.socket().empty()) return "none (they go to a single server only)";
-  if (options.calm) return "none (they deliver twice what takes long)";
+  if (world.socket().empty()) return "none (the Go library is tested with a single server only)";
+  if (options.calm) return "none (they deliver again what takes long)";
   return ::access(options.go.c_str(), X_OK) == 0 ? "" : "none (module not available)";
 }
 
-// Every other one goes through the proxy, if there is one. Some wait for answers only shortly.
+// Every second process connects through the proxy, if there is one. Some have a short command timeout.
 std::vector<Member> members(const World& world, const Links* links, const RunOptions& options) {
   std::vector<Member> all;
   for (int i = 0; i < kWorkers + kProducers; ++i) {
@@ -77,7 +77,7 @@ std::vector<Member> members(const World& world, const Links* links, const RunOpt
   return all;
 }
 
-// Applies each when it is due; what was delayed beyond the end does not happen.
+// Applies each step when it is due. Steps that are delayed beyond the end are dropped.
 void play(const std::vector<Step>& steps, Clock::time_point began, Clock::time_point end,
           const std::function<void(const Step&)>& apply) {
   auto free = began;
@@ -104,7 +104,8 @@ class Conductor {
 
   bool run() {
     if (options_.replicas && options_.topology == "single") {
-      throw std::invalid_argument("--durability replicas: a single server has none");
+      throw std::invalid_argument(
+          "--durability replicas: the topology single has no replicas; expected sentinel or cluster");
     }
     if (!world_->address().empty()) links_ = std::make_unique<Links>(world_->address(), journal_);
     draw_lanes();
@@ -164,14 +165,14 @@ class Conductor {
     world_->calm_down();
     if (!crew.calm_down(60s)) problems.emplace_back("a producer did not end");
     if (!drained(*world_, kQueue, kQuiet)) problems.emplace_back("not everything was delivered");
-    remains_ = look_at(*world_, kQueue);
+    remains_ = read_remains(*world_, kQueue);
     journal_.line("drained");
     if (!crew.stop_workers(30s)) problems.emplace_back("a worker did not stop");
     for (const auto& alarm : crew.alarms()) problems.push_back(alarm);
-    for (const auto& file : std::filesystem::directory_iterator(folder_)) {  // a sanitizer's report, most likely
-      const bool in_go = file.path().filename().string().rfind("worker-go", 0) == 0;  // its library talks
-      const bool said = file.path().extension() == ".err" && file.file_size() > 0 && !in_go;
-      if (said) problems.push_back("somebody wrote to stderr: " + file.path().string());
+    for (const auto& file : std::filesystem::directory_iterator(folder_)) {  // usually the report of a sanitizer
+      const bool in_go = file.path().filename().string().rfind("worker-go", 0) == 0;  // its library prints logs
+      const bool wrote = file.path().extension() == ".err" && file.file_size() > 0 && !in_go;
+      if (wrote) problems.push_back("unexpected output on stderr: " + file.path().string());
     }
     return problems;
   }
@@ -179,7 +180,7 @@ class Conductor {
   bool report(const std::vector<std::string>& problems) {
     const Ledger ledger(folder_);
     Verdicts verdicts = judge(ledger, remains_, options_.replicas);
-    // A worker in Go may be half-way through its three commands for a message.
+    // A worker in Go changes a message in three separate commands, so a check may find it in between.
     if (!ledger.mixed()) verdicts.breaches.insert(verdicts.breaches.end(), found_.begin(), found_.end());
     std::vector<std::string> all = problems;
     if (options_.calm && verdicts.counts.duplicates > 0) all.emplace_back("duplicates without any fault");
@@ -213,7 +214,7 @@ class Conductor {
   std::vector<Step> servers_, processes_, connections_;
   Remains remains_;
   int checks_ = 0;
-  std::vector<Breach> found_;  // by checks
+  std::vector<Breach> found_;  // findings of the checks
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One run: servers, processes, faults, and then the verdict.
+// One run: starts servers and processes, applies faults, and judges the result.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ struct RunOptions {
   std::uint64_t seed = 1;
   std::string topology = "single";
   std::int64_t rate = 300;  // messages a second
-  bool replicas = false;    // durability: sends wait for a replica
-  std::string go{};         // the program of the interoperability tests; empty: where the build puts it, if it did
+  bool replicas = false;    // sends wait for a replica
+  std::string go{};         // path of the Go program; empty: the one of the build, if it exists
   bool verbose = false;     // progress on stderr
-  bool calm = false;        // no faults: then nothing may be delivered twice
-  bool keep = false;        // the folder, when all went well, too
+  bool calm = false;        // no faults; duplicates are then errors
+  bool keep = false;        // keep the folder after a successful run
 };
 
-// Prints one line of counts, and lines of recovery times. False if anything is lost or any rule is broken.
+// Prints one line of counts, and lines of recovery times. Returns false if a message is lost or a rule is broken.
 bool run(const RunOptions& options);
 
 }  // namespace chaos

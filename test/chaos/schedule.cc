@@ -5,7 +5,7 @@
 namespace chaos {
 namespace {
 
-// std::shuffle may differ between libraries.
+// Written here because std::shuffle gives different results in different standard libraries.
 void shuffle(Random& random, std::vector<FaultKind>& kinds) {
   for (std::size_t i = kinds.size(); i > 1; --i) std::swap(kinds[i - 1], kinds[random() % i]);
 }
@@ -39,7 +39,7 @@ std::vector<Step> draw_lane(Random& random, const std::vector<FaultKind>& kinds,
 
 std::vector<FaultKind> process_faults(milliseconds lease) {
   const milliseconds soon{100};
-  const milliseconds later{700};  // a killed process is started again after so long
+  const milliseconds later{700};  // delay before a killed process is restarted
   return {
       {"kill_worker", soon, later},
       {"freeze_worker", soon, lease},

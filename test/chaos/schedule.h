@@ -1,4 +1,4 @@
-// What happens when: drawn from the seed alone.
+// The schedule of faults. It depends on the seed alone.
 #pragma once
 
 #include <chrono>
@@ -14,26 +14,26 @@ using std::chrono::milliseconds;
 
 struct Step {
   milliseconds at{};       // after the start
-  std::string kind{};      // one of the lane's
-  milliseconds lasts{};    // of what has an end
-  milliseconds rest{};     // at least so long after the end of the one before
-  std::uint64_t pick = 0;  // for whoever has to choose: a process, a node
+  std::string kind{};      // one of the kinds of its lane
+  milliseconds lasts{};    // the duration, if it has one
+  milliseconds rest{};     // least time after the end of the previous step
+  std::uint64_t pick = 0;  // random number that chooses a process or a node
 };
 
-// A kind of fault, and how long it may last.
+// A kind of fault, with the limits of its duration.
 struct FaultKind {
   std::string name{};
   milliseconds least{};
   milliseconds most{};
-  bool loses_copies = false;  // replicas(1) is no help against it: another replica may have had the copy
+  bool loses_copies = false;  // replicas(1) does not protect against it, because another replica may have the copy
 };
 
-// One after the other, each kind as often as any other (give or take one), with pauses from `least` to `most` between
-// the end of one and the start of the next; all over by `end`.
+// Draws steps that follow each other, each kind equally often (plus or minus one), with pauses from `least` to `most`
+// between them. All of them end by `end`.
 std::vector<Step> draw_lane(Random& random, const std::vector<FaultKind>& kinds, milliseconds least, milliseconds most,
                             milliseconds end);
 
-// What can happen to producers and workers; the crew knows how.
+// The faults of producers and workers, which Crew applies.
 std::vector<FaultKind> process_faults(milliseconds lease);
 
 }  // namespace chaos

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::int64_t kElection = 3'000'000;  // the heir may have stopped listening to its master so long before
+constexpr std::int64_t kElection = 3'000'000;  // the promoted replica may have lost its master so long before
 
 }  // namespace
 
@@ -27,10 +27,10 @@ void Watch::run() {
   std::string known;
   std::int64_t seen_us = now_us();
   while (!ending_) {
-    const bool asked = asked_ > 0;
+    const bool expected = expected_ > 0;
     try {
       const std::string master = master_();
-      if (asked || asked_ > 0) {
+      if (expected || expected_ > 0) {
         known.clear();
       } else {
         if (!known.empty() && master != known) {
@@ -40,7 +40,7 @@ void Watch::run() {
         known = master;
       }
       seen_us = now_us();
-    } catch (const std::runtime_error&) {  // none at the moment
+    } catch (const std::runtime_error&) {  // no master at the moment
     }
     std::this_thread::sleep_for(50ms);
   }

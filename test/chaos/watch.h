@@ -1,5 +1,5 @@
-// Notes when another server becomes the master without having been asked to: on a machine that is too busy, a healthy one
-// may not answer in time. What it took shortly before may be lost then.
+// Records failovers that the test did not cause: on a busy machine a healthy master may answer too late and be
+// replaced. Changes that it acknowledged shortly before may be lost.
 #pragma once
 
 #include <atomic>
@@ -13,19 +13,19 @@ namespace chaos {
 
 class Watch {
  public:
-  // master: its address; may throw.
+  // `master` returns the address of the master; it may throw.
   Watch(std::function<std::string()> master, const Journal& journal);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // While one of these lives, whoever made it knows better.
-  class Asked {
+  // While an object of this class lives, failovers are caused by the test and not recorded.
+  class ExpectedFailover {
    public:
-    explicit Asked(Watch& watch) : watch_(watch) { ++watch_.asked_; }
-    ~Asked() { --watch_.asked_; }
-    Asked(const Asked&) = delete;
-    Asked& operator=(const Asked&) = delete;
+    explicit ExpectedFailover(Watch& watch) : watch_(watch) { ++watch_.expected_; }
+    ~ExpectedFailover() { --watch_.expected_; }
+    ExpectedFailover(const ExpectedFailover&) = delete;
+    ExpectedFailover& operator=(const ExpectedFailover&) = delete;
 
    private:
     Watch& watch_;
@@ -36,7 +36,7 @@ class Watch {
 
   const std::function<std::string()> master_;
   const Journal& journal_;
-  std::atomic<int> asked_{0};
+  std::atomic<int> expected_{0};
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

@@ -27,20 +27,20 @@ using delayqueue::Verdict;
 
 constexpr std::int64_t kHeldEvery = 100'000;
 
-// One delivery, as it is written down.
+// Writes the journal of one delivery.
 class Delivery {
  public:
   Delivery(const Journal& journal, const Message& message, const Task& task)
       : journal_(journal), message_(message), name_(message.id + ' ' + std::to_string(++count_)) {
     const std::int64_t now = now_us();
     const bool held = !message.lost();
-    if (held) last_held_ = last_told_ = now;
+    if (held) last_held_ = last_logged_ = now;
     journal_.line_at(
         now, "begin " + name_ + ' ' + task.token + ' ' + std::to_string(message.attempt) + (held ? " 1" : " 0"));
   }
 
-  // Looks at the clock first: what was held at a later time was held at this one.
-  void look() {
+  // Reads the clock before the lease: a lease that is held later was held at the time that was read.
+  void observe() {
     const std::int64_t now = now_us();
     if (message_.lost()) {
       if (!lost_) journal_.line("lost " + name_);
@@ -48,31 +48,31 @@ class Delivery {
       return;
     }
     last_held_ = now;
-    if (now - last_told_ < kHeldEvery) return;
+    if (now - last_logged_ < kHeldEvery) return;
     journal_.line_at(now, "held " + name_);
-    last_told_ = now;
+    last_logged_ = now;
   }
 
   void work_for(milliseconds time) {
     const auto end = std::chrono::steady_clock::now() + time;
     while (std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(10ms);
-      look();
+      observe();
     }
   }
 
-  void says(const char* what) {
-    look();
+  void record(const char* what) {
+    observe();
     journal_.line("verdict " + name_ + ' ' + what + ' ' + std::to_string(last_held_));
   }
 
-  Verdict says(const char* what, Verdict verdict) {
-    says(what);
+  Verdict record(const char* what, Verdict verdict) {
+    record(what);
     return verdict;
   }
 
   [[noreturn]] void die() {
-    says("die");
+    record("die");
     ::kill(::getpid(), SIGKILL);
     for (;;) ::pause();
   }
@@ -84,7 +84,7 @@ class Delivery {
   const Message& message_;
   const std::string name_;
   std::int64_t last_held_ = 0;
-  std::int64_t last_told_ = 0;
+  std::int64_t last_logged_ = 0;
   bool lost_ = false;
 };
 
@@ -100,29 +100,29 @@ Verdict handle(Delivery& delivery, const Task& task, int attempt) {
       delivery.work_for(milliseconds(task.number));
       break;
     case Kind::hang:
-      delivery.work_for(first ? 6s : 3s);  // the second begins while the first goes on
+      delivery.work_for(first ? 6s : 3s);  // the second delivery begins while the first one runs
       break;
     case Kind::nack_once:
-      if (first) return delivery.says("nack", delayqueue::nack(50ms, "once"));
+      if (first) return delivery.record("nack", delayqueue::nack(50ms, "once"));
       break;
     case Kind::throw_once:
       if (!first) break;
-      delivery.says("nack");
+      delivery.record("nack");
       throw std::runtime_error("once");
     case Kind::crash_once:
       if (first) delivery.die();
       break;
     case Kind::snooze:
-      if (now_us() / 1000 < task.number) return delivery.says("snooze", delayqueue::snooze(300ms));
+      if (now_us() / 1000 < task.number) return delivery.record("snooze", delayqueue::snooze(300ms));
       break;
     case Kind::nack:
-      return delivery.says("nack", delayqueue::nack(milliseconds(task.number), "always"));
+      return delivery.record("nack", delayqueue::nack(milliseconds(task.number), "always"));
     case Kind::reject:
-      return delivery.says("reject", delayqueue::reject("refused"));
+      return delivery.record("reject", delayqueue::reject("refused"));
     case Kind::poison:
       delivery.die();
   }
-  return delivery.says("ack", delayqueue::ack());
+  return delivery.record("ack", delayqueue::ack());
 }
 
 void note_event(const Journal& journal, const Event& event) {
@@ -152,7 +152,7 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
   return options;
 }
 
-// A server that is loading its data refuses; a service would be started again.
+// A server that loads its data refuses commands. The loop tries again, as a supervised service does.
 std::unique_ptr<delayqueue::Consumer> started(const Arguments& arguments, const Journal& journal) {
   const auto handler = [&journal](const Message& message) {
     const Task task = task_of(message.payload);
@@ -175,16 +175,16 @@ std::unique_ptr<delayqueue::Consumer> started(const Arguments& arguments, const 
 }  // namespace
 
 int work(const Arguments& arguments) {
-  sigset_t asked_to_stop;
-  ::sigemptyset(&asked_to_stop);
-  ::sigaddset(&asked_to_stop, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &asked_to_stop, nullptr);  // before any thread is made: they inherit it
+  sigset_t stop_signals;
+  ::sigemptyset(&stop_signals);
+  ::sigaddset(&stop_signals, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);  // before any thread starts, because threads inherit the mask
 
   const Journal journal(arguments.text("journal"));
   const auto consumer = started(arguments, journal);
   journal.line("started");
   int signal = 0;
-  ::sigwait(&asked_to_stop, &signal);
+  ::sigwait(&stop_signals, &signal);
   journal.line("stopping");
   const bool clean = consumer->stop(20s);
   journal.line(clean ? "stopped clean" : "stopped unclean");

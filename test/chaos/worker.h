@@ -1,4 +1,4 @@
-// The processes of a run. Each is this program again, with "key=value" arguments; see crew.cc.
+// The processes of a run. Each runs this program with "key=value" arguments; see crew.cc.
 #pragma once
 
 #include "chaos/journal.h"
@@ -7,24 +7,24 @@ namespace chaos {
 
 inline constexpr int kUncleanStop = 3;  // exit code: stop() was false
 
-// Works until SIGTERM. Writes, of every delivery <n> of message <id>:
+// A worker: handles messages until SIGTERM. Writes for every delivery <n> of message <id>:
 //   begin <id> <n> <token> <attempt> <held 0|1>
-//   held <id> <n>                       now and then, while it takes long and the lease is held
+//   held <id> <n>                       repeated during a long delivery while the lease is held
 //   lost <id> <n>                       message.lost() became true
-//   verdict <id> <n> <what> <last us>   with the last time at which it was held (0: never)
-// of every event acked, nacked, retried, gave_up with ids: "<event> <id>"; and "log <severity> <text>".
+//   verdict <id> <n> <what> <last us>   with the last time at which the lease was held (0: never)
+// For every event acked, nacked, retried or gave_up with ids: "<event> <id>". For log lines: "log <severity> <text>".
 int work(const Arguments& arguments);
 
-// Sends until SIGTERM. Writes, of every message:
+// A producer: sends messages until SIGTERM. Writes for every message:
 //   sending <token> <due us> <retries> <kind>   before the first try
-//   again <token>                       before every other
+//   again <token>                       before every other try
 //   sent <token> <id> <created 0|1>     acknowledged
-//   doubt <token> <id>                  no answer: tried again with this id
-//   refused <token>                     Redis refused: tried again
+//   doubt <token> <id>                  no answer; sent again with this id
+//   refused <token>                     Redis refused it; sent again
 //   cancelling|rescheduling <id> [due us], then canceled|rescheduled <id> <outcome>, or ..._doubt, ..._refused <id>
 int produce(const Arguments& arguments);
 
-// Works until SIGTERM, in Go: see go_worker.cc.
+// A worker in Go, until SIGTERM: see go_worker.cc.
 int work_in_go(const Arguments& arguments);
 
 }  // namespace chaos

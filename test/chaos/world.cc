@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Every other connection, by the bits of `pick`.
+// Chooses half of the connections by the bits of `pick`.
 void kill_some(const test::Node& node, std::uint64_t pick) {
   std::istringstream list(node.cmd({"CLIENT", "LIST", "TYPE", "normal"}).text);
   for (std::string line; std::getline(list, line);) {
@@ -56,7 +56,7 @@ test::NodeOptions persistent() {
 void shut_down(test::Node& node) {
   try {
     node.cmd({"SHUTDOWN"});
-  } catch (const std::runtime_error&) {  // no answer: it is gone
+  } catch (const std::runtime_error&) {  // no answer: the server has ended
   }
   node.kill();
 }

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 test::ClusterOptions with_persistence() {
   test::ClusterOptions options;
   options.node = persistent();
-  options.node_timeout = 2000ms;  // a busy machine has its pauses
+  options.node_timeout = 2000ms;  // a busy machine stalls
   return options;
 }
 
@@ -56,33 +56,33 @@ void ClusterWorld::apply(const Step& step) {
   journal_.line("back " + step.kind);
 }
 
-// In good order: the old owner stops its clients until the heir has all. Nothing may be lost.
+// A planned failover: the old owner pauses its clients until the new one has all data. Nothing may be lost.
 void ClusterWorld::fail_over(const Step& step) {
   cluster_.wait_ok();
   journal_.line("fault " + described(step));
-  const Watch::Asked asked(watch_);
+  const Watch::ExpectedFailover expected(watch_);
   cluster_.failover(base());
   journal_.line("back " + step.kind);
 }
 
-// Frozen, it may say yes to what waits in its sockets when it is thawed.
+// After SIGCONT the old owner may acknowledge the commands that waited in its sockets.
 void ClusterWorld::replace_owner(const Step& step, bool freezes) {
   cluster_.wait_ok();
   test::Node& old = cluster_.owner(base());
-  const test::Node& heir = cluster_.replica_of(old);
+  const test::Node& promoted = cluster_.replica_of(old);
   const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
-  const Watch::Asked asked(watch_);
+  const Watch::ExpectedFailover expected(watch_);
   if (freezes) {
     old.freeze();
   } else {
     old.kill();
   }
   const auto gone = now_us();
-  test::wait_until("another owner than " + old.address(), [&] { return &cluster_.owner(base()) == &heir; });
+  test::wait_until("another owner than " + old.address(), [&] { return &cluster_.owner(base()) == &promoted; });
   test::wait_until("an owner that serves", [&] {
-    return heir.cmd({"CLUSTER", "INFO"}).text.find("cluster_state:ok") != std::string::npos;
+    return promoted.cmd({"CLUSTER", "INFO"}).text.find("cluster_state:ok") != std::string::npos;
   });
-  journal_.line("back " + step.kind + ' ' + heir.address());
+  journal_.line("back " + step.kind + ' ' + promoted.address());
   std::this_thread::sleep_for(step.lasts);
   if (freezes) {
     old.thaw();
@@ -101,14 +101,14 @@ void ClusterWorld::restart_replica(const Step& step) {
   replica.restart();
 }
 
-// While some keys are here and some there, nothing can be done to the queue.
+// While the slot moves, its keys are on two nodes, and no move can run on the queue.
 void ClusterWorld::migrate(const Step& step) {
   cluster_.wait_ok();
   test::Node& from = cluster_.owner(base());
   test::Node& to = cluster_.other_master(from);
   const int slot = test::slot_of(base());
   journal_.line("fault " + described(step) + " from " + from.address() + " to " + to.address());
-  const Watch::Asked asked(watch_);
+  const Watch::ExpectedFailover expected(watch_);
   cluster_.begin_migration(slot, to);
   std::this_thread::sleep_for(step.lasts / 2);
   cluster_.migrate_keys(slot, 5);

@@ -10,12 +10,12 @@ using namespace std::chrono_literals;
 test::SentinelsOptions with_persistence() {
   test::SentinelsOptions options;
   options.node = persistent();
-  options.down_after = 2000ms;  // a busy machine has its pauses
+  options.down_after = 2000ms;  // a busy machine stalls
   return options;
 }
 
-void demote(const test::Node& old, const test::Node& heir) {
-  test::must(old, {"REPLICAOF", "127.0.0.1", std::to_string(heir.port())});
+void demote(const test::Node& old, const test::Node& promoted) {
+  test::must(old, {"REPLICAOF", "127.0.0.1", std::to_string(promoted.port())});
 }
 
 std::string described(const Step& step) { return step.kind + ' ' + std::to_string(step.lasts.count()); }
@@ -69,42 +69,42 @@ void SentinelWorld::apply(const Step& step) {
   }
 }
 
-// Left alone, the old master goes on for some 10 s, and its clients have to leave it. Sometimes somebody sees to it.
+// The old master serves for some 10 s more, and clients must leave it by themselves. Half of the time the test ends it.
 void SentinelWorld::fail_over(const Step& step) {
   sentinels_.wait_ok();
   const test::Node& old = sentinels_.master();
   const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
-  const Watch::Asked asked(watch_);
-  const test::Node& heir = sentinels_.failover();
-  const auto done = journal_.line("back " + step.kind + ' ' + heir.address());
+  const Watch::ExpectedFailover expected(watch_);
+  const test::Node& promoted = sentinels_.failover();
+  const auto done = journal_.line("back " + step.kind + ' ' + promoted.address());
   note_window(journal_, began - kReplicationLag, done + kLeaving);
   std::this_thread::sleep_for(step.lasts);
-  if (step.pick % 2 == 1) demote(old, heir);
+  if (step.pick % 2 == 1) demote(old, promoted);
 }
 
-// Frozen, it may say yes to what waits in its sockets when it is thawed.
+// After SIGCONT the old master may acknowledge the commands that waited in its sockets.
 void SentinelWorld::replace_master(const Step& step, bool freezes) {
   sentinels_.wait_ok();
   test::Node& old = sentinels_.master();
   const auto began = journal_.line("fault " + described(step) + ' ' + old.address());
-  const Watch::Asked asked(watch_);
+  const Watch::ExpectedFailover expected(watch_);
   if (freezes) {
     old.freeze();
   } else {
     old.kill();
   }
   const auto gone = now_us();
-  const test::Node& heir = sentinels_.wait_for_master(old);
-  journal_.line("back " + step.kind + ' ' + heir.address());
+  const test::Node& promoted = sentinels_.wait_for_master(old);
+  journal_.line("back " + step.kind + ' ' + promoted.address());
   std::this_thread::sleep_for(step.lasts);
-  test::wait_until("a replica of the new master", [&] { return heir.info("connected_slaves") != "0"; });
+  test::wait_until("a replica of the new master", [&] { return promoted.info("connected_slaves") != "0"; });
   if (freezes) {
     old.thaw();
   } else {
     old.restart();
   }
   note_window(journal_, began - kReplicationLag, freezes ? now_us() + kLeaving : gone);
-  if (step.pick % 2 == 1) demote(old, heir);
+  if (step.pick % 2 == 1) demote(old, promoted);
 }
 
 void SentinelWorld::restart_replica(const Step& step) {

@@ -44,8 +44,8 @@ void SingleWorld::apply(const Step& step) {
   journal_.line("back " + step.kind);
 }
 
-// While an fsync is under way in the background, `everysec` lets writes to the file wait for up to two seconds, and says
-// yes to them. Only those may be lost: what is in the file is in the kernel's hands.
+// With `everysec`, Redis lets writes to the file wait up to two seconds while a background fsync runs, and acknowledges
+// them. Only those may be lost: data in the file survives in the kernel's page cache.
 void SingleWorld::kill(bool fsync_always) {
   if (fsync_always) {
     node_.cmd({"CONFIG", "SET", "appendfsync", "always"});
@@ -53,10 +53,10 @@ void SingleWorld::kill(bool fsync_always) {
     node_.kill();
     return;
   }
-  const auto asked = now_us();
+  const auto killed_at = now_us();
   const bool waits = node_.info("aof_pending_bio_fsync") != "0";
   node_.kill();
-  note_window(journal_, asked - (waits ? kPostponed : 0), now_us());
+  note_window(journal_, killed_at - (waits ? kPostponed : 0), now_us());
 }
 
 }  // namespace chaos

@@ -1,4 +1,4 @@
-// The three topologies. One thread applies faults, one after the other.
+// The three topologies. One thread applies the faults one after the other.
 #pragma once
 
 #include <functional>
@@ -14,19 +14,19 @@
 
 namespace chaos {
 
-// What can happen to any server that has the queue, but for its end: connections cut, scripts forgotten, memory full.
+// The faults of any server that has the queue, except for its end: cut connections, flushed scripts, full memory.
 std::vector<FaultKind> common_faults();
-bool apply_common(const Step& step, const test::Node& node);  // false: it is none of these
+bool apply_common(const Step& step, const test::Node& node);  // false: not one of these
 
 test::NodeOptions persistent();
 
-// SHUTDOWN, and gone.
+// Sends SHUTDOWN and waits for the end.
 void shut_down(test::Node& node);
 
-// How much of what was acknowledged just before its end a replica may not have yet.
+// The time by which a replica may lag behind its master.
 inline constexpr std::int64_t kReplicationLag = 1'000'000;
 
-// How long after a failover, or a thaw, clients may go on writing to a demoted master.
+// The time for which clients may write to a demoted master after a failover or a SIGCONT.
 inline constexpr std::int64_t kLeaving = 1'500'000;
 
 void note_window(const Journal& journal, std::int64_t from_us, std::int64_t to_us);
@@ -73,7 +73,7 @@ class SentinelWorld : public World {
   const std::string queue_;
   const Journal& journal_;
   test::Sentinels sentinels_;
-  Watch watch_;  // last: it looks at them
+  Watch watch_;  // last: uses the other members
 };
 
 class ClusterWorld : public World {
@@ -97,7 +97,7 @@ class ClusterWorld : public World {
   const std::string queue_;
   const Journal& journal_;
   test::Cluster cluster_;
-  Watch watch_;  // last: it looks at them
+  Watch watch_;  // last: uses the other members
 };
 
 }  // namespace chaos
