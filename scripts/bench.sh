@@ -1,14 +1,14 @@
 #!/bin/sh
-# Measures the library on a Redis of its own: progress on stderr, one JSON object on stdout. What each figure is stands
-# in test/bench/README.md.
+# The benchmark: starts a Redis server and measures the library on it. Prints progress on stderr and one JSON object on
+# stdout. test/bench/README.md describes the figures.
 #
 #   scripts/bench.sh [--quick] [--only PART[,PART...]] [--peers]
 #
-#   --quick   within 50 s; without it some minutes, and each figure is the median of several repetitions
-#   --only    these parts alone: throughput sends worker end_to_end lateness wake idle herd million
-#   --peers   also the same jobs through other libraries, as far as their toolchains are installed
+#   --quick   takes at most 50 s; without it, each figure is the median of several repetitions, which takes minutes
+#   --only    runs only these parts: throughput sends worker end_to_end lateness wake idle herd million
+#   --peers   also measures other libraries whose toolchains are installed
 #
-# DELAYQUEUE_REDIS_SERVER names the server to run; else it is redis-server, or valkey-server, on PATH.
+# DELAYQUEUE_REDIS_SERVER is the server to start; by default redis-server or valkey-server on PATH.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,15 +20,15 @@ while [ $# -gt 0 ]; do
     --quick) quick=1 ;;
     --peers) peers=$PWD/test/bench/peers/run.sh ;;
     --only)
-      [ $# -ge 2 ] || { echo "bench.sh: --only: expected names of parts behind it; -h tells them" >&2; exit 2; }
+      [ $# -ge 2 ] || { echo "bench.sh: --only: expected names of parts after it; -h lists them" >&2; exit 2; }
       only=$2
       shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "scripts/${0##*/}"; exit 0 ;;
-    *) echo "bench.sh: $1: unknown; -h tells what there is" >&2; exit 2 ;;
+    *) echo "bench.sh: $1: unknown option; -h lists the options" >&2; exit 2 ;;
   esac
   shift
 done
-[ -z "$peers" ] || [ -x "$peers" ] || { echo "bench.sh: --peers: there is no $peers" >&2; exit 2; }
+[ -z "$peers" ] || [ -x "$peers" ] || { echo "bench.sh: --peers: the program $peers does not exist" >&2; exit 2; }
 
 scripts/setup.sh >&2
 cmake --preset release >&2

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Producers, workers and servers that are killed, frozen and cut off, and a ledger of what came of it: one line of counts,
-# lines of recovery times; fails if anything is lost or any rule is broken. See test/chaos/README.md.
+# The chaos test: kills, freezes and disconnects producers, workers and servers, and checks a ledger of all messages.
+# Prints one line of counts and lines of recovery times. Fails if a message is lost or a rule is broken. See
+# test/chaos/README.md.
 #
 #   scripts/chaos.sh --seconds N --seed S --topology single|sentinel|cluster
 #                    [--durability none|replicas] [--rate N] [--calm] [--keep] [--verbose]
 #
-# PRESET (release) says which build; DELAYQUEUE_REDIS_SERVER which server.
+# PRESET is the build (release by default), DELAYQUEUE_REDIS_SERVER the server.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks the words and the format of all sources, and lints lib/. Made for clang 14; other versions may want other things.
+# Checks the words and the format of all sources, and lints lib/. Needs clang 14; other versions may report other things.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Feeds the fuzz targets of test/fuzz with what libFuzzer makes of their seeds. Needs clang++.
+# Runs the fuzz targets of test/fuzz with libFuzzer, starting from their seeds. Needs clang++.
 #
 #   scripts/fuzz.sh [seconds for each target = 15] [target...]
 #
-# Prints a line for each: inputs run, seconds, edges of code covered, findings. Fails if there is a finding: the input is
-# kept in build/fuzz/findings, to be run again as build/fuzz/bin/<target>_fuzz <file>. What was learned is kept in
-# build/fuzz/corpus for the next time.
+# Prints a line for each target: inputs run, seconds, covered edges of code, findings. Fails if there is a finding; its
+# input is kept in build/fuzz/findings and can be repeated with build/fuzz/bin/<target>_fuzz <file>. New inputs that
+# cover more code are kept in build/fuzz/corpus for the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

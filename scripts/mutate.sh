@@ -1,15 +1,15 @@
 #!/bin/bash
-# Shows that the tests notice when a check is taken out of a script. Developers' tool; takes some minutes.
+# Mutation test of the Lua scripts: removes checks from the scripts and runs the tests, which must fail. Takes minutes.
 #
 #   scripts/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
 # Builds a copy of the tree in a temporary folder. Then, for each line of test/store/mutations.txt, changes one script
 # there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec.
 # Prints
-#   KILLED    by which test
-#   SURVIVED  no test noticed: the check is needless, or a test is missing
-#   ERROR     the mutation changes nothing, or what it makes is no Lua
-# and fails unless all are killed. DELAYQUEUE_SEEDS is handed on to the model test.
+#   KILLED    and the test that failed
+#   SURVIVED  no test failed: the check is unnecessary, or a test is missing
+#   ERROR     the mutation changes nothing, or its result is not valid Lua
+# Fails unless all mutations are killed. The model test reads DELAYQUEUE_SEEDS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,7 +34,7 @@ model() { run --source-file='*/test/store/model_test.cc'; }
 others() { run --source-file='*/test/store/*,*/test/spec/*' --source-file-exclude='*/test/store/model_test.cc'; }
 model && others || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
-# The verdict on the script as it stands changed.
+# Prints the result for the changed script.
 verdict() {
   build || { cat "$work/log"; exit 1; }
   local by=model

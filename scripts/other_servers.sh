@@ -1,12 +1,13 @@
 #!/bin/bash
-# Other servers than this machine's redis: Debian 13's redis 8 and valkey 8.1, for Debian 12 on any processor.
+# Runs the tests on other servers: redis 8 and valkey 8.1 of Debian 13. For Debian 12 on any processor.
 #
-#   scripts/other_servers.sh [folder = build/servers]          unpacks them there and prints their versions
-#   scripts/other_servers.sh --test [folder] [ctest options]   runs the tests of build/release on each, and on redis-server
+#   scripts/other_servers.sh [folder = build/servers]          unpacks them into the folder and prints their versions
+#   scripts/other_servers.sh --test [folder] [ctest options]   runs the tests of build/release on each of them, and on the
+#                                                              redis-server on PATH
 #
-# Nothing is installed: the packages, with the libraries they need, are unpacked into the folder and run by their own
-# dynamic linker. They come from the mirrors that this machine uses, and are checked with its keys. What is there
-# already stays.
+# The script installs nothing. It unpacks the packages and their libraries into the folder and runs the servers with the
+# dynamic linker there. The packages come from this machine's mirrors and are verified with its keys. Servers that are
+# in the folder already are not fetched again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +21,7 @@ servers=(redis-server valkey-server)
 sources=/etc/apt/sources.list.d/debian.sources
 [ -e $sources ] || sources=/etc/apt/sources.list
 
-# apt with lists of its own, of Debian 13, that knows nothing as installed.
+# apt with package lists of Debian 13 in the folder, for which no package is installed.
 apt() {
   local command=$1; shift
   "$command" -qq -o Dir::Etc::sourcelist="$folder/apt/debian13.${sources##*.}" -o Dir::Etc::sourceparts=- \
@@ -32,7 +33,7 @@ unpack() {
   mkdir -p "$folder"/apt/{lists/partial,archives/partial} "$folder"/root "$folder"/bin
   sed '/^#/d; s/bookworm/trixie/g' $sources >"$folder/apt/debian13.${sources##*.}"
   apt apt-get update
-  # All that they depend on, but for what is no library.
+  # The servers and the libraries on which they depend.
   local packages
   mapfile -t packages < <(apt apt-get install --simulate --no-install-recommends "${servers[@]}" |
     awk '$1 == "Inst" { print $2 }' | grep -E '^(lib|zlib|redis-|valkey-)')
@@ -41,7 +42,7 @@ unpack() {
   rm -r "$folder/apt"
 }
 
-# A program that starts the server with the libraries it was made for.
+# Writes a script that starts the server with its own libraries.
 wrap() {
   local linker libraries
   linker=$(find "$folder/root" -name 'ld-linux*' -print -quit)
@@ -63,7 +64,7 @@ done
 [ $test = yes ] || exit 0
 
 [ -x build/release/bin/delayqueue_test ] || {
-  echo "build/release has no tests: run scripts/test.sh first" >&2
+  echo "build/release/bin/delayqueue_test does not exist; run scripts/test.sh first" >&2
   exit 1
 }
 line='%-14s | %-8s | %6s | %7s | %6s\n'

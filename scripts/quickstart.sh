@@ -1,6 +1,6 @@
 #!/bin/sh
-# From a fresh machine to messages being handled: sets up, builds, and plays the story of the unpaid orders
-# (examples/order_timeout.cc) on a Redis of its own.
+# Shows the library on a fresh machine: installs what is needed, builds, and runs the example of unpaid orders
+# (examples/order_timeout.cc) on an embedded Redis server.
 set -eu
 cd "$(dirname "$0")/.."
 

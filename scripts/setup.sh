@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what building and testing need and this machine lacks. Does nothing when all is there.
-# --check: also what scripts/check.sh and scripts/fuzz.sh need.
+# Installs the missing packages that building and testing need. Does nothing if all of them are installed.
+# --check: also installs the packages that scripts/check.sh and scripts/fuzz.sh need.
 set -eu
 
 case "${1-}" in
@@ -9,7 +9,7 @@ case "${1-}" in
   *) echo "usage: $0 [--check]" >&2; exit 2 ;;
 esac
 
-# what to look for           apt               dnf                  apk                 brew
+# program or header          apt               dnf                  apk                 brew
 table='
 c++                          g++               gcc-c++              g++                 -
 cmake                        cmake             cmake                cmake               cmake
@@ -46,7 +46,7 @@ else
   done
 fi
 
-# Whether clang++ can link a program with this option.
+# Succeeds if clang++ can link a program with this option.
 links() {
   command -v clang++ >/dev/null || return 1
   trial=$(mktemp -d)
@@ -57,7 +57,7 @@ links() {
   return $result
 }
 
-there() {
+is_installed() {
   case $1 in
     -*) links "$1" ;;
     '<'*) printf '#if !__has_include(%s)\n#error\n#endif\n' "$1" | c++ -std=c++17 -E -x c++ - >/dev/null 2>&1 ;;
@@ -66,11 +66,11 @@ there() {
   esac
 }
 
-look() {
+find_missing() {
   missing=
   packages=
   while read -r what apt dnf apk brew; do
-    if [ -z "$what" ] || there "$what"; then continue; fi
+    if [ -z "$what" ] || is_installed "$what"; then continue; fi
     case $manager in
       apt-get) package=$apt ;;
       dnf) package=$dnf ;;
@@ -84,9 +84,9 @@ $table
 END
 }
 
-look
+find_missing
 if [ -z "$missing" ]; then
-  echo "setup: everything is there"
+  echo "setup: nothing is missing"
   exit 0
 fi
 
@@ -95,7 +95,7 @@ if [ $manager != brew ] && [ "$(id -u)" != 0 ]; then sudo=sudo; fi
 echo "setup: missing:$missing"
 echo "setup: installing with $manager${sudo:+ (sudo)}:$packages"
 if [ -n "$sudo" ] && ! command -v sudo >/dev/null; then
-  echo "setup: there is no sudo: please run this once as root" >&2
+  echo "setup: cannot install packages: sudo is not installed; run this script once as root" >&2
   exit 1
 fi
 # shellcheck disable=SC2086  # lists of words
@@ -108,18 +108,18 @@ case $manager in
   apk) $sudo apk add $packages ;;
   brew) brew install $packages ;;
   none)
-    echo "setup: this machine has no apt-get, dnf, apk or brew: please install these by hand" >&2
+    echo "setup: cannot install packages: found no apt-get, dnf, apk or brew; install the missing ones yourself" >&2
     exit 1
     ;;
 esac
 case "$packages" in
   *redis-server*)
-    # Debian starts the service at once. Nothing here uses it.
-    [ ! -d /run/systemd/system ] || echo "setup: 'systemctl disable --now redis-server' stops the service that came along"
+    # Debian starts the service after the installation. This project does not use it.
+    [ ! -d /run/systemd/system ] || echo "setup: 'systemctl disable --now redis-server' stops the service"
     ;;
 esac
 
-look
+find_missing
 if [ -n "$missing" ]; then
   echo "setup: still missing:$missing" >&2
   exit 1

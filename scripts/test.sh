@@ -1,10 +1,10 @@
 #!/bin/sh
-# Sets up, builds and runs the tests.
+# Installs what is needed, builds, and runs the tests.
 #
-#   test.sh [--all] [release|debug|asan|tsan] [arguments for ctest]
+#   scripts/test.sh [--all] [release|debug|asan|tsan] [arguments for ctest]
 #
 # Without --all it leaves out the tests that take long (chaos, millions of messages, hostile contents in every command,
-# packages) and runs the model test with fewer seeds. At its end it names the tests that this machine cannot run, and why.
+# packages) and runs the model test with fewer seeds. At the end it lists the skipped tests with their reasons.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -24,7 +24,7 @@ if [ -z "$all" ]; then
   export DELAYQUEUE_SEEDS="${DELAYQUEUE_SEEDS:-60}"
   set -- -LE long "$@"
 fi
-scripts/ctest_patiently "build/$preset" --preset "$preset" --parallel $((jobs + 1)) "$@"  # tests wait a lot
+scripts/ctest_patiently "build/$preset" --preset "$preset" --parallel $((jobs + 1)) "$@"  # one more, since tests wait
 if [ -z "$all" ]; then
   printf 'left out: %s long tests, which scripts/test.sh --all runs\n' \
     "$(ctest --preset "$preset" -N -L long | sed -n 's/^Total Tests: //p')"

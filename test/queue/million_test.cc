@@ -76,7 +76,7 @@ TEST_CASE("with a million pending and due messages, counts, cancel and a consume
 
   std::size_t purged = 0;
   CHECK(bounded(client, "purge", 8, [&] {
-    PurgeOptions some_of_them;
+    PurgeOptions limited;
     limited.limit = 20'000;
     purged += queue.inspector.purge(State::pending, limited);
     if (purged % 20'000 != 0) ++wrong;

@@ -326,7 +326,7 @@ class DamageTest {
 
   static Scene::Setup quick() {
     Scene::Setup setup;
-    setup.watched = false;
+    setup.recorded = false;
     static const PrivateServer server;
     setup.socket = server.socket();
     return setup;

@@ -308,7 +308,7 @@ TEST_CASE("purge_hints: removes ids without a message from a list, up to the fir
 
 TEST_CASE("forget: deletes only a queue without messages, counts and garbage; then it deletes all keys except bodies") {
   Scene::Setup bare;
-  bare.watched = false;
+  bare.recorded = false;
   for (const char* left : {"pending", "ready", "unack", "retry", "dead", "retry:cnt", "garbage"}) {
     Scene scene(bare);
     test::Redis& redis = test::redis();
@@ -329,7 +329,7 @@ TEST_CASE("forget: deletes only a queue without messages, counts and garbage; th
 
 TEST_CASE("lock: one operator holds it until it unlocks or the time is over") {
   Scene::Setup bare;
-  bare.watched = false;
+  bare.recorded = false;
   Scene scene(bare);
   CHECK(scene.run(&Store::lock, "a", 1h));
   CHECK_FALSE(scene.run(&Store::lock, "b", 1h));

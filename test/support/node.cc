@@ -112,9 +112,9 @@ void Node::start() {
     if (running_ = answers(); running_) return;
     if (process_->ended_by(Clock::now() + 2ms)) break;
   }
-  const std::string fate = process_->fate();
+  const std::string outcome = process_->outcome();
   process_.reset();
-  throw std::runtime_error("redis-server '" + launch.words[0] + "' " + fate + ": " + content(file("log")));
+  throw std::runtime_error("redis-server '" + launch.words[0] + "' " + outcome + ": " + content(file("log")));
 }
 
 bool Node::answers() const {
