@@ -1,12 +1,12 @@
 #!/bin/bash
-# The jobs of README.md through other libraries, one after the other: one JSON object on stdout, {name: {...}}; progress
-# on stderr. What cannot be built here is skipped, with the reason.
+# Measures other libraries, one after the other, with the jobs of README.md. Prints one JSON object on stdout,
+# {name: {...}}, and progress on stderr. A library that cannot be built here is skipped, with the reason.
 #
-#   run.sh [--quick] [--only NAME[,NAME...]]                                on a Redis of its own
-#   run.sh --socket PATH --private [--quick] [--only NAME[,NAME...]]        on the Redis there, which is EMPTIED
+#   run.sh [--quick] [--only NAME[,NAME...]]                                starts a Redis server
+#   run.sh --socket PATH --private [--quick] [--only NAME[,NAME...]]        uses that Redis and EMPTIES it
 #
-# Names: go-delayqueue asynq bullmq redisson. All use the unix socket; --url and --port may be given and are not needed.
-# GO_DELAYQUEUE_GOFLAGS stands for GOFLAGS while go-delayqueue is built.
+# Names: go-delayqueue asynq bullmq redisson. All use the unix socket; --url and --port are accepted and ignored.
+# GO_DELAYQUEUE_GOFLAGS replaces GOFLAGS while go-delayqueue is built.
 # Everything is built in build/peers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,17 +25,17 @@ while [ $# -gt 0 ]; do
     --quick) size=(--count 4000 --repeat 1 --seconds 2) waiting=50000 idle_for=3 ;;
     --private) private=1 ;;
     --socket | --url | --port | --only)
-      [ $# -ge 2 ] || fail "$1 wants a value"
+      [ $# -ge 2 ] || fail "$1: expected a value"
       if [ "$1" = --socket ]; then socket=$(realpath -m "$2"); fi
       if [ "$1" = --only ]; then IFS=, read -r -a only <<<"$2"; fi
       shift
       ;;
-    *) fail "unknown option $1; see the head of $0" ;;
+    *) fail "$1: unknown option; see the comment at the top of $0" ;;
   esac
   shift
 done
 for name in "${only[@]}"; do
-  [[ " ${all[*]} " == *" $name "* ]] || fail "no peer named '$name'; there are: ${all[*]}"
+  [[ " ${all[*]} " == *" $name "* ]] || fail "--only: no peer '$name'; expected one of ${all[*]}"
 done
 
 # --- the server
@@ -65,21 +65,21 @@ start_server() {
     if redis PING >/dev/null 2>&1; then return; fi
     sleep 0.1
   done
-  fail 'its redis-server does not answer'
+  fail 'cannot start redis-server: it does not answer within 10 s'
 }
 
 if [ -z "$socket" ]; then
   start_server
 elif [ $private = 0 ]; then
-  fail "the Redis at $socket would be emptied: say --private if nobody else uses it"
+  fail "--socket $socket: this Redis would be emptied; add --private if it has no other users"
 elif ! redis PING >/dev/null; then
-  fail "no Redis answers at $socket"
+  fail "--socket $socket: no Redis answers there"
 fi
 
 # --- building
 
-# Each build_* makes $build/<name> and sets `run` to what starts it, or sets `why` and returns 1. Sources are copied
-# where a tool writes beside them.
+# Each build_* function makes $build/<name> and sets `run` to its command line, or sets `why` and returns 1. Sources are
+# copied if a tool writes files next to them.
 run=() why=''
 
 tool() {
@@ -88,7 +88,7 @@ tool() {
   return 1
 }
 
-# attempt REASON COMMAND...: what it says goes to the log, for it may name hosts that are nobody's business.
+# attempt REASON COMMAND...: runs the command with its output in the log, since that may name private hosts.
 attempt() {
   local reason=$1 log=$build/$name.log
   shift
@@ -102,7 +102,7 @@ build_go() {
   local flags=${GOFLAGS-}
   if [ "$name" = go-delayqueue ]; then flags=${GO_DELAYQUEUE_GOFLAGS-$flags}; fi
   cd "$here/$name"
-  attempt 'its pinned modules cannot be had here' env GOFLAGS="$flags" go mod download || return 1
+  attempt 'its pinned modules cannot be downloaded here' env GOFLAGS="$flags" go mod download || return 1
   attempt 'its driver does not build' \
     env GOFLAGS="$flags" CGO_ENABLED=0 go build -buildvcs=false -trimpath -o "$build/$name" . || return 1
   run=("$build/$name")
@@ -114,8 +114,8 @@ build_node() {
   mkdir -p "$to"
   cp "$here"/bullmq/{main.js,package.json,package-lock.json,.npmrc} "$to"
   cd "$to"
-  # Not npm ci: it wants the lock file to list packages for other platforms, too.
-  attempt 'its pinned packages cannot be had here' npm install --no-save --no-audit --no-fund || return 1
+  # Not npm ci, which requires a lock file with the packages of other platforms.
+  attempt 'its pinned packages cannot be downloaded here' npm install --no-save --no-audit --no-fund || return 1
   run=(node "$to/main.js")
 }
 
@@ -126,7 +126,7 @@ build_java() {
   rm -rf "$to/src"
   cp -R "$here"/redisson/{pom.xml,src} "$to"
   cd "$to"
-  attempt 'its driver or the pinned packages cannot be had here' \
+  attempt 'its driver does not build, or the pinned packages cannot be downloaded here' \
     mvn -q -B package dependency:copy-dependencies -DincludeScope=runtime || return 1
   run=(java -cp "$to/target/driver.jar:$to/target/dependency/*" Driver)
 }
@@ -145,7 +145,7 @@ build_peer() {
 
 # --- running
 
-# Requests of clients in a second, while one worker has nothing to do. What scripts call inside is not counted.
+# Requests a second while one worker is idle, without the commands that scripts call.
 idle_requests() {
   redis FLUSHALL >/dev/null
   "${run[@]}" --socket "$socket" --idle >"$build/idle" 2>/dev/null &
@@ -161,7 +161,7 @@ idle_requests() {
   awk "BEGIN { printf \"%.2f\", $requests / $idle_for }"
 }
 
-# How fast the machine is just now: other guests of its host come and go.
+# The current speed of the machine, which depends on the load of its host.
 sets_per_s() {
   redis-benchmark -s "$socket" -t set -P 50 -n 500000 --csv | sed -n 's/^"SET","\([0-9]*\).*/\1/p'
 }
@@ -191,7 +191,7 @@ for peer in "${only[@]}"; do
       echo "== $peer: done in $((SECONDS - start)) s" >&2
     else
       echo "== $peer: its driver failed" >&2
-      object='{"failed":"its driver failed; see what it said on stderr"}'
+      object='{"failed":"its driver failed; see its output on stderr"}'
     fi
   fi
   result+=${result:+,}$'\n'"  \"$peer\": $object"

@@ -1,4 +1,4 @@
-// Measures BullMQ: the jobs, the clock and the JSON of ../README.md.
+// Measures BullMQ with the jobs, the clock and the JSON of ../README.md.
 'use strict';
 
 const { Queue, Worker } = require('bullmq');
@@ -38,7 +38,7 @@ const round = (x) => Math.round(x * 100) / 100;
 const now = () => performance.timeOrigin + performance.now(); // ms, finer than Date.now()
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// The due time in microseconds and the number of the message. Not timeOrigin, but Date.now() is what others share.
+// The payload: the due time in microseconds and the number of the message. Processes share Date.now(), not timeOrigin.
 const clockOffset = (() => {
   let least = Infinity;
   for (let i = 0; i < 200000; i++) least = Math.min(least, now() - Date.now());
@@ -50,7 +50,7 @@ function job(number, due) {
   const head = String(Math.round(due * 1000)).padStart(16, '0') + String(number).padStart(8, '0');
   return { name: 'bench', data: head.padEnd(bytes, 'x') };
 }
-// Delays count from the job's timestamp, so this is due at that time however long the call takes.
+// Delays count from the job's timestamp, so the due time does not depend on the duration of the call.
 const at = (due) => {
   const timestamp = Date.now();
   return { timestamp, delay: Math.max(0, Math.ceil(due) - timestamp) };
@@ -64,7 +64,7 @@ function newQueue(suffix = '') {
   return queue;
 }
 
-// send(queue, count, loops at the same time, time from now or 0): messages a second.
+// send(queue, count, concurrent loops, delay or 0): returns messages a second.
 async function sendAll(queue, n, loops, delay) {
   const start = performance.now();
   let next = 0;
@@ -78,7 +78,7 @@ async function sendAll(queue, n, loops, delay) {
   return (n * 1000) / (performance.now() - start);
 }
 
-// Two bulks at a time: while Redis works on one, the next is made.
+// Two bulks in flight: while Redis handles one, the next is made.
 async function inBulks(n, send) {
   let next = 0;
   const loop = async () => {
@@ -101,7 +101,7 @@ async function sendBulk(queue, n, delay) {
   return (n * 1000) / (performance.now() - start);
 }
 
-// Notes the first delivery of each message, and when all were there.
+// Records the first delivery of each message, and the time when all have arrived.
 function expect(n) {
   const late = new Array(n).fill(null);
   let left = n;
@@ -127,7 +127,7 @@ async function newWorker(queue, handle, concurrency) {
   return worker;
 }
 
-// From the start of the worker to the last message.
+// The rate from the start of the worker to the last message.
 async function receive(queue, n, concurrency) {
   const arrivals = expect(n);
   const worker = await newWorker(queue, arrivals.handle, concurrency);
@@ -138,7 +138,7 @@ async function receive(queue, n, concurrency) {
   return rate;
 }
 
-// The producer is a process of its own: Node has one thread for JavaScript.
+// The producer is a separate process, because Node has one thread for JavaScript.
 async function endToEnd(queue, n, concurrency) {
   const arrivals = expect(n);
   const worker = await newWorker(queue, arrivals.handle, concurrency);
@@ -164,7 +164,7 @@ async function produce(name) {
   process.disconnect();
 }
 
-// One message due in every millisecond. All are sent before the first is due, then the worker starts.
+// One message is due each millisecond. All are sent before the first is due, then the worker starts.
 async function lateness() {
   const n = seconds * perSecond;
   const queue = newQueue();

@@ -38,7 +38,7 @@ func (p *peer) Start(queue string, work measure.Work, fast bool, handle func(str
 		handle(payload)
 		return true
 	}).WithConcurrent(uint(work.Handlers)).WithLogger(log.New(io.Discard, "", 0))
-	// A lease begins when a message is fetched, and all that are due are fetched at once: with the default of 5 s the rest
+	// A lease begins when a message is fetched, and all due messages are fetched at once. With the default of 5 s the rest
 	// of a backlog would be delivered again and again.
 	worker.WithMaxConsumeDuration(10 * time.Minute)
 	if fast || work.Tuned {

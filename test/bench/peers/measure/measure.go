@@ -1,4 +1,4 @@
-// Package measure does for the Go drivers what every driver does: the jobs, the clock and the JSON. See ../README.md.
+// Package measure has the common part of the Go drivers: the jobs, the clock and the JSON. See ../README.md.
 package measure
 
 import (
@@ -32,7 +32,7 @@ type Peer interface {
 	Start(queue string, work Work, fast bool, handle func(payload string)) (stop func())
 }
 
-// Plan is what differs between libraries.
+// Plan has the settings that differ between libraries.
 type Plan struct {
 	Version string
 	Works   []Work // the figures under "receive"
@@ -173,7 +173,7 @@ func (m *run) sendAll(queue string, n, threads int, due time.Time) float64 {
 	return float64(n) / time.Since(start).Seconds()
 }
 
-// arrivals notes the first delivery of each message, and when all were there.
+// arrivals records the first delivery of each message, and the time when all have arrived.
 type arrivals struct {
 	late []int64 // microseconds, plus one hour so that zero is "not yet"
 	left int64
@@ -191,7 +191,7 @@ func (a *arrivals) handle(payload string) {
 	due, err1 := strconv.ParseInt(payload[:16], 10, 64)
 	number, err2 := strconv.Atoi(payload[16:24])
 	if err1 != nil || err2 != nil {
-		log.Fatalf("a payload that nobody sent: %q", payload)
+		log.Fatalf("a payload that was never sent: %q", payload)
 	}
 	if !atomic.CompareAndSwapInt64(&a.late[number], 0, now.UnixNano()/1000-due+anHour) {
 		return // delivered again
@@ -243,7 +243,7 @@ func (m *run) start(queue string, work Work, fast bool, handle func(string)) (st
 	}
 }
 
-// lateness has one message due in every millisecond. All are sent before the first is due, then the worker starts.
+// lateness has one message due each millisecond. All are sent before the first is due, then the worker starts.
 func (m *run) lateness(queue string, work Work) map[string]float64 {
 	n := *seconds * perSecond
 	first := time.Now().Add(500*time.Millisecond + time.Duration(n)*time.Millisecond/5)
@@ -259,7 +259,7 @@ func (m *run) lateness(queue string, work Work) map[string]float64 {
 	}
 	group.Wait()
 	if time.Now().After(first) {
-		log.Fatal("lateness: sending took longer than it may")
+		log.Fatal("lateness: sending took longer than the time before the first message is due")
 	}
 	arrivals := expect(n)
 	stop := m.start(queue, work, false, arrivals.handle)

@@ -5,7 +5,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 
-/** Notes the first delivery of each message, and when all were there. */
+/** Records the first delivery of each message, and the time when all have arrived. */
 final class Arrivals {
   private static final long OFFSET = 3_600_000_000L; // so that zero is "not yet"
 
@@ -22,7 +22,7 @@ final class Arrivals {
     return ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now());
   }
 
-  /** The due time in microseconds and the number of the message. */
+  /** The payload: the due time in microseconds and the number of the message. */
   static String payload(long dueMicros, int number, int bytes) {
     String head = String.format("%016d%08d", dueMicros, number);
     return head + "x".repeat(bytes - head.length());
@@ -41,7 +41,7 @@ final class Arrivals {
     return left.getCount() == 0;
   }
 
-  /** Returns when the last message came, by System.nanoTime(). */
+  /** Returns the time of the last message, by System.nanoTime(). */
   long await() throws InterruptedException {
     if (!left.await(2, TimeUnit.MINUTES)) {
       String missing = left.getCount() + " of " + late.length();

@@ -18,7 +18,7 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 import org.redisson.config.TransportMode;
 
-/** Measures Redisson's RDelayedQueue: the jobs, the clock and the JSON of ../README.md. */
+/** Measures Redisson's RDelayedQueue with the jobs, the clock and the JSON of ../README.md. */
 public final class Driver {
   private static final int SENDERS = 8;
   private static final int IN_FLIGHT = 500;
@@ -37,11 +37,11 @@ public final class Driver {
   }
 
   private interface Worker {
-    /** Takes something and handles it, or returns after a second without. */
+    /** Takes and handles messages; returns after a second without one. */
     void step(RBlockingQueue<String> ready, Arrivals arrivals) throws InterruptedException;
   }
 
-  /** A running worker; the RDelayedQueue object is what moves due messages. */
+  /** A running worker; its RDelayedQueue object moves due messages. */
   private record Running(RDelayedQueue<String> delayed, ExecutorService threads, AtomicInteger stop) {
     void close() throws InterruptedException {
       stop.set(1);
@@ -95,7 +95,7 @@ public final class Driver {
     return n * 1e9 / (System.nanoTime() - start);
   }
 
-  /** RBatch knows no delayed queues; many offerAsync() at a time is what the library has. */
+  /** RBatch does not support delayed queues, so this uses many concurrent offerAsync() calls. */
   private double sendAsync(RDelayedQueue<String> to, int n, long delayMs) {
     long start = System.nanoTime();
     for (int first = 0; first < n; first += IN_FLIGHT) {
@@ -141,7 +141,7 @@ public final class Driver {
     return new Running(delayed, pool, stop);
   }
 
-  /** From the start of the worker, with a backlog of messages that are due, to the last of them. */
+  /** The rate from the start of the worker, with a backlog of due messages, to the last of them. */
   private double receive(String queue, int n, int threads, Worker worker) throws Exception {
     RDelayedQueue<String> sender = delayed(queue);
     sendAsync(sender, n, 2000);
@@ -168,7 +168,7 @@ public final class Driver {
     return rate;
   }
 
-  /** One message due in every millisecond. All are sent before the first is due, then the worker starts. */
+  /** One message is due each millisecond. All are sent before the first is due, then the worker starts. */
   private String lateness(int n) throws Exception {
     String queue = "late" + n;
     RDelayedQueue<String> sender = delayed(queue);
