@@ -138,22 +138,22 @@ class Conductor {
   void disturb() {
     const auto began = Clock::now();
     const auto end = began + std::chrono::seconds(options_.seconds);
-    std::exception_ptr trouble;
+    std::exception_ptr failure;
     std::thread connections([&] { play(connections_, began, end, [&](const Step& step) { links_->apply(step); }); });
     try {
       play(servers_, began, end, [&](const Step& step) {
         world_->apply(step);
-        if (options_.verbose) tell(began, step);
+        if (options_.verbose) print_step(began, step);
       });
     } catch (...) {
-      trouble = std::current_exception();
+      failure = std::current_exception();
     }
     connections.join();
-    if (trouble != nullptr) std::rethrow_exception(trouble);
+    if (failure != nullptr) std::rethrow_exception(failure);
     std::this_thread::sleep_until(end);
   }
 
-  static void tell(Clock::time_point began, const Step& step) {
+  static void print_step(Clock::time_point began, const Step& step) {
     const auto passed = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
     std::fprintf(stderr, "%6.1f s  %s\n", static_cast<double>(passed.count()) / 1000, step.kind.c_str());
   }

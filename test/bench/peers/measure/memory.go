@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// UsedMemory asks Redis how many bytes it uses.
+// UsedMemory returns the bytes that Redis uses.
 func UsedMemory(socket string) int64 {
 	link, err := net.Dial("unix", socket)
 	if err != nil {
