@@ -90,7 +90,7 @@ TEST_CASE("pages: the man page has every command and option") {
   }
 }
 
-TEST_CASE("pages: the man page has the exit codes of the README") {
+TEST_CASE("pages: the man page has the documented exit codes") {
   const std::string page = run({"man"}).out;
   for (const char* text : {"some queues or servers\ncould not be read", "no queue could be read",
                            "\\fBscripts list\\fR a script missing; \\fBdrain\\fR took longer",

@@ -203,7 +203,8 @@ TEST_CASE("closed streams: no command of dqctl sends its output to Redis") {
       CHECK(code == 1);
       CHECK(redis().cmd({"ZSCORE", "dp:" + queue + ":pending", id}).nil() == false);  // the command changed nothing
       const bool without_stderr = (closed & 4) != 0;
-      const std::string expected = without_stderr ? "" : "dqctl: cannot write to stdout: it is closed; nothing was done";
+      const std::string expected =
+          without_stderr ? "" : "dqctl: cannot write to stdout: it is closed; nothing was done";
       CHECK_MESSAGE(program.err().rfind(expected, 0) == 0, program.err());
     }
   }

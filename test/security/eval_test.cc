@@ -1,4 +1,5 @@
-// With the documented ACL rules a user of a queue runs the library's scripts and no others, so no user stops the server.
+// With the documented ACL rules a user of a queue runs the library's scripts and no others, so that no user stops the
+// server.
 #include <doctest/doctest.h>
 
 #include <chrono>
