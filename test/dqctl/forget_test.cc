@@ -120,7 +120,7 @@ TEST_CASE("forget: stale ids in lists and garbage do not count as messages; a da
   test::redis().cmd({"HSET", base + ":retry:cnt", "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "3"});
   Ran ran = run({"forget", queue});
   CHECK(ran.code == 1);
-  CHECK(has(ran.err, "in no state, or what is left of them (1); dqctl doctor " + queue + " --repair --yes repairs it"));
+  CHECK(has(ran.err, "in no state, or remains of them (1); dqctl doctor " + queue + " --repair --yes repairs it"));
   CHECK(is_known(queue));
   CHECK(run({"doctor", queue, "--repair", "--yes", "--settle", "1ms"}).code != 1);
   CHECK(run({"forget", queue}).code == 0);

@@ -87,7 +87,7 @@ nonsense
   CHECK(ran.code == 4);
   CHECK(ran.out == "sent 4 messages to '" + queue + "', of which 1 existed; 9 lines failed\n");
   for (const char* expected :
-       {"line 5: is no JSON: nonsense", "line 6: field delays is not known to send", "line 7: delay: 'soon'",
+       {"line 5: is no JSON: nonsense", "line 6: field delays is not a field of send", "line 7: delay: 'soon'",
         "line 8: delay and at: expected one", "line 9: payload: missing", "line 10: id: \"7\"; expected a UUID",
         "line 11: retries: -1; expected", "line 12: payload_base64: \"AP8\"; expected base64",
         "line 13: is no JSON object"}) {

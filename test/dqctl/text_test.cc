@@ -12,11 +12,11 @@ TEST_CASE("text: characters that are unsafe on a terminal are escaped, and all o
   CHECK(printable("a\nb\tc\r") == "a\\nb\\tc\\r");
   CHECK(printable(std::string("\0\x1b[2J\x7f", 6)) == "\\x00\\x1b[2J\\x7f");
   CHECK(printable("\xc2\x9b"
-                  "CSI as one C1 character") == "\\u009b31m");  // CSI as one C1 character
+                  "31m") == "\\u009b31m");  // CSI as one C1 character
   CHECK(printable("\xe2\x80\xae"
                   "abc") ==
         "\\u202e"
-        "a bidirectional override");  // turns the direction of writing
+        "abc");  // a bidirectional override
   CHECK(printable("\xff\xc0\x80\xed\xa0\x80\xf5") == "\\xff\\xc0\\x80\\xed\\xa0\\x80\\xf5");
   CHECK(printable("\xe2\x82") == "\\xe2\\x82");
 }
