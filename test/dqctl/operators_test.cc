@@ -169,7 +169,7 @@ TEST_CASE(
   std::this_thread::sleep_for(300ms);
   CHECK(run({"purge", queue, "--state", "dead", "--reason", "a", "--yes"}).code == 0);
   const Ran ran = purge.wait();
-  CHECK(ran.code == 0);
+  CHECK_MESSAGE(ran.code == 0, ran.err);
   CHECK(json::parse(ran.out).at("purged") == 4000);
   CHECK(counts(queue).dead == 0);
 }

@@ -140,7 +140,7 @@ class FaultProxy::Impl {
  private:
   void run();
   std::vector<pollfd> descriptors_to_poll(Clock::time_point now) const;
-  int poll_timeout_ms() const;
+  int poll_timeout_ms(Clock::time_point now) const;
   void serve(const std::vector<pollfd>& polled);
   void run_tasks();
   void accept();
@@ -198,8 +198,9 @@ void FaultProxy::Impl::listen() {
 
 void FaultProxy::Impl::run() {
   while (!stopping) {
-    auto polled = descriptors_to_poll(Clock::now());
-    if (::poll(polled.data(), polled.size(), poll_timeout_ms()) > 0) serve(polled);
+    const auto now = Clock::now();  // one for both: a chunk that becomes due between two would be forgotten
+    auto polled = descriptors_to_poll(now);
+    if (::poll(polled.data(), polled.size(), poll_timeout_ms(now)) > 0) serve(polled);
     links.remove_if([](const Link& link) { return link.closed; });
   }
 }
@@ -221,9 +222,8 @@ std::vector<pollfd> FaultProxy::Impl::descriptors_to_poll(Clock::time_point now)
   return result;
 }
 
-int FaultProxy::Impl::poll_timeout_ms() const {
+int FaultProxy::Impl::poll_timeout_ms(Clock::time_point now) const {
   auto first = Clock::time_point::max();
-  const auto now = Clock::now();
   for (const Link& link : links) {
     for (const Lane& lane : link.lanes) {
       if (!lane.chunks.empty() && !lane.has_due(now)) first = std::min(first, lane.chunks.front().due);
