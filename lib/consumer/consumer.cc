@@ -51,17 +51,18 @@ class Consumer::Impl {
   void on_drained();
 
   const long process_ = internal::this_process();
-  std::mutex mutex_;  // guards the next five
-  std::condition_variable changed_;
+  std::mutex
+      mutex_;  // guards the next four; only the owner of the turn changes stopped_, and reads it without the mutex
   bool turn_taken_ = false;      // by a start() or stop()
   bool drained_ = false;         // stopping, and nothing is left to settle
-  bool stop_requested_ = false;  // by a handler
+  bool stop_requested_ = false;  // by a stop() that did not wait: run() is to stop
   bool stopped_ = false;
-  bool clean_ = true;     // the result of stop()
-  bool started_ = false;  // belongs to the one that has the turn
-  Interrupt interrupt_;   // raised when stop() waits no longer
+  std::condition_variable changed_;
+  bool clean_ = true;  // the result of stop(); of the owner of the turn, as is started_
+  bool started_ = false;
+  Interrupt interrupt_;  // raised when stop() waits no longer
   ConsumerLoop consumer_loop_;
-  std::thread first_thread_;  // makes the first connection; until it was joined, consumer_loop_ belongs to it
+  std::thread first_thread_;  // makes the first connection; until it is joined, consumer_loop_ belongs to it
   std::future<void> first_;   // its result
   run::Loop loop_;            // last: its thread uses all above
 };
@@ -166,7 +167,12 @@ bool Consumer::Impl::stop(milliseconds deadline) {
     return false;
   }
   const Turn turn(*this, end);
-  if (!turn.owned()) return false;  // another stop() waits for longer
+  if (!turn.owned()) {  // a start() or another stop() has the turn; after that start(), run() stops
+    const std::lock_guard lock(mutex_);
+    stop_requested_ = true;
+    changed_.notify_all();
+    return false;
+  }
   if (stopped_) return clean_;
   if (started_) {
     loop_.wake();
@@ -175,7 +181,7 @@ bool Consumer::Impl::stop(milliseconds deadline) {
   }
   interrupt_.raise();  // it may wait for a server that does not answer
   loop_.stop();
-  if (first_thread_.joinable()) first_thread_.join();  // start() threw, or the loop did not come to it
+  if (first_thread_.joinable()) first_thread_.join();  // start() threw, or no step has joined it yet
   consumer_loop_.disconnect();
   const std::lock_guard lock(mutex_);
   stopped_ = true;

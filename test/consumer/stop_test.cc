@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
@@ -174,6 +175,22 @@ TEST_CASE("run: returns when another thread has called stop and all messages are
   CHECK(queue.inspector.counts().ready == 300 - handled);
   other.join();
   CHECK(ledger.size() == handled);
+}
+
+TEST_CASE("run: returns after a stop() that did not wait for its start()") {
+  test::FaultProxy proxy(test::server().socket());
+  proxy.black_hole(true);  // start() waits for the server
+  Consumer consumer(proxy.url(), test::fresh_queue(), [](const Message&) { return ack(); });
+  std::atomic<bool> returned{false};
+  std::thread running([&] {
+    consumer.run();
+    returned = true;
+  });
+  std::this_thread::sleep_for(100ms);
+  CHECK_FALSE(consumer.stop(50ms));
+  CHECK(eventually([&] { return returned.load(); }, kPatience));
+  consumer.stop(kPatience);  // or run() would hang here, too
+  running.join();
 }
 
 TEST_CASE("run: returns when a handler has called stop and has returned") {
