@@ -1,4 +1,4 @@
-// Marks a thread that runs a handler or callback of a consumer, which cannot wait for the end of that code.
+// Marks the threads that run a handler or callback of a consumer: such a thread cannot wait for that code to end.
 #pragma once
 
 #include <utility>

@@ -125,8 +125,9 @@ Loop::Rest ConsumerLoop::rest() {
 
 // ---- Round trips ---------------------------------------------------------------------------------------------------
 
-// Only one round trip at a time: after a failure, until one succeeds; with durability, whose wait must come last; and
-// when stopping, so that all messages that were taken are known here when they are given back.
+// Only one round trip at a time: after a failure, until one succeeds; with durability, whose wait must come last;
+// before the connection is replaced; and when stopping, so that all messages that were taken are known here when they
+// are given back.
 void ConsumerLoop::start_round_trips() {
   const bool stopping = stopping_;
   const bool one_at_a_time = stopping || !counters_.connected || write_concern_.waits() || connection_->has_moved();
@@ -149,9 +150,9 @@ void ConsumerLoop::start_round_trips() {
 void ConsumerLoop::send(Purpose purpose) {
   RoundTrip& round_trip = round_trips_.emplace_back(*connection_, purpose);
   const std::size_t settles = purpose.settle ? add_settling(round_trip) : 0;
+  if (purpose.settle && !stopping_) prefetcher_.fetch(round_trip, store_);
   if (purpose.take) add_taking(round_trip);
   if (purpose.settle) {
-    if (!stopping_) prefetcher_.fetch(round_trip, store_);
     add_wakeups(round_trip);
     add_persisting(round_trip);
     if (!stopping_ && Clock::now() >= maintenance_.due()) maintenance_.work(round_trip, store_);
@@ -380,7 +381,7 @@ void ConsumerLoop::check_drained() {
 
 void ConsumerLoop::on_recovered() {
   if (reconnect_backoff_.is_failing()) {
-    event_sink_.log(Severity::info, "Redis answers again at " + connection_->where() + "; trouble " +
+    event_sink_.log(Severity::info, "Redis answers again at " + connection_->where() + "; it failed " +
                                         reconnect_backoff_.duration_text(Clock::now()));
   }
   reconnect_backoff_.succeeded();

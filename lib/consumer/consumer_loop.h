@@ -1,5 +1,5 @@
-// The loop of a consumer: tick by tick, moves what is due, takes messages, passes them to the handlers, and settles their
-// verdicts.
+// The loop of a consumer: tick by tick, moves what is due, takes messages, passes them to the handlers, and settles
+// their verdicts.
 #pragma once
 
 #include "consumer/clock_monitor.h"
@@ -33,17 +33,17 @@
 namespace delayqueue {
 
 // The way of a message: one round trip takes it, the next one fetches its body, a worker thread runs the handler, and a
-// further round trip settles it. Under load two round trips are under way: Redis works on one while the loop works on the
-// answers of the other.
+// further round trip settles it. Under load two round trips are under way: Redis works on one while the loop works on
+// the answers of the other.
 //
-// One thread at a time uses it: first the one that makes the first connection, then the loop's. stats() and stop_taking()
-// may be called by any thread.
+// One thread at a time uses it: that of start() or the first connection, then the loop's, then that of stop(). Any
+// thread may call stats(), stop_taking() and is_stopping() at any time.
 class ConsumerLoop {
  public:
   struct Callbacks {
     const void* scope = nullptr;    // see CallbackScope
     std::function<void()> wake;     // called in a worker's thread: step() has something to do
-    std::function<void()> drained;  // after stop_taking(): nothing is left to settle
+    std::function<void()> drained;  // after stop_taking(): nothing is left to settle; may be called repeatedly
   };
 
   // Connects to nothing yet. Throws std::invalid_argument.

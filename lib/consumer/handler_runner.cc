@@ -32,9 +32,11 @@ Verdict HandlerRunner::call_handler(const Message& message) const {
 }
 
 void HandlerRunner::run(Prefetcher::Fetched fetched) {
-  given_ += fetched.first.size() + fetched.redelivered.size();
+  const std::size_t first = fetched.first.size(), redelivered = fetched.redelivered.size();
   workers_->submit_urgent(std::move(fetched.redelivered));
+  given_ += redelivered;
   workers_->submit(std::move(fetched.first));
+  given_ += first;
 }
 
 Prefetcher::Load HandlerRunner::load() const {

@@ -16,11 +16,11 @@
 
 namespace delayqueue {
 
-// Used by the consumer's thread only, except for what runs in the workers.
+// Used by the consumer's thread only. handle() and call_handler() run in the workers.
 class HandlerRunner {
  public:
-  // `scope`: what CallbackScope::current() is while a handler runs. `wake` is called in a worker's thread when a handler
-  // has returned and take_done() would return nothing before.
+  // `scope`: the value of CallbackScope::current() while a handler runs. Calls `wake` in a worker's thread when
+  // take_done() becomes non-empty.
   HandlerRunner(Handler handler, const void* scope, std::function<void()> wake)
       : handler_(std::move(handler)), scope_(scope), wake_(std::move(wake)) {}
 
@@ -37,13 +37,13 @@ class HandlerRunner {
   // Deliveries whose handlers have returned since the last call.
   std::vector<DeliveryPtr> take_done();
 
-  // Deliveries whose handlers have not begun, and never will.
+  // Removes the deliveries whose handlers have not begun, and returns them.
   std::vector<DeliveryPtr> take_back();
 
-  // Adds a worker in place of one whose handler goes on without its lease; others must not wait for it.
+  // Adds a worker in place of one whose handler goes on without its lease, so that other deliveries do not wait for it.
   void replace_worker(Delivery& delivery, const EventSink& log);
 
-  // Waits until all handlers have returned.
+  // Waits until all running handlers have returned, and ends the threads.
   void close() { workers_.reset(); }
 
  private:

@@ -38,7 +38,7 @@ LeaseKeeper::Renewal LeaseKeeper::new_renewal() const {
 }
 
 void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store) {
-  Renewal next = std::exchange(unconfirmed_, {});
+  Renewal next = unconfirmed_;
   std::vector<DeliveryPtr>& old = next.members;
   old.erase(std::remove_if(old.begin(), old.end(), [&](const auto& one) { return !holds(one); }), old.end());
   next.repeats = !old.empty();
@@ -57,6 +57,7 @@ void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store) {
         [this, renewal, first](const auto& answer) { finish(*renewal, first, answer); },
         [this, renewal, first] { keep_unconfirmed(*renewal, first); });
   }
+  unconfirmed_ = {};  // last: what throws before this changes nothing
 }
 
 // `first`: the index of the request's first member.

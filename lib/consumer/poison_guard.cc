@@ -32,8 +32,8 @@ void PoisonGuard::forget(const std::vector<DeliveryPtr>& done) {
   running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
 }
 
-// Suspects that are met for the first time get a pause, because most leave retry soon. After it one scan passes over all of
-// retry. No suspect is taken during a scan, so that suspects keep their order.
+// Suspects that are met for the first time get a pause, because most leave retry soon. After it one scan passes over
+// all of retry. No suspect is taken during a scan, so that suspects keep their order.
 void PoisonGuard::read(const store::TakeLimits& asked, const store::Taken& taken,
                        const std::vector<DeliveryPtr>& deliveries) {
   std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const DeliveryPtr& delivery) {

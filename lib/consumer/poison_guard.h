@@ -1,9 +1,9 @@
 // Retries possible poison messages one at a time. Used by the consumer's thread only.
 //
-// A message whose last delivery ended with its lease may have killed its process. Delivered together with others, it would
-// cost all of them a retry each time. So a consumer runs one such message (a suspect, in this file) at a time, until it
-// has run for a lease: a message that kills its process at once has done so by then. Other messages in retry do not wait
-// behind suspects for long: the guard scans retry for them.
+// A message whose last delivery ended with its lease may have killed its process. Delivered together with others, it
+// would cost all of them a retry each time. So a consumer runs one such message (a suspect, in this file) at a time,
+// until it has run for a lease: a message that kills its process at once has done so by then. Other messages in retry
+// do not wait behind suspects for long: the guard scans retry for them.
 #pragma once
 
 #include "consumer/delivery.h"

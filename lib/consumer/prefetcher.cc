@@ -47,7 +47,6 @@ void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const Lo
   const store::TakeLimits asked = limits(load);
   if (asked.total == 0) return;
   const Clock::time_point now = Clock::now();
-  coming_ = asked.total;
   round_trip.expect(
       store.ready2unack(round_trip.pipeline(), asked, lease_),
       [this, asked, now](const auto& taken) {
@@ -55,6 +54,7 @@ void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const Lo
         read_taken(asked, now, taken.get());
       },
       [this] { coming_ = 0; });
+  coming_ = asked.total;
 }
 
 void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point asked, const store::Taken& taken) {
@@ -87,16 +87,18 @@ void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
     ids.push_back(fetching_[i]->message.id);
   }
   round_trip.expect(
-      store.bodies(round_trip.pipeline(), ids), [this](const auto& bodies) { read_bodies(bodies.get()); },
+      store.bodies(round_trip.pipeline(), ids),
+      [this, count = ids.size()](const auto& bodies) { read_bodies(bodies.get(), count); },
       [this] { body_size_ = kBodyBytes; });  // perhaps too much to arrive in time: the next are fetched one by one
 }
 
-void Prefetcher::read_bodies(Bodies bodies) {
+void Prefetcher::read_bodies(Bodies bodies, std::size_t asked) {
   Fetched fetched;
-  const auto count = static_cast<std::ptrdiff_t>(std::min(bodies.size(), fetching_.size()));
-  for (std::ptrdiff_t i = 0; i < count; ++i) {
-    DeliveryPtr& delivery = fetching_[static_cast<std::size_t>(i)];
-    std::optional<std::string>& body = bodies[static_cast<std::size_t>(i)];
+  const std::size_t count = std::min({bodies.size(), asked, fetching_.size()});
+  for (auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) group->reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    DeliveryPtr& delivery = fetching_[i];
+    std::optional<std::string>& body = bodies[i];
     if (!body) {
       delivery->expired = true;
       fetched.expired.push_back(std::move(delivery));
@@ -106,7 +108,7 @@ void Prefetcher::read_bodies(Bodies bodies) {
     delivery->message.payload = std::move(*body);
     (delivery->message.attempt > 1 ? fetched.redelivered : fetched.first).push_back(std::move(delivery));
   }
-  fetching_.erase(fetching_.begin(), fetching_.begin() + count);
+  fetching_.erase(fetching_.begin(), fetching_.begin() + static_cast<std::ptrdiff_t>(count));
   poison_guard_.forget(fetched.expired);
   listener_.fetched(std::move(fetched));
 }

@@ -1,5 +1,5 @@
-// Decides how many messages a consumer takes, from which list, and when their bodies are fetched. Used by the consumer's
-// thread only.
+// Decides how many messages a consumer takes, from which list, and when their bodies are fetched. Used by the
+// consumer's thread only.
 #pragma once
 
 #include "consumer/delivery.h"
@@ -34,7 +34,7 @@ class Prefetcher {
     std::vector<DeliveryPtr> deliveries{};
     std::int64_t now_us = 0;  // Redis' time
     Clock::time_point asked{};
-    std::vector<DeliveryPtr> foreign{};  // their ids are none: to be removed by receipt
+    std::vector<DeliveryPtr> foreign{};  // their ids are not valid: to be removed by receipt
     std::size_t removed = 0;             // number of further foreign ids, which are removed already
     std::string foreign_id{};            // one of all these
   };
@@ -60,8 +60,8 @@ class Prefetcher {
   // How many more messages may be held.
   std::size_t room(const Load& load) const;
 
-  // Whether there is something to take for certain: the last take returned as much as it asked for, or left messages in
-  // retry for which there is a worker now.
+  // Whether a take may return something: the last one returned as much as it asked for, or left messages in retry for
+  // which there is a worker now, or expect_more() was called since.
   bool has_more(const Load& load) const { return more_ready_ || (retry_waits() && free_workers(load) > 0); }
 
   // Whether to take again at once: the last take returned as much as it asked for, or was stopped by possible poison
@@ -102,7 +102,7 @@ class Prefetcher {
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
   store::TakeLimits limits(const Load& load) const;
   void read_taken(const store::TakeLimits& limits, Clock::time_point asked, const store::Taken& taken);
-  void read_bodies(Bodies bodies);
+  void read_bodies(Bodies bodies, std::size_t asked);
   void count_share(const store::Taken& taken);
 
   const std::size_t workers_;
@@ -114,7 +114,7 @@ class Prefetcher {
   bool more_ready_ = false;
   std::size_t retry_left_ = 0;
   std::size_t since_retry_ = 0;  // messages taken since retry had its share
-  std::size_t coming_ = 0;       // most messages that the take under way returns
+  std::size_t coming_ = 0;       // most messages that the take under way returns; 0: none is
 
   std::size_t prefetch_ = 0;
   std::size_t handled_lately_ = 0;

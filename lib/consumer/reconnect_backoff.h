@@ -16,8 +16,8 @@ class ReconnectBackoff {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Pauses double from `shortest` to `longest`, less a random part of up to a half, so that consumers that lost the same
-  // server do not all connect again at the same time.
+  // Pauses double from `shortest` to `longest`, less a random part of up to a half, so that consumers that lost the
+  // same server do not all connect again at the same time.
   struct Pauses {
     milliseconds shortest;
     milliseconds longest;
@@ -29,9 +29,9 @@ class ReconnectBackoff {
   };
 
   // Another attempt failed. A text is a warning the first time and after each minute, otherwise it is for debugging.
-  Line failed(const std::string& what, const Pauses& patience, Clock::time_point now) {
+  Line failed(const std::string& what, const Pauses& pauses, Clock::time_point now) {
     if (attempts_++ == 0) since_ = warned_since_ = now;
-    pause_ = std::min(std::max(2 * pause_, patience.shortest), patience.longest);
+    pause_ = std::min(std::max(2 * pause_, pauses.shortest), pauses.longest);
     next_ = now + pause_ - pause_ * std::uniform_int_distribution<int>(0, 50)(random_) / 100;
     if (now - warned_since_ >= kWarnAgain) {
       warned_.clear();

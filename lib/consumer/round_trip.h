@@ -1,5 +1,5 @@
-// A round trip to Redis: one pipeline, and for each of its requests what to do with the answer. Used by the consumer's
-// thread only.
+// A round trip to Redis: one pipeline, and what to do with the answers to its requests. Used by the consumer's thread
+// only.
 #pragma once
 
 #include "redis/pipeline.h"
@@ -14,10 +14,10 @@
 
 namespace delayqueue {
 
-// A round trip settles (and renews leases, fetches bodies, does maintenance), or takes messages (after moving those that
-// are due), or does both. At most one round trip of each purpose is under way: Redis works on one while the consumer
-// works on the answers of the other. The two are independent, except for the order: overdue leases are taken back only
-// after the consumer's own leases were renewed.
+// A round trip settles (and renews leases, fetches bodies, does maintenance), or takes messages (after moving those
+// that are due), or does both. At most one round trip of each purpose is under way: Redis works on one while the
+// consumer works on the answers of the other. The two are independent, except for the order: the consumer's own leases
+// are renewed before overdue leases are taken back.
 struct Purpose {
   bool settle = false;
   bool take = false;
@@ -40,7 +40,8 @@ class RoundTrip {
   redis::Pipeline& pipeline() { return pipeline_; }
 
   // Registers what to do with the answer to a request: `finish` is called with the Answer, whose get() throws if Redis
-  // refused the request. `drop` is called instead if this object is destroyed before.
+  // refused the request. `drop` is called instead if this object is destroyed before. Answers to other requests are
+  // ignored.
   template <class T, class Finish>
   void expect(const redis::Answer<T>& answer, Finish finish, std::function<void()> drop = nullptr) {
     continuations_.push_back({[answer, finish = std::move(finish)] { finish(answer); }, std::move(drop)});
@@ -49,9 +50,9 @@ class RoundTrip {
   bool empty() const { return pipeline_.size() == 0; }
   void send() { pipeline_.send(); }
 
-  // Receives the answers and calls each `finish`, in the order of expect(). An Error thrown by one of them does not stop
-  // the others; the last one is thrown at the end. Throws ConnectionError, and has called none, if the answers do not
-  // all arrive.
+  // Receives the answers and calls each `finish`, in the order of expect(). An Error thrown by one of them does not
+  // stop the others; the last one is thrown at the end. Any other exception drops the rest. Throws ConnectionError, and
+  // has called none, if the answers do not all arrive: see is_finished().
   void finish() {
     pipeline_.receive();
     finished_ = true;
@@ -63,6 +64,9 @@ class RoundTrip {
         next.finish();
       } catch (const Error&) {
         refused = std::current_exception();
+      } catch (...) {
+        if (next.drop) next.drop();
+        throw;
       }
     }
     if (refused != nullptr) std::rethrow_exception(refused);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestReason = 1024;
 constexpr char kRefused = '?';
-constexpr std::size_t kSlow = 64;  // most nacks and snoozes at a time, which take several commands each: under 2 ms
+constexpr std::size_t kSlow = 64;  // most nacks and snoozes in a round trip: each takes several commands
 
 store::Receipt receipt_of(const DeliveryPtr& delivery) { return {delivery->message.id, delivery->receipt_us}; }
 
@@ -23,8 +23,8 @@ std::vector<store::Receipt> receipts_of(const std::vector<DeliveryPtr>& deliveri
   return receipts;
 }
 
-// Whether an earlier request settled the delivery, whose answer never came. After an ack nothing is left; after a nack or
-// snooze the message has no lease, or another one.
+// Whether an earlier request settled the delivery, whose answer never came. After an ack nothing is left; after a nack
+// or snooze the message has no lease, or another one.
 bool was_settled_before(const Delivery& delivery, char outcome) {
   if (!delivery.in_doubt) return false;
   return outcome == 'G' || (outcome == 'T' && delivery.verdict.kind != Verdict::Kind::ack);
@@ -163,6 +163,7 @@ void Settler::finish(const Batch& batch, const store::Answer<store::Outcomes>& a
 // The answer will not come: Redis may have settled the deliveries or not. They are settled again.
 void Settler::drop(const Batch& batch) {
   for (const DeliveryPtr& delivery : batch.members) {
+    if (!delivery->settling) continue;  // sorted already
     delivery->settling = false;
     delivery->in_doubt = true;
     waiting_.push_back(delivery);

@@ -39,13 +39,13 @@ class Settler {
   void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }
 
   // Adds requests for the oldest deliveries that wait, at most kBatch, and returns their number. A delivery that is
-  // being settled cannot be renewed. So if the round trip also `renews`, deliveries that Redis refused to settle are held
-  // back; otherwise their leases would end while Redis refuses.
+  // being settled cannot be renewed. So if the round trip also `renews`, deliveries that Redis refused to settle are
+  // held back; otherwise their leases would end while Redis refuses.
   std::size_t settle(RoundTrip& round_trip, const store::Store& store, bool renews);
   bool holds_back() const { return holds_back_; }
 
-  // Impossible waits that a handler or the backoff returned, and the waits used instead, since the last call. Each kind is
-  // reported once a minute.
+  // Impossible waits that a handler or the backoff returned, and the waits used instead, since the last call. Each kind
+  // is reported once a minute.
   std::vector<std::string> warnings() { return std::exchange(warnings_, {}); }
 
  private:

@@ -1,15 +1,16 @@
 // Waits for the marker that wakes one idle consumer. Used by the consumer's thread only.
 //
 // A producer that sends a message that is due now, or before all pending ones, puts a marker into the key `wake`. Idle
-// consumers block on that key with BZPOPMIN, and one of them receives the marker. That consumer moves and takes messages.
-// If the next pending message is due before its next poll, it also writes into the key `watch` that it will look at that
-// time (pending2ready.lua), and the others stay idle. So a message wakes one consumer, and is delivered on time with any
-// poll_interval. A watcher that is busy at that time, or stops, leaves the marker for another consumer.
+// consumers block on that key with BZPOPMIN, and one of them receives the marker. That consumer moves and takes
+// messages. If the next pending message is due before its next poll, it also writes into the key `watch` that it will
+// look at that time (pending2ready.lua), and the others stay idle. So a message wakes one consumer, and is delivered on
+// time with any poll_interval. A watcher that is busy at that time, or stops, leaves the marker for another consumer.
 //
 // Nothing depends on the marker. It may be lost with the consumer that received it; a watcher may die (the key `watch`
-// expires soon after the time it names); a connection may be dead without notice. Each of these delays a message by at most
-// a poll_interval, because every consumer polls that often. Publish/subscribe would wake all consumers, and would miss
-// those that are disconnected. A timer in every process would need a notice of every change, and would wake all, too.
+// expires soon after the time it names); a connection may be dead without notice. Each of these delays a message by at
+// most a poll_interval, because every consumer polls that often. Publish/subscribe would wake all consumers, and would
+// miss those that are disconnected. A timer in every process would need a notice of every change, and would wake all,
+// too.
 #pragma once
 
 #include "queue/endpoint.h"
@@ -48,8 +49,8 @@ class WakeupListener {
 
   void end() { drop(milliseconds(0)); }
 
-  // Ends the waiting for good. After this call Redis sends this consumer no marker. True if it had just received one: wake
-  // another consumer then.
+  // Ends the waiting for good. After this call Redis sends this consumer no marker. True if it had just received one:
+  // wake another consumer then.
   bool leave() noexcept;
 
  private:

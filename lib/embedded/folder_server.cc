@@ -191,10 +191,11 @@ FolderServer::~FolderServer() {
 }
 
 void FolderServer::leave() {
-  if (owned() && process_) process_->detach();
   // Kept forever, and reachable for leak checkers.
   static auto* const left = std::make_unique<std::vector<std::unique_ptr<Process>>>().release();
+  const bool detaches = owned() && process_ != nullptr;
   left->push_back(std::move(process_));
+  if (detaches) left->back()->detach();
 }
 
 Launch FolderServer::launch() const {

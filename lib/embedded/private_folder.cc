@@ -186,7 +186,7 @@ Descriptor open_private_folder(const std::string& path) { return Walk(path).to_t
 std::vector<std::string> names_in(const Descriptor& folder) {
   Descriptor opened = above_standard(::openat(folder.get(), ".", kOpenFolder));
   const std::unique_ptr<DIR, CloseFolder> list(opened.get() >= 0 ? ::fdopendir(opened.get()) : nullptr);
-  if (!list) fail_with("cannot list a folder", errno);
+  if (!list) fail_with("cannot list the folder of an embedded server", errno);
   opened.release();
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(list.get())) {
