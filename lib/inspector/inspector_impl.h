@@ -21,7 +21,7 @@ inline bool is_list(State state) { return state == State::ready || state == Stat
 
 // The text of a ReplyError: a move returned `outcomes` of `messages`.
 inline std::string unexpected_count(std::size_t outcomes, std::size_t messages) {
-  return "unexpected answer: " + std::to_string(outcomes) + " outcomes of " + std::to_string(messages) + " messages";
+  return "the server answered for " + std::to_string(outcomes) + " messages; expected " + std::to_string(messages);
 }
 
 // Throws std::invalid_argument for State::unknown.

@@ -70,11 +70,17 @@ Problem problem_of(char verdict) {
 
 bool can_be_repaired(char verdict) { return verdict != 'W' && verdict != 'V'; }
 
-std::string places_of(const std::string& parts) {
-  std::string places;
-  for (const auto& [part, name] : {std::pair('p', "pending"), {'u', "unack"}, {'d', "dead"}, {'c', "retry:cnt"}}) {
-    if (parts.find(part) != std::string::npos) places += (places.empty() ? "" : ", ") + std::string(name);
+std::string states_of(const std::string& parts) {
+  std::string states;
+  for (const auto& [part, name] : {std::pair('p', "pending"), {'u', "unack"}, {'d', "dead"}}) {
+    if (parts.find(part) != std::string::npos) states += (states.empty() ? "" : ", ") + std::string(name);
   }
+  return states;
+}
+
+std::string places_of(const std::string& parts) {
+  std::string places = states_of(parts);
+  if (parts.find('c') != std::string::npos) places += places.empty() ? "retry:cnt" : ", retry:cnt";
   return places;
 }
 
@@ -100,10 +106,10 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
           "is pending and not yet due, but its body is gone: it was deleted or evicted, and the message is lost",
           "its remains are removed");
     case 'T':
-      return with("is in several states: " + places_of(parts),
+      return with("is in several states: " + states_of(parts),
                   "stays in one: in dead if it has no retry count, else in the later of pending and unack");
     case 'I':
-      return with("its time in " + places_of(parts) + " is not between 1970 and 2199: another program wrote it",
+      return with("its time in " + states_of(parts) + " is not between 1970 and 2199: another program wrote it",
                   "pending: gets the nearest time in this range, so reschedule it; dead: gets the current time");
     case 'L':
       return with("is in unack for longer than any lease or backoff: no consumer holds it",

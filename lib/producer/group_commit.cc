@@ -47,7 +47,7 @@ std::exception_ptr in_doubt(const std::exception_ptr& error) {
   }
 }
 
-// One step of a request: consecutive messages that are sent in one script call.
+// A part of a request: consecutive messages that are sent in one script call.
 struct Slice {
   SendRequest* request;
   std::size_t begin, end;
@@ -267,8 +267,8 @@ bool GroupCommit::load(InFlightBatch& batch, const Sender& sender) {
   return sender.unloaded > 0;
 }
 
-// Adds the next slice of the request. Returns false if the batch has no room for it. A message that is larger than a
-// step gets a batch for itself, because the server may refuse it by closing the connection.
+// Adds the next slice of the request. Returns false if the batch has no room for it. A message that is larger than
+// kCallBytes gets a batch for itself, because the server may refuse it by closing the connection.
 bool GroupCommit::add_call(InFlightBatch& batch, SendRequest& request) {
   const Slice slice = next_slice(request);
   const store::SendTerms& terms = *request.messages[slice.begin].terms;
@@ -328,7 +328,7 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
     try {
       outcomes = batch.answers[i].get();
       if (outcomes.size() != calls[i].messages) {
-        throw ReplyError("send: the server replied for " + std::to_string(outcomes.size()) + " messages; expected " +
+        throw ReplyError("send: the server answered for " + std::to_string(outcomes.size()) + " messages; expected " +
                          std::to_string(calls[i].messages));
       }
       needs_registration_ = needs_registration_ || batch.is_first[i].get();
@@ -380,7 +380,7 @@ void GroupCommit::finish_call(SendRequest& request, const std::exception_ptr& er
   finish(request);
 }
 
-// Completes the request when its last step is done. The rest of a failed request is not sent.
+// Completes the request when its last slice is done. The rest of a failed request is not sent.
 void GroupCommit::finish(SendRequest& request) {
   if (request.error != nullptr && request.loaded < request.messages.size()) {
     waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), &request), waiting_.end());

@@ -71,7 +71,7 @@ void persistence(const InfoFields& info, std::vector<Risk>& risks) {
   if (has_file && info["appendfsync"] == "no") {
     risks.push_back(
         {RiskKind::persistence,
-         "appendfsync no: a crash of the machine loses the writes that are not on its disk yet, those of half a "
+         "appendfsync no: a crash of Redis' machine loses the writes that are not on its disk yet, those of half a "
          "minute or more; set appendfsync everysec or always"});
   }
 }
@@ -97,7 +97,7 @@ void replica(const InfoFields& info, std::vector<Risk>& risks) {
 }
 
 Risk unknown(const std::string& query, std::string_view why) {
-  return {RiskKind::unknown, "cannot examine all risks: the reply to " + query + " was: " + redis::escaped(why)};
+  return {RiskKind::unknown, "cannot examine all risks: " + query + " failed: " + redis::escaped(why)};
 }
 
 void read(const InfoQuery& query, Reply reply, InfoFields& info, std::vector<Risk>& risks) {

@@ -145,7 +145,7 @@ void Pipeline::follow_redirections() {
       if (requests_[i].keys == 0 && !all_repeated) {
         throw ConnectionError("cannot confirm the durability of the writes: the slot moved from " +
                               connection_.where() + " to " + to->address.text() +
-                              " between them, so that some are on each node");
+                              " during the call, so that some are on each node; repeat the call");
       }
       requests_[i].by_eval = false;  // the script may be loaded there
       again.push_back(i);

@@ -190,8 +190,9 @@ void TlsTransport::fill(Deadline deadline) {
     if (SSL_is_init_finished(session_.get())) throw;
     const std::string what = e.what();
     const bool hung_up = what.find("closed the connection") != std::string::npos;
-    throw ConnectionError(what + " (during the TLS handshake; if this port is without TLS, use a redis:// URL" +
-                          (hung_up ? "; a server that has reached its maxclients also closes it now)" : ")"));
+    throw ConnectionError(
+        what + " (during the TLS handshake; if this port is without TLS, use a redis:// URL" +
+        (hung_up ? "; a server that has reached its maxclients closes the connection in the same way)" : ")"));
   }
 }
 

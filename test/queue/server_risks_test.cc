@@ -94,7 +94,7 @@ std::vector<Provoked> all_provoked() {
        RiskKind::persistence,
        "appendonly no, save \"3600 1\": ",
        "all writes after the last snapshot"},
-      {{{"appendfsync", "no"}}, RiskKind::persistence, "appendfsync no: ", "a crash of the machine"},
+      {{{"appendfsync", "no"}}, RiskKind::persistence, "appendfsync no: ", "a crash of Redis' machine"},
       {{{"replica-serve-stale-data", "yes"}, {"replicaof", "127.0.0.1 1"}},
        RiskKind::replica,
        "role slave: it is a replica of 127.0.0.1:1: ",
@@ -330,8 +330,7 @@ TEST_CASE("risks: a server that hides its settings is usable, and is reported as
     CHECK(texts(risks, RiskKind::persistence).size() == (info ? 1 : 0));
     CHECK(texts(risks, RiskKind::unknown).size() == (info ? 2 : 5));
     if (info) CHECK(has(texts(risks, RiskKind::persistence)[0], "or all; set appendonly yes"));
-    CHECK(
-        has(texts(risks, RiskKind::unknown)[0], info ? "the reply to CONFIG GET save was: NOPERM" : "to INFO memory"));
+    CHECK(has(texts(risks, RiskKind::unknown)[0], info ? "CONFIG GET save failed: NOPERM" : "INFO memory failed"));
 
     Lines lines;
     const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));

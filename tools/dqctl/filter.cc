@@ -51,8 +51,8 @@ bool Filter::ends(const MessageInfo& message, Time now) const {
 void add_filter(Command& command, Filter& filter) {
   command
       .duration("--older-than", filter.older_than,
-                "Only messages at least this old, by when they were due (dead: became dead letters; "
-                "unack: lease ended; ready, retry: sent)")
+                "Only messages that were due at least this long ago (dead: became dead letters; "
+                "unack: lease or backoff ended; ready, retry: sent)")
       .optional_text("--match", filter.match, "GLOB",
                      "Only messages whose whole payload matches (* any bytes, ? one); compares its first 64 KiB")
       .optional_text("--reason", filter.reason, "GLOB", "Only messages whose last failure has a matching reason");

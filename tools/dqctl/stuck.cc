@@ -11,7 +11,7 @@ using delayqueue::MessageInfo;
 using delayqueue::State;
 
 constexpr const char* kNoConsumer =
-    "no consumer runs on this queue: a consumer moves due messages and takes back ended leases within seconds";
+    "no consumer runs on this queue: a running one would move due messages and take back ended leases within seconds";
 constexpr std::size_t kReasonsShown = 3;
 constexpr std::size_t kReasonWidth = 60;
 

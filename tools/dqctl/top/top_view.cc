@@ -215,7 +215,7 @@ void Top::draw_help(Canvas& canvas) {
                            " SENT/S DELIV/S ACK/S FAIL/S            per second, since the last poll",
                            "",
                            " ! before a name: `dqctl stuck` warns of it by default, except for lost payloads",
-                           "   and hot retries, which only its samples show",
+                           "   and hot retries, which only its samples show, and messages held too long",
                            "",
                            " Any key goes back"}) {
     if (canvas.left() > 0) canvas.line().add(text);
