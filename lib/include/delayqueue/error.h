@@ -28,8 +28,9 @@ class DELAYQUEUE_EXPORT Error : public std::runtime_error {
 // It is unknown whether the call was executed: the server could not be reached, the connection broke, Redis cannot
 // serve the call now, or the write did not become as durable as required in time.
 //
-// Every call of this library may be repeated unchanged. To repeat a send, set SendOptions::id (in a Draft: of its
-// options) to the id from ids(): this creates no second message while the first one is in the queue.
+// Every call of this library may be repeated unchanged; only extend(), and purge() with a limit, then act again. To
+// repeat a send, set SendOptions::id (in a Draft: of its options) to the id from ids(): this creates no second message
+// while the first one is in the queue.
 class DELAYQUEUE_EXPORT ConnectionError : public Error {
  public:
   explicit ConnectionError(const std::string& what, std::vector<std::string> ids = {})

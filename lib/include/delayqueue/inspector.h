@@ -275,7 +275,8 @@ class DELAYQUEUE_EXPORT Inspector {
   std::optional<Pause> paused();
 
   // The calls below take any number of ids and return their results in the order of the ids. They work in atomic steps,
-  // each well under 2 ms. An error leaves the previous steps done. All these calls may be repeated.
+  // each well under 2 ms. An error leaves the previous steps done. All these calls may be repeated; only extend(), and
+  // purge() with a limit, then act again.
 
   // Like Producer::cancel and Producer::reschedule.
   std::vector<State> cancel(const std::vector<std::string>& ids);

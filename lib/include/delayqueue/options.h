@@ -112,7 +112,8 @@ struct QueueOptions {
 // this, the call throws ReplyError before anything is written.
 //
 // If this is not reached within the timeout, a call of a Producer throws ConnectionError: the message is stored, but
-// not as durably as required. Send it again with its id: this creates no second message, and waits again.
+// not as durably as required. Send it again with its id: while it is in the queue, this creates no second message, and
+// waits again.
 struct Durability {
   enum class Kind { none, replicas, disk };
 

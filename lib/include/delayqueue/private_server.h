@@ -33,7 +33,7 @@ struct PrivateServerOptions {
 // 5.6, and on other systems, the server dies with the process that started it.)
 //
 // The folder must belong to the effective user and be closed to all other users (mode 0700). No other user may be able
-// to write to the folders above it. Otherwise the call throws a SetupError with the change that is needed.
+// to replace it or a folder above it. Otherwise the call throws a SetupError with the change that is needed.
 class DELAYQUEUE_EXPORT PrivateServer {
  public:
   // Starts the server and returns when it accepts commands. Throws std::runtime_error with the program, how it failed

@@ -45,7 +45,7 @@ struct Draft {
 
 // The result of a reschedule.
 enum class Moved {
-  moved,    // the message is pending, with the new due time
+  moved,    // the message has the new due time: it is pending, or ready if the time has come
   refused,  // a consumer holds the message, or it is a dead letter (see Inspector::redrive)
   unknown,  // no such message
 };
@@ -74,7 +74,7 @@ class DELAYQUEUE_EXPORT Producer {
   //
   // Throws std::invalid_argument, SetupError (an embedded server cannot be started), ReplyError (nothing was stored),
   // or ConnectionError (unknown whether it was stored: send again with SendOptions::id set to ids().front(); this
-  // creates no second message).
+  // creates no second message while the first one is in the queue).
   Sent send(std::string_view payload, const SendOptions& options = {});
 
   // Sends many messages, in atomic steps of at most 200 messages or 256 KiB. The results are in the order of the
@@ -100,7 +100,8 @@ class DELAYQUEUE_EXPORT Producer {
   //                                not durable in time)
   State cancel(std::string_view id);
 
-  // Sets a new due time of a message that no consumer holds; the message is pending then. Its retries stay as they are.
+  // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
+  // retries stay as they are.
   // The end of its TTL moves by as much as the due time.
   Moved reschedule(std::string_view id, const RescheduleOptions& when);
 
