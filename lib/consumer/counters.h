@@ -19,19 +19,19 @@ struct Counters {
   void failed(std::string text) {
     ++errors;
     connected = false;
-    const std::lock_guard lock(mutex);
-    last_error = std::move(text);
+    const std::lock_guard lock(mutex_);
+    last_error_ = std::move(text);
   }
 
   ConsumerStats stats() const {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(mutex_);
     return {delivered, acked,       nacked,   snoozed, stale,     expired,
-            foreign,   unconfirmed, connects, errors,  connected, last_error};
+            foreign,   unconfirmed, connects, errors,  connected, last_error_};
   }
 
  private:
-  mutable std::mutex mutex;  // guards last_error
-  std::string last_error;
+  mutable std::mutex mutex_;  // guards last_error_
+  std::string last_error_;
 };
 
 }  // namespace delayqueue
