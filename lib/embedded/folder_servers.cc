@@ -118,7 +118,7 @@ void start_or_find(Entry& entry, const std::string& folder, const std::string& s
 }
 
 std::string socket_of_folder(Entry& entry, const std::string& folder) {
-  const std::string socket = folder + "/s";
+  std::string socket = folder + "/s";
   const Descriptor opened = open_private_folder(folder);
   if (entry.use && entry.use->is_of(opened)) {
     start_or_find(entry, folder, socket);

@@ -179,6 +179,8 @@ bool check_entry(const Descriptor& folder, const std::string& name, mode_t type,
   return true;
 }
 
+std::string join(const std::string& folder, const std::string& name) { return folder + '/' + name; }
+
 }  // namespace
 
 Descriptor open_private_folder(const std::string& path) { return Walk(path).to_the_end(); }
@@ -201,16 +203,16 @@ void check_server_files(const Descriptor& folder, const std::string& path) {
     const bool temporary = name.compare(0, 5, "temp-") == 0;  // files that the server renames when they are complete
     const auto known = {"lock", "log", "appendonly.aof", "dump.rdb"};
     if (temporary || std::find(known.begin(), known.end(), name) != known.end()) {
-      check_entry(folder, name, S_IFREG, path + "/" + name);
+      check_entry(folder, name, S_IFREG, join(path, name));
     }
   }
-  check_entry(folder, "s", S_IFSOCK, path + "/s");
-  check_entry(folder, "users", S_IFIFO, path + "/users");
+  check_entry(folder, "s", S_IFSOCK, join(path, "s"));
+  check_entry(folder, "users", S_IFIFO, join(path, "users"));
   const std::string data = "appendonlydir";
-  if (!check_entry(folder, data, S_IFDIR, path + "/" + data)) return;
+  if (!check_entry(folder, data, S_IFDIR, join(path, data))) return;
   const Descriptor inner = above_standard(::openat(folder.get(), data.c_str(), kOpenFolder));
-  if (inner.get() < 0) fail_with("cannot open " + path + "/" + data, errno);
-  for (const auto& name : names_in(inner)) check_entry(inner, name, S_IFREG, path + "/" + data + "/" + name);
+  if (inner.get() < 0) fail_with("cannot open " + join(path, data), errno);
+  for (const auto& name : names_in(inner)) check_entry(inner, name, S_IFREG, join(join(path, data), name));
 }
 
 }  // namespace delayqueue
