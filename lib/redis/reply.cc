@@ -126,7 +126,7 @@ bool is_refused_eval(std::string_view error) {
 }
 
 std::string with_advice(std::string_view error) {
-  const std::string text = escaped(error);
+  std::string text = escaped(error);
   const std::string_view cause = lacks_rights(error) ? "NOPERM" : cause_of(error);
   for (const Advice& one : kAdvice) {
     if (starts_with(cause, one.code)) return text + "; " + one.text;
