@@ -281,8 +281,8 @@ Tls::Tls(const Address& address, const TlsOptions& options)
   SSL_CTX_set_options(context_.get(), SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_session_cache_mode(context_.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
-  load_authorities();
   load_client_certificate();
+  load_authorities();  // last: those of the system are many
 }
 
 void Tls::load_authorities() {
