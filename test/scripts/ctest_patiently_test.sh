@@ -2,6 +2,7 @@
 # scripts/ctest_patiently on a project of four tests, with what fails as asked for.
 set -eu
 patiently=$1
+unset DELAYQUEUE_TEST_NOTES  # of the run that this test is a part of
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
