@@ -148,14 +148,15 @@ void ConsumerLoop::start_round_trips() {
 // The order of the requests: leases are renewed before overdue ones are taken back, messages are moved before they are
 // taken, and the write concern covers all writes before it.
 void ConsumerLoop::send(Purpose purpose) {
+  const bool stopping = stopping_;
   RoundTrip& round_trip = round_trips_.emplace_back(*connection_, purpose);
   const std::size_t settles = purpose.settle ? add_settling(round_trip) : 0;
-  if (purpose.settle && !stopping_) prefetcher_.fetch(round_trip, store_);
+  if (purpose.settle && !stopping) prefetcher_.fetch(round_trip, store_);
   if (purpose.take) add_taking(round_trip);
   if (purpose.settle) {
-    add_wakeups(round_trip);
+    add_wakeups(round_trip, stopping);
     add_persisting(round_trip);
-    if (!stopping_ && Clock::now() >= maintenance_.due()) maintenance_.work(round_trip, store_);
+    if (!stopping && Clock::now() >= maintenance_.due()) maintenance_.work(round_trip, store_);
     event_sink_.publish(round_trip.pipeline(), store_.keys().channel);
     if (settles > 0) add_write_concern(round_trip, settles);
   }
@@ -258,17 +259,17 @@ void ConsumerLoop::add_persisting(RoundTrip& round_trip) {
 // ---- Move and take -------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::add_taking(RoundTrip& round_trip) {
-  const std::size_t before = round_trip.pipeline().size();
-  add_moves(round_trip);
-  const bool moves = round_trip.pipeline().size() > before;
   const Prefetcher::Load load = handlers_.load();
+  const std::size_t before = round_trip.pipeline().size();
+  add_moves(round_trip, load);
+  const bool moves = round_trip.pipeline().size() > before;
   if (!moves && !prefetcher_.has_more(load)) return;
   // Messages that cannot be settled must not pile up here.
   const bool backlog = settler_.size() > store::kBatch;
   backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, store_, load);
 }
 
-void ConsumerLoop::add_moves(RoundTrip& round_trip) {
+void ConsumerLoop::add_moves(RoundTrip& round_trip, const Prefetcher::Load& load) {
   const Clock::time_point now = Clock::now();
   const bool renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
   if (renewed && timers_.reclaim_is_due(now)) {
@@ -277,7 +278,7 @@ void ConsumerLoop::add_moves(RoundTrip& round_trip) {
     timers_.reclaiming(now);
   }
   if (timers_.promote_is_due(now)) {
-    const bool has_room = prefetcher_.room(handlers_.load()) > 0;
+    const bool has_room = prefetcher_.room(load) > 0;
     const auto asks_again = has_room ? std::optional(options_.poll_interval) : std::nullopt;
     const auto answer =
         store_.pending2ready(round_trip.pipeline(), event_sink_.wants_events(), {wakeup_listener_.name(), asks_again});
@@ -334,11 +335,11 @@ bool ConsumerLoop::must_wake_another(bool found) {
   return (full && prefetcher_.more_ready() && !signalled) || (found && (full || stopping_));
 }
 
-void ConsumerLoop::add_wakeups(RoundTrip& round_trip) {
+void ConsumerLoop::add_wakeups(RoundTrip& round_trip, bool stopping) {
   redis::Pipeline& pipeline = round_trip.pipeline();
   if (std::exchange(clear_wake_, false)) store_.clear_wake(pipeline);
   if (std::exchange(wake_another_, false)) store_.wake(pipeline);
-  if (stopping_ && std::exchange(is_watcher_, false)) store_.leave_watch(pipeline, wakeup_listener_.name());
+  if (stopping && std::exchange(is_watcher_, false)) store_.leave_watch(pipeline, wakeup_listener_.name());
 }
 
 // ---- Handlers ------------------------------------------------------------------------------------------------------

@@ -86,8 +86,8 @@ class ConsumerLoop {
   // The requests of a round trip.
   std::size_t add_settling(RoundTrip& round_trip);
   void add_taking(RoundTrip& round_trip);
-  void add_moves(RoundTrip& round_trip);
-  void add_wakeups(RoundTrip& round_trip);
+  void add_moves(RoundTrip& round_trip, const Prefetcher::Load& load);
+  void add_wakeups(RoundTrip& round_trip, bool stopping);
   void add_persisting(RoundTrip& round_trip);
   void add_write_concern(RoundTrip& round_trip, std::size_t settles);
 

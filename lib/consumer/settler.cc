@@ -63,26 +63,18 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
   }
   const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
-  if (!acks.empty()) add_acks(round_trip, store, std::move(acks));
-  if (!expired.empty()) add_expired(round_trip, store, std::move(expired));
-  if (!foreign.empty()) add_foreign(round_trip, store, std::move(foreign));
+  if (!acks.empty()) add_removals(round_trip, store, &store::Store::ack, std::move(acks));
+  if (!expired.empty()) add_removals(round_trip, store, &store::Store::expire, std::move(expired));
+  if (!foreign.empty()) add_removals(round_trip, store, &store::Store::remove_foreign, std::move(foreign));
   if (!nacks.empty()) add_nacks(round_trip, store, std::move(nacks));
   if (!snoozes.empty()) add_snoozes(round_trip, store, std::move(snoozes));
   return taken;
 }
 
-void Settler::add_acks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
-  const auto answer = store.ack(round_trip.pipeline(), receipts_of(members));
-  expect(round_trip, answer, {Verdict::Kind::ack, std::move(members)});
-}
-
-void Settler::add_expired(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
-  const auto answer = store.expire(round_trip.pipeline(), receipts_of(members));
-  expect(round_trip, answer, {Verdict::Kind::ack, std::move(members)});
-}
-
-void Settler::add_foreign(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
-  const auto answer = store.remove_foreign(round_trip.pipeline(), receipts_of(members));
+// `remove` is the move that deletes the messages: each kind is counted in another field of the statistics.
+void Settler::add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove,
+                           std::vector<DeliveryPtr> members) {
+  const auto answer = (store.*remove)(round_trip.pipeline(), receipts_of(members));
   expect(round_trip, answer, {Verdict::Kind::ack, std::move(members)});
 }
 

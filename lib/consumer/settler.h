@@ -56,9 +56,10 @@ class Settler {
     std::vector<milliseconds> delays{};  // of nacks
   };
 
-  void add_acks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
-  void add_expired(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
-  void add_foreign(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
+  using Removal = store::Answer<store::Outcomes> (store::Store::*)(redis::Pipeline&,
+                                                                   const std::vector<store::Receipt>&) const;
+
+  void add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove, std::vector<DeliveryPtr> members);
   void add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
   void add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
   void expect(RoundTrip& round_trip, const store::Answer<store::Outcomes>& answer, Batch batch);
