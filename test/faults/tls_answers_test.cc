@@ -24,24 +24,13 @@ using test::has;
 using test::kPatience;
 using test::Lines;
 using test::RedisChild;
+using test::serving;
 using test::thrown;
 using test::TlsFiles;
+using test::trusting;
 using Clock = std::chrono::steady_clock;
 
 const TlsFiles& files() { return TlsFiles::shared(); }
-
-std::vector<std::string> serving(const Certificate& own, const std::string& ask_client = "no") {
-  return {"--tls-cert-file",    own.cert,   "--tls-key-file",     own.key,
-          "--tls-ca-cert-file", files().ca, "--tls-auth-clients", ask_client};
-}
-
-TlsOptions trusting(const std::string& ca, const Certificate& client = {}) {
-  TlsOptions options;
-  options.ca_file = ca;
-  options.cert_file = client.cert;
-  options.key_file = client.key;
-  return options;
-}
 
 constexpr auto kSilence = 500ms;  // the timeouts for a silent server: the calls take all of it
 

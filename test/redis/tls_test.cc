@@ -24,23 +24,12 @@ using namespace std::chrono_literals;
 using test::Certificate;
 using test::Listener;
 using test::RedisChild;
+using test::serving;
 using test::TempDir;
 using test::TlsFiles;
+using test::trusting;
 
 const TlsFiles& files() { return TlsFiles::shared(); }
-
-std::vector<std::string> serving(const Certificate& own, const std::string& ask_client = "no") {
-  return {"--tls-cert-file",    own.cert,   "--tls-key-file",     own.key,
-          "--tls-ca-cert-file", files().ca, "--tls-auth-clients", ask_client};
-}
-
-TlsOptions trusting(const std::string& ca, const Certificate& client = {}) {
-  TlsOptions options;
-  options.ca_file = ca;
-  options.cert_file = client.cert;
-  options.key_file = client.key;
-  return options;
-}
 
 Deadline in(std::chrono::milliseconds time) { return Clock::now() + time; }
 

@@ -57,4 +57,17 @@ void TlsFiles::openssl(const std::string& arguments) {
   throw std::runtime_error("openssl " + arguments + ": " + text.str());
 }
 
+std::vector<std::string> serving(const Certificate& own, const std::string& ask_client) {
+  return {"--tls-cert-file",    own.cert,  "--tls-key-file", own.key, "--tls-ca-cert-file", TlsFiles::shared().ca,
+          "--tls-auth-clients", ask_client};
+}
+
+delayqueue::TlsOptions trusting(const std::string& ca, const Certificate& client) {
+  delayqueue::TlsOptions options;
+  options.ca_file = ca;
+  options.cert_file = client.cert;
+  options.key_file = client.key;
+  return options;
+}
+
 }  // namespace test

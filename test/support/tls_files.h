@@ -1,7 +1,10 @@
 // Certificates for the TLS tests, made with the openssl command.
 #pragma once
 
+#include <delayqueue/options.h>
+
 #include <string>
+#include <vector>
 
 #include "support/raw_server.h"
 
@@ -38,5 +41,11 @@ class TlsFiles {
 
   TempDir dir_;
 };
+
+// Arguments of a redis-server that has this certificate, and requires one of its clients if `ask_client` is "yes".
+std::vector<std::string> serving(const Certificate& own, const std::string& ask_client = "no");
+
+// The options of a client that trusts this CA.
+delayqueue::TlsOptions trusting(const std::string& ca, const Certificate& client = {});
 
 }  // namespace test
