@@ -6,7 +6,7 @@
 namespace delayqueue {
 namespace {
 
-// To pass over a suspect costs Redis about 1 us: a scan passes over so many, with a pause before the next one.
+// To pass over a message costs Redis about 1 us: a scan passes over so many, with a pause before the next one.
 constexpr std::size_t kMostPassed = 1000;
 constexpr milliseconds kPause{100};
 
@@ -32,12 +32,13 @@ void PoisonGuard::forget(const std::vector<DeliveryPtr>& done) {
   running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
 }
 
-// Suspects that are met for the first time get a pause, because most leave retry soon. After it one scan passes over
-// all of retry. No suspect is taken during a scan, so that suspects keep their order.
+// Possible poison messages that are met for the first time get a pause, because most leave retry soon. After it one
+// scan passes over all of retry. None is taken during a scan, so that they keep their order.
 void PoisonGuard::read(const store::TakeLimits& asked, const store::Taken& taken,
                        const std::vector<DeliveryPtr>& deliveries) {
   std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const DeliveryPtr& delivery) {
-    return std::find(taken.suspects.begin(), taken.suspects.end(), delivery->message.id) != taken.suspects.end();
+    return std::find(taken.possible_poison.begin(), taken.possible_poison.end(), delivery->message.id) !=
+           taken.possible_poison.end();
   });
   owed_ = taken.met > 0 && asked.poison_max == 0;
   const Clock::time_point now = Clock::now();

@@ -1,9 +1,9 @@
 // Retries possible poison messages one at a time. Used by the consumer's thread only.
 //
 // A message whose last delivery ended with its lease may have killed its process. Delivered together with others, it
-// would cost all of them a retry each time. So a consumer runs one such message (a suspect, in this file) at a time,
-// until it has run for a lease: a message that kills its process at once has done so by then. Other messages in retry
-// do not wait behind suspects for long: the guard scans retry for them.
+// would cost all of them a retry each time. So a consumer runs one such message at a time, until it has run for a
+// lease: a message that kills its process at once has done so by then. Other messages in retry do not wait behind
+// possible poison messages for long: the guard scans retry for them.
 #pragma once
 
 #include "consumer/delivery.h"
@@ -22,10 +22,10 @@ class PoisonGuard {
 
   explicit PoisonGuard(milliseconds lease) : lease_(lease) {}
 
-  // Whether another suspect may run beside those that run already.
+  // Whether another possible poison message may run beside those that run already.
   bool may_take() const;
 
-  // Whether retry has nothing to take, as far as is known: it holds suspects only, and one runs.
+  // Whether retry has nothing to take, as far as is known: all in it may be poison, and one runs.
   bool blocks_retry() const { return rescan_at_ && !may_take() && Clock::now() < *rescan_at_; }
 
   // When to scan for other messages, if no other tick is due.
@@ -36,13 +36,13 @@ class PoisonGuard {
   // Whether another take is to follow at once.
   bool should_rescan() const { return scanning_ || (owed_ && may_take()); }
 
-  // Sets how many suspects a take is for, and how many it passes over.
+  // Sets how many possible poison messages a take is for, and how many it passes over.
   void plan(store::TakeLimits& limits) const;
 
   // Reads the answer to a take from retry; `deliveries` are its messages.
   void read(const store::TakeLimits& asked, const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries);
 
-  // Messages came into retry: they may be behind suspects.
+  // Messages came into retry: they may be behind possible poison messages.
   void retry_grew() { may_hide_others_ = true; }
 
   // These were handled, or will not be.
@@ -50,12 +50,12 @@ class PoisonGuard {
 
  private:
   const milliseconds lease_;
-  std::vector<DeliveryPtr> running_;            // suspects
-  bool owed_ = false;                           // the last take met suspects, and was to take none
-  bool may_hide_others_ = false;                // retry may hold other messages than the suspects met
-  bool scanning_ = false;                       // takes pass over suspects, a part of them each
+  std::vector<DeliveryPtr> running_;            // possible poison messages
+  bool owed_ = false;                           // the last take met possible poison, and was to take none
+  bool may_hide_others_ = false;                // retry may hold other messages than those met
+  bool scanning_ = false;                       // takes pass over possible poison, a part of it each
   std::size_t left_ = 0;                        // to pass over
-  std::optional<Clock::time_point> rescan_at_;  // unset: no suspects were met
+  std::optional<Clock::time_point> rescan_at_;  // unset: no possible poison was met
 };
 
 }  // namespace delayqueue

@@ -119,7 +119,7 @@ Taken as_taken(Reply reply) {
   }
   taken.from_retry = as_count(reply[5]);
   taken.retry_left = as_count(reply[6]);
-  taken.suspects = split(reply[7].text());
+  taken.possible_poison = split(reply[7].text());
   taken.met = as_count(reply[8]);
   taken.foreign = as_count(reply[9]);
   taken.foreign_id = as_text(reply[10]);

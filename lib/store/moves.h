@@ -60,7 +60,7 @@ struct Watcher {
   std::optional<milliseconds> asks_again{};  // its next call in any case, at the latest; unset: it has no free worker
 };
 
-// A possible poison message (`suspects`, `poison_...`) is one in retry whose last lease ran out: the message may have
+// A possible poison message (`possible_poison`, `poison_...`) is one in retry whose last lease ran out: the message may have
 // crashed its process.
 struct TakeLimits {
   std::size_t total = 0;            // most messages to take
@@ -77,7 +77,7 @@ struct Taken {
   std::vector<std::pair<std::string, int>> messages;  // id (36 characters, not always a UUID) and delivery number
   std::size_t from_retry = 0;                         // how many of `popped` came from retry
   std::size_t retry_left = 0;
-  std::vector<std::string> suspects;  // possible poison messages among `messages`
+  std::vector<std::string> possible_poison;  // possible poison messages among `messages`
   std::size_t met = 0;      // further ones that were found; if more than poison_skip, the script stopped at the last
   std::size_t foreign = 0;  // ids with a retry count that were not 36 characters long; moved to garbage
   std::string foreign_id;   // first 64 characters of the first of them

@@ -28,7 +28,7 @@ TakeLimits planned(const PoisonGuard& guard) {
 // many messages it left in retry.
 void take(PoisonGuard& guard, const std::vector<DeliveryPtr>& deliveries, std::size_t met, std::size_t left) {
   Taken taken;
-  for (const auto& one : deliveries) taken.suspects.push_back(one->message.id);
+  for (const auto& one : deliveries) taken.possible_poison.push_back(one->message.id);
   taken.met = met;
   taken.retry_left = left;
   guard.read(planned(guard), taken, deliveries);

@@ -61,7 +61,7 @@ void use(const Renewed& renewed) {
 }
 void use(const Taken& taken) {
   use_now(taken.now_us);
-  use(taken.suspects);
+  use(taken.possible_poison);
   for (const auto& [id, attempt] : taken.messages) {
     use(id);
     REQUIRE(attempt >= 0);

@@ -250,7 +250,7 @@ TEST_CASE("possible poison: the last lease ran out, without a nack, and it was a
       CHECK(taken.popped == (left ? 0 : 1));
       CHECK(taken.met == (left ? 1 : 0));
       CHECK(taken.retry_left == (left ? 1 : 0));
-      CHECK(taken.suspects == (is_poison && !left ? scene.ids({"x"}) : std::vector<std::string>()));
+      CHECK(taken.possible_poison == (is_poison && !left ? scene.ids({"x"}) : std::vector<std::string>()));
       CHECK(scene.changes().empty() == left);
     }
   }
@@ -287,7 +287,7 @@ TEST_CASE("possible poison: poison_max are taken, in order, and poison_skip more
     CHECK(taken.from_retry == taken.popped - 1);
     CHECK(taken.retry_left == 7 - taken.from_retry);
     std::string poison;
-    for (const std::string& id : taken.suspects)
+    for (const std::string& id : taken.possible_poison)
       poison += (poison.empty() ? "" : " ") + (id == scene.id("s1") ? std::string("s1") : "s2");
     CHECK(poison == one.poison);
     const std::string changes = scene.changes();
@@ -514,7 +514,7 @@ TEST_CASE("old entries: dead and held ids in retry do not count as possible pois
   const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200, 1, 0}, 5min);
   REQUIRE(taken.messages.size() == 1);
   CHECK(taken.messages[0].first == scene.id("alive"));
-  CHECK(taken.suspects == scene.ids({"alive"}));
+  CHECK(taken.possible_poison == scene.ids({"alive"}));
   CHECK(taken.met == 0);
 }
 

@@ -87,10 +87,10 @@ std::vector<std::string> Model::choose(const TakeLimits& limits, std::size_t mos
     const Record& record = records_[id];
     const std::optional<std::int64_t> end = record.last_end;
     const bool possible_poison = end && *end % kMs != 0 && record.retries && !record.lease;
-    const bool too_many = possible_poison && taken.suspects.size() == limits.poison_max;
+    const bool too_many = possible_poison && taken.possible_poison.size() == limits.poison_max;
     if (too_many && ++taken.met > limits.poison_skip) break;
     retry_.pop_front();
-    if (possible_poison && !too_many) taken.suspects.push_back(id);
+    if (possible_poison && !too_many) taken.possible_poison.push_back(id);
     (too_many ? skipped : chosen).push_back(id);
   }
   retry_.insert(retry_.end(), skipped.begin(), skipped.end());

@@ -48,7 +48,7 @@ std::string shown(const delayqueue::store::Taken& taken) {
   std::string out = std::to_string(taken.popped) + " popped, " + std::to_string(taken.from_retry) + " from retry, " +
                     std::to_string(taken.retry_left) + " left there:";
   for (const auto& [id, attempt] : taken.messages) out += ' ' + id.substr(0, 8) + '#' + std::to_string(attempt);
-  return out + "; possible poison:" + joined(taken.suspects) + ", met " + std::to_string(taken.met);
+  return out + "; possible poison:" + joined(taken.possible_poison) + ", met " + std::to_string(taken.met);
 }
 
 std::string shown(const delayqueue::store::Renewed& renewed) { return renewed.outcomes; }
