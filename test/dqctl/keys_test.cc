@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "output/canvas.h"
-#include "top/top_rows.h"
+#include "top/queue_table.h"
 
 using namespace dqctl;
 using Kind = Key::Kind;

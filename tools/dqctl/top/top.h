@@ -8,8 +8,8 @@
 
 #include "output/canvas.h"
 #include "top/keys.h"
-#include "top/top_look.h"
-#include "top/top_rows.h"
+#include "top/poller.h"
+#include "top/queue_table.h"
 
 namespace dqctl {
 

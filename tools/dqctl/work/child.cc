@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "exit.h"
-#include "work/whole_lines.h"
+#include "work/line_splitter.h"
 
 namespace dqctl {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "work/keeper.h"
+#include "work/process_reaper.h"
 
 namespace dqctl {
 

@@ -1,4 +1,4 @@
-#include "top/top_look.h"
+#include "top/poller.h"
 
 #include <algorithm>
 #include <exception>

@@ -1,4 +1,4 @@
-#include "top/top_rows.h"
+#include "top/queue_table.h"
 
 #include <algorithm>
 #include <array>

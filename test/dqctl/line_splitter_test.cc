@@ -1,4 +1,4 @@
-#include "work/whole_lines.h"
+#include "work/line_splitter.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "output/canvas.h"
-#include "top/top_look.h"
+#include "top/poller.h"
 
 namespace dqctl {
 

@@ -1,4 +1,4 @@
-#include "work/keeper.h"
+#include "work/process_reaper.h"
 
 #include <fcntl.h>
 #include <signal.h>
