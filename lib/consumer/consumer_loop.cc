@@ -55,7 +55,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
                    [this](std::size_t trimmed) {
                      event_sink_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
                    }),
-      handlers_(std::move(handler), callbacks.scope, std::move(callbacks.wake)) {
+      handlers_(std::move(handler), callbacks.scope, std::move(callbacks.wake), counters_) {
   event_sink_.warn(endpoint_.warning());
 }
 
@@ -205,6 +205,7 @@ void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
   counters_.expired += outcome.expired.size();
   counters_.foreign += outcome.foreign.size();
   counters_.nacked += outcome.nacked.size();
+  counters_.dead_lettered += outcome.dead_lettered.size();
   counters_.snoozed += outcome.snoozed.size();
   counters_.stale += outcome.stale.size();
   event(EventKind::acked, outcome.acked);
@@ -291,6 +292,7 @@ void ConsumerLoop::on_retried(const store::Reclaimed& reclaimed) {
   const bool more = reclaimed.moved == store::kReclaimBatch;
   const auto wait = more ? milliseconds(0) : options_.poll_interval;
   timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval)));
+  counters_.dead_lettered += reclaimed.given_up.size();
   to_persist_.insert(to_persist_.end(), reclaimed.given_up.begin(), reclaimed.given_up.end());
   if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
   event(EventKind::retried, reclaimed.retried);
@@ -313,6 +315,7 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
     lease_keeper_.add(delivery);
     settler_.add(delivery);  // removed by receipt
   }
+  counters_.prefetched += taken.deliveries.size();
   counters_.foreign += taken.removed;
   if (!taken.foreign_id.empty()) warn_foreign(taken.foreign_id);
   event(EventKind::delivered, taken.deliveries);
@@ -322,6 +325,7 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
 void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
   for (const DeliveryPtr& delivery : fetched.expired) settler_.add(delivery);  // removed by receipt
   if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id);
+  counters_.prefetched -= fetched.expired.size();
   counters_.delivered += fetched.first.size() + fetched.redelivered.size();
   handlers_.run(std::move(fetched));
 }
@@ -369,6 +373,7 @@ bool ConsumerLoop::give_back_unstarted() {
     delivery->end(snooze(milliseconds(0)));
     settler_.add(delivery);
   }
+  counters_.prefetched -= unstarted.size();
   return !unstarted.empty();
 }
 

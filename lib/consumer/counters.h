@@ -12,8 +12,9 @@
 namespace delayqueue {
 
 struct Counters {
-  std::atomic<std::uint64_t> delivered{0}, acked{0}, nacked{0}, snoozed{0}, stale{0}, expired{0}, foreign{0},
-      unconfirmed{0}, connects{0}, errors{0};
+  std::atomic<std::uint64_t> delivered{0}, acked{0}, nacked{0}, dead_lettered{0}, snoozed{0}, stale{0}, expired{0},
+      foreign{0}, unconfirmed{0}, connects{0}, errors{0};
+  std::atomic<std::uint64_t> running{0}, prefetched{0};  // now
   std::atomic<bool> connected{false};
 
   void failed(std::string text) {
@@ -25,8 +26,8 @@ struct Counters {
 
   ConsumerStats stats() const {
     const std::lock_guard lock(mutex_);
-    return {delivered, acked,       nacked,   snoozed, stale,     expired,
-            foreign,   unconfirmed, connects, errors,  connected, last_error_};
+    return {delivered,   acked,    nacked, dead_lettered, snoozed,    stale,     expired,    foreign,
+            unconfirmed, connects, errors, running,       prefetched, connected, last_error_};
   }
 
  private:

@@ -14,10 +14,14 @@ void HandlerRunner::start(std::size_t workers) {
 
 // In a worker's thread. Returns whether the worker goes on: see Delivery::end().
 bool HandlerRunner::handle(Delivery& delivery) const {
+  --counters_.prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is given back untouched.
   if (delivery.message.lost()) return delivery.end(snooze(milliseconds(0)));
   delivery.begin();
-  return delivery.end(call_handler(delivery.message));
+  ++counters_.running;
+  Verdict verdict = call_handler(delivery.message);
+  --counters_.running;
+  return delivery.end(std::move(verdict));
 }
 
 Verdict HandlerRunner::call_handler(const Message& message) const {

@@ -1,6 +1,7 @@
 // Runs handlers in worker threads.
 #pragma once
 
+#include "consumer/counters.h"
 #include "consumer/delivery.h"
 #include "consumer/prefetcher.h"
 #include "queue/event_sink.h"
@@ -21,8 +22,8 @@ class HandlerRunner {
  public:
   // `scope`: the value of CallbackScope::current() while a handler runs. Calls `wake` in a worker's thread when
   // take_done() becomes non-empty.
-  HandlerRunner(Handler handler, const void* scope, std::function<void()> wake)
-      : handler_(std::move(handler)), scope_(scope), wake_(std::move(wake)) {}
+  HandlerRunner(Handler handler, const void* scope, std::function<void()> wake, Counters& counters)
+      : handler_(std::move(handler)), scope_(scope), wake_(std::move(wake)), counters_(counters) {}
 
   // Makes the worker threads. Throws std::system_error.
   void start(std::size_t workers);
@@ -55,6 +56,7 @@ class HandlerRunner {
   const Handler handler_;
   const void* const scope_;
   const std::function<void()> wake_;
+  Counters& counters_;
   std::size_t given_ = 0;  // to the workers, and not returned yet
   bool keeps_one_free_ = false;
   std::unique_ptr<Workers> workers_;

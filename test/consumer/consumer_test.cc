@@ -20,7 +20,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::system_clock;
+using test::ConsumerPtr;
 using test::eventually;
+using test::Gate;
 using test::kPatience;
 using test::Ledger;
 using test::Queue;
@@ -67,6 +69,39 @@ TEST_CASE("deliver: a delivery has the sent id, payload and attempt, and an ack 
   CHECK(totals.sent == 2);
   CHECK(totals.delivered == 2);
   CHECK(totals.acked == 2);
+}
+
+TEST_CASE("stats: running handlers and prefetched messages are all that is in flight; after stop there are none") {
+  Queue queue;
+  queue.producer.send_batch(test::numbers(4000));
+  Gate gate;
+  std::atomic<bool> has_prefetched{false};
+  ConsumerPtr consumer;
+  consumer = queue.consumer(
+      [&](const Message&) {
+        if (consumer->stats().prefetched >= 8) has_prefetched = true;
+        if (has_prefetched) gate.pass();
+        return true;
+      },
+      quick(2));
+  consumer->start();
+  const auto is_settled = [&] {
+    const ConsumerStats stats = consumer->stats();
+    return stats.running == 2 && stats.running + stats.prefetched == queue.inspector.counts().unack;
+  };
+  CHECK(eventually(is_settled, kPatience));
+  CHECK(consumer->stats().prefetched > 0);
+  std::thread opener([&] {
+    eventually([&] { return consumer->stats().prefetched == 0; }, kPatience);  // stop() returns these to the queue
+    CHECK(consumer->stats().running == 2);
+    gate.open();
+  });
+  CHECK(consumer->stop());
+  opener.join();
+  const ConsumerStats stats = consumer->stats();
+  CHECK(stats.running == 0);
+  CHECK(stats.prefetched == 0);
+  CHECK(stats.acked + queue.inspector.counts().ready == 4000);
 }
 
 TEST_CASE("deliver: large and small payloads of one batch arrive unchanged") {

@@ -107,6 +107,32 @@ TEST_CASE("stop: returns false past its deadline; that message keeps its lease, 
   CHECK(after.attempts("hangs") == std::vector<int>{2});
 }
 
+TEST_CASE(
+    "stats: a message without retries whose lease ends is counted as dead-lettered by the consumer that finds it") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  SendOptions options;
+  options.retries = 0;
+  queue.send("hangs", options);
+  const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
+    gate.pass();
+    return true;
+  }));
+  consumer->start();
+  REQUIRE(ledger.reaches(1));
+  REQUIRE(!consumer->stop(0ms));
+  CHECK(consumer->stats().running == 1);
+  test::rewind(queue.base, 1h);
+  const auto next = queue.consumer(ledger.watch());
+  next->start();
+  CHECK(eventually([&] { return next->stats().dead_lettered == 1; }, kPatience));
+  CHECK(queue.inspector.counts().dead == 1);
+  CHECK(consumer->stats().dead_lettered == 0);
+  gate.open();
+  CHECK(eventually([&] { return consumer->stats().running == 0; }, kPatience));
+}
+
 TEST_CASE("stop: may be called again, from several threads at once, and before start") {
   Queue queue;
   queue.producer.send_batch(numbers(50));

@@ -61,6 +61,7 @@ TEST_CASE("retry: n retries allow n + 1 deliveries; after the last the message i
     std::vector<int> expected;
     for (int attempt = 1; attempt <= retries + 1; ++attempt) expected.push_back(attempt);
     CHECK(ledger.attempts("x") == expected);
+    CHECK(consumer->stats().dead_lettered == 1);
     const MessageInfo dead = found(queue, id);
     CHECK(dead.state == State::dead);
     CHECK(dead.reason == "failed " + std::to_string(retries + 1));
@@ -188,6 +189,7 @@ TEST_CASE("reject: the message is a dead letter at once, with its reason, even w
   const ConsumerStats stats = run_until(
       queue, [](const Message&) { return reject("no such order"); }, 1);
   CHECK(stats.nacked == 1);
+  CHECK(stats.dead_lettered == 1);
   const MessageInfo dead = found(queue, id);
   CHECK(dead.state == State::dead);
   CHECK(dead.reason == "no such order");
@@ -360,6 +362,7 @@ TEST_CASE("a message whose TTL has ended is not delivered, counts as expired, an
   CHECK(warnings == 1);
   CHECK(ledger.payloads() == std::vector<std::string>{"in time"});
   CHECK(consumer->stats().expired == 2);
+  CHECK(consumer->stats().prefetched == 0);
   CHECK(queue.inspector.counts().totals.expired == 2);
 }
 
