@@ -45,7 +45,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
       event_sink_("queue " + redis::escaped(queue) + ", consumer " + id_.substr(id_.size() - 8), options_.logger,
                   options_.on_event, options_.report_events),
       timers_(options_.poll_interval, options_.reconnect_grace),
-      wakeup_listener_(endpoint_, id_, options_.connection.command_timeout),
+      wakeups_(endpoint_, id_, options_.connection.command_timeout),
       lease_keeper_(options_.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(options_.backoff, [this](const auto& outcome) { on_settled(outcome); }),
       prefetcher_(
@@ -108,8 +108,8 @@ Loop::Rest ConsumerLoop::tick() {
 
 Loop::Rest ConsumerLoop::rest() {
   if (!round_trips_.empty()) return Loop::Rest::zero();
-  const bool busy = wake_another_ || (stopping_ && is_watcher_) || prefetcher_.is_fetching() || !settler_.empty() ||
-                    !to_persist_.empty() || event_sink_.has_counts();
+  const bool busy = wakeups_.has_requests(stopping_) || prefetcher_.is_fetching() || !settler_.empty() ||
+                    maintenance_.has_to_persist() || event_sink_.has_counts();
   if (busy) return Loop::Rest::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
@@ -118,9 +118,9 @@ Loop::Rest ConsumerLoop::rest() {
     const Prefetcher::Load load = handlers_.load();
     if (prefetcher_.should_go_on(load)) return Loop::Rest::zero();
     next = std::min({next, timers_.next(), maintenance_.due(), prefetcher_.rescan_due()});
-    if (prefetcher_.room(load) > 0 && next > Clock::now()) wakeup_listener_.begin();
+    if (prefetcher_.room(load) > 0 && next > Clock::now()) wakeups_.listen();
   }
-  return {next - Clock::now(), wakeup_listener_.fd()};
+  return {next - Clock::now(), wakeups_.fd()};
 }
 
 // ---- Round trips ---------------------------------------------------------------------------------------------------
@@ -132,13 +132,11 @@ void ConsumerLoop::start_round_trips() {
   const bool stopping = stopping_;
   const bool one_at_a_time = stopping || !counters_.connected || write_concern_.waits() || connection_->has_moved();
   if (one_at_a_time && !round_trips_.empty()) return;
-  if (stopping && wakeup_listener_.leave()) wake_another_ = true;
-  if (stopping && give_back_unstarted()) wake_another_ = true;
+  if (stopping) wakeups_.leave();
+  if (stopping && give_back_unstarted()) wakeups_.wake_another();
   if (!is_under_way(round_trips_, &Purpose::take)) {
-    const bool found = wakeup_listener_.found();
-    if (found) timers_.promote_now();
-    if (wakeup_listener_.found_foreign()) clear_wake_ = true;
-    if (must_wake_another(found)) wake_another_ = true;
+    const bool full = !stopping && prefetcher_.room(handlers_.load()) == 0;
+    if (wakeups_.read(full, prefetcher_.more_ready())) timers_.promote_now();
   }
   if (one_at_a_time) return send({true, !stopping});
   if (!is_under_way(round_trips_, &Purpose::settle)) send({true, false});
@@ -154,9 +152,8 @@ void ConsumerLoop::send(Purpose purpose) {
   if (purpose.settle && !stopping) prefetcher_.fetch(round_trip, store_);
   if (purpose.take) add_taking(round_trip);
   if (purpose.settle) {
-    add_wakeups(round_trip, stopping);
-    add_persisting(round_trip);
-    if (!stopping && Clock::now() >= maintenance_.due()) maintenance_.work(round_trip, store_);
+    wakeups_.add(round_trip, store_, stopping);
+    maintenance_.work(round_trip, store_, stopping);
     event_sink_.publish(round_trip.pipeline(), store_.keys().channel);
     if (settles > 0) add_write_concern(round_trip, settles);
   }
@@ -245,18 +242,6 @@ void ConsumerLoop::on_write_concern(const std::string& missing, std::size_t sett
   }
 }
 
-// Dead letters are kept for dead_retention, so the TTL of their bodies is removed.
-void ConsumerLoop::add_persisting(RoundTrip& round_trip) {
-  const std::size_t count = std::min(to_persist_.size(), store::kBatch);
-  if (count == 0) return;
-  const auto some = to_persist_.begin() + static_cast<std::ptrdiff_t>(count);
-  const auto answer = store_.persist(round_trip.pipeline(), {to_persist_.begin(), some});
-  round_trip.expect(answer, [this, count](const auto& persisted) {
-    persisted.get();
-    to_persist_.erase(to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(count));
-  });
-}
-
 // ---- Move and take -------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::add_taking(RoundTrip& round_trip) {
@@ -282,7 +267,7 @@ void ConsumerLoop::add_moves(RoundTrip& round_trip, const Prefetcher::Load& load
     const bool has_room = prefetcher_.room(load) > 0;
     const auto asks_again = has_room ? std::optional(options_.poll_interval) : std::nullopt;
     const auto answer =
-        store_.pending2ready(round_trip.pipeline(), event_sink_.wants_events(), {wakeup_listener_.name(), asks_again});
+        store_.pending2ready(round_trip.pipeline(), event_sink_.wants_events(), wakeups_.as_watcher(asks_again));
     round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
     timers_.promoting(now);
   }
@@ -293,14 +278,14 @@ void ConsumerLoop::on_retried(const store::Reclaimed& reclaimed) {
   const auto wait = more ? milliseconds(0) : options_.poll_interval;
   timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval)));
   counters_.dead_lettered += reclaimed.given_up.size();
-  to_persist_.insert(to_persist_.end(), reclaimed.given_up.begin(), reclaimed.given_up.end());
+  maintenance_.persist(reclaimed.given_up);
   if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
   event(EventKind::retried, reclaimed.retried);
   event(EventKind::gave_up, reclaimed.given_up);
 }
 
 void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
-  is_watcher_ = promoted.keeps;
+  wakeups_.set_watcher(promoted.keeps);
   const bool more = promoted.moved == store::kBatch;
   if (promoted.next && (promoted.keeps || more)) timers_.promote_by(Clock::now() + *promoted.next);
   if (promoted.moved > 0) prefetcher_.expect_more();  // the answer to a take in the same round trip is newer
@@ -328,22 +313,6 @@ void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
   counters_.prefetched -= fetched.expired.size();
   counters_.delivered += fetched.first.size() + fetched.redelivered.size();
   handlers_.run(std::move(fetched));
-}
-
-// ---- Wake-ups ------------------------------------------------------------------------------------------------------
-
-// Whether another consumer should be woken, because more waits than this one can take: once, until there is room again.
-bool ConsumerLoop::must_wake_another(bool found) {
-  const bool full = !stopping_ && prefetcher_.room(handlers_.load()) == 0;
-  const bool signalled = std::exchange(overflow_signalled_, full);
-  return (full && prefetcher_.more_ready() && !signalled) || (found && (full || stopping_));
-}
-
-void ConsumerLoop::add_wakeups(RoundTrip& round_trip, bool stopping) {
-  redis::Pipeline& pipeline = round_trip.pipeline();
-  if (std::exchange(clear_wake_, false)) store_.clear_wake(pipeline);
-  if (std::exchange(wake_another_, false)) store_.wake(pipeline);
-  if (stopping && std::exchange(is_watcher_, false)) store_.leave_watch(pipeline, wakeup_listener_.name());
 }
 
 // ---- Handlers ------------------------------------------------------------------------------------------------------
@@ -378,8 +347,8 @@ bool ConsumerLoop::give_back_unstarted() {
 }
 
 void ConsumerLoop::check_drained() {
-  const bool drained = stopping_ && !is_watcher_ && round_trips_.empty() && lease_keeper_.empty() && settler_.empty() &&
-                       to_persist_.empty() && handlers_.empty();
+  const bool drained = stopping_ && !wakeups_.is_watcher() && round_trips_.empty() && lease_keeper_.empty() &&
+                       settler_.empty() && !maintenance_.has_to_persist() && handlers_.empty();
   if (drained) drained_();
 }
 
@@ -400,7 +369,7 @@ Loop::Rest ConsumerLoop::on_failure(const std::exception& e) {
   event_sink_.log(line.severity, line.text);
   round_trips_.clear();
   timers_.look_at_all();
-  is_watcher_ = false;  // the next pending2ready decides again
+  wakeups_.set_watcher(false);  // the next pending2ready decides again
   const bool broken = dynamic_cast<const ConnectionError*>(&e) != nullptr;
   if (connection_ != nullptr && (broken || connection_->is_stale())) connection_.reset();
   check_drained();
@@ -423,7 +392,7 @@ void ConsumerLoop::disconnect() {
   round_trips_.clear();
   connection_.reset();
   counters_.connected = false;
-  wakeup_listener_.end();
+  wakeups_.disconnect();
 }
 
 // ---- Events and warnings -------------------------------------------------------------------------------------------

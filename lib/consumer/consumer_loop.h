@@ -12,7 +12,7 @@
 #include "consumer/round_trip.h"
 #include "consumer/settler.h"
 #include "consumer/timers.h"
-#include "consumer/wakeup_listener.h"
+#include "consumer/wakeups.h"
 #include "queue/endpoint.h"
 #include "queue/event_sink.h"
 #include "queue/server_risks.h"
@@ -87,8 +87,6 @@ class ConsumerLoop {
   std::size_t add_settling(RoundTrip& round_trip);
   void add_taking(RoundTrip& round_trip);
   void add_moves(RoundTrip& round_trip, const Prefetcher::Load& load);
-  void add_wakeups(RoundTrip& round_trip, bool stopping);
-  void add_persisting(RoundTrip& round_trip);
   void add_write_concern(RoundTrip& round_trip, std::size_t settles);
 
   // What is done with their answers.
@@ -103,7 +101,6 @@ class ConsumerLoop {
   void collect_done();
   void expire_overrunning();
   bool give_back_unstarted();
-  bool must_wake_another(bool found);
   void check_drained();
   void on_recovered();
   ReconnectBackoff::Pauses pauses_after(const std::exception& e) const;
@@ -127,17 +124,12 @@ class ConsumerLoop {
   RiskWatch risk_watch_;
   ClockMonitor clock_monitor_;
   Timers timers_;
-  WakeupListener wakeup_listener_;
+  Wakeups wakeups_;
   LeaseKeeper lease_keeper_;
   Settler settler_;
   Prefetcher prefetcher_;
   Maintenance maintenance_;
-  std::vector<std::string> to_persist_;  // ids of dead letters whose bodies still have a TTL
-  bool below_durability_ = false;        // the last verdicts were not as durable as asked for
-  bool overflow_signalled_ = false;      // another consumer was woken, since there is more than this one can take
-  bool wake_another_ = false;            // with the next round trip
-  bool clear_wake_ = false;              // another program wrote into the key `wake`
-  bool is_watcher_ = false;              // other consumers rely on this one to take what is due next
+  bool below_durability_ = false;  // the last verdicts were not as durable as asked for
   bool foreign_warned_ = false;
   Timers::Time expired_warning_due_;
   HandlerRunner handlers_;

@@ -7,8 +7,10 @@ constexpr milliseconds kSeldom{10'000};
 
 }  // namespace
 
-void Maintenance::work(RoundTrip& round_trip, const store::Store& store) {
+void Maintenance::work(RoundTrip& round_trip, const store::Store& store, bool stopping) {
+  add_persisting(round_trip, store);
   const Clock::time_point now = Clock::now();
+  if (stopping || now < due()) return;
   if (!garbage_.empty()) store.gc(round_trip.pipeline(), std::exchange(garbage_, {}));
   if (now >= garbage_due_) {
     garbage_due_ = now + rules_.interval;
@@ -23,6 +25,17 @@ void Maintenance::work(RoundTrip& round_trip, const store::Store& store) {
     metadata_due_ = now + kSeldom;
     clean_metadata(round_trip, store);
   }
+}
+
+void Maintenance::add_persisting(RoundTrip& round_trip, const store::Store& store) {
+  const std::size_t count = std::min(to_persist_.size(), store::kBatch);
+  if (count == 0) return;
+  const auto some = to_persist_.begin() + static_cast<std::ptrdiff_t>(count);
+  const auto answer = store.persist(round_trip.pipeline(), {to_persist_.begin(), some});
+  round_trip.expect(answer, [this, count](const auto& persisted) {
+    persisted.get();
+    to_persist_.erase(to_persist_.begin(), to_persist_.begin() + static_cast<std::ptrdiff_t>(count));
+  });
 }
 
 void Maintenance::collect_garbage(RoundTrip& round_trip, const store::Store& store) {

@@ -1,5 +1,5 @@
 // Periodic work on a queue that any of its consumers may do: deletes garbage, trims the dead letters, and removes
-// metadata of messages that are gone. Each step is bounded; if more is left, another follows at once. Used by the
+// metadata of messages that are gone. Also removes the TTL of the bodies of new dead letters. Each step is bounded; if more is left, another follows at once. Used by the
 // consumer's thread only.
 #pragma once
 
@@ -36,10 +36,15 @@ class Maintenance {
     return garbage_.empty() ? std::min({garbage_due_, trim_due_, metadata_due_}) : Clock::time_point();
   }
 
-  // Adds the requests that are due.
-  void work(RoundTrip& round_trip, const store::Store& store);
+  // These messages became dead letters. They are kept for dead_retention, so the TTL of their bodies is to be removed.
+  void persist(const std::vector<std::string>& ids) { to_persist_.insert(to_persist_.end(), ids.begin(), ids.end()); }
+  bool has_to_persist() const { return !to_persist_.empty(); }
+
+  // Adds the requests that are due. While `stopping`, only those for persist().
+  void work(RoundTrip& round_trip, const store::Store& store, bool stopping);
 
  private:
+  void add_persisting(RoundTrip& round_trip, const store::Store& store);
   void collect_garbage(RoundTrip& round_trip, const store::Store& store);
   void trim(RoundTrip& round_trip, const store::Store& store, std::optional<milliseconds> older_than,
             std::int64_t leave);
@@ -49,8 +54,9 @@ class Maintenance {
   const Rules rules_;
   const std::function<void(std::size_t)> trimmed_;
   Clock::time_point garbage_due_, trim_due_, metadata_due_;
-  std::vector<std::string> garbage_;   // to be deleted
-  std::vector<std::string> metadata_;  // ids of metadata, to be removed if their messages are gone
+  std::vector<std::string> to_persist_;  // ids of dead letters whose bodies still have a TTL
+  std::vector<std::string> garbage_;     // to be deleted
+  std::vector<std::string> metadata_;    // ids of metadata, to be removed if their messages are gone
   std::string attempts_cursor_ = "0";
   std::string reasons_cursor_ = "0";
 };
