@@ -1,7 +1,6 @@
 #include "consumer/consumer_loop.h"
 
 #include "queue/option_checks.h"
-#include "redis/escaped.h"
 #include "store/queries.h"
 
 #include <algorithm>
@@ -25,13 +24,6 @@ ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
   return options;
 }
 
-std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
-  std::vector<std::string> ids;
-  ids.reserve(deliveries.size());
-  for (const DeliveryPtr& delivery : deliveries) ids.push_back(delivery->message.id);
-  return ids;
-}
-
 }  // namespace
 
 ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options,
@@ -42,8 +34,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
       endpoint_(url, queue, options_.connection, options_.queue),
       store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
       write_concern_(options_.durability),
-      event_sink_("queue " + redis::escaped(queue) + ", consumer " + id_.substr(id_.size() - 8), options_.logger,
-                  options_.on_event, options_.report_events),
+      reporter_(queue, id_, options_),
       timers_(options_.poll_interval, options_.reconnect_grace),
       wakeups_(endpoint_, id_, options_.connection.command_timeout),
       lease_keeper_(options_.lease, [this](const auto& lost) { on_lost(lost); }),
@@ -52,11 +43,9 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
           static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch), options_.lease,
           {[this](const auto& taken) { on_taken(taken); }, [this](auto fetched) { on_fetched(std::move(fetched)); }}),
       maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit},
-                   [this](std::size_t trimmed) {
-                     event_sink_.log(Severity::info, "trimmed " + std::to_string(trimmed) + " dead letters");
-                   }),
-      handlers_(std::move(handler), callbacks.scope, std::move(callbacks.wake), counters_) {
-  event_sink_.warn(endpoint_.warning());
+                   [this](std::size_t trimmed) { reporter_.trimmed(trimmed); }),
+      handlers_(std::move(handler), callbacks.scope, std::move(callbacks.wake), reporter_.counters()) {
+  reporter_.sink().warn(endpoint_.warning());
 }
 
 // ---- Ticks ---------------------------------------------------------------------------------------------------------
@@ -80,7 +69,7 @@ void ConsumerLoop::connect() {
   connection_.reset();
   auto connection = endpoint_.connect();
   write_concern_.check(*connection);
-  ++counters_.connects;
+  ++reporter_.counters().connects;
   timers_.connected();
   if (!lease_keeper_.empty()) {
     // Leases are renewed first, and alone: all other requests need to know which receipts are valid.
@@ -90,7 +79,7 @@ void ConsumerLoop::connect() {
     renewal.finish();
   }
   clock_monitor_.new_connection();
-  if (event_sink_.has_listener()) risk_watch_.look(*connection, event_sink_);
+  if (reporter_.sink().has_listener()) risk_watch_.look(*connection, reporter_.sink());
   connection_ = std::move(connection);
 }
 
@@ -109,7 +98,7 @@ Loop::Rest ConsumerLoop::tick() {
 Loop::Rest ConsumerLoop::rest() {
   if (!round_trips_.empty()) return Loop::Rest::zero();
   const bool busy = wakeups_.has_requests(stopping_) || prefetcher_.is_fetching() || !settler_.empty() ||
-                    maintenance_.has_to_persist() || event_sink_.has_counts();
+                    maintenance_.has_to_persist() || reporter_.sink().has_counts();
   if (busy) return Loop::Rest::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
@@ -130,7 +119,8 @@ Loop::Rest ConsumerLoop::rest() {
 // are given back.
 void ConsumerLoop::start_round_trips() {
   const bool stopping = stopping_;
-  const bool one_at_a_time = stopping || !counters_.connected || write_concern_.waits() || connection_->has_moved();
+  const bool one_at_a_time =
+      stopping || !reporter_.counters().connected || write_concern_.waits() || connection_->has_moved();
   if (one_at_a_time && !round_trips_.empty()) return;
   if (stopping) wakeups_.leave();
   if (stopping && give_back_unstarted()) wakeups_.wake_another();
@@ -154,7 +144,7 @@ void ConsumerLoop::send(Purpose purpose) {
   if (purpose.settle) {
     wakeups_.add(round_trip, store_, stopping);
     maintenance_.work(round_trip, store_, stopping);
-    event_sink_.publish(round_trip.pipeline(), store_.keys().channel);
+    reporter_.sink().publish(round_trip.pipeline(), store_.keys().channel);
     if (settles > 0) add_write_concern(round_trip, settles);
   }
   round_trip.empty() ? round_trips_.pop_back() : round_trip.send();
@@ -177,7 +167,7 @@ void ConsumerLoop::finish_round_trip() {
     if (refused == nullptr) break;
   }
   if (const auto jump = clock_monitor_.observe(lease_keeper_.last_sample())) {
-    event_sink_.log(Severity::warning, to_text(*jump, connection_->where()));
+    reporter_.log(Severity::warning, to_text(*jump, connection_->where()));
   }
   if (refused != nullptr) std::rethrow_exception(refused);
 }
@@ -188,7 +178,7 @@ void ConsumerLoop::finish_round_trip() {
 std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
   const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
   const std::size_t settles = settler_.settle(round_trip, store_, renews);
-  for (const std::string& line : settler_.warnings()) event_sink_.log(Severity::warning, line);
+  for (const std::string& line : settler_.warnings()) reporter_.log(Severity::warning, line);
   if (renews) lease_keeper_.renew(round_trip, store_);
   return settles;
 }
@@ -198,28 +188,15 @@ void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
        {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
     for (const DeliveryPtr& delivery : *group) lease_keeper_.remove(delivery);
   }
-  counters_.acked += outcome.acked.size();
-  counters_.expired += outcome.expired.size();
-  counters_.foreign += outcome.foreign.size();
-  counters_.nacked += outcome.nacked.size();
-  counters_.dead_lettered += outcome.dead_lettered.size();
-  counters_.snoozed += outcome.snoozed.size();
-  counters_.stale += outcome.stale.size();
-  event(EventKind::acked, outcome.acked);
-  event(EventKind::nacked, outcome.nacked);
-  event(EventKind::gave_up, outcome.dead_lettered);
+  reporter_.settled(outcome);
   if (!outcome.nacked.empty()) timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, options_.poll_interval));
   if (!outcome.snoozed.empty()) timers_.promote_now();  // the answer tells when they are due
 }
 
 void ConsumerLoop::on_lost(const std::vector<DeliveryPtr>& lost) {
   for (const DeliveryPtr& delivery : lost) {
-    // A delivery in doubt was most likely settled, and its message is gone because of that.
-    if (!delivery->in_doubt) {
-      event_sink_.log(Severity::warning,
-                      "lost the lease of " + redis::escaped(delivery->message.id) + ": another consumer may have it");
-    }
-    handlers_.replace_worker(*delivery, event_sink_);
+    reporter_.lost(*delivery);
+    handlers_.replace_worker(*delivery, reporter_.sink());
   }
 }
 
@@ -232,13 +209,13 @@ void ConsumerLoop::add_write_concern(RoundTrip& round_trip, std::size_t settles)
 
 // The verdicts are valid. They are forgotten, and the messages delivered again, only if the master is lost now.
 void ConsumerLoop::on_write_concern(const std::string& missing, std::size_t settles) {
-  if (!missing.empty()) counters_.unconfirmed += settles;
+  if (!missing.empty()) reporter_.counters().unconfirmed += settles;
   if (missing.empty() == !below_durability_) return;
   below_durability_ = !missing.empty();
   if (below_durability_) {
-    event_sink_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing);
+    reporter_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing);
   } else {
-    event_sink_.log(Severity::info, "verdicts are as durable as asked for again");
+    reporter_.log(Severity::info, "verdicts are as durable as asked for again");
   }
 }
 
@@ -267,7 +244,7 @@ void ConsumerLoop::add_moves(RoundTrip& round_trip, const Prefetcher::Load& load
     const bool has_room = prefetcher_.room(load) > 0;
     const auto asks_again = has_room ? std::optional(options_.poll_interval) : std::nullopt;
     const auto answer =
-        store_.pending2ready(round_trip.pipeline(), event_sink_.wants_events(), wakeups_.as_watcher(asks_again));
+        store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(asks_again));
     round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
     timers_.promoting(now);
   }
@@ -277,11 +254,9 @@ void ConsumerLoop::on_retried(const store::Reclaimed& reclaimed) {
   const bool more = reclaimed.moved == store::kReclaimBatch;
   const auto wait = more ? milliseconds(0) : options_.poll_interval;
   timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval)));
-  counters_.dead_lettered += reclaimed.given_up.size();
   maintenance_.persist(reclaimed.given_up);
   if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
-  event(EventKind::retried, reclaimed.retried);
-  event(EventKind::gave_up, reclaimed.given_up);
+  reporter_.retried(reclaimed);
 }
 
 void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
@@ -289,8 +264,7 @@ void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
   const bool more = promoted.moved == store::kBatch;
   if (promoted.next && (promoted.keeps || more)) timers_.promote_by(Clock::now() + *promoted.next);
   if (promoted.moved > 0) prefetcher_.expect_more();  // the answer to a take in the same round trip is newer
-  event_sink_.count(EventKind::ready, promoted.moved);
-  event_sink_.event(EventKind::ready, promoted.ids);
+  reporter_.promoted(promoted);
 }
 
 void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
@@ -300,18 +274,13 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
     lease_keeper_.add(delivery);
     settler_.add(delivery);  // removed by receipt
   }
-  counters_.prefetched += taken.deliveries.size();
-  counters_.foreign += taken.removed;
-  if (!taken.foreign_id.empty()) warn_foreign(taken.foreign_id);
-  event(EventKind::delivered, taken.deliveries);
+  reporter_.taken(taken);
   handlers_.keep_one_free(prefetcher_.retry_is_due());
 }
 
 void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
   for (const DeliveryPtr& delivery : fetched.expired) settler_.add(delivery);  // removed by receipt
-  if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id);
-  counters_.prefetched -= fetched.expired.size();
-  counters_.delivered += fetched.first.size() + fetched.redelivered.size();
+  reporter_.fetched(fetched);
   handlers_.run(std::move(fetched));
 }
 
@@ -325,11 +294,8 @@ void ConsumerLoop::collect_done() {
 
 void ConsumerLoop::expire_overrunning() {
   for (const DeliveryPtr& delivery : lease_keeper_.expire_overrunning(options_.processing_timeout)) {
-    event_sink_.log(Severity::warning, "the handler of " + redis::escaped(delivery->message.id) +
-                                           " runs longer than processing_timeout (" +
-                                           std::to_string(options_.processing_timeout.count()) +
-                                           " ms): its lease may end");
-    handlers_.replace_worker(*delivery, event_sink_);
+    reporter_.overrunning(*delivery, options_.processing_timeout);
+    handlers_.replace_worker(*delivery, reporter_.sink());
   }
 }
 
@@ -342,7 +308,7 @@ bool ConsumerLoop::give_back_unstarted() {
     delivery->end(snooze(milliseconds(0)));
     settler_.add(delivery);
   }
-  counters_.prefetched -= unstarted.size();
+  reporter_.returned(unstarted.size());
   return !unstarted.empty();
 }
 
@@ -356,17 +322,17 @@ void ConsumerLoop::check_drained() {
 
 void ConsumerLoop::on_recovered() {
   if (reconnect_backoff_.is_failing()) {
-    event_sink_.log(Severity::info, "Redis answers again at " + connection_->where() + "; it failed " +
-                                        reconnect_backoff_.duration_text(Clock::now()));
+    reporter_.log(Severity::info, "Redis answers again at " + connection_->where() + "; it failed " +
+                                      reconnect_backoff_.duration_text(Clock::now()));
   }
   reconnect_backoff_.succeeded();
-  counters_.connected = true;
+  reporter_.counters().connected = true;
 }
 
 Loop::Rest ConsumerLoop::on_failure(const std::exception& e) {
-  counters_.failed(e.what());
+  reporter_.counters().failed(e.what());
   const ReconnectBackoff::Line line = reconnect_backoff_.failed(e.what(), pauses_after(e), Clock::now());
-  event_sink_.log(line.severity, line.text);
+  reporter_.log(line.severity, line.text);
   round_trips_.clear();
   timers_.look_at_all();
   wakeups_.set_watcher(false);  // the next pending2ready decides again
@@ -391,39 +357,8 @@ ReconnectBackoff::Pauses ConsumerLoop::pauses_after(const std::exception& e) con
 void ConsumerLoop::disconnect() {
   round_trips_.clear();
   connection_.reset();
-  counters_.connected = false;
+  reporter_.counters().connected = false;
   wakeups_.disconnect();
-}
-
-// ---- Events and warnings -------------------------------------------------------------------------------------------
-
-// Expected after a TTL; otherwise messages are being lost. Once a minute is enough.
-void ConsumerLoop::warn_expired(const std::string& id) {
-  const Clock::time_point now = Clock::now();
-  if (now < expired_warning_due_) return;
-  expired_warning_due_ = now + std::chrono::minutes(1);
-  event_sink_.log(Severity::warning, "removed " + redis::escaped(id) +
-                                         ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
-                                         "Redis evicted them, or producers use other queue options (bodies_under_dp)");
-}
-
-void ConsumerLoop::warn_foreign(const std::string& id) {
-  if (std::exchange(foreign_warned_, true)) return;
-  event_sink_.log(Severity::warning,
-                  "removed \"" + redis::escaped(id) +
-                      "\" before a handler saw it: no UUID in its form of 36 characters, in lower " +
-                      "case, so no message of this library or of the Go library; more of this kind " +
-                      "are counted only (stats().foreign); check() finds what is left");
-}
-
-void ConsumerLoop::event(EventKind kind, const std::vector<DeliveryPtr>& deliveries) {
-  event_sink_.count(kind, deliveries.size());
-  if (event_sink_.wants_events()) event_sink_.event(kind, ids_of(deliveries));
-}
-
-void ConsumerLoop::event(EventKind kind, const std::vector<std::string>& ids) {
-  event_sink_.count(kind, ids.size());
-  event_sink_.event(kind, ids);
 }
 
 }  // namespace delayqueue

@@ -3,18 +3,17 @@
 #pragma once
 
 #include "consumer/clock_monitor.h"
-#include "consumer/counters.h"
 #include "consumer/handler_runner.h"
 #include "consumer/lease_keeper.h"
 #include "consumer/maintenance.h"
 #include "consumer/prefetcher.h"
 #include "consumer/reconnect_backoff.h"
+#include "consumer/reporter.h"
 #include "consumer/round_trip.h"
 #include "consumer/settler.h"
 #include "consumer/timers.h"
 #include "consumer/wakeups.h"
 #include "queue/endpoint.h"
-#include "queue/event_sink.h"
 #include "queue/server_risks.h"
 #include "queue/write_concern.h"
 #include "run/loop.h"
@@ -71,7 +70,7 @@ class ConsumerLoop {
   // Waits until all handlers have returned.
   void join_handlers() { handlers_.close(); }
 
-  ConsumerStats stats() const { return counters_.stats(); }
+  ConsumerStats stats() const { return reporter_.counters().stats(); }
 
  private:
   void connect();
@@ -104,10 +103,6 @@ class ConsumerLoop {
   void check_drained();
   void on_recovered();
   ReconnectBackoff::Pauses pauses_after(const std::exception& e) const;
-  void warn_expired(const std::string& id);
-  void warn_foreign(const std::string& id);
-  void event(EventKind kind, const std::vector<std::string>& ids);
-  void event(EventKind kind, const std::vector<DeliveryPtr>& deliveries);
 
   const ConsumerOptions options_;
   const std::string id_;  // of this consumer, among all consumers
@@ -115,8 +110,7 @@ class ConsumerLoop {
   Endpoint endpoint_;
   const store::Store store_;
   const WriteConcern write_concern_;
-  EventSink event_sink_;
-  Counters counters_;
+  Reporter reporter_;
   std::atomic<bool> stopping_{false};
 
   std::unique_ptr<redis::Connection> connection_;
@@ -130,8 +124,6 @@ class ConsumerLoop {
   Prefetcher prefetcher_;
   Maintenance maintenance_;
   bool below_durability_ = false;  // the last verdicts were not as durable as asked for
-  bool foreign_warned_ = false;
-  Timers::Time expired_warning_due_;
   HandlerRunner handlers_;
   RoundTrips round_trips_;  // last: what they drop goes to the members above
 };

@@ -1,0 +1,104 @@
+#include "consumer/reporter.h"
+
+#include "redis/escaped.h"
+
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
+  std::vector<std::string> ids;
+  ids.reserve(deliveries.size());
+  for (const DeliveryPtr& delivery : deliveries) ids.push_back(delivery->message.id);
+  return ids;
+}
+
+}  // namespace
+
+Reporter::Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options)
+    : sink_("queue " + redis::escaped(queue) + ", consumer " + consumer.substr(consumer.size() - 8), options.logger,
+            options.on_event, options.report_events) {}
+
+void Reporter::promoted(const store::Promoted& promoted) {
+  sink_.count(EventKind::ready, promoted.moved);
+  sink_.event(EventKind::ready, promoted.ids);
+}
+
+void Reporter::retried(const store::Reclaimed& reclaimed) {
+  counters_.dead_lettered += reclaimed.given_up.size();
+  event(EventKind::retried, reclaimed.retried);
+  event(EventKind::gave_up, reclaimed.given_up);
+}
+
+void Reporter::taken(const Prefetcher::Taken& taken) {
+  counters_.prefetched += taken.deliveries.size();
+  counters_.foreign += taken.removed;
+  if (!taken.foreign_id.empty()) warn_foreign(taken.foreign_id);
+  event(EventKind::delivered, taken.deliveries);
+}
+
+void Reporter::fetched(const Prefetcher::Fetched& fetched) {
+  if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id);
+  counters_.prefetched -= fetched.expired.size();
+  counters_.delivered += fetched.first.size() + fetched.redelivered.size();
+}
+
+void Reporter::settled(const Settler::Outcome& outcome) {
+  counters_.acked += outcome.acked.size();
+  counters_.expired += outcome.expired.size();
+  counters_.foreign += outcome.foreign.size();
+  counters_.nacked += outcome.nacked.size();
+  counters_.dead_lettered += outcome.dead_lettered.size();
+  counters_.snoozed += outcome.snoozed.size();
+  counters_.stale += outcome.stale.size();
+  event(EventKind::acked, outcome.acked);
+  event(EventKind::nacked, outcome.nacked);
+  event(EventKind::gave_up, outcome.dead_lettered);
+}
+
+// A delivery in doubt was most likely settled, and its message is gone because of that.
+void Reporter::lost(const Delivery& delivery) const {
+  if (delivery.in_doubt) return;
+  log(Severity::warning, "lost the lease of " + redis::escaped(delivery.message.id) + ": another consumer may have it");
+}
+
+void Reporter::overrunning(const Delivery& delivery, milliseconds processing_timeout) const {
+  log(Severity::warning, "the handler of " + redis::escaped(delivery.message.id) +
+                             " runs longer than processing_timeout (" + std::to_string(processing_timeout.count()) +
+                             " ms): its lease may end");
+}
+
+void Reporter::trimmed(std::size_t dead_letters) const {
+  log(Severity::info, "trimmed " + std::to_string(dead_letters) + " dead letters");
+}
+
+// Expected after a TTL; otherwise messages are being lost. Once a minute is enough.
+void Reporter::warn_expired(const std::string& id) {
+  const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
+  if (now < expired_warning_due_) return;
+  expired_warning_due_ = now + std::chrono::minutes(1);
+  sink_.log(Severity::warning, "removed " + redis::escaped(id) +
+                                   ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
+                                   "Redis evicted them, or producers use other queue options (bodies_under_dp)");
+}
+
+void Reporter::warn_foreign(const std::string& id) {
+  if (std::exchange(foreign_warned_, true)) return;
+  sink_.log(Severity::warning, "removed \"" + redis::escaped(id) +
+                                   "\" before a handler saw it: no UUID in its form of 36 characters, in lower " +
+                                   "case, so no message of this library or of the Go library; more of this kind " +
+                                   "are counted only (stats().foreign); check() finds what is left");
+}
+
+void Reporter::event(EventKind kind, const std::vector<DeliveryPtr>& deliveries) {
+  sink_.count(kind, deliveries.size());
+  if (sink_.wants_events()) sink_.event(kind, ids_of(deliveries));
+}
+
+void Reporter::event(EventKind kind, const std::vector<std::string>& ids) {
+  sink_.count(kind, ids.size());
+  sink_.event(kind, ids);
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,55 @@
+// Reports what a consumer does: counters, events and log lines. Used by the consumer's thread only, except for stats()
+// and the counters.
+#pragma once
+
+#include "consumer/counters.h"
+#include "consumer/prefetcher.h"
+#include "consumer/settler.h"
+#include "queue/event_sink.h"
+#include "store/moves.h"
+
+#include <delayqueue/consumer.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+class Reporter {
+ public:
+  // `consumer`: its id. Log lines name the queue and the end of the id.
+  Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options);
+
+  Counters& counters() { return counters_; }
+  const Counters& counters() const { return counters_; }
+  EventSink& sink() { return sink_; }
+  void log(Severity severity, const std::string& line) const { sink_.log(severity, line); }
+
+  // The steps of a message, in their order.
+  void promoted(const store::Promoted& promoted);
+  void retried(const store::Reclaimed& reclaimed);
+  void taken(const Prefetcher::Taken& taken);
+  void fetched(const Prefetcher::Fetched& fetched);
+  void returned(std::size_t unstarted) { counters_.prefetched -= unstarted; }
+  void settled(const Settler::Outcome& outcome);
+
+  // Warnings and notices.
+  void lost(const Delivery& delivery) const;
+  void overrunning(const Delivery& delivery, milliseconds processing_timeout) const;
+  void trimmed(std::size_t dead_letters) const;
+
+ private:
+  void warn_expired(const std::string& id);
+  void warn_foreign(const std::string& id);
+  void event(EventKind kind, const std::vector<std::string>& ids);
+  void event(EventKind kind, const std::vector<DeliveryPtr>& deliveries);
+
+  EventSink sink_;
+  Counters counters_;
+  bool foreign_warned_ = false;
+  std::chrono::steady_clock::time_point expired_warning_due_;
+};
+
+}  // namespace delayqueue
