@@ -14,9 +14,6 @@ namespace {
 using run::Loop;
 using Clock = std::chrono::steady_clock;
 
-constexpr ReconnectBackoff::Pauses kUnreachable{milliseconds(50), milliseconds(1000)};  // it may be back any moment
-constexpr ReconnectBackoff::Pauses kRefused{milliseconds(500), milliseconds(5000)};     // until a person does something
-
 ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
   check(options);
   if (!handler) throw std::invalid_argument("handler: none; expected a function");
@@ -33,8 +30,9 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
       drained_(std::move(callbacks.drained)),
       endpoint_(url, queue, options_.connection, options_.queue),
       store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
-      write_concern_(options_.durability),
       reporter_(queue, id_, options_),
+      verdict_durability_(options_.durability, reporter_),
+      connection_(endpoint_, verdict_durability_, reporter_, options_.lease),
       timers_(options_.poll_interval, options_.reconnect_grace),
       wakeups_(endpoint_, id_, options_.connection.command_timeout),
       lease_keeper_(options_.lease, [this](const auto& lost) { on_lost(lost); }),
@@ -52,7 +50,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
 
 void ConsumerLoop::connect_first() {
   connect();
-  redis::Pipeline pipeline(*connection_);
+  redis::Pipeline pipeline(connection_.get());
   const auto probe = store::counts(pipeline, store_.keys());  // fails if a key has a wrong type
   pipeline.run();
   probe.get();
@@ -60,27 +58,21 @@ void ConsumerLoop::connect_first() {
 
 Loop::Rest ConsumerLoop::step() {
   // A handler that returns ends the rest; that is no reason to try again sooner.
-  if (const auto left = reconnect_backoff_.left(Clock::now()); left.count() > 0 && !stopping_) return left;
-  if (connection_ == nullptr || (connection_->has_moved() && round_trips_.empty())) connect();
+  if (const auto pause = connection_.pause(); pause.count() > 0 && !stopping_) return pause;
+  if (!connection_.is_open() || (connection_.get().has_moved() && round_trips_.empty())) connect();
   return tick();
 }
 
 void ConsumerLoop::connect() {
-  connection_.reset();
-  auto connection = endpoint_.connect();
-  write_concern_.check(*connection);
-  ++reporter_.counters().connects;
-  timers_.connected();
-  if (!lease_keeper_.empty()) {
+  connection_.open([this](redis::Connection& connection) {
+    timers_.connected();
+    if (lease_keeper_.empty()) return;
     // Leases are renewed first, and alone: all other requests need to know which receipts are valid.
-    RoundTrip renewal(*connection, {true, false});
+    RoundTrip renewal(connection, {true, false});
     lease_keeper_.renew(renewal, store_);
     renewal.send();
     renewal.finish();
-  }
-  clock_monitor_.new_connection();
-  if (reporter_.sink().has_listener()) risk_watch_.look(*connection, reporter_.sink());
-  connection_ = std::move(connection);
+  });
 }
 
 // Sends a round trip of each purpose that is not under way and has requests, then reads the answers of the oldest. So
@@ -91,7 +83,7 @@ Loop::Rest ConsumerLoop::tick() {
   start_round_trips();
   finish_round_trip();
   check_drained();
-  if (!settler_.holds_back()) on_recovered();
+  if (!settler_.holds_back()) connection_.succeeded();
   return rest();
 }
 
@@ -120,7 +112,7 @@ Loop::Rest ConsumerLoop::rest() {
 void ConsumerLoop::start_round_trips() {
   const bool stopping = stopping_;
   const bool one_at_a_time =
-      stopping || !reporter_.counters().connected || write_concern_.waits() || connection_->has_moved();
+      stopping || !connection_.works() || verdict_durability_.waits() || connection_.get().has_moved();
   if (one_at_a_time && !round_trips_.empty()) return;
   if (stopping) wakeups_.leave();
   if (stopping && give_back_unstarted()) wakeups_.wake_another();
@@ -137,7 +129,7 @@ void ConsumerLoop::start_round_trips() {
 // taken, and the write concern covers all writes before it.
 void ConsumerLoop::send(Purpose purpose) {
   const bool stopping = stopping_;
-  RoundTrip& round_trip = round_trips_.emplace_back(*connection_, purpose);
+  RoundTrip& round_trip = round_trips_.emplace_back(connection_.get(), purpose);
   const std::size_t settles = purpose.settle ? add_settling(round_trip) : 0;
   if (purpose.settle && !stopping) prefetcher_.fetch(round_trip, store_);
   if (purpose.take) add_taking(round_trip);
@@ -145,7 +137,7 @@ void ConsumerLoop::send(Purpose purpose) {
     wakeups_.add(round_trip, store_, stopping);
     maintenance_.work(round_trip, store_, stopping);
     reporter_.sink().publish(round_trip.pipeline(), store_.keys().channel);
-    if (settles > 0) add_write_concern(round_trip, settles);
+    if (settles > 0) verdict_durability_.add(round_trip, settles);
   }
   round_trip.empty() ? round_trips_.pop_back() : round_trip.send();
 }
@@ -166,9 +158,7 @@ void ConsumerLoop::finish_round_trip() {
     round_trips_.pop_front();
     if (refused == nullptr) break;
   }
-  if (const auto jump = clock_monitor_.observe(lease_keeper_.last_sample())) {
-    reporter_.log(Severity::warning, to_text(*jump, connection_->where()));
-  }
+  connection_.observe_clock(lease_keeper_.last_sample());
   if (refused != nullptr) std::rethrow_exception(refused);
 }
 
@@ -197,25 +187,6 @@ void ConsumerLoop::on_lost(const std::vector<DeliveryPtr>& lost) {
   for (const DeliveryPtr& delivery : lost) {
     reporter_.lost(*delivery);
     handlers_.replace_worker(*delivery, reporter_.sink());
-  }
-}
-
-void ConsumerLoop::add_write_concern(RoundTrip& round_trip, std::size_t settles) {
-  const auto asked = write_concern_.ask(round_trip.pipeline(), below_durability_);
-  if (!asked) return;
-  round_trip.expect(*asked,
-                    [this, settles](const auto& answer) { on_write_concern(write_concern_.missing(answer), settles); });
-}
-
-// The verdicts are valid. They are forgotten, and the messages delivered again, only if the master is lost now.
-void ConsumerLoop::on_write_concern(const std::string& missing, std::size_t settles) {
-  if (!missing.empty()) reporter_.counters().unconfirmed += settles;
-  if (missing.empty() == !below_durability_) return;
-  below_durability_ = !missing.empty();
-  if (below_durability_) {
-    reporter_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing);
-  } else {
-    reporter_.log(Severity::info, "verdicts are as durable as asked for again");
   }
 }
 
@@ -320,44 +291,18 @@ void ConsumerLoop::check_drained() {
 
 // ---- Failure and recovery ------------------------------------------------------------------------------------------
 
-void ConsumerLoop::on_recovered() {
-  if (reconnect_backoff_.is_failing()) {
-    reporter_.log(Severity::info, "Redis answers again at " + connection_->where() + "; it failed " +
-                                      reconnect_backoff_.duration_text(Clock::now()));
-  }
-  reconnect_backoff_.succeeded();
-  reporter_.counters().connected = true;
-}
-
 Loop::Rest ConsumerLoop::on_failure(const std::exception& e) {
-  reporter_.counters().failed(e.what());
-  const ReconnectBackoff::Line line = reconnect_backoff_.failed(e.what(), pauses_after(e), Clock::now());
-  reporter_.log(line.severity, line.text);
   round_trips_.clear();
   timers_.look_at_all();
   wakeups_.set_watcher(false);  // the next pending2ready decides again
-  const bool broken = dynamic_cast<const ConnectionError*>(&e) != nullptr;
-  if (connection_ != nullptr && (broken || connection_->is_stale())) connection_.reset();
+  connection_.failed(e, !lease_keeper_.empty());
   check_drained();
-  return reconnect_backoff_.left(Clock::now());
-}
-
-// A password, an ACL rule or a setting of this machine is changed by a person, so attempts may be rare; but not so rare
-// that leases end that can still be renewed.
-ReconnectBackoff::Pauses ConsumerLoop::pauses_after(const std::exception& e) const {
-  const bool forbidden =
-      dynamic_cast<const redis::AccessError*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
-  if (!forbidden) return kUnreachable;
-  const bool holds = connection_ != nullptr && !lease_keeper_.empty();
-  return holds ? ReconnectBackoff::Pauses{kRefused.shortest,
-                                          std::clamp(options_.lease / 3, kUnreachable.longest, kRefused.longest)}
-               : kRefused;
+  return connection_.pause();
 }
 
 void ConsumerLoop::disconnect() {
   round_trips_.clear();
-  connection_.reset();
-  reporter_.counters().connected = false;
+  connection_.close();
   wakeups_.disconnect();
 }
 

@@ -2,20 +2,18 @@
 // their verdicts.
 #pragma once
 
-#include "consumer/clock_monitor.h"
+#include "consumer/consumer_connection.h"
 #include "consumer/handler_runner.h"
 #include "consumer/lease_keeper.h"
 #include "consumer/maintenance.h"
 #include "consumer/prefetcher.h"
-#include "consumer/reconnect_backoff.h"
 #include "consumer/reporter.h"
 #include "consumer/round_trip.h"
 #include "consumer/settler.h"
 #include "consumer/timers.h"
+#include "consumer/verdict_durability.h"
 #include "consumer/wakeups.h"
 #include "queue/endpoint.h"
-#include "queue/server_risks.h"
-#include "queue/write_concern.h"
 #include "run/loop.h"
 #include "store/moves.h"
 
@@ -24,8 +22,6 @@
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,7 +82,6 @@ class ConsumerLoop {
   std::size_t add_settling(RoundTrip& round_trip);
   void add_taking(RoundTrip& round_trip);
   void add_moves(RoundTrip& round_trip, const Prefetcher::Load& load);
-  void add_write_concern(RoundTrip& round_trip, std::size_t settles);
 
   // What is done with their answers.
   void on_settled(const Settler::Outcome& outcome);
@@ -95,35 +90,28 @@ class ConsumerLoop {
   void on_promoted(const store::Promoted& promoted);
   void on_taken(const Prefetcher::Taken& taken);
   void on_fetched(Prefetcher::Fetched fetched);
-  void on_write_concern(const std::string& missing, std::size_t settles);
 
   void collect_done();
   void expire_overrunning();
   bool give_back_unstarted();
   void check_drained();
-  void on_recovered();
-  ReconnectBackoff::Pauses pauses_after(const std::exception& e) const;
 
   const ConsumerOptions options_;
   const std::string id_;  // of this consumer, among all consumers
   const std::function<void()> drained_;
   Endpoint endpoint_;
   const store::Store store_;
-  const WriteConcern write_concern_;
-  Reporter reporter_;
   std::atomic<bool> stopping_{false};
 
-  std::unique_ptr<redis::Connection> connection_;
-  ReconnectBackoff reconnect_backoff_;
-  RiskWatch risk_watch_;
-  ClockMonitor clock_monitor_;
+  Reporter reporter_;
+  VerdictDurability verdict_durability_;
+  ConsumerConnection connection_;
   Timers timers_;
   Wakeups wakeups_;
   LeaseKeeper lease_keeper_;
   Settler settler_;
   Prefetcher prefetcher_;
   Maintenance maintenance_;
-  bool below_durability_ = false;  // the last verdicts were not as durable as asked for
   HandlerRunner handlers_;
   RoundTrips round_trips_;  // last: what they drop goes to the members above
 };
