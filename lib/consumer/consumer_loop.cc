@@ -96,7 +96,7 @@ Loop::Rest ConsumerLoop::rest() {
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
   if (!lease_keeper_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
   if (!stopping_) {
-    const Prefetcher::Load load = handlers_.load();
+    const run::WorkerLoad load = handlers_.load();
     if (prefetcher_.should_go_on(load)) return Loop::Rest::zero();
     next = std::min({next, timers_.next(), maintenance_.due(), prefetcher_.rescan_due()});
     if (prefetcher_.room(load) > 0 && next > Clock::now()) wakeups_.listen();
@@ -193,7 +193,7 @@ void ConsumerLoop::on_lost(const std::vector<DeliveryPtr>& lost) {
 // ---- Move and take -------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::add_taking(RoundTrip& round_trip) {
-  const Prefetcher::Load load = handlers_.load();
+  const run::WorkerLoad load = handlers_.load();
   const std::size_t before = round_trip.pipeline().size();
   add_moves(round_trip, load);
   const bool moves = round_trip.pipeline().size() > before;
@@ -203,7 +203,7 @@ void ConsumerLoop::add_taking(RoundTrip& round_trip) {
   backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, store_, load);
 }
 
-void ConsumerLoop::add_moves(RoundTrip& round_trip, const Prefetcher::Load& load) {
+void ConsumerLoop::add_moves(RoundTrip& round_trip, const run::WorkerLoad& load) {
   const Clock::time_point now = Clock::now();
   const bool renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
   if (renewed && timers_.reclaim_is_due(now)) {
@@ -293,7 +293,7 @@ void ConsumerLoop::check_drained() {
 
 Loop::Rest ConsumerLoop::on_failure(const std::exception& e) {
   round_trips_.clear();
-  timers_.look_at_all();
+  timers_.all_due();
   wakeups_.set_watcher(false);  // the next pending2ready decides again
   connection_.failed(e, !lease_keeper_.empty());
   check_drained();

@@ -81,7 +81,7 @@ class ConsumerLoop {
   // The requests of a round trip.
   std::size_t add_settling(RoundTrip& round_trip);
   void add_taking(RoundTrip& round_trip);
-  void add_moves(RoundTrip& round_trip, const Prefetcher::Load& load);
+  void add_moves(RoundTrip& round_trip, const run::WorkerLoad& load);
 
   // What is done with their answers.
   void on_settled(const Settler::Outcome& outcome);

@@ -43,11 +43,6 @@ void HandlerRunner::run(Prefetcher::Fetched fetched) {
   given_ += first;
 }
 
-Prefetcher::Load HandlerRunner::load() const {
-  const Workers::Load load = workers_->load();
-  return {load.idle, load.waiting};
-}
-
 void HandlerRunner::keep_one_free(bool on) {
   if (std::exchange(keeps_one_free_, on) != on) workers_->keep_one_free(on);
 }

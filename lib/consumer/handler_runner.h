@@ -30,7 +30,7 @@ class HandlerRunner {
 
   void run(Prefetcher::Fetched fetched);
   bool empty() const { return given_ == 0; }
-  Prefetcher::Load load() const;
+  run::WorkerLoad load() const { return workers_->load(); }
 
   // While on, one worker runs redelivered messages only.
   void keep_one_free(bool on);

@@ -16,7 +16,7 @@ std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
 }  // namespace
 
-std::size_t Prefetcher::free_workers(const Load& load) const {
+std::size_t Prefetcher::free_workers(const run::WorkerLoad& load) const {
   const std::size_t free = minus(load.idle, load.waiting + fetching_.size());
   if (free > 0 || load.idle == 0 || !retry_is_due()) return free;
   // The worker that is kept free for retry takes no first deliveries.
@@ -24,14 +24,14 @@ std::size_t Prefetcher::free_workers(const Load& load) const {
   return std::any_of(fetching_.begin(), fetching_.end(), redelivered) ? 0 : 1;
 }
 
-std::size_t Prefetcher::room(const Load& load) const {
+std::size_t Prefetcher::room(const run::WorkerLoad& load) const {
   const std::size_t held = minus(workers_, load.idle) + load.waiting + fetching_.size() + coming_;
   return minus(workers_ + prefetch_, held);
 }
 
 bool Prefetcher::retry_is_due() const { return since_retry_ + 1 >= kRetryShare && retry_waits(); }
 
-store::TakeLimits Prefetcher::limits(const Load& load) const {
+store::TakeLimits Prefetcher::limits(const run::WorkerLoad& load) const {
   store::TakeLimits limits;
   limits.retry_max = poison_guard_.blocks_retry() ? 0 : free_workers(load);
   limits.total = std::min(std::max(room(load), limits.retry_max), store::kBatch);
@@ -43,7 +43,7 @@ store::TakeLimits Prefetcher::limits(const Load& load) const {
   return limits;
 }
 
-void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const Load& load) {
+void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load) {
   const store::TakeLimits asked = limits(load);
   if (asked.total == 0) return;
   const Clock::time_point now = Clock::now();

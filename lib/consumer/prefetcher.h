@@ -5,6 +5,7 @@
 #include "consumer/delivery.h"
 #include "consumer/poison_guard.h"
 #include "consumer/round_trip.h"
+#include "run/worker_pool.h"
 #include "store/moves.h"
 
 #include <chrono>
@@ -22,12 +23,6 @@ class Prefetcher {
  public:
   using Clock = std::chrono::steady_clock;
   using Bodies = std::vector<std::optional<std::string>>;
-
-  // How many workers are idle, and how many messages wait for a worker.
-  struct Load {
-    std::size_t idle = 0;
-    std::size_t waiting = 0;
-  };
 
   // What one take returned.
   struct Taken {
@@ -58,15 +53,15 @@ class Prefetcher {
         poison_guard_(lease) {}
 
   // How many more messages may be held.
-  std::size_t room(const Load& load) const;
+  std::size_t room(const run::WorkerLoad& load) const;
 
   // Whether a take may return something: the last one returned as much as it asked for, or left messages in retry for
   // which there is a worker now, or expect_more() was called since.
-  bool has_more(const Load& load) const { return more_ready_ || (retry_waits() && free_workers(load) > 0); }
+  bool has_more(const run::WorkerLoad& load) const { return more_ready_ || (retry_waits() && free_workers(load) > 0); }
 
   // Whether to take again at once: the last take returned as much as it asked for, or was stopped by possible poison
   // messages, and another may get further.
-  bool should_go_on(const Load& load) const {
+  bool should_go_on(const run::WorkerLoad& load) const {
     if (more_ready_ && limits(load).total > 0) return true;
     return poison_guard_.should_rescan() && retry_waits() && free_workers(load) > 0;
   }
@@ -84,7 +79,7 @@ class Prefetcher {
   bool retry_is_due() const;
 
   // Adds a take of as many messages as there is room for, if any.
-  void take(RoundTrip& round_trip, const store::Store& store, const Load& load);
+  void take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load);
 
   // Adds the fetch of bodies of deliveries taken before, if any.
   void fetch(RoundTrip& round_trip, const store::Store& store);
@@ -98,9 +93,9 @@ class Prefetcher {
   void handled(const std::vector<DeliveryPtr>& done);
 
  private:
-  std::size_t free_workers(const Load& load) const;
+  std::size_t free_workers(const run::WorkerLoad& load) const;
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
-  store::TakeLimits limits(const Load& load) const;
+  store::TakeLimits limits(const run::WorkerLoad& load) const;
   void read_taken(const store::TakeLimits& limits, Clock::time_point asked, const store::Taken& taken);
   void read_bodies(Bodies bodies, std::size_t asked);
   void count_share(const store::Taken& taken);

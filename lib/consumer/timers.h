@@ -20,10 +20,10 @@ class Timers {
   // the same server, and need time to renew them.
   void connected() {
     grace_end_ = Clock::now() + grace_;
-    look_at_all();
+    all_due();
   }
 
-  void look_at_all() { promote_ = reclaim_ = Time(); }
+  void all_due() { promote_ = reclaim_ = Time(); }
 
   // pending2ready: at the latest a poll_interval after the last time.
   bool promote_is_due(Time now) const { return now >= promote_; }

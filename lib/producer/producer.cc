@@ -116,7 +116,7 @@ void Producer::Impl::log_risks() {
       where = connection.where();
       return find_risks(connection);
     });
-    RiskWatch().tell(risks, where, event_sink_);
+    RiskWatch().log(risks, where, event_sink_);
   } catch (const Error& e) {  // the call of the user has succeeded
     event_sink_.log(Severity::debug, std::string("cannot read the risks of the server: ") + e.what());
   }

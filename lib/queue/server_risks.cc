@@ -197,17 +197,17 @@ std::vector<Risk> compare_clocks(redis::Connection& connection) {
                                 " by as much, and the ages of messages are wrong; correct the clocks"}};
 }
 
-void RiskWatch::look(redis::Connection& connection, const EventSink& sink) {
+void RiskWatch::query(redis::Connection& connection, const EventSink& sink) {
   if (std::exchange(skip_next_, true)) {
     skip_next_ = false;
     return;
   }
   const std::vector<Risk> risks = find_risks(connection);
   skip_next_ = false;
-  tell(risks, connection.where(), sink);
+  log(risks, connection.where(), sink);
 }
 
-void RiskWatch::tell(const std::vector<Risk>& risks, const std::string& where, const EventSink& sink) {
+void RiskWatch::log(const std::vector<Risk>& risks, const std::string& where, const EventSink& sink) {
   std::vector<std::size_t> seen;
   for (const Risk& risk : risks) {
     seen.push_back(std::hash<std::string>()(where + '\n' + identity_of(risk)));

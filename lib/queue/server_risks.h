@@ -24,11 +24,11 @@ class RiskWatch {
  public:
   // Finds the risks of the server and logs them. Throws ConnectionError if the connection breaks. The next call then
   // does nothing: a server that closes the connection at these queries must not prevent the consumer from working.
-  void look(redis::Connection& connection, const EventSink& sink);
+  void query(redis::Connection& connection, const EventSink& sink);
 
   // Logs each risk as a warning, those of kind unknown with severity debug. A risk that the last call for this server
   // found and this one does not is logged again when it comes back.
-  void tell(const std::vector<Risk>& risks, const std::string& where, const EventSink& sink);
+  void log(const std::vector<Risk>& risks, const std::string& where, const EventSink& sink);
 
  private:
   std::string where_;              // the server of the last call

@@ -14,6 +14,11 @@
 
 namespace delayqueue::run {
 
+struct WorkerLoad {
+  std::size_t idle = 0;     // workers without a task, less those that the queued urgent tasks need
+  std::size_t waiting = 0;  // queued tasks that are not urgent
+};
+
 // Worker threads with a queue of tasks. Urgent tasks have a queue of their own, which goes first. One worker may be
 // kept free for urgent tasks, so that they need not wait for a long task to end.
 //
@@ -28,11 +33,6 @@ namespace delayqueue::run {
 template <class Task>
 class WorkerPool {
  public:
-  struct Load {
-    std::size_t idle = 0;     // workers without a task, less those that the queued urgent tasks need
-    std::size_t waiting = 0;  // queued tasks that are not urgent
-  };
-
   WorkerPool(std::size_t workers, std::function<bool(Task&)> work, std::function<void()> wake)
       : work_(std::move(work)), wake_(std::move(wake)) {
     try {
@@ -57,7 +57,7 @@ class WorkerPool {
     wake_next(lock);
   }
 
-  Load load() const {
+  WorkerLoad load() const {
     const std::lock_guard lock(mutex_);
     const std::size_t taken = busy_ + urgent_.size();
     return {workers_ - std::min(workers_, taken), queue_.size()};

@@ -357,13 +357,13 @@ TEST_CASE("risks: a connection lost while the risks are read costs one attempt; 
   RiskWatch watch;
   auto connection = connect();
   REQUIRE(test::cut_connections("t", client) == 1);
-  CHECK_THROWS_AS(watch.look(*connection, report), ConnectionError);
+  CHECK_THROWS_AS(watch.query(*connection, report), ConnectionError);
   connection = connect();
   REQUIRE(test::cut_connections("t", client) == 1);
-  watch.look(*connection, report);  // sends nothing
+  watch.query(*connection, report);  // sends nothing
   CHECK(lines.count(Severity::warning, "") == 0);
   connection = connect();
-  watch.look(*connection, report);
+  watch.query(*connection, report);
   CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
 }
 
