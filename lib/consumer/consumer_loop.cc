@@ -162,35 +162,7 @@ void ConsumerLoop::finish_round_trip() {
   if (refused != nullptr) std::rethrow_exception(refused);
 }
 
-// ---- Settle and renew ----------------------------------------------------------------------------------------------
-
-// Returns the number of verdicts.
-std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
-  const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
-  const std::size_t settles = settler_.settle(round_trip, store_, renews);
-  for (const std::string& line : settler_.warnings()) reporter_.log(Severity::warning, line);
-  if (renews) lease_keeper_.renew(round_trip, store_);
-  return settles;
-}
-
-void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
-  for (const auto* group :
-       {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
-    for (const DeliveryPtr& delivery : *group) lease_keeper_.remove(delivery);
-  }
-  reporter_.settled(outcome);
-  if (!outcome.nacked.empty()) timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, options_.poll_interval));
-  if (!outcome.snoozed.empty()) timers_.promote_now();  // the answer tells when they are due
-}
-
-void ConsumerLoop::on_lost(const std::vector<DeliveryPtr>& lost) {
-  for (const DeliveryPtr& delivery : lost) {
-    reporter_.lost(*delivery);
-    handlers_.replace_worker(*delivery, reporter_.sink());
-  }
-}
-
-// ---- Move and take -------------------------------------------------------------------------------------------------
+// ---- Take -----------------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::add_taking(RoundTrip& round_trip) {
   const run::WorkerLoad load = handlers_.load();
@@ -249,18 +221,12 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
   handlers_.keep_one_free(prefetcher_.retry_is_due());
 }
 
+// ---- Run ------------------------------------------------------------------------------------------------------------
+
 void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
   for (const DeliveryPtr& delivery : fetched.expired) settler_.add(delivery);  // removed by receipt
   reporter_.fetched(fetched);
   handlers_.run(std::move(fetched));
-}
-
-// ---- Handlers ------------------------------------------------------------------------------------------------------
-
-void ConsumerLoop::collect_done() {
-  const std::vector<DeliveryPtr> done = handlers_.take_done();
-  for (const DeliveryPtr& delivery : done) settler_.add(delivery);
-  prefetcher_.handled(done);
 }
 
 void ConsumerLoop::expire_overrunning() {
@@ -269,6 +235,42 @@ void ConsumerLoop::expire_overrunning() {
     handlers_.replace_worker(*delivery, reporter_.sink());
   }
 }
+
+void ConsumerLoop::on_lost(const std::vector<DeliveryPtr>& lost) {
+  for (const DeliveryPtr& delivery : lost) {
+    reporter_.lost(*delivery);
+    handlers_.replace_worker(*delivery, reporter_.sink());
+  }
+}
+
+void ConsumerLoop::collect_done() {
+  const std::vector<DeliveryPtr> done = handlers_.take_done();
+  for (const DeliveryPtr& delivery : done) settler_.add(delivery);
+  prefetcher_.handled(done);
+}
+
+// ---- Settle ---------------------------------------------------------------------------------------------------------
+
+// Returns the number of verdicts.
+std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
+  const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
+  const std::size_t settles = settler_.settle(round_trip, store_, renews);
+  for (const std::string& line : settler_.warnings()) reporter_.log(Severity::warning, line);
+  if (renews) lease_keeper_.renew(round_trip, store_);
+  return settles;
+}
+
+void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
+  for (const auto* group :
+       {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
+    for (const DeliveryPtr& delivery : *group) lease_keeper_.remove(delivery);
+  }
+  reporter_.settled(outcome);
+  if (!outcome.nacked.empty()) timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, options_.poll_interval));
+  if (!outcome.snoozed.empty()) timers_.promote_now();  // the answer tells when they are due
+}
+
+// ---- Stop and failure -----------------------------------------------------------------------------------------------
 
 // Stopping: messages whose handler has not begun go back as if they had never been taken.
 bool ConsumerLoop::give_back_unstarted() {
@@ -288,8 +290,6 @@ void ConsumerLoop::check_drained() {
                        settler_.empty() && !maintenance_.has_to_persist() && handlers_.empty();
   if (drained) drained_();
 }
-
-// ---- Failure and recovery ------------------------------------------------------------------------------------------
 
 Loop::Rest ConsumerLoop::on_failure(const std::exception& e) {
   round_trips_.clear();
