@@ -10,8 +10,9 @@
 -- ARGV[4] us until it calls again in any case; '': it has no free worker, so another consumer should watch
 --
 -- Of the consumers with a free worker, one watches for the next due time, if that is before its next call in any case;
--- the others need not call then. A consumer without a free worker adds the marker: for now if it moved messages, else
--- for the next due time unless another consumer watches.
+-- the others need not call then. Its watch ends when it calls and no message is due before its next call. A consumer
+-- without a free worker adds the marker: for now if it moved messages, else for the next due time unless another
+-- consumer watches.
 -- Returns {number moved, us until the next is due (-1: none pending), ids joined by ' ' or '', 1 if the caller must
 -- call again by then}.
 local pending, ready, watch, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -55,6 +56,8 @@ if ARGV[4] == '' then
 elseif unwatched and wait < tonumber(ARGV[4]) then
   keeps = 1
   redis.pcall('SET', watch, string.format('%.0f %s', due, who), 'PX', math.ceil(wait / 1000) + 200)
+elseif by == who then
+  redis.pcall('UNLINK', watch)
 end
 local moved = {}
 for i = 1, ARGV[2] == '1' and #ids or 0 do

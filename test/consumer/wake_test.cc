@@ -171,6 +171,18 @@ TEST_CASE("a message is on time after the message that the watch was set for was
   CHECK(idle.ledger.payloads() == std::vector<std::string>{"second"});
 }
 
+TEST_CASE("a message is on time that is sent as soon as the last pending one was delivered") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle idle(queue, client, 3);
+  for (std::size_t n = 1; n <= 6; ++n) {
+    const auto begin = Clock::now();
+    queue.send("x", in(300ms));
+    CHECK(lateness(idle.ledger, n, begin + 300ms) < kLate);
+  }
+}
+
 TEST_CASE("a message is on time after the consumer that held the watch stopped") {
   PrivateServer own;
   Redis client(own.socket());

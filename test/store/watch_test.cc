@@ -127,6 +127,23 @@ TEST_CASE("pending2ready: a consumer watches for a time earlier than another's w
   CHECK(watched(scene) == watch_value(scene.score_us(scene.keys().pending, "a"), "bob"));
 }
 
+TEST_CASE("pending2ready: a consumer that waits for no message any more leaves no watch, so another one watches") {
+  for (const bool later : {false, true}) {
+    CAPTURE(later);
+    Scene scene;
+    alone(scene).put(At::pending, "a", {1min});
+    CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+    alone(scene);  // "a" is gone; what is left is due after the next call of each consumer, or nothing is left
+    if (later) scene.put(At::pending, "b", {5min});
+    CHECK(!scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps);
+    CHECK(!watched(scene).empty());
+    CHECK(!scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+    CHECK(watched(scene).empty());
+    scene.put(At::pending, "c", {90s});
+    CHECK(scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps);
+  }
+}
+
 TEST_CASE("pending2ready: a consumer without a free worker calls again in time, and wakes another one to watch") {
   Scene scene;
   alone(scene).put(At::pending, "a", {5min});
