@@ -185,9 +185,9 @@ void ConsumerLoop::add_moves(RoundTrip& round_trip, const run::WorkerLoad& load)
   }
   if (timers_.promote_is_due(now)) {
     const bool has_room = prefetcher_.room(load) > 0;
-    const auto asks_again = has_room ? std::optional(options_.poll_interval) : std::nullopt;
+    const auto next_call = has_room ? std::optional(options_.poll_interval) : std::nullopt;
     const auto answer =
-        store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(asks_again));
+        store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(next_call));
     round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
     timers_.promoting(now);
   }
@@ -197,15 +197,15 @@ void ConsumerLoop::on_retried(const store::Reclaimed& reclaimed) {
   const bool more = reclaimed.moved == store::kReclaimBatch;
   const auto wait = more ? milliseconds(0) : options_.poll_interval;
   timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval)));
-  maintenance_.persist(reclaimed.given_up);
+  maintenance_.persist(reclaimed.dead_lettered);
   if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
   reporter_.retried(reclaimed);
 }
 
 void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
-  wakeups_.set_watcher(promoted.keeps);
+  wakeups_.set_watcher(promoted.keeps_watch);
   const bool more = promoted.moved == store::kBatch;
-  if (promoted.next && (promoted.keeps || more)) timers_.promote_by(Clock::now() + *promoted.next);
+  if (promoted.next && (promoted.keeps_watch || more)) timers_.promote_by(Clock::now() + *promoted.next);
   if (promoted.moved > 0) prefetcher_.expect_more();  // the answer to a take in the same round trip is newer
   reporter_.promoted(promoted);
 }

@@ -39,7 +39,7 @@ void Maintenance::add_persisting(RoundTrip& round_trip, const store::Store& stor
 }
 
 void Maintenance::collect_garbage(RoundTrip& round_trip, const store::Store& store) {
-  const auto answer = store.some_garbage(round_trip.pipeline());
+  const auto answer = store.sample_garbage(round_trip.pipeline());
   round_trip.expect(answer, [this](const auto& ids) {
     garbage_ = ids.get();
     if (garbage_.size() == store::kBatch) garbage_due_ = Clock::time_point();  // there may be more
@@ -51,7 +51,7 @@ void Maintenance::trim(RoundTrip& round_trip, const store::Store& store, std::op
   const auto answer = store.purge_zset(round_trip.pipeline(), store.keys().dead, store::kBatch, older_than, leave);
   round_trip.expect(answer, [this](const auto& trimmed) {
     const store::Purged purged = trimmed.get();
-    if (purged.passed == store::kBatch) garbage_due_ = trim_due_ = Clock::time_point();  // there may be more
+    if (purged.removed == store::kBatch) garbage_due_ = trim_due_ = Clock::time_point();  // there may be more
     if (purged.purged > 0) trimmed_(purged.purged);
   });
 }
@@ -63,14 +63,14 @@ void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Store& stor
     return;
   }
   const auto some = static_cast<std::ptrdiff_t>(std::min(metadata_.size(), store::kBatch));
-  store.sweep(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
+  store.delete_orphaned_metadata(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
   metadata_.erase(metadata_.begin(), metadata_.begin() + some);
   if (!metadata_.empty()) metadata_due_ = Clock::time_point();
 }
 
 void Maintenance::scan_metadata(RoundTrip& round_trip, const store::Store& store, const std::string& key,
                                 std::string& cursor) {
-  const auto answer = store.some_notes(round_trip.pipeline(), key, cursor);
+  const auto answer = store.scan_metadata(round_trip.pipeline(), key, cursor);
   round_trip.expect(answer, [this, &cursor](const auto& found) {
     auto [next, ids] = found.get();
     cursor = next;

@@ -40,13 +40,14 @@ void PoisonGuard::read(const store::TakeLimits& asked, const store::Taken& taken
     return std::find(taken.possible_poison.begin(), taken.possible_poison.end(), delivery->message.id) !=
            taken.possible_poison.end();
   });
-  owed_ = taken.met > 0 && asked.poison_max == 0;
+  owed_ = taken.further_poison > 0 && asked.poison_max == 0;
   const Clock::time_point now = Clock::now();
-  if (taken.met == 0) {
+  if (taken.further_poison == 0) {
     scanning_ = may_hide_others_ = false;
     rescan_at_.reset();
   } else if (scanning_) {
-    left_ = std::min(left_, taken.retry_left) - std::min({left_, taken.retry_left, taken.met, asked.poison_skip});
+    left_ = std::min(left_, taken.retry_left) -
+            std::min({left_, taken.retry_left, taken.further_poison, asked.poison_skip});
     scanning_ = left_ > 0;
     may_hide_others_ = false;
     rescan_at_ = scanning_ ? now : now + kPause;

@@ -26,9 +26,9 @@ void Reporter::promoted(const store::Promoted& promoted) {
 }
 
 void Reporter::retried(const store::Reclaimed& reclaimed) {
-  counters_.dead_lettered += reclaimed.given_up.size();
+  counters_.dead_lettered += reclaimed.dead_lettered.size();
   event(EventKind::retried, reclaimed.retried);
-  event(EventKind::gave_up, reclaimed.given_up);
+  event(EventKind::gave_up, reclaimed.dead_lettered);
 }
 
 void Reporter::taken(const Prefetcher::Taken& taken) {

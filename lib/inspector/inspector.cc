@@ -139,7 +139,8 @@ void Inspector::Impl::collect(const std::vector<std::string>& garbage) {
 
 void Inspector::Impl::collect_all() {
   while (true) {
-    const auto some = shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().some_garbage(pipeline); });
+    const auto some =
+        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().sample_garbage(pipeline); });
     if (some.empty()) return;
     collect(some);
   }
@@ -151,7 +152,7 @@ std::uint64_t Inspector::Impl::remove_hints(const std::string& list) {
     const auto step =
         shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().purge_hints(pipeline, list); });
     collect(step.garbage);
-    passed = step.passed;
+    passed = step.removed;
   }
   return places;
 }
@@ -292,8 +293,8 @@ MessagePage Inspector::list(State state, const ListOptions& options) {
                             : store::page_of_zset(pipeline, impl_->keys(), key, position, most);
     });
     for (store::Entry& entry : part.entries) page.messages.push_back(info_of(std::move(entry), state));
-    position += part.passed;
-    more = part.passed == most;
+    position += part.ids_read;
+    more = part.ids_read == most;
   }
   impl_->add_bodies(page.messages, options.payload);
   if (more) page.next = std::to_string(position);

@@ -14,26 +14,26 @@ namespace delayqueue {
 namespace {
 
 using store::Candidate;
-using store::Where;
+using store::Collection;
 
 constexpr std::size_t kMostCandidates = 50'000;  // kept in memory; at this number they are confirmed
 constexpr std::size_t kPages = 10;               // of a list in one round trip
 
 // The order of the scans. An id becomes a candidate in the first one that finds it.
-constexpr Where kScans[] = {Where::pending, Where::unack,    Where::dead,   Where::count,
-                            Where::garbage, Where::attempts, Where::reason, Where::bodies};
+constexpr Collection kScans[] = {Collection::pending, Collection::unack,    Collection::dead,   Collection::count,
+                                 Collection::garbage, Collection::attempts, Collection::reason, Collection::bodies};
 
 // Whether an earlier scan has found the id. parts: see check.lua.
-bool was_scanned(Where where, char verdict, const std::string& parts) {
-  static constexpr std::pair<Where, char> kOrder[] = {
-      {Where::pending, 'p'}, {Where::unack, 'u'}, {Where::dead, 'd'}, {Where::count, 'c'}};
+bool was_scanned(Collection collection, char verdict, const std::string& parts) {
+  static constexpr std::pair<Collection, char> kOrder[] = {
+      {Collection::pending, 'p'}, {Collection::unack, 'u'}, {Collection::dead, 'd'}, {Collection::count, 'c'}};
   for (const auto& [earlier, part] : kOrder) {
-    if (earlier == where) return false;
+    if (earlier == collection) return false;
     if (parts.find(part) != std::string::npos) return true;
   }
-  if (where == Where::garbage) return false;
+  if (collection == Collection::garbage) return false;
   if (verdict == 'G') return true;
-  return where == Where::reason && parts.find('a') != std::string::npos;
+  return collection == Collection::reason && parts.find('a') != std::string::npos;
 }
 
 Problem problem_of(char verdict) {
@@ -183,9 +183,9 @@ CheckReport IntegrityCheck::run() {
   if (!check_types()) return std::move(report_);
   if (has_stats_) check_totals();
   plan();
-  for (const Where where : kScans) {
-    scan(where);
-    if (where == Where::count) find_stranded();
+  for (const Collection collection : kScans) {
+    scan(collection);
+    if (collection == Collection::count) find_stranded();
   }
   confirm_candidates();
   if (options_.progress) options_.progress(total_, total_);
@@ -245,8 +245,9 @@ void IntegrityCheck::check_totals() {
 
 // Adds up the number of steps, for the progress.
 void IntegrityCheck::plan() {
-  for (const Where where : kScans) {
-    total_ += shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::size(pipeline, keys(), where); });
+  for (const Collection collection : kScans) {
+    total_ +=
+        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::size(pipeline, keys(), collection); });
   }
   for (const std::string* list : {&keys().ready, &keys().retry}) {
     total_ += shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::list_length(pipeline, *list); });
@@ -259,29 +260,30 @@ void IntegrityCheck::advance(std::uint64_t steps) {
   if (options_.progress) options_.progress(done_, total_);
 }
 
-void IntegrityCheck::scan(Where where) {
+void IntegrityCheck::scan(Collection collection) {
   std::string cursor = "0";
   do {
-    store::Scanned scanned =
-        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::scan(pipeline, keys(), where, cursor); });
+    store::Scanned scanned = shared_connection_.ask(
+        [&](redis::Pipeline& pipeline) { return store::scan(pipeline, keys(), collection, cursor); });
     cursor = scanned.cursor;
     std::vector<std::string> ids;
     for (std::string& id : scanned.ids) {
-      ids.push_back(where == Where::bodies ? id.substr(std::min(id.size(), keys().bodies.size())) : std::move(id));
-      if (ids.size() == store::kJudged) judge(where, std::exchange(ids, {}));
+      ids.push_back(collection == Collection::bodies ? id.substr(std::min(id.size(), keys().bodies.size()))
+                                                     : std::move(id));
+      if (ids.size() == store::kJudged) judge(collection, std::exchange(ids, {}));
     }
-    if (!ids.empty()) judge(where, ids);
-    advance(where == Where::bodies ? store::kScannedKeys : scanned.ids.size());
+    if (!ids.empty()) judge(collection, ids);
+    advance(collection == Collection::bodies ? store::kScannedKeys : scanned.ids.size());
   } while (cursor != "0");
 }
 
-void IntegrityCheck::judge(Where where, const std::vector<std::string>& ids) {
+void IntegrityCheck::judge(Collection collection, const std::vector<std::string>& ids) {
   const std::vector<std::string> words =
-      shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::look(pipeline, keys(), ids); });
+      shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::classify(pipeline, keys(), ids); });
   report_.looked += ids.size();
   for (std::size_t i = 0; i < std::min(ids.size(), words.size()); ++i) {
     const char verdict = words[i].empty() ? '.' : words[i].front();
-    if (verdict == '.' || was_scanned(where, verdict, words[i].substr(1))) continue;
+    if (verdict == '.' || was_scanned(collection, verdict, words[i].substr(1))) continue;
     const auto bytes = verdict == 'M' || verdict == 'C' ? store::bytes_of(ids[i]) : std::nullopt;
     if (bytes) {
       listed_.push_back({*bytes, verdict});

@@ -40,8 +40,8 @@ class IntegrityCheck {
   bool check_types();
   void check_totals();
   void plan();
-  void scan(store::Where where);
-  void judge(store::Where where, const std::vector<std::string>& ids);
+  void scan(store::Collection collection);
+  void judge(store::Collection collection, const std::vector<std::string>& ids);
   void add_candidate(std::string id, char verdict);
   void search_lists(std::vector<Listed>& ids);
   bool search_list(const std::string& list, std::vector<Listed>& ids);

@@ -34,31 +34,31 @@ std::vector<Outcome> meanings(const std::string& outcomes, Meaning meaning) {
 }
 
 // The form in which restore stores a message. Messages that were held or in a list are due at once.
-store::Saved saved(const MessageInfo& message, const std::string& id) {
+store::RestoreRecord record_of(const MessageInfo& message, const std::string& id) {
   if (!message.size) throw std::invalid_argument("payload of " + id + ": missing; restore needs it");
   if (message.payload.size() != *message.size) {
     throw std::invalid_argument("payload of " + id + ": " + std::to_string(message.payload.size()) + " bytes of " +
                                 std::to_string(*message.size) + "; list or find the message with its whole payload");
   }
-  store::Saved saved;
-  saved.id = id;
-  saved.dead = message.state == State::dead;
-  const bool waits = saved.dead || message.state == State::pending || (message.state == State::unack && !message.held);
+  store::RestoreRecord record;
+  record.id = id;
+  record.dead = message.state == State::dead;
+  const bool waits = record.dead || message.state == State::pending || (message.state == State::unack && !message.held);
   if (waits && message.at) {
-    saved.at_us = store::to_us(*message.at);
-    check_time(("at of " + id).c_str(), std::chrono::floor<milliseconds>(std::chrono::microseconds(saved.at_us)));
+    record.at_us = store::to_us(*message.at);
+    check_time(("at of " + id).c_str(), std::chrono::floor<milliseconds>(std::chrono::microseconds(record.at_us)));
   }
-  if (!saved.dead && !message.retries) throw std::invalid_argument("retries of " + id + ": unset; expected a number");
-  saved.retries = message.retries.value_or(0);
-  check_retries(saved.retries);
-  saved.deliveries = std::max(0, message.deliveries);
-  if (message.ttl && !saved.dead) {
+  if (!record.dead && !message.retries) throw std::invalid_argument("retries of " + id + ": unset; expected a number");
+  record.retries = message.retries.value_or(0);
+  check_retries(record.retries);
+  record.deliveries = std::max(0, message.deliveries);
+  if (message.ttl && !record.dead) {
     check_at_least("ttl", *message.ttl, milliseconds(0));
-    saved.ttl = std::max(*message.ttl, milliseconds(1));
+    record.ttl = std::max(*message.ttl, milliseconds(1));
   }
-  saved.reason = std::string_view(message.reason).substr(0, kLongestReason);
-  saved.payload = message.payload;
-  return saved;
+  record.reason = std::string_view(message.reason).substr(0, kLongestReason);
+  record.payload = message.payload;
+  return record;
 }
 
 }  // namespace
@@ -165,8 +165,8 @@ std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
     });
     impl_->collect(step.garbage);
     purged += step.purged;
-    left -= std::min<std::uint64_t>(left, step.passed);
-    if (step.passed < most) break;
+    left -= std::min<std::uint64_t>(left, step.removed);
+    if (step.removed < most) break;
   }
   return purged;
 }
@@ -175,10 +175,10 @@ Removed Inspector::purge(State state, const std::vector<std::string>& ids) {
   check_removable(state);
   const std::string& key = key_of(impl_->keys(), state);
   const auto steps = impl_->in_steps(ids_of(ids), kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-    return impl_->store().discard(pipeline, key, some);
+    return impl_->store().purge_ids(pipeline, key, some);
   });
   Removed removed;
-  for (const store::Discarded& step : steps) {
+  for (const store::PurgedIds& step : steps) {
     removed.messages += static_cast<std::uint64_t>(std::count(step.outcomes.begin(), step.outcomes.end(), 'S'));
     removed.places += step.places;
     for (const char outcome : step.outcomes) removed.removed.push_back(outcome == 'S');
@@ -194,14 +194,14 @@ std::vector<Sent> Inspector::restore(const std::vector<MessageInfo>& messages) {
   std::vector<std::string> ids;
   ids.reserve(messages.size());
   for (const MessageInfo& message : messages) ids.push_back(id_of("id", message.id));
-  std::vector<store::Saved> all;
+  std::vector<store::RestoreRecord> all;
   all.reserve(messages.size());
-  for (std::size_t i = 0; i < messages.size(); ++i) all.push_back(saved(messages[i], ids[i]));
+  for (std::size_t i = 0; i < messages.size(); ++i) all.push_back(record_of(messages[i], ids[i]));
   std::vector<Sent> sent;
   while (sent.size() < all.size()) {
-    std::vector<store::Saved> step;
+    std::vector<store::RestoreRecord> step;
     for (std::size_t bytes = 0; sent.size() + step.size() < all.size() && step.size() < kSmallBatch;) {
-      const store::Saved& next = all[sent.size() + step.size()];
+      const store::RestoreRecord& next = all[sent.size() + step.size()];
       if (!step.empty() && bytes + next.payload.size() > kStepBytes) break;
       bytes += next.payload.size();
       step.push_back(next);

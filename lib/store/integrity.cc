@@ -49,23 +49,23 @@ std::vector<std::string> as_words(Reply reply) {
   return words;
 }
 
-const std::string& key_of(const Keys& keys, Where where) {
-  switch (where) {
-    case Where::pending:
+const std::string& key_of(const Keys& keys, Collection collection) {
+  switch (collection) {
+    case Collection::pending:
       return keys.pending;
-    case Where::unack:
+    case Collection::unack:
       return keys.unack;
-    case Where::dead:
+    case Collection::dead:
       return keys.dead;
-    case Where::count:
+    case Collection::count:
       return keys.count;
-    case Where::garbage:
+    case Collection::garbage:
       return keys.garbage;
-    case Where::attempts:
+    case Collection::attempts:
       return keys.attempts;
-    case Where::reason:
+    case Collection::reason:
       return keys.reason;
-    case Where::bodies:
+    case Collection::bodies:
       break;
   }
   throw std::logic_error("cannot name one key of all bodies: each body has its own");
@@ -97,15 +97,20 @@ Answer<std::vector<std::string>> recheck(Pipeline& pipeline, const Keys& keys, c
 
 }  // namespace
 
-Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Where where, const std::string& cursor) {
-  if (where == Where::bodies) {
+Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Collection collection, const std::string& cursor) {
+  if (collection == Collection::bodies) {
     pipeline.command("SCAN").arg(cursor).arg("MATCH").arg(pattern_of(keys.bodies)).arg("COUNT").arg(kScannedKeys);
     return {pipeline, as_scanned<1>};
   }
-  const bool zset = where == Where::pending || where == Where::unack || where == Where::dead;
-  pipeline.command(zset ? "ZSCAN" : where == Where::garbage ? "SSCAN" : "HSCAN").key(key_of(keys, where));
+  const bool zset =
+      collection == Collection::pending || collection == Collection::unack || collection == Collection::dead;
+  pipeline.command(zset                                ? "ZSCAN"
+                   : collection == Collection::garbage ? "SSCAN"
+                                                       : "HSCAN")
+      .key(key_of(keys, collection));
   pipeline.arg(cursor).arg("COUNT").arg(kScanned);
-  return where == Where::garbage ? Answer<Scanned>(pipeline, as_scanned<1>) : Answer<Scanned>(pipeline, as_scanned<2>);
+  return collection == Collection::garbage ? Answer<Scanned>(pipeline, as_scanned<1>)
+                                           : Answer<Scanned>(pipeline, as_scanned<2>);
 }
 
 Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const std::string& cursor) {
@@ -113,12 +118,16 @@ Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const st
   return {pipeline, as_totals};
 }
 
-Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Where where) {
-  if (where == Where::bodies) {
+Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Collection collection) {
+  if (collection == Collection::bodies) {
     pipeline.command("DBSIZE");
   } else {
-    const bool zset = where == Where::pending || where == Where::unack || where == Where::dead;
-    pipeline.command(zset ? "ZCARD" : where == Where::garbage ? "SCARD" : "HLEN").key(key_of(keys, where));
+    const bool zset =
+        collection == Collection::pending || collection == Collection::unack || collection == Collection::dead;
+    pipeline.command(zset                                ? "ZCARD"
+                     : collection == Collection::garbage ? "SCARD"
+                                                         : "HLEN")
+        .key(key_of(keys, collection));
   }
   return {pipeline, as_size};
 }
@@ -139,10 +148,10 @@ Answer<std::vector<std::string>> list_page(Pipeline& pipeline, const std::string
   return {pipeline, as_texts};
 }
 
-Answer<std::vector<std::string>> look(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids) {
+Answer<std::vector<std::string>> classify(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids) {
   start_check(pipeline, keys);
   for (const std::string& id : ids) pipeline.key(keys.bodies, id);
-  pipeline.arg(keys.bodies.size()).arg("look").arg("0");
+  pipeline.arg(keys.bodies.size()).arg("classify").arg("0");
   return {pipeline, as_words};
 }
 

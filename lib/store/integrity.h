@@ -59,7 +59,7 @@ using redis::Answer;
 using redis::Pipeline;
 
 // The keys that hold ids. A scan of the bodies reads all keys of the server, and returns those of the queue's bodies.
-enum class Where { pending, unack, dead, count, garbage, attempts, reason, bodies };
+enum class Collection { pending, unack, dead, count, garbage, attempts, reason, bodies };
 
 struct Scanned {
   std::string cursor;            // "0": the scan is complete
@@ -67,7 +67,7 @@ struct Scanned {
 };
 
 // One step of a scan from a cursor, at first "0". An id that exists during the whole scan is returned at least once.
-Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Where where, const std::string& cursor);
+Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Collection collection, const std::string& cursor);
 inline constexpr std::size_t kScanned = 100;      // ids per step, approximately
 inline constexpr std::size_t kScannedKeys = 500;  // keys of the server per step of a scan of the bodies
 
@@ -80,7 +80,7 @@ struct ScannedTotals {
 Answer<ScannedTotals> scan_totals(Pipeline& pipeline, const Keys& keys, const std::string& cursor);
 
 // The number of ids; for bodies the number of keys of the server.
-Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Where where);
+Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Collection collection);
 
 // "none", "string", "list", "set", "zset", "hash", or the type of a module.
 Answer<std::string> type(Pipeline& pipeline, const std::string& key);
@@ -91,12 +91,12 @@ Answer<std::vector<std::string>> list_page(Pipeline& pipeline, const std::string
 
 // One word per id: its verdict, and which of p u d c b it has (see check.lua). At most kJudged ids.
 inline constexpr std::size_t kJudged = 100;
-Answer<std::vector<std::string>> look(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids);
+Answer<std::vector<std::string>> classify(Pipeline& pipeline, const Keys& keys, const std::vector<std::string>& ids);
 
-// An id with the verdict of the first look at it.
+// An id with its first verdict, that of classify.
 using Candidate = std::pair<std::string, char>;
 
-// One word per candidate, as look; '.' unless the verdict is still the same. At most kConfirmed candidates.
+// One word per candidate, as classify; '.' unless the verdict is still the same. At most kConfirmed candidates.
 inline constexpr std::size_t kConfirmed = 50;
 Answer<std::vector<std::string>> confirm(Pipeline& pipeline, const Keys& keys,
                                          const std::vector<Candidate>& candidates);

@@ -120,7 +120,7 @@ Taken as_taken(Reply reply) {
   taken.from_retry = as_count(reply[5]);
   taken.retry_left = as_count(reply[6]);
   taken.possible_poison = split(reply[7].text());
-  taken.met = as_count(reply[8]);
+  taken.further_poison = as_count(reply[8]);
   taken.foreign = as_count(reply[9]);
   taken.foreign_id = as_text(reply[10]);
   return taken;
@@ -138,7 +138,7 @@ std::pair<std::string, std::vector<std::string>> as_scan(Reply reply) {
   return {as_text(reply[0]), fields};
 }
 
-Discarded as_discarded(Reply reply) { return {as_text(reply[0]), as_count(reply[1])}; }
+PurgedIds as_purged_ids(Reply reply) { return {as_text(reply[0]), as_count(reply[1])}; }
 
 Purged as_purged(Reply reply) { return {as_count(reply[0]), as_count(reply[1]), split(reply[2].text())}; }
 
@@ -183,7 +183,7 @@ void Store::leave_watch(Pipeline& pipeline, std::string_view name) const { promo
 void Store::promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const {
   pipeline.script(scripts::pending2ready).key(keys_.pending).key(keys_.ready).key(keys_.watch).key(keys_.wake);
   pipeline.arg(most).arg(with_ids ? "1" : "0").arg(watcher.name);
-  watcher.asks_again ? pipeline.arg(microseconds(*watcher.asks_again).count()) : pipeline.arg("");
+  watcher.next_call ? pipeline.arg(microseconds(*watcher.next_call).count()) : pipeline.arg("");
 }
 
 Answer<Taken> Store::ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const {
@@ -275,7 +275,7 @@ Answer<std::size_t> Store::persist(Pipeline& pipeline, const std::vector<std::st
   return {pipeline, as_count};
 }
 
-Answer<std::vector<std::string>> Store::some_garbage(Pipeline& pipeline) const {
+Answer<std::vector<std::string>> Store::sample_garbage(Pipeline& pipeline) const {
   pipeline.command("SRANDMEMBER").key(keys_.garbage).arg(kBatch);
   return {pipeline, as_texts};
 }
@@ -288,14 +288,19 @@ Answer<std::size_t> Store::gc(Pipeline& pipeline, const std::vector<std::string>
   return {pipeline, as_count};
 }
 
-Answer<std::pair<std::string, std::vector<std::string>>> Store::some_notes(Pipeline& pipeline, const std::string& key,
-                                                                           const std::string& cursor) const {
+Answer<std::pair<std::string, std::vector<std::string>>> Store::scan_metadata(Pipeline& pipeline,
+                                                                              const std::string& key,
+                                                                              const std::string& cursor) const {
   pipeline.command("HSCAN").key(key).arg(cursor).arg("COUNT").arg(kBatch / 2);
   return {pipeline, as_scan};
 }
 
-Answer<std::size_t> Store::sweep(Pipeline& pipeline, const std::vector<std::string>& ids) const {
-  pipeline.script(scripts::sweep).key(keys_.count).key(keys_.dead).key(keys_.attempts).key(keys_.reason);
+Answer<std::size_t> Store::delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+  pipeline.script(scripts::delete_orphaned_metadata)
+      .key(keys_.count)
+      .key(keys_.dead)
+      .key(keys_.attempts)
+      .key(keys_.reason);
   for (const std::string& id : ids) pipeline.arg(id);
   return {pipeline, as_count};
 }
@@ -341,25 +346,25 @@ Answer<Outcomes> Store::extend(Pipeline& pipeline, const std::vector<std::string
   return {pipeline, as_text};
 }
 
-Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<Saved>& messages) const {
+Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const {
   pipeline.script(scripts::restore).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.retry);
-  for (const Saved& message : messages) pipeline.key(keys_.bodies, message.id);
-  for (const Saved& message : messages) {
+  for (const RestoreRecord& message : messages) pipeline.key(keys_.bodies, message.id);
+  for (const RestoreRecord& message : messages) {
     pipeline.arg(message.dead ? "dead" : "alive").arg(message.at_us).arg(message.retries).arg(message.deliveries);
     pipeline.arg(message.ttl.count()).arg(message.reason).arg(message.payload);
   }
   return {pipeline, as_text};
 }
 
-Answer<Discarded> Store::discard(Pipeline& pipeline, const std::string& state,
-                                 const std::vector<std::string>& ids) const {
+Answer<PurgedIds> Store::purge_ids(Pipeline& pipeline, const std::string& state,
+                                   const std::vector<std::string>& ids) const {
   const bool list = state == keys_.ready || state == keys_.retry;
-  pipeline.script(scripts::discard).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
+  pipeline.script(scripts::purge_ids).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
   pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(list ? state : keys_.ready).key(keys_.stats);
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
   pipeline.arg(std::string_view(state).substr(keys_.base.size() + 1));
-  return {pipeline, as_discarded};
+  return {pipeline, as_purged_ids};
 }
 
 Answer<Purged> Store::purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,

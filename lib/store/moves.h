@@ -43,21 +43,21 @@ struct SendTerms {
   Due due;
   int retries = 3;
   milliseconds ttl{0};  // 0: none
-  bool fresh = false;   // the ids are new, so the script does not look whether they exist
+  bool fresh = false;   // the ids are new, so the script does not check whether they exist
 };
 
 struct Promoted {
   std::size_t moved = 0;
   std::optional<microseconds> next;  // time until the next message is due; unset: none is pending
   std::vector<std::string> ids;      // empty unless with_ids
-  bool keeps = false;                // the caller must call again within `next`: it keeps the watch for that message
+  bool keeps_watch = false;          // the caller must call again within `next`: it keeps the watch for that message
 };
 
 // The consumer that calls pending2ready. Of all consumers one keeps the watch for the next due time: see
 // pending2ready.lua.
 struct Watcher {
   std::string_view name;
-  std::optional<milliseconds> asks_again{};  // its next call in any case, at the latest; unset: it has no free worker
+  std::optional<milliseconds> next_call{};  // its next call in any case, at the latest; unset: it has no free worker
 };
 
 // A possible poison message (`possible_poison`, `poison_...`) is one in retry whose last lease ran out: the message may have
@@ -78,7 +78,8 @@ struct Taken {
   std::size_t from_retry = 0;                         // how many of `popped` came from retry
   std::size_t retry_left = 0;
   std::vector<std::string> possible_poison;  // possible poison messages among `messages`
-  std::size_t met = 0;      // further ones that were found; if more than poison_skip, the script stopped at the last
+  std::size_t further_poison =
+      0;                    // further ones that were found; if more than poison_skip, the script stopped at the last
   std::size_t foreign = 0;  // ids with a retry count that were not 36 characters long; moved to garbage
   std::string foreign_id;   // first 64 characters of the first of them
 };
@@ -103,17 +104,17 @@ struct Reclaimed {
   std::size_t moved = 0;
   std::optional<microseconds> next;  // time until the next lease ends; unset: there is none
   std::vector<std::string> retried;
-  std::vector<std::string> given_up;  // dead letters now
+  std::vector<std::string> dead_lettered;  // dead letters now
 };
 
 struct Purged {
-  std::size_t passed = 0;
-  std::size_t purged = 0;
-  std::vector<std::string> garbage;
+  std::size_t removed = 0;           // ids removed from the list or zset
+  std::size_t purged = 0;            // messages among them
+  std::vector<std::string> garbage;  // ids that were moved there
 };
 
 // A message as it was exported. If it is not dead, it is pending until `at_us`, or ready if that has passed.
-struct Saved {
+struct RestoreRecord {
   std::string_view id;
   bool dead = false;
   std::int64_t at_us = 0;  // when it is due, or became a dead letter
@@ -124,8 +125,8 @@ struct Saved {
   std::string_view payload;
 };
 
-struct Discarded {
-  std::string outcomes;    // see discard.lua
+struct PurgedIds {
+  std::string outcomes;    // see purge_ids.lua
   std::size_t places = 0;  // how many entries were removed from the state's zset or list
 };
 
@@ -175,11 +176,11 @@ class Store {
   Answer<Reclaimed> unack2retry(Pipeline& pipeline, bool only_backoffs = false) const;
   Answer<std::size_t> persist(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
-  Answer<std::vector<std::string>> some_garbage(Pipeline& pipeline) const;
+  Answer<std::vector<std::string>> sample_garbage(Pipeline& pipeline) const;
   Answer<std::size_t> gc(Pipeline& pipeline, const std::vector<std::string>& ids) const;
-  Answer<std::pair<std::string, std::vector<std::string>>> some_notes(Pipeline& pipeline, const std::string& key,
-                                                                      const std::string& cursor) const;
-  Answer<std::size_t> sweep(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+  Answer<std::pair<std::string, std::vector<std::string>>> scan_metadata(Pipeline& pipeline, const std::string& key,
+                                                                         const std::string& cursor) const;
+  Answer<std::size_t> delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
   Answer<std::string> cancel(Pipeline& pipeline, std::string_view id) const;
   Answer<std::string> reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const;
@@ -189,7 +190,7 @@ class Store {
   Answer<Outcomes> kill(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
                         bool force) const;
   Answer<Outcomes> extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by, bool force) const;
-  Answer<Outcomes> restore(Pipeline& pipeline, const std::vector<Saved>& messages) const;
+  Answer<Outcomes> restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const;
 
   // state: keys().pending or keys().dead. Keeps the newest `leave` messages, and those younger than `older_than`.
   Answer<Purged> purge_zset(Pipeline& pipeline, const std::string& state, std::size_t limit,
@@ -199,7 +200,7 @@ class Store {
   // Removes ids without a message from the right end of the list, where ready2unack begins.
   Answer<Purged> purge_hints(Pipeline& pipeline, const std::string& list) const;
   // state: the key of pending, ready, retry or dead.
-  Answer<Discarded> discard(Pipeline& pipeline, const std::string& state, const std::vector<std::string>& ids) const;
+  Answer<PurgedIds> purge_ids(Pipeline& pipeline, const std::string& state, const std::vector<std::string>& ids) const;
 
   // Deletes the remaining keys of the queue. False: nothing was deleted, since messages or garbage are left.
   Answer<bool> forget(Pipeline& pipeline) const;

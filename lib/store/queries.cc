@@ -57,7 +57,7 @@ QueueCounts as_counts(Reply reply) {
 
 Page as_page(Reply reply) {
   Page page;
-  page.passed = as_number(reply[0]);
+  page.ids_read = as_number(reply[0]);
   for (std::size_t i = 1; i < reply.size(); ++i) {
     page.entries.push_back(as_entry(std::string(reply[i][0].text()), reply[i], 1));
   }

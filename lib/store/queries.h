@@ -42,7 +42,7 @@ struct Entry {
 };
 
 struct Page {
-  std::size_t passed = 0;  // ids read, including ids in lists that have no message there
+  std::size_t ids_read = 0;  // including ids in lists that have no message there
   std::vector<Entry> entries;
 };
 

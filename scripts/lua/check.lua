@@ -4,7 +4,7 @@
 -- KEYS[6] reason   hash   KEYS[7] garbage set  KEYS[8] ready list  KEYS[9] retry list
 -- KEYS[10...] body of each id
 -- ARGV[1] length of a body's key without the id; the id may be any text
--- ARGV[2] 'look', 'confirm' or 'repair'; only 'repair' writes
+-- ARGV[2] 'classify', 'confirm' or 'repair'; only 'repair' writes
 -- ARGV[3] retries for messages without a count
 -- ARGV[4...] for 'confirm' and 'repair': the earlier verdict on each id
 --
@@ -78,7 +78,7 @@ for i, id in ipairs(ids) do
   local kind = redis.call('TYPE', KEYS[9 + i]).ok
   bodies[i] = kind == 'string'
   local found, before = (bodies[i] or kind == 'none') and judge(i) or 'W', ARGV[3 + i]
-  if ARGV[2] ~= 'look' then
+  if ARGV[2] ~= 'classify' then
     local same = found == before and not ((found == 'M' or found == 'C') and listed(id))
     found = (same or before == 'E' and found == 'C') and before or '.'
   end

@@ -24,12 +24,13 @@ TakeLimits planned(const PoisonGuard& guard) {
   return limits;
 }
 
-// Reads the answer of a take with the planned limits: the possible poison messages it took, how many it met, and how
-// many messages it left in retry.
-void take(PoisonGuard& guard, const std::vector<DeliveryPtr>& deliveries, std::size_t met, std::size_t left) {
+// Reads the answer of a take with the planned limits: the possible poison messages it took, how many further ones
+// it found, and how many messages it left in retry.
+void take(PoisonGuard& guard, const std::vector<DeliveryPtr>& deliveries, std::size_t further_poison,
+          std::size_t left) {
   Taken taken;
   for (const auto& one : deliveries) taken.possible_poison.push_back(one->message.id);
-  taken.met = met;
+  taken.further_poison = further_poison;
   taken.retry_left = left;
   guard.read(planned(guard), taken, deliveries);
 }

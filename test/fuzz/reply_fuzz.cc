@@ -53,7 +53,7 @@ void use(const Promoted& promoted) {
 void use(const Reclaimed& reclaimed) {
   use_wait(reclaimed.next);
   use(reclaimed.retried);
-  use(reclaimed.given_up);
+  use(reclaimed.dead_lettered);
 }
 void use(const Renewed& renewed) {
   use_now(renewed.now_us);
@@ -72,7 +72,7 @@ void use(const Scanned& scanned) {
   use(scanned.ids);
 }
 void use(const Purged& purged) { use(purged.garbage); }
-void use(const Discarded& discarded) { use(discarded.outcomes); }
+void use(const PurgedIds& purged) { use(purged.outcomes); }
 void use_time(const std::optional<std::int64_t>& us) {
   if (!us) return;
   from_us(*us);
@@ -137,10 +137,10 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) { return reader(kStore.release_waiting(p, {kId}, true)); },
     [](Pipeline& p) { return reader(kStore.unack2retry(p)); },
     [](Pipeline& p) { return reader(kStore.persist(p, {kId})); },
-    [](Pipeline& p) { return reader(kStore.some_garbage(p)); },
+    [](Pipeline& p) { return reader(kStore.sample_garbage(p)); },
     [](Pipeline& p) { return reader(kStore.gc(p, {kId})); },
-    [](Pipeline& p) { return reader(kStore.some_notes(p, kKeys.attempts, "0")); },
-    [](Pipeline& p) { return reader(kStore.sweep(p, {kId})); },
+    [](Pipeline& p) { return reader(kStore.scan_metadata(p, kKeys.attempts, "0")); },
+    [](Pipeline& p) { return reader(kStore.delete_orphaned_metadata(p, {kId})); },
     [](Pipeline& p) { return reader(kStore.cancel(p, kId)); },
     [](Pipeline& p) { return reader(kStore.reschedule(p, kId, {})); },
     [](Pipeline& p) { return reader(kStore.redrive(p, {kId}, 3)); },
@@ -150,15 +150,15 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) { return reader(page_of_zset(p, kKeys, kKeys.pending, 0, 200)); },
     [](Pipeline& p) { return reader(page_of_list(p, kKeys, kKeys.ready, 0, 200)); },
     [](Pipeline& p) { return reader(find(p, kKeys, kId)); },
-    [](Pipeline& p) { return reader(scan(p, kKeys, Where::pending, "0")); },
-    [](Pipeline& p) { return reader(scan(p, kKeys, Where::garbage, "0")); },
-    [](Pipeline& p) { return reader(scan(p, kKeys, Where::bodies, "0")); },
-    [](Pipeline& p) { return reader(delayqueue::store::size(p, kKeys, Where::bodies)); },
+    [](Pipeline& p) { return reader(scan(p, kKeys, Collection::pending, "0")); },
+    [](Pipeline& p) { return reader(scan(p, kKeys, Collection::garbage, "0")); },
+    [](Pipeline& p) { return reader(scan(p, kKeys, Collection::bodies, "0")); },
+    [](Pipeline& p) { return reader(delayqueue::store::size(p, kKeys, Collection::bodies)); },
     [](Pipeline& p) { return reader(type(p, kKeys.ready)); },
     [](Pipeline& p) { return reader(list_length(p, kKeys.ready)); },
     [](Pipeline& p) { return reader(list_page(p, kKeys.ready, 0, 200)); },
     [](Pipeline& p) {
-      return reader(look(p, kKeys, {kId, kId}));
+      return reader(classify(p, kKeys, {kId, kId}));
     },
     [](Pipeline& p) {
       return reader(confirm(p, kKeys, {{kId, 'M'}}));
@@ -173,7 +173,7 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       return reader(kStore.restore(p, {{kId, true, 7, 0, 1, 0ms, "why", "x"}}));
     },
-    [](Pipeline& p) { return reader(kStore.discard(p, kKeys.ready, {kId})); },
+    [](Pipeline& p) { return reader(kStore.purge_ids(p, kKeys.ready, {kId})); },
     [](Pipeline& p) { return reader(kStore.purge_hints(p, kKeys.ready)); },
     [](Pipeline& p) { return reader(kStore.forget(p)); },
     [](Pipeline& p) { return reader(kStore.lock(p, "who", 1s)); },

@@ -353,10 +353,10 @@ TEST_CASE("nonsense: an answer of another form than the move or view expects is 
     const auto released = store.release(p, {receipt}, 0ms);
     const auto reclaimed = store.unack2retry(p);
     const auto persisted = store.persist(p, {id});
-    const auto garbage = store.some_garbage(p);
+    const auto garbage = store.sample_garbage(p);
     const auto collected = store.gc(p, {id});
-    const auto notes = store.some_notes(p, keys.attempts, "0");
-    const auto swept = store.sweep(p, {id});
+    const auto notes = store.scan_metadata(p, keys.attempts, "0");
+    const auto deleted = store.delete_orphaned_metadata(p, {id});
     const auto cancelled = store.cancel(p, id);
     const auto moved = store.reschedule(p, id, {});
     const auto redriven = store.redrive(p, {id}, 1);
@@ -383,7 +383,7 @@ TEST_CASE("nonsense: an answer of another form than the move or view expects is 
     read([&] { garbage.get(); });
     read([&] { collected.get(); });
     read([&] { notes.get(); });
-    read([&] { swept.get(); });
+    read([&] { deleted.get(); });
     read([&] { cancelled.get(); });
     read([&] { moved.get(); });
     read([&] { redriven.get(); });

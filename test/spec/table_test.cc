@@ -188,9 +188,9 @@ TEST_CASE("table: extend prolongs backoffs and leases of Go workers; leases of t
   check(by_force, [](Scene& s) { return s.run(&Store::extend, s.ids({"x"}), 5min, true); });
 }
 
-TEST_CASE("table: discard deletes messages in the given state, and no others") {
-  const auto discard = [](std::string Keys::*state) {
-    return [state](Scene& s) { return s.run(&Store::discard, s.keys().*state, s.ids({"x"})).outcomes; };
+TEST_CASE("table: purge_ids deletes messages in the given state, and no others") {
+  const auto purge_ids = [](std::string Keys::*state) {
+    return [state](Scene& s) { return s.run(&Store::purge_ids, s.keys().*state, s.ids({"x"})).outcomes; };
   };
   std::vector<Cell> none = {{At::pending, "G", ""},   {At::ready, "G", ""},      {At::retry, "G", ""},
                             {At::held, "G", ""},      {At::held_by_go, "G", ""}, {At::backing_off, "G", ""},
@@ -198,16 +198,16 @@ TEST_CASE("table: discard deletes messages in the given state, and no others") {
                             {At::nowhere, "G", ""}};
   std::vector<Cell> column = none;
   column[0] = {At::pending, "S", "msg -x; pending -x; retry:cnt -x; stats purged+1; "};
-  check(column, discard(&Keys::pending));
+  check(column, purge_ids(&Keys::pending));
   column = none;
   column[7] = {At::dead, "S", "msg -x; attempts -x; dead -x; stats purged+1; "};
-  check(column, discard(&Keys::dead));
+  check(column, purge_ids(&Keys::dead));
   column = none;
   column[1] = {At::ready, "S", "msg -x; ready [.r2 .r1]; retry:cnt -x; stats purged+1; "};
-  check(column, discard(&Keys::ready));
+  check(column, purge_ids(&Keys::ready));
   column = none;
   column[2] = {At::retry, "S", "msg -x; attempts -x; retry [.t2 .t1]; retry:cnt -x; stats purged+1; "};
-  check(column, discard(&Keys::retry));
+  check(column, purge_ids(&Keys::retry));
 }
 
 TEST_CASE("table: restore does not change live messages, and creates finished and unknown ones") {
@@ -319,26 +319,26 @@ TEST_CASE("table: renew refuses an end at a whole millisecond, which would be a 
 
 // A Go worker may put an id into garbage that a zset still has. gc does not delete such a message.
 TEST_CASE("table: a message in garbage and in a zset is alive: it exists for send and restore, and can be managed") {
-  const auto given_up_by_go = [](Scene& s) {
+  const auto finished_by_go = [](Scene& s) {
     s.cmd({"SADD", s.keys().garbage, s.id("x")});
     return s.id("x");
   };
   check({{At::dead, "0", ""}, {At::pending, "0", ""}, {At::held, "0", ""}, {At::cancelled, "C", ""}}, [&](Scene& s) {
-    return s.run(&Store::send, {{given_up_by_go(s), "new"}}, {{5min, 0}});
+    return s.run(&Store::send, {{finished_by_go(s), "new"}}, {{5min, 0}});
   });
   check({{At::dead, "0", ""}, {At::pending, "0", ""}, {At::held, "0", ""}, {At::cancelled, "C", ""}}, [&](Scene& s) {
-    given_up_by_go(s);
+    finished_by_go(s);
     return s.run(&Store::restore, {{s.keep("x"), true, 1'700'000'000'000'000, 2, 3, 0ms, "why", "new"}});
   });
   check({{At::dead, "dead", "msg -x; attempts -x; dead -x; stats cancelled+1; "},
          {At::pending, "pending", "msg -x; pending -x; retry:cnt -x; stats cancelled+1; "}},
-        [&](Scene& s) { return s.run(&Store::cancel, given_up_by_go(s)); });
-  check({{At::dead, "D", ""}}, [&](Scene& s) { return s.run(&Store::kill, {given_up_by_go(s)}, "why", false); });
+        [&](Scene& s) { return s.run(&Store::cancel, finished_by_go(s)); });
+  check({{At::dead, "D", ""}}, [&](Scene& s) { return s.run(&Store::kill, {finished_by_go(s)}, "why", false); });
   check({{At::pending, "moved", "garbage -x; pending -x; ready [x .r2 .r1]; "}}, [&](Scene& s) {
-    return s.run(&Store::reschedule, given_up_by_go(s), {0ms, 0});
+    return s.run(&Store::reschedule, finished_by_go(s), {0ms, 0});
   });
   check({{At::pending, "S", "garbage -x; pending -x; ready [.r2 .r1 x]; "}},
-        [&](Scene& s) { return s.run(&Store::release_waiting, {given_up_by_go(s)}, false); });
+        [&](Scene& s) { return s.run(&Store::release_waiting, {finished_by_go(s)}, false); });
 }
 
 TEST_CASE(

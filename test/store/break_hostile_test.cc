@@ -228,7 +228,7 @@ const std::vector<AnyMove>& other_scripts() {
       {"check", [](Scene& s) {
          const std::vector<std::string> ids = s.ids(names);
          redis::Pipeline pipeline(s.connection());
-         const auto seen = look(pipeline, s.keys(), ids);
+         const auto seen = classify(pipeline, s.keys(), ids);
          pipeline.run();
          const std::vector<std::string> words = seen.get();
          REQUIRE(words.size() == ids.size());

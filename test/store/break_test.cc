@@ -39,9 +39,9 @@ std::set<std::string> settled_by(const std::string& name) {
                                                                        {"cancel backing off", {"back"}},
                                                                        {"cancel held", {"held"}},
                                                                        {"cancel dead", {"dead"}},
-                                                                       {"discard dead", {"dead"}},
-                                                                       {"discard pending", {"later"}},
-                                                                       {"discard ready", {"ready"}},
+                                                                       {"purge_ids dead", {"dead"}},
+                                                                       {"purge_ids pending", {"later"}},
+                                                                       {"purge_ids ready", {"ready"}},
                                                                        {"purge pending", {"due"}},
                                                                        {"purge dead", {"dead"}},
                                                                        {"purge ready", {".r1", ".r2", "ready"}},
@@ -175,8 +175,8 @@ TEST_CASE("refused midway: a second restore completes a partial one, and dead le
     test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
     Scene scene(setup);
     const std::int64_t died = 1'700'000'000'123'000;
-    const std::vector<Saved> all = {{scene.keep("dead"), true, died, 0, 4, 0ms, "why", "body"},
-                                    {scene.keep("due"), false, 0, 2, 1, 1h, "again", "body"}};
+    const std::vector<RestoreRecord> all = {{scene.keep("dead"), true, died, 0, 4, 0ms, "why", "body"},
+                                            {scene.keep("due"), false, 0, 2, 1, 1h, "again", "body"}};
     test::refusal([&] { scene.run(&Store::restore, all); });
     test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
     const Taken early = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);  // a consumer in between

@@ -35,7 +35,7 @@ TEST_CASE("gc: skips an id that is no longer in garbage") {
 TEST_CASE("gc: skips an id that was sent again after the garbage was listed") {
   Scene scene;
   scene.put(At::garbage, "a");
-  const auto listed = scene.run(&Store::some_garbage);
+  const auto listed = scene.run(&Store::sample_garbage);
   CHECK(listed.size() == 3);
   CHECK(scene.run(&Store::send, {{scene.id("a"), "again"}}, {{5min, 0}}) == "1");
   CHECK(scene.run(&Store::gc, listed) == 2);
@@ -65,16 +65,16 @@ TEST_CASE("gc: takes 1, 199 or 200 ids") {
   }
 }
 
-TEST_CASE("some_garbage: returns all ids if there are at most 200, and never more") {
+TEST_CASE("sample_garbage: returns all ids if there are at most 200, and never more") {
   for (const int count : {0, 198, 199}) {
     Scene scene;
     scene.put_many(At::garbage, "m", count);
-    CHECK(scene.run(&Store::some_garbage).size() == std::min<std::size_t>(200, 2 + static_cast<std::size_t>(count)));
+    CHECK(scene.run(&Store::sample_garbage).size() == std::min<std::size_t>(200, 2 + static_cast<std::size_t>(count)));
     CHECK(scene.changes().empty());
   }
   Scene scene;
   scene.cmd({"DEL", scene.keys().garbage});
-  CHECK(scene.run(&Store::some_garbage).empty());
+  CHECK(scene.run(&Store::sample_garbage).empty());
 }
 
 TEST_CASE("garbage: foreign ids in a list are all collected") {
@@ -88,42 +88,42 @@ TEST_CASE("garbage: foreign ids in a list are all collected") {
   for (const auto& one : foreign) scene.cmd({"RPUSH", scene.keys().ready, one});
   scene.run(&Store::ready2unack, {6, 0, 0}, 5min);
   CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 2 + foreign.size());
-  scene.run(&Store::gc, scene.run(&Store::some_garbage));
+  scene.run(&Store::gc, scene.run(&Store::sample_garbage));
   CHECK(scene.cmd({"SCARD", scene.keys().garbage}) == 0);
   CHECK(scene.lost().empty());
 }
 
-TEST_CASE("sweep: deletes the metadata of messages that have no count and are not dead") {
+TEST_CASE("delete_orphaned_metadata: deletes the metadata of messages that have no count and are not dead") {
   Scene scene;
   for (const At at : {At::pending, At::retry, At::held, At::backing_off, At::dead, At::cancelled, At::garbage}) {
     scene.put(at, std::string("s") + std::to_string(static_cast<int>(at)), {10min, "3", "2", "note"});
   }
   scene.cmd({"HSET", scene.keys().attempts, scene.id("gone"), "2"});
   scene.cmd({"HSET", scene.keys().reason, scene.id("gone2"), "why"});
-  CHECK(scene.run(&Store::sweep, scene.ids({"s0", "s2", "s3", "s5", "s7", "gone", "gone2"})) == 2);
+  CHECK(scene.run(&Store::delete_orphaned_metadata, scene.ids({"s0", "s2", "s3", "s5", "s7", "gone", "gone2"})) == 2);
   CHECK(scene.changes() == "attempts -gone; reason -gone2; ");
-  CHECK(scene.run(&Store::sweep, scene.ids({"s6", "s8"})) == 2);
+  CHECK(scene.run(&Store::delete_orphaned_metadata, scene.ids({"s6", "s8"})) == 2);
   CHECK(scene.changes() == "attempts -s6 -s8; reason -s6 -s8; ");
 }
 
-TEST_CASE("sweep: takes 1, 199 or 200 ids, and changes nothing else") {
+TEST_CASE("delete_orphaned_metadata: takes 1, 199 or 200 ids, and changes nothing else") {
   for (const std::size_t count : {1U, 199U, 200U}) {
     Scene scene;
     const auto ids = scene.many("m", static_cast<int>(count));
     for (const auto& id : ids) scene.cmd({"HSET", scene.keys().reason, id, "why"});
-    CHECK(scene.run(&Store::sweep, ids) == count);
+    CHECK(scene.run(&Store::delete_orphaned_metadata, ids) == count);
     CHECK(scene.cmd({"HLEN", scene.keys().reason}) == 0);
   }
 }
 
-TEST_CASE("some_notes: scans all fields of a hash in steps") {
+TEST_CASE("scan_metadata: scans all fields of a hash in steps") {
   Scene scene;
   for (int i = 0; i < 1000; ++i) scene.cmd({"HSET", scene.keys().attempts, scene.id("n" + std::to_string(i)), "2"});
   std::string cursor = "0";
   std::vector<std::string> seen;
   int steps = 0;
   do {
-    const auto [next, ids] = scene.run(&Store::some_notes, scene.keys().attempts, cursor);
+    const auto [next, ids] = scene.run(&Store::scan_metadata, scene.keys().attempts, cursor);
     CHECK(scene.changes().empty());
     cursor = next;
     seen.insert(seen.end(), ids.begin(), ids.end());

@@ -89,9 +89,9 @@ Words ask(Scene& scene, Ask ask) {
   return answer.get();
 }
 
-Words look(Scene& scene, const Words& ids) {
+Words classify(Scene& scene, const Words& ids) {
   const auto before = scene.state();
-  const Words words = ask(scene, [&](Pipeline& pipeline) { return store::look(pipeline, scene.keys(), ids); });
+  const Words words = ask(scene, [&](Pipeline& pipeline) { return store::classify(pipeline, scene.keys(), ids); });
   CHECK((scene.state() == before));
   return words;
 }
@@ -199,7 +199,7 @@ TEST_CASE("check: the verdict on each combination, and what a repair makes of it
       const std::string id = scene.id("x");
       store_of(scene, id, split(row->before));
       const std::string before = stored(scene, id);
-      CHECK(look(scene, {id}) == Words{row->verdict});
+      CHECK(classify(scene, {id}) == Words{row->verdict});
       for (const char verdict : std::string(kVerdicts)) {
         if (verdict == row->verdict[0] || (verdict == 'E' && row->verdict[0] == 'C')) continue;
         CAPTURE(verdict);
@@ -223,7 +223,7 @@ TEST_CASE("check: an id in a list is healthy with a body and expired without one
     Scene scene;
     store_of(scene, scene.id("a"), {"count", "body", list});
     store_of(scene, scene.id("b"), {"count", list});
-    CHECK(look(scene, scene.ids({"a", "b"})) == Words{"Mcb", "Cc"});
+    CHECK(classify(scene, scene.ids({"a", "b"})) == Words{"Mcb", "Cc"});
     CHECK(confirm(scene, {{scene.id("a"), 'M'}, {scene.id("b"), 'C'}}) == Words{".", "."});
     CHECK(repair(scene, {{scene.id("a"), 'M'}, {scene.id("b"), 'E'}}) == Words{".", "Ec"});
     CHECK(stored(scene, scene.id("a")) == std::string("count body ") + list);
@@ -265,11 +265,11 @@ TEST_CASE("check: a repair removes foreign ids; a body with a foreign id, and it
     CAPTURE(id);
     Scene scene;
     store_of(scene, id, {"pending", "held", "dead", "count", "attempts", "ready"});
-    CHECK(look(scene, {id}) == Words{"Spudc"});
+    CHECK(classify(scene, {id}) == Words{"Spudc"});
     CHECK(repair(scene, {{id, 'S'}}) == Words{"Spudc"});
     CHECK(stored(scene, id) == "ready");
     store_of(scene, id, {"pending", "count", "body"});
-    CHECK(look(scene, {id}) == Words{"Vpcb"});
+    CHECK(classify(scene, {id}) == Words{"Vpcb"});
     const auto state = scene.state();
     CHECK(repair(scene, {{id, 'V'}}) == Words{"Vpcb"});
     CHECK((scene.state() == state));
@@ -295,7 +295,7 @@ TEST_CASE("check: repeated repairs leave no finding, delete no body, and each bo
         const bool cancelled = (bits & 1) == 0 && !unack.empty() && unack != "inf";
         Words verdict;
         for (int round = 0; round < 4; ++round) {
-          verdict = ask(scene, [&](Pipeline& pipeline) { return store::look(pipeline, scene.keys(), {id}); });
+          verdict = ask(scene, [&](Pipeline& pipeline) { return store::classify(pipeline, scene.keys(), {id}); });
           if (verdict[0] != ".") repair(scene, {{id, verdict[0][0]}});
         }
         const std::string after = stored(scene, id);

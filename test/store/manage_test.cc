@@ -215,7 +215,7 @@ TEST_CASE("purge: messages that leave dead or pending go to garbage, oldest firs
   Scene scene;
   scene.put(At::dead, "a", {-3h, "", "", "too bad"}).put(At::dead, "b", {-2h}).put(At::dead, "c", {-1h});
   Purged purged = scene.run(&Store::purge_zset, scene.keys().dead, 2, std::nullopt, 0);
-  CHECK(purged.passed == 2);
+  CHECK(purged.removed == 2);
   CHECK(purged.purged == 2);
   CHECK(purged.garbage == scene.ids({"a", "b"}));
   CHECK(scene.changes() == "attempts -a -b; dead -a -b; garbage +a +b; reason -a; stats purged+2; ");
@@ -229,10 +229,10 @@ TEST_CASE("purge: removes only messages that are old enough, and keeps the newes
   Scene scene;
   scene.put(At::dead, "a", {-3h}).put(At::dead, "b", {-2h}).put(At::dead, "c", {-1h});  // and two of now + 10 min
   const auto& dead = scene.keys().dead;
-  CHECK(scene.run(&Store::purge_zset, dead, 200, 4h, 0).passed == 0);
+  CHECK(scene.run(&Store::purge_zset, dead, 200, 4h, 0).removed == 0);
   CHECK(scene.changes().empty());
-  CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 5).passed == 0);
-  CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 6).passed == 0);
+  CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 5).removed == 0);
+  CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 6).removed == 0);
   CHECK(scene.run(&Store::purge_zset, dead, 200, std::nullopt, 4).garbage == scene.ids({"a"}));
   CHECK(scene.run(&Store::purge_zset, dead, 200, 90min, 0).garbage == scene.ids({"b"}));
   CHECK(scene.run(&Store::purge_zset, dead, 200, 0ms, 0).garbage == scene.ids({"c"}));
@@ -250,7 +250,7 @@ TEST_CASE(
     scene.put(list, "f").put(list, "g");
     scene.cmd({"RPUSH", key, scene.id("b"), scene.id("c"), scene.id("d"), scene.id("e")});
     const Purged purged = scene.run(&Store::purge_list, key, 6);
-    CHECK(purged.passed == 6);
+    CHECK(purged.removed == 6);
     CHECK(purged.purged == 2);
     const std::string name = list == At::ready ? "ready [g]; " : "retry [g]; ";
     const std::string notes = list == At::ready ? "attempts -a; " : "attempts -a -f; ";
@@ -264,7 +264,7 @@ TEST_CASE("purge: an id twice in a list is one message") {
   scene.put(At::ready, "a");
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
   const Purged purged = scene.run(&Store::purge_list, scene.keys().ready, 200);
-  CHECK(purged.passed == 4);
+  CHECK(purged.removed == 4);
   CHECK(purged.purged == 3);
   CHECK(scene.changes() == "garbage +.r1 +.r2 +a; ready []; retry:cnt -.r1 -.r2 -a; stats purged+3; ");
 }
@@ -297,11 +297,11 @@ TEST_CASE("purge_hints: removes ids without a message from a list, up to the fir
     scene.put(At::held, "b").put(At::pending, "c").put(At::dead, "d").put(list, "a");
     scene.cmd({"RPUSH", key, scene.id("b"), scene.id("c"), scene.id("d"), scene.id("e"), scene.id("e")});
     Purged purged = scene.run(&Store::purge_hints, key);
-    CHECK(purged.passed == 5);
+    CHECK(purged.removed == 5);
     CHECK(purged.purged == 0);
     CHECK(purged.garbage == scene.ids({"e"}));
     CHECK(scene.changes() == (list == At::ready ? "garbage +e; ready [a]; " : "garbage +e; retry [a]; "));
-    CHECK(scene.run(&Store::purge_hints, key).passed == 0);
+    CHECK(scene.run(&Store::purge_hints, key).removed == 0);
     CHECK(scene.changes().empty());
   }
 }

@@ -74,7 +74,7 @@ TEST_CASE("page: messages of a zset, in order, with their metadata") {
   Scene scene;
   scene.put(At::pending, "a", {-2min, "5", "2", "too late"}).put(At::pending, "b", {-1min});
   const Page page = run_query(scene, &page_of_zset, scene.keys().pending, 0, 3);
-  CHECK(page.passed == 3);
+  CHECK(page.ids_read == 3);
   CHECK(ids_of(page) == scene.ids({"a", "b", ".p1"}));
   CHECK(page.entries[0].score_us == scene.score_us(scene.keys().pending, "a"));
   CHECK(page.entries[0].retries == 5);
@@ -83,7 +83,7 @@ TEST_CASE("page: messages of a zset, in order, with their metadata") {
   CHECK(page.entries[1].deliveries == 0);
   CHECK(page.entries[1].reason.empty());
   CHECK(ids_of(run_query(scene, &page_of_zset, scene.keys().pending, 3, 200)) == scene.ids({".p2"}));
-  CHECK(run_query(scene, &page_of_zset, scene.keys().pending, 4, 200).passed == 0);
+  CHECK(run_query(scene, &page_of_zset, scene.keys().pending, 4, 200).ids_read == 0);
 }
 
 TEST_CASE("page: messages of a list in the order of delivery; hints that do not count are skipped") {
@@ -92,13 +92,13 @@ TEST_CASE("page: messages of a list in the order of delivery; hints that do not 
   for (const char* name : {"h", "none", "p", "d"}) scene.cmd({"LPUSH", scene.keys().ready, scene.id(name)});
   scene.put(At::ready, "b");
   Page page = run_query(scene, &page_of_list, scene.keys().ready, 0, 200);
-  CHECK(page.passed == 8);
+  CHECK(page.ids_read == 8);
   CHECK(ids_of(page) == scene.ids({".r1", ".r2", "a", "b"}));
   CHECK_FALSE(page.entries[0].score_us);
   page = run_query(scene, &page_of_list, scene.keys().ready, 1, 3);
-  CHECK(page.passed == 3);
+  CHECK(page.ids_read == 3);
   CHECK(ids_of(page) == scene.ids({".r2", "a"}));
-  CHECK(run_query(scene, &page_of_list, scene.keys().ready, 8, 3).passed == 0);
+  CHECK(run_query(scene, &page_of_list, scene.keys().ready, 8, 3).ids_read == 0);
 }
 
 TEST_CASE("page: at most as many as requested, of 0, 1, 199, 200") {
@@ -108,10 +108,10 @@ TEST_CASE("page: at most as many as requested, of 0, 1, 199, 200") {
     scene.put_many(At::pending, "p", 201).put_many(At::ready, "r", 201);
     Page page;
     CHECK(test::refusal([&] { page = run_query(scene, &page_of_zset, scene.keys().pending, 0, most); }) == "");
-    CHECK(page.passed == most);
+    CHECK(page.ids_read == most);
     CHECK(page.entries.size() == most);
     CHECK(test::refusal([&] { page = run_query(scene, &page_of_list, scene.keys().ready, 0, most); }) == "");
-    CHECK(page.passed == most);
+    CHECK(page.ids_read == most);
     CHECK(page.entries.size() == most);
   }
 }

@@ -25,7 +25,7 @@ TEST_CASE("unack2retry: an ended lease spends a retry and goes to retry; its end
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 2);
   CHECK(reclaimed.retried == scene.ids({"b", "a"}));
-  CHECK(reclaimed.given_up.empty());
+  CHECK(reclaimed.dead_lettered.empty());
   CHECK(scene.changes() ==
         "attempts +a=1,end b=4,end; reason +a=lease ended 1 time +b=lease ended 1 time; retry [a b .t2 .t1]; "
         "retry:cnt a=2 b=0; stats retried+2; unack -a -b; ");
@@ -37,7 +37,7 @@ TEST_CASE("unack2retry: a message without retries left becomes a dead letter, an
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 2);
   CHECK(reclaimed.retried.empty());
-  CHECK(reclaimed.given_up == scene.ids({"a", "b"}));
+  CHECK(reclaimed.dead_lettered == scene.ids({"a", "b"}));
   CHECK(scene.changes() ==
         "attempts +a=1,end b=3,end; dead +a@now +b@now; reason +a=lease ended 1 time; retry:cnt -a -b; "
         "stats dead+2; unack -a -b; ");
@@ -47,7 +47,7 @@ TEST_CASE("unack2retry: without keep_dead a message without retries left goes st
   Scene scene(no_dead_letters());
   scene.put(At::held, "a", {-1min, "0", "2", "note"}).put(At::held, "b", {-1min, "1"});
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
-  CHECK(reclaimed.given_up == scene.ids({"a"}));
+  CHECK(reclaimed.dead_lettered == scene.ids({"a"}));
   CHECK(scene.changes() ==
         "attempts -a +b=1,end; garbage +a; reason -a +b=lease ended 1 time; retry [b .t2 .t1]; retry:cnt -a b=0; "
         "stats dead+1 retried+1; unack -a -b; ");
@@ -79,7 +79,7 @@ TEST_CASE("unack2retry: a message cancelled while held goes to garbage, with any
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 3);
   CHECK(reclaimed.retried.empty());
-  CHECK(reclaimed.given_up.empty());
+  CHECK(reclaimed.dead_lettered.empty());
   CHECK(scene.changes() == "attempts -a; garbage +a +b +c; reason -a; unack -a -b -c; ");
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("unack2retry: a dead letter that a late nack of a Go worker put into u
   const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
   CHECK(reclaimed.moved == 1);
   CHECK(reclaimed.retried.empty());
-  CHECK(reclaimed.given_up.empty());
+  CHECK(reclaimed.dead_lettered.empty());
   CHECK(scene.changes() == "unack -a; ");
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("unack2retry: a retry count that is no whole number counts as 0, and s
     scene.put(At::held, "a", {-1min, retries}).put(At::held, "b", {-2min, "3"});
     const Reclaimed reclaimed = scene.run(&Store::unack2retry, false);
     CHECK(reclaimed.retried == scene.ids({"b"}));
-    CHECK(reclaimed.given_up == scene.ids({"a"}));
+    CHECK(reclaimed.dead_lettered == scene.ids({"a"}));
     CHECK(scene.score_us(scene.keys().dead, "a") != 0);
     CHECK(scene.score_us(scene.keys().unack, "a") == 0);
     CHECK(scene.lost().empty());

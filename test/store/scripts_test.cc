@@ -21,11 +21,31 @@ using namespace std::chrono_literals;
 using redis::Script;
 
 std::vector<const Script*> all_scripts() {
-  return {&scripts::send,  &scripts::pending2ready, &scripts::ready2unack, &scripts::ack,     &scripts::nack,
-          &scripts::renew, &scripts::release,       &scripts::unack2retry, &scripts::persist, &scripts::gc,
-          &scripts::sweep, &scripts::cancel,        &scripts::reschedule,  &scripts::redrive, &scripts::purge,
-          &scripts::kill,  &scripts::extend,        &scripts::discard,     &scripts::restore, &scripts::counts,
-          &scripts::page,  &scripts::find,          &scripts::check,       &scripts::forget,  &scripts::unlock};
+  return {&scripts::send,
+          &scripts::pending2ready,
+          &scripts::ready2unack,
+          &scripts::ack,
+          &scripts::nack,
+          &scripts::renew,
+          &scripts::release,
+          &scripts::unack2retry,
+          &scripts::persist,
+          &scripts::gc,
+          &scripts::delete_orphaned_metadata,
+          &scripts::cancel,
+          &scripts::reschedule,
+          &scripts::redrive,
+          &scripts::purge,
+          &scripts::kill,
+          &scripts::extend,
+          &scripts::purge_ids,
+          &scripts::restore,
+          &scripts::counts,
+          &scripts::page,
+          &scripts::find,
+          &scripts::check,
+          &scripts::forget,
+          &scripts::unlock};
 }
 
 const std::string kFolder = test::source_path("scripts/lua");

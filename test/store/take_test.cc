@@ -248,7 +248,7 @@ TEST_CASE("possible poison: the last lease ran out, without a nack, and it was a
       const bool left = is_poison && allowed == 0;
       CHECK(taken.messages.size() == (left ? 0 : 1));
       CHECK(taken.popped == (left ? 0 : 1));
-      CHECK(taken.met == (left ? 1 : 0));
+      CHECK(taken.further_poison == (left ? 1 : 0));
       CHECK(taken.retry_left == (left ? 1 : 0));
       CHECK(taken.possible_poison == (is_poison && !left ? scene.ids({"x"}) : std::vector<std::string>()));
       CHECK(scene.changes().empty() == left);
@@ -258,7 +258,7 @@ TEST_CASE("possible poison: the last lease ran out, without a nack, and it was a
 
 TEST_CASE("possible poison: poison_max are taken, in order, and poison_skip more skipped; one more ends the search") {
   struct {
-    std::size_t retry_max, poison_max, poison_skip, met;
+    std::size_t retry_max, poison_max, poison_skip, further_poison;
     const char *messages, *poison, *retry;
   } const cases[] = {{8, 0, 0, 1, "new:1", "", ""},
                      {8, 1, 0, 1, "new:1 s1:2 n1:2", "s1", "retry [n3 s4 n2 s3 s2]; "},
@@ -282,7 +282,7 @@ TEST_CASE("possible poison: poison_max are taken, in order, and poison_skip more
     }
     const Taken taken = scene.run(&Store::ready2unack, {9, 1, one.retry_max, one.poison_max, one.poison_skip}, 5min);
     CHECK(describe(scene, taken, {"new", "s1", "n1", "s2", "s3", "n2", "s4", "n3"}) == one.messages);
-    CHECK(taken.met == one.met);
+    CHECK(taken.further_poison == one.further_poison);
     CHECK(taken.popped == taken.messages.size());
     CHECK(taken.from_retry == taken.popped - 1);
     CHECK(taken.retry_left == 7 - taken.from_retry);
@@ -306,11 +306,11 @@ TEST_CASE("possible poison: new messages take the free places, and skipping has 
   taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 150}, 5min);
   CHECK(taken.popped == 10);
   CHECK(taken.from_retry == 0);
-  CHECK(taken.met == 151);
+  CHECK(taken.further_poison == 151);
   CHECK(taken.retry_left == 251);
   taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 100}, 5min);
   CHECK(taken.popped == 1);
-  CHECK(taken.met == 101);  // one of them was skipped before
+  CHECK(taken.further_poison == 101);  // one of them was skipped before
   CHECK(describe(scene, taken, {"old"}) == "old:3");
   const auto order = scene.cmd({"LRANGE", scene.keys().retry, "0", "-1"}).strings();
   auto expected = scene.many("s", 250);
@@ -323,7 +323,7 @@ TEST_CASE("possible poison: skipping changes the order of retry, and nothing els
   scene.put(At::retry, "a").put(At::retry, "b").put(At::retry, "c");
   const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, 0, 2}, 5min);
   CHECK(taken.popped == 0);
-  CHECK(taken.met == 3);
+  CHECK(taken.further_poison == 3);
   CHECK(scene.changes() == "retry [b a c]; ");
 }
 
@@ -515,7 +515,7 @@ TEST_CASE("old entries: dead and held ids in retry do not count as possible pois
   REQUIRE(taken.messages.size() == 1);
   CHECK(taken.messages[0].first == scene.id("alive"));
   CHECK(taken.possible_poison == scene.ids({"alive"}));
-  CHECK(taken.met == 0);
+  CHECK(taken.further_poison == 0);
 }
 
 }  // namespace

@@ -92,23 +92,24 @@ TEST_CASE(
   Scene scene;
   alone(scene).put(At::pending, "a", {1min});
   const std::int64_t due = scene.score_us(scene.keys().pending, "a");
-  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps_watch);
   CHECK(watched(scene) == watch_value(due, "ann"));
   const long long life = scene.cmd({"PTTL", scene.keys().watch}).integer;
   CHECK(life <= (due - scene.before_us()) / 1000 + 201);
   CHECK(life > 50'000);
-  CHECK(!scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps);
+  CHECK(!scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps_watch);
   CHECK(watched(scene) == watch_value(due, "ann"));
-  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);  // repeated, for example after a lost answer
+  CHECK(
+      scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps_watch);  // repeated, for example after a lost answer
   CHECK(!marker(scene));
 }
 
 TEST_CASE("pending2ready: no consumer watches for a time after its next call, or if nothing is pending") {
   Scene scene;
   alone(scene);
-  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1min}).keeps);
+  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1min}).keeps_watch);
   scene.put(At::pending, "a", {2min});
-  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1min}).keeps);
+  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1min}).keeps_watch);
   CHECK(watched(scene).empty());
   CHECK(!marker(scene));
 }
@@ -118,12 +119,12 @@ TEST_CASE("pending2ready: a consumer watches for a time earlier than another's w
   alone(scene).put(At::pending, "a", {5min});
   scene.run(&Store::pending2ready, false, {"ann", 1h});
   scene.put(At::pending, "b", {1min});
-  CHECK(scene.run(&Store::pending2ready, false, {"bob", 1h}).keeps);
+  CHECK(scene.run(&Store::pending2ready, false, {"bob", 1h}).keeps_watch);
   CHECK(watched(scene) == watch_value(scene.score_us(scene.keys().pending, "b"), "bob"));
   scene.cmd({"ZREM", scene.keys().pending,
              scene.id("b")});  // cancelled; bob calls at that time, and then watches for the next
-  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1h}).keeps);
-  CHECK(scene.run(&Store::pending2ready, false, {"bob", 1h}).keeps);
+  CHECK(!scene.run(&Store::pending2ready, false, {"ann", 1h}).keeps_watch);
+  CHECK(scene.run(&Store::pending2ready, false, {"bob", 1h}).keeps_watch);
   CHECK(watched(scene) == watch_value(scene.score_us(scene.keys().pending, "a"), "bob"));
 }
 
@@ -149,12 +150,12 @@ TEST_CASE("pending2ready: a consumer without a free worker calls again in time, 
   alone(scene).put(At::pending, "a", {5min});
   const std::int64_t due = scene.score_us(scene.keys().pending, "a");
   scene.run(&Store::pending2ready, false, {"ann", 1h});
-  CHECK(scene.run(&Store::pending2ready, false, {"bob", {}}).keeps);
+  CHECK(scene.run(&Store::pending2ready, false, {"bob", {}}).keeps_watch);
   CHECK(!marker(scene));  // ann watches
-  CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps);
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps_watch);
   CHECK(watched(scene).empty());
   CHECK(marker(scene) == due);
-  CHECK(scene.run(&Store::pending2ready, false, {"cid", 1h}).keeps);
+  CHECK(scene.run(&Store::pending2ready, false, {"cid", 1h}).keeps_watch);
   CHECK(watched(scene) == watch_value(due, "cid"));
 }
 
@@ -179,10 +180,10 @@ TEST_CASE("pending2ready: a watch that does not expire, or whose time is past, d
     std::vector<std::string> words = {"SET", scene.keys().watch};
     words.insert(words.end(), watch.begin(), watch.end());
     scene.cmd(words);
-    CHECK(scene.run(&Store::pending2ready, false, {"bob", 100s}).keeps);
+    CHECK(scene.run(&Store::pending2ready, false, {"bob", 100s}).keeps_watch);
   }
   scene.cmd({"SET", scene.keys().watch, us(due), "PX", "600000"});
-  CHECK_FALSE(scene.run(&Store::pending2ready, false, {"bob", 100s}).keeps);
+  CHECK_FALSE(scene.run(&Store::pending2ready, false, {"bob", 100s}).keeps_watch);
 }
 
 TEST_CASE("leave_watch: moves nothing, ends the watch, and sets the marker for another consumer") {
@@ -212,8 +213,8 @@ TEST_CASE("hints: wake and watch of a wrong type, or with invalid values, fail n
     alone(scene).put(At::pending, "a", {1min});
     scene.cmd({"SET", scene.keys().watch, nonsense});
     scene.cmd({"SET", scene.keys().wake, nonsense});
-    CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
-    CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps);
+    CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps_watch);
+    CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps_watch);
     CHECK(scene.run(&Store::send, {{scene.id("b"), "x"}}, in(1s)) == "1");
     CHECK(scene.run(&Store::send, {{scene.id("c"), "x"}}, kNow) == "1");
     CHECK(scene.run(&Store::reschedule, scene.id("c"), Due{1ms, 0}) == "moved");
@@ -222,8 +223,8 @@ TEST_CASE("hints: wake and watch of a wrong type, or with invalid values, fail n
   Scene scene;
   alone(scene).put(At::pending, "a", {1min});
   for (const std::string& key : {scene.keys().watch, scene.keys().wake}) scene.cmd({"LPUSH", key, "x"});
-  CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps);
-  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps_watch);
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps_watch);
 }
 
 TEST_CASE("hints: out of memory every consumer watches") {
@@ -233,7 +234,7 @@ TEST_CASE("hints: out of memory every consumer watches") {
   Scene scene(setup);
   alone(scene).put(At::pending, "a", {1min});
   scene.cmd({"CONFIG", "SET", "maxmemory", "1"});
-  for (const char* who : {"ann", "bob"}) CHECK(scene.run(&Store::pending2ready, false, {who, 2min}).keeps);
+  for (const char* who : {"ann", "bob"}) CHECK(scene.run(&Store::pending2ready, false, {who, 2min}).keeps_watch);
   scene.cmd({"CONFIG", "SET", "maxmemory", "0"});
   CHECK(watched(scene).empty());
 }

@@ -93,9 +93,9 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::gc, s.ids({"garb", "ready"}));
        }},
-      {"sweep",
+      {"delete_orphaned_metadata",
        [](Scene& s) {
-         s.run(&Store::sweep, s.ids({"garb", "ready2", "dead", "none"}));
+         s.run(&Store::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
        }},
       {"cancel pending", [](Scene& s) { s.run(&Store::cancel, s.id("later")); }},
       {"cancel ready", [](Scene& s) { s.run(&Store::cancel, s.id("ready")); }},
@@ -144,17 +144,17 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::extend, s.ids({"back", "go", "overl"}), 5min, true);
        }},
-      {"discard dead",
+      {"purge_ids dead",
        [](Scene& s) {
-         s.run(&Store::discard, s.keys().dead, s.ids({"dead", "later"}));
+         s.run(&Store::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
        }},
-      {"discard pending",
+      {"purge_ids pending",
        [](Scene& s) {
-         s.run(&Store::discard, s.keys().pending, s.ids({"dead", "later"}));
+         s.run(&Store::purge_ids, s.keys().pending, s.ids({"dead", "later"}));
        }},
-      {"discard ready",
+      {"purge_ids ready",
        [](Scene& s) {
-         s.run(&Store::discard, s.keys().ready, s.ids({"ready", "dead"}));
+         s.run(&Store::purge_ids, s.keys().ready, s.ids({"ready", "dead"}));
        }},
       {"purge pending", [](Scene& s) { s.run(&Store::purge_zset, s.keys().pending, 1, std::nullopt, 0); }},
       {"purge dead", [](Scene& s) { s.run(&Store::purge_zset, s.keys().dead, 200, 1min, 0); }},

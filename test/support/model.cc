@@ -88,7 +88,7 @@ std::vector<std::string> Model::choose(const TakeLimits& limits, std::size_t mos
     const std::optional<std::int64_t> end = record.last_end;
     const bool possible_poison = end && *end % kMs != 0 && record.retries && !record.lease;
     const bool too_many = possible_poison && taken.possible_poison.size() == limits.poison_max;
-    if (too_many && ++taken.met > limits.poison_skip) break;
+    if (too_many && ++taken.further_poison > limits.poison_skip) break;
     retry_.pop_front();
     if (possible_poison && !too_many) taken.possible_poison.push_back(id);
     (too_many ? skipped : chosen).push_back(id);
@@ -291,7 +291,7 @@ void Model::reclaim(Span now, const std::string& id, Reclaimed& result) {
     ++stats_["retried"];
   } else {
     give_up(now, id);
-    result.given_up.push_back(id);
+    result.dead_lettered.push_back(id);
   }
 }
 
@@ -329,15 +329,15 @@ std::size_t Model::gc(const std::vector<std::string>& ids) {
   return deleted;
 }
 
-std::size_t Model::sweep(const std::vector<std::string>& ids) {
-  std::size_t swept = 0;
+std::size_t Model::delete_orphaned_metadata(const std::vector<std::string>& ids) {
+  std::size_t deleted = 0;
   for (const std::string& id : ids) {
     Record& record = records_[id];
     if (record.retries || record.dead) continue;
     record.clear_metadata();
-    ++swept;
+    ++deleted;
   }
-  return swept;
+  return deleted;
 }
 
 void Model::search(const std::string& id, std::size_t longest) {
@@ -414,8 +414,8 @@ Purged Model::purge_zset(Span now, bool pending, std::size_t limit, std::optiona
   Purged result;
   for (const std::string& id : ids) {
     std::optional<Span>& score = records_[id].*time;
-    if (result.passed == most || (age_us && !is_over(*score + *age_us, now))) break;
-    ++result.passed;
+    if (result.removed == most || (age_us && !is_over(*score + *age_us, now))) break;
+    ++result.removed;
     ++result.purged;
     score.reset();
     finish(id);
@@ -428,7 +428,7 @@ Purged Model::purge_zset(Span now, bool pending, std::size_t limit, std::optiona
 Purged Model::purge_list(bool ready, std::size_t limit) {
   Purged result;
   for (const std::string& id : pop(ready ? ready_ : retry_, limit)) {
-    ++result.passed;
+    ++result.removed;
     const bool seen = std::count(result.garbage.begin(), result.garbage.end(), id) > 0;
     if (seen || records_[id].placed()) continue;
     if (records_[id].retries) ++result.purged;

@@ -91,7 +91,7 @@ class Model {
   delayqueue::store::Reclaimed unack2retry(Span now);  // without `next`
   std::size_t persist(const std::vector<std::string>& ids);
   std::size_t gc(const std::vector<std::string>& ids);
-  std::size_t sweep(const std::vector<std::string>& ids);
+  std::size_t delete_orphaned_metadata(const std::vector<std::string>& ids);
   std::string cancel(const std::string& id, std::size_t search_lists);
   std::string reschedule(Span now, const std::string& id, const Due& due, std::size_t search_lists);
   std::string redrive(const std::vector<std::string>& ids, int retries);
@@ -102,8 +102,8 @@ class Model {
                    std::size_t search_lists);
   std::string extend(Span now, const std::vector<std::string>& ids, std::int64_t by_ms, bool force);
   // state: 'p' pending, 'd' dead, 'r' the list ready, 't' the list retry.
-  delayqueue::store::Discarded discard(char state, const std::vector<std::string>& ids);
-  std::string restore(Span now, const std::vector<delayqueue::store::Saved>& messages);
+  delayqueue::store::PurgedIds purge_ids(char state, const std::vector<std::string>& ids);
+  std::string restore(Span now, const std::vector<delayqueue::store::RestoreRecord>& messages);
 
   // Changes by others than the moves.
   void lose_body(const std::string& id) { records_[id].body.reset(), records_[id].expires_us.reset(); }

@@ -17,7 +17,7 @@ std::string shown(const delayqueue::store::Taken& taken);
 std::string shown(const delayqueue::store::Renewed& renewed);
 std::string shown(const delayqueue::store::Reclaimed& reclaimed);
 std::string shown(const delayqueue::store::Purged& purged);
-std::string shown(const delayqueue::store::Discarded& discarded);
+std::string shown(const delayqueue::store::PurgedIds& purged);
 std::string shown(const std::vector<std::optional<std::string>>& bodies);
 
 // The first 8 characters of each id.

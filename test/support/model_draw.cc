@@ -62,7 +62,7 @@ void Play::step() {
       {10, &Play::unack2retry},
       {3, &Play::draw_persist},
       {5, &Play::draw_gc},
-      {3, &Play::draw_sweep},
+      {3, &Play::draw_delete_orphaned_metadata},
       {6, &Play::draw_cancel},
       {6, &Play::draw_reschedule},
       {4, &Play::draw_redrive},
@@ -70,7 +70,7 @@ void Play::step() {
       {4, &Play::draw_release_waiting},
       {3, &Play::draw_kill},
       {4, &Play::draw_extend},
-      {3, &Play::draw_discard},
+      {3, &Play::draw_purge_ids},
       {4, &Play::draw_restore},
       {14, &Play::draw_rewind},
       {4, &Play::draw_go_interference},
@@ -229,9 +229,9 @@ void Play::draw_gc() {
   if (!ids.empty()) perform([=] { gc(ids); });
 }
 
-void Play::draw_sweep() {
+void Play::draw_delete_orphaned_metadata() {
   const Ids ids = draw_ids(20);
-  if (!ids.empty()) perform([=] { sweep(ids); });
+  if (!ids.empty()) perform([=] { delete_orphaned_metadata(ids); });
 }
 
 void Play::draw_cancel() {
@@ -327,7 +327,7 @@ void Play::finish_round() {
   for (const auto* hash : {&dump_.attempts, &dump_.reason}) {
     for (const auto& [id, text] : *hash) with_metadata.push_back(id);
   }
-  if (!with_metadata.empty()) sweep(with_metadata);
+  if (!with_metadata.empty()) delete_orphaned_metadata(with_metadata);
 }
 
 void Play::drain() {

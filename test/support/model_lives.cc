@@ -96,7 +96,7 @@ void Lives::reclaimed(const std::string& id, Span now) {
   life.lease.reset();
 }
 
-void Lives::given_up(const std::string& id, bool kept) {
+void Lives::dead_lettered(const std::string& id, bool kept) {
   Life& life = lives_[id];
   demand(life.fate == Life::Fate::alive, id, "given up, and it was not alive");
   life.fate = Life::Fate::dead;

@@ -37,7 +37,7 @@ class Lives {
   void nacked(const std::string& id, std::int64_t receipt, std::int64_t not_before);
   void released(const std::string& id, std::int64_t receipt, std::int64_t not_before);
   void reclaimed(const std::string& id, Span now);
-  void given_up(const std::string& id, bool kept);
+  void dead_lettered(const std::string& id, bool kept);
   void moved_by_operator(const std::string& id, std::int64_t not_before, bool from_unack);  // operators need no receipt
   // lease: the new end if the message was held. Its holder has then lost it.
   void extended(const std::string& id, std::int64_t now, std::int64_t by, std::optional<std::int64_t> lease);

@@ -226,15 +226,16 @@ void Mixed::go_settle() {
 
 void Mixed::we_reclaim() {
   const auto reclaimed = ask([&](Pipeline& pipeline) { return store_.unack2retry(pipeline); });
-  log_.push_back("unack2retry -> retry" + joined(reclaimed.retried) + ", given up" + joined(reclaimed.given_up));
-  if (reclaimed.given_up.empty()) return;
-  ask([&](Pipeline& pipeline) { return store_.persist(pipeline, reclaimed.given_up); });
+  log_.push_back("unack2retry -> retry" + joined(reclaimed.retried) + ", dead letters" +
+                 joined(reclaimed.dead_lettered));
+  if (reclaimed.dead_lettered.empty()) return;
+  ask([&](Pipeline& pipeline) { return store_.persist(pipeline, reclaimed.dead_lettered); });
 }
 
 void Mixed::go_reclaim() {
-  const auto [retried, given_up] = go_.unack2retry();
-  for (const std::string& id : given_up) over(id, "given up by Go");
-  log_.push_back("Go: unack2retry -> retry" + joined(retried) + ", given up" + joined(given_up));
+  const auto [retried, dead_lettered] = go_.unack2retry();
+  for (const std::string& id : dead_lettered) over(id, "given up by Go");
+  log_.push_back("Go: unack2retry -> retry" + joined(retried) + ", dead letters" + joined(dead_lettered));
 }
 
 void Mixed::gc(const Ids& ids) {
@@ -243,16 +244,16 @@ void Mixed::gc(const Ids& ids) {
   log_.push_back("gc" + joined(ids) + " -> " + std::to_string(deleted));
 }
 
-void Mixed::sweep() {
+void Mixed::delete_orphaned_metadata() {
   Ids ids = names(dump_.attempts);
   const Ids more = names(dump_.reason);
   ids.insert(ids.end(), more.begin(), more.end());
-  if (!ids.empty()) ask([&](Pipeline& pipeline) { return store_.sweep(pipeline, ids); });
+  if (!ids.empty()) ask([&](Pipeline& pipeline) { return store_.delete_orphaned_metadata(pipeline, ids); });
 }
 
 void Mixed::we_collect_garbage() {
   gc({dump_.garbage.begin(), dump_.garbage.end()});
-  if (random_.one_in(2)) sweep();
+  if (random_.one_in(2)) delete_orphaned_metadata();
 }
 
 void Mixed::go_collects_garbage() {
@@ -347,8 +348,9 @@ void Mixed::check_repairs() {
     if (!finding.repaired) throw Mismatch(what + ": found, and not repaired");
     // A Go worker delivers every id that it finds in a list, even if its message is pending. Such a message can become
     // a dead letter and still be pending.
-    const bool given_up = finding.problem == delayqueue::Problem::two_places && finding.what.find("dead") != what.npos;
-    if (messages_[finding.id].alive && !given_up) throw Mismatch(what + ": found, and it was healthy");
+    const bool dead_lettered =
+        finding.problem == delayqueue::Problem::two_places && finding.what.find("dead") != what.npos;
+    if (messages_[finding.id].alive && !dead_lettered) throw Mismatch(what + ": found, and it was healthy");
   }
 }
 
@@ -376,7 +378,7 @@ void Mixed::finish_round() {
   if (!holds_.empty()) remove(holds_);
   read_state();
   gc({dump_.garbage.begin(), dump_.garbage.end()});
-  sweep();
+  delete_orphaned_metadata();
   read_state();
 }
 

@@ -53,7 +53,7 @@ class Mixed {
   void take(const delayqueue::store::TakeLimits& limits);
   void remove(const std::vector<Hold>& holds);
   void gc(const Ids& ids);
-  void sweep();
+  void delete_orphaned_metadata();
   void cancel(const std::string& id);
   void check_promise(const std::string& id, bool will_be_delivered);
   void purge(bool list, bool first);

@@ -48,24 +48,25 @@ std::string shown(const delayqueue::store::Taken& taken) {
   std::string out = std::to_string(taken.popped) + " popped, " + std::to_string(taken.from_retry) + " from retry, " +
                     std::to_string(taken.retry_left) + " left there:";
   for (const auto& [id, attempt] : taken.messages) out += ' ' + id.substr(0, 8) + '#' + std::to_string(attempt);
-  return out + "; possible poison:" + joined(taken.possible_poison) + ", met " + std::to_string(taken.met);
+  return out + "; possible poison:" + joined(taken.possible_poison) + ", further " +
+         std::to_string(taken.further_poison);
 }
 
 std::string shown(const delayqueue::store::Renewed& renewed) { return renewed.outcomes; }
 
 std::string shown(const delayqueue::store::Reclaimed& reclaimed) {
   return std::to_string(reclaimed.moved) + " moved, retry:" + joined(reclaimed.retried) +
-         ", given up:" + joined(reclaimed.given_up);
+         ", given up:" + joined(reclaimed.dead_lettered);
 }
 
 std::string shown(const delayqueue::store::Purged& purged) {
   std::vector<std::string> garbage = purged.garbage;
   std::sort(garbage.begin(), garbage.end());
-  return std::to_string(purged.passed) + " passed, " + std::to_string(purged.purged) + " purged:" + joined(garbage);
+  return std::to_string(purged.removed) + " removed, " + std::to_string(purged.purged) + " purged:" + joined(garbage);
 }
 
-std::string shown(const delayqueue::store::Discarded& discarded) {
-  return discarded.outcomes + ", " + std::to_string(discarded.places) + " places";
+std::string shown(const delayqueue::store::PurgedIds& purged) {
+  return purged.outcomes + ", " + std::to_string(purged.places) + " places";
 }
 
 std::string shown(const std::vector<std::optional<std::string>>& bodies) {
@@ -171,7 +172,7 @@ void Play::nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const 
   for (std::size_t i = 0; i < holds.size() && i < answer.size(); ++i) {
     if (answer[i] != 'S' && answer[i] != 'D') continue;
     lives_.nacked(holds[i].id, holds[i].end, now_.from + delay_ms.value_or(0) * 1000);
-    if (answer[i] == 'D') lives_.given_up(holds[i].id, options_.keep_dead);
+    if (answer[i] == 'D') lives_.dead_lettered(holds[i].id, options_.keep_dead);
   }
   agree(answer, expected);
 }
@@ -217,9 +218,9 @@ void Play::unack2retry() {
   const auto real = ask("unack2retry", [&](Pipeline& pipeline) { return store_.unack2retry(pipeline); });
   const auto expected = model_.unack2retry(now_);
   for (const std::string& id : real.retried) lives_.reclaimed(id, now_);
-  for (const std::string& id : real.given_up) {
+  for (const std::string& id : real.dead_lettered) {
     lives_.reclaimed(id, now_);
-    lives_.given_up(id, options_.keep_dead);
+    lives_.dead_lettered(id, options_.keep_dead);
   }
   agree(shown(real), shown(expected));
   check_wait(real.next, model_.first_lease(), now_);
@@ -235,9 +236,10 @@ void Play::gc(const Ids& ids) {
   agree(shown(real), shown(model_.gc(ids)));
 }
 
-void Play::sweep(const Ids& ids) {
-  const auto real = ask("sweep" + joined(ids), [&](Pipeline& pipeline) { return store_.sweep(pipeline, ids); });
-  agree(shown(real), shown(model_.sweep(ids)));
+void Play::delete_orphaned_metadata(const Ids& ids) {
+  const auto real = ask("delete_orphaned_metadata" + joined(ids),
+                        [&](Pipeline& pipeline) { return store_.delete_orphaned_metadata(pipeline, ids); });
+  agree(shown(real), shown(model_.delete_orphaned_metadata(ids)));
 }
 
 void Play::cancel(const std::string& id, bool search) {

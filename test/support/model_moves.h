@@ -59,10 +59,10 @@ class Play {
   using Ids = std::vector<std::string>;
   using Due = delayqueue::store::Due;
 
-  // A message to restore. Owns the texts that Saved points to.
+  // A message to restore. Owns the texts that RestoreRecord points to.
   struct RestoreEntry {
     std::string id, reason, payload;
-    delayqueue::store::Saved terms;
+    delayqueue::store::RestoreRecord terms;
   };
 
   // Draw the arguments of one move and run it ...
@@ -74,7 +74,7 @@ class Play {
   void draw_renew();
   void draw_persist();
   void draw_gc();
-  void draw_sweep();
+  void draw_delete_orphaned_metadata();
   void draw_cancel();
   void draw_reschedule();
   void draw_redrive();
@@ -82,7 +82,7 @@ class Play {
   void draw_release_waiting();
   void draw_kill();
   void draw_extend();
-  void draw_discard();
+  void draw_purge_ids();
   void draw_restore();
   void draw_rewind();
   void draw_go_interference();
@@ -105,7 +105,7 @@ class Play {
   void unack2retry();
   void persist(const Ids& ids);
   void gc(const Ids& ids);
-  void sweep(const Ids& ids);
+  void delete_orphaned_metadata(const Ids& ids);
   void cancel(const std::string& id, bool search);
   void reschedule(const std::string& id, const Due& due, bool search);
   void redrive(const Ids& ids, int retries);
@@ -113,7 +113,7 @@ class Play {
   void purge_list(bool ready, std::size_t limit);
   void kill(const Ids& ids, const std::string& why, bool force, bool search);
   void extend(const Ids& ids, std::int64_t by_ms, bool force);
-  void discard(char state, const Ids& ids);
+  void purge_ids(char state, const Ids& ids);
   void restore(const std::vector<RestoreEntry>& entries);
   void rewind(std::int64_t ms);
   void pause(bool on);

@@ -6,9 +6,9 @@
 namespace test::model {
 namespace {
 
-using delayqueue::store::Discarded;
 using delayqueue::store::Pipeline;
-using delayqueue::store::Saved;
+using delayqueue::store::PurgedIds;
+using delayqueue::store::RestoreRecord;
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kSecond = 1000;
@@ -22,7 +22,7 @@ void Play::kill(const Ids& ids, const std::string& why, bool force, bool search)
   });
   const std::string expected = model_.kill(now_, ids, why, force, search ? kSearchLists : 0);
   for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
-    if (answer[i] == 'S') lives_.given_up(ids[i], true);
+    if (answer[i] == 'S') lives_.dead_lettered(ids[i], true);
   }
   agree(answer, expected);
 }
@@ -43,26 +43,26 @@ void Play::extend(const Ids& ids, std::int64_t by_ms, bool force) {
   agree(answer, expected);
 }
 
-void Play::discard(char state, const Ids& ids) {
+void Play::purge_ids(char state, const Ids& ids) {
   const auto& keys = store_.keys();
   const std::string& key = state == 'p'   ? keys.pending
                            : state == 'd' ? keys.dead
                            : state == 'r' ? keys.ready
                                           : keys.retry;
-  const Discarded real =
-      ask("discard " + key + joined(ids), [&](Pipeline& pipeline) { return store_.discard(pipeline, key, ids); });
-  const Discarded expected = model_.discard(state, ids);
+  const PurgedIds real =
+      ask("purge_ids " + key + joined(ids), [&](Pipeline& pipeline) { return store_.purge_ids(pipeline, key, ids); });
+  const PurgedIds expected = model_.purge_ids(state, ids);
   for (std::size_t i = 0; i < ids.size() && i < real.outcomes.size(); ++i) {
-    if (real.outcomes[i] == 'S') lives_.ended(ids[i], "discarded");
+    if (real.outcomes[i] == 'S') lives_.ended(ids[i], "purged");
   }
   agree(shown(real), shown(expected));
 }
 
 void Play::restore(const std::vector<RestoreEntry>& entries) {
-  std::vector<Saved> messages;
+  std::vector<RestoreRecord> messages;
   std::string names;
   for (const RestoreEntry& entry : entries) {
-    Saved one = entry.terms;
+    RestoreRecord one = entry.terms;
     one.id = entry.id;
     one.reason = entry.reason;
     one.payload = entry.payload;
@@ -74,7 +74,7 @@ void Play::restore(const std::vector<RestoreEntry>& entries) {
   const std::string expected = model_.restore(now_, messages);
   for (std::size_t i = 0; i < entries.size() && i < answer.size(); ++i) {
     if (answer[i] == '1') lives_.created(entries[i].id, messages[i].at_us, messages[i].retries);
-    if (answer[i] == '1' && messages[i].dead) lives_.given_up(entries[i].id, true);
+    if (answer[i] == '1' && messages[i].dead) lives_.dead_lettered(entries[i].id, true);
     if (answer[i] == '0' && dump_.unack.count(entries[i].id) == 0) lives_.existed(entries[i].id);
   }
   agree(answer, expected);
@@ -95,10 +95,10 @@ void Play::draw_extend() {
   if (!ids.empty()) perform([=] { extend(ids, by, force); });
 }
 
-void Play::draw_discard() {
+void Play::draw_purge_ids() {
   const Ids ids = draw_ids(4);
   const char state = "pdrt"[random_.below(4)];
-  if (!ids.empty()) perform([=] { discard(state, ids); });
+  if (!ids.empty()) perform([=] { purge_ids(state, ids); });
 }
 
 void Play::draw_restore() {

@@ -6,8 +6,8 @@
 namespace test::model {
 namespace {
 
-using delayqueue::store::Discarded;
-using delayqueue::store::Saved;
+using delayqueue::store::PurgedIds;
+using delayqueue::store::RestoreRecord;
 
 constexpr std::int64_t kMs = 1000;
 constexpr std::int64_t kSecond = 1'000'000;
@@ -65,8 +65,8 @@ std::string Model::extend(Span now, const std::vector<std::string>& ids, std::in
   return answer;
 }
 
-Discarded Model::discard(char state, const std::vector<std::string>& ids) {
-  Discarded result;
+PurgedIds Model::purge_ids(char state, const std::vector<std::string>& ids) {
+  PurgedIds result;
   for (const std::string& id : ids) {
     Record& record = records_[id];
     const bool is_dead = record.dead && !record.due && !(record.lease && record.retries);
@@ -94,9 +94,9 @@ Discarded Model::discard(char state, const std::vector<std::string>& ids) {
   return result;
 }
 
-std::string Model::restore(Span now, const std::vector<Saved>& messages) {
+std::string Model::restore(Span now, const std::vector<RestoreRecord>& messages) {
   std::string answer;
-  for (const Saved& message : messages) {
+  for (const RestoreRecord& message : messages) {
     const std::string id(message.id);
     answer += records_[id].sent_again();
     if (answer.back() != '1') continue;

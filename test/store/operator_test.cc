@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// The moves of operators, by id: kill, extend, discard, restore. table_test.cc tests each in every state.
+// The moves of operators, by id: kill, extend, purge_ids, restore. table_test.cc tests each in every state.
 namespace delayqueue::store {
 namespace {
 
@@ -146,17 +146,17 @@ TEST_CASE("extend: the holder's verdict is stale, and its message is delivered a
   CHECK(scene.changes().empty());
 }
 
-TEST_CASE("discard: removes entries only near the end of a list; ready2unack skips the others") {
+TEST_CASE("purge_ids: removes entries only near the end of a list; ready2unack skips the others") {
   Scene::Setup quiet;
   quiet.lists = false;
   Scene scene(quiet);
   scene.put_many(At::ready, "m", 150);
   const auto ids = scene.many("m", 150);
-  Discarded done = scene.run(&Store::discard, scene.keys().ready, {ids[140], ids[99], ids[0]});
+  PurgedIds done = scene.run(&Store::purge_ids, scene.keys().ready, {ids[140], ids[99], ids[0]});
   CHECK(done.outcomes == "SSS");
   CHECK(done.places == 2);
   CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 148);
-  done = scene.run(&Store::discard, scene.keys().ready, {ids[0], ids[1], ids[1]});
+  done = scene.run(&Store::purge_ids, scene.keys().ready, {ids[0], ids[1], ids[1]});
   CHECK(done.outcomes == "GSG");
   CHECK(done.places == 1);
   std::size_t taken = 0;
@@ -164,20 +164,20 @@ TEST_CASE("discard: removes entries only near the end of a list; ready2unack ski
   CHECK(taken == 146);
 }
 
-TEST_CASE("discard: does not delete messages that were redriven, or that a consumer holds") {
+TEST_CASE("purge_ids: does not delete messages that were redriven, or that a consumer holds") {
   Scene scene;
   scene.put(At::dead, "a").put(At::dead, "b").put(At::dead, "c").put(At::ready, "d");
   scene.run(&Store::redrive, scene.ids({"a"}), 3);
   scene.cmd({"ZADD", scene.keys().pending, "5", scene.id("b")});
   scene.cmd({"ZADD", scene.keys().unack, "5", scene.id("c")});  // a late nack of a Go worker
   scene.cmd({"ZADD", scene.keys().unack, "5.0000005", scene.id("d")});
-  CHECK(scene.run(&Store::discard, scene.keys().dead, scene.ids({"a", "b", "c", "d"})).outcomes == "GGSG");
-  CHECK(scene.run(&Store::discard, scene.keys().ready, scene.ids({"d"})).outcomes == "G");
+  CHECK(scene.run(&Store::purge_ids, scene.keys().dead, scene.ids({"a", "b", "c", "d"})).outcomes == "GGSG");
+  CHECK(scene.run(&Store::purge_ids, scene.keys().ready, scene.ids({"d"})).outcomes == "G");
   scene.put(At::pending, "e").put(At::ready, "f");
   scene.cmd({"ZADD", scene.keys().unack, "5.0000005", scene.id("e")});
   scene.cmd({"SADD", scene.keys().garbage, scene.id("f")});
-  CHECK(scene.run(&Store::discard, scene.keys().pending, scene.ids({"e"})).outcomes == "G");
-  CHECK(scene.run(&Store::discard, scene.keys().ready, scene.ids({"f"})).outcomes == "G");
+  CHECK(scene.run(&Store::purge_ids, scene.keys().pending, scene.ids({"e"})).outcomes == "G");
+  CHECK(scene.run(&Store::purge_ids, scene.keys().ready, scene.ids({"f"})).outcomes == "G");
   CHECK(scene.changes().empty());
 }
 
@@ -235,7 +235,7 @@ TEST_CASE("restore: a body alone, as a Go worker leaves it behind, is no message
   CHECK(scene.changes() == "msg a=new; attempts +a=0; ready [a .r2 .r1]; retry:cnt +a=2; stats sent+1; ");
 }
 
-TEST_CASE("kill, extend, discard, restore: take 1, 199 or 200 ids") {
+TEST_CASE("kill, extend, purge_ids, restore: take 1, 199 or 200 ids") {
   for (const int count : {1, 199, 200}) {
     CAPTURE(count);
     Scene scene;
@@ -243,9 +243,9 @@ TEST_CASE("kill, extend, discard, restore: take 1, 199 or 200 ids") {
     scene.put_many(At::pending, "p", count).put_many(At::backing_off, "b", count).put_many(At::ready, "r", count);
     CHECK(scene.run(&Store::kill, scene.many("p", count), "why", false) == std::string(all, 'S'));
     CHECK(scene.run(&Store::extend, scene.many("b", count), 1min, false) == std::string(all, 'S'));
-    CHECK(scene.run(&Store::discard, scene.keys().ready, scene.many("r", count)).outcomes == std::string(all, 'S'));
-    CHECK(scene.lost().size() == 5 * all - 1);  // the discarded ones
-    std::vector<Saved> records;
+    CHECK(scene.run(&Store::purge_ids, scene.keys().ready, scene.many("r", count)).outcomes == std::string(all, 'S'));
+    CHECK(scene.lost().size() == 5 * all - 1);  // the purged ones
+    std::vector<RestoreRecord> records;
     const auto ids = scene.many("n", count);
     for (const std::string& id : ids) records.push_back({id, false, 0, 3, 1, 1h, "why", "body"});
     CHECK(scene.run(&Store::restore, records) == std::string(all, '1'));

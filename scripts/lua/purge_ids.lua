@@ -1,4 +1,4 @@
--- discard: delete messages by id if they are in the given state.
+-- purge_ids: delete messages by id if they are in the given state.
 --
 -- KEYS[1] pending   zset
 -- KEYS[2] unack     zset

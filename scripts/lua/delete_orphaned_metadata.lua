@@ -1,4 +1,4 @@
--- sweep: delete metadata of messages that no longer exist. Workers of the Go library leave it behind.
+-- delete_orphaned_metadata: delete metadata of messages that no longer exist. Workers of the Go library leave it.
 --
 -- KEYS[1] retry:cnt hash
 -- KEYS[2] dead      zset
