@@ -19,23 +19,27 @@ local unack, count, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local pending, dead, garbage, stats = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local messages = #KEYS - 8
 
-local ids, receipts, times = {}, {}, {}
+local ids, receipts, uses = {}, {}, {}  -- uses: receipt -> number of messages with it
 for i = 1, messages do
   ids[i] = string.sub(KEYS[8 + i], -36)
   receipts[i] = ARGV[1 + i] or receipts[i - 1]
-  times[receipts[i]] = (times[receipts[i]] or 0) + 1
+  uses[receipts[i]] = (uses[receipts[i]] or 0) + 1
 end
 
 -- Messages that were taken together have the same lease end, and most are settled together: one query finds them all.
-local held = {}
-for receipt, some in pairs(times) do
-  local ends = string.format('%.6f', receipt / 1000000)
-  local found = some > 15 and redis.call('ZRANGEBYSCORE', unack, ends, ends, 'LIMIT', 0, 2 * some) or {}
-  for i = 1, #found do held[found[i]] = receipt end
+local leased = {}  -- id -> receipt
+for receipt, used in pairs(uses) do
+  if used > 15 then
+    local ends = string.format('%.6f', receipt / 1000000)
+    local found = redis.call('ZRANGEBYSCORE', unack, ends, ends, 'LIMIT', 0, 2 * used)
+    for i = 1, #found do leased[found[i]] = receipt end
+  end
 end
 
-local function look(i)
-  local id, receipt = ids[i], tonumber(receipts[i])
+-- 'S', 'T' or 'G'; 'L': settled by the receipt of its last lease.
+local function outcome_of(i)
+  local id = ids[i]
+  local receipt = tonumber(receipts[i])
   local score = redis.call('ZSCORE', unack, id)
   if score then return math.floor(score * 1000000 + 0.5) == receipt and 'S' or 'T' end
   if redis.call('EXISTS', KEYS[8 + i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1 then return 'G' end
@@ -44,29 +48,39 @@ local function look(i)
   return tonumber(last) == receipt and 'L' or 'T'
 end
 
-local answer, was_late = {}, {}
+local answer, late = {}, {}
 for i = 1, messages do
-  answer[i] = held[ids[i]] == receipts[i] and 'S' or look(i)
-  if answer[i] == 'L' then answer[i], was_late[#was_late + 1] = 'S', ids[i] end
-end
-local letters, done, bodies = table.concat(answer), ids, {unpack(KEYS, 9)}
-if string.find(letters, '[TG]') then
-  done, bodies = {}, {}
-  for i = 1, messages do
-    if answer[i] == 'S' then done[#done + 1], bodies[#bodies + 1] = ids[i], KEYS[8 + i] end
+  answer[i] = leased[ids[i]] == receipts[i] and 'S' or outcome_of(i)
+  if answer[i] == 'L' then
+    answer[i] = 'S'
+    late[#late + 1] = ids[i]
   end
 end
-if #done == 0 then return letters end
 
-local others = redis.call('HLEN', attempts) > 0
-local reasons = redis.call('HLEN', reason) > 0
+local outcomes = table.concat(answer)
+local settled = ids
+local bodies = {unpack(KEYS, 9)}
+if string.find(outcomes, '[TG]') then
+  settled, bodies = {}, {}
+  for i = 1, messages do
+    if answer[i] == 'S' then
+      settled[#settled + 1] = ids[i]
+      bodies[#bodies + 1] = KEYS[8 + i]
+    end
+  end
+end
+if #settled == 0 then return outcomes end
+
+local has_attempts = redis.call('HLEN', attempts) > 0
+local has_reasons = redis.call('HLEN', reason) > 0
 redis.call('HLEN', count)  -- a key of a wrong type fails here, before the first write
 redis.call('ZCARD', dead)
+
 redis.call('UNLINK', unpack(bodies))
-redis.call('HDEL', count, unpack(done))
-if others then redis.call('HDEL', attempts, unpack(done)) end
-if reasons then redis.call('HDEL', reason, unpack(done)) end
-if #was_late > 0 then redis.call('ZREM', dead, unpack(was_late)) end
-redis.call('ZREM', unack, unpack(done))
-redis.pcall('HINCRBY', stats, ARGV[1], #done)
-return #done == messages and messages or letters
+redis.call('HDEL', count, unpack(settled))
+if has_attempts then redis.call('HDEL', attempts, unpack(settled)) end
+if has_reasons then redis.call('HDEL', reason, unpack(settled)) end
+if #late > 0 then redis.call('ZREM', dead, unpack(late)) end
+redis.call('ZREM', unack, unpack(settled))
+redis.pcall('HINCRBY', stats, ARGV[1], #settled)
+return #settled == messages and messages or outcomes

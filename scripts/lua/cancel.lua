@@ -21,18 +21,18 @@ local attempts, reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8]
 local id = string.sub(body, -36)
 
 local score = redis.call('ZSCORE', unack, id)
-local waits = redis.call('ZSCORE', pending, id)
-local given_up = redis.call('ZSCORE', dead, id)
+local in_pending = redis.call('ZSCORE', pending, id)
+local in_dead = redis.call('ZSCORE', dead, id)
 local retries = redis.call('HGET', count, id)
 local last = redis.call('HGET', attempts, id)
-local placed = score or waits or given_up
-local finished = redis.call('SISMEMBER', garbage, id) == 1 and not placed or redis.call('EXISTS', body) == 0
-local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
+local in_zset = score or in_pending or in_dead
+local finished = redis.call('SISMEMBER', garbage, id) == 1 and not in_zset or redis.call('EXISTS', body) == 0
+local list_length = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 redis.call('HLEN', reason)
 if finished then return 'unknown' end
 
-local was
-if score and (retries or not given_up) then
+local state
+if score and (retries or not in_dead) then
   local ends = math.floor(score * 1000000 + 0.5)
   if ends % 1000 ~= 0 or ends % 1000000 == 0 then  -- a lease, not a backoff: see nack
     if not retries then return 'unack' end
@@ -41,18 +41,18 @@ if score and (retries or not given_up) then
     redis.pcall('HINCRBY', stats, 'cancelled', 1)
     return 'unack'
   end
-  was = 'retry'
-elseif waits then
-  was = 'pending'
-elseif given_up then
-  was = 'dead'
+  state = 'retry'
+elseif in_pending then
+  state = 'pending'
+elseif in_dead then
+  state = 'dead'
 elseif not retries then
   return 'unknown'
 else
-  was = last and string.find(last, ' ', 1, true) and 'retry' or 'ready'
+  state = last and string.find(last, ' ', 1, true) and 'retry' or 'ready'
 end
 
-if not placed and lists <= tonumber(ARGV[1]) then
+if not in_zset and list_length <= tonumber(ARGV[1]) then
   redis.call('LREM', ready, 0, id)
   redis.call('LREM', retry, 0, id)
 end
@@ -64,4 +64,4 @@ redis.call('ZREM', pending, id)
 redis.call('ZREM', unack, id)
 redis.call('ZREM', dead, id)
 redis.pcall('HINCRBY', stats, 'cancelled', 1)
-return was
+return state

@@ -10,13 +10,13 @@
 local count, dead, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local counts = redis.call('HMGET', count, unpack(ARGV))
-local given_up = redis.call('ZMSCORE', dead, unpack(ARGV))
+local in_dead = redis.call('ZMSCORE', dead, unpack(ARGV))
 redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
 
 local gone = {}
 for i, id in ipairs(ARGV) do
-  if not counts[i] and not given_up[i] then gone[#gone + 1] = id end
+  if not counts[i] and not in_dead[i] then gone[#gone + 1] = id end
 end
 if #gone > 0 then
   redis.call('HDEL', attempts, unpack(gone))

@@ -1,8 +1,13 @@
 -- forget: delete the remaining keys of a queue that has no messages and no garbage.
 --
--- KEYS[1] pending zset   KEYS[2] ready     list   KEYS[3] unack   zset   KEYS[4] retry list
--- KEYS[5] dead    zset   KEYS[6] retry:cnt hash   KEYS[7] garbage set
--- KEYS[8...] keys to delete: statistics, metadata, pause, wake-up hints, lock
+-- KEYS[1] pending   zset
+-- KEYS[2] ready     list
+-- KEYS[3] unack     zset
+-- KEYS[4] retry     list
+-- KEYS[5] dead      zset
+-- KEYS[6] retry:cnt hash
+-- KEYS[7] garbage   set
+-- KEYS[8...]        keys to delete: statistics, metadata, pause, wake-up hints, lock
 --
 -- Returns 1: deleted; 0: one of the first seven keys exists, and nothing was deleted.
 local left = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7])

@@ -19,9 +19,9 @@ local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]
 local ids = {}
 for i = 8, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], ARGV[1] + 1) end
 local member = redis.call('SMISMEMBER', garbage, unpack(ids))
-local held = redis.call('ZMSCORE', unack, unpack(ids))
-local waits = redis.call('ZMSCORE', pending, unpack(ids))
-local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+local in_unack = redis.call('ZMSCORE', unack, unpack(ids))
+local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
+local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
 redis.call('HLEN', count)
 redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
@@ -30,7 +30,7 @@ local leaves, deleted, bodies = {}, {}, {}
 for i, id in ipairs(ids) do
   if member[i] == 1 then
     leaves[#leaves + 1] = id
-    if not (held[i] or waits[i] or given_up[i]) then
+    if not (in_unack[i] or in_pending[i] or in_dead[i]) then
       deleted[#deleted + 1] = id
       bodies[#bodies + 1] = KEYS[7 + i]
     end

@@ -41,7 +41,7 @@ local function finish(id)
   redis.call('ZREM', unack, id)
 end
 
-local function give_up(i)
+local function make_dead(i)
   local id = ids[i]
   if ARGV[1] == '0' then return finish(id) end
   redis.call('ZADD', dead, now / 1000000, id)
@@ -57,9 +57,9 @@ local function back_off(id, delay)
 end
 
 redis.call('ZREM', unack, '')  -- the first write: see above
-local answer, settled, given_up = {}, 0, 0
+local answer, settled, dead_letters = {}, 0, 0
 for i, id in ipairs(ids) do
-  local receipt, delay, why = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]
+  local receipt, delay, failure = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]
   if not scores[i] then
     local finished = redis.call('EXISTS', KEYS[7 + i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1
     answer[i] = finished and 'G' or 'T'
@@ -72,11 +72,11 @@ for i, id in ipairs(ids) do
     if not retries then
       finish(id)  -- cancelled while it was held
     else
-      redis.call('HSET', reason, id, why)
+      redis.call('HSET', reason, id, failure)
       if delay == '' or retries < 1 then
         answer[i] = 'D'
-        given_up = given_up + 1
-        give_up(i)
+        dead_letters = dead_letters + 1
+        make_dead(i)
       else
         back_off(id, delay)
       end
@@ -84,5 +84,5 @@ for i, id in ipairs(ids) do
   end
 end
 if settled > 0 then redis.pcall('HINCRBY', stats, 'nacked', settled) end
-if given_up > 0 then redis.pcall('HINCRBY', stats, 'dead', given_up) end
+if dead_letters > 0 then redis.pcall('HINCRBY', stats, 'dead', dead_letters) end
 return table.concat(answer)

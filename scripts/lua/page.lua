@@ -18,7 +18,7 @@ local state, pending, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, attempts, reason = KEYS[5], KEYS[6], KEYS[7]
 local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local ids, times, hint = {}, {}, {}
+local ids, times, no_message = {}, {}, {}
 if most == 0 then return {0} end
 if ARGV[1] == 'zset' then
   local found = redis.call('ZRANGE', state, from, from + most - 1, 'WITHSCORES')
@@ -35,17 +35,22 @@ local counts = redis.call('HMGET', count, unpack(ids))
 local before = redis.call('HMGET', attempts, unpack(ids))
 local reasons = redis.call('HMGET', reason, unpack(ids))
 if ARGV[1] == 'list' then
-  local waits = redis.call('ZMSCORE', pending, unpack(ids))
-  local held = redis.call('ZMSCORE', unack, unpack(ids))
-  local given_up = redis.call('ZMSCORE', dead, unpack(ids))
-  for i = 1, #ids do hint[i] = waits[i] or held[i] or given_up[i] or not counts[i] end
+  local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
+  local in_unack = redis.call('ZMSCORE', unack, unpack(ids))
+  local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
+  for i = 1, #ids do no_message[i] = in_pending[i] or in_unack[i] or in_dead[i] or not counts[i] end
 end
 
 local answer = {#ids}
 for i, id in ipairs(ids) do
-  if not hint[i] then
-    answer[#answer + 1] = {id, times[i] or '', string.sub(counts[i] or '', 1, 64), string.sub(before[i] or '', 1, 64),
-      string.sub(reasons[i] or '', 1, 1024)}
+  if not no_message[i] then
+    answer[#answer + 1] = {
+      id,
+      times[i] or '',
+      string.sub(counts[i] or '', 1, 64),
+      string.sub(before[i] or '', 1, 64),
+      string.sub(reasons[i] or '', 1, 1024)
+    }
   end
 end
 return answer

@@ -16,10 +16,13 @@
 -- Returns {number moved, us until the next is due (-1: none pending), ids joined by ' ' or '', 1 if the caller must
 -- call again by then}.
 local pending, ready, watch, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local limit, who = tonumber(ARGV[1]), ARGV[3]
+local limit = tonumber(ARGV[1])
+local caller = ARGV[3]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+
+-- Move the due ids.
 local ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
 redis.call('LLEN', ready)  -- a key of a wrong type fails here, before the first write
 -- So that Redis accepts the rest when out of memory: see nack. Removing an empty member changes the ids and ranks.
@@ -31,36 +34,41 @@ if #ids > 0 then
   redis.call('ZREMRANGEBYRANK', pending, 0, #ids - 1)
 end
 
-local due, wait, keeps = nil, -1, 0
+-- The next due time.
+local due = nil
+local wait = -1
 local head = redis.call('ZRANGE', pending, 0, 0, 'WITHSCORES')
 if head[2] then
   due = math.floor(head[2] * 1000000 + 0.5)
   wait = math.max(0, due - now)
 end
 
--- watch and wake are hints: their errors are ignored. If the watch cannot be stored, every consumer watches.
--- Other programs may write any value: a watch that does not expire, or whose time is past, does not count.
-local note = redis.pcall('GET', watch)
-local watched, by
-if type(note) == 'string' then watched, by = string.match(note, '^(%d+) (.+)$') end
-local over = by and (tonumber(watched) < now - 200000 or redis.pcall('PTTL', watch) == -1)
-local unwatched = due and (not by or over or by == who or tonumber(watched) > due)
+-- The watch for that time. watch and wake are hints: their errors are ignored. If the watch cannot be stored, every
+-- consumer watches. Other programs may write any value: a watch that does not expire, or whose time is past, does not
+-- count.
+local value = redis.pcall('GET', watch)
+local watched, watcher
+if type(value) == 'string' then watched, watcher = string.match(value, '^(%d+) (.+)$') end
+local invalid = watcher and (tonumber(watched) < now - 200000 or redis.pcall('PTTL', watch) == -1)
+local unwatched = due and (not watcher or invalid or watcher == caller or tonumber(watched) > due)
+local must_call = 0
 if ARGV[4] == '' then
-  keeps = 1
-  if by == who then redis.pcall('UNLINK', watch) end
+  must_call = 1
+  if watcher == caller then redis.pcall('UNLINK', watch) end
   if #ids > 0 then
     redis.pcall('ZADD', wake, 'LT', 0, 'w')
   elseif unwatched then
     redis.pcall('ZADD', wake, 'LT', due / 1000000, 'w')
   end
 elseif unwatched and wait < tonumber(ARGV[4]) then
-  keeps = 1
-  redis.pcall('SET', watch, string.format('%.0f %s', due, who), 'PX', math.ceil(wait / 1000) + 200)
-elseif by == who then
+  must_call = 1
+  redis.pcall('SET', watch, string.format('%.0f %s', due, caller), 'PX', math.ceil(wait / 1000) + 200)
+elseif watcher == caller then
   redis.pcall('UNLINK', watch)
 end
+
 local moved = {}
 for i = 1, ARGV[2] == '1' and #ids or 0 do
   if #ids[i] == 36 then moved[#moved + 1] = ids[i] end  -- else it is no id: see ready2unack
 end
-return {#ids, wait, table.concat(moved, ' '), keeps}
+return {#ids, wait, table.concat(moved, ' '), must_call}

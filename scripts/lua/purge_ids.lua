@@ -21,26 +21,26 @@ local reason, garbage, list, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 
 local ids = {}
 for i = 10, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
-local waits = redis.call('ZMSCORE', pending, unpack(ids))
-local held = redis.call('ZMSCORE', unack, unpack(ids))
-local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
+local in_unack = redis.call('ZMSCORE', unack, unpack(ids))
+local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
 local before = redis.call('HMGET', attempts, unpack(ids))
 redis.call('LLEN', list)
 redis.call('HLEN', reason)
 
-local function is_there(i)
-  if ARGV[1] == 'dead' then return given_up[i] and not (waits[i] or held[i] and counts[i]) end
-  if ARGV[1] == 'pending' then return waits[i] and not held[i] end
-  if not counts[i] or finished[i] == 1 or waits[i] or held[i] or given_up[i] then return false end
+local function is_in_state(i)
+  if ARGV[1] == 'dead' then return in_dead[i] and not (in_pending[i] or in_unack[i] and counts[i]) end
+  if ARGV[1] == 'pending' then return in_pending[i] and not in_unack[i] end
+  if not counts[i] or finished[i] == 1 or in_pending[i] or in_unack[i] or in_dead[i] then return false end
   if before[i] and string.find(before[i], ' ', 1, true) then return ARGV[1] == 'retry' end
   return ARGV[1] == 'ready' or redis.call('LPOS', list, ids[i], 'RANK', -1, 'MAXLEN', 100)
 end
 
 local answer, gone, bodies, seen = {}, {}, {}, {}
 for i, id in ipairs(ids) do
-  answer[i] = not seen[id] and is_there(i) and 'S' or 'G'
+  answer[i] = not seen[id] and is_in_state(i) and 'S' or 'G'
   seen[id] = true
   if answer[i] == 'S' then
     gone[#gone + 1] = id
@@ -49,20 +49,20 @@ for i, id in ipairs(ids) do
 end
 if #gone == 0 then return {table.concat(answer), 0} end
 
-local places = #gone
+local removed = #gone
 redis.call('UNLINK', unpack(bodies))
 redis.call('HDEL', count, unpack(gone))
 redis.call('HDEL', attempts, unpack(gone))
 redis.call('HDEL', reason, unpack(gone))
 if ARGV[1] == 'ready' or ARGV[1] == 'retry' then
-  places = 0
+  removed = 0
   for _, id in ipairs(gone) do
     if redis.call('LPOS', list, id, 'RANK', -1, 'MAXLEN', 100) then
-      places = places + redis.call('LREM', list, -1, id)
+      removed = removed + redis.call('LREM', list, -1, id)
     end
   end
 end
 redis.call('ZREM', pending, unpack(gone))
 redis.call('ZREM', dead, unpack(gone))
 redis.pcall('HINCRBY', stats, 'purged', #gone)
-return {table.concat(answer), places}
+return {table.concat(answer), removed}

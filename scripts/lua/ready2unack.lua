@@ -19,8 +19,8 @@
 --
 -- An id in a list is a hint: it counts only if it has a retry count and is in none of pending, unack, dead. If attempts
 -- has the end of its last lease, it may only be taken from retry, for a free worker; from ready it is moved there.
--- A possible poison message (`suspect` below) is an id in retry that counts and whose last lease ran out: it may have
--- crashed its process, and could crash the next one, with all that it holds. Skipped ones go to the left end of retry.
+-- A possible poison message is an id in retry that counts and whose last lease ran out: it may have crashed its
+-- process, and could crash the next one, with all messages that it holds. Skipped ones go to the left end of retry.
 -- When more than ARGV[6] are found, nothing more is taken from retry.
 -- An id that counts but is not 36 characters long goes to garbage; the caller checks the characters of the others.
 -- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
@@ -28,51 +28,90 @@
 -- redeliveries as 'id deliveries id deliveries ...'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local places, share, hands = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local suspects, pass = tonumber(ARGV[5]), tonumber(ARGV[6])
+local total, retry_share, retry_max = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local poison_max, poison_skip = tonumber(ARGV[5]), tonumber(ARGV[6])
+
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local lease = now + ARGV[4]
-if not (lease < 2 ^ 53) then return redis.error_reply('ERR a lease of ' .. ARGV[4] .. ' us: it must end before 2^53 us') end
-local waiting = redis.call('LLEN', retry)
-local ids, old, first, again, suspected, passed, foreign, met, looked = {}, {}, {}, {}, {}, {}, {}, 0, 0
+if not (lease < 2 ^ 53) then
+  return redis.error_reply('ERR a lease of ' .. ARGV[4] .. ' us: it must end before 2^53 us')
+end
+
+local retry_length = redis.call('LLEN', retry)
+local from_retry = {}     -- ids of retry to take, if they count
+local skipped = {}        -- ids that go to the left end of retry
+local poison = {}         -- possible poison messages in from_retry
+local further_poison = 0  -- possible poison messages beyond poison_max
+local searched = 0        -- ids of retry that were read and decided about
+local ids = {}            -- all ids to take, if they count: those of ready, then those of retry
+local first, again = {}, {}
+local foreign = {}
 local function answer()
-  return {#ids, string.format('%.0f', lease), string.format('%.0f', now), table.concat(first, ' '),
-    table.concat(again, ' '), #old, waiting - #old, table.concat(suspected, ' '), met, #foreign, foreign[1] or ''}
+  return {
+    #ids,
+    string.format('%.0f', lease),
+    string.format('%.0f', now),
+    table.concat(first, ' '),
+    table.concat(again, ' '),
+    #from_retry,
+    retry_length - #from_retry,
+    table.concat(poison, ' '),
+    further_poison,
+    #foreign,
+    foreign[1] or ''
+  }
 end
 if redis.call('EXISTS', paused) == 1 then return answer() end
-local due, kept = redis.call('LLEN', ready), math.min(share, places)
-local most_old = math.min(hands, places - math.min(places - kept, due), waiting)
 
--- The lists are read now and trimmed last: if a write in between fails, they still have the ids.
-local function look(most)
-  local found = redis.call('LRANGE', retry, -looked - most, -looked - 1)
-  local notes, alive = redis.call('HMGET', attempts, unpack(found)), redis.call('HMGET', count, unpack(found))
+-- Choose ids of retry. The lists are read now and trimmed last: if a write in between fails, they still have the ids.
+local ready_length = redis.call('LLEN', ready)
+local reserved = math.min(retry_share, total)
+local wanted = math.min(retry_max, total - math.min(total - reserved, ready_length), retry_length)
+local function search_retry(most)
+  local found = redis.call('LRANGE', retry, -searched - most, -searched - 1)
+  local last = redis.call('HMGET', attempts, unpack(found))
+  local alive = redis.call('HMGET', count, unpack(found))
   for i = #found, 1, -1 do
-    if #old == most_old then return end
-    local suspect = notes[i] and string.find(notes[i], '^%d+ %d+$') and string.sub(notes[i], -3) ~= '000'  -- see nack
-    suspect = suspect and alive[i] and not redis.call('ZSCORE', unack, found[i])
-    local over = suspect and #suspected == suspects
-    if over then met = met + 1 end
-    if met > pass then return end
-    table.insert(over and passed or old, found[i])
-    if suspect and not over then table.insert(suspected, found[i]) end
-    looked = looked + 1
+    if #from_retry == wanted then return end
+    -- The last lease ran out: it did not end in a backoff (see nack).
+    local ran_out = last[i] and string.find(last[i], '^%d+ %d+$') and string.sub(last[i], -3) ~= '000'
+    local is_poison = ran_out and alive[i] and not redis.call('ZSCORE', unack, found[i])
+    local skip = is_poison and #poison == poison_max
+    if skip then further_poison = further_poison + 1 end
+    if further_poison > poison_skip then return end
+    table.insert(skip and skipped or from_retry, found[i])
+    if is_poison and not skip then table.insert(poison, found[i]) end
+    searched = searched + 1
   end
 end
-if most_old > 0 then look(most_old) end
-if #old < most_old and met <= pass and looked < waiting then look(most_old - #old + pass - met) end
-local new, redelivery = math.min(places - #old, due), {}
-local fresh = new > 0 and redis.call('LRANGE', ready, -new, -1) or {}
-for i = new, 1, -1 do ids[#ids + 1] = fresh[i] end
-for i, id in ipairs(old) do ids[new + i], redelivery[id] = id, true end
-if #ids + looked == 0 then return answer() end
+if wanted > 0 then search_retry(wanted) end
+if #from_retry < wanted and further_poison <= poison_skip and searched < retry_length then
+  search_retry(wanted - #from_retry + poison_skip - further_poison)
+end
 
-local some = #ids > 0 and ids or {''}
-local function scores(zset) return redis.call('ZCARD', zset) > 0 and redis.call('ZMSCORE', zset, unpack(some)) or {} end
-local counts, waits, given_up = redis.call('HMGET', count, unpack(some)), scores(pending), scores(dead)
-local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(some)) or {}
+-- Choose ids of ready.
+local new = math.min(total - #from_retry, ready_length)
+local found_ready = new > 0 and redis.call('LRANGE', ready, -new, -1) or {}
+for i = new, 1, -1 do ids[#ids + 1] = found_ready[i] end
+local is_from_retry = {}
+for i, id in ipairs(from_retry) do
+  ids[new + i] = id
+  is_from_retry[id] = true
+end
+if #ids + searched == 0 then return answer() end
+
+-- Read what is stored of them.
+local read_ids = #ids > 0 and ids or {''}
+local function scores(zset)
+  return redis.call('ZCARD', zset) > 0 and redis.call('ZMSCORE', zset, unpack(read_ids)) or {}
+end
+local counts = redis.call('HMGET', count, unpack(read_ids))
+local in_pending = scores(pending)
+local in_dead = scores(dead)
+local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(read_ids)) or {}
 redis.call('SCARD', garbage)  -- a key of a wrong type fails here, before the first write
+
 -- The end of the lease must be unique in unack, and no whole millisecond, which would be a backoff: see nack. The span
 -- from the wanted end is doubled until it has an unused one; then a binary search finds that one.
 local function used(from, length)
@@ -82,39 +121,52 @@ end
 local span = 1
 while used(lease, span) >= span do span = 2 * span end
 while span > 1 do
-  span, lease = span / 2, used(lease, span / 2) >= span / 2 and lease + span / 2 or lease
+  span = span / 2
+  if used(lease, span) >= span then lease = lease + span end
 end
 local score = string.format('%.6f', lease / 1000000)  -- else Lua would format the number for each id
-local took, leases, finished = {}, {}, {}
+
+-- Decide for each id: unack, back to retry, or garbage.
+local taken, leases, finished = {}, {}, {}  -- taken: positions in ids
 for i = 1, #ids do
-  local elsewhere = waits[i] or given_up[i]
+  local elsewhere = in_pending[i] or in_dead[i]
   if i <= new and counts[i] and not elsewhere and before[i] and string.find(before[i], '^%d+ ') then
-    passed[#passed + 1], waiting = ids[i], waiting + 1
+    skipped[#skipped + 1] = ids[i]
+    retry_length = retry_length + 1
   elseif counts[i] and not elsewhere and #ids[i] == 36 then
-    took[#took + 1] = i
-    leases[2 * #took - 1], leases[2 * #took] = score, ids[i]
+    taken[#taken + 1] = i
+    leases[#leases + 1] = score
+    leases[#leases + 1] = ids[i]
   elseif not elsewhere and not redis.call('ZSCORE', unack, ids[i]) then
     finished[#finished + 1] = ids[i]
     if counts[i] then foreign[#foreign + 1] = string.sub(ids[i], 1, 64) end
   end
 end
+
+-- Write: the new place first.
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 -- NX: a held message keeps its lease. If fewer were added than taken, the score shows which ones have the new lease.
-local added, seen = #took > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0, {}
-for _, i in ipairs(took) do
+local added = #taken > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0
+local seen = {}
+for _, i in ipairs(taken) do
   local id = ids[i]
-  if added == #took or not seen[id] and tonumber(redis.call('ZSCORE', unack, id)) == tonumber(score) then
-    local noted = before[i] and string.match(before[i], '^%d+')
-    local had = noted and math.min(noted, 1e9) or redelivery[id] and 1
-    if had then again[#again + 1], again[#again + 2] = id, had + 1 else first[#first + 1] = id end
-    if added < #took then seen[id] = true end
+  if added == #taken or not seen[id] and tonumber(redis.call('ZSCORE', unack, id)) == tonumber(score) then
+    local recorded = before[i] and string.match(before[i], '^%d+')
+    local deliveries = recorded and math.min(recorded, 1e9) or is_from_retry[id] and 1
+    if deliveries then
+      again[#again + 1] = id
+      again[#again + 1] = deliveries + 1
+    else
+      first[#first + 1] = id
+    end
+    if added < #taken then seen[id] = true end
   end
 end
 if #again > 0 then redis.call('HSET', attempts, unpack(again)) end
 if #finished > 0 then redis.call('SADD', garbage, unpack(finished)) end
-if #passed > 0 then redis.call('LPUSH', retry, unpack(passed)) end
+if #skipped > 0 then redis.call('LPUSH', retry, unpack(skipped)) end
 if new > 0 then redis.call('LTRIM', ready, 0, -new - 1) end
-if looked > 0 then redis.call('LTRIM', retry, 0, -looked - 1) end
+if searched > 0 then redis.call('LTRIM', retry, 0, -searched - 1) end
 if added > 0 then redis.pcall('HINCRBY', stats, 'delivered', added) end
 if #foreign > 0 then redis.pcall('HINCRBY', stats, 'foreign', #foreign) end
 return answer()

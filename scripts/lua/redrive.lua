@@ -18,9 +18,9 @@ local reason, garbage, stats, retry = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 local ids = {}
 for i = 9, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
-local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
 redis.call('LLEN', ready)
-local left_behind = redis.call('LLEN', retry) > 0  -- see send
+local has_retry_entries = redis.call('LLEN', retry) > 0  -- see send
 redis.call('HLEN', count)
 redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
@@ -28,7 +28,7 @@ redis.call('SCARD', garbage)
 
 local answer, back, counts, gone = {}, {}, {}, {}
 for i, id in ipairs(ids) do
-  if not given_up[i] then
+  if not in_dead[i] then
     answer[i] = 'G'
   elseif redis.call('EXISTS', KEYS[8 + i]) == 0 then
     answer[i] = 'B'
@@ -44,7 +44,7 @@ if #back > 0 then
   redis.call('HSET', count, unpack(counts))  -- the first write: out of memory Redis refuses the whole script
   redis.call('SREM', garbage, unpack(back))
   redis.call('HDEL', attempts, unpack(back))
-  for i = 1, left_behind and #back or 0 do redis.call('HSET', attempts, back[i], '0') end
+  for i = 1, has_retry_entries and #back or 0 do redis.call('HSET', attempts, back[i], '0') end
   redis.call('HDEL', reason, unpack(back))
   redis.call('LPUSH', ready, unpack(back))
   redis.call('ZREM', dead, unpack(back))

@@ -20,7 +20,8 @@
 -- retry count, so ready2unack would not deliver it. Such a message moves from unack to garbage, but stays in pending.
 local unack, ready, pending, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local attempts, reason, garbage, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local messages, delay = #KEYS - 8, tonumber(ARGV[1])
+local messages = #KEYS - 8
+local delay = tonumber(ARGV[1])
 
 local time = redis.call('TIME')
 local due = math.ceil(time[1] * 1000 + time[2] / 1000 + delay)
@@ -28,7 +29,7 @@ local due = math.ceil(time[1] * 1000 + time[2] / 1000 + delay)
 local ids = {}
 for i = 1, messages do ids[i] = string.sub(KEYS[8 + i], -36) end
 local scores = redis.call('ZMSCORE', unack, unpack(ids))
-local waits = redis.call('ZMSCORE', pending, unpack(ids))
+local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 local before = redis.call('HMGET', attempts, unpack(ids))
 redis.call('LLEN', ready)
@@ -36,7 +37,7 @@ redis.call('HLEN', reason)
 redis.call('SCARD', garbage)
 redis.call('ZCARD', dead)
 
-local function place(i)
+local function make_due(i)
   local id = ids[i]
   redis.call('SREM', garbage, id)  -- a Go worker put it there, but a zset still has it
   if delay == 0 then
@@ -49,7 +50,7 @@ local function place(i)
   redis.call('ZADD', pending, due / 1000, id)
 end
 
-local function from_unack(i, by_receipt)
+local function release_from_unack(i, by_receipt)
   local id = ids[i]
   if not counts[i] and redis.call('ZSCORE', dead, id) then
     redis.call('ZREM', unack, id)
@@ -63,28 +64,29 @@ local function from_unack(i, by_receipt)
     local deliveries = math.max(1, math.min(before[i] and string.match(before[i], '^%d+') or 1, 1e9))
     if by_receipt then deliveries = deliveries - 1 end
     if before[i] or deliveries > 0 then redis.call('HSET', attempts, id, deliveries) end
-    place(i)
+    make_due(i)
   end
   redis.call('ZREM', unack, id)
   return (counts[i] or by_receipt) and 'S' or 'G'
 end
 
-local function one(i)
-  local receipt, ends = ARGV[1 + i], scores[i] and math.floor(scores[i] * 1000000 + 0.5)
+local function release(i)
+  local receipt = ARGV[1 + i]
+  local ends = scores[i] and math.floor(scores[i] * 1000000 + 0.5)
   if receipt == '-' or receipt == '*' then
     if ends then
       local backoff = ends % 1000 == 0 and ends % 1000000 ~= 0  -- see nack
-      return (backoff or receipt == '*') and from_unack(i, false) or 'H'
+      return (backoff or receipt == '*') and release_from_unack(i, false) or 'H'
     end
-    if not (waits[i] and counts[i]) then return 'G' end
-    place(i)
+    if not (in_pending[i] and counts[i]) then return 'G' end
+    make_due(i)
     return 'S'
   end
   if not ends then return 'G' end
-  return ends == tonumber(receipt) and from_unack(i, true) or 'T'
+  return ends == tonumber(receipt) and release_from_unack(i, true) or 'T'
 end
 
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 local answer = {}
-for i = 1, messages do answer[i] = one(i) end
+for i = 1, messages do answer[i] = release(i) end
 return table.concat(answer)

@@ -26,18 +26,18 @@ local now = time[1] * 1000 + time[2] / 1000
 local due = ARGV[1] ~= '' and math.ceil(now + ARGV[1]) or tonumber(ARGV[2])
 local later = ARGV[1] ~= '' and tonumber(ARGV[1]) > 0 or ARGV[1] == '' and due > now
 
-local score = redis.call('ZSCORE', unack, id)
-local waits = redis.call('ZSCORE', pending, id)
-local given_up = redis.call('ZSCORE', dead, id)
+local unack_score = redis.call('ZSCORE', unack, id)
+local pending_score = redis.call('ZSCORE', pending, id)
+local in_dead = redis.call('ZSCORE', dead, id)
 local retries = redis.call('HGET', count, id)
 local last = redis.call('HGET', attempts, id)
-local placed = score or waits or given_up
-local finished = redis.call('SISMEMBER', garbage, id) == 1 and not placed or redis.call('EXISTS', body) == 0
-local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
+local in_zset = unack_score or pending_score or in_dead
+local finished = redis.call('SISMEMBER', garbage, id) == 1 and not in_zset or redis.call('EXISTS', body) == 0
+local list_length = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 if finished then return 'unknown' end
-if given_up then return 'refused' end
-if score then
-  local ends = math.floor(score * 1000000 + 0.5)
+if in_dead then return 'refused' end
+if unack_score then
+  local ends = math.floor(unack_score * 1000000 + 0.5)
   if ends % 1000 ~= 0 or ends % 1000000 == 0 then return 'refused' end  -- held: see nack
 end
 if not retries then return 'unknown' end  -- it would be dropped when it is due
@@ -46,16 +46,16 @@ local life = redis.call('PTTL', body)
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 if life > 0 then
   -- If the body would expire before the due time, another program has set one of them: then the TTL counts from now.
-  local from = waits and waits * 1000 - now < life and math.floor(waits * 1000 + 0.5) or now
+  local from = pending_score and pending_score * 1000 - now < life and math.floor(pending_score * 1000 + 0.5) or now
   redis.call('PEXPIRE', body, math.max(1, math.min(math.ceil(life + due - from), 9e15)))
 end
 if last then
   redis.call('HSET', attempts, id, string.match(last, '^%d+') or 1)
-elseif score then
+elseif unack_score then
   redis.call('HSET', attempts, id, 1)  -- it was in the backoff after its first delivery
 end
-local searched = not (score or waits) and lists <= tonumber(ARGV[3])
-local old = searched and not later and #redis.call('LPOS', ready, id, 'COUNT', 0) or 0
+local searches = not (unack_score or pending_score) and list_length <= tonumber(ARGV[3])
+local old_entries = searches and not later and #redis.call('LPOS', ready, id, 'COUNT', 0) or 0
 if later then
   redis.call('ZADD', pending, due / 1000, id)
 else
@@ -64,9 +64,9 @@ else
 end
 redis.call('ZREM', unack, id)
 redis.call('SREM', garbage, id)  -- a Go worker put it there, but a zset still has it
-if searched then  -- after it has its new place: a failure must not lose it
+if searches then  -- after the message has its new place: a failure must not lose it
   if later then redis.call('LREM', ready, 0, id) end
-  if old > 0 then redis.call('LREM', ready, -old, id) end
+  if old_entries > 0 then redis.call('LREM', ready, -old_entries, id) end
   redis.call('LREM', retry, 0, id)
 end
 

@@ -3,12 +3,18 @@
 -- KEYS[1] pending   zset  id -> due time
 -- KEYS[2] ready     list  due ids; pushed left, taken right
 -- KEYS[3] retry:cnt hash  id -> retries left
--- KEYS[4] garbage   set    KEYS[5] unack zset    KEYS[6] dead zset
--- KEYS[7] attempts  hash   KEYS[8] reason hash   KEYS[9] stats hash   KEYS[10] wake zset
+-- KEYS[4] garbage   set
+-- KEYS[5] unack     zset
+-- KEYS[6] dead      zset
+-- KEYS[7] attempts  hash
+-- KEYS[8] reason    hash
+-- KEYS[9] stats     hash
+-- KEYS[10] wake     zset
 -- KEYS[11] retry    list
 -- KEYS[12...]       body of each message; the last 36 characters are its id
--- ARGV[1] '1': the ids are new, so none can exist; '0': the script looks first
--- ARGV[2] delay in ms, or ''   ARGV[3] due time in ms since 1970, used when there is no delay
+-- ARGV[1] '1': the ids are new, so none can exist; '0': the script checks that first
+-- ARGV[2] delay in ms, or ''
+-- ARGV[3] due time in ms since 1970, used when there is no delay
 -- ARGV[4] retries
 -- ARGV[5] TTL in ms after the due time, '0' for none
 -- ARGV[6...] payload of each message
@@ -21,7 +27,9 @@
 -- string ends in 'N': the queue may be missing in the set of queues.
 local pending, ready, count, garbage, unack = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, attempts, reason, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local wake, retry, messages, ttl = KEYS[10], KEYS[11], #KEYS - 11, tonumber(ARGV[5])
+local wake, retry = KEYS[10], KEYS[11]
+local messages = #KEYS - 11
+local ttl = tonumber(ARGV[5])
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -35,12 +43,15 @@ redis.call('LLEN', ready)
 local ids = {}
 for i = 1, messages do ids[i] = string.sub(KEYS[11 + i], -36) end
 
-local answer, created, left_behind = {}, messages, false
+-- Check which messages exist already.
+local answer = {}
+local created = messages
+local has_retry_entries = false
 if ARGV[1] ~= '1' then
   local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
   local counts = redis.call('HMGET', count, unpack(ids))
   local new, seen = {}, {}
-  local function judge(i, id)
+  local function outcome_of(i, id)
     if seen[id] then return '0' end
     if redis.call('EXISTS', KEYS[11 + i]) == 0 then return '1' end
     if counts[i] and finished[i] == 0 or redis.call('ZSCORE', dead, id) then return '0' end
@@ -49,12 +60,15 @@ if ARGV[1] ~= '1' then
     return held and 'C' or '1'
   end
   for i, id in ipairs(ids) do
-    answer[i] = judge(i, id)
-    if answer[i] == '1' then seen[id], new[#new + 1] = true, id end
+    answer[i] = outcome_of(i, id)
+    if answer[i] == '1' then
+      seen[id] = true
+      new[#new + 1] = id
+    end
   end
   created = #new
   if created == 0 then return table.concat(answer) end
-  left_behind = redis.call('LLEN', retry) > 0
+  has_retry_entries = redis.call('LLEN', retry) > 0
   redis.call('ZCARD', unack)
   redis.call('ZCARD', dead)
   redis.call('HLEN', attempts)
@@ -62,15 +76,20 @@ if ARGV[1] ~= '1' then
   ids = new
 end
 
+-- Store the new ones.
 local bodies, counts, scores = {}, {}, {}
 local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
 for i = 1, messages do
-  if (answer[i] or '1') == '1' then bodies[#bodies + 1], bodies[#bodies + 2] = KEYS[11 + i], ARGV[5 + i] end
+  if (answer[i] or '1') == '1' then
+    bodies[#bodies + 1] = KEYS[11 + i]
+    bodies[#bodies + 1] = ARGV[5 + i]
+  end
 end
 for i = 1, #ids do
-  local id = ids[i]
-  counts[2 * i - 1], counts[2 * i] = id, ARGV[4]
-  scores[2 * i - 1], scores[2 * i] = score, id
+  counts[2 * i - 1] = ids[i]
+  counts[2 * i] = ARGV[4]
+  scores[2 * i - 1] = score
+  scores[2 * i] = ids[i]
 end
 redis.call('HSET', count, unpack(counts))  -- the first write: out of memory Redis refuses the whole script
 if ARGV[1] ~= '1' then
@@ -81,9 +100,12 @@ if ARGV[1] ~= '1' then
   redis.call('HDEL', attempts, unpack(ids))
   redis.call('HDEL', reason, unpack(ids))
   -- An entry that the earlier message left in retry must not count as a delivery of this one.
-  local notes = {}
-  for i = 1, #ids do notes[2 * i - 1], notes[2 * i] = ids[i], '0' end
-  if left_behind then redis.call('HSET', attempts, unpack(notes)) end
+  local undelivered = {}
+  for i = 1, #ids do
+    undelivered[2 * i - 1] = ids[i]
+    undelivered[2 * i] = '0'
+  end
+  if has_retry_entries then redis.call('HSET', attempts, unpack(undelivered)) end
 end
 if later then
   redis.call('ZADD', pending, unpack(scores))

@@ -21,81 +21,93 @@ local garbage, attempts, reason, stats = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local backoffs = ARGV[3] == '1'
+local only_backoffs = ARGV[3] == '1'
+
+-- us until the next lease or backoff ends; -1: there is none.
 local function wait()
-  local from = backoffs and string.format('(%.6f', now / 1000000) or '-inf'  -- ended leases stay, so they are not next
+  -- With only_backoffs ended leases stay, so they are not next.
+  local from = only_backoffs and string.format('(%.6f', now / 1000000) or '-inf'
   local head = redis.call('ZRANGEBYSCORE', unack, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   return head[2] and math.max(0, math.floor(head[2] * 1000000 + 0.5) - now) or -1
 end
 
+-- Read the ids whose lease or backoff has ended, and what is stored of them.
 local limit = tonumber(ARGV[1])
-local over = redis.call('ZRANGEBYSCORE', unack, '-inf', now / 1000000, 'WITHSCORES', 'LIMIT', 0, backoffs and 200 or limit)
-local ids, ends, ran_out = {}, {}, {}
-for i = 1, #over, 2 do
-  local id, last = over[i], math.floor(over[i + 1] * 1000000 + 0.5)
+local searched = only_backoffs and 200 or limit
+local ended = redis.call('ZRANGEBYSCORE', unack, '-inf', now / 1000000, 'WITHSCORES', 'LIMIT', 0, searched)
+local ids, ends, leases = {}, {}, {}  -- leases: ids whose lease, not backoff, has ended
+for i = 1, #ended, 2 do
+  local id = ended[i]
+  local last = math.floor(ended[i + 1] * 1000000 + 0.5)
   local backoff = last % 1000 == 0 and last % 1000000 ~= 0  -- see nack
-  if #ids < limit and (backoff or not backoffs) then
-    ids[#ids + 1], ends[#ends + 1] = id, last
-    if last % 1000 ~= 0 then ran_out[#ran_out + 1] = id end  -- a lease of this library: see nack
+  if #ids < limit and (backoff or not only_backoffs) then
+    ids[#ids + 1] = id
+    ends[#ends + 1] = last
+    if last % 1000 ~= 0 then leases[#leases + 1] = id end  -- a lease of this library: see nack
   end
 end
 if #ids == 0 then return {0, wait(), '', ''} end
 local counts = redis.call('HMGET', count, unpack(ids))
 local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(ids)) or {}
-local given_up = redis.call('ZCARD', dead) > 0 and redis.call('ZMSCORE', dead, unpack(ids)) or {}
-local some_reasons = redis.call('HLEN', reason) > 0
+local in_dead = redis.call('ZCARD', dead) > 0 and redis.call('ZMSCORE', dead, unpack(ids)) or {}
+local has_reasons = redis.call('HLEN', reason) > 0
 redis.call('LLEN', retry)
 redis.call('SCARD', garbage)
 
--- The reason of a message whose lease ran out says how often in a row that happened.
-local said, lease_ended = some_reasons and #ran_out > 0 and redis.call('HMGET', reason, unpack(ran_out)) or {}, {}
-for i, id in ipairs(ran_out) do
-  local times = math.min(string.match(said[i] or '', '^lease ended (%d+) times?$') or 0, 1e9)
+-- The reason of a message whose lease has ended says how often in a row that happened.
+local old_reasons = has_reasons and #leases > 0 and redis.call('HMGET', reason, unpack(leases)) or {}
+local lease_ended = {}  -- id -> reason
+for i, id in ipairs(leases) do
+  local times = math.min(string.match(old_reasons[i] or '', '^lease ended (%d+) times?$') or 0, 1e9)
   lease_ended[id] = string.format('lease ended %d time%s', times + 1, times == 0 and '' or 's')
 end
 
-local given_up_at = string.format('%.6f', now / 1000000)
-local again, lost, finished, counted, delivered, scores, reasons, foreign = {}, {}, {}, {}, {}, {}, {}, 0
+-- Decide for each id: retry, dead or garbage.
+local died_at = string.format('%.6f', now / 1000000)
+local retried, counted, died, dead_scores, finished = {}, {}, {}, {}, {}
+local delivered, reasons = {}, {}
+local foreign = 0
 for i, id in ipairs(ids) do
   local alive = counts[i] and #id == 36  -- else it is no id: see ready2unack
   if counts[i] and not alive then foreign = foreign + 1 end
-  if not alive and not given_up[i] then
+  if not alive and not in_dead[i] then
     finished[#finished + 1] = id  -- cancelled while it was held
   elseif alive then
     local retries = math.min(string.match(counts[i], '^%d+$') or 0, 2147483647)
-    delivered[#delivered + 1] = id
     local deliveries = before[i] and string.match(before[i], '^[1-9]%d*') or '1'
+    delivered[#delivered + 1] = id
     delivered[#delivered + 1] = string.format('%s %.0f', deliveries, ends[i])
     if lease_ended[id] then
       reasons[#reasons + 1] = id
       reasons[#reasons + 1] = lease_ended[id]
     end
     if retries >= 1 then
-      again[#again + 1] = id
+      retried[#retried + 1] = id
       counted[#counted + 1] = id
       counted[#counted + 1] = string.format('%.0f', retries - 1)
     else
-      lost[#lost + 1] = id
-      scores[#scores + 1] = given_up_at
-      scores[#scores + 1] = id
+      died[#died + 1] = id
+      dead_scores[#dead_scores + 1] = died_at
+      dead_scores[#dead_scores + 1] = id
     end
   end
 end
 
+-- Write: the new place first.
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 if #delivered > 0 then redis.call('HSET', attempts, unpack(delivered)) end
 if #reasons > 0 then redis.call('HSET', reason, unpack(reasons)) end
-if #again > 0 then
-  redis.call('LPUSH', retry, unpack(again))
+if #retried > 0 then
+  redis.call('LPUSH', retry, unpack(retried))
   redis.call('HSET', count, unpack(counted))
 end
-if #lost > 0 then
+if #died > 0 then
   if ARGV[2] == '1' then
-    redis.call('ZADD', dead, unpack(scores))
+    redis.call('ZADD', dead, unpack(dead_scores))
   else
-    for _, id in ipairs(lost) do finished[#finished + 1] = id end
+    for _, id in ipairs(died) do finished[#finished + 1] = id end
   end
-  redis.call('HDEL', count, unpack(lost))
+  redis.call('HDEL', count, unpack(died))
 end
 if #finished > 0 then
   redis.call('SADD', garbage, unpack(finished))
@@ -103,7 +115,7 @@ if #finished > 0 then
   redis.call('HDEL', reason, unpack(finished))
 end
 redis.call('ZREM', unack, unpack(ids))
-if #again > 0 then redis.pcall('HINCRBY', stats, 'retried', #again) end
-if #lost > 0 then redis.pcall('HINCRBY', stats, 'dead', #lost) end
+if #retried > 0 then redis.pcall('HINCRBY', stats, 'retried', #retried) end
+if #died > 0 then redis.pcall('HINCRBY', stats, 'dead', #died) end
 if foreign > 0 then redis.pcall('HINCRBY', stats, 'foreign', foreign) end
-return {#ids, wait(), table.concat(again, ' '), table.concat(lost, ' ')}
+return {#ids, wait(), table.concat(retried, ' '), table.concat(died, ' ')}

@@ -14,7 +14,7 @@ if(POLICY CMP0110)
 endif()
 project(fake NONE)
 enable_testing()
-add_test(NAME good COMMAND sh -c "echo 'skipped: a part of it, since nobody is root'")
+add_test(NAME good COMMAND sh -c "echo 'skipped: a part of it, since the user is not root'")
 add_test(NAME "fails at first" COMMAND sh -c "test -e once && exit 0; touch once; exit 1")
 add_test(NAME "fails twice" COMMAND sh -c "test -e b && exit 0; test -e a && touch b; touch a; exit 1")
 add_test(NAME no_gear COMMAND sh -c "echo 'skipped: there is no gear'; exit 77")
@@ -47,7 +47,7 @@ has 'flaky:'
 has '  fails at first'
 has '  fails twice'
 has 'skipped: 3'
-has '  good: a part of it, since nobody is root'
+has '  good: a part of it, since the user is not root'
 has '  no_gear: there is no gear'
 has '  silent: it gives no reason'
 last '60% tests passed, 2 tests failed out of 5; they passed when run again'

@@ -317,6 +317,23 @@ TEST_CASE("table: renew refuses an end at a whole millisecond, which would be a 
   }
 }
 
+TEST_CASE("table: a message in garbage and in no zset is finished, even with a retry count and an entry in a list") {
+  const auto finished = [](Scene& s) {
+    s.cmd({"SADD", s.keys().garbage, s.id("x")});
+    return s.id("x");
+  };
+  check({{At::ready, "1", "msg x=new; attempts +x=0; garbage -x; pending +x@now+5m; stats sent+1; "}}, [&](Scene& s) {
+    return s.run(&Store::send, {{finished(s), "new"}}, {{5min, 0}});
+  });
+  check({{At::ready, "1", "msg x=new; attempts +x=0; garbage -x; pending +x@start+5m; stats sent+1; "}}, [&](Scene& s) {
+    finished(s);
+    return s.run(&Store::restore, {{s.keep("x"), false, (s.start_ms() + 300'000) * 1000, 3, 0, 0ms, "", "new"}});
+  });
+  check({{At::ready, "unknown", ""}}, [&](Scene& s) { return s.run(&Store::cancel, finished(s)); });
+  check({{At::ready, "unknown", ""}}, [&](Scene& s) { return s.run(&Store::reschedule, finished(s), {0ms, 0}); });
+  check({{At::ready, "G", ""}}, [&](Scene& s) { return s.run(&Store::kill, {finished(s)}, "why", false); });
+}
+
 // A Go worker may put an id into garbage that a zset still has. gc does not delete such a message.
 TEST_CASE("table: a message in garbage and in a zset is alive: it exists for send and restore, and can be managed") {
   const auto finished_by_go = [](Scene& s) {

@@ -206,13 +206,6 @@ TEST_CASE("scripts: the clock is read at most once") {
   }
 }
 
-TEST_CASE("scripts: none is longer than 120 lines") {
-  for (const Script* script : all_scripts()) {
-    CAPTURE(std::string(script->name));
-    CHECK(std::count(script->body.begin(), script->body.end(), '\n') <= 120);
-  }
-}
-
 TEST_CASE("scripts: a server that has not loaded a script gets its body within the call") {
   test::Scene scene;
   const auto flush = [&] { CHECK(scene.cmd({"SCRIPT", "FLUSH"}) == "OK"); };

@@ -133,15 +133,15 @@ TEST_CASE("pending2ready: a consumer that waits for no message any more leaves n
     CAPTURE(later);
     Scene scene;
     alone(scene).put(At::pending, "a", {1min});
-    CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+    CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps_watch);
     alone(scene);  // "a" is gone; what is left is due after the next call of each consumer, or nothing is left
     if (later) scene.put(At::pending, "b", {5min});
-    CHECK(!scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps);
+    CHECK(!scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps_watch);
     CHECK(!watched(scene).empty());
-    CHECK(!scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps);
+    CHECK(!scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps_watch);
     CHECK(watched(scene).empty());
     scene.put(At::pending, "c", {90s});
-    CHECK(scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps);
+    CHECK(scene.run(&Store::pending2ready, false, {"bob", 2min}).keeps_watch);
   }
 }
 
