@@ -144,26 +144,26 @@ void Shop::open() {
 // ---- The producer --------------------------------------------------------------------------------------------------
 
 void Shop::place(const std::vector<Entry*>& entries) {
-  std::vector<Draft> drafts;
+  std::vector<OutgoingMessage> messages;
   {
     const std::lock_guard lock(mutex_);
     for (Entry* entry : entries) {
       const auto delay = std::chrono::ceil<milliseconds>(entry->order.window);
-      drafts.push_back({entry->order.line, {.delay = delay}});
+      messages.push_back({entry->order.line, {.delay = delay}});
       entry->not_before = Clock::now() + delay;
     }
     ordered_ += static_cast<int>(entries.size());
   }
   for (int tries_left = 5;; --tries_left) {
     try {
-      const std::vector<Sent> sent = producer_.send_batch(drafts);
+      const std::vector<Sent> sent = producer_.send_batch(messages);
       const std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < sent.size(); ++i) entries[i]->message = sent[i].id;
       return;
     } catch (const ConnectionError& e) {
       // It is unknown which messages were stored. Sending them again with the same ids is safe.
       if (tries_left == 0) throw;
-      for (std::size_t i = 0; i < drafts.size(); ++i) drafts[i].options.id = e.ids()[i];
+      for (std::size_t i = 0; i < messages.size(); ++i) messages[i].options.id = e.ids()[i];
       std::this_thread::sleep_for(500ms);
     }
   }
@@ -186,14 +186,14 @@ void Shop::pay(Entry& entry) {
 Verdict Shop::expire(const Message& message) {
   Entry& entry = delivered(message);
   const Order& order = entry.order;
-  if (order.handler == "hangs once" && message.attempt == 1) return hang(message, entry);
+  if (order.handler == "hangs once" && message.attempt() == 1) return hang(message, entry);
   std::this_thread::sleep_for(order.takes);
-  if (order.handler == "fails once" && message.attempt == 1) throw std::runtime_error(order.reason);
+  if (order.handler == "fails once" && message.attempt() == 1) throw std::runtime_error(order.reason);
   if (order.handler == "always fails") return nack(order.reason);
   if (order.handler == "is refused") return reject(order.reason);
-  if (message.lost()) return nack("too slow");  // another delivery does the work
+  if (message.lease_lost()) return nack("too slow");  // another delivery does the work
   const std::lock_guard lock(mutex_);
-  if (entry.handled == 0) entry.handled = message.attempt;  // idempotent: only the first delivery counts
+  if (entry.handled == 0) entry.handled = message.attempt();  // idempotent: only the first delivery counts
   return ack();
 }
 
@@ -201,7 +201,7 @@ Verdict Shop::expire(const Message& message) {
 // lease, and another delivery does the work. The verdict of this handler is stale then.
 Verdict Shop::hang(const Message& message, const Entry& entry) {
   note(kYellow, entry, "its handler hangs");
-  while (!message.lost()) std::this_thread::sleep_for(20ms);
+  while (!message.lease_lost()) std::this_thread::sleep_for(20ms);
   note(kYellow, entry, "processing_timeout is over: its lease is no longer renewed");
   const auto handled = [&] {
     const std::lock_guard lock(mutex_);
@@ -216,7 +216,7 @@ Verdict Shop::hang(const Message& message, const Entry& entry) {
 
 Entry& Shop::delivered(const Message& message) {
   const Clock::time_point at = Clock::now();
-  const std::string id = nlohmann::json::parse(message.payload).at("order");
+  const std::string id = nlohmann::json::parse(message.payload()).at("order");
   const std::lock_guard lock(mutex_);
   Entry& entry = ledger_.at(id);
   if (++entry.deliveries == 1) entry.late_ms = std::chrono::duration<double, std::milli>(at - entry.not_before).count();
@@ -231,7 +231,7 @@ void Shop::count(const Event& event) {
     const std::lock_guard lock(mutex_);
     if (event.kind == EventKind::acked) handled_ += static_cast<int>(event.count);
     if (event.kind == EventKind::nacked) failed_ += static_cast<int>(event.count);
-    if (event.kind != EventKind::gave_up) return;
+    if (event.kind != EventKind::dead_lettered) return;
     for (const auto& [id, entry] : ledger_) {
       if (std::find(event.ids.begin(), event.ids.end(), entry.message) != event.ids.end()) dead.push_back(&entry);
     }

@@ -43,7 +43,7 @@ std::string printable(std::string text) {
 
 // The handler. A real one does its work here. It must be idempotent: a message may be delivered more than once.
 delayqueue::Verdict print(const delayqueue::Message& message) {
-  std::string line = message.id + ' ' + std::to_string(message.attempt) + ' ' + printable(message.payload) + '\n';
+  std::string line = message.id() + ' ' + std::to_string(message.attempt()) + ' ' + printable(message.payload()) + '\n';
   std::cout << line << std::flush;
   return delayqueue::ack();
 }

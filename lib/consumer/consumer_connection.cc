@@ -50,7 +50,7 @@ void ConsumerConnection::failed(const std::exception& e, bool holds_leases) {
 // that leases end that can still be renewed.
 ReconnectBackoff::Pauses ConsumerConnection::pauses_after(const std::exception& e, bool holds_leases) const {
   const bool forbidden =
-      dynamic_cast<const redis::AccessError*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
+      dynamic_cast<const AccessDenied*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
   if (!forbidden) return kUnreachable;
   if (connection_ == nullptr || !holds_leases) return kRefused;
   return {kRefused.shortest, std::clamp(lease_ / 3, kUnreachable.longest, kRefused.longest)};

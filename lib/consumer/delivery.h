@@ -1,9 +1,7 @@
 // One delivery, from the take until it is settled.
 #pragma once
 
-#include "consumer/lease.h"
-
-#include <delayqueue/message.h>
+#include "consumer/message_contents.h"
 
 #include <atomic>
 #include <chrono>
@@ -17,12 +15,20 @@ namespace delayqueue {
 struct Delivery {
   enum class Stage { waiting, running, replaced, done };
 
-  Delivery(std::string id, int attempt, std::int64_t receipt, Lease::Clock::time_point ends)
-      : lease(std::make_shared<Lease>(ends)), receipt_us(receipt) {
-    message.id = std::move(id);
-    message.attempt = attempt;
-    message.lease = lease;
-  }
+  // What a take returns about one message.
+  struct Taken {
+    std::string id;
+    std::shared_ptr<const std::string> queue;
+    int attempt = 1;
+    int retries_left = 0;
+    std::int64_t receipt_us = 0;
+  };
+
+  Delivery(Taken taken, Lease::Clock::time_point ends)
+      : lease(std::make_shared<Lease>(ends)),
+        message(MessageContents::make(std::move(taken.id), std::move(taken.queue), taken.attempt, taken.retries_left,
+                                      lease)),
+        receipt_us(taken.receipt_us) {}
 
   // The handler begins. The payload must be set.
   void begin() {
@@ -55,9 +61,9 @@ struct Delivery {
     return Lease::Clock::now().time_since_epoch() - began >= most;
   }
 
-  Message message;
   const std::shared_ptr<Lease> lease;
-  Verdict verdict{true};  // the handler's, after it has returned
+  Message message;
+  Verdict verdict = ack();  // the handler's, after it has returned
 
   // Of the consumer's thread only.
   std::int64_t receipt_us;  // the lease end as confirmed by Redis

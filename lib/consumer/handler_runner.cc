@@ -16,7 +16,7 @@ void HandlerRunner::start(std::size_t workers) {
 bool HandlerRunner::handle(Delivery& delivery) const {
   --counters_.prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is given back untouched.
-  if (delivery.message.lost()) return delivery.end(snooze(milliseconds(0)));
+  if (delivery.message.lease_lost()) return delivery.end(snooze(milliseconds(0)));
   delivery.begin();
   ++counters_.running;
   Verdict verdict = call_handler(delivery.message);

@@ -10,12 +10,12 @@ using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
 void LeaseKeeper::remove(const DeliveryPtr& delivery) {
-  if (holds(delivery)) held_.erase(delivery->message.id);
+  if (holds(delivery)) held_.erase(delivery->message.id());
 }
 
 // The same message may be held again, as another delivery.
 bool LeaseKeeper::holds(const DeliveryPtr& delivery) const {
-  const auto found = held_.find(delivery->message.id);
+  const auto found = held_.find(delivery->message.id());
   return found != held_.end() && found->second == delivery;
 }
 
@@ -50,7 +50,7 @@ void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store) {
   for (std::size_t first = 0; first < members.size(); first += store::kBatch) {
     std::vector<store::Receipt> receipts;
     for (std::size_t i = first; i < std::min(first + store::kBatch, members.size()); ++i) {
-      receipts.push_back({members[i]->message.id, members[i]->receipt_us});
+      receipts.push_back({members[i]->message.id(), members[i]->receipt_us});
     }
     round_trip.expect(
         store.renew(round_trip.pipeline(), receipts, renewal->new_end_us),

@@ -30,7 +30,7 @@ class LeaseKeeper {
   bool empty() const { return held_.empty(); }
   std::size_t size() const { return held_.size(); }
 
-  void add(const DeliveryPtr& delivery) { held_.insert_or_assign(delivery->message.id, delivery); }
+  void add(const DeliveryPtr& delivery) { held_.insert_or_assign(delivery->message.id(), delivery); }
   void remove(const DeliveryPtr& delivery);
 
   // Takes a sample of Redis' clock: `now_us` is from the answer to a request that was sent at `asked`.

@@ -1,10 +1,15 @@
-#include <delayqueue/message.h>
+#include "consumer/message_contents.h"
 
-#include "consumer/lease.h"
+#include "queue/option_checks.h"
+#include "store/record.h"
+
+#include <delayqueue/testing.h>
 
 namespace delayqueue {
 
-bool Message::lost() const { return lease != nullptr && lease->lost(); }
+std::optional<std::chrono::system_clock::time_point> Message::sent_at() const { return store::time_of_id(id_); }
+
+bool Message::lease_lost() const { return lease_->lost(); }
 
 Verdict ack() { return {Verdict::Kind::ack, std::nullopt, {}}; }
 Verdict nack() { return {Verdict::Kind::nack, std::nullopt, {}}; }
@@ -14,5 +19,15 @@ Verdict nack(std::chrono::milliseconds after, std::string reason) {
 }
 Verdict reject(std::string reason) { return {Verdict::Kind::reject, std::nullopt, std::move(reason)}; }
 Verdict snooze(std::chrono::milliseconds after) { return {Verdict::Kind::snooze, after, {}}; }
+
+Message make_message(std::string payload, const MessageFields& fields) {
+  Message message =
+      MessageContents::make(fields.id.empty() ? store::new_ids(1).front() : id_of("id", fields.id),
+                            std::make_shared<const std::string>(fields.queue), fields.attempt, fields.retries_left,
+                            std::make_shared<const Lease>(fields.lease_lost ? Lease::Clock::time_point::min()
+                                                                            : Lease::Clock::time_point::max()));
+  MessageContents::set_payload(message, std::move(payload));
+  return message;
+}
 
 }  // namespace delayqueue

@@ -37,7 +37,7 @@ void PoisonGuard::forget(const std::vector<DeliveryPtr>& done) {
 void PoisonGuard::read(const store::TakeLimits& asked, const store::Taken& taken,
                        const std::vector<DeliveryPtr>& deliveries) {
   std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const DeliveryPtr& delivery) {
-    return std::find(taken.possible_poison.begin(), taken.possible_poison.end(), delivery->message.id) !=
+    return std::find(taken.possible_poison.begin(), taken.possible_poison.end(), delivery->message.id()) !=
            taken.possible_poison.end();
   });
   owed_ = taken.further_poison > 0 && asked.poison_max == 0;

@@ -20,7 +20,7 @@ std::size_t Prefetcher::free_workers(const run::WorkerLoad& load) const {
   const std::size_t free = minus(load.idle, load.waiting + fetching_.size());
   if (free > 0 || load.idle == 0 || !retry_is_due()) return free;
   // The worker that is kept free for retry takes no first deliveries.
-  const auto redelivered = [](const DeliveryPtr& delivery) { return delivery->message.attempt > 1; };
+  const auto redelivered = [](const DeliveryPtr& delivery) { return delivery->message.attempt() > 1; };
   return std::any_of(fetching_.begin(), fetching_.end(), redelivered) ? 0 : 1;
 }
 
@@ -62,7 +62,7 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point a
   retry_left_ = taken.retry_left;
   Taken now{{}, taken.now_us, asked, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {
-    auto delivery = std::make_shared<Delivery>(id, attempt, taken.lease_us, asked + lease_);
+    auto delivery = std::make_shared<Delivery>(Delivery::Taken{id, queue_, attempt, 0, taken.lease_us}, asked + lease_);
     delivery->foreign = !store::is_id(id);
     if (delivery->foreign && now.foreign_id.empty()) now.foreign_id = id;
     (delivery->foreign ? now.foreign : now.deliveries).push_back(std::move(delivery));
@@ -84,7 +84,7 @@ void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
   const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(kBodyBytes / body_size_));
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < std::min({fit, fetching_.size(), store::kBatch}); ++i) {
-    ids.push_back(fetching_[i]->message.id);
+    ids.push_back(fetching_[i]->message.id());
   }
   round_trip.expect(
       store.bodies(round_trip.pipeline(), ids),
@@ -105,8 +105,8 @@ void Prefetcher::read_bodies(Bodies bodies, std::size_t asked) {
       continue;
     }
     body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(body->size(), 64));
-    delivery->message.payload = std::move(*body);
-    (delivery->message.attempt > 1 ? fetched.redelivered : fetched.first).push_back(std::move(delivery));
+    MessageContents::set_payload(delivery->message, std::move(*body));
+    (delivery->message.attempt() > 1 ? fetched.redelivered : fetched.first).push_back(std::move(delivery));
   }
   fetching_.erase(fetching_.begin(), fetching_.begin() + static_cast<std::ptrdiff_t>(count));
   poison_guard_.forget(fetched.expired);

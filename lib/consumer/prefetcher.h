@@ -45,8 +45,9 @@ class Prefetcher {
     std::function<void(Fetched)> fetched;
   };
 
-  Prefetcher(std::size_t workers, std::size_t prefetch, milliseconds lease, Listener listener)
-      : workers_(workers),
+  Prefetcher(const std::string& queue, std::size_t workers, std::size_t prefetch, milliseconds lease, Listener listener)
+      : queue_(std::make_shared<const std::string>(queue)),
+        workers_(workers),
         most_prefetched_(prefetch),
         lease_(lease),
         listener_(std::move(listener)),
@@ -100,6 +101,7 @@ class Prefetcher {
   void read_bodies(Bodies bodies, std::size_t asked);
   void count_share(const store::Taken& taken);
 
+  const std::shared_ptr<const std::string> queue_;  // its name, in every Message
   const std::size_t workers_;
   const std::size_t most_prefetched_;
   const milliseconds lease_;

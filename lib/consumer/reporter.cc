@@ -10,7 +10,7 @@ namespace {
 std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
   std::vector<std::string> ids;
   ids.reserve(deliveries.size());
-  for (const DeliveryPtr& delivery : deliveries) ids.push_back(delivery->message.id);
+  for (const DeliveryPtr& delivery : deliveries) ids.push_back(delivery->message.id());
   return ids;
 }
 
@@ -28,7 +28,7 @@ void Reporter::promoted(const store::Promoted& promoted) {
 void Reporter::retried(const store::Reclaimed& reclaimed) {
   counters_.dead_lettered += reclaimed.dead_lettered.size();
   event(EventKind::retried, reclaimed.retried);
-  event(EventKind::gave_up, reclaimed.dead_lettered);
+  event(EventKind::dead_lettered, reclaimed.dead_lettered);
 }
 
 void Reporter::taken(const Prefetcher::Taken& taken) {
@@ -39,7 +39,7 @@ void Reporter::taken(const Prefetcher::Taken& taken) {
 }
 
 void Reporter::fetched(const Prefetcher::Fetched& fetched) {
-  if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id);
+  if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id());
   counters_.prefetched -= fetched.expired.size();
   counters_.delivered += fetched.first.size() + fetched.redelivered.size();
 }
@@ -54,17 +54,18 @@ void Reporter::settled(const Settler::Outcome& outcome) {
   counters_.stale += outcome.stale.size();
   event(EventKind::acked, outcome.acked);
   event(EventKind::nacked, outcome.nacked);
-  event(EventKind::gave_up, outcome.dead_lettered);
+  event(EventKind::dead_lettered, outcome.dead_lettered);
 }
 
 // A delivery in doubt was most likely settled, and its message is gone because of that.
 void Reporter::lost(const Delivery& delivery) const {
   if (delivery.in_doubt) return;
-  log(Severity::warning, "lost the lease of " + redis::escaped(delivery.message.id) + ": another consumer may have it");
+  log(Severity::warning,
+      "lost the lease of " + redis::escaped(delivery.message.id()) + ": another consumer may have it");
 }
 
 void Reporter::overrunning(const Delivery& delivery, milliseconds processing_timeout) const {
-  log(Severity::warning, "the handler of " + redis::escaped(delivery.message.id) +
+  log(Severity::warning, "the handler of " + redis::escaped(delivery.message.id()) +
                              " runs longer than processing_timeout (" + std::to_string(processing_timeout.count()) +
                              " ms): its lease may end");
 }

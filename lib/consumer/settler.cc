@@ -14,7 +14,7 @@ constexpr std::size_t kLongestReason = 1024;
 constexpr char kRefused = '?';
 constexpr std::size_t kSlow = 64;  // most nacks and snoozes in a round trip: each takes several commands
 
-store::Receipt receipt_of(const DeliveryPtr& delivery) { return {delivery->message.id, delivery->receipt_us}; }
+store::Receipt receipt_of(const DeliveryPtr& delivery) { return {delivery->message.id(), delivery->receipt_us}; }
 
 std::vector<store::Receipt> receipts_of(const std::vector<DeliveryPtr>& deliveries) {
   std::vector<store::Receipt> receipts;
@@ -27,7 +27,7 @@ std::vector<store::Receipt> receipts_of(const std::vector<DeliveryPtr>& deliveri
 // or snooze the message has no lease, or another one.
 bool was_settled_before(const Delivery& delivery, char outcome) {
   if (!delivery.in_doubt) return false;
-  return outcome == 'G' || (outcome == 'T' && delivery.verdict.kind != Verdict::Kind::ack);
+  return outcome == 'G' || (outcome == 'T' && delivery.verdict.kind() != Verdict::Kind::ack);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
       (delivery->foreign ? foreign : expired).push_back(delivery);
       continue;
     }
-    switch (delivery->verdict.kind) {
+    switch (delivery->verdict.kind()) {
       case Verdict::Kind::ack:
         acks.push_back(delivery);
         break;
@@ -83,8 +83,8 @@ void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::v
   std::vector<milliseconds> delays;
   for (const DeliveryPtr& delivery : members) {
     delays.push_back(delay_of(*delivery));
-    const std::string_view reason = std::string_view(delivery->verdict.reason).substr(0, kLongestReason);
-    const bool reject = delivery->verdict.kind == Verdict::Kind::reject;
+    const std::string_view reason = std::string_view(delivery->verdict.reason()).substr(0, kLongestReason);
+    const bool reject = delivery->verdict.kind() == Verdict::Kind::reject;
     nacks.push_back({receipt_of(delivery), reject ? std::nullopt : std::optional(delays.back()), reason});
   }
   const auto answer = store.nack(round_trip.pipeline(), nacks);
@@ -102,10 +102,10 @@ void Settler::add_snoozes(RoundTrip& round_trip, const store::Store& store, std:
 
 milliseconds Settler::delay_of(const Delivery& delivery) {
   const Verdict& verdict = delivery.verdict;
-  if (verdict.after) return sensible(*verdict.after, verdict.kind == Verdict::Kind::snooze ? "snooze" : "nack");
-  if (verdict.kind == Verdict::Kind::reject) return kLongest;
+  if (verdict.after()) return sensible(*verdict.after(), verdict.kind() == Verdict::Kind::snooze ? "snooze" : "nack");
+  if (verdict.kind() == Verdict::Kind::reject) return kLongest;
   try {
-    return sensible(backoff_(delivery.message.attempt), "backoff");
+    return sensible(backoff_(delivery.message.attempt()), "backoff");
   } catch (const std::exception& e) {  // of the user's function; the message needs another delivery all the same
     warn("backoff (exception)", std::string("the backoff threw: ") + e.what() + "; taken as 1000 ms");
   } catch (...) {

@@ -36,7 +36,7 @@ constexpr milliseconds kStopLimit{5'000};      // after SIGTERM, until SIGKILL
 constexpr milliseconds kFullDiskLimit{1'000};  // of failing writes; the server tries ten times a second
 constexpr char kSafePath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-[[noreturn]] void fail(const std::string& text) { throw std::runtime_error("private server: " + text); }
+[[noreturn]] void fail(const std::string& text) { throw ConnectionError("private server: " + text); }
 [[noreturn]] void fail_permanently(const std::string& text) { throw SetupError("private server: " + text); }
 
 void check_interrupt() {
@@ -46,7 +46,7 @@ void check_interrupt() {
 enum class Answer { none, loading, pong };
 
 // Connects to a server. Without one, returns a negative descriptor and sets errno. EAGAIN: there is a server, but its
-// backlog was full until the deadline. Throws SetupError if the socket is not this user's; std::runtime_error if a
+// backlog was full until the deadline. Throws SetupError if the socket is not this user's; ConnectionError if a
 // system call failed, so that it is unknown whether there is a server.
 Descriptor connected(const std::string& path, Clock::time_point deadline) {
   redis::check_own_socket(path);

@@ -57,10 +57,10 @@ bool FolderUse::alone_or_with_others(std::chrono::steady_clock::time_point deadl
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return true;
     if (::flock(file_.get(), LOCK_SH | LOCK_NB) == 0) return false;
     if (std::chrono::steady_clock::now() >= deadline) {
-      throw std::runtime_error("another process has been starting or ending the server for too long");
+      throw ConnectionError("another process has been starting or ending the server for too long");
     }
     if (Interrupt::is_raised_here()) {
-      throw std::runtime_error("stopped while another process was starting or ending the server");
+      throw ConnectionError("stopped while another process was starting or ending the server");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -101,7 +101,7 @@ bool is_transient(int error) {
 }
 
 void fail_with(const std::string& text, int error) {
-  if (is_transient(error)) throw std::runtime_error(text + ": " + reason(error));
+  if (is_transient(error)) throw ConnectionError(text + ": " + reason(error));
   throw SetupError(text + ": " + reason(error));
 }
 
@@ -128,7 +128,7 @@ std::vector<char*> server_environment() {
 
 Process::Process(const Launch& launch) {
   int ends[2];
-  if (::pipe(ends) != 0) throw std::runtime_error("private server: cannot make a pipe: " + reason(errno));
+  if (::pipe(ends) != 0) throw ConnectionError("private server: cannot make a pipe: " + reason(errno));
   reading_ = above_standard(ends[0]);
   writing_ = above_standard(ends[1]);
   sigset_t all, before;

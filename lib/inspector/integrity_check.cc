@@ -41,30 +41,30 @@ Problem problem_of(char verdict) {
     case 'M':
       return Problem::stranded;
     case 'O':
-      return Problem::body_alone;
+      return Problem::orphaned_body;
     case 'N':
       return Problem::no_retries;
     case 'B':
       return Problem::no_body;
     case 'T':
-      return Problem::two_places;
+      return Problem::two_states;
     case 'I':
-      return Problem::bad_time;
+      return Problem::invalid_time;
     case 'L':
       return Problem::no_holder;
     case 'C':
     case 'K':
-      return Problem::count_alone;
+      return Problem::orphaned_retries;
     case 'E':
       return Problem::expired;
     case 'G':
       return Problem::garbage;
     case 'A':
-      return Problem::notes;
+      return Problem::orphaned_metadata;
     case 'W':
       return Problem::wrong_type;
     default:
-      return Problem::stranger;
+      return Problem::foreign;
   }
 }
 
@@ -143,39 +143,40 @@ const char* to_string(Problem problem) {
   switch (problem) {
     case Problem::stranded:
       return "stranded";
-    case Problem::body_alone:
-      return "body_alone";
+    case Problem::orphaned_body:
+      return "orphaned_body";
     case Problem::no_retries:
       return "no_retries";
     case Problem::no_body:
       return "no_body";
-    case Problem::two_places:
-      return "two_places";
+    case Problem::two_states:
+      return "two_states";
     case Problem::no_holder:
       return "no_holder";
-    case Problem::count_alone:
-      return "count_alone";
-    case Problem::stranger:
-      return "stranger";
-    case Problem::bad_time:
-      return "bad_time";
-    case Problem::totals:
-      return "totals";
+    case Problem::orphaned_retries:
+      return "orphaned_retries";
+    case Problem::foreign:
+      return "foreign";
+    case Problem::invalid_time:
+      return "invalid_time";
+    case Problem::invalid_total:
+      return "invalid_total";
     case Problem::wrong_type:
       return "wrong_type";
     case Problem::expired:
       return "expired";
     case Problem::garbage:
       return "garbage";
-    case Problem::notes:
+    case Problem::orphaned_metadata:
       break;
   }
-  return "notes";
+  return "orphaned_metadata";
 }
 
 bool CheckReport::clean() const {
   return std::all_of(counts.begin(), counts.end(), [](const auto& count) {
-    return count.first == Problem::expired || count.first == Problem::garbage || count.first == Problem::notes;
+    return count.first == Problem::expired || count.first == Problem::garbage ||
+           count.first == Problem::orphaned_metadata;
   });
 }
 
@@ -227,7 +228,7 @@ void IntegrityCheck::check_totals() {
           std::find(std::begin(store::kTotals), std::end(store::kTotals), field) != std::end(store::kTotals);
       if (known && store::is_total(value)) continue;
       wrong.push_back(field);
-      report({Problem::totals, field,
+      report({Problem::invalid_total, field,
               known ? "is \"" + redis::escaped(value.substr(0, 32)) + "\", which is no count of up to 15 digits"
                     : "is no statistic of this library, but a field of " + keys().stats,
               known ? "starts again at 0" : "removed", options_.repair});

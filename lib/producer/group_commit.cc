@@ -90,8 +90,8 @@ std::exception_ptr copy_of(const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const ConnectionError& e) {
     return std::make_exception_ptr(ConnectionError(std::string(e.what())));
-  } catch (const redis::AccessError& e) {
-    return std::make_exception_ptr(redis::AccessError(std::string(e.what())));
+  } catch (const AccessDenied& e) {
+    return std::make_exception_ptr(AccessDenied(std::string(e.what())));
   } catch (const ReplyError& e) {
     return std::make_exception_ptr(ReplyError(std::string(e.what())));
   } catch (const SetupError& e) {

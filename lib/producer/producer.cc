@@ -169,17 +169,17 @@ std::vector<Sent> Producer::send_batch(std::initializer_list<std::string_view> p
   return send_batch(std::vector<std::string>(payloads.begin(), payloads.end()), options);
 }
 
-std::vector<Sent> Producer::send_batch(const std::vector<Draft>& drafts) {
-  std::vector<std::string> ids = store::new_ids(drafts.size());
+std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messages) {
+  std::vector<std::string> ids = store::new_ids(messages.size());
   std::vector<store::SendTerms> terms;
-  terms.reserve(drafts.size());
+  terms.reserve(messages.size());
   SendRequest request;
-  for (std::size_t i = 0; i < drafts.size(); ++i) {
-    const Draft& draft = drafts[i];
-    impl_->check_payload(draft.payload);
-    if (!draft.options.id.empty()) ids[i] = id_of("id", draft.options.id);
-    terms.push_back(impl_->terms_of(draft.options));
-    request.messages.push_back({draft.payload, &terms.back()});
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const OutgoingMessage& message = messages[i];
+    impl_->check_payload(message.payload);
+    if (!message.options.id.empty()) ids[i] = id_of("id", message.options.id);
+    terms.push_back(impl_->terms_of(message.options));
+    request.messages.push_back({message.payload, &terms.back()});
     request.sent.push_back({std::move(ids[i]), false});
   }
   return impl_->send(std::move(request));

@@ -101,7 +101,7 @@ std::string risk_of_forged_sentinels(const Url& url, const ConnectionOptions& op
 bool exists(const redis::Pipeline& pipeline, std::size_t request) {
   try {
     return pipeline.reply(request).integer() != 0;
-  } catch (const redis::AccessError&) {
+  } catch (const AccessDenied&) {
     return false;
   }
 }

@@ -20,7 +20,7 @@ void WriteConcern::check(redis::Connection& connection) const {
   pipeline.run();
   try {
     pipeline.reply(0);
-  } catch (const redis::AccessError&) {
+  } catch (const AccessDenied&) {
     throw;
   } catch (const ReplyError& e) {
     const std::string text = e.what();

@@ -142,7 +142,7 @@ void throw_if_error(Reply reply, const std::string& where) {
   const std::string_view error = reply.text();
   const std::string text = "redis at " + where + " answered: " + with_advice(error);
   if (is_temporary(error)) throw ConnectionError(text);
-  if (is_refused_access(error)) throw AccessError(text);
+  if (is_refused_access(error)) throw AccessDenied(text);
   throw ReplyError(text);
 }
 

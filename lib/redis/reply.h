@@ -36,17 +36,11 @@ class Reply {
   const redisReply* reply_;
 };
 
-// Redis refused the login, or the user lacks a right. Do not retry soon: that may lock the account.
-class AccessError : public ReplyError {
- public:
-  using ReplyError::ReplyError;
-};
-
 // The server lacks a script, and this user has no right to load it. An operator can load it, and so does any other
 // program that has the right: servers lose their scripts at each restart.
-class ScriptsMissing : public AccessError {
+class ScriptsMissing : public AccessDenied {
  public:
-  using AccessError::AccessError;
+  using AccessDenied::AccessDenied;
 };
 
 // Whether an answer to EVAL means that the user may not call EVAL, or that the server disabled or renamed it.
@@ -55,13 +49,13 @@ bool is_refused_eval(std::string_view error);
 // Whether the same request may succeed later without any change of configuration.
 bool is_temporary(std::string_view error);
 
-// Whether throw_if_error() throws AccessError for this error.
+// Whether throw_if_error() throws AccessDenied for this error.
 bool is_refused_access(std::string_view error);
 
 // The error text, escaped, followed by advice for known errors.
 std::string with_advice(std::string_view error);
 
-// Converts an error of Redis to an exception: ConnectionError if it is temporary, else AccessError or ReplyError. The
+// Converts an error of Redis to an exception: ConnectionError if it is temporary, else AccessDenied or ReplyError. The
 // text has `where` and advice for known errors. Does nothing if the reply is no error.
 void throw_if_error(Reply reply, const std::string& where);
 

@@ -284,7 +284,7 @@ class SentinelTopology : public Topology {
           if (is_stopping()) return;
         }
         listen(all_[next++ % all_.size()]);
-      } catch (const AccessError&) {
+      } catch (const AccessDenied&) {
         pause = kRefusedPause;
       } catch (const std::exception&) {  // not reported here: connect() gets and reports the same error
         pause = next % all_.size() == 0 ? kPollInterval : kFailurePause;

@@ -59,7 +59,7 @@ ConnectionOptions with_probe_timeout(ConnectionOptions options);
 int port_of(Reply port, const Connection& node);
 
 // Calls `ask` with one node after the other and returns the first result. If every call fails, throws an error that
-// begins with `what` and holds the text of each failure: AccessError or ReplyError if all nodes refused, else
+// begins with `what` and holds the text of each failure: AccessDenied or ReplyError if all nodes refused, else
 // ConnectionError. Tries no further node after the deadline.
 template <class Ask>
 auto first_success(const std::vector<Address>& nodes, const std::string& what, Deadline deadline, Ask ask)
@@ -74,13 +74,13 @@ auto first_success(const std::vector<Address>& nodes, const std::string& what, D
       failures += std::string("; ") + e.what();
     } catch (const ReplyError& e) {
       ++answered;
-      if (dynamic_cast<const AccessError*>(&e) != nullptr) ++no_access;
+      if (dynamic_cast<const AccessDenied*>(&e) != nullptr) ++no_access;
       failures += std::string("; ") + e.what();
     }
     if (Clock::now() >= deadline) break;
   }
-  // AccessError even if other nodes are down: retrying soon with wrong credentials may lock the account.
-  if (answered > 0 && no_access == answered) throw AccessError(failures);
+  // AccessDenied even if other nodes are down: retrying soon with wrong credentials may lock the account.
+  if (answered > 0 && no_access == answered) throw AccessDenied(failures);
   if (answered == nodes.size()) throw ReplyError(failures);
   throw ConnectionError(failures);
 }

@@ -7,7 +7,7 @@
 namespace bench {
 namespace {
 
-delayqueue::ConsumerOptions with_hands(int concurrency) {
+delayqueue::ConsumerOptions with_workers(int concurrency) {
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
   return options;
@@ -19,16 +19,16 @@ Drain::Drain(const std::string& url, const std::string& queue, int concurrency, 
     : marks_(std::move(marks)),
       times_(marks_.size()),
       consumer_(
-          url, queue, [this](const delayqueue::Message&) { return handle(); }, with_hands(concurrency)) {
+          url, queue, [this](const delayqueue::Message&) { return handle(); }, with_workers(concurrency)) {
   consumer_.start();
 }
 
-bool Drain::handle() {
+delayqueue::Verdict Drain::handle() {
   const std::size_t number = handled_.fetch_add(1, std::memory_order_relaxed) + 1;
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     if (number == marks_[i]) times_[i] = since(start_);
   }
-  return true;
+  return delayqueue::ack();
 }
 
 bool Drain::reaches(std::size_t settled, Clock::time_point deadline, Progress& progress) {

@@ -29,7 +29,7 @@ class Drain {
   void stop();
 
  private:
-  bool handle();
+  delayqueue::Verdict handle();
 
   const std::vector<std::size_t> marks_;
   std::vector<std::atomic<double>> times_;

@@ -26,7 +26,7 @@ class Idlers {
   Idlers(Bench& bench, std::size_t count, const ConsumerOptions& options = {}) {
     const auto handler = [this](const Message&) {
       ++handled_;
-      return true;
+      return ack();
     };
     for (std::size_t i = 0; i < count; ++i) {
       consumers_.push_back(std::make_unique<Consumer>(bench.server.url(), "bench", handler, options));

@@ -29,14 +29,14 @@ system_clock::time_point send_all(Bench& bench) {
   const std::size_t count = bench.scale.late_messages;
   const auto ahead = milliseconds(500 + count / 10);
   const auto first = std::chrono::ceil<milliseconds>(system_clock::now()) + ahead;
-  std::vector<Draft> drafts(count);
+  std::vector<OutgoingMessage> messages(count);
   for (std::size_t i = 0; i < count; ++i) {
     const system_clock::time_point due = first + milliseconds(i);
-    drafts[i].payload = std::to_string(us(due.time_since_epoch()));
-    drafts[i].payload.resize(payload().size(), ' ');
-    drafts[i].options.at = due;
+    messages[i].payload = std::to_string(us(due.time_since_epoch()));
+    messages[i].payload.resize(payload().size(), ' ');
+    messages[i].options.at = due;
   }
-  Producer(bench.server.url(), "bench").send_batch(drafts);
+  Producer(bench.server.url(), "bench").send_batch(messages);
   if (system_clock::now() > first)
     throw std::runtime_error("lateness: sending took longer than the time before the first message is due");
   return first + milliseconds(count);
@@ -48,10 +48,10 @@ std::vector<double> measure(Bench& bench) {
   std::vector<double> late;
   const auto note = [&](const Message& message) {
     const long long now = us(system_clock::now().time_since_epoch());
-    const long long due = std::strtoll(message.payload.c_str(), nullptr, 10);
+    const long long due = std::strtoll(message.payload().c_str(), nullptr, 10);
     const std::lock_guard lock(mutex);
     late.push_back(static_cast<double>(now - due) / 1000);
-    return true;
+    return ack();
   };
   ConsumerOptions four;
   four.concurrency = 4;

@@ -27,7 +27,7 @@ std::vector<double> measure(Bench& bench) {
     const std::lock_guard lock(mutex);
     begun = now;
     came.notify_one();
-    return true;
+    return ack();
   });
   consumer.start();
   Producer producer(bench.server.url(), "bench");

@@ -14,7 +14,7 @@ fail() {
 
 # Marked classes, and marked functions outside of classes.
 sed -n 's/^\(class\|struct\) DELAYQUEUE_EXPORT \([A-Za-z]*\).*/\2/p' "$headers"/*.h | sort -u >"$work/classes"
-sed -n 's/^DELAYQUEUE_EXPORT [^(]*[ *&]\([a-z_]*\)(.*/\1/p' "$headers"/*.h | sort -u >"$work/functions"
+sed -n 's/^\(\[\[nodiscard\]\] \)\{0,1\}DELAYQUEUE_EXPORT [^(]*[ *&]\([a-z_]*\)(.*/\2/p' "$headers"/*.h | sort -u >"$work/functions"
 [ -s "$work/classes" ] && [ -s "$work/functions" ] || fail 'nothing is marked' /dev/null
 classes=$(paste -sd '|' "$work/classes")
 functions=$(paste -sd '|' "$work/functions")
@@ -27,7 +27,7 @@ grep -Ev "$public" "$work/exported" >"$work/surplus" || true
 [ ! -s "$work/surplus" ] || fail 'exported, but not public:' "$work/surplus"
 
 # A public function that is not marked has to be, too: declared in a header, defined in the library.
-declared=$(sed -n 's/^[a-zA-Z][^=(]*[ *&]\([a-z_]*\)(.*;.*/\1/p' "$headers"/*.h | grep -v '^operator' | sort -u | paste -sd '|')
+declared=$(sed -n 's/^[a-zA-Z[][^=(]*[ *&]\([a-z_]*\)(.*;.*/\1/p' "$headers"/*.h | grep -v '^operator' | sort -u | paste -sd '|')
 names T "$static" | grep -E "^delayqueue::($declared)\(|^delayqueue::($classes)::[~a-z_A-Z=]+\(" |
   grep -E "$public|^delayqueue::($declared)\(" >"$work/wanted"
 comm -23 "$work/wanted" "$work/exported" >"$work/lacking"

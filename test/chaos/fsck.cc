@@ -42,7 +42,7 @@ void Fsck::run() {
       for (const auto& finding : report.findings) {
         using delayqueue::Problem;
         const Problem problem = finding.problem;
-        if (problem == Problem::garbage || problem == Problem::notes) continue;
+        if (problem == Problem::garbage || problem == Problem::orphaned_metadata) continue;
         found_.push_back(breach_of(finding));
         journal_.line(found_.back().rule + ' ' + found_.back().id);
       }

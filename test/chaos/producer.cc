@@ -107,20 +107,20 @@ class Sender {
 
   void send_batch(std::size_t count) {
     std::vector<Order> orders;
-    std::vector<delayqueue::Draft> drafts;
+    std::vector<delayqueue::OutgoingMessage> messages;
     for (std::size_t i = 0; i < count; ++i) {
       orders.push_back(draw(random_, now_us() / 1000, lease_ms_, crashes_));
       orders.back().own_id = true;  // a refused batch may have been sent in part; its ids prevent a second copy
-      drafts.push_back({payload_of(orders.back().task), log_sending(orders.back())});
+      messages.push_back({payload_of(orders.back().task), log_sending(orders.back())});
     }
     for (;;) {
       try {
-        const auto sent = producer_.send_batch(drafts);
+        const auto sent = producer_.send_batch(messages);
         for (std::size_t i = 0; i < count; ++i) note_sent(orders[i], sent.at(i));
         break;
       } catch (const delayqueue::ConnectionError& e) {
         for (std::size_t i = 0; i < count; ++i) {
-          drafts[i].options.id = e.ids().at(i);
+          messages[i].options.id = e.ids().at(i);
           journal_.line("doubt " + orders[i].task.token + ' ' + e.ids().at(i) + ' ' + e.what());
         }
       } catch (const delayqueue::ReplyError& e) {

@@ -31,18 +31,18 @@ constexpr std::int64_t kHeldEvery = 100'000;
 class Delivery {
  public:
   Delivery(const Journal& journal, const Message& message, const Task& task)
-      : journal_(journal), message_(message), name_(message.id + ' ' + std::to_string(++count_)) {
+      : journal_(journal), message_(message), name_(message.id() + ' ' + std::to_string(++count_)) {
     const std::int64_t now = now_us();
-    const bool held = !message.lost();
+    const bool held = !message.lease_lost();
     if (held) last_held_ = last_logged_ = now;
     journal_.line_at(
-        now, "begin " + name_ + ' ' + task.token + ' ' + std::to_string(message.attempt) + (held ? " 1" : " 0"));
+        now, "begin " + name_ + ' ' + task.token + ' ' + std::to_string(message.attempt()) + (held ? " 1" : " 0"));
   }
 
   // Reads the clock before the lease: a lease that is held later was held at the time that was read.
   void observe() {
     const std::int64_t now = now_us();
-    if (message_.lost()) {
+    if (message_.lease_lost()) {
       if (!lost_) journal_.line("lost " + name_);
       lost_ = true;
       return;
@@ -130,7 +130,7 @@ void note_event(const Journal& journal, const Event& event) {
   if (event.kind == EventKind::acked) name = "acked ";
   if (event.kind == EventKind::nacked) name = "nacked ";
   if (event.kind == EventKind::retried) name = "retried ";
-  if (event.kind == EventKind::gave_up) name = "gave_up ";
+  if (event.kind == EventKind::dead_lettered) name = "dead_lettered ";
   if (name == nullptr) return;
   for (const std::string& id : event.ids) journal.line(name + id);
 }
@@ -155,9 +155,9 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
 // A server that loads its data refuses commands. The loop tries again, as a supervised service does.
 std::unique_ptr<delayqueue::Consumer> started(const Arguments& arguments, const Journal& journal) {
   const auto handler = [&journal](const Message& message) {
-    const Task task = task_of(message.payload);
+    const Task task = task_of(message.payload());
     Delivery delivery(journal, message, task);
-    return handle(delivery, task, message.attempt);
+    return handle(delivery, task, message.attempt());
   };
   for (;;) {
     auto consumer = std::make_unique<delayqueue::Consumer>(arguments.text("url"), arguments.text("queue"), handler,

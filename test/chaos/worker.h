@@ -10,9 +10,9 @@ inline constexpr int kUncleanStop = 3;  // exit code: stop() was false
 // A worker: handles messages until SIGTERM. Writes for every delivery <n> of message <id>:
 //   begin <id> <n> <token> <attempt> <held 0|1>
 //   held <id> <n>                       repeated during a long delivery while the lease is held
-//   lost <id> <n>                       message.lost() became true
+//   lost <id> <n>                       message.lease_lost() became true
 //   verdict <id> <n> <what> <last us>   with the last time at which the lease was held (0: never)
-// For every event acked, nacked, retried or gave_up with ids: "<event> <id>". For log lines: "log <severity> <text>".
+// For every event acked, nacked, retried or dead_lettered with ids: "<event> <id>". For log lines: "log <severity> <text>".
 int work(const Arguments& arguments);
 
 // A producer: sends messages until SIGTERM. Writes for every message:

@@ -55,11 +55,11 @@ TEST_CASE("deliver: a delivery has the sent id, payload and attempt, and an ack 
   CHECK(consumer->stop());
   const auto entries = ledger.entries();
   REQUIRE(entries.size() == 2);
-  CHECK(entries[0].message.id == id);
-  CHECK(entries[0].message.payload == payload);
-  CHECK(entries[0].message.attempt == 1);
-  CHECK(entries[1].message.id == empty);
-  CHECK(entries[1].message.payload.empty());
+  CHECK(entries[0].message.id() == id);
+  CHECK(entries[0].message.payload() == payload);
+  CHECK(entries[0].message.attempt() == 1);
+  CHECK(entries[1].message.id() == empty);
+  CHECK(entries[1].message.payload().empty());
   const ConsumerStats stats = consumer->stats();
   CHECK(stats.delivered == 2);
   CHECK(stats.acked == 2);
@@ -81,7 +81,7 @@ TEST_CASE("stats: running handlers and prefetched messages are all that is in fl
       [&](const Message&) {
         if (consumer->stats().prefetched >= 8) has_prefetched = true;
         if (has_prefetched) gate.pass();
-        return true;
+        return ack();
       },
       quick(2));
   consumer->start();
@@ -131,8 +131,8 @@ TEST_CASE("deliver: no message is delivered before its due time on Redis' clock"
       [&](const Message& message) {
         const long long began = test::redis_time_us();
         const std::lock_guard lock(mutex);
-        margins.push_back(began - std::stoll(message.payload));
-        return true;
+        margins.push_back(began - std::stoll(message.payload()));
+        return ack();
       },
       quick(4));
   consumer->start();
@@ -177,13 +177,13 @@ TEST_CASE("deliver: messages arrive in the order in which they became ready") {
 
 TEST_CASE("deliver: pending messages arrive in the order of due times, and of sending if those are equal") {
   Queue queue;
-  std::vector<Draft> drafts;
+  std::vector<OutgoingMessage> messages;
   for (int i = 0; i < 400; ++i) {
-    Draft draft{std::to_string(i), {}};
-    draft.options.at = system_clock::time_point(std::chrono::hours(24) * (80'000 - i / 4));
-    drafts.push_back(draft);
+    OutgoingMessage message{std::to_string(i), {}};
+    message.options.at = system_clock::time_point(std::chrono::hours(24) * (80'000 - i / 4));
+    messages.push_back(message);
   }
-  queue.producer.send_batch(drafts);
+  queue.producer.send_batch(messages);
   test::redis().cmd({"EVAL",
                      "local k = KEYS[1] for i, v in ipairs(redis.call('ZRANGE', k, 0, -1, 'WITHSCORES')) do "
                      "if i % 2 == 1 then redis.call('ZINCRBY', k, -7500000000, v) end end",
@@ -191,7 +191,7 @@ TEST_CASE("deliver: pending messages arrive in the order of due times, and of se
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
-  REQUIRE(ledger.reaches(drafts.size()));
+  REQUIRE(ledger.reaches(messages.size()));
   std::vector<std::string> expected;
   for (int day = 99; day >= 0; --day) {
     for (int i = 0; i < 4; ++i) expected.push_back(std::to_string(day * 4 + i));
@@ -206,7 +206,7 @@ TEST_CASE("deliver: as many handlers run at the same time as concurrency allows,
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }),
                                        quick(5));
   consumer->start();
@@ -223,7 +223,7 @@ TEST_CASE("deliver: slow handlers hold only the messages that they handle; other
   Ledger slow;
   const auto first = queue.consumer(slow.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }),
                                     quick(2));
   first->start();
@@ -349,8 +349,8 @@ TEST_CASE("events: the events of a message arrive in order, with its id") {
     return kinds;
   };
   using K = EventKind;
-  const std::vector<K> expected = {K::ready,  K::delivered, K::nacked,    K::retried, K::delivered,
-                                   K::nacked, K::gave_up,   K::delivered, K::nacked,  K::gave_up};
+  const std::vector<K> expected = {K::ready,  K::delivered,     K::nacked,    K::retried, K::delivered,
+                                   K::nacked, K::dead_lettered, K::delivered, K::nacked,  K::dead_lettered};
   CHECK(eventually([&] { return received().size() >= expected.size(); }, kPatience));
   CHECK(consumer->stop());
   CHECK((received() == expected));

@@ -20,7 +20,8 @@ struct Scene {
   Scene() {
     const auto time = test::redis().cmd({"TIME"}).strings();
     const std::int64_t now_us = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]);
-    delivery = std::make_shared<Delivery>(id, 1, now_us / 1000 * 1000 + 30'000'001, Clock::now());
+    delivery =
+        std::make_shared<Delivery>(Delivery::Taken{id, nullptr, 1, 0, now_us / 1000 * 1000 + 30'000'001}, Clock::now());
     set_end(delivery->receipt_us);
     keeper.observe_clock(now_us, Clock::now());
     keeper.add(delivery);

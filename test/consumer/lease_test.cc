@@ -31,7 +31,7 @@ TEST_CASE("lease: a handler that runs longer than the lease keeps its message, a
   options.lease = 600ms;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) {
     std::this_thread::sleep_for(3s);  // five leases
-    return true;
+    return ack();
   }),
                                        options);
   consumer->start();
@@ -44,7 +44,7 @@ TEST_CASE("lease: a handler that runs longer than the lease keeps its message, a
   CHECK(queue.inspector.counts().totals.retried == 0);
 }
 
-TEST_CASE("lease: message.lost() is false while the lease is renewed") {
+TEST_CASE("lease: message.lease_lost() is false while the lease is renewed") {
   Queue queue;
   queue.send("x");
   std::atomic<int> lost{0};
@@ -54,10 +54,10 @@ TEST_CASE("lease: message.lost() is false while the lease is renewed") {
   options.poll_interval = 1h;
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
     for (int i = 0; i < 27; ++i) {  // longer than the lease
-      if (message.lost()) ++lost;
+      if (message.lease_lost()) ++lost;
       std::this_thread::sleep_for(200ms);
     }
-    return true;
+    return ack();
   }),
                                        options);
   consumer->start();
@@ -76,16 +76,16 @@ TEST_CASE("processing_timeout: a hung handler's lease is lost, its worker replac
   options.processing_timeout = 100ms;
   std::atomic<bool> saw_loss{false};
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload != "hangs" || message.attempt > 1) return ack();
+    if (message.payload() != "hangs" || message.attempt() > 1) return ack();
     gate.pass();
-    saw_loss = message.lost();
+    saw_loss = message.lease_lost();
     return nack("late");
   }),
                                        options);
   const std::string id = queue.send("hangs");
   consumer->start();
   REQUIRE(ledger.reaches(1));
-  CHECK(eventually([&] { return ledger.entries()[0].message.lost(); }, kPatience));
+  CHECK(eventually([&] { return ledger.entries()[0].message.lease_lost(); }, kPatience));
   queue.send("meanwhile");  // concurrency is 1
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(ledger.attempts("meanwhile") == std::vector<int>{1});
@@ -115,8 +115,8 @@ TEST_CASE("processing_timeout: many hung handlers do not stop the queue") {
   queue.producer.send_batch(std::vector<std::string>(8, "hangs"), once);
   queue.producer.send_batch(std::vector<std::string>(20, "works"));
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "hangs") gate.pass();
-    return true;
+    if (message.payload() == "hangs") gate.pass();
+    return ack();
   }),
                                        options);
   consumer->start();
@@ -138,12 +138,12 @@ TEST_CASE("processing_timeout: a late ack settles as long as the message was not
   queue.send("slow");
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }),
                                        options);
   consumer->start();
   REQUIRE(ledger.reaches(1));
-  CHECK(eventually([&] { return ledger.entries()[0].message.lost(); }, kPatience));
+  CHECK(eventually([&] { return ledger.entries()[0].message.lease_lost(); }, kPatience));
   gate.open();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
@@ -159,7 +159,7 @@ TEST_CASE("lease: after a forced release the handler's lease is lost and its ver
   options.lease = 300ms;
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     if (ledger.size() == 1) gate.pass();
-    return true;
+    return ack();
   }),
                                        options);
   const std::string id = queue.send("x");
@@ -168,7 +168,7 @@ TEST_CASE("lease: after a forced release the handler's lease is lost and its ver
   CHECK(queue.inspector.release(id) == Released::held);
   CHECK(queue.inspector.release(id, true) == Released::released);
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
-  CHECK(eventually([&] { return ledger.entries()[0].message.lost(); }, kPatience));
+  CHECK(eventually([&] { return ledger.entries()[0].message.lease_lost(); }, kPatience));
   gate.open();
   CHECK(eventually([&] { return consumer->stats().stale == 1; }, kPatience));
   CHECK(ledger.size() == 2);
@@ -185,7 +185,7 @@ TEST_CASE("lease: the message of a dead process is redelivered after its lease, 
   test::redis().cmd({"ZADD", queue.base + ":unack", std::to_string(ends), id});
   Ledger ledger;
   const auto consumer =
-      queue.consumer(ledger.watch([](const Message& message) { return nack(1h, message.attempt == 2 ? "" : "?"); }));
+      queue.consumer(ledger.watch([](const Message& message) { return nack(1h, message.attempt() == 2 ? "" : "?"); }));
   consumer->start();
   queue.send("other");
   CHECK(ledger.settles(1));
@@ -219,8 +219,8 @@ TEST_CASE("reconnect_grace: it does not delay a message that the new consumer it
   options.reconnect_grace = 60s;
   options.backoff = fixed(50ms);
   Ledger ledger;
-  const auto consumer =
-      queue.consumer(ledger.watch([](const Message& message) { return message.attempt == 2; }), options);
+  const auto consumer = queue.consumer(
+      ledger.watch([](const Message& message) { return test::ack_if(message.attempt() == 2); }), options);
   const auto begin = std::chrono::steady_clock::now();
   consumer->start();
   CHECK(ledger.reaches(2));
@@ -243,7 +243,7 @@ TEST_CASE("lease: handlers of one message never overlap, with several consumers,
       options.poll_interval = 5ms;
       const auto handler = [seed, i](const Message& message) -> Verdict {
         thread_local std::minstd_rand random(seed * 1000 + i);
-        const auto dice = message.attempt > 8 ? 9 : random() % 10;
+        const auto dice = message.attempt() > 8 ? 9 : random() % 10;
         std::this_thread::sleep_for(milliseconds(dice == 0 ? 200 : random() % 8));
         if (dice == 1) throw std::runtime_error("bad luck");
         if (dice == 2) return snooze(milliseconds(random() % 20));

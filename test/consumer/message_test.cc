@@ -1,9 +1,11 @@
 #include <delayqueue/message.h>
+#include <delayqueue/testing.h>
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -11,33 +13,55 @@ namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::system_clock;
 
-TEST_CASE("message: a default Message is a first delivery whose lease never ends") {
-  const Message message;
-  CHECK(message.attempt == 1);
-  CHECK(!message.lost());
-  CHECK(message.id.empty());
-  CHECK(message.payload.empty());
+TEST_CASE("make_message: by default a first delivery, sent now, whose lease never ends") {
+  const auto before = std::chrono::floor<std::chrono::milliseconds>(system_clock::now());
+  const Message message = make_message("order 42");
+  CHECK(message.payload() == "order 42");
+  CHECK(message.queue() == "test");
+  CHECK(message.attempt() == 1);
+  CHECK(message.retries_left() == 3);
+  CHECK(!message.lease_lost());
+  REQUIRE(message.sent_at());
+  CHECK(*message.sent_at() >= before);
+  CHECK(*message.sent_at() <= system_clock::now());
+  CHECK(make_message("order 42").id() != message.id());
   const Message copy = message;
-  CHECK(!copy.lost());
+  CHECK(copy.id() == message.id());
+  CHECK(!copy.lease_lost());
 }
 
-TEST_CASE("verdict: a bool converts to ack or nack, and no other type converts") {
-  const Verdict yes = true;
-  const Verdict no = false;
-  CHECK(yes.kind == Verdict::Kind::ack);
-  CHECK(no.kind == Verdict::Kind::nack);
-  CHECK(!no.after);
-  CHECK(no.reason.empty());
-  static_assert(std::is_convertible_v<bool, Verdict>);
-  static_assert(!std::is_convertible_v<int, Verdict>);
-  static_assert(!std::is_convertible_v<void*, Verdict>);
-  static_assert(!std::is_convertible_v<const char*, Verdict>);
-  static_assert(!std::is_convertible_v<std::nullptr_t, Verdict>);
-  static_assert(!std::is_convertible_v<std::string, Verdict>);
+TEST_CASE("make_message: each field is that of the message") {
+  MessageFields fields;
+  fields.id = "0197F3A4-5B6C-4D8E-9F01-23456789ABCD";  // random, not of a time
+  fields.queue = "orders";
+  fields.attempt = 4;
+  fields.retries_left = 0;
+  fields.lease_lost = true;
+  const std::string bytes("\0\xff", 2);
+  const Message message = make_message(bytes, fields);
+  CHECK(message.id() == "0197f3a4-5b6c-4d8e-9f01-23456789abcd");
+  CHECK(message.payload() == bytes);
+  CHECK(message.queue() == "orders");
+  CHECK(message.attempt() == 4);
+  CHECK(message.retries_left() == 0);
+  CHECK(message.lease_lost());
+  CHECK(!message.sent_at());
+  fields.id = "order 42";
+  CHECK_THROWS_AS(static_cast<void>(make_message("", fields)), std::invalid_argument);
 }
 
-TEST_CASE("verdict: each factory sets kind, delay and reason") {
+TEST_CASE("verdict: only the factories make one") {
+  static_assert(!std::is_convertible_v<bool, Verdict>);
+  static_assert(!std::is_constructible_v<Verdict, bool>);
+  static_assert(!std::is_default_constructible_v<Verdict>);
+  static_assert(
+      !std::is_constructible_v<Verdict, Verdict::Kind, std::optional<std::chrono::milliseconds>, std::string>);
+  static_assert(!std::is_default_constructible_v<Message>);
+}
+
+TEST_CASE("verdict: each factory sets kind, wait and reason") {
   struct Row {
     Verdict verdict;
     Verdict::Kind kind;
@@ -60,21 +84,18 @@ TEST_CASE("verdict: each factory sets kind, delay and reason") {
   };
   for (const Row& row : rows) {
     CAPTURE(&row - rows);
-    CHECK(row.verdict.kind == row.kind);
-    CHECK(row.verdict.after == row.after);
-    CHECK(row.verdict.reason == row.reason);
+    CHECK(row.verdict.kind() == row.kind);
+    CHECK(row.verdict.after() == row.after);
+    CHECK(row.verdict.reason() == row.reason);
   }
 }
 
-TEST_CASE("verdict: a handler may return a Verdict or a bool") {
-  const Handler by_bool = [](const Message& message) { return message.attempt == 1; };
-  const Handler by_verdict = [](const Message& message) { return message.attempt == 1 ? ack() : nack(1s, "again"); };
-  Message message;
-  CHECK(by_bool(message).kind == Verdict::Kind::ack);
-  CHECK(by_verdict(message).kind == Verdict::Kind::ack);
-  message.attempt = 2;
-  CHECK(by_bool(message).kind == Verdict::Kind::nack);
-  CHECK(by_verdict(message).after == 1000ms);
+TEST_CASE("make_message: a handler is tested without a Redis") {
+  const Handler handler = [](const Message& message) { return message.attempt() == 1 ? nack(1s, "again") : ack(); };
+  CHECK(handler(make_message("x")).after() == 1000ms);
+  MessageFields second;
+  second.attempt = 2;
+  CHECK(handler(make_message("x", second)).kind() == Verdict::Kind::ack);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void check_idle(const std::string& what, const Consumer& consumer) {
   CHECK(!consumer.stats().connected);
 }
 
-bool acks(const Message&) { return true; }
+Verdict acks(const Message&) { return ack(); }
 
 TEST_CASE("no spin: a port that refuses connections") {
   const test::Port closed_port;
@@ -112,7 +112,7 @@ void check_broken(const std::string& what, const std::function<void(World&)>& br
   Ledger ledger;
   Consumer consumer(world.url(), name, ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }),
                     usual());
   consumer.start();
@@ -167,8 +167,8 @@ TEST_CASE("no spin: handlers that return during an outage do not make the consum
   std::vector<Gate> gates(100);
   ConsumerOptions options = test::quick(100);
   Consumer consumer(world.url(), name, ledger.watch([&](const Message& message) {
-    gates[static_cast<std::size_t>(std::stoi(message.payload))].pass();
-    return true;
+    gates[static_cast<std::size_t>(std::stoi(message.payload()))].pass();
+    return ack();
   }),
                     options);
   consumer.start();

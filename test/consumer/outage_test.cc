@@ -43,9 +43,9 @@ TEST_CASE("outage: handlers continue, and their verdicts are settled when Redis 
     options.reconnect_grace = 2s;
     const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
       gate.pass();
-      if (message.payload == "nack") return nack(1h, "why");
-      if (message.payload == "reject") return reject("why");
-      return message.payload == "snooze" ? snooze(1h) : ack();
+      if (message.payload() == "nack") return nack(1h, "why");
+      if (message.payload() == "reject") return reject("why");
+      return message.payload() == "snooze" ? snooze(1h) : ack();
     }),
                                          options);
     consumer->start();
@@ -84,7 +84,7 @@ TEST_CASE("outage: an outage longer than the lease spends no retry of a running 
   options.reconnect_grace = 10s;
   const auto handler = ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   });
   const auto one = queue.consumer(handler, options);
   const auto two = queue.consumer(handler, options);
@@ -93,13 +93,14 @@ TEST_CASE("outage: an outage longer than the lease spends no retry of a running 
   REQUIRE(eventually([&] { return ledger.running() == 6; }, kPatience));
   own.stop();
   std::this_thread::sleep_for(1s);  // the leases of both must end
-  for (const auto& entry : ledger.entries()) CHECK(entry.message.lost());
+  for (const auto& entry : ledger.entries()) CHECK(entry.message.lease_lost());
   own.restart();
   CHECK(eventually([&] { return one->stats().connects >= 2 && two->stats().connects >= 2; }, kPatience));
   CHECK(eventually(
       [&] {
         const auto entries = ledger.entries();
-        return std::none_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.lost(); });
+        return std::none_of(entries.begin(), entries.end(),
+                            [](const auto& entry) { return entry.message.lease_lost(); });
       },
       kPatience));
   gate.open();
@@ -125,7 +126,7 @@ TEST_CASE("outage: prefetched messages are not lost, and not handled without a l
   options.lease = 400ms;
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     if (ledger.size() > 1000) gate.pass();
-    return true;
+    return ack();
   }),
                                        options);
   consumer->start();
@@ -184,9 +185,9 @@ TEST_CASE("outage: stop returns false at its deadline if a settle is left, and t
   Ledger ledger;
   const auto busy = queue.consumer(ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }));
-  const auto idle = queue.consumer([](const Message&) { return true; });
+  const auto idle = queue.consumer([](const Message&) { return ack(); });
   busy->start();
   REQUIRE(ledger.reaches(1));
   idle->start();
@@ -211,7 +212,7 @@ TEST_CASE("cut connections: a busy consumer loses no message") {
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) {
     std::this_thread::sleep_for(1ms);
-    return true;
+    return ack();
   }),
                                        options);
   consumer->start();
@@ -236,7 +237,7 @@ TEST_CASE("start: keys of a wrong type cause a ReplyError") {
     CAPTURE(key);
     Queue queue;
     test::redis().cmd({"SET", queue.base + ":" + key, "in the way"});
-    const auto consumer = queue.consumer([](const Message&) { return true; });
+    const auto consumer = queue.consumer([](const Message&) { return ack(); });
     const std::string error = thrown([&] { consumer->start(); });
     CAPTURE(error);
     CHECK(has(error, "ReplyError: "));
@@ -260,7 +261,7 @@ TEST_CASE("refused commands: the consumer warns, retries with pauses, and contin
   Gate gate;
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }),
                                        options);
   consumer->start();
@@ -284,7 +285,8 @@ TEST_CASE("refused commands: the consumer warns, retries with pauses, and contin
 TEST_CASE("SCRIPT FLUSH causes no error and no extra delivery") {
   Queue queue;
   Ledger ledger;
-  const auto consumer = queue.consumer(ledger.watch([](const Message& message) { return message.attempt == 2; }));
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message& message) { return test::ack_if(message.attempt() == 2); }));
   consumer->start();
   for (std::size_t round = 1; round <= 5; ++round) {
     test::redis().cmd({"SCRIPT", "FLUSH"});

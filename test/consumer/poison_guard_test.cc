@@ -29,13 +29,15 @@ TakeLimits planned(const PoisonGuard& guard) {
 void take(PoisonGuard& guard, const std::vector<DeliveryPtr>& deliveries, std::size_t further_poison,
           std::size_t left) {
   Taken taken;
-  for (const auto& one : deliveries) taken.possible_poison.push_back(one->message.id);
+  for (const auto& one : deliveries) taken.possible_poison.push_back(one->message.id());
   taken.further_poison = further_poison;
   taken.retry_left = left;
   guard.read(planned(guard), taken, deliveries);
 }
 
-DeliveryPtr delivery(const std::string& id) { return std::make_shared<Delivery>(id, 2, 0, Clock::now() + 1h); }
+DeliveryPtr delivery(const std::string& id) {
+  return std::make_shared<Delivery>(Delivery::Taken{id, nullptr, 2, 0, 0}, Clock::now() + 1h);
+}
 
 // A handler runs one possible poison message, and the scan has skipped 300 others.
 DeliveryPtr scan_retry(PoisonGuard& guard) {

@@ -94,7 +94,7 @@ TEST_CASE("redelivered messages are taken only for free workers, and never wait 
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }),
                                        quick(3));
   consumer->start();
@@ -118,8 +118,8 @@ TEST_CASE("a message whose handler hangs does not stop the other messages") {
   queue.send("hangs");
   queue.producer.send_batch(std::vector<std::string>(500, "works"));
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "hangs") gate.pass();
-    return true;
+    if (message.payload() == "hangs") gate.pass();
+    return ack();
   }),
                                        quick(2));
   consumer->start();
@@ -134,7 +134,8 @@ TEST_CASE("a message that always fails does not stop the other messages, and spe
   const std::string poison = queue.send("poison", stubborn);
   queue.producer.send_batch(std::vector<std::string>(300, "works"));
   Ledger ledger;
-  const auto consumer = queue.consumer(ledger.watch([](const Message& message) { return message.payload == "works"; }));
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message& message) { return test::ack_if(message.payload() == "works"); }));
   consumer->start();
   CHECK(eventually([&] { return queue.inspector.counts().dead == 1; }, kPatience));
   CHECK(eventually([&] { return ledger.attempts("works").size() >= 300; }, kPatience));

@@ -33,8 +33,8 @@ TEST_CASE("stop: running messages are settled; prefetched ones return at once, i
   Gate gate;
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "1500") gate.pass();  // makes the consumer prefetch many first
-    return true;
+    if (message.payload() == "1500") gate.pass();  // makes the consumer prefetch many first
+    return ack();
   }));
   consumer->start();
   REQUIRE(ledger.reaches(1501));
@@ -61,7 +61,7 @@ TEST_CASE("stop: running messages are settled; prefetched ones return at once, i
   const auto order = after.payloads();
   CHECK((order == std::vector<std::string>(payloads.begin() + 1501, payloads.end())));
   const auto entries = after.entries();
-  CHECK(std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.attempt == 1; }));
+  CHECK(std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.attempt() == 1; }));
 }
 
 TEST_CASE("stop: a stopped consumer takes nothing more") {
@@ -87,8 +87,8 @@ TEST_CASE("stop: returns false past its deadline; that message keeps its lease, 
   const std::string id = queue.send("hangs");
   queue.producer.send_batch(numbers(20));
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "hangs") gate.pass();
-    return true;
+    if (message.payload() == "hangs") gate.pass();
+    return ack();
   }),
                                        quick(3));
   consumer->start();
@@ -117,7 +117,7 @@ TEST_CASE(
   queue.send("hangs", options);
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }));
   consumer->start();
   REQUIRE(ledger.reaches(1));
@@ -159,7 +159,7 @@ TEST_CASE("stop: may be called again, from several threads at once, and before s
 
 TEST_CASE("stop: returns true when no handler runs") {
   Queue queue;
-  const auto consumer = queue.consumer([](const Message&) { return true; });
+  const auto consumer = queue.consumer([](const Message&) { return ack(); });
   consumer->start();
   queue.send("x");
   REQUIRE(eventually([&] { return queue.empty(); }, kPatience));
@@ -168,7 +168,7 @@ TEST_CASE("stop: returns true when no handler runs") {
 
 TEST_CASE("start: a second call throws logic_error, and changes nothing") {
   Queue queue;
-  const auto consumer = queue.consumer([](const Message&) { return true; });
+  const auto consumer = queue.consumer([](const Message&) { return ack(); });
   consumer->start();
   CHECK_THROWS_AS(consumer->start(), std::logic_error);
   CHECK_THROWS_AS(consumer->run(), std::logic_error);
@@ -181,7 +181,7 @@ TEST_CASE("start: a second call throws logic_error, and changes nothing") {
 TEST_CASE("a consumer that was never started connects to nothing and can be destroyed") {
   PrivateServer own;
   own.stop();
-  Consumer consumer(own.url(), "orders", [](const Message&) { return true; });
+  Consumer consumer(own.url(), "orders", [](const Message&) { return ack(); });
   CHECK(consumer.stats().connects == 0);
 }
 
@@ -226,8 +226,8 @@ TEST_CASE("run: returns when a handler has called stop and has returned") {
   std::atomic<Consumer*> self{nullptr};
   std::atomic<bool> answer{true};
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "100") answer = self.load()->stop();
-    return true;
+    if (message.payload() == "100") answer = self.load()->stop();
+    return ack();
   }));
   self = consumer.get();
   consumer->run();
@@ -244,7 +244,7 @@ TEST_CASE("stop: a handler may stop another consumer, and waits for it") {
   Ledger ledger;
   const auto other = others.consumer(ledger.watch([](const Message&) {
     std::this_thread::sleep_for(100ms);
-    return true;
+    return ack();
   }));
   others.send("x");
   other->start();
@@ -252,7 +252,7 @@ TEST_CASE("stop: a handler may stop another consumer, and waits for it") {
   std::atomic<bool> clean{false};
   const auto consumer = queue.consumer([&](const Message&) {
     clean = other->stop(kPatience);
-    return true;
+    return ack();
   });
   consumer->start();
   queue.send("x");
@@ -268,7 +268,7 @@ TEST_CASE("the destructor waits for handlers, settles their messages, and return
   {
     Consumer consumer(queue.url, queue.name, ledger.watch([](const Message&) {
       std::this_thread::sleep_for(100ms);
-      return true;
+      return ack();
     }),
                       quick(2));
     consumer.start();
@@ -287,8 +287,8 @@ TEST_CASE("stop: nacked, rejected and snoozed messages are settled, too") {
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
     gate.pass();
-    if (message.payload == "nack") return nack(1h, "why");
-    return message.payload == "reject" ? reject("why") : snooze(1h);
+    if (message.payload() == "nack") return nack(1h, "why");
+    return message.payload() == "reject" ? reject("why") : snooze(1h);
   }),
                                        quick(3));
   consumer->start();

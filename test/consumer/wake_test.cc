@@ -71,7 +71,7 @@ SendOptions in(milliseconds delay) {
 Handler behind(test::Gate& gate) {
   return [&gate](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   };
 }
 

@@ -1,5 +1,6 @@
 // What the snippets of the documents may use; the beginning of docs_test.cc.
 #include <delayqueue/delayqueue.h>
+#include <delayqueue/testing.h>
 
 #include <doctest/doctest.h>
 #include <pthread.h>

@@ -39,7 +39,7 @@ struct Holder {
       : consumer(test::server().url(), queue, [this](const delayqueue::Message&) {
           ++held;
           while (!done) std::this_thread::sleep_for(1ms);
-          return true;
+          return delayqueue::ack();
         }) {
     consumer.start();
     while (held == 0) std::this_thread::sleep_for(1ms);

@@ -276,7 +276,7 @@ TEST_CASE("doctor: damage is shown, and repaired only with --yes") {
 
   const json check = json::parse(doctor({"my queue:eu", "-o", "json"}).out).at("check");
   CHECK(check.at("clean") == false);
-  CHECK(check.at("counts") == json::parse(R"({"stranded": 1, "count_alone": 1})"));
+  CHECK(check.at("counts") == json::parse(R"({"stranded": 1, "orphaned_retries": 1})"));
   CHECK(check.at("findings")[0].at("repaired") == false);
 
   const Ran repaired = doctor({"my queue:eu", "--repair", "--yes"});

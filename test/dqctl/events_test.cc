@@ -64,7 +64,10 @@ TEST_CASE("events: every kind is printed as a line of JSON, and --limit ends it"
   delayqueue::SendOptions once;
   once.retries = 0;
   delayqueue::Consumer consumer(
-      test::server().url(), queue.name, [](const delayqueue::Message& message) { return message.payload == "x"; },
+      test::server().url(), queue.name,
+      [](const delayqueue::Message& message) {
+        return message.payload() == "x" ? delayqueue::ack() : delayqueue::nack();
+      },
       options);
   consumer.start();
   queue.producer.send("y", once);

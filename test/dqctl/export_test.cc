@@ -47,8 +47,8 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
   }
   {
     delayqueue::Consumer consumer(url, queue, [](const delayqueue::Message& m) {
-      return m.attempt > 1 || m.payload.size() % 2 == 0 ? delayqueue::reject("no \xfe")
-                                                        : delayqueue::nack(1h, "later \"");
+      return m.attempt() > 1 || m.payload().size() % 2 == 0 ? delayqueue::reject("no \xfe")
+                                                            : delayqueue::nack(1h, "later \"");
     });
     consumer.start();
     while (inspector.counts().ready > 0 || inspector.counts().totals.nacked < 200) std::this_thread::sleep_for(5ms);

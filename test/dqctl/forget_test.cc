@@ -31,7 +31,10 @@ std::vector<std::string> keys_of(const std::string& queue) {
 void use(const std::string& queue, const std::string& url = test::server().url()) {
   delayqueue::Producer(url, queue).send("x");
   std::atomic<bool> done{false};
-  delayqueue::Consumer consumer(url, queue, [&](const delayqueue::Message&) { return done = true; });
+  delayqueue::Consumer consumer(url, queue, [&](const delayqueue::Message&) {
+    done = true;
+    return delayqueue::ack();
+  });
   consumer.start();
   while (!done) std::this_thread::sleep_for(1ms);
   consumer.stop();
@@ -146,7 +149,8 @@ TEST_CASE("forget: a message after many stale ids in its list is not lost") {
 TEST_CASE("forget: a consumer that waits for messages keeps the queue") {
   const std::string queue = test::fresh_queue();
   use(queue);
-  delayqueue::Consumer consumer(test::server().url(), queue, [](const delayqueue::Message&) { return true; });
+  delayqueue::Consumer consumer(test::server().url(), queue,
+                                [](const delayqueue::Message&) { return delayqueue::ack(); });
   consumer.start();
   while (test::redis().cmd({"CLIENT", "LIST"}).text.find("cmd=bzpopmin") == std::string::npos) {
     std::this_thread::sleep_for(1ms);
@@ -168,9 +172,9 @@ TEST_CASE("forget: the next send registers the queue again, also from a producer
     REQUIRE(run({"forget", queue}).code == 0);
     REQUIRE_FALSE(is_known(queue));
     if (batch) {
-      delayqueue::Draft draft;
-      draft.options.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-      const auto sent = producer.send_batch({draft, draft});
+      delayqueue::OutgoingMessage message;
+      message.options.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+      const auto sent = producer.send_batch({message, message});
       CHECK(sent[0].created);
       CHECK_FALSE(sent[1].created);
     } else {

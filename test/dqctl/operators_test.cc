@@ -81,8 +81,8 @@ class Ledger {
   explicit Ledger(const std::string& queue)
       : consumer_(test::server().url(), queue, [this](const delayqueue::Message& message) {
           const std::lock_guard lock(mutex_);
-          ++deliveries_[message.id];
-          return true;
+          ++deliveries_[message.id()];
+          return delayqueue::ack();
         }) {
     consumer_.start();
   }

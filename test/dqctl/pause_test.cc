@@ -56,7 +56,8 @@ TEST_CASE("drain: it waits for ready, retry and unack messages, and not for pend
   CHECK(report.at("paused") == true);
   run({"resume", queue});
   test::Dqctl drain({"drain", queue});
-  delayqueue::Consumer consumer(test::server().url(), queue, [](const delayqueue::Message&) { return true; });
+  delayqueue::Consumer consumer(test::server().url(), queue,
+                                [](const delayqueue::Message&) { return delayqueue::ack(); });
   consumer.start();
   const Ran ran = drain.wait();
   CHECK(ran.code == 0);

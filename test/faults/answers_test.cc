@@ -173,7 +173,7 @@ TEST_CASE("NOSCRIPT: scripts flushed continually, while two consumers and three 
   World world;
   test::Queue queue(world.url());
   Ledger ledger;
-  const auto handler = ledger.watch([](const Message& message) { return message.attempt == 2; });
+  const auto handler = ledger.watch([](const Message& message) { return test::ack_if(message.attempt() == 2); });
   const auto one = queue.consumer(handler, test::quick(2));
   const auto two = queue.consumer(handler, test::quick(2));
   one->start();

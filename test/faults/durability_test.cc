@@ -157,7 +157,7 @@ TEST_CASE("durability: the timeout of a consumer must be at most a third of the 
   options.durability = replicas(1, 1001ms);
   const auto consumer = [&] {
     Consumer(
-        test::server().url(), "q", [](const Message&) { return true; }, options);
+        test::server().url(), "q", [](const Message&) { return ack(); }, options);
   };
   CHECK(thrown(consumer).find("durability.timeout: 1001 ms; expected at most a third of the lease") !=
         std::string::npos);
@@ -183,7 +183,7 @@ TEST_CASE("durability: disk() is refused before anything is written if the serve
           ConsumerOptions options = test::quick();
           options.durability = disk();
           Consumer(
-              test::server().url(), queue, [](const Message&) { return true; }, options)
+              test::server().url(), queue, [](const Message&) { return ack(); }, options)
               .start();
         }).find("needs Redis 7.2 or later") != std::string::npos);
 }

@@ -57,7 +57,7 @@ TEST_CASE("kill -9 of a worker: its in-flight and prefetched messages are delive
   CHECK(next->stop());
 
   std::set<std::string> seen = begun(process);
-  for (const Ledger::Entry& entry : ledger.entries()) seen.insert(entry.message.id);
+  for (const Ledger::Entry& entry : ledger.entries()) seen.insert(entry.message.id());
   CHECK((seen == all));
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == 6002);
@@ -153,7 +153,7 @@ TEST_CASE("kill -9 again and again: every message is handled at least once, none
   consumer->start();
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  for (const Ledger::Entry& entry : ledger.entries()) seen.insert(entry.message.id);
+  for (const Ledger::Entry& entry : ledger.entries()) seen.insert(entry.message.id());
   CHECK((seen == all));
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == 4000);

@@ -50,8 +50,8 @@ void empty(World& world) {
   world.admin.cmd({"EVAL", "for _, k in ipairs(redis.call('KEYS', 'other:*')) do redis.call('DEL', k) end", "0"});
 }
 
-std::vector<Draft> drafts(std::size_t count, const std::string& payload) {
-  std::vector<Draft> result(count, Draft{payload, {}});
+std::vector<OutgoingMessage> messages(std::size_t count, const std::string& payload) {
+  std::vector<OutgoingMessage> result(count, OutgoingMessage{payload, {}});
   std::vector<std::string> ids = store::new_ids(count);
   for (std::size_t i = 0; i < count; ++i) result[i].options.id = ids[i];
   return result;
@@ -97,7 +97,7 @@ TEST_CASE("out of memory: a refused batch leaves no keys, and the same ids can b
   queue.send("before");
   fill(world);
   const auto before = queue.kept(world.admin);
-  const std::vector<Draft> batch = drafts(450, "x");
+  const std::vector<OutgoingMessage> batch = messages(450, "x");
   const std::string error = thrown([&] { queue.producer.send_batch(batch); });
   CHECK_MESSAGE(has(error, "ReplyError: "), error);
   CHECK_MESSAGE(has(error, kAdvice), error);
@@ -113,7 +113,8 @@ TEST_CASE("out of memory: a batch that fills it is stored by whole script calls;
   test::Queue queue(world.url());
   queue.send("before");
   limit(world, 3'000'000);
-  const std::vector<Draft> batch = drafts(80, std::string(100'000, 'x'));  // two messages in each script call
+  const std::vector<OutgoingMessage> batch =
+      messages(80, std::string(100'000, 'x'));  // two messages in each script call
   CHECK(has(thrown([&] { queue.producer.send_batch(batch); }), "ReplyError: "));
   std::size_t whole = 0;
   for (std::size_t i = 0; i < batch.size(); i += 2) {
@@ -137,11 +138,11 @@ TEST_CASE("out of memory: a batch that fills it is stored by whole script calls;
 }
 
 Verdict act_on(const Message& message) {
-  if (message.payload == "nack once") return message.attempt == 1 ? nack(0ms, "once") : ack();
-  if (message.payload == "nack always") return nack(0ms, "always");
-  if (message.payload == "reject") return reject("no");
-  if (message.payload == "snooze") return message.attempt == 1 ? snooze(1h) : ack();
-  if (message.payload == "throw once" && message.attempt == 1) throw std::runtime_error("once");
+  if (message.payload() == "nack once") return message.attempt() == 1 ? nack(0ms, "once") : ack();
+  if (message.payload() == "nack always") return nack(0ms, "always");
+  if (message.payload() == "reject") return reject("no");
+  if (message.payload() == "snooze") return message.attempt() == 1 ? snooze(1h) : ack();
+  if (message.payload() == "throw once" && message.attempt() == 1) throw std::runtime_error("once");
   return ack();
 }
 
@@ -196,7 +197,7 @@ TEST_CASE("out of memory: leases are renewed, and messages of a crashed consumer
   options.lease = 1s;
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return ack();
   }),
                                        options);
   consumer->start();
@@ -206,7 +207,7 @@ TEST_CASE("out of memory: leases are renewed, and messages of a crashed consumer
   CHECK(queue.inspector.counts().totals.retried == 0);
   const auto none_lost = [&] {
     const auto entries = ledger.entries();
-    return std::none_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.lost(); });
+    return std::none_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.lease_lost(); });
   };
   CHECK(eventually(none_lost, kPatience));  // without renewals the leases stay lost
   gate.open();
@@ -219,7 +220,7 @@ TEST_CASE("out of memory: leases are renewed, and messages of a crashed consumer
   Ledger first;
   const auto hung = queue.consumer(first.watch([&](const Message&) {
     never.pass();
-    return true;
+    return ack();
   }));
   hung->start();
   REQUIRE(first.reaches(1));
@@ -292,7 +293,7 @@ TEST_CASE("full and empty again: retried sends and a consumer lose and duplicate
   std::size_t refused = 0;
   for (int round = 0; round < 3; ++round) {
     fill(world);
-    const std::vector<Draft> batch = drafts(300, "x");
+    const std::vector<OutgoingMessage> batch = messages(300, "x");
     for (int i = 0; i < 3; ++i) refused += thrown([&] { queue.producer.send_batch(batch); }) != "nothing";
     empty(world);
     CHECK(queue.producer.send_batch(batch).size() == 300);

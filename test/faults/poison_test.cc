@@ -186,7 +186,7 @@ class Together {
 
   Handler handler(Handler rest) {
     return [this, rest](const Message& message) {
-      if (message.payload != payload_) return rest(message);
+      if (message.payload() != payload_) return rest(message);
       const int now = ++running_;
       for (int seen = most_; seen < now && !most_.compare_exchange_weak(seen, now);) {
       }
@@ -211,7 +211,7 @@ TEST_CASE("possible poison: such messages run one at a time in a consumer; other
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(possible.handler(nacked.handler([](const Message&) {
     std::this_thread::sleep_for(50ms);
-    return true;
+    return ack();
   }))),
                                        quick(8));
   const auto began = Clock::now();
@@ -231,7 +231,7 @@ TEST_CASE("possible poison: a message that was nacked is no longer one") {
   Gate gate;
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(possible.handler([&](const Message& message) {
-    if (message.attempt == 2) return nack(1h, "not now");
+    if (message.attempt() == 2) return nack(1h, "not now");
     gate.pass();
     return ack();
   })),
@@ -255,8 +255,8 @@ TEST_CASE("possible poison: one that hangs delays neither new messages nor other
   ConsumerOptions options = quick(4);
   options.poll_interval = options.lease = 60s;  // so that polling does not help
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "hangs") gate.pass();
-    return message.payload == "nacked" && message.attempt < 4 ? nack(30ms) : ack();
+    if (message.payload() == "hangs") gate.pass();
+    return message.payload() == "nacked" && message.attempt() < 4 ? nack(30ms) : ack();
   }),
                                        options);
   const auto began = Clock::now();
@@ -279,8 +279,8 @@ TEST_CASE("possible poison: one that hangs delays the others for a lease, not fo
   ConsumerOptions options = quick(4);
   options.lease = 1500ms;
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "hangs") gate.pass();
-    return true;
+    if (message.payload() == "hangs") gate.pass();
+    return ack();
   }),
                                        options);
   const auto began = Clock::now();
@@ -326,8 +326,8 @@ TEST_CASE("possible poison: waiting messages cost Redis few commands, with and w
   options.concurrency = 4;
   options.lease = 60s;
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload != "new") gate.pass();
-    return true;
+    if (message.payload() != "new") gate.pass();
+    return ack();
   }),
                                        options);
   consumer->start();

@@ -62,7 +62,7 @@ void check_all(const std::string& url, const TlsOptions& tls, const std::vector<
   consuming.connection = connection;
   consuming.logger = lines.logger();
   Consumer consumer(
-      url, "orders", [](const Message&) { return true; }, consuming);
+      url, "orders", [](const Message&) { return ack(); }, consuming);
   const auto start = Clock::now();
   consumer.start();  // does not throw, because the fault may be temporary
   CHECK(Clock::now() - start < timeout + 3s);
@@ -142,7 +142,7 @@ TEST_CASE("tls: files that cannot be used are errors of the first call, and of s
   ConsumerOptions consuming = test::quick();
   consuming.connection = producing.connection;
   Consumer consumer(
-      secure(server), "orders", [](const Message&) { return true; }, consuming);
+      secure(server), "orders", [](const Message&) { return ack(); }, consuming);
   CHECK(has(thrown([&] { consumer.start(); }), named));
 }
 

@@ -231,7 +231,7 @@ TEST_CASE("redrive: a dead letter starts again like a new message, unless its bo
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   const auto entries = ledger.entries();
   CHECK(entries.size() == 2);
-  CHECK(std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.attempt == 1; }));
+  CHECK(std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.message.attempt() == 1; }));
 }
 
 TEST_CASE("release: a pending message is delivered before all ready ones") {

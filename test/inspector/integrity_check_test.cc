@@ -66,9 +66,9 @@ TEST_CASE("check: a queue with messages in every state and hints in its lists is
   Ledger ledger;
   Gate gate;
   const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
-    if (message.payload == "hold") gate.pass();
-    if (message.payload == "back off") return nack(1h);
-    if (message.payload == "die") return reject("no use");
+    if (message.payload() == "hold") gate.pass();
+    if (message.payload() == "back off") return nack(1h);
+    if (message.payload() == "die") return reject("no use");
     return ack();
   }),
                                        quick(3));
@@ -112,7 +112,7 @@ TEST_CASE("check: each kind of damage is found and repaired, and all messages wi
   for (const char* name : {"stranded", "alone", "no retries", "no body", "two places", "unack", "healthy"}) {
     ids.push_back(send(name));
   }
-  const std::string count_alone = "0197f3a4-5b6c-7d8e-9f01-000000000001",
+  const std::string orphaned_retries = "0197f3a4-5b6c-7d8e-9f01-000000000001",
                     notes = "0197f3a4-5b6c-7d8e-9f01-000000000002", finished = "0197f3a4-5b6c-7d8e-9f01-000000000003",
                     expired = "0197f3a4-5b6c-7d8e-9f01-000000000004";
   cmd({"ZREM", base + ":pending", ids[0]});
@@ -122,20 +122,25 @@ TEST_CASE("check: each kind of damage is found and repaired, and all messages wi
   cmd({"ZADD", base + ":dead", "1700000000", ids[4]});
   cmd({"ZREM", base + ":pending", ids[5]});
   cmd({"ZADD", base + ":unack", "1763650000123", ids[5]});
-  cmd({"HSET", base + ":retry:cnt", count_alone, "3", "hello", "3"});
+  cmd({"HSET", base + ":retry:cnt", orphaned_retries, "3", "hello", "3"});
   cmd({"HSET", base + ":attempts", notes, "2"});
   cmd({"SADD", base + ":garbage", finished});
   cmd({"SET", base + ":msg:" + finished, "done"});
   cmd({"HSET", base + ":retry:cnt", expired, "3"});
   cmd({"LPUSH", base + ":ready", expired});
   cmd({"SET", base + ":msg:readme", "another's"});
-  const std::set<std::pair<Problem, std::string>> expected = {
-      {Problem::stranded, ids[0]},         {Problem::body_alone, ids[1]},
-      {Problem::no_retries, ids[2]},       {Problem::no_body, ids[3]},
-      {Problem::two_places, ids[4]},       {Problem::no_holder, ids[5]},
-      {Problem::count_alone, count_alone}, {Problem::stranger, "hello"},
-      {Problem::stranger, "readme"},       {Problem::notes, notes},
-      {Problem::garbage, finished},        {Problem::expired, expired}};
+  const std::set<std::pair<Problem, std::string>> expected = {{Problem::stranded, ids[0]},
+                                                              {Problem::orphaned_body, ids[1]},
+                                                              {Problem::no_retries, ids[2]},
+                                                              {Problem::no_body, ids[3]},
+                                                              {Problem::two_states, ids[4]},
+                                                              {Problem::no_holder, ids[5]},
+                                                              {Problem::orphaned_retries, orphaned_retries},
+                                                              {Problem::foreign, "hello"},
+                                                              {Problem::foreign, "readme"},
+                                                              {Problem::orphaned_metadata, notes},
+                                                              {Problem::garbage, finished},
+                                                              {Problem::expired, expired}};
   const auto found = [](const CheckReport& report) {
     std::set<std::pair<Problem, std::string>> all;
     for (const Finding& finding : report.findings) all.emplace(finding.problem, finding.id);
@@ -282,14 +287,14 @@ TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs ta
   Ledger ledger;
   std::atomic<std::size_t> dice{0};
   const auto handler = ledger.watch([&](const Message& message) {
-    if (message.payload == "cancelled") return ack();
-    switch (message.attempt < 3 ? ++dice % 5 : 0) {
+    if (message.payload() == "cancelled") return ack();
+    switch (message.attempt() < 3 ? ++dice % 5 : 0) {
       case 1:
         return nack(0ms);
       case 2:
         return nack(20ms);
       case 3:
-        return snooze(message.attempt == 1 ? 0ms : 10ms);
+        return snooze(message.attempt() == 1 ? 0ms : 10ms);
       case 4:
         std::this_thread::sleep_for(1ms);
         return nack(5ms, "slow");
@@ -337,7 +342,7 @@ TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs ta
   CHECK_MESSAGE(findings.empty(), findings);
   MESSAGE(checks << " checks while " << sent.size() << " messages were sent and handled");
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
-  for (const auto& entry : ledger.entries()) sent.erase(entry.message.id);
+  for (const auto& entry : ledger.entries()) sent.erase(entry.message.id());
   CHECK(sent.empty());
   CHECK(ledger.overlaps() == 0);
   const CheckReport report = queue.inspector.check(at_once(false));

@@ -111,7 +111,7 @@ TEST_CASE("list: sorts pending messages by due time, and unack by the end of lea
   other.producer.send_batch(numbers(5));
   Ledger ledger;
   const auto consumer = other.consumer(ledger.watch(
-      [](const Message& message) { return nack(std::chrono::hours(9 - std::stoi(message.payload)), "r"); }));
+      [](const Message& message) { return nack(std::chrono::hours(9 - std::stoi(message.payload())), "r"); }));
   consumer->start();
   REQUIRE(ledger.settles(5));
   REQUIRE(consumer->stop());

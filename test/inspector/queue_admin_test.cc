@@ -43,7 +43,7 @@ struct Holder {
       : consumer(queue.consumer([this](const Message& message) {
           held.open();
           done.pass();
-          lost = message.lost();
+          lost = message.lease_lost();
           return ack();
         })) {
     consumer->start();

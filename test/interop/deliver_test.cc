@@ -24,9 +24,9 @@ TEST_CASE("Go sends and C++ delivers: each message is delivered once and nothing
 
   std::vector<std::string> seen;
   for (const auto& message : handled.all()) {
-    seen.push_back(message.id);
-    CHECK(message.attempt == 1);
-    CHECK(message.payload.rfind("go-", 0) == 0);
+    seen.push_back(message.id());
+    CHECK(message.attempt() == 1);
+    CHECK(message.payload().rfind("go-", 0) == 0);
   }
   CHECK(test::sorted(seen) == test::sorted(ids));
 }
@@ -59,7 +59,7 @@ TEST_CASE("payloads keep all byte values in both directions") {
   consumer.start();
   REQUIRE(eventually([&] { return handled.size() > 0; }));
   CHECK(consumer.stop(5s));
-  CHECK(handled.all().front().payload == bytes);
+  CHECK(handled.all().front().payload() == bytes);
 
   const auto to_go = test::fresh_queue();
   Producer producer(test::server().url(), to_go);
@@ -90,7 +90,7 @@ void both_ways(const std::string& queue, const QueueOptions& options, const GoPr
   Consumer consumer(test::server().url(), queue, test::record(handled), test::quick(options));
   consumer.start();
   REQUIRE(eventually([&] { return handled.size() > 0; }));
-  CHECK(handled.all().front().payload == "to-cpp");
+  CHECK(handled.all().front().payload() == "to-cpp");
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ TEST_CASE("a retry that Go spent counts for C++ and Go leaves the dead letter al
     CHECK(eventually([&] { return test::snapshot(base).count("dead") == 1; }));
   }
   REQUIRE(handled.size() == 1);
-  CHECK(handled.all().front().attempt == 2);
+  CHECK(handled.all().front().attempt() == 2);
 
   Inspector inspector(test::server().url(), queue);
   const auto dead = inspector.list(State::dead);

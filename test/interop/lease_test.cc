@@ -24,7 +24,7 @@ TEST_CASE("a message that Go holds beyond its lease is delivered by C++ and a la
   Consumer worker(test::server().url(), queue, test::record(handled), test::quick());
   worker.start();
   REQUIRE(eventually([&] { return worker.stats().acked == 1; }));
-  CHECK(handled.all().front().attempt == 2);
+  CHECK(handled.all().front().attempt() == 2);
   CHECK(slow.count("ack slow") == 0);
   CHECK(eventually([&] { return slow.count("ack slow") == 1; }));
   CHECK(test::nothing_left("dp:" + queue));
@@ -71,8 +71,8 @@ TEST_CASE("messages of a killed Go worker are delivered by C++") {
   CHECK(test::nothing_left("dp:" + queue));
   std::vector<std::string> seen;
   for (const auto& message : handled.all()) {
-    seen.push_back(message.id);
-    CHECK(message.attempt == 2);
+    seen.push_back(message.id());
+    CHECK(message.attempt() == 2);
   }
   CHECK(test::sorted(seen) == test::sorted(ids));
 }
@@ -109,8 +109,8 @@ TEST_CASE("a Go worker does not take a message that a running C++ consumer holds
       test::server().url(), queue,
       [&](const Message& message) {
         ++holders;
-        eventually([&] { return done.load() || message.lost(); }, 20s);
-        return !message.lost();
+        eventually([&] { return done.load() || message.lease_lost(); }, 20s);
+        return message.lease_lost() ? nack() : ack();
       },
       options);
   holds.start();
@@ -162,7 +162,7 @@ TEST_CASE("messages that a stopping C++ consumer has only prefetched are deliver
       [&](const Message& message) {
         handled.add(message);
         // The first handlers return at once, so that more messages are prefetched before one hangs.
-        return handled.size() < 20 || eventually([&] { return go_on.load(); }, 20s);
+        return handled.size() < 20 || eventually([&] { return go_on.load(); }, 20s) ? ack() : nack();
       },
       options);
   stops.start();

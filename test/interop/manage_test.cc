@@ -45,7 +45,7 @@ TEST_CASE("C++ cancels a ready message of Go: it is not delivered") {
   CHECK(eventually([&] { return busy.count_starting("ack ") == 1; }));
   CHECK(test::nothing_left("dp:" + queue));
   REQUIRE(handled.size() == 1);
-  CHECK(handled.all().front().id == ready.back());
+  CHECK(handled.all().front().id() == ready.back());
   CHECK(worker.stats().expired == 0);  // the id in the list was not even taken
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("Go intercepts a message that C++ moved to ready: no C++ consumer gets
   worker.start();
   go("send", queue, {"-payload", "after"});
   CHECK(eventually([&] { return handled.size() == 1; }));
-  CHECK(handled.all().front().payload == "after");
+  CHECK(handled.all().front().payload() == "after");
   CHECK(test::nothing_left("dp:" + queue));
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("a Go message whose body has expired is counted as expired and removed
   worker.start();
   CHECK(test::nothing_left("dp:" + queue));
   REQUIRE(handled.size() == 1);
-  CHECK(handled.all().front().id == ids[1]);
+  CHECK(handled.all().front().id() == ids[1]);
   CHECK(worker.stats().expired == 1);
   CHECK(Inspector(test::server().url(), queue).counts().totals.expired == 1);
 }

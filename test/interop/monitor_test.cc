@@ -44,7 +44,7 @@ TEST_CASE("Go's Monitor counts messages of C++") {
       test::server().url(), queue,
       [&](const Message&) {
         ++holds;
-        return eventually([&] { return go_on.load(); }, 20s);
+        return eventually([&] { return go_on.load(); }, 20s) ? ack() : nack();
       },
       options);
   worker.start();
@@ -88,7 +88,7 @@ TEST_CASE("Go's Monitor receives events of C++ with their codes and counts") {
   Consumer worker(
       test::server().url(), queue,
       [](const Message& m) -> Verdict {
-        if (m.payload == "never" || (m.payload == "later" && m.attempt == 1)) return nack(0ms, "no");
+        if (m.payload() == "never" || (m.payload() == "later" && m.attempt() == 1)) return nack(0ms, "no");
         return ack();
       },
       options);

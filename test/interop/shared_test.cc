@@ -33,15 +33,15 @@ struct Ledger {
   std::map<std::string, int> acks;
   int nacked = 0;
 
-  bool handle(const Message& message) {
+  delayqueue::Verdict handle(const Message& message) {
     const std::lock_guard lock(mutex);
-    const bool first = ++deliveries[message.payload] == 1;
-    if (first && chosen(message.payload)) {
+    const bool first = ++deliveries[message.payload()] == 1;
+    if (first && chosen(message.payload())) {
       ++nacked;
-      return false;
+      return nack();
     }
-    ++acks[message.payload];
-    return true;
+    ++acks[message.payload()];
+    return ack();
   }
 
   void add(const GoProgram& worker) {

@@ -89,22 +89,22 @@ TEST_CASE("send_batch: no script call has more than 200 messages or 256 KiB, exc
   }
 }
 
-TEST_CASE("send_batch: 5,000 drafts with mixed options and sizes are stored as each asks for") {
+TEST_CASE("send_batch: 5,000 messages with mixed options and sizes are stored as each asks for") {
   Queue queue;
-  std::vector<Draft> drafts;
+  std::vector<OutgoingMessage> messages;
   for (std::size_t i = 0; i < 5000; ++i) {
-    Draft draft;
-    draft.payload = std::to_string(i) + std::string(i % 97 == 0 ? 20'000 : i % 13, 'x');
-    if (i % 3 == 0) draft.options.delay = 1h;
-    if (i % 5 == 0) draft.options.retries = static_cast<int>(i % 11);
-    if (i % 7 == 0) draft.options.ttl = 2h;
-    drafts.push_back(draft);
+    OutgoingMessage message;
+    message.payload = std::to_string(i) + std::string(i % 97 == 0 ? 20'000 : i % 13, 'x');
+    if (i % 3 == 0) message.options.delay = 1h;
+    if (i % 5 == 0) message.options.retries = static_cast<int>(i % 11);
+    if (i % 7 == 0) message.options.ttl = 2h;
+    messages.push_back(message);
   }
-  const std::vector<Sent> sent = queue.producer.send_batch(drafts);
-  REQUIRE(sent.size() == drafts.size());
+  const std::vector<Sent> sent = queue.producer.send_batch(messages);
+  REQUIRE(sent.size() == messages.size());
   std::set<std::string> different;
   for (const Sent& one : sent) different.insert(one.id);
-  CHECK(different.size() == drafts.size());
+  CHECK(different.size() == messages.size());
   const Counts counts = queue.inspector.counts();
   CHECK(counts.pending == 1667);
   CHECK(counts.ready == 3333);
@@ -112,9 +112,9 @@ TEST_CASE("send_batch: 5,000 drafts with mixed options and sizes are stored as e
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < sent.size(); i += 7) {
     const auto found = queue.inspector.find(sent[i].id);
-    const bool as_asked = found && found->payload == drafts[i].payload &&
+    const bool as_asked = found && found->payload == messages[i].payload &&
                           found->state == (i % 3 == 0 ? State::pending : State::ready) &&
-                          found->retries == drafts[i].options.retries.value_or(3);
+                          found->retries == messages[i].options.retries.value_or(3);
     const bool expires = redis().cmd({"PTTL", queue.base + ":msg:" + sent[i].id}).integer > 0;
     wrong += as_asked && expires ? 0 : 1;
   }
@@ -134,25 +134,25 @@ TEST_CASE("send_batch: messages with equal due times keep the order of the paylo
   CHECK(found == expected);
 }
 
-TEST_CASE("send_batch: when drafts with ids are sent again, each result says that the message existed") {
+TEST_CASE("send_batch: when messages with ids are sent again, each result says that the message existed") {
   Queue queue;
-  std::vector<Draft> drafts;
+  std::vector<OutgoingMessage> messages;
   for (int i = 0; i < 250; ++i) {
-    Draft draft{std::to_string(i), {}};
-    draft.options.delay = 1h;
+    OutgoingMessage message{std::to_string(i), {}};
+    message.options.delay = 1h;
     if (i % 2 == 0) {
       char id[40];
       std::snprintf(id, sizeof id, "0197f3a4-5b6c-7d8e-9f01-%012d", i);
-      draft.options.id = id;
+      message.options.id = id;
     }
-    drafts.push_back(draft);
+    messages.push_back(message);
   }
-  for (const Sent& one : queue.producer.send_batch(drafts)) CHECK(one.created);
-  const std::vector<Sent> again = queue.producer.send_batch(drafts);
-  REQUIRE(again.size() == drafts.size());
+  for (const Sent& one : queue.producer.send_batch(messages)) CHECK(one.created);
+  const std::vector<Sent> again = queue.producer.send_batch(messages);
+  REQUIRE(again.size() == messages.size());
   for (std::size_t i = 0; i < again.size(); ++i) {
     CHECK(again[i].created == (i % 2 == 1));
-    if (i % 2 == 0) CHECK(again[i].id == drafts[i].options.id);
+    if (i % 2 == 0) CHECK(again[i].id == messages[i].options.id);
   }
   CHECK(queue.inspector.counts().pending == 375);
 }
@@ -161,8 +161,8 @@ TEST_CASE("send_batch: an id that occurs twice in a batch creates one message") 
   Queue queue;
   SendOptions mine;
   mine.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-  const std::vector<Sent> sent =
-      queue.producer.send_batch({Draft{"first", mine}, Draft{"x", {}}, Draft{"second", mine}});
+  const std::vector<Sent> sent = queue.producer.send_batch(
+      {OutgoingMessage{"first", mine}, OutgoingMessage{"x", {}}, OutgoingMessage{"second", mine}});
   REQUIRE(sent.size() == 3);
   CHECK(sent[0].created);
   CHECK(sent[1].created);

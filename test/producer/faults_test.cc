@@ -69,20 +69,20 @@ TEST_CASE("send_batch: without a server throws ConnectionError with the ids of a
   Queue queue(own.url());
   queue.send("before");
   own.kill();
-  std::vector<Draft> drafts(450, Draft{"x", {}});
-  drafts[7].options.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  std::vector<OutgoingMessage> messages(450, OutgoingMessage{"x", {}});
+  messages[7].options.id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   std::vector<std::string> ids;
   try {
-    queue.producer.send_batch(drafts);
+    queue.producer.send_batch(messages);
   } catch (const ConnectionError& e) {
     ids = e.ids();
   }
-  REQUIRE(ids.size() == drafts.size());
-  CHECK(ids[7] == drafts[7].options.id);
+  REQUIRE(ids.size() == messages.size());
+  CHECK(ids[7] == messages[7].options.id);
   own.restart();
-  for (std::size_t i = 0; i < ids.size(); ++i) drafts[i].options.id = ids[i];
+  for (std::size_t i = 0; i < ids.size(); ++i) messages[i].options.id = ids[i];
   for (const bool created : {true, false}) {
-    const std::vector<Sent> sent = queue.producer.send_batch(drafts);
+    const std::vector<Sent> sent = queue.producer.send_batch(messages);
     REQUIRE(sent.size() == ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
       CHECK(sent[i].created == created);
@@ -203,7 +203,7 @@ TEST_CASE("login: a wrong password, user or database causes an error with the ad
   CHECK(attempt("ann", "correct-horse", "?db=3") == "nothing");
 
   Consumer consumer(
-      own.url(), "orders", [](const Message&) { return true; },
+      own.url(), "orders", [](const Message&) { return ack(); },
       [] {
         ConsumerOptions options;
         options.connection.user = "ann";
@@ -243,7 +243,8 @@ TEST_CASE("out of memory: a send throws ReplyError and stores nothing, and a con
   CHECK(has(error, "OOM"));
   CHECK(queue.kept(client) == before);
   Ledger ledger;
-  const auto consumer = queue.consumer(ledger.watch([](const Message& message) { return message.attempt > 1; }));
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message& message) { return test::ack_if(message.attempt() > 1); }));
   consumer->start();
   CHECK(test::eventually([&] { return queue.empty(client); }, test::kPatience));
   CHECK(ledger.size() == 10);
@@ -268,7 +269,7 @@ TEST_CASE("hash_tag: a queue that exists in the other form makes the first call 
       has(thrown([&] { Inspector(queue.url, queue.name, inspecting).counts(); }), "invalid_argument: queue.hash_tag"));
   ConsumerOptions consuming = test::quick();
   consuming.queue.hash_tag = HashTag::on;
-  const auto consumer = queue.consumer([](const Message&) { return true; }, consuming);
+  const auto consumer = queue.consumer([](const Message&) { return ack(); }, consuming);
   CHECK(has(thrown([&] { consumer->start(); }), "invalid_argument: queue.hash_tag"));
   CHECK(test::snapshot("{" + queue.base + "}").empty());
 

@@ -67,7 +67,9 @@ TEST_CASE("send: an invalid option throws with its name and value, and nothing i
     const std::string one = thrown([&] { queue.producer.send("x", options); });
     CAPTURE(one);
     CHECK(has(one, "invalid_argument: " + row.expected));
-    const std::string batch = thrown([&] { queue.producer.send_batch({Draft{"good", {}}, Draft{"x", options}}); });
+    const std::string batch = thrown([&] {
+      queue.producer.send_batch({OutgoingMessage{"good", {}}, OutgoingMessage{"x", options}});
+    });
     CAPTURE(batch);
     CHECK(has(batch, "invalid_argument: " + row.expected));
   }

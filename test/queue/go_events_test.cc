@@ -44,7 +44,7 @@ TEST_CASE("channel: an event is \"<code> <unix seconds> <count>\"") {
   CHECK(encode_event(EventKind::acked, at, 4) == "4 1700000000 4");
   CHECK(encode_event(EventKind::nacked, at, 5) == "5 1700000000 5");
   CHECK(encode_event(EventKind::retried, at, 6) == "6 1700000000 6");
-  CHECK(encode_event(EventKind::gave_up, at, 7) == "7 1700000000 7");
+  CHECK(encode_event(EventKind::dead_lettered, at, 7) == "7 1700000000 7");
 }
 
 TEST_CASE("channel: a published event is read back, without ids") {
@@ -104,9 +104,10 @@ TEST_CASE("next_event: returns the events of a Producer and a Consumer, with the
   ConsumerOptions consuming = quick(2);
   consuming.report_events = true;
   Ledger ledger;
-  const auto consumer = queue.consumer(ledger.watch([](const Message& m) { return m.payload == "works"; }), consuming);
+  const auto consumer =
+      queue.consumer(ledger.watch([](const Message& m) { return test::ack_if(m.payload() == "works"); }), consuming);
   consumer->start();
-  std::array<std::size_t, 8> seen = listen(queue.inspector, EventKind::gave_up, 30);
+  std::array<std::size_t, 8> seen = listen(queue.inspector, EventKind::dead_lettered, 30);
   CHECK(seen[7] == 30);
   REQUIRE(consumer->stop());
   for (std::size_t kind = 1; kind <= 7; ++kind) {
@@ -134,12 +135,12 @@ TEST_CASE("next_event: a send whose id exists is not reported, and without repor
   queue.send("quiet");
   redis().cmd({"PUBLISH", channel_of(queue), "7 1700000000 1"});  // the last event
   std::vector<EventKind> kinds;
-  while (kinds.empty() || kinds.back() != EventKind::gave_up) {
+  while (kinds.empty() || kinds.back() != EventKind::dead_lettered) {
     const auto event = queue.inspector.next_event(kPatience);
     REQUIRE(event);
     kinds.push_back(event->kind);
   }
-  CHECK((kinds == std::vector<EventKind>{EventKind::sent, EventKind::gave_up}));
+  CHECK((kinds == std::vector<EventKind>{EventKind::sent, EventKind::dead_lettered}));
 }
 
 TEST_CASE("next_event: returns events of others, ignores other text, and waits no longer than its timeout") {

@@ -87,7 +87,7 @@ TEST_CASE("with a million pending and due messages, counts, cancel and a consume
   const auto consumer = queue.consumer(
       [&](const Message&) {
         ++handled;
-        return true;
+        return ack();
       },
       test::quick(2));
   consumer->start();

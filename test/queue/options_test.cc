@@ -70,7 +70,7 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
   };
   const auto make = [](const O& options) {
     Consumer(
-        kUrl, "q", [](const Message&) { return true; }, options);
+        kUrl, "q", [](const Message&) { return ack(); }, options);
   };
   check_refused(rows, make);
   check_refused(bad_connections, [&](const ConnectionOptions& connection) {
@@ -79,7 +79,7 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
     make(options);
   });
   CHECK(has(thrown([] { Consumer(kUrl, "q", nullptr); }), "invalid_argument: handler"));
-  CHECK(has(thrown([] { Consumer(kUrl, "", [](const Message&) { return true; }); }), "invalid_argument: queue"));
+  CHECK(has(thrown([] { Consumer(kUrl, "", [](const Message&) { return ack(); }); }), "invalid_argument: queue"));
 }
 
 TEST_CASE("options: a Producer refuses an invalid value with its name and value") {
@@ -127,7 +127,7 @@ TEST_CASE("options: each class refuses a malformed URL, without its password in 
     CAPTURE(url);
     const std::string errors[] = {
         thrown([&] { Producer(url, "q"); }),
-        thrown([&] { Consumer(url, "q", [](const Message&) { return true; }); }),
+        thrown([&] { Consumer(url, "q", [](const Message&) { return ack(); }); }),
         thrown([&] { Inspector(url, "q"); }),
     };
     for (const std::string& error : errors) {
@@ -147,7 +147,7 @@ TEST_CASE("options: a client certificate without its key is refused by the first
   Producer producer("rediss://127.0.0.1:1", "q", producing);
   CHECK(has(thrown([&] { producer.send("x"); }), "invalid_argument: tls.key_file"));
   Consumer consumer(
-      "rediss://127.0.0.1:1", "q", [](const Message&) { return true; }, consuming);
+      "rediss://127.0.0.1:1", "q", [](const Message&) { return ack(); }, consuming);
   CHECK(has(thrown([&] { consumer.start(); }), "invalid_argument: tls.key_file"));
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("risks: a well configured server has none") {
   set(client, "appendfsync", "always");
   CHECK(queue.inspector.risks().empty());
   Lines lines;
-  const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+  const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
   consumer->start();
   CHECK(lines.count(Severity::warning, "") == 0);
   CHECK(lines.count(Severity::debug, "cannot tell") == 0);
@@ -147,14 +147,14 @@ TEST_CASE("risks: each is returned by risks(), and logged once per process by a 
 
     ConsumerOptions silent = quick();
     silent.logger = no_log();  // its risks are logged by the next consumer
-    const auto quiet = queue.consumer([](const Message&) { return true; }, silent);
+    const auto quiet = queue.consumer([](const Message&) { return ack(); }, silent);
     quiet->start();
     Lines lines;
-    const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+    const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
     consumer->start();
     CHECK(lines.count(Severity::warning, found[0]) == 1);
     CHECK(lines.count(Severity::warning, "redis at unix:" + own.socket() + ": " + found[0]) == 1);
-    const auto another = Queue(own.url()).consumer([](const Message&) { return true; }, logging(lines));
+    const auto another = Queue(own.url()).consumer([](const Message&) { return ack(); }, logging(lines));
     another->start();
     CHECK(lines.count(Severity::warning, found[0]) == 1);
 
@@ -280,7 +280,7 @@ TEST_CASE("risks: a failed write to disk is reported") {
   REQUIRE(found.size() == 1);
   CHECK(has(found[0], "rdb_last_bgsave_status err: the last snapshot failed"));
   Lines lines;
-  const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+  const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
   consumer->start();
   CHECK(lines.count(Severity::warning, found[0]) == 1);
 }
@@ -291,7 +291,7 @@ TEST_CASE("risks: after a reconnect only new risks are logged") {
   Redis client(own.socket());
   set(client, "appendfsync", "no");
   Lines lines;
-  const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+  const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
   consumer->start();
   const auto reconnect = [&] {
     const auto connects = consumer->stats().connects;
@@ -333,7 +333,7 @@ TEST_CASE("risks: a server that hides its settings is usable, and is reported as
     CHECK(has(texts(risks, RiskKind::unknown)[0], info ? "CONFIG GET save failed: NOPERM" : "INFO memory failed"));
 
     Lines lines;
-    const auto consumer = queue.consumer([](const Message&) { return true; }, logging(lines));
+    const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
     consumer->start();
     CHECK(lines.count(Severity::warning, "") == (info ? 1 : 0));
     CHECK(lines.count(Severity::debug, "cannot examine all risks") == (info ? 2 : 5));

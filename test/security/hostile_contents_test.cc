@@ -71,9 +71,10 @@ TEST_CASE(
     ConsumerOptions options = test::quick(2);
     options.backoff = fixed(10ms);
     Ledger ledger;
-    Consumer consumer(
-        victim.url, victim.name,
-        ledger.watch([](const Message& message) { return message.payload == "ack" || message.attempt > 1; }), options);
+    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message& message) {
+      return test::ack_if(message.payload() == "ack" || message.attempt() > 1);
+    }),
+                      options);
     consumer.start();
     CHECK(ledger.settles(2));
     CHECK(eventually([&] { return consumer.stats().acked == 2; }, kPatience));
@@ -84,7 +85,7 @@ TEST_CASE(
 
     const CheckReport report = victim.inspector.check(repairing());
     CHECK_FALSE(report.clean());
-    CHECK(report.counts.at(Problem::totals) >= 2);
+    CHECK(report.counts.at(Problem::invalid_total) >= 2);
     CHECK(victim.inspector.check(repairing()).clean());
     CHECK(victim.producer.send("more").created);
     CHECK(victim.inspector.counts().totals.sent >= 1);
@@ -121,14 +122,14 @@ TEST_CASE("hostile contents: a score that is no time is shown as the nearest tim
     CHECK(victim.inspector.list(State::dead).size() == 1);
     CHECK(victim.inspector.counts().oldest_due == found->at);
     Ledger ledger;
-    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return true; }), test::quick(1));
+    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return ack(); }), test::quick(1));
     consumer.start();
     CHECK(ledger.settles(1));
     CHECK(consumer.stop());
 
     const CheckReport report = victim.inspector.check(repairing());
-    CHECK(report.counts.at(Problem::bad_time) == 2);
-    CHECK(victim.inspector.check(repairing()).counts.count(Problem::bad_time) == 0);
+    CHECK(report.counts.at(Problem::invalid_time) == 2);
+    CHECK(victim.inspector.check(repairing()).counts.count(Problem::invalid_time) == 0);
     CHECK(victim.inspector.find(id)->at == found->at);
     RescheduleOptions now;
     CHECK(victim.producer.reschedule(id, now) == Moved::moved);
@@ -178,8 +179,8 @@ TEST_CASE(
   Ledger ledger;
   Consumer consumer(victim.url, victim.name, ledger.watch([&](const Message& message) {
     const std::lock_guard lock(mutex);
-    seen.insert(message.id);
-    return true;
+    seen.insert(message.id());
+    return ack();
   }),
                     options);
   consumer.start();
@@ -205,7 +206,7 @@ TEST_CASE("hostile contents: a check reports an id that is no UUID in every key"
   redis().cmd({"ZADD", victim.keys.pending, "9999999999", "../../etc/passwd"});
   redis().cmd({"HSET", victim.keys.count, "-rf", "3"});
   redis().cmd({"ZADD", victim.keys.dead, "1700000000", "zzz$(id)"});
-  CHECK(victim.inspector.check(repairing()).counts.at(Problem::stranger) == 3);
+  CHECK(victim.inspector.check(repairing()).counts.at(Problem::foreign) == 3);
   CHECK(victim.inspector.check(repairing()).clean());
 }
 
@@ -219,7 +220,7 @@ TEST_CASE("hostile contents: no value or type of the key watch delays every deli
     ConsumerOptions options = test::quick(1);
     options.poll_interval = 20s;
     Ledger ledger;
-    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return true; }), options);
+    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return ack(); }), options);
     consumer.start();
     for (int i = 1; i <= 3; ++i) {
       SendOptions soon;
@@ -239,7 +240,7 @@ TEST_CASE("hostile contents: a key wake full of foreign members makes a consumer
   ConsumerOptions options = test::quick(1);
   options.poll_interval = 20s;
   Ledger ledger;
-  Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return true; }), options);
+  Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return ack(); }), options);
   consumer.start();
   CHECK(eventually([&] { return redis().cmd({"EXISTS", victim.keys.wake}) == 0; }, kPatience));
   victim.producer.send("now");
@@ -256,7 +257,7 @@ TEST_CASE("hostile contents: a key paused of any type or value pauses the queue,
     CHECK(victim.inspector.counts().paused);
     CHECK(victim.inspector.paused().has_value());
     Ledger ledger;
-    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return true; }), test::quick(1));
+    Consumer consumer(victim.url, victim.name, ledger.watch([](const Message&) { return ack(); }), test::quick(1));
     consumer.start();
     std::this_thread::sleep_for(200ms);
     CHECK(ledger.size() == 0);

@@ -70,9 +70,9 @@ const std::vector<Call>& calls() {
       {"send again",
        [](Inspector&, Producer& producer) {
          for (const std::string& id : test::all_ids()) {
-           delayqueue::Draft draft{"again", {}};
-           draft.options.id = id;
-           producer.send_batch(std::vector<delayqueue::Draft>{draft});
+           delayqueue::OutgoingMessage message{"again", {}};
+           message.options.id = id;
+           producer.send_batch(std::vector<delayqueue::OutgoingMessage>{message});
          }
        }},
       {"release one", [](Inspector& inspector, Producer&) { inspector.release(test::spoiled_id("pending")); }},
@@ -132,9 +132,9 @@ std::string delivery_fault(const std::string& queue, bool holds_up, bool settles
   options.poll_interval = 100ms;
   options.logger = [&](delayqueue::Severity, const std::string& line) { unsafe = unsafe || test::is_unsafe(line); };
   const auto handle = [&](const delayqueue::Message& message) {
-    if (!dqctl::is_id(message.id)) foreign = true;
-    if (message.payload == "healthy") healthy = true;
-    return !message.id.empty() && message.id.back() == '2' ? delayqueue::nack("\x1b[2J") : delayqueue::ack();
+    if (!dqctl::is_id(message.id())) foreign = true;
+    if (message.payload() == "healthy") healthy = true;
+    return !message.id().empty() && message.id().back() == '2' ? delayqueue::nack("\x1b[2J") : delayqueue::ack();
   };
   Consumer consumer(test::server().url(), queue, handle, options);
   consumer.start();

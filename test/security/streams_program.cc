@@ -70,7 +70,7 @@ void consume(const std::string& url, const std::string& queue) {
   options.concurrency = 2;
   options.logger = [](Severity, const std::string&) { print("logged"); };
   const auto handler = [&](const Message& message) {
-    std::cout << message.payload << std::flush;
+    std::cout << message.payload() << std::flush;
     print("handled");
     handled = true;
     return ack();

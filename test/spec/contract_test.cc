@@ -188,7 +188,7 @@ TEST_CASE("idle consumers: messages that become due now are handled long before 
   options.poll_interval = 10min;
   Ledger ledger;
   const auto consumer =
-      queue.consumer(ledger.watch([](const Message& m) { return m.payload == "bad" ? reject() : ack(); }), options);
+      queue.consumer(ledger.watch([](const Message& m) { return m.payload() == "bad" ? reject() : ack(); }), options);
   consumer->start();
   const auto handled = [&](std::size_t count) {
     return ledger.settles(count) && eventually([&] { return queue.inspector.counts().unack == 0; }, kPatience);

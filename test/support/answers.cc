@@ -94,7 +94,7 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   options.logger = lines.logger();
   delayqueue::Consumer consumer(url, name, ledger.watch([&](const Message&) {
     gate.pass();
-    return true;
+    return delayqueue::ack();
   }),
                                 options);
   consumer.start();

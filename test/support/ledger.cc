@@ -24,11 +24,11 @@ class Ledger::Running {
     Entry entry{message, by};
     for (const std::size_t at : ledger_.running_) {
       const Message& other = ledger_.entries_[at].message;
-      if (other.id == message.id && !other.lost()) entry.overlapped = true;
+      if (other.id() == message.id() && !other.lease_lost()) entry.overlapped = true;
     }
     at_ = ledger_.entries_.size();
     ledger_.entries_.push_back(std::move(entry));
-    ledger_.different_.insert(message.id);
+    ledger_.different_.insert(message.id());
     ledger_.running_.insert(at_);
     ledger_.most_running_ = std::max(ledger_.most_running_, ledger_.running_.size());
   }
@@ -60,7 +60,7 @@ std::vector<Ledger::Entry> Ledger::entries() const {
 std::vector<std::string> Ledger::payloads() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> result;
-  for (const Entry& entry : entries_) result.push_back(entry.message.payload);
+  for (const Entry& entry : entries_) result.push_back(entry.message.payload());
   return result;
 }
 
@@ -68,7 +68,7 @@ std::vector<int> Ledger::attempts(const std::string& payload) const {
   const std::lock_guard lock(mutex_);
   std::vector<int> result;
   for (const Entry& entry : entries_) {
-    if (entry.message.payload == payload) result.push_back(entry.message.attempt);
+    if (entry.message.payload() == payload) result.push_back(entry.message.attempt());
   }
   return result;
 }

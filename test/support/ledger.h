@@ -21,6 +21,8 @@ namespace test {
 // A timeout far longer than a busy machine with a sanitizer needs. Only a failing test waits this long.
 inline constexpr std::chrono::seconds kPatience{60};
 
+inline delayqueue::Verdict ack_if(bool done) { return done ? delayqueue::ack() : delayqueue::nack(); }
+
 // Records deliveries. Handlers write it from any thread; the test reads it. Recording and counting stay cheap with many
 // entries, so that a test that polls does not slow the handlers.
 class Ledger {
@@ -35,7 +37,7 @@ class Ledger {
   // Returns a handler that records each delivery and then calls `inner`. The ledger must outlive it.
   delayqueue::Handler watch(delayqueue::Handler inner, const std::string& by = {});
   delayqueue::Handler watch() {
-    return watch([](const delayqueue::Message&) { return true; });
+    return watch([](const delayqueue::Message&) { return delayqueue::ack(); });
   }
 
   std::vector<Entry> entries() const;         // in the order in which they began

@@ -349,7 +349,7 @@ void Mixed::check_repairs() {
     // A Go worker delivers every id that it finds in a list, even if its message is pending. Such a message can become
     // a dead letter and still be pending.
     const bool dead_lettered =
-        finding.problem == delayqueue::Problem::two_places && finding.what.find("dead") != what.npos;
+        finding.problem == delayqueue::Problem::two_states && finding.what.find("dead") != what.npos;
     if (messages_[finding.id].alive && !dead_lettered) throw Mismatch(what + ": found, and it was healthy");
   }
 }

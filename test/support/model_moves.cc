@@ -306,7 +306,7 @@ void Play::check_finds_nothing() {
     const bool body = dump_.bodies.count(id) > 0;
     const bool lost = finding.problem == Problem::no_body && !lives_[id].has_body;
     const bool in_unack_too =
-        finding.problem == Problem::two_places && options_.go_interference && dump_.dead.count(id) > 0;
+        finding.problem == Problem::two_states && options_.go_interference && dump_.dead.count(id) > 0;
     const bool expired = finding.problem == Problem::expired && !body;
     const bool garbage = finding.problem == Problem::garbage && dump_.garbage.count(id) > 0;
     if (!lost && !in_unack_too && !expired && !garbage) {

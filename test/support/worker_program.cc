@@ -31,14 +31,14 @@ void print_line(const std::string& words) {
   if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(3);
 }
 
-bool handle(const Message& message) {
-  print_line("begin " + message.id + " " + std::to_string(message.attempt));
-  if (message.payload == "die") ::kill(::getpid(), SIGKILL);
-  if (message.payload == "hang") std::this_thread::sleep_for(24h);
-  if (message.payload == "slow") std::this_thread::sleep_for(500ms);
-  if (message.payload == "brief") std::this_thread::sleep_for(30ms);
-  print_line("end " + message.id);
-  return true;
+delayqueue::Verdict handle(const Message& message) {
+  print_line("begin " + message.id() + " " + std::to_string(message.attempt()));
+  if (message.payload() == "die") ::kill(::getpid(), SIGKILL);
+  if (message.payload() == "hang") std::this_thread::sleep_for(24h);
+  if (message.payload() == "slow") std::this_thread::sleep_for(500ms);
+  if (message.payload() == "brief") std::this_thread::sleep_for(30ms);
+  print_line("end " + message.id());
+  return delayqueue::ack();
 }
 
 int consume(const std::string& url, const std::string& queue, int concurrency, std::chrono::milliseconds lease,

@@ -216,32 +216,32 @@ MessageInfo message_in(const std::string& line) {
 
 std::string line_of(const MessageInfo& message) { return object_of(message, "payload").text(); }
 
-delayqueue::Draft draft_in(const std::string& line, const delayqueue::SendOptions& options) {
+delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::SendOptions& options) {
   const json object = parsed(line);
   check_known(object, {"payload", "payload_base64", "id", "delay", "delay_ms", "at", "retries", "ttl", "ttl_ms"});
-  delayqueue::Draft draft;
-  draft.options = options;
+  delayqueue::OutgoingMessage message;
+  message.options = options;
   const auto values = values_in(line);
   const json* payload = field(object, "payload");
   if (payload != nullptr && !payload->is_string() && field(object, "payload_base64") == nullptr) {
-    draft.payload = values.at("payload");  // numbers keep all digits, keys their order
+    message.payload = values.at("payload");  // numbers keep all digits, keys their order
   } else if (auto raw = bytes(object, "payload")) {
-    draft.payload = std::move(*raw);
+    message.payload = std::move(*raw);
   } else {
     throw BadLine("payload: missing");
   }
-  if (field(object, "id") != nullptr) draft.options.id = wanted_id(object);
+  if (field(object, "id") != nullptr) message.options.id = wanted_id(object);
   const auto delay = span(object, "delay");
   const auto at = text(object, "at");
   if (delay && at) throw BadLine("delay and at: expected one of them");
   if (delay || at) {
     const When when = at ? as_line([&] { return parse_when("at", *at); }) : When{std::nullopt, *delay};
-    draft.options.delay = when.delay;
-    draft.options.at = when.at;
+    message.options.delay = when.delay;
+    message.options.at = when.at;
   }
-  if (const auto retries = number(object, "retries", kMostCount)) draft.options.retries = static_cast<int>(*retries);
-  if (const auto ttl = span(object, "ttl")) draft.options.ttl = ttl;
-  return draft;
+  if (const auto retries = number(object, "retries", kMostCount)) message.options.retries = static_cast<int>(*retries);
+  if (const auto ttl = span(object, "ttl")) message.options.ttl = ttl;
+  return message;
 }
 
 }  // namespace dqctl

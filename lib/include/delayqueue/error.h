@@ -2,6 +2,7 @@
 //
 //   ConnectionError        repeat the call
 //   ReplyError             Redis refused the call; the text contains the reason
+//   AccessDenied           a ReplyError: change the password or the permissions first
 //   SetupError             change something on this machine first
 //   std::invalid_argument  correct the argument or option that the text names, with its value; nothing was sent
 //   std::logic_error       the object was moved from, belongs to the parent of a fork, or was started twice
@@ -19,7 +20,7 @@
 
 namespace delayqueue {
 
-// Base of the three classes below.
+// Base of all exceptions of this library except std::invalid_argument and std::logic_error.
 class DELAYQUEUE_EXPORT Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -29,7 +30,7 @@ class DELAYQUEUE_EXPORT Error : public std::runtime_error {
 // serve the call now, or the write did not become as durable as required in time.
 //
 // Every call of this library may be repeated unchanged; only extend(), and purge() with a limit, then act again. To
-// repeat a send, set SendOptions::id (in a Draft: of its options) to the id from ids(): this creates no second message
+// repeat a send, set SendOptions::id (in an OutgoingMessage: of its options) to the id from ids(): this creates no second message
 // while the first one is in the queue.
 class DELAYQUEUE_EXPORT ConnectionError : public Error {
  public:
@@ -48,6 +49,12 @@ class DELAYQUEUE_EXPORT ConnectionError : public Error {
 class DELAYQUEUE_EXPORT ReplyError : public Error {
  public:
   using Error::Error;
+};
+
+// Redis refused the login, or the user lacks a permission; the text names it. Do not retry soon: that may lock the account.
+class DELAYQUEUE_EXPORT AccessDenied : public ReplyError {
+ public:
+  using ReplyError::ReplyError;
 };
 
 // This machine is not set up for the call: it has no server program for an embedded URL, or other users can enter the

@@ -201,23 +201,23 @@ struct KillOptions {
   bool force = false;    // also messages that a consumer holds
 };
 
-// The kinds of problems that check() finds. The last three (expired, garbage, notes) are no damage: consumers remove
+// The kinds of problems that check() finds. The last three (expired, garbage, orphaned_metadata) are no damage: consumers remove
 // them in time, and a repair removes them at once.
 enum class Problem {
-  stranded,     // has payload and retries, but is in no state: it would never be delivered
-  body_alone,   // a payload without state and retries (or one that TryIntercept of a Go worker left)
-  no_retries,   // pending, but no retries are recorded: it would be removed when it is due
-  no_body,      // pending, but its payload is missing before any TTL can have ended
-  two_places,   // in two of the states pending, unack and dead
-  no_holder,    // in unack with an end that no lease or backoff can have: no consumer holds it
-  count_alone,  // retries are recorded for a message that does not exist, or for a dead letter
-  bad_time,     // the due time, or the time it became a dead letter, is not from 1970 to 2199
-  stranger,     // an id that is not a UUID: another program wrote it
-  totals,       // a statistic with an invalid value or an unknown name; no call fails because of it
-  wrong_type,   // a key of the queue has another type: another program uses it
-  expired,      // the payload is missing, as after the end of a TTL: the message cannot be delivered
-  garbage,      // a finished message that is not deleted yet
-  notes,        // number of deliveries, or reason, of a message that does not exist
+  stranded,           // has payload and retries, but is in no state: it would never be delivered
+  orphaned_body,      // a payload without state and retries (or one that TryIntercept of a Go worker left)
+  no_retries,         // pending, but no retries are recorded: it would be removed when it is due
+  no_body,            // pending, but its payload is missing before any TTL can have ended
+  two_states,         // in two of the states pending, unack and dead
+  no_holder,          // in unack with an end that no lease or backoff can have: no consumer holds it
+  orphaned_retries,   // retries are recorded for a message that does not exist, or for a dead letter
+  invalid_time,       // the due time, or the time it became a dead letter, is not from 1970 to 2199
+  foreign,            // an id that is not a UUID: another program wrote it
+  invalid_total,      // a statistic with an invalid value or an unknown name; no call fails because of it
+  wrong_type,         // a key of the queue has another type: another program uses it
+  expired,            // the payload is missing, as after the end of a TTL: the message cannot be delivered
+  garbage,            // a finished message that is not deleted yet
+  orphaned_metadata,  // number of deliveries, or reason, of a message that does not exist
 };
 DELAYQUEUE_EXPORT const char* to_string(Problem problem);
 
@@ -237,7 +237,7 @@ struct DELAYQUEUE_EXPORT CheckReport {
   std::map<Problem, std::uint64_t> counts{};  // number of findings of each problem
   std::vector<Finding> findings{};            // a sample of each problem
 
-  bool clean() const;  // whether nothing was found except expired, garbage and notes
+  bool clean() const;  // whether nothing was found except expired, garbage and orphaned_metadata
 };
 
 struct CheckOptions {
@@ -287,7 +287,7 @@ class DELAYQUEUE_EXPORT Inspector {
   std::vector<Redriven> redrive(const std::vector<std::string>& ids, const RedriveOptions& options = {});
 
   // Makes messages dead letters, with the reason. A message that a consumer holds becomes one only with force: its
-  // handler continues, and Message::lost() becomes true. If the handler returns ack nevertheless, the work was done:
+  // handler continues, and Message::lease_lost() becomes true. If the handler returns ack nevertheless, the work was done:
   // the ack settles the message, which is then no longer a dead letter. A nack of the handler is stale.
   std::vector<Killed> kill(const std::vector<std::string>& ids, const KillOptions& options = {});
 
@@ -295,7 +295,7 @@ class DELAYQUEUE_EXPORT Inspector {
   // moves by as much.
   //
   // A lease of a consumer of this library is extended only with force. A living consumer then loses the lease, because
-  // it identifies a lease by its end time: Message::lost() becomes true, the verdict is stale, and the message is
+  // it identifies a lease by its end time: Message::lease_lost() becomes true, the verdict is stale, and the message is
   // delivered again after the new end. Use force to delay the messages of a dead or broken process, for example until
   // an operator has examined them.
   std::vector<Extended> extend(const std::vector<std::string>& ids, milliseconds by, bool force = false);

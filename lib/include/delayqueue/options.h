@@ -38,9 +38,9 @@ enum class Severity { debug, info, warning, error };
 using Logger = std::function<void(Severity, const std::string& line)>;
 DELAYQUEUE_EXPORT Logger no_log();
 
-// The kind of an event; gave_up: messages became dead letters. The numbers are the codes of the Go library's event
+// The kind of an event; dead_lettered: messages became dead letters. The numbers are the codes of the Go library's event
 // channel.
-enum class EventKind { sent = 1, ready = 2, delivered = 3, acked = 4, nacked = 5, retried = 6, gave_up = 7 };
+enum class EventKind { sent = 1, ready = 2, delivered = 3, acked = 4, nacked = 5, retried = 6, dead_lettered = 7 };
 
 struct Event {
   EventKind kind{};

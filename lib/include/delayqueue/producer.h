@@ -38,7 +38,7 @@ struct Sent {
 };
 
 // One message of a batch in which every message has its own options.
-struct Draft {
+struct OutgoingMessage {
   std::string payload{};
   SendOptions options{};
 };
@@ -83,7 +83,7 @@ class DELAYQUEUE_EXPORT Producer {
   // be stored, each completely; the ids() of a ConnectionError are those of all messages, in order.
   std::vector<Sent> send_batch(const std::vector<std::string>& payloads, const SendOptions& options = {});
   std::vector<Sent> send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options = {});
-  std::vector<Sent> send_batch(const std::vector<Draft>& messages);
+  std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
 
   // Like send(), but does not wait for Redis: the future receives the result or the error of the send. Invalid
   // arguments throw std::invalid_argument at once. The messages of one calling thread are sent in the order of its

@@ -40,14 +40,14 @@ const char* name_of(EventKind kind) {
       return "nacked";
     case EventKind::retried:
       return "retried";
-    case EventKind::gave_up:
-      return "gave_up";
+    case EventKind::dead_lettered:
+      return "dead_lettered";
   }
   return "unknown";
 }
 
 Colour colour_of(EventKind kind) {
-  if (kind == EventKind::gave_up) return Colour::red;
+  if (kind == EventKind::dead_lettered) return Colour::red;
   return kind == EventKind::nacked || kind == EventKind::retried ? Colour::yellow : Colour::plain;
 }
 

@@ -15,7 +15,7 @@
 namespace dqctl {
 namespace {
 
-using delayqueue::Draft;
+using delayqueue::OutgoingMessage;
 using delayqueue::Producer;
 using delayqueue::SendOptions;
 using delayqueue::Sent;
@@ -74,13 +74,13 @@ std::string all_of_stdin() {
 // Sends again after a lost connection, at most 3 times. Uses the ids of the failed attempt, so no message is stored
 // twice.
 template <class Send>
-auto send_with_retries(std::vector<Draft> drafts, Send send) {
+auto send_with_retries(std::vector<OutgoingMessage> messages, Send send) {
   for (int tries = 1;; ++tries) {
     try {
-      return send(drafts);
+      return send(messages);
     } catch (const delayqueue::ConnectionError& error) {
-      if (tries == 4 || error.ids().size() != drafts.size()) throw;
-      for (std::size_t i = 0; i < drafts.size(); ++i) drafts[i].options.id = error.ids()[i];
+      if (tries == 4 || error.ids().size() != messages.size()) throw;
+      for (std::size_t i = 0; i < messages.size(); ++i) messages[i].options.id = error.ids()[i];
       if (!sleep_for(milliseconds(250 * tries))) throw;
     }
   }
@@ -88,12 +88,13 @@ auto send_with_retries(std::vector<Draft> drafts, Send send) {
 
 Exit send_one(Context& context, const Args& args) {
   Output& out = context.out();
-  Draft draft;
-  draft.payload = args.payload_text == "-" ? all_of_stdin() : args.payload_text;
-  draft.options = options_of(args);
+  OutgoingMessage message;
+  message.payload = args.payload_text == "-" ? all_of_stdin() : args.payload_text;
+  message.options = options_of(args);
   Producer& producer = context.producer(args.queue);
-  const Sent sent =
-      send_with_retries({draft}, [&](const std::vector<Draft>& one) { return producer.send_batch(one); }).front();
+  const Sent sent = send_with_retries({message}, [&](const std::vector<OutgoingMessage>& one) {
+                      return producer.send_batch(one);
+                    }).front();
   if (!out.is_table()) {
     Object object;
     object.add("queue", args.queue).add("id", sent.id).add("created", sent.created).add("cancelled", sent.cancelled);
@@ -153,7 +154,8 @@ class Stream {
   void send() {
     std::vector<Sent> sent;
     try {
-      sent = send_with_retries(drafts_, [&](const std::vector<Draft>& drafts) { return producer_.send_batch(drafts); });
+      sent = send_with_retries(
+          drafts_, [&](const std::vector<OutgoingMessage>& messages) { return producer_.send_batch(messages); });
     } catch (const std::invalid_argument&) {  // one of them is invalid
       return send_singly();
     }
@@ -161,10 +163,10 @@ class Stream {
   }
 
   void send_singly() {
-    std::vector<Draft> good;
+    std::vector<OutgoingMessage> good;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       try {
-        record(numbers_[i], send_with_retries({drafts_[i]}, [&](const std::vector<Draft>& one) {
+        record(numbers_[i], send_with_retries({drafts_[i]}, [&](const std::vector<OutgoingMessage>& one) {
                               return producer_.send_batch(one);
                             }).front());
         good.push_back(drafts_[i]);
@@ -222,8 +224,8 @@ class Stream {
   const SendOptions options_;
   LineReader lines_;
   Steps steps_{};
-  std::vector<Draft> drafts_{};
-  std::vector<std::uint64_t> numbers_{};  // line numbers of the drafts
+  std::vector<OutgoingMessage> drafts_{};
+  std::vector<std::uint64_t> numbers_{};  // line numbers of the messages
   std::vector<Object> errors_{};
   std::uint64_t existed_ = 0, cancelled_ = 0, failed_ = 0, last_sent_ = 0;
 };

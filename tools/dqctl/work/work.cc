@@ -26,7 +26,7 @@ constexpr milliseconds kShortly{1000};
 
 // The environment of dqctl, without the URI and passwords of the queue: a command does not need them.
 std::vector<std::string> environment_for(const std::string& queue, const Message& message) {
-  std::vector<std::string> out = {"DQ_ID=" + message.id, "DQ_ATTEMPT=" + std::to_string(message.attempt),
+  std::vector<std::string> out = {"DQ_ID=" + message.id(), "DQ_ATTEMPT=" + std::to_string(message.attempt()),
                                   "DQ_QUEUE=" + queue};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     bool passed = true;
@@ -67,13 +67,13 @@ Object object_of(const Message& message, const CommandResult& result, const Outc
   static constexpr const char* kCauses[] = {nullptr, "timeout", "lost", "stop"};
   const char* cause = kCauses[static_cast<std::size_t>(result.cause)];
   Object object;
-  object.add("id", message.id).add("attempt", message.attempt);
+  object.add("id", message.id()).add("attempt", message.attempt());
   object.add("exit", result.exit >= 0 ? std::optional(result.exit) : std::nullopt);
   object.add("signal", result.signal != 0 ? std::optional(result.signal) : std::nullopt);
   object.add("ended", cause != nullptr ? std::optional<std::string>(cause) : std::nullopt);
   object.add("ms", result.duration.count());
-  object.add("verdict", kKinds[static_cast<std::size_t>(outcome.verdict.kind)]);
-  return object.add("reason", outcome.verdict.reason);
+  object.add("verdict", kKinds[static_cast<std::size_t>(outcome.verdict.kind())]);
+  return object.add("reason", outcome.reason);
 }
 
 }  // namespace
@@ -86,9 +86,7 @@ Outcome outcome_of(const CommandResult& result, milliseconds timeout, millisecon
   if (result.exit == 0) return {"acked", delayqueue::ack()};
   if (result.exit == kDataError) return {"rejected", delayqueue::reject(reason)};
   if (result.exit != kTemporaryFailure) return {"nacked", delayqueue::nack(reason)};
-  Verdict verdict = delayqueue::snooze(later);
-  verdict.reason = reason;
-  return {"put off", verdict};
+  return {"put off", delayqueue::snooze(later), reason};
 }
 
 CommandRunner::CommandRunner(const WorkOptions& options, Output& output, const ProcessReaper& reaper)
@@ -121,12 +119,12 @@ CommandResult CommandRunner::run(const Message& message) {
   Task task;
   task.command = options_.command;
   task.environment = environment_for(options_.queue, message);
-  task.input = message.payload;
+  task.input = message.payload();
   task.timeout = timeout_;
   task.check = [&] {
-    return terminating_     ? TerminationCause::stop
-           : message.lost() ? TerminationCause::lease_lost
-                            : TerminationCause::none;
+    return terminating_           ? TerminationCause::stop
+           : message.lease_lost() ? TerminationCause::lease_lost
+                                  : TerminationCause::none;
   };
   task.out = [this](std::string_view lines) { forward_output(lines, !output_.is_table()); };
   task.err = [this](std::string_view lines) { forward_output(lines, true); };
@@ -164,8 +162,8 @@ void CommandRunner::forward_output(std::string_view lines, bool errors) {
 
 void CommandRunner::report(const Message& message, const CommandResult& result, const Outcome& outcome) {
   const std::lock_guard lock(mutex_);
-  put_off_ids_.erase(message.id);
-  switch (outcome.verdict.kind) {
+  put_off_ids_.erase(message.id());
+  switch (outcome.verdict.kind()) {
     case Verdict::Kind::ack:
       ++acked_;
       break;
@@ -177,7 +175,7 @@ void CommandRunner::report(const Message& message, const CommandResult& result, 
       break;
     case Verdict::Kind::snooze:
       ++put_off_;
-      put_off_ids_.insert(message.id);
+      put_off_ids_.insert(message.id());
       break;
   }
   try {
@@ -189,9 +187,9 @@ void CommandRunner::report(const Message& message, const CommandResult& result, 
     error_ = std::current_exception();
     should_stop_ = true;
   }
-  if (!output_.is_table() || outcome.verdict.kind == Verdict::Kind::ack) return;
+  if (!output_.is_table() || outcome.verdict.kind() == Verdict::Kind::ack) return;
   const std::string how = how_it_ended(result, timeout_);
-  std::fprintf(stderr, "dqctl: %s %s: %s\n", id_text(message.id).c_str(), outcome.word, how.c_str());
+  std::fprintf(stderr, "dqctl: %s %s: %s\n", id_text(message.id()).c_str(), outcome.word, how.c_str());
 }
 
 void CommandRunner::stop_with(std::exception_ptr why) {
@@ -210,7 +208,7 @@ void CommandRunner::log(Severity severity, const std::string& line) {
 }
 
 void CommandRunner::on_event(const Event& event) {
-  if (event.kind != EventKind::gave_up) return;
+  if (event.kind != EventKind::dead_lettered) return;
   const std::lock_guard lock(mutex_);
   dead_ += event.count;
 }

@@ -33,6 +33,7 @@ struct WorkOptions {
 struct Outcome {
   const char* word = "";  // acked, nacked, rejected, put off
   delayqueue::Verdict verdict;
+  std::string reason = verdict.reason();
 };
 
 // Exit code 0 acks, 65 rejects, 75 snoozes. A command that dqctl stopped puts its message back. Anything else nacks.

@@ -1,0 +1,23 @@
+// For tests of programs that use this library: no Redis is needed.
+#pragma once
+
+#include <delayqueue/export.h>
+#include <delayqueue/message.h>
+
+#include <string>
+
+namespace delayqueue {
+
+struct MessageFields {
+  std::string id{};  // a UUID; empty: a new UUIDv7, whose time is now
+  std::string queue = "test";
+  int attempt = 1;
+  int retries_left = 3;
+  bool lease_lost = false;  // for ever; otherwise the lease never ends
+};
+
+// A message for a handler under test: `handler(make_message("order 42")).kind() == Verdict::Kind::ack`. Throws
+// std::invalid_argument if the id is not a UUID.
+[[nodiscard]] DELAYQUEUE_EXPORT Message make_message(std::string payload, const MessageFields& fields = {});
+
+}  // namespace delayqueue
