@@ -166,21 +166,6 @@ struct States {
         unack(test::hold(queue, 1h)) {}
 };
 
-// Outside of zsh's line editor, compadd is replaced by a function that prints its arguments.
-const std::string kZshHead = R"(compdef() { true }
-compadd() { [[ $1 == -- ]] || print "options: $1"; shift; print -rl -- "$@" }
-source <(dqctl completion zsh)
-complete_for() { words=("$@"); CURRENT=$#; _dqctl }
-)";
-
-const std::string kBashHead = R"(source <(dqctl completion bash)
-complete_for() {
-  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
-  _dqctl
-  ((${#COMPREPLY[@]} == 0)) || printf '%s\n' "${COMPREPLY[@]}"
-}
-)";
-
 }  // namespace
 
 TEST_CASE("completion: bash completes each name unchanged, in single quotes, in double quotes and without quotes") {
@@ -228,7 +213,7 @@ TEST_CASE("completion: ids come from the states that the command works on, each 
   CHECK(offered({"show", queue, ids.dead}) == Strings{ids.dead});
   CHECK(offered({"-o", "json", "--utc", "show", "--", queue, ids.dead.substr(0, 35)}).size() >= 1);
   CHECK(offered({"show", queue, "no such"}).empty());
-  CHECK(offered({"show", queue, "--payload", ""}).empty());
+  CHECK(offered({"show", queue, "--payload", ""}) == Strings{"hex", "json", "raw", "text"});
   CHECK(offered({"ls", queue, ""}).empty());
   CHECK(offered({"nonsense", queue, ""}).empty());
   CHECK(offered({"show", "no such queue", ""}).empty());
@@ -268,7 +253,7 @@ TEST_CASE("completion: redrive --to offers the other queues, in every shell") {
   CHECK(offered({"redrive", "orders", "--to="}) == Strings{"a b", "orders:slow"});
   const test::TempDir folder;
   if (has_shell("bash")) {
-    const std::string out = written_by("bash --norc", kBashHead + R"(complete_for dqctl redrive orders --to ''
+    const std::string out = written_by("bash --norc", test::kBashHead + R"(complete_for dqctl redrive orders --to ''
 complete_for dqctl redrive orders --to orders : s
 complete_for dqctl redrive orders --to = a
 complete_for dqctl ls orders --state = de
@@ -277,7 +262,8 @@ complete_for dqctl ls orders --state = de
     CHECK(out == "a\\ b\norders:slow\nslow\na\\ b\ndead\n");
   }
   if (has_shell("zsh")) {
-    const std::string out = written_by("zsh -f", kZshHead + "complete_for dqctl redrive orders --to ''\n", folder);
+    const std::string out =
+        written_by("zsh -f", test::kZshHead + "complete_for dqctl redrive orders --to ''\n", folder);
     CHECK(out == "a b\norders:slow\n");
   }
   if (has_shell("fish")) {
@@ -295,13 +281,13 @@ TEST_CASE("completion: ids of a queue with a quoted name are completed, in every
   const test::TempDir folder;
   std::ofstream(folder.file("typed")) << "'a b$(touch pwned)'\\'''";  // valid in all three shells
   if (has_shell("bash")) {
-    const std::string complete = kBashHead + "complete_for dqctl show \"$(<typed)\" ''\n";
+    const std::string complete = test::kBashHead + "complete_for dqctl show \"$(<typed)\" ''\n";
     CHECK(sorted(lines_of(written_by("bash --norc", complete, folder))) == all);
-    const std::string expanded = kBashHead + "complete_for dqctl show '$(touch pwned)' ''\n";
+    const std::string expanded = test::kBashHead + "complete_for dqctl show '$(touch pwned)' ''\n";
     CHECK(test::script("bash --norc", expanded, folder).empty());
   }
   if (has_shell("zsh")) {
-    const std::string complete = kZshHead + "complete_for dqctl show \"$(<typed)\" ''\n";
+    const std::string complete = test::kZshHead + "complete_for dqctl show \"$(<typed)\" ''\n";
     CHECK(sorted(lines_of(written_by("zsh -f", complete, folder))) == all);
   }
   if (has_shell("fish")) {
@@ -325,11 +311,11 @@ TEST_CASE("completion: no shell starts an embedded server for it, for any source
     CHECK(offered(named).empty());
   }
   if (has_shell("bash")) {
-    CHECK(test::script("bash --norc", kBashHead + "complete_for dqctl stats ''\n", folder, url).empty());
-    const std::string named = kBashHead + "complete_for dqctl -u embedded : " + queue + " stats ''\n";
+    CHECK(test::script("bash --norc", test::kBashHead + "complete_for dqctl stats ''\n", folder, url).empty());
+    const std::string named = test::kBashHead + "complete_for dqctl -u embedded : " + queue + " stats ''\n";
     CHECK(test::script("bash --norc", named, folder).empty());
   }
-  if (has_shell("zsh")) test::script("zsh -f", kZshHead + "complete_for dqctl stats ''\n", folder, url);
+  if (has_shell("zsh")) test::script("zsh -f", test::kZshHead + "complete_for dqctl stats ''\n", folder, url);
   if (has_shell("fish")) {
     const std::string complete = "dqctl completion fish | source\ncomplete -C 'dqctl -u " + url + " stats '\n";
     test::script("fish --no-config", complete, folder);

@@ -9,6 +9,7 @@
 
 #include "fill.h"
 #include "run.h"
+#include "shell.h"
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/server.h"
@@ -109,24 +110,58 @@ TEST_CASE("pages: groff accepts the man page") {
   CHECK(out.peek() == std::ifstream::traits_type::eof());
 }
 
-TEST_CASE("pages: the completions have every command and option") {
-  for (const char* shell : {"bash", "zsh", "fish"}) {
-    const Ran script = run({"completion", shell});
-    CHECK(script.code == 0);
-    const bool fish = shell == std::string("fish");
-    const auto known = [&](const std::string& option) {
-      return has(script.out, fish ? "-l " + option.substr(2) + ' ' : option);
-    };
-    for (const std::string& option : options_of("")) CHECK(known(option));
-    for (const std::string& command : commands()) {
+TEST_CASE("pages: every shell offers every command, every option of a command, and the options of all commands") {
+  std::vector<std::string> lines = {"dqctl ", "dqctl --"};
+  const std::set<std::string> all = commands();
+  for (const std::string& command : all) lines.push_back("dqctl " + command + " --");
+  const auto offers = [](const std::string& text, const std::string& word) {
+    return has('\n' + text, '\n' + word + '\n') || has('\n' + text, '\n' + word + '\t');
+  };
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    if (!test::has_shell(shell)) continue;
+    CAPTURE(shell);
+    const std::vector<std::string> offered = test::offered_by(shell, lines);
+    for (const std::string& option : options_of("")) CHECK(offers(offered[1], option));
+    std::size_t line = 2;
+    for (const std::string& command : all) {
       CAPTURE(command);
-      CHECK(has(script.out, command));
-      for (const std::string& option : options_of(command)) CHECK(known(option));
+      CHECK(offers(offered[0], command));
+      for (const std::string& option : options_of(command)) CHECK(offers(offered[line], option));
+      CHECK(offers(offered[line], "--uri"));
+      ++line;
     }
-    CHECK_FALSE(has(script.out, fish ? "-a man" : "    man)"));
+    CHECK_FALSE(offers(offered[0], "man"));
   }
   CHECK(run({"completion", "tcsh"}).code == 2);
   CHECK(run({"completion"}).code == 2);
+}
+
+TEST_CASE("pages: every shell completes values, also behind =, and files") {
+  const test::TempDir folder;
+  const std::string file = folder.file("payloads");
+  std::ofstream(file) << "x";
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    if (!test::has_shell(shell)) continue;
+    CAPTURE(shell);
+    const auto offered = test::offered_by(
+        shell, {"dqctl ls q --state d", "dqctl ls q --state=d", "dqctl -o nd", "dqctl ls q --utc -- ",
+                "dqctl import q " + file.substr(0, 4), "dqctl --tls-ca=" + file.substr(0, file.size() - 2)});
+    CHECK(has(offered[0], "dead\n"));
+    CHECK(has(offered[1], "dead\n"));
+    CHECK(has(offered[2], "ndjson\n"));
+    CHECK_FALSE(has(offered[3], "--"));
+    if (shell == "zsh") {
+      CHECK(has(offered[1], "compset -P 1 --*=\n"));
+      CHECK(offered[4] == "files\n");
+      CHECK(offered[5] == "compset -P 1 --*=\nfiles\n");
+    }
+    if (shell == "bash") CHECK((offered[4] + offered[5]).empty());  // then bash itself completes files
+    if (shell == "fish") {
+      CHECK(has(offered[1], "--state=dead\n"));
+      CHECK(has('\n' + offered[4], "\n" + file.substr(0, file.find('/', 1) + 1)));
+      CHECK(has(offered[5], "--tls-ca=" + file + "\n"));
+    }
+  }
 }
 
 TEST_CASE("pages: bash completes commands, options, values and names of queues") {

@@ -1,4 +1,4 @@
-// dqctl __complete, hidden: writes the names and ids that the shell completions offer.
+// dqctl __complete, hidden: writes the words that the shell completions offer.
 #include <signal.h>
 #include <unistd.h>
 
@@ -106,27 +106,31 @@ std::vector<State> states_for(const std::string& command) {
   return states;
 }
 
+// A word that may stand at the cursor, and its description.
+struct Offer {
+  std::string word{};
+  std::string what{};
+};
+
 // The command line up to the cursor.
 class CommandLine {
  public:
-  CommandLine(const Cli& cli, const std::vector<std::string>& words) : globals_(cli.global_options()) {
-    const std::vector<CommandInfo> commands = cli.commands();
-    for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i], commands);
-    if (const std::size_t equals = words.back().find('='); is_long(words.back()) && equals != std::string::npos) {
-      find_option(words.back().substr(0, equals));
-      prefix_ = words.back().substr(equals + 1);
-    } else {
-      prefix_ = words.back();
-    }
+  CommandLine(const Cli& cli, const std::vector<std::string>& words)
+      : commands_(cli.commands()), options_(cli.global_options()), prefix_(words.back()) {
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i]);
+    const std::size_t equals = prefix_.find('=');
+    if (option_ || only_arguments_ || !is_long(prefix_) || equals == std::string::npos) return;
+    find_option(prefix_.substr(0, equals));
+    prefix_.erase(0, equals + 1);
   }
 
-  // What the word to complete is: QUEUE, ID, or something that Redis does not store.
+  // What the word at the cursor is, such as QUEUE, ID or FILE. Empty: an option, a command, or unknown.
   std::string kind() const {
     if (option_) return option_->value;
-    if (!command_) return "";
+    if (is_option(prefix_)) return "";
     std::string kind;
     std::size_t place = 0;
-    for (const OptionInfo& option : command_->options) {
+    for (const OptionInfo& option : options_) {
       if (!option.argument) continue;
       const bool here = place == arguments_.size() || (option.repeated && place < arguments_.size());
       if (here) kind = option.names.front();
@@ -135,71 +139,81 @@ class CommandLine {
     return kind;
   }
 
-  const std::string& prefix() const { return prefix_; }
-  const std::string& command() const { return command_->name; }
-  const std::vector<std::string>& arguments() const { return arguments_; }
-
-  // Applies the options that name the server and the queue.
-  void apply(GlobalOptions& options) const {
-    static constexpr std::pair<const char*, std::string GlobalOptions::*> kNames[] = {
-        {"--uri", &GlobalOptions::uri},           {"--prefix", &GlobalOptions::prefix},
-        {"--hash-tag", &GlobalOptions::hash_tag}, {"--user", &GlobalOptions::user},
-        {"--tls-ca", &GlobalOptions::tls_ca},     {"--password-file", &GlobalOptions::password_file},
-        {"--tls-key", &GlobalOptions::tls_key},   {"--tls-cert", &GlobalOptions::tls_cert}};
-    for (const auto& [name, value] : given_) {
-      for (const auto& [known, member] : kNames) {
-        if (name == known) options.*member = value;
+  // The words that are known without Redis.
+  std::vector<Offer> offers() const {
+    std::vector<Offer> out;
+    if (option_) {
+      for (const std::string& value : option_->values) out.push_back({value});
+    } else if (is_option(prefix_)) {
+      for (const OptionInfo& option : options_) {
+        if (option.argument) continue;
+        for (const std::string& name : option.names) out.push_back({name, option.what});
       }
+    } else if (command_.empty()) {
+      for (const CommandInfo& command : commands_) out.push_back({command.name, command.what});
+    } else if (kind() == "SHELL") {
+      out = {{"bash"}, {"zsh"}, {"fish"}};
     }
+    return out;
   }
+
+  const std::string& prefix() const { return prefix_; }
+  const std::string& command() const { return command_; }
+  const std::vector<std::string>& arguments() const { return arguments_; }
 
  private:
   static bool is_long(const std::string& word) { return word.rfind("--", 0) == 0 && word.size() > 2; }
+  bool is_option(const std::string& word) const { return !only_arguments_ && word.rfind('-', 0) == 0; }
 
-  void take(const std::string& word, const std::vector<CommandInfo>& commands) {
+  void take(const std::string& word) {
     if (option_) {
-      given_.emplace_back(option_->names.back(), word);
       option_.reset();
     } else if (!only_arguments_ && word == "--") {
       only_arguments_ = true;
-    } else if (!only_arguments_ && word.size() > 1 && word.front() == '-') {
-      take_option(word);
-    } else if (command_) {
-      arguments_.push_back(word);
+    } else if (is_option(word) && word != "-") {
+      const std::size_t end = is_long(word) ? word.find('=') : 2;
+      find_option(word.substr(0, end));
+      if (end < word.size()) option_.reset();
+    } else if (command_.empty()) {
+      command_ = word;
+      for (const CommandInfo& command : commands_) {
+        if (command.name == word) options_.insert(options_.begin(), command.options.begin(), command.options.end());
+      }
     } else {
-      const auto found =
-          std::find_if(commands.begin(), commands.end(), [&](const auto& one) { return one.name == word; });
-      if (found != commands.end()) command_ = *found;
+      arguments_.push_back(word);
     }
-  }
-
-  void take_option(const std::string& word) {
-    const std::size_t end = is_long(word) ? word.find('=') : std::min<std::size_t>(2, word.size());
-    find_option(word.substr(0, end));
-    if (!option_ || end >= word.size()) return;
-    given_.emplace_back(option_->names.back(), word.substr(is_long(word) ? end + 1 : end));
-    option_.reset();
   }
 
   // Finds an option that takes a value.
   void find_option(const std::string& name) {
-    std::vector<OptionInfo> options = globals_;
-    if (command_) options.insert(options.end(), command_->options.begin(), command_->options.end());
-    option_.reset();
-    for (const OptionInfo& option : options) {
+    for (const OptionInfo& option : options_) {
       const bool same = std::find(option.names.begin(), option.names.end(), name) != option.names.end();
       if (same && !option.argument && !option.value.empty()) option_ = option;
     }
   }
 
-  const std::vector<OptionInfo>& globals_;
-  std::optional<CommandInfo> command_{};
+  const std::vector<CommandInfo> commands_;
+  std::vector<OptionInfo> options_;  // of the command, then of all commands
+  std::string prefix_;               // of the word at the cursor
+  std::string command_{};
   std::optional<OptionInfo> option_{};  // its value comes next
   std::vector<std::string> arguments_{};
-  std::vector<std::pair<std::string, std::string>> given_{};  // long names and values
-  std::string prefix_{};
   bool only_arguments_ = false;
 };
+
+// Applies the options that name the server and the queue. The command line is incomplete, so errors are expected.
+void apply_options(Cli& cli, Context& context, std::vector<std::string> words) {
+  words.insert(words.begin(), "dqctl");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  try {
+    cli.parse(static_cast<int>(argv.size()), argv.data());
+  } catch (const Usage&) {
+  }
+  context.options.format = "table";  // an error must not become a document on stdout
+  context.options.connect_timeout = context.options.command_timeout = kEachWait;
+  context.resolve_options();
+}
 
 std::vector<std::string> ids_of(Context& context, const CommandLine& line) {
   delayqueue::ListOptions options;
@@ -215,7 +229,7 @@ std::vector<std::string> ids_of(Context& context, const CommandLine& line) {
   return ids;
 }
 
-Exit complete(const Cli& cli, Context& context, const Args& args) {
+Exit complete(Cli& cli, Context& context, const Args& args) {
   std::vector<std::string> words = args.words;
   Typed typed;
   for (std::string& word : words) {
@@ -227,21 +241,23 @@ Exit complete(const Cli& cli, Context& context, const Args& args) {
   }
   if (words.empty() || !typed.plain) return Exit::done;
   const CommandLine line(cli, words);
+  const auto offer = [&](const std::string& word, const std::string& what) {
+    const bool fits = !args.bash || word.rfind(line.prefix(), 0) == 0;
+    if (fits) context.out().line(args.bash ? reply_for(typed, word) : what.empty() ? word : word + '\t' + what);
+  };
+  for (const Offer& one : line.offers()) offer(one.word, one.what);
   const std::string kind = line.kind();
-  const bool ids = kind.rfind("ID", 0) == 0 && !line.arguments().empty();
+  if (kind == "FILE" && !args.bash) context.out().line("\tFILE");  // bash completes files if nothing is offered
+  const std::vector<std::string>& given = line.arguments();
+  const bool ids = kind.rfind("ID", 0) == 0 && !given.empty();
   if (!ids && kind != "QUEUE") return Exit::done;
-  line.apply(context.options);
-  context.options.connect_timeout = context.options.command_timeout = kEachWait;
-  context.resolve_options();
+  apply_options(cli, context, words);
   if (context.uri().rfind("embedded:", 0) == 0) return Exit::done;  // a connection would start a server
   ::signal(SIGALRM, [](int) { ::_exit(static_cast<int>(Exit::failed)); });
   ::alarm(kLongest);
-  std::vector<std::string> names = ids ? ids_of(context, line) : context.inspector("queues").queues();
-  const std::vector<std::string>& given = line.arguments();
-  for (const std::string& name : names) {
+  for (const std::string& name : ids ? ids_of(context, line) : context.inspector("queues").queues()) {
     const bool repeated = std::find(given.begin(), given.end(), name) != given.end();
-    const bool fits = !args.bash || name.rfind(line.prefix(), 0) == 0;
-    if (is_plain_name(name) && fits && !repeated) context.out().line(args.bash ? reply_for(typed, name) : name);
+    if (is_plain_name(name) && !repeated) offer(name, "");
   }
   return Exit::done;
 }
@@ -250,8 +266,7 @@ Exit complete(const Cli& cli, Context& context, const Args& args) {
 
 void add_complete(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  cli.add("__complete", "Writes what may stand at the end of a command line: names of queues, or ids",
-          {"__complete -- show orders ''"}, true)
+  cli.add("__complete", "Writes what may stand at the end of a command line", {"__complete -- show orders ''"}, true)
       .flag("--bash", args->bash, "The words are quoted for bash; so is what is written, to replace the last word")
       .arguments("WORD...", args->words, "The words behind dqctl, up to the cursor; the last may be empty")
       .run([&cli, &context, args] { return complete(cli, context, *args); });
