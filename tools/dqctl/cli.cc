@@ -1,7 +1,6 @@
 #include "cli.h"
 
 #include <CLI/CLI.hpp>
-#include <deque>
 #include <iostream>
 #include <utility>
 
@@ -11,17 +10,6 @@
 
 namespace dqctl {
 namespace {
-
-std::vector<std::string> split(const std::string& names) {
-  std::vector<std::string> out;
-  std::size_t begin = 0;
-  while (begin <= names.size()) {
-    const std::size_t end = std::min(names.find(',', begin), names.size());
-    out.push_back(names.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
 
 // CLI11 splits "[a,b]" into two values, and takes the argument after an empty "--name=" as its value. This mark in
 // front of a value prevents both.
@@ -84,53 +72,10 @@ Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels
 DELAYQUEUE_SENTINEL_USER and DELAYQUEUE_SENTINEL_PASSWORD.
 Every command has a --help with an example. The rest is in `man dqctl`.)";
 
-// Adds options of the program or of a command.
-class Adder {
- public:
-  Adder(CLI::App& app, std::vector<OptionInfo>& infos) : app_(app), infos_(infos) {}
-
-  CLI::Option* flag(const std::string& names, bool& into, const std::string& what) {
-    infos_.push_back({split(names), "", {}, what});
-    return app_.add_flag(names, into, what);
-  }
-
-  CLI::Option* option(const std::string& names, const Command::Setter& take, const std::string& value,
-                      const std::string& what, std::vector<std::string> values = {}) {
-    infos_.push_back({split(names), value, std::move(values), what});
-    const auto take_plain = [take](const std::string& given) { take(unguarded(given)); };
-    return app_.add_option_function<std::string>(names, take_plain, what)
-        ->type_name(value)
-        ->multi_option_policy(CLI::MultiOptionPolicy::Throw)
-        ->trigger_on_parse(false);
-  }
-
-  CLI::Option* choice(const std::string& names, std::string& into, const std::vector<std::string>& values,
-                      const std::string& what) {
-    const auto take = [&into, values, name = split(names).back()](const std::string& value) {
-      check_choice(name, value, values);
-      into = value;
-    };
-    return option(names, take, joined(values, "|"), what, values);
-  }
-
-  CLI::Option* choices(const std::string& names, std::vector<std::string>& into, const std::vector<std::string>& values,
-                       const std::string& value, const std::string& what) {
-    const auto take = [&into, values, name = split(names).back()](const std::string& given) {
-      check_choice(name, given, values);
-      into.push_back(given);
-    };
-    return option(names, take, value, what, values)->trigger_on_parse();
-  }
-
- private:
-  static void check_choice(const std::string& name, const std::string& value, const std::vector<std::string>& values) {
-    if (std::find(values.begin(), values.end(), value) != values.end()) return;
-    throw Usage(name + ": '" + printable(value) + "'; expected one of " + joined(values, ", "));
-  }
-
-  CLI::App& app_;
-  std::vector<OptionInfo>& infos_;
-};
+void check_choice(const std::string& name, const std::string& value, const std::vector<std::string>& values) {
+  if (std::find(values.begin(), values.end(), value) != values.end()) return;
+  throw Usage(name + ": '" + printable(value) + "'; expected one of " + joined(values, ", "));
+}
 
 constexpr std::size_t kHelpWidth = 80;
 constexpr std::size_t kHelpColumn = 28;
@@ -184,10 +129,6 @@ class Help : public CLI::Formatter {
   }
 };
 
-Command::Setter into_text(std::string& into) {
-  return [&into](const std::string& value) { into = value; };
-}
-
 // Refuses an empty value: a variable that is not set must not stand for the default.
 Command::Setter into_given(const char* name, std::string& into) {
   return [name, &into](const std::string& value) {
@@ -198,67 +139,46 @@ Command::Setter into_given(const char* name, std::string& into) {
 
 }  // namespace
 
-class Command::Impl {
- public:
-  explicit Impl(CLI::App* command) : app(command) {}
-
-  Adder adder() { return {*app, info.options}; }
-
-  CLI::App* app;
-  CommandInfo info{};
-  bool hidden = false;
-  bool silent = false;
-  CLI::Option* last = nullptr;
-  std::function<Exit()> run{};
-};
-
-Command::Command(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Command::~Command() = default;
-Command::Command(Command&&) noexcept = default;
-
-std::string Command::long_name(const std::string& names) { return split(names).back(); }
-
 Command& Command::argument(const std::string& name, std::string& into, const std::string& what, bool required) {
-  impl_->info.options.push_back({{name}, name, {}, what, true, required});
-  const std::function<void(const std::string&)> take = [&into](const auto& value) { into = unguarded(value); };
-  impl_->last = impl_->app->add_option_function(name, take, what)->type_name("")->required(required);
+  info_.options.push_back({{name}, name, {}, what, true, required});
+  const Setter take = [&into](const std::string& value) { into = unguarded(value); };
+  app_->add_option_function(name, take, what)->type_name("")->required(required);
   return *this;
 }
 
 Command& Command::arguments(const std::string& name, std::vector<std::string>& into, const std::string& what,
                             bool required) {
-  impl_->info.options.push_back({{name}, name, {}, what, true, required, true});
+  info_.options.push_back({{name}, name, {}, what, true, required, true});
   const std::function<void(const std::vector<std::string>&)> take = [&into](const auto& values) {
     for (const std::string& value : values) into.push_back(unguarded(value));
   };
-  impl_->last = impl_->app->add_option_function(name, take, what)->type_name("")->required(required);
+  app_->add_option_function(name, take, what)->type_name("")->required(required);
   return *this;
 }
 
 Command& Command::flag(const std::string& names, bool& into, const std::string& what) {
-  impl_->last = impl_->adder().flag(names, into, what);
+  info_.options.push_back({CLI::detail::split_names(names), "", {}, what});
+  app_->add_flag(names, into, what);
   return *this;
 }
 
-Command& Command::text(const std::string& names, std::string& into, const std::string& value, const std::string& what) {
-  return custom(names, into_text(into), value, what);
-}
-
-Command& Command::optional_text(const std::string& names, std::optional<std::string>& into, const std::string& value,
-                                const std::string& what) {
-  return custom(
-      names, [&into](const std::string& given) { into = given; }, value, what);
-}
-
-Command& Command::choice(const std::string& names, std::string& into, std::vector<std::string> values,
+Command& Command::choice(const std::string& names, std::string& into, const std::vector<std::string>& values,
                          const std::string& what) {
-  impl_->last = impl_->adder().choice(names, into, values, what);
-  return *this;
+  const auto take = [&into, values, name = long_name(names)](const std::string& value) {
+    check_choice(name, value, values);
+    into = value;
+  };
+  return custom(names, take, joined(values, "|"), what, values);
 }
 
-Command& Command::choices(const std::string& names, std::vector<std::string>& into, std::vector<std::string> values,
-                          const std::string& value, const std::string& what) {
-  impl_->last = impl_->adder().choices(names, into, values, value, what);
+Command& Command::choices(const std::string& names, std::vector<std::string>& into,
+                          const std::vector<std::string>& values, const std::string& value, const std::string& what) {
+  const auto take = [&into, values, name = long_name(names)](const std::string& given) {
+    check_choice(name, given, values);
+    into.push_back(given);
+  };
+  custom(names, take, value, what, values);
+  last_->trigger_on_parse();
   return *this;
 }
 
@@ -269,150 +189,139 @@ Command& Command::duration(const std::string& names, std::optional<milliseconds>
 
 Command& Command::state(const std::string& names, std::optional<delayqueue::State>& into, const std::string& what) {
   const auto take = [name = long_name(names), &into](const std::string& value) { into = parse_state(name, value); };
-  impl_->last = impl_->adder().option(names, take, "STATE", what, {"pending", "ready", "unack", "retry", "dead"});
-  return *this;
+  return custom(names, take, "STATE", what, {"pending", "ready", "unack", "retry", "dead"});
 }
 
-Command& Command::custom(const std::string& names, Setter take, const std::string& value, const std::string& what) {
-  impl_->last = impl_->adder().option(names, take, value, what);
+Command& Command::custom(const std::string& names, const Setter& take, const std::string& value,
+                         const std::string& what, const std::vector<std::string>& values) {
+  info_.options.push_back({CLI::detail::split_names(names), value, values, what});
+  const Setter take_plain = [take](const std::string& given) { take(unguarded(given)); };
+  last_ = app_->add_option_function(names, take_plain, what)
+              ->type_name(value)
+              ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   return *this;
 }
 
 Command& Command::required() {
-  impl_->last->required();
-  impl_->info.options.back().required = true;
+  last_->required();
+  info_.options.back().required = true;
   return *this;
 }
 
 Command& Command::silent() {
-  impl_->silent = true;
+  silent_ = true;
   return *this;
 }
 
-void Command::run(std::function<Exit()> run) { impl_->run = std::move(run); }
+void Cli::add_globals(GlobalOptions& options) {
+  app_->formatter(std::make_shared<Help>());
+  app_->require_subcommand(1);
+  app_->fallthrough();
+  app_->footer(kFooter);
+  app_->set_version_flag("--version", std::string("dqctl ") + DQCTL_VERSION, "Shows the version");
+  app_->get_help_ptr()->description("Shows this help");
+  globals_.info_.options.push_back({{"-h", "--help"}, "", {}, "Shows help; after a command, that of the command"});
+  globals_.info_.options.push_back({{"--version"}, "", {}, "Shows the version"});
 
-class Cli::Impl {
- public:
-  explicit Impl(GlobalOptions& options) { add_globals(options); }
-
-  void add_globals(GlobalOptions& options);
-
-  CLI::App app{"dqctl shows the queues of delayqueue, acts on them and repairs them.", "dqctl"};
-  std::vector<OptionInfo> globals{};
-  std::deque<Command> commands{};
-  std::vector<Command::Impl*> impls{};
-};
-
-void Cli::Impl::add_globals(GlobalOptions& options) {
-  app.formatter(std::make_shared<Help>());
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.footer(kFooter);
-  app.set_version_flag("--version", std::string("dqctl ") + DQCTL_VERSION, "Shows the version");
-  app.get_help_ptr()->description("Shows this help");
-  globals.push_back({{"-h", "--help"}, "", {}, "Shows help; after a command, that of the command"});
-  globals.push_back({{"--version"}, "", {}, "Shows the version"});
-
-  Adder add(app, globals);
-  add.option("-u,--uri", into_given("--uri", options.uri), "URL",
-             "The server: redis://host:port/db, rediss://, unix:///path, redis+sentinel://, redis+cluster://, "
-             "embedded:/folder (DELAYQUEUE_URI; redis://127.0.0.1:6379)");
-  add.option("--prefix", into_text(options.prefix), "TEXT", "Prefix of all keys (dp)");
-  add.choice("--hash-tag", options.hash_tag, {"auto", "on", "off"}, "Keys in one Cluster slot (auto)");
-  add.option("--tls-ca", into_given("--tls-ca", options.tls_ca), "FILE", "Certificate authorities, PEM");
-  add.option("--tls-cert", into_given("--tls-cert", options.tls_cert), "FILE", "Client certificate, PEM");
-  add.option("--tls-key", into_given("--tls-key", options.tls_key), "FILE", "Its key, PEM");
-  add.option("--user", into_given("--user", options.user), "NAME", "ACL user");
-  add.option("--password-file", into_given("--password-file", options.password_file), "FILE",
-             "Its first line is the password (DELAYQUEUE_PASSWORD)");
+  globals_.custom("-u,--uri", into_given("--uri", options.uri), "URL",
+                  "The server: redis://host:port/db, rediss://, unix:///path, redis+sentinel://, redis+cluster://, "
+                  "embedded:/folder (DELAYQUEUE_URI; redis://127.0.0.1:6379)");
+  globals_.text("--prefix", options.prefix, "TEXT", "Prefix of all keys (dp)");
+  globals_.choice("--hash-tag", options.hash_tag, {"auto", "on", "off"}, "Keys in one Cluster slot (auto)");
+  globals_.custom("--tls-ca", into_given("--tls-ca", options.tls_ca), "FILE", "Certificate authorities, PEM");
+  globals_.custom("--tls-cert", into_given("--tls-cert", options.tls_cert), "FILE", "Client certificate, PEM");
+  globals_.custom("--tls-key", into_given("--tls-key", options.tls_key), "FILE", "Its key, PEM");
+  globals_.custom("--user", into_given("--user", options.user), "NAME", "ACL user");
+  globals_.custom("--password-file", into_given("--password-file", options.password_file), "FILE",
+                  "Its first line is the password (DELAYQUEUE_PASSWORD)");
   const auto timeout = [](const char* name, std::optional<milliseconds>& into) {
     return [name, &into](const std::string& value) {
       into = parse_duration(name, value);
       if (into->count() == 0) throw Usage(std::string(name) + ": '" + value + "'; expected at least 1ms");
     };
   };
-  add.option("--connect-timeout", timeout("--connect-timeout", options.connect_timeout), "D",
-             "For connecting, with TLS and login (2s)");
-  add.option("--command-timeout", timeout("--command-timeout", options.command_timeout), "D",
-             "For each answer of the server (3s)");
-  add.choice("-o,--output", options.format, {"table", "json", "ndjson"}, "How data is shown (table)");
-  add.flag("--no-color", options.no_colour, "No colours (NO_COLOR)");
-  add.flag("--utc", options.utc, "Times in UTC, not in local time");
+  globals_.custom("--connect-timeout", timeout("--connect-timeout", options.connect_timeout), "D",
+                  "For connecting, with TLS and login (2s)");
+  globals_.custom("--command-timeout", timeout("--command-timeout", options.command_timeout), "D",
+                  "For each answer of the server (3s)");
+  globals_.choice("-o,--output", options.format, {"table", "json", "ndjson"}, "How data is shown (table)");
+  globals_.flag("--no-color", options.no_colour, "No colours (NO_COLOR)");
+  globals_.flag("--utc", options.utc, "Times in UTC, not in local time");
 }
 
-Cli::Cli(GlobalOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Cli::Cli(GlobalOptions& options)
+    : app_(std::make_unique<CLI::App>("dqctl shows the queues of delayqueue, acts on them and repairs them.", "dqctl")),
+      globals_(app_.get(), {}) {
+  add_globals(options);
+}
+
 Cli::~Cli() = default;
 
 Command& Cli::add(const std::string& name, const std::string& what, const std::vector<std::string>& examples,
                   bool hidden) {
-  CLI::App* app = impl_->app.add_subcommand(name, what);
+  CLI::App* app = app_->add_subcommand(name, what);
   app->group(hidden ? "" : "Commands");
   app->get_help_ptr()->description("Shows this help");
   std::string footer = examples.size() == 1 ? "Example:\n" : "Examples:\n";
   for (const std::string& example : examples) footer += "  dqctl " + example + "\n";
   app->footer(footer + "\nOptions of all commands (--uri, --output ...): dqctl --help");
-  auto impl = std::make_unique<Command::Impl>(app);
-  impl->info = {name, what, examples, {}};
-  impl->hidden = hidden;
-  impl_->impls.push_back(impl.get());
-  return impl_->commands.emplace_back(std::move(impl));
+  return commands_.emplace_back(app, CommandInfo{name, what, examples, {}});
+}
+
+// The command of the parsed command line, or null.
+const Command* Cli::chosen() const {
+  const auto parsed = [](const Command& command) { return command.app_->parsed(); };
+  const auto found = std::find_if(commands_.begin(), commands_.end(), parsed);
+  return found == commands_.end() ? nullptr : &*found;
+}
+
+// Throws a Usage for an error of CLI11.
+void Cli::explain(const std::string& error, bool is_bad_flag) const {
+  const Command* command = chosen();
+  const std::vector<std::string> rest = app_->remaining();
+  const auto is_option = [](const std::string& one) { return one.rfind('-', 0) == 0; };
+  const auto word = std::find_if_not(rest.begin(), rest.end(), is_option);
+  if (command == nullptr && word != rest.end()) {
+    std::vector<std::string> names;
+    for (const CommandInfo& known : commands()) names.push_back(known.name);
+    const std::string meant = nearest(*word, names);
+    if (!meant.empty()) throw Usage("no command like that; did you mean " + meant + "? see dqctl --help");
+    if (std::none_of(rest.begin(), rest.end(), is_option)) {
+      throw Usage("no command like that (not repeated here, for it may be a password); see dqctl --help");
+    }
+  }
+  const std::string help = "; see dqctl " + (command == nullptr ? "" : command->info_.name + " ") + "--help";
+  if (!rest.empty()) throw Usage(names_of_unexpected(rest) + help);
+  if (command == nullptr) throw Usage("a command is missing" + help);
+  throw Usage((is_bad_flag ? "a flag was given a value" : printable(error)) + help);
 }
 
 std::function<Exit()> Cli::parse(int argc, char** argv) {
   try {
     std::vector<std::string> arguments;
     for (int i = argc - 1; i > 0; --i) arguments.push_back(guarded(argv[i]));  // CLI11 expects the last one first
-    impl_->app.parse(arguments);
+    app_->parse(arguments);
+  } catch (const CLI::Success& success) {  // --help, --version
+    std::ostringstream text;
+    app_->exit(success, text, text);
+    return [text = text.str()] {
+      Output out;
+      out.write(text);
+      out.flush();
+      return Exit::done;
+    };
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // --help, --version
-      std::ostringstream text;
-      impl_->app.exit(error, text, text);
-      return [text = text.str()] {
-        Output out;
-        out.write(text);
-        out.flush();
-        return Exit::done;
-      };
-    }
-    const auto chosen = impl_->app.get_subcommands();
-    const std::vector<std::string> rest = impl_->app.remaining();
-    const auto word =
-        std::find_if(rest.begin(), rest.end(), [](const std::string& one) { return one.rfind('-', 0) != 0; });
-    if (chosen.empty() && word != rest.end()) {
-      std::vector<std::string> names;
-      for (const CommandInfo& command : commands()) names.push_back(command.name);
-      const std::string meant = nearest(*word, names);
-      if (!meant.empty()) throw Usage("no command like that; did you mean " + meant + "? see dqctl --help");
-      const bool has_options =
-          std::any_of(rest.begin(), rest.end(), [](const auto& one) { return one.rfind('-', 0) == 0; });
-      if (!has_options) {
-        throw Usage("no command like that (not repeated here, for it may be a password); see dqctl --help");
-      }
-    }
-    const std::string help =
-        chosen.empty() ? "; see dqctl --help" : "; see dqctl " + chosen.front()->get_name() + " --help";
-    if (!rest.empty()) throw Usage(names_of_unexpected(rest) + help);
-    if (chosen.empty()) throw Usage("a command is missing; see dqctl --help");
-    if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) throw Usage("a flag was given a value" + help);
-    throw Usage(printable(error.what()) + help);
+    explain(error.what(), dynamic_cast<const CLI::ConversionError*>(&error) != nullptr);
   }
-  for (const Command::Impl* command : impl_->impls) {
-    if (command->app->parsed()) return command->run;
-  }
-  throw Usage("no command; see dqctl --help");
+  return chosen()->run_;
 }
 
-bool Cli::prints() const {
-  const auto silent = [](const Command::Impl* command) { return command->silent && command->app->parsed(); };
-  return std::none_of(impl_->impls.begin(), impl_->impls.end(), silent);
-}
-
-const std::vector<OptionInfo>& Cli::global_options() const { return impl_->globals; }
+bool Cli::prints() const { return chosen() == nullptr || !chosen()->silent_; }
 
 std::vector<CommandInfo> Cli::commands() const {
   std::vector<CommandInfo> out;
-  for (const Command::Impl* command : impl_->impls) {
-    if (!command->hidden) out.push_back(command->info);
+  for (const Command& command : commands_) {
+    if (!command.app_->get_group().empty()) out.push_back(command.info_);
   }
   return out;
 }

@@ -2,14 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exit.h"
 #include "parse.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace dqctl {
 
@@ -33,17 +40,13 @@ struct CommandInfo {
   std::vector<OptionInfo> options{};
 };
 
-// One command. `into` must live until the command has run. Arguments are taken in the order of the calls. Values are
-// checked when the command line is parsed, before anything runs.
+// The options of one command, or of all commands. `into` must live until the command has run. Arguments are taken in
+// the order of the calls. Values are checked when the command line is parsed, before anything runs.
 class Command {
  public:
-  class Impl;
-
-  explicit Command(std::unique_ptr<Impl> impl);
-  ~Command();
-  Command(Command&&) noexcept;
-
   using Setter = std::function<void(const std::string& value)>;  // throws Usage
+
+  Command(CLI::App* app, CommandInfo info) : app_(app), info_(std::move(info)) {}
 
   // Positional arguments. name: such as QUEUE.
   Command& argument(const std::string& name, std::string& into, const std::string& what, bool required = true);
@@ -52,24 +55,29 @@ class Command {
 
   // names: "--limit", or "-n,--limit". value: the placeholder in the help, such as GLOB.
   Command& flag(const std::string& names, bool& into, const std::string& what);
-  Command& text(const std::string& names, std::string& into, const std::string& value, const std::string& what);
-  Command& optional_text(const std::string& names, std::optional<std::string>& into, const std::string& value,
-                         const std::string& what);
-  Command& choice(const std::string& names, std::string& into, std::vector<std::string> values,
+  Command& choice(const std::string& names, std::string& into, const std::vector<std::string>& values,
                   const std::string& what);
   // Like choice(), but may be repeated: each value is added.
-  Command& choices(const std::string& names, std::vector<std::string>& into, std::vector<std::string> values,
+  Command& choices(const std::string& names, std::vector<std::string>& into, const std::vector<std::string>& values,
                    const std::string& value, const std::string& what);
   Command& duration(const std::string& names, std::optional<milliseconds>& into, const std::string& what);
   Command& state(const std::string& names, std::optional<delayqueue::State>& into, const std::string& what);
-  // Passes each value to `take`, which throws Usage for a bad one.
-  Command& custom(const std::string& names, Setter take, const std::string& value, const std::string& what);
+  // Passes each value to `take`, which throws Usage for a bad one. values: the allowed ones, for completion.
+  Command& custom(const std::string& names, const Setter& take, const std::string& value, const std::string& what,
+                  const std::vector<std::string>& values = {});
+
+  // into: a std::string, or an optional one.
+  template <class Text>
+  Command& text(const std::string& names, Text& into, const std::string& value, const std::string& what) {
+    return custom(
+        names, [&into](const std::string& given) { into = given; }, value, what);
+  }
 
   template <class Integer>
   Command& number(const std::string& names, Integer& into, std::uint64_t least, std::uint64_t most,
                   const std::string& what) {
-    const auto take = [this_name = long_name(names), &into, least, most](const std::string& value) {
-      into = static_cast<Integer>(parse_number(this_name, value, least, most));
+    const auto take = [name = long_name(names), &into, least, most](const std::string& value) {
+      into = static_cast<Integer>(parse_number(name, value, least, most));
     };
     return custom(names, take, "N", what);
   }
@@ -81,12 +89,18 @@ class Command {
   Command& silent();
 
   // Sets the function of the command. It is called once, after Context::resolve_options().
-  void run(std::function<Exit()> run);
+  void run(std::function<Exit()> run) { run_ = std::move(run); }
 
  private:
-  static std::string long_name(const std::string& names);
+  friend class Cli;
 
-  std::unique_ptr<Impl> impl_;
+  static std::string long_name(const std::string& names) { return names.substr(names.rfind(',') + 1); }
+
+  CLI::App* app_;
+  CLI::Option* last_ = nullptr;
+  CommandInfo info_;
+  bool silent_ = false;
+  std::function<Exit()> run_{};
 };
 
 class Cli {
@@ -104,12 +118,17 @@ class Cli {
   // Whether the parsed command writes to stdout.
   bool prints() const;
 
-  const std::vector<OptionInfo>& global_options() const;
+  const std::vector<OptionInfo>& global_options() const { return globals_.info_.options; }
   std::vector<CommandInfo> commands() const;  // without hidden ones
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  void add_globals(GlobalOptions& options);
+  [[noreturn]] void explain(const std::string& error, bool is_bad_flag) const;
+  const Command* chosen() const;
+
+  std::unique_ptr<CLI::App> app_;
+  Command globals_;
+  std::deque<Command> commands_{};
 };
 
 }  // namespace dqctl

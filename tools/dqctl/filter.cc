@@ -53,9 +53,9 @@ void add_filter(Command& command, Filter& filter) {
       .duration("--older-than", filter.older_than,
                 "Only messages that were due at least this long ago (dead: became dead letters; "
                 "unack: lease or backoff ended; ready, retry: sent)")
-      .optional_text("--match", filter.match, "GLOB",
-                     "Only messages whose whole payload matches (* any bytes, ? one); compares its first 64 KiB")
-      .optional_text("--reason", filter.reason, "GLOB", "Only messages whose last failure has a matching reason");
+      .text("--match", filter.match, "GLOB",
+            "Only messages whose whole payload matches (* any bytes, ? one); compares its first 64 KiB")
+      .text("--reason", filter.reason, "GLOB", "Only messages whose last failure has a matching reason");
 }
 
 Walk::Walk(delayqueue::Inspector& inspector, State state, Filter filter, Time now, std::size_t payload,

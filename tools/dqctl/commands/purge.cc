@@ -180,8 +180,8 @@ void add_purge(Cli& cli, Context& context) {
       .flag("--all", args->all, "All that are in that state");
   add_filter(command, args->filter);
   command
-      .optional_text("--backup", args->backup, "FILE",
-                     "Writes the messages there before they are removed, as lines that import reads")
+      .text("--backup", args->backup, "FILE",
+            "Writes the messages there before they are removed, as lines that import reads")
       .flag("--append", args->append, "Add to the backup, if it exists")
       .flag("--yes", args->yes, "Do it")
       .run([&context, args] { return purge(context, *args); });

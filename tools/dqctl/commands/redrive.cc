@@ -325,9 +325,9 @@ void add_redrive(Cli& cli, Context& context) {
       .custom(
           "--rate", [args](const std::string& value) { args->rate = parse_rate("--rate", value); }, "RATE",
           "No faster than that: 100/s, 6000/m")
-      .optional_text("--to", args->to, "QUEUE",
-                     "Into another queue of this server, with the same ids. A run that is killed may leave a batch "
-                     "(200) in both: run it again; messages that were finished there by then are delivered twice")
+      .text("--to", args->to, "QUEUE",
+            "Into another queue of this server, with the same ids. A run that is killed may leave a batch "
+            "(200) in both: run it again; messages that were finished there by then are delivered twice")
       .flag("--create", args->create, "Let --to make a queue that does not exist yet")
       .number("--retries", args->retries, 0, 2'147'483'647, "Deliveries after the first (3)")
       .flag("--yes", args->yes, "Do it")

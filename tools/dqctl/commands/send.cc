@@ -256,9 +256,8 @@ void add_send(Cli& cli, Context& context) {
            "send orders --ndjson - < file  # {\"payload\": \"order 42\", \"delay\": \"15m\"}"})
       .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
       .arguments("PAYLOAD", *words, "The payload; - for all of stdin", false)
-      .optional_text(
-          "--ndjson", args->file, "FILE",
-          "One message a line (- for stdin): payload or payload_base64; optional: id, delay or at, retries, ttl")
+      .text("--ndjson", args->file, "FILE",
+            "One message a line (- for stdin): payload or payload_base64; optional: id, delay or at, retries, ttl")
       .custom("--delay", take("--delay"), "D", "Due this long from now, by Redis' clock")
       .custom("--at", take("--at"), "TIME", "Due then")
       .custom(
@@ -268,7 +267,7 @@ void add_send(Cli& cli, Context& context) {
           },
           "N", "Deliveries after the first (3)")
       .duration("--ttl", args->ttl, "How long after its due time it may still be delivered (for ever)")
-      .optional_text("--id", args->id, "UUID", "Its id; no second message is stored while one with this id is alive")
+      .text("--id", args->id, "UUID", "Its id; no second message is stored while one with this id is alive")
       .run([&context, args, words] {
         if (words->size() > 1) {
           throw Usage("PAYLOAD: " + std::to_string(words->size()) + " words; expected one, in quotes");
