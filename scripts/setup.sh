@@ -23,6 +23,7 @@ redis-server|valkey-server   redis-server      valkey               redis       
 <nlohmann/json.hpp>          nlohmann-json3-dev json-devel          nlohmann-json       nlohmann-json
 <doctest/doctest.h>          doctest-dev       doctest-devel        doctest-dev         doctest
 <CLI/CLI.hpp>                libcli11-dev      cli11-devel          cli11-dev           cli11
+<utf8proc.h>                 libutf8proc-dev   utf8proc-devel       utf8proc-dev        utf8proc
 '
 tools='
 bash                         bash              bash                 bash                bash

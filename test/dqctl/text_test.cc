@@ -21,6 +21,23 @@ TEST_CASE("text: characters that are unsafe on a terminal are escaped, and all o
   CHECK(printable("\xe2\x82") == "\\xe2\\x82");
 }
 
+TEST_CASE("text: invisible characters are escaped, and marks that belong to a visible one are kept") {
+  for (const auto& [bytes, escaped] : std::vector<std::pair<const char*, const char*>>{{"\u00ad", "\\u00ad"},
+                                                                                       {"\u034f", "\\u034f"},
+                                                                                       {"\u200b", "\\u200b"},
+                                                                                       {"\u2028", "\\u2028"},
+                                                                                       {"\u2065", "\\u2065"},
+                                                                                       {"\u2069", "\\u2069"},
+                                                                                       {"\u3164", "\\u3164"},
+                                                                                       {"\ufeff", "\\ufeff"},
+                                                                                       {"\ufff9", "\\ufff9"},
+                                                                                       {"\U000e0041", "\\ue0041"},
+                                                                                       {"\U000e0fff", "\\ue0fff"}}) {
+    CHECK(printable(bytes) == escaped);
+  }
+  for (const char* text : {"e\u0301", "\u2764\ufe0f", "\u0915\u093e", "\u06dd"}) CHECK(printable(text) == text);
+}
+
 TEST_CASE("text: valid UTF-8 is recognized, and malformed or overlong sequences are not") {
   CHECK(is_utf8(""));
   CHECK(is_utf8("ä€𝄞"));
@@ -36,6 +53,12 @@ TEST_CASE("text: width and cut count the columns of a terminal") {
   CHECK(width_of("ä€") == 2);
   CHECK(width_of("日本") == 4);
   CHECK(width_of("e\xcc\x81") == 1);
+  CHECK(width_of("\u05e9\u05c1") == 1);        // a Hebrew letter with a point
+  CHECK(width_of("\u0e01\u0e34") == 1);        // a Thai consonant with a vowel above it
+  CHECK(width_of("\u0915\u093e") == 2);        // a Hindi syllable with a vowel beside it
+  CHECK(width_of("\uff21\u30a2\uff71") == 5);  // wide, wide, and half-wide
+  CHECK(width_of("\u231a\u2705\U0001f600\U0001f680") == 8);
+  CHECK(width_of("\u2764\ufe0f\u25cf") == 2);
   CHECK(cut("abcdef", 6) == "abcdef");
   CHECK(cut("abcdef", 4) == "abc…");
   CHECK(cut("日本語", 4) == "日…");

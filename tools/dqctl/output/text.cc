@@ -1,6 +1,7 @@
 #include "output/text.h"
 
 #include <time.h>
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
@@ -15,47 +16,35 @@ namespace {
 // The first UTF-8 character of a text: its length and code point. Length 0: not UTF-8.
 struct Character {
   std::size_t length = 0;
-  char32_t code = 0;
+  utf8proc_int32_t code = 0;
 };
 
 unsigned byte_at(std::string_view bytes, std::size_t i) { return static_cast<unsigned char>(bytes[i]); }
 
 Character front(std::string_view bytes) {
-  const unsigned lead = byte_at(bytes, 0);
-  if (lead < 0x80) return {1, lead};
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || bytes.size() < length) return {};
-  char32_t code = lead & (0xFFU >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte_at(bytes, i) & 0xC0U) != 0x80U) return {};
-    code = code << 6 | (byte_at(bytes, i) & 0x3FU);
-  }
-  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  if (code < kLeast[length] || code > 0x10FFFF || surrogate) return {};
-  return {length, code};
-}
-
-using Range = std::pair<char32_t, char32_t>;
-
-template <std::size_t kCount>
-bool is_in(const Range (&ranges)[kCount], char32_t code) {
-  return std::any_of(std::begin(ranges), std::end(ranges),
-                     [&](const Range& range) { return code >= range.first && code <= range.second; });
+  Character out;
+  const auto* begin = reinterpret_cast<const utf8proc_uint8_t*>(bytes.data());
+  const auto length = utf8proc_iterate(begin, static_cast<utf8proc_ssize_t>(bytes.size()), &out.code);
+  out.length = static_cast<std::size_t>(std::max<utf8proc_ssize_t>(length, 0));
+  return out;
 }
 
 // Unsafe on a terminal: control characters, line separators, direction marks, invisible characters.
-constexpr Range kUnsafe[] = {{0, 0x1F},         {0x7F, 0x9F},     {0xAD, 0xAD},       {0x61C, 0x61C},
-                             {0x180E, 0x180E},  {0x200B, 0x200F}, {0x2028, 0x202E},   {0x2060, 0x206F},
-                             {0xFEFF, 0xFEFF},  {0xFFF9, 0xFFFB}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
-                             {0xE0000, 0xE0FFF}};
-constexpr Range kNarrow[] = {{0x300, 0x36F},   {0x483, 0x489},   {0x591, 0x5BD},
-                             {0x1AB0, 0x1AFF}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}};
-constexpr Range kWide[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xAC00, 0xD7A3},
-                           {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},
-                           {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1FAFF}, {0x20000, 0x3FFFD}};
+bool is_unsafe(utf8proc_int32_t code) {
+  const auto between = [code](utf8proc_int32_t first, utf8proc_int32_t last) { return code >= first && code <= last; };
+  if (between(0xFE00, 0xFE0F)) return false;  // they choose between the emoji and the text form of a character
+  // Annotations, and places where Unicode has reserved room for invisible characters.
+  if (between(0xFFF9, 0xFFFB) || code == 0x2065 || between(0xE0000, 0xE0FFF)) return true;
+  const utf8proc_property_t* property = utf8proc_get_property(code);
+  return property->ignorable || property->category == UTF8PROC_CATEGORY_CC ||
+         property->category == UTF8PROC_CATEGORY_ZL || property->category == UTF8PROC_CATEGORY_ZP;
+}
 
-std::size_t width_of(char32_t code) { return is_in(kNarrow, code) ? 0 : is_in(kWide, code) ? 2 : 1; }
+std::size_t width_of(utf8proc_int32_t code) {
+  // Terminals give a column to marks such as the vowels of Indian scripts.
+  const int width = utf8proc_category(code) == UTF8PROC_CATEGORY_MC ? 1 : utf8proc_charwidth(code);
+  return static_cast<std::size_t>(width);
+}
 
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
@@ -64,7 +53,7 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
-std::string escaped(char32_t code) {
+std::string escaped(utf8proc_int32_t code) {
   switch (code) {
     case '\n':
       return "\\n";
@@ -89,7 +78,7 @@ std::string dollar_quotes(std::string_view bytes) {
       out += '\\' + std::string(part);
     } else if (part == "\n" || part == "\r" || part == "\t") {
       out += escaped(next.code);
-    } else if (next.length == 0 || is_in(kUnsafe, next.code)) {
+    } else if (next.length == 0 || is_unsafe(next.code)) {
       for (std::size_t i = 0; i < part.size(); ++i) out += format("\\%03o", byte_at(part, i));
     } else {
       out += part;
@@ -118,7 +107,7 @@ std::string printable(std::string_view bytes) {
       bytes.remove_prefix(1);
       continue;
     }
-    out += is_in(kUnsafe, next.code) ? escaped(next.code) : std::string(bytes.substr(0, next.length));
+    out += is_unsafe(next.code) ? escaped(next.code) : std::string(bytes.substr(0, next.length));
     bytes.remove_prefix(next.length);
   }
   return out;
@@ -165,10 +154,10 @@ std::string json_escaped(std::string_view json) {
     const Character next = front(json);
     if (next.length == 0) {
       out += "\\ufffd";
-    } else if (!is_in(kUnsafe, next.code)) {
+    } else if (!is_unsafe(next.code)) {
       out += json.substr(0, next.length);
     } else if (next.code > 0xFFFF) {  // as a surrogate pair
-      out += escaped(0xD800 + ((next.code - 0x10000) >> 10U)) + escaped(0xDC00 + ((next.code - 0x10000) & 0x3FFU));
+      out += escaped(0xD800 + ((next.code - 0x10000) >> 10)) + escaped(0xDC00 + ((next.code - 0x10000) & 0x3FF));
     } else {
       out += format("\\u%04x", static_cast<unsigned>(next.code));
     }
