@@ -3,38 +3,14 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace dqctl {
 
+using nlohmann::json;
+
 std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default: {
-        const auto byte = static_cast<unsigned char>(c);
-        char code[8];
-        std::snprintf(code, sizeof code, "\\u%04x", byte);
-        out += byte < 0x20 ? code : std::string(1, c);
-      }
-    }
-  }
-  return json_escaped(out) + '"';
+  return json_escaped(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 Object& Object::put(std::string_view name, std::string_view value) {
@@ -64,11 +40,9 @@ Object& Object::add(std::string_view name, const std::vector<Object>& values) {
 }
 
 Object& Object::add(std::string_view name, const std::vector<std::string>& values) {
-  std::string list;
-  for (const std::string& value : values) {
-    list += (list.empty() ? "" : ",") + json_string(is_utf8(value) ? value : printable(value));
-  }
-  return put(name, '[' + list + ']');
+  json list = json::array();
+  for (const std::string& value : values) list.push_back(is_utf8(value) ? value : printable(value));
+  return put(name, json_escaped(list.dump()));
 }
 
 Object& Object::append(const Object& other) {

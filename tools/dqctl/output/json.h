@@ -1,5 +1,6 @@
 // Writes the fields of a JSON object in the order of the calls. A value that is not UTF-8 is written as base64, in the
-// field <name>_base64.
+// field <name>_base64. The fields are text, not a tree of nlohmann::json: a document of a million elements is written
+// in parts, and numbers keep their shortest form (5, not 5.0).
 #pragma once
 
 #include <cstdint>
