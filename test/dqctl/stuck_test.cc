@@ -45,8 +45,8 @@ const dqctl::Time kNow = dqctl::Time(1'800'000'000s);
 
 Evidence evidence() {
   Evidence seen;
-  seen.before.now = kNow - 1s;
-  seen.now.now = kNow;
+  seen.before.counts.now = kNow - 1s;
+  seen.now.counts.now = kNow;
   return seen;
 }
 
@@ -170,38 +170,38 @@ TEST_CASE("stuck: a missing queue is exit code 3, and wrong arguments are exit c
 
 TEST_CASE("stuck rules: slow consumers are reported differently from no consumers") {
   Evidence seen = evidence();
-  seen.now.due = 5;
-  seen.now.oldest_due = kNow - 2min;
+  seen.now.counts.due = 5;
+  seen.now.counts.oldest_due = kNow - 2min;
   CHECK(has(only(seen).why, "no consumer runs"));
   CHECK(only(seen).level == Level::warning);
-  seen.now.totals.delivered = 1;
+  seen.now.counts.totals.delivered = 1;
   CHECK(only(seen).why == "consumers run, but fall behind");
-  seen.now.oldest_due = kNow - 10min;
+  seen.now.counts.oldest_due = kNow - 10min;
   CHECK(only(seen).level == Level::critical);
-  seen.now.oldest_due = kNow - 59s;
+  seen.now.counts.oldest_due = kNow - 59s;
   CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
 }
 
 TEST_CASE("stuck rules: a backlog is measured by the rate of deliveries") {
   Evidence seen = evidence();
-  seen.now.ready = 30'000;
-  seen.first_ready.emplace().id = "first";
-  seen.now.totals.delivered = 100;
+  seen.now.counts.ready = 30'000;
+  seen.now.first_ready.emplace().id = "first";
+  seen.now.counts.totals.delivered = 100;
   const StuckFinding finding = only(seen);
   CHECK(std::string(finding.kind) == "backlog");
   CHECK(finding.age == 300s);
   CHECK(finding.level == Level::warning);
-  seen.now.ready = 5000;
+  seen.now.counts.ready = 5000;
   CHECK(::dqctl::diagnose(seen, "q", StuckOptions()).empty());
 }
 
 TEST_CASE("stuck rules: the worst finding comes first") {
   Evidence seen = evidence();
-  seen.now.dead = 1;
-  seen.now.due = 1;
-  seen.now.oldest_due = kNow - 2min;
-  seen.now.overdue = 1;
-  seen.now.oldest_lease = kNow - 1h;
+  seen.now.counts.dead = 1;
+  seen.now.counts.due = 1;
+  seen.now.counts.oldest_due = kNow - 2min;
+  seen.now.counts.overdue = 1;
+  seen.now.counts.oldest_lease = kNow - 1h;
   const auto findings = ::dqctl::diagnose(seen, "q", StuckOptions());
   REQUIRE(findings.size() == 3);
   CHECK(std::string(findings[0].kind) == "lease_ended");

@@ -29,10 +29,15 @@ std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
   return text;
 }
 
+// Whether the first message of a list changed.
+bool moved(const std::optional<MessageInfo>& before, const std::optional<MessageInfo>& now) {
+  return before && (!now || now->id != before->id);
+}
+
 class Finder {
  public:
   Finder(const Evidence& evidence, const std::string& queue, const StuckOptions& options)
-      : evidence_(evidence), now_(evidence.now), queue_(queue), options_(options) {}
+      : evidence_(evidence), now_(evidence.now.counts), queue_(queue), options_(options) {}
 
   std::vector<StuckFinding> run() {
     paused();
@@ -53,14 +58,15 @@ class Finder {
   }
 
   bool consumers_active() const {  // whether messages were taken or finished between the readings
-    const auto& before = evidence_.before.totals;
+    const auto& before = evidence_.before.counts.totals;
     const auto& after = now_.totals;
     return after.delivered > before.delivered || after.acked > before.acked || after.nacked > before.nacked ||
-           after.retried > before.retried || evidence_.heads_moved;
+           after.retried > before.retried || moved(evidence_.before.first_ready, evidence_.now.first_ready) ||
+           moved(evidence_.before.first_retry, evidence_.now.first_retry);
   }
 
   void paused() {
-    if (!evidence_.pause) return;
+    if (!evidence_.now.pause) return;
     StuckFinding finding;
     finding.kind = "paused";
     finding.count = now_.due + now_.ready + now_.retry;
@@ -69,9 +75,9 @@ class Finder {
     finding.what = "the queue is paused, and " + counted(finding.count, "message", "waits", "wait") + " to be taken";
     if (finding.age) finding.what += ", the oldest for " + span_text(*finding.age);
     finding.why =
-        evidence_.pause->why.empty() ? "paused without a reason" : "paused: " + printable(evidence_.pause->why);
+        evidence_.now.pause->why.empty() ? "paused without a reason" : "paused: " + printable(evidence_.now.pause->why);
     finding.why +=
-        evidence_.pause->until ? "; it ends " + ago_text(*evidence_.pause->until, now_.now) : "; it has no end";
+        evidence_.now.pause->until ? "; it ends " + ago_text(*evidence_.now.pause->until, now_.now) : "; it has no end";
     finding.todo = command_text("resume", {queue_});
     found_.push_back(finding);
   }
@@ -86,9 +92,9 @@ class Finder {
     finding.count = now_.due;
     finding.what =
         counted(now_.due, "message", "is", "are") + " due and not taken, the oldest for " + span_text(*finding.age);
-    finding.why = consumers_active() ? "consumers run, but fall behind"
-                  : evidence_.pause  ? "the queue is paused, or no consumer runs"
-                                     : kNoConsumer;
+    finding.why = consumers_active()    ? "consumers run, but fall behind"
+                  : evidence_.now.pause ? "the queue is paused, or no consumer runs"
+                                        : kNoConsumer;
     finding.todo = consumers_active() ? "add consumers or concurrency"
                                       : "start a worker, and watch: " + command_text("stats", {queue_}, "--watch 2s");
     found_.push_back(finding);
@@ -108,18 +114,18 @@ class Finder {
                                      : std::string("the consumer ended or was cut off, and ") + kNoConsumer;
     finding.todo =
         "start a worker: it takes them back by itself; or " + command_text("release", {queue_, "ID..."}, "--force");
-    if (evidence_.first_unack) finding.example = evidence_.first_unack->id;
+    if (evidence_.now.first_unack) finding.example = evidence_.now.first_unack->id;
     found_.push_back(finding);
   }
 
   void waiting() {
     const std::uint64_t count = now_.ready + now_.retry;
-    if (evidence_.pause || count == 0 || (!evidence_.first_ready && !evidence_.first_retry)) return;
+    if (evidence_.now.pause || count == 0 || (!evidence_.now.first_ready && !evidence_.now.first_retry)) return;
     consumers_active() ? backlog(count) : not_taken(count);
   }
 
   void not_taken(std::uint64_t count) {
-    const MessageInfo& first = evidence_.first_ready ? *evidence_.first_ready : *evidence_.first_retry;
+    const MessageInfo& first = evidence_.now.first_ready ? *evidence_.now.first_ready : *evidence_.now.first_retry;
     const std::uint64_t held = now_.unack - std::min(now_.unack, now_.overdue);
     StuckFinding finding;
     finding.kind = held == 0 ? "not_taken" : "slow";
@@ -141,9 +147,9 @@ class Finder {
   }
 
   void backlog(std::uint64_t count) {
-    const auto seconds = std::chrono::duration<double>(span_between(evidence_.before.now, now_.now)).count();
-    const auto delivered =
-        static_cast<double>(now_.totals.delivered - std::min(now_.totals.delivered, evidence_.before.totals.delivered));
+    const auto seconds = std::chrono::duration<double>(span_between(evidence_.before.counts.now, now_.now)).count();
+    const auto delivered = static_cast<double>(
+        now_.totals.delivered - std::min(now_.totals.delivered, evidence_.before.counts.totals.delivered));
     if (delivered <= 0 || seconds <= 0) return;
     const double left = static_cast<double>(count) * seconds / delivered;
     StuckFinding finding;
@@ -191,7 +197,7 @@ class Finder {
 
   // Redis does not store when a message was taken: only the time between the readings is known.
   void held() {
-    const auto watched = age_between(evidence_.before.now, now_.now);
+    const auto watched = age_between(evidence_.before.counts.now, now_.now);
     if (evidence_.held_throughout == 0 || watched < options_.held.value_or(*options_.warn)) return;
     StuckFinding finding;
     finding.kind = "held";
@@ -208,7 +214,7 @@ class Finder {
 
   void dead() {
     if (now_.dead == 0) return;
-    const std::uint64_t more = now_.dead - std::min(now_.dead, evidence_.before.dead);
+    const std::uint64_t more = now_.dead - std::min(now_.dead, evidence_.before.counts.dead);
     StuckFinding finding;
     finding.kind = "dead";
     finding.count = now_.dead;
@@ -238,11 +244,6 @@ std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State stat
   return page.empty() ? std::nullopt : std::optional(std::move(page.messages.front()));
 }
 
-// Whether the first message of a list changed.
-bool moved(const std::optional<MessageInfo>& before, const std::optional<MessageInfo>& now) {
-  return before && (!now || now->id != before->id);
-}
-
 }  // namespace
 
 QueueState read_state(delayqueue::Inspector& inspector) {
@@ -253,18 +254,6 @@ QueueState read_state(delayqueue::Inspector& inspector) {
   state.first_retry = first_of(inspector, State::retry, state.counts.retry);
   state.first_unack = first_of(inspector, State::unack, state.counts.overdue);
   return state;
-}
-
-Evidence evidence_of(const QueueState& before, const QueueState& now) {
-  Evidence evidence;
-  evidence.before = before.counts;
-  evidence.now = now.counts;
-  evidence.pause = now.pause;
-  evidence.first_ready = now.first_ready;
-  evidence.first_retry = now.first_retry;
-  evidence.first_unack = now.first_unack;
-  evidence.heads_moved = moved(before.first_ready, now.first_ready) || moved(before.first_retry, now.first_retry);
-  return evidence;
 }
 
 const char* to_string(Level level) {

@@ -37,17 +37,6 @@ struct Sample {
   std::map<std::string, std::uint64_t> hot_reasons{}, dead_reasons{};
 };
 
-// Two readings of a queue, some time apart.
-struct Evidence {
-  delayqueue::Counts before{}, now{};
-  std::optional<delayqueue::Pause> pause{};
-  std::optional<delayqueue::MessageInfo> first_ready{}, first_retry{}, first_unack{};
-  bool heads_moved = false;           // the first message of ready or retry changed
-  std::uint64_t held_throughout = 0;  // of the first in unack: held by the same delivery at both readings
-  std::string held_id{};              // one of them
-  Sample sample{};
-};
-
 // One reading of a queue. first_unack: the message whose lease ended first; unset if no lease has ended.
 struct QueueState {
   delayqueue::Counts counts{};
@@ -56,8 +45,13 @@ struct QueueState {
 };
 QueueState read_state(delayqueue::Inspector& inspector);
 
-// Compares two readings. Leaves the sample and held_throughout empty.
-Evidence evidence_of(const QueueState& before, const QueueState& now);
+// Two readings of a queue, some time apart.
+struct Evidence {
+  QueueState before{}, now{};
+  std::uint64_t held_throughout = 0;  // of the first in unack: held by the same delivery at both readings
+  std::string held_id{};              // one of them
+  Sample sample{};
+};
 
 struct StuckOptions {
   std::optional<milliseconds> warn{std::chrono::minutes(1)};

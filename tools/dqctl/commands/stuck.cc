@@ -50,10 +50,9 @@ void add(Sample& sample, const MessageInfo& message, int hot) {
   sample.hot_id = message.id;
 }
 
-// The readings of one queue: the first in `before`, and the comparison with the second in `evidence`.
+// The readings of one queue.
 struct Reading {
   std::string queue{};
-  QueueState before{};
   Evidence evidence{};
   std::map<std::string, int> held{};  // ids held at the first reading, with their deliveries
   bool something_waits = false;
@@ -88,9 +87,9 @@ void count_still_held(Inspector& inspector, Reading& reading) {
 void read_first(Context& context, Reading& reading, int hot) {
   context.counts(reading.queue);  // throws if the queue does not exist
   Inspector& inspector = context.inspector(reading.queue);
-  reading.before = read_state(inspector);
+  reading.evidence.before = read_state(inspector);
   take_sample(inspector, reading, hot);
-  const auto& counts = reading.before.counts;
+  const auto& counts = reading.evidence.before.counts;
   reading.something_waits = counts.ready + counts.retry + counts.due + counts.overdue + counts.dead > 0 ||
                             !reading.evidence.sample.without_body.empty() || !reading.held.empty();
 }
@@ -99,11 +98,7 @@ void read_second(Context& context, Reading& reading) {
   Inspector& inspector = context.inspector(reading.queue);
   recheck_bodies(inspector, reading.evidence.sample);
   count_still_held(inspector, reading);
-  Evidence evidence = evidence_of(reading.before, read_state(inspector));
-  evidence.sample = std::move(reading.evidence.sample);
-  evidence.held_throughout = reading.evidence.held_throughout;
-  evidence.held_id = reading.evidence.held_id;
-  reading.evidence = std::move(evidence);
+  reading.evidence.now = read_state(inspector);
 }
 
 // Takes the first reading of all queues, waits once, then takes all second readings.

@@ -212,7 +212,7 @@ std::string Poller::update_finding(const std::string& name, const QueueState& no
   const auto apart = previous.state ? span_between(previous.state->counts.now, now.counts.now) : milliseconds(0);
   if (apart >= *options.interval) {
     options.interval = apart;
-    const std::vector<StuckFinding> found = diagnose(evidence_of(*previous.state, now), name, options);
+    const std::vector<StuckFinding> found = diagnose({*previous.state, now}, name, options);
     const bool is_stuck = !found.empty() && found.front().level != Level::ok;
     previous.finding = is_stuck ? std::string(to_string(found.front().level)) + ": " + found.front().what : "";
   }
