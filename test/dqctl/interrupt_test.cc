@@ -107,3 +107,34 @@ TEST_CASE("interrupt: stuck and doctor write a JSON document with the error") {
     CHECK(json::parse(ran.out).at("error").get<std::string>().find("interrupted") != std::string::npos);
   }
 }
+
+TEST_CASE("interrupt: a dry run writes the error as one JSON document or line") {
+  delayqueue::PrivateServer server;
+  delayqueue::Producer(server.url(), "q").send("x");
+  const auto has_handler = [](int pid) {  // for SIGINT, by the bits of caught signals
+    const std::string status = content_of("/proc/" + std::to_string(pid) + "/status");
+    const std::size_t at = status.find("SigCgt:");
+    const bool is_dqctl = status.rfind("Name:\tdqctl\n", 0) == 0;
+    return is_dqctl && at != std::string::npos &&
+           (std::stoull(status.substr(at + 7), nullptr, 16) & 1U << (SIGINT - 1)) != 0;
+  };
+  for (const std::string format : {"json", "ndjson"}) {
+    CAPTURE(format);
+    test::DqctlOptions options;
+    options.environment["DELAYQUEUE_URI"] = server.url();
+    ::kill(server.pid(), SIGSTOP);
+    test::Dqctl dqctl({"purge", "q", "--state", "ready", "--match", "*", "-o", format, "--connect-timeout", "60s",
+                       "--command-timeout", "60s"},
+                      options);
+    const bool ready = eventually([&] { return has_handler(dqctl.pid()); }, 30s);
+    dqctl.signal(SIGINT);
+    ::kill(server.pid(), SIGCONT);
+    REQUIRE(ready);
+    const test::Ran ran = dqctl.wait();
+    CHECK(ran.code == 130);
+    CAPTURE(ran.out);
+    REQUIRE(test::text_lines(ran.out).size() == 1);
+    CHECK(json::parse(ran.out).at("error") == "interrupted; nothing was done");
+    CHECK(ran.err == "dqctl: interrupted; nothing was done\n");
+  }
+}

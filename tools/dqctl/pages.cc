@@ -170,10 +170,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
   }
   progress.clear();
   if (foreign_too && matching < pages.total()) matching += pages.foreign();
-  if (interrupted()) {
-    out.stderr_line("interrupted; nothing was done");
-    return Exit::interrupted;
-  }
+  if (interrupted()) throw Failure(Exit::interrupted, "interrupted; nothing was done");
   if (out.is_table()) {
     show_sample(out, sample, counts.now);
   } else {
