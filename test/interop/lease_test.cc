@@ -104,7 +104,7 @@ TEST_CASE("a Go worker does not take a message that a running C++ consumer holds
   std::atomic<int> holders{0};
   auto options = test::quick();
   options.concurrency = 1;
-  options.lease = 1s;
+  options.lease = 2s;
   Consumer holds(
       test::server().url(), queue,
       [&](const Message& message) {
@@ -117,8 +117,8 @@ TEST_CASE("a Go worker does not take a message that a running C++ consumer holds
   go("send", queue, {"-payload", "long"});
   REQUIRE(eventually([&] { return holders == 1; }));
   GoProgram worker("work", queue);
-  // The message that is due after four seconds is delivered after the end of the first lease.
-  go("send", queue, {"-payload", "later", "-delay", "4s"});
+  // The message that is due after six seconds is delivered after the end of the first lease.
+  go("send", queue, {"-payload", "later", "-delay", "6s"});
   CHECK(eventually([&] { return worker.count("take later") == 1; }));
   CHECK(worker.count("take long") == 0);
   done = true;
