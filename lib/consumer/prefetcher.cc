@@ -14,6 +14,11 @@ constexpr double kBodyBytes = 256 * 1024;  // fetched in one MGET, estimated fro
 
 std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
+int retries_left_of(const store::Taken& taken, const std::string& id) {
+  const auto other = taken.other_retries_left.find(id);
+  return other != taken.other_retries_left.end() ? other->second : taken.retries_left;
+}
+
 }  // namespace
 
 std::size_t Prefetcher::free_workers(const run::WorkerLoad& load) const {
@@ -62,7 +67,8 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point a
   retry_left_ = taken.retry_left;
   Taken now{{}, taken.now_us, asked, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {
-    auto delivery = std::make_shared<Delivery>(Delivery::Taken{id, queue_, attempt, 0, taken.lease_us}, asked + lease_);
+    auto delivery = std::make_shared<Delivery>(
+        Delivery::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us}, asked + lease_);
     delivery->foreign = !store::is_id(id);
     if (delivery->foreign && now.foreign_id.empty()) now.foreign_id = id;
     (delivery->foreign ? now.foreign : now.deliveries).push_back(std::move(delivery));

@@ -123,6 +123,12 @@ Taken as_taken(Reply reply) {
   taken.further_poison = as_count(reply[8]);
   taken.foreign = as_count(reply[9]);
   taken.foreign_id = as_text(reply[10]);
+  taken.retries_left = number_at_start(reply[11].text());
+  for (std::string_view others = reply[12].text(); !others.empty();) {
+    std::string id = next_word(others, kIdLength);
+    taken.other_retries_left[std::move(id)] =
+        number_at_start(next_word(others, std::min(others.find(' '), others.size())));
+  }
   return taken;
 }
 

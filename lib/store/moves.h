@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,11 +76,13 @@ struct Taken {
   std::int64_t lease_us = 0;                          // the end of the lease, and the receipt of all in `messages`
   std::int64_t now_us = 0;                            // time of Redis
   std::vector<std::pair<std::string, int>> messages;  // id (36 characters, not always a UUID) and delivery number
+  int retries_left = 0;                               // of each in `messages`, except those in other_retries_left
+  std::map<std::string, int> other_retries_left;      // by id
   std::size_t from_retry = 0;                         // how many of `popped` came from retry
   std::size_t retry_left = 0;
   std::vector<std::string> possible_poison;  // possible poison messages among `messages`
-  std::size_t further_poison =
-      0;                    // further ones that were found; if more than poison_skip, the script stopped at the last
+  // Further ones that were found; if more than poison_skip, the script stopped at the last.
+  std::size_t further_poison = 0;
   std::size_t foreign = 0;  // ids with a retry count that were not 36 characters long; moved to garbage
   std::string foreign_id;   // first 64 characters of the first of them
 };

@@ -24,8 +24,9 @@
 -- When more than ARGV[6] are found, nothing more is taken from retry.
 -- An id that counts but is not 36 characters long goes to garbage; the caller checks the characters of the others.
 -- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
--- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id}, with
--- redeliveries as 'id deliveries id deliveries ...'.
+-- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id, retries
+-- left of the first id taken, retries left of the ids that have others}, with redeliveries as 'id deliveries id
+-- deliveries ...' and the last as 'id retries id retries ...'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local total, retry_share, retry_max = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -46,6 +47,8 @@ local further_poison = 0  -- possible poison messages beyond poison_max
 local searched = 0        -- ids of retry that were read and decided about
 local ids = {}            -- all ids to take, if they count: those of ready, then those of retry
 local first, again = {}, {}
+local retries             -- of the first id taken: nearly always those of all
+local other_retries = {}
 local foreign = {}
 local function answer()
   return {
@@ -59,7 +62,9 @@ local function answer()
     table.concat(poison, ' '),
     further_poison,
     #foreign,
-    foreign[1] or ''
+    foreign[1] or '',
+    retries or '',
+    table.concat(other_retries, ' ')
   }
 end
 if redis.call('EXISTS', paused) == 1 then return answer() end
@@ -158,6 +163,12 @@ for _, i in ipairs(taken) do
       again[#again + 1] = deliveries + 1
     else
       first[#first + 1] = id
+    end
+    local left = string.sub(string.match(counts[i], '^%d+$') or '0', 1, 19)  -- another program may have written it
+    retries = retries or left
+    if left ~= retries then
+      other_retries[#other_retries + 1] = id
+      other_retries[#other_retries + 1] = left
     end
     if added < #taken then seen[id] = true end
   end

@@ -71,6 +71,36 @@ TEST_CASE("deliver: a delivery has the sent id, payload and attempt, and an ack 
   CHECK(totals.acked == 2);
 }
 
+TEST_CASE("deliver: a handler sees how many retries its message has left") {
+  Queue queue;
+  std::vector<OutgoingMessage> messages;
+  for (const int retries : {3, 0, 3, 1}) {
+    messages.push_back({std::to_string(retries), {}});
+    messages.back().options.retries = retries;
+  }
+  messages.push_back({"another program's", {}});
+  const std::string strange = queue.producer.send_batch(messages)[4].id;
+  test::redis().cmd({"HSET", queue.base + ":retry:cnt", strange, "2.5"});
+  Ledger ledger;
+  ConsumerOptions options = quick(1);
+  options.backoff = fixed(1ms);
+  const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack(); }), options);
+  consumer->start();
+  CHECK(eventually([&] { return queue.inspector.counts().dead == 5; }, kPatience));
+  std::map<std::string, std::vector<int>> seen;
+  for (const auto& entry : ledger.entries()) seen[entry.message.payload()].push_back(entry.message.retries_left());
+  CHECK((seen["0"] == std::vector<int>{0}));
+  CHECK((seen["1"] == std::vector<int>{1, 0}));
+  CHECK((seen["another program's"] == std::vector<int>{0}));
+  REQUIRE(seen["3"].size() == 8);
+  std::sort(seen["3"].begin(), seen["3"].end());
+  CHECK((seen["3"] == std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3}));
+  for (const auto& entry : ledger.entries()) {
+    CHECK(entry.message.queue() == queue.name);
+    CHECK(entry.message.sent_at());
+  }
+}
+
 TEST_CASE("stats: running handlers and prefetched messages are all that is in flight; after stop there are none") {
   Queue queue;
   queue.producer.send_batch(test::numbers(4000));

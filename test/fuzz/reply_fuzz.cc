@@ -66,6 +66,11 @@ void use(const Taken& taken) {
     use(id);
     REQUIRE(attempt >= 0);
   }
+  REQUIRE(taken.retries_left >= 0);
+  for (const auto& [id, retries] : taken.other_retries_left) {
+    use(id);
+    REQUIRE(retries >= 0);
+  }
 }
 void use(const Scanned& scanned) {
   use(scanned.cursor);
