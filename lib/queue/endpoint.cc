@@ -2,9 +2,11 @@
 
 #include "embedded/folder_servers.h"
 #include "queue/option_checks.h"
+#include "redis/escaped.h"
 #include "redis/pipeline.h"
 
 #include <delayqueue/error.h>
+#include <delayqueue/version.h>
 
 #include <sys/un.h>
 
@@ -159,24 +161,27 @@ Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOpt
 std::unique_ptr<Connection> Endpoint::connect() {
   std::unique_ptr<Connection> connection = topology_->connect();
   const std::lock_guard lock(mutex_);
-  if (!verified_) verify_and_register(*connection);
-  verified_ = true;
+  verify(*connection);
   return connection;
 }
 
-void Endpoint::verify_and_register(Connection& connection) {
+// The format is checked at each connection: a newer version may have changed it meanwhile. The rest is checked once.
+void Endpoint::verify(Connection& connection) {
   redis::Pipeline pipeline(connection);
+  pipeline.command("HMGET").key(keys_.settings).arg("format");
   const auto add_exists = [&](const store::Keys& keys) {
     for (const std::string* key : {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.dead}) {
       pipeline.command("EXISTS").key(*key);
     }
   };
-  if (check_hash_tag_conflict_) add_exists(other_keys_);
+  if (check_hash_tag_conflict_ && !verified_) add_exists(other_keys_);
   const std::size_t other_requests = pipeline.size();
-  if (registers_ == RegisterQueue::if_exists) add_exists(keys_);
+  if (registers_ == RegisterQueue::if_exists && !verified_) add_exists(keys_);
   const std::size_t all_requests = pipeline.size();
   pipeline.run();
-  for (std::size_t i = 0; i < other_requests; ++i) {
+  check_format(pipeline);
+  if (verified_) return;
+  for (std::size_t i = 1; i < other_requests; ++i) {
     if (!exists(pipeline, i)) continue;
     throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other_keys_.base +
                                 " exists at " + where_ + "; set the same hash_tag in all programs that use the queue");
@@ -184,6 +189,21 @@ void Endpoint::verify_and_register(Connection& connection) {
   bool there = registers_ == RegisterQueue::yes;
   for (std::size_t i = other_requests; i < all_requests; ++i) there = exists(pipeline, i) || there;
   if (there) register_queue(connection);
+  verified_ = true;
+}
+
+// A queue without the field has format 1: those of the Go library, and all of earlier versions. A user without
+// permission for the field uses the queue unchecked, as before there was a field.
+void Endpoint::check_format(const redis::Pipeline& pipeline) const {
+  try {
+    const redis::Reply format = pipeline.reply(0)[0];
+    if (format.is_nil() || format.text() == "1") return;
+    throw ReplyError("the queue " + keys_.base + " at " + where_ + " is stored in format \"" +
+                     redis::escaped(format.text().substr(0, 20)) + "\", and version " + version() +
+                     " of this library reads format 1; use a version that reads it (" + keys_.settings +
+                     " has the format)");
+  } catch (const AccessDenied&) {
+  }
 }
 
 // The set of known queues is for Inspector::queues. In a Cluster another node may hold it. An error is ignored, unless

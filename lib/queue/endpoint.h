@@ -1,6 +1,7 @@
 // Endpoint: the address of one queue (server and keys), and the connections to it.
 #pragma once
 
+#include "redis/pipeline.h"
 #include "redis/topology.h"
 #include "store/keys.h"
 
@@ -30,8 +31,9 @@ class Endpoint {
   // A warning if these options are unsafe, for the logger; empty: none.
   const std::string& warning() const { return warning_; }
 
-  // Returns a new connection, which must not outlive the Endpoint. The first call also adds the queue to the set of
-  // known queues. It throws std::invalid_argument if the queue exists with the other hash tag form.
+  // Returns a new connection, which must not outlive the Endpoint. Throws ReplyError if the queue is stored in a format
+  // that this version does not read. The first call also adds the queue to the set of known queues, and throws
+  // std::invalid_argument if the queue exists with the other hash tag form.
   std::unique_ptr<redis::Connection> connect();
 
   // All servers that may serve the queue, and a connection to one of them: see Topology. Access no key.
@@ -46,7 +48,8 @@ class Endpoint {
   Endpoint(const redis::Url& url, const std::string& queue, const ConnectionOptions& connection,
            const QueueOptions& options, RegisterQueue registers);
 
-  void verify_and_register(redis::Connection& connection);
+  void verify(redis::Connection& connection);
+  void check_format(const redis::Pipeline& pipeline) const;
 
   const std::string prefix_;
   const std::string where_;

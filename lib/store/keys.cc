@@ -27,6 +27,7 @@ Keys make_keys(const std::string& queue, const KeyOptions& options) {
   keys.wake = keys.base + ":wake";
   keys.watch = keys.base + ":watch";
   keys.lock = keys.base + ":lock";
+  keys.settings = keys.base + ":settings";
   const std::string& body_prefix = options.bodies_under_dp ? "dp" : options.prefix;
   keys.bodies = base_of(body_prefix, queue, options.hash_tag) + ":msg:";
   keys.queues = options.prefix + ":queues";

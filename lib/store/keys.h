@@ -1,5 +1,5 @@
 // The names of a queue's keys. No other file builds one. Names and types are those of the Go library
-// HDT3213/delayqueue. This library adds attempts, reason, dead, stats, paused, wake, watch and lock.
+// HDT3213/delayqueue. This library adds attempts, reason, dead, stats, paused, wake, watch, lock and settings.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct Keys {
   std::string base;  // <prefix>:<queue>, in braces with a hash tag
 
   std::string pending, ready, unack, retry, count, garbage;  // count is retry:cnt
-  std::string attempts, reason, dead, stats, paused, wake, watch, lock;
+  std::string attempts, reason, dead, stats, paused, wake, watch, lock, settings;
 
   std::string bodies;   // prefix of the bodies' keys; the id follows
   std::string queues;   // set of the bases of all queues with this prefix; it is in another slot of a cluster
