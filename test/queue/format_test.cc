@@ -57,7 +57,7 @@ TEST_CASE("format: a queue with another format is refused with its number, and i
   }
 }
 
-TEST_CASE("format: it is checked again when a connection is made anew") {
+TEST_CASE("format: each new connection checks it again") {
   Queue queue;
   queue.send("x");
   set_format(queue, "2");
