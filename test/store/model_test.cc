@@ -1,4 +1,4 @@
-// Compares random sequences of moves on a real Redis with a model, after every step.
+// Random sequences of moves on a real Redis. After every step the promises about each message are checked.
 //
 // DELAYQUEUE_SEEDS=n runs n sequences; DELAYQUEUE_SEED=n runs only sequence n.
 #include <doctest/doctest.h>
@@ -38,8 +38,6 @@ void play(Game game, std::uint64_t seed, Check check) {
       if (i % 50 == 49) check(game);
     }
     game.drain();
-  } catch (const Undecided&) {
-    MESSAGE("seed " << seed << ": skipped, since the machine stalled");
   } catch (const std::exception& error) {
     FAIL("seed " << seed << ": " << std::string(error.what()) << "\n" << last_moves(game.log()));
   }

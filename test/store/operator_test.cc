@@ -228,6 +228,18 @@ TEST_CASE("restore: removes everything of an earlier message whose body is gone"
   }
 }
 
+TEST_CASE("restore: the deliveries of an earlier message of the same id do not count") {
+  Scene::Setup quiet;
+  quiet.lists = false;
+  Scene scene(quiet);
+  scene.put(At::ready, "a", {0ms, "3", "7"});
+  scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
+  CHECK(scene.run(&Store::restore, {{scene.keep("a"), false, 0, 2, 0, 0ms, "", "new"}}) == "1");
+  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+  REQUIRE(taken.messages.size() == 1);
+  CHECK(taken.messages[0] == std::pair(scene.id("a"), 1));
+}
+
 TEST_CASE("restore: a body alone, as a Go worker leaves it behind, is no message: the message is created") {
   Scene scene;
   scene.cmd({"SET", scene.keys().bodies + scene.id("a"), "old"});

@@ -41,7 +41,6 @@ Play::Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const 
       connection_(connection),
       store_(delayqueue::store::make_keys(queue_, {}), {options.keep_dead, 0}),
       searching_(store_.keys(), {options.keep_dead, kSearchLists}),
-      model_(options.keep_dead),
       consumers_(kConsumers) {
   read_state("queue " + queue_);
 }
@@ -79,13 +78,9 @@ void Play::step() {
       {1, &Play::die},
       {6, &Play::repeat},
   };
-  std::size_t all = 0;
-  for (const Kind& kind : kKinds) all += kind.weight;
-  std::size_t drawn = random_.below(all);
-  const Kind* kind = kKinds;
-  for (; drawn >= kind->weight; ++kind) drawn -= kind->weight;
+  const Kind& kind = random_.weighted(kKinds);
   consumer_ = random_.below(consumers_.size());
-  (this->*kind->move)();
+  (this->*kind.move)();
 }
 
 void Play::perform(std::function<void()> move) {
@@ -162,8 +157,8 @@ const Hold* Play::draw_hold() {
   const Hold* hold = nullptr;
   for (int tries = random_.one_in(3) ? 1 : 8; tries > 0; --tries) {
     hold = &mine[random_.below(mine.size())];
-    const auto& lease = model_[hold->id].lease;
-    if (lease && lease->from == hold->end) break;
+    const auto lease = dump_.unack.find(hold->id);
+    if (lease != dump_.unack.end() && lease->second == hold->end) break;
   }
   return hold;
 }
@@ -263,6 +258,47 @@ void Play::draw_purge() {
   }
 }
 
+void Play::draw_kill() {
+  const Ids ids = draw_ids(4);
+  const std::string why = random_.one_in(3) ? "" : "killed in move " + std::to_string(log_.size());
+  const bool force = random_.one_in(3);
+  const bool search = random_.one_in(2);
+  if (!ids.empty()) perform([=] { kill(ids, why, force, search); });
+}
+
+void Play::draw_extend() {
+  const Ids ids = draw_ids(8);
+  const std::int64_t by = random_.of({10, 20, 60, 300}) * kSecond;
+  const bool force = random_.one_in(3);
+  if (!ids.empty()) perform([=] { extend(ids, by, force); });
+}
+
+void Play::draw_purge_ids() {
+  const Ids ids = draw_ids(4);
+  const char state = "pdrt"[random_.below(4)];
+  if (!ids.empty()) perform([=] { purge_ids(state, ids); });
+}
+
+void Play::draw_restore() {
+  std::vector<RestoreEntry> entries;
+  for (std::size_t n = 1 + random_.below(4); n > 0; --n) {
+    const bool known = !ids_.empty() && (ids_.size() >= kMostIds || random_.one_in(2));
+    if (!known) ids_.push_back(random_.uuid());
+    RestoreEntry entry;
+    entry.id = known ? ids_[random_.below(ids_.size())] : ids_.back();
+    entry.payload = "restored in move " + std::to_string(log_.size());
+    entry.reason = random_.one_in(2) ? "" : "it once failed";
+    entry.terms.dead = random_.one_in(3);
+    const std::int64_t seconds = entry.terms.dead ? -20 : random_.of({-20, 10, 10, 60, 300});
+    entry.terms.at_us = now_.to / 1000 * 1000 + seconds * 1'000'000 + static_cast<std::int64_t>(random_.below(1000));
+    if (!entry.terms.dead) entry.terms.retries = static_cast<int>(random_.below(3));
+    entry.terms.deliveries = static_cast<int>(random_.below(3));
+    if (!entry.terms.dead) entry.terms.ttl = milliseconds(random_.of({0, 0, 24}) * 3600 * kSecond);
+    entries.push_back(entry);
+  }
+  perform([=] { restore(entries); });
+}
+
 void Play::draw_rewind() { rewind(random_.of({10, 10, 10, 20, 20, 60, 300, 3600}) * kSecond); }
 
 // A Go worker settles a message that it no longer holds: see docs/protocol.md.
@@ -270,32 +306,30 @@ void Play::draw_go_interference() {
   Ids ids = draw_ids(1);
   if (!options_.go_interference || ids.empty()) return;
   if (!dump_.dead.empty() && random_.one_in(2)) ids = {dump_.dead.begin()->first};
-  const Record& record = model_[ids[0]];
+  const std::string id = ids[0];
   if (random_.one_in(2)) {
-    if (record.due) return;
+    if (dump_.pending.count(id) > 0) return;
     const std::int64_t end = (now_.to / 1'000'000 + 15) * 1'000'000;
-    test::redis().cmd({"ZADD", store_.keys().unack, std::to_string(end / 1'000'000), ids[0]});
-    model_.late_go_nack(ids[0], end);
-    lives_.leased_by_go(ids[0]);
-    read_state("late nack of a Go worker: " + ids[0].substr(0, 8));
+    test::redis().cmd({"ZADD", store_.keys().unack, std::to_string(end / 1'000'000), id});
+    lives_.leased_by_go(id);
+    read_state("late nack of a Go worker: " + id.substr(0, 8));
   } else {
-    if (!record.placed()) return;
-    test::redis().cmd({"SADD", store_.keys().garbage, ids[0]});
-    model_.make_garbage(ids[0]);
-    const bool stays = record.dead && random_.one_in(2);
-    if (stays) lives_.finished_by_go(ids[0]);
-    read_state("garbage, and in a zset: " + ids[0].substr(0, 8));
+    if (dump_.pending.count(id) + dump_.unack.count(id) + dump_.dead.count(id) == 0) return;
+    test::redis().cmd({"SADD", store_.keys().garbage, id});
+    const bool stays = dump_.dead.count(id) > 0 && random_.one_in(2);
+    if (stays) lives_.finished_by_go(id);
+    read_state("garbage, and in a zset: " + id.substr(0, 8));
     if (!stays) return gc(ids);
-    if (random_.one_in(3)) return cancel(ids[0], false);
-    if (random_.one_in(2)) return reschedule(ids[0], draw_due(), false);
+    if (random_.one_in(3)) return cancel(id, false);
+    if (random_.one_in(2)) return reschedule(id, draw_due(), false);
   }
 }
 
 void Play::lose_a_body() {
   for (const std::string& id : draw_ids(1)) {
-    if (!model_[id].expires_us || model_[id].dead) continue;
+    const auto body = dump_.bodies.find(id);
+    if (body == dump_.bodies.end() || !body->second.expires_us || dump_.dead.count(id) > 0) continue;
     test::redis().cmd({"DEL", store_.keys().bodies + id});
-    model_.lose_body(id);
     lives_.lost_body(id);
     read_state("TTL ends: " + id.substr(0, 8));
   }
@@ -319,7 +353,7 @@ void Play::finish_round() {
   for (const bool expired : {true, false}) {
     Holds some;
     std::copy_if(holds.begin(), holds.end(), std::back_inserter(some),
-                 [&](const Hold& hold) { return !model_[hold.id].body == expired; });
+                 [&](const Hold& hold) { return (dump_.bodies.count(hold.id) == 0) == expired; });
     if (!some.empty()) remove(some, expired);
   }
   if (!dump_.garbage.empty()) gc({dump_.garbage.begin(), dump_.garbage.end()});

@@ -11,22 +11,10 @@ using delayqueue::store::Pipeline;
 using delayqueue::store::Receipt;
 using std::chrono::milliseconds;
 
-std::vector<Receipt> receipts(const std::vector<Hold>& holds) {
-  std::vector<Receipt> out;
-  for (const Hold& hold : holds) out.push_back({hold.id, hold.end});
-  return out;
-}
-
 template <class T>
 std::vector<std::string> names(const std::map<std::string, T>& map) {
   std::vector<std::string> out;
   for (const auto& [name, value] : map) out.push_back(name);
-  return out;
-}
-
-std::string joined(const std::vector<std::string>& ids) {
-  std::string out;
-  for (const std::string& id : ids) out += ' ' + id.substr(0, 8);
   return out;
 }
 
@@ -68,12 +56,7 @@ void Mixed::step() {
       {10, &Mixed::pending2ready},
       {14, &Mixed::rewind},
   };
-  std::size_t all = 0;
-  for (const Kind& kind : kKinds) all += kind.weight;
-  std::size_t drawn = random_.below(all);
-  const Kind* kind = kKinds;
-  for (; drawn >= kind->weight; ++kind) drawn -= kind->weight;
-  (this->*kind->move)();
+  (this->*random_.weighted(kKinds).move)();
   read_state();
 }
 

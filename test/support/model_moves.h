@@ -1,4 +1,4 @@
-// Random moves on a real queue. Each is compared with the model (model.h) and the promises (model_lives.h).
+// Random moves on a real queue. After each the promises are checked (model_lives.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,6 @@
 
 #include "redis/connection.h"
 #include "store/moves.h"
-#include "support/model.h"
 #include "support/model_lives.h"
 
 namespace test::model {
@@ -25,9 +24,23 @@ class Random {
   std::int64_t of(std::initializer_list<std::int64_t> list) { return list.begin()[below(list.size())]; }
   std::string uuid();
 
+  // One of the elements, each as likely as its `weight` says.
+  template <class Kind, std::size_t n>
+  const Kind& weighted(const Kind (&kinds)[n]) {
+    std::size_t all = 0;
+    for (const Kind& kind : kinds) all += kind.weight;
+    std::size_t drawn = below(all);
+    const Kind* kind = kinds;
+    for (; drawn >= kind->weight; ++kind) drawn -= kind->weight;
+    return *kind;
+  }
+
  private:
   std::mt19937_64 engine_;  // same sequence on every platform
 };
+
+std::vector<delayqueue::store::Receipt> receipts(const std::vector<Hold>& holds);
+std::string joined(const std::vector<std::string>& ids);  // the first 8 characters of each
 
 // Connects to test::server() with the library's own client.
 delayqueue::redis::Connection connect();
@@ -44,7 +57,7 @@ class Play {
 
   Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const Options& options);
 
-  // step: one random move. drain: brings all messages to their end. Throw Mismatch and Undecided.
+  // step: one random move. drain: brings all messages to their end. Throw Mismatch.
   void step();
   void drain();
 
@@ -96,7 +109,6 @@ class Play {
             const delayqueue::store::SendTerms& terms);
   void pending2ready();
   void take(const delayqueue::store::TakeLimits& limits, std::chrono::milliseconds lease, bool answer_is_lost);
-  void check_bodies(const Ids& ids);
   void remove(const Holds& holds, bool expired);
   void nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const std::string& why);
   void renew(const Holds& holds, std::int64_t new_end, bool answer_is_lost);
@@ -121,7 +133,8 @@ class Play {
   template <class Add>
   auto ask(const std::string& move, Add add);
   void read_state(const std::string& event);
-  void agree(const std::string& answer, const std::string& expected);
+  // What the move put into the list ready: behind it, and before it.
+  void check(const Ids& back = {}, const Ids& front = {});
   void perform(std::function<void()> move);
 
   Due draw_due();
@@ -137,14 +150,13 @@ class Play {
   delayqueue::redis::Connection& connection_;
   const delayqueue::store::Store store_;
   const delayqueue::store::Store searching_;  // removes ids from short lists, too
-  Model model_;
   Lives lives_;
   Ids ids_;                       // all ids ever sent
   std::vector<Holds> consumers_;  // leases of each consumer, ended ones too
   std::size_t consumer_ = 0;      // the consumer of this move
   Span now_;                      // time of the last move
-  Dump dump_;
-  std::function<void()> again_;  // repeats the last move
+  Dump before_, dump_;            // before and after the last move
+  std::function<void()> again_;   // repeats the last move
   std::vector<std::string> log_;
 };
 
