@@ -1,13 +1,11 @@
 // Cancels a message.   cancel [URL] QUEUE ID
 
+#include "command_line.h"
+
 #include <delayqueue/delayqueue.h>
 
-#include <cstdlib>
-#include <exception>
 #include <iostream>
-#include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace {
 
@@ -16,35 +14,19 @@ using delayqueue::State;
 constexpr char kUsage[] =
     "usage: cancel [URL] QUEUE ID\n"
     "  Cancels the message with this ID and prints the state that it had.\n"
-    "  Exit code 0 if it will not be delivered any more, 1 if it was too late.\n"
-    "  URL is redis://[user:password@]host[:port][/db], rediss://..., unix:///path or embedded:/folder;\n"
-    "  default: $DELAYQUEUE_URI, or else redis://127.0.0.1:6379\n";
-
-bool is_url(const std::string& word) {
-  return word.find("://") != std::string::npos || word.rfind("embedded:", 0) == 0;
-}
-
-std::string default_url() {
-  const char* set = std::getenv("DELAYQUEUE_URI");
-  return set != nullptr && *set != '\0' ? set : "redis://127.0.0.1:6379";
-}
+    "  Exit code 0 if it will not be delivered any more, 1 if it was too late.\n";
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  std::string url = default_url();
-  if (!words.empty() && is_url(words.front())) {
-    url = words.front();
-    words.erase(words.begin());
-  }
-  if (words.size() != 2) {
-    std::cerr << kUsage;
+  const CommandLine line = read_command_line(argc, argv);
+  if (line.words.size() != 2) {
+    std::cerr << kUsage << kUrlUsage;
     return 2;
   }
-  try {
-    delayqueue::Producer producer(url, words[0]);
-    const State was = producer.cancel(words[1]);
+  return run_main("cancel", [&] {
+    delayqueue::Producer producer(line.url, line.words[0]);
+    const State was = producer.cancel(line.words[1]);
     if (was == State::unknown) {
       std::cout << "unknown: never sent, handled already, or cancelled before\n";
       return 1;
@@ -55,11 +37,5 @@ int main(int argc, char** argv) {
     }
     std::cout << "cancelled; it was " << to_string(was) << '\n';
     return 0;
-  } catch (const std::invalid_argument& e) {
-    std::cerr << "cancel: " << e.what() << '\n';
-    return 2;
-  } catch (const std::exception& e) {
-    std::cerr << "cancel: " << e.what() << '\n';
-    return 1;
-  }
+  });
 }

@@ -5,6 +5,7 @@
 // always, one hangs. A minute of the shop takes 0.1 s. At the end every order must have exactly one outcome: cancelled,
 // handled or dead.
 
+#include "command_line.h"
 #include "orders.h"
 #include "terminal.h"
 
@@ -101,12 +102,14 @@ Shop::Shop(const std::string& url, std::vector<Order> orders) : url_(url) {
 }
 
 bool Shop::run() {
-  inspector_.counts();  // throws if there is no Redis
+  const Counts before = inspector_.counts();  // throws if there is no Redis
+  if (before.pending + before.ready + before.unack + before.retry + before.dead > 0)
+    throw std::runtime_error("the queue " + queue_ + " is not empty");
   ConsumerOptions options;
   options.concurrency = 8;
   options.lease = 2s;
   options.processing_timeout = 3s;
-  options.backoff = exponential(500ms, 2s);
+  options.backoff = Backoff::exponential(500ms, 2s);
   options.on_event = [this](const Event& event) { count(event); };
   Consumer worker(
       url_, queue_, [this](const Message& message) { return expire(message); }, options);
@@ -279,7 +282,7 @@ void Shop::find_dead() {
     }
     page.cursor = dead.next;
   } while (!page.cursor.empty());
-  inspector_.purge(State::dead);
+  QueueAdmin(url_, queue_).purge(State::dead);
 }
 
 void Shop::check(Entry& entry) {
@@ -328,21 +331,13 @@ bool Shop::account(const ConsumerStats& worker) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  std::string url = "embedded:";
-  if (!words.empty() && (words[0].find("://") != std::string::npos || words[0].rfind("embedded:", 0) == 0)) {
-    url = words[0];
-    words.erase(words.begin());
-  }
+  const CommandLine line = read_command_line(argc, argv, "embedded:");
+  const std::vector<std::string>& words = line.words;
   if (words.size() > 1 || (!words.empty() && words[0].rfind("-", 0) == 0)) {
     std::fputs("usage: order_timeout [URL] [orders.jsonl]\n  URL: as for send; default: embedded:\n", stderr);
     return 2;
   }
   const auto beside_this = std::filesystem::path(__FILE__).replace_filename("orders.jsonl").string();
-  try {
-    return Shop(url, read_orders(words.empty() ? beside_this : words[0])).run() ? 0 : 1;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "order_timeout: %s\n", e.what());
-    return 1;
-  }
+  return run_main("order_timeout",
+                  [&] { return Shop(line.url, read_orders(words.empty() ? beside_this : words[0])).run() ? 0 : 1; });
 }

@@ -1,31 +1,20 @@
 // Sends one message and prints its id.   send [URL] QUEUE PAYLOAD [SECONDS]
 
+#include "command_line.h"
+
 #include <delayqueue/delayqueue.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <iostream>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace {
 
 constexpr char kUsage[] =
     "usage: send [URL] QUEUE PAYLOAD [SECONDS]\n"
-    "  Sends PAYLOAD to QUEUE, due in SECONDS (default: now), and prints the id of the message.\n"
-    "  URL is redis://[user:password@]host[:port][/db], rediss://..., unix:///path or embedded:/folder;\n"
-    "  default: $DELAYQUEUE_URI, or else redis://127.0.0.1:6379\n";
-
-bool is_url(const std::string& word) {
-  return word.find("://") != std::string::npos || word.rfind("embedded:", 0) == 0;
-}
-
-std::string default_url() {
-  const char* set = std::getenv("DELAYQUEUE_URI");
-  return set != nullptr && *set != '\0' ? set : "redis://127.0.0.1:6379";
-}
+    "  Sends PAYLOAD to QUEUE, due in SECONDS (default: now), and prints the id of the message.\n";
 
 delayqueue::milliseconds seconds(const std::string& word) {
   char* end = nullptr;
@@ -52,27 +41,16 @@ delayqueue::Sent send(delayqueue::Producer& producer, const std::string& payload
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  std::string url = default_url();
-  if (!words.empty() && is_url(words.front())) {
-    url = words.front();
-    words.erase(words.begin());
-  }
-  if (words.size() != 2 && words.size() != 3) {
-    std::cerr << kUsage;
+  const CommandLine line = read_command_line(argc, argv);
+  if (line.words.size() != 2 && line.words.size() != 3) {
+    std::cerr << kUsage << kUrlUsage;
     return 2;
   }
-  try {
+  return run_main("send", [&] {
     delayqueue::SendOptions options;
-    if (words.size() == 3) options.delay = seconds(words[2]);
-    delayqueue::Producer producer(url, words[0]);
-    std::cout << send(producer, words[1], options).id << '\n';
+    if (line.words.size() == 3) options.delay = seconds(line.words[2]);
+    delayqueue::Producer producer(line.url, line.words[0]);
+    std::cout << send(producer, line.words[1], options).id << '\n';
     return 0;
-  } catch (const std::invalid_argument& e) {
-    std::cerr << "send: " << e.what() << '\n';
-    return 2;
-  } catch (const std::exception& e) {
-    std::cerr << "send: " << e.what() << '\n';
-    return 1;
-  }
+  });
 }

@@ -1,17 +1,15 @@
 // Consumes the messages of a queue and prints them, until SIGINT (Ctrl-C) or SIGTERM.   work [URL] QUEUE
 
+#include "command_line.h"
+
 #include <delayqueue/delayqueue.h>
 
 #include <pthread.h>
 #include <signal.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <exception>
 #include <iostream>
-#include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace {
 
@@ -20,18 +18,7 @@ using namespace std::chrono_literals;
 constexpr char kUsage[] =
     "usage: work [URL] QUEUE\n"
     "  Prints the messages of QUEUE as they come due, one line each: id, attempt, payload.\n"
-    "  SIGINT (Ctrl-C) and SIGTERM stop it cleanly.\n"
-    "  URL is redis://[user:password@]host[:port][/db], rediss://..., unix:///path or embedded:/folder;\n"
-    "  default: $DELAYQUEUE_URI, or else redis://127.0.0.1:6379\n";
-
-bool is_url(const std::string& word) {
-  return word.find("://") != std::string::npos || word.rfind("embedded:", 0) == 0;
-}
-
-std::string default_url() {
-  const char* set = std::getenv("DELAYQUEUE_URI");
-  return set != nullptr && *set != '\0' ? set : "redis://127.0.0.1:6379";
-}
+    "  SIGINT (Ctrl-C) and SIGTERM stop it cleanly.\n";
 
 // Replaces control characters, which could control the terminal: a payload may hold any bytes.
 std::string printable(std::string text) {
@@ -55,14 +42,9 @@ void log(delayqueue::Severity severity, const std::string& line) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  std::string url = default_url();
-  if (!words.empty() && is_url(words.front())) {
-    url = words.front();
-    words.erase(words.begin());
-  }
-  if (words.size() != 1) {
-    std::cerr << kUsage;
+  const CommandLine line = read_command_line(argc, argv);
+  if (line.words.size() != 1) {
+    std::cerr << kUsage << kUrlUsage;
     return 2;
   }
 
@@ -73,10 +55,10 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  try {
+  return run_main("work", [&] {
     delayqueue::ConsumerOptions options;
     options.logger = log;
-    delayqueue::Consumer worker(url, words[0], print, options);
+    delayqueue::Consumer worker(line.url, line.words[0], print, options);
     worker.start();
     std::cerr << "work: waiting for messages; Ctrl-C stops\n";
 
@@ -88,11 +70,5 @@ int main(int argc, char** argv) {
     std::cerr
         << "work: some messages could not be settled in time; they will be delivered again when their leases end\n";
     return 1;
-  } catch (const std::invalid_argument& e) {
-    std::cerr << "work: " << e.what() << '\n';
-    return 2;
-  } catch (const std::exception& e) {
-    std::cerr << "work: " << e.what() << '\n';
-    return 1;
-  }
+  });
 }

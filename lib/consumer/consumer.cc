@@ -36,7 +36,7 @@ class Consumer::Impl {
 
   void start();
   void run();
-  bool stop(milliseconds deadline);
+  bool stop(milliseconds timeout);
   ConsumerStats stats() const { return consumer_loop_.stats(); }
 
   // Whether its handler or callback runs in this thread. In a fork made there, no thread is the consumer's.
@@ -157,8 +157,8 @@ void Consumer::Impl::run() {
   stop(std::chrono::seconds(30));
 }
 
-bool Consumer::Impl::stop(milliseconds deadline) {
-  const auto end = Clock::now() + std::min(deadline, kLongest);
+bool Consumer::Impl::stop(milliseconds timeout) {
+  const auto end = Clock::now() + std::min(timeout, kLongest);
   consumer_loop_.stop_taking();
   if (is_in_callback()) {
     const std::lock_guard lock(mutex_);
@@ -189,6 +189,8 @@ bool Consumer::Impl::stop(milliseconds deadline) {
   return clean_;
 }
 
+std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::thread::hardware_concurrency()); }
+
 // ---- The public class ----------------------------------------------------------------------------------------------
 
 Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
@@ -202,7 +204,7 @@ Consumer::~Consumer() {
 
 void Consumer::start() { impl_->start(); }
 void Consumer::run() { impl_->run(); }
-bool Consumer::stop(milliseconds deadline) { return impl_->stop(deadline); }
+bool Consumer::stop(milliseconds timeout) { return impl_->stop(timeout); }
 ConsumerStats Consumer::stats() const { return impl_->stats(); }
 
 }  // namespace delayqueue

@@ -17,7 +17,6 @@ using Clock = std::chrono::steady_clock;
 ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
   check(options);
   if (!handler) throw std::invalid_argument("handler: none; expected a function");
-  if (!options.backoff) options.backoff = exponential(milliseconds(1000), milliseconds(600'000));
   return options;
 }
 
@@ -38,8 +37,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
       lease_keeper_(options_.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(options_.backoff, [this](const auto& outcome) { on_settled(outcome); }),
       prefetcher_(
-          queue, static_cast<std::size_t>(options_.concurrency), static_cast<std::size_t>(options_.prefetch),
-          options_.lease,
+          queue, options_.concurrency, options_.prefetch, options_.lease,
           {[this](const auto& taken) { on_taken(taken); }, [this](auto fetched) { on_fetched(std::move(fetched)); }}),
       maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit},
                    [this](std::size_t trimmed) { reporter_.trimmed(trimmed); }),

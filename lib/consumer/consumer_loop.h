@@ -49,7 +49,7 @@ class ConsumerLoop {
   void connect_first();
 
   // Makes the worker threads. Throws std::system_error.
-  void start_workers() { handlers_.start(static_cast<std::size_t>(options_.concurrency)); }
+  void start_workers() { handlers_.start(options_.concurrency); }
 
   // One tick. Returns how long to rest before the next one, and what ends the rest.
   run::Loop::Rest step();

@@ -25,7 +25,7 @@ class Maintenance {
   struct Rules {
     milliseconds interval{2000};  // between looks for garbage and at the number of dead letters
     milliseconds dead_retention{0};
-    std::int64_t dead_limit = 0;  // 0: none
+    std::uint64_t dead_limit = 0;  // 0: none
   };
 
   // `trimmed` is called with the number of dead letters that were deleted, if there were any.

@@ -1,7 +1,8 @@
 // Failures in a row: the pause before the next attempt, and what to log when. For one thread.
 #pragma once
 
-#include <delayqueue/options.h>
+#include <delayqueue/events.h>
+#include <delayqueue/types.h>
 
 #include <algorithm>
 #include <chrono>

@@ -5,7 +5,7 @@
 #include "consumer/round_trip.h"
 #include "store/moves.h"
 
-#include <delayqueue/options.h>
+#include <delayqueue/backoff.h>
 
 #include <chrono>
 #include <cstddef>

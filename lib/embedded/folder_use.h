@@ -27,7 +27,7 @@ class FolderUse {
 
   // Returns true if no other process uses the folder. Then this process has the exclusive lock, and others wait in
   // join() until it calls share(). `end_server` is called first, to end a server whose users have all gone and that has
-  // not ended yet. Throws std::runtime_error if other processes are still starting or ending the server at `deadline`.
+  // not ended yet. Throws ConnectionError if other processes are still starting or ending the server at `deadline`.
   template <class EndServer>
   bool join(std::chrono::steady_clock::time_point deadline, EndServer end_server) {
     if (!alone_or_with_others(deadline)) return false;

@@ -21,7 +21,7 @@ std::string reason(int error);
 // Whether a retry of the failed system call may succeed.
 bool is_transient(int error);
 
-// Throws std::runtime_error if the error is transient, else SetupError, with the text and the system's reason.
+// Throws ConnectionError if the error is transient, else SetupError, with the text and the system's reason.
 [[noreturn]] void fail_with(const std::string& text, int error);
 
 // The timeout for poll(), rounded up.

@@ -1,27 +1,24 @@
-#include "inspector/inspector_impl.h"
+#include <delayqueue/inspector.h>
 
-#include "inspector/integrity_check.h"
-#include "inspector/script_loading.h"
 #include "inspector/server_info.h"
+#include "inspector/steps.h"
 #include "queue/event_sink.h"
 #include "queue/go_events.h"
 #include "queue/info_fields.h"
 #include "queue/option_checks.h"
-#include "queue/server_risks.h"
+#include "queue/shared_connection.h"
 #include "queue/state.h"
+#include "redis/escaped.h"
 #include "store/queries.h"
 
 #include <algorithm>
 #include <charconv>
+#include <mutex>
 #include <set>
 #include <stdexcept>
-#include <thread>
-#include <tuple>
 
 namespace delayqueue {
 namespace {
-
-using store::Keys;
 
 constexpr std::size_t kMostListed = 1000;
 constexpr std::size_t kScannedQueues = 500;  // per step, approximately
@@ -55,60 +52,57 @@ MessageInfo info_of(store::Entry entry, State state) {
   return info;
 }
 
-// Whether a request failed because another program has written a key of another type.
-bool is_wrong_type(const redis::Pipeline& pipeline, std::size_t request) {
-  try {
-    pipeline.reply(request);
-    return false;
-  } catch (const ReplyError& e) {
-    if (std::string_view(e.what()).find("WRONGTYPE") == std::string_view::npos) throw;
-    return true;
-  }
+// A cursor is a letter for its state and a position in it, in hex.
+char letter_of(State state) { return "?prutd"[static_cast<std::size_t>(state)]; }
+
+std::string cursor_of(State state, std::size_t position) {
+  char digits[16];
+  const auto end = std::to_chars(std::begin(digits), std::end(digits), position, 16).ptr;
+  return letter_of(state) + std::string(std::begin(digits), end);
 }
 
-std::vector<Risk> risks_of(redis::Connection& connection) {
-  std::vector<Risk> risks = find_risks(connection);
-  for (Risk& risk : compare_clocks(connection)) risks.push_back(std::move(risk));
-  return risks;
+[[noreturn]] void refuse_cursor(const std::string& cursor) {
+  throw std::invalid_argument("cursor: \"" + redis::escaped(cursor) +
+                              "\"; expected `next` of a page of the same state");
 }
 
 std::size_t position_of(const std::string& cursor) {
   std::size_t position = 0;
-  const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), position);
-  if (cursor.empty() || (error == std::errc() && end == cursor.data() + cursor.size())) return position;
-  throw std::invalid_argument("cursor: \"" + cursor + "\"; expected `next` of the previous page");
+  const auto [end, error] = std::from_chars(cursor.data() + 1, cursor.data() + cursor.size(), position, 16);
+  if (error != std::errc() || end != cursor.data() + cursor.size()) refuse_cursor(cursor);
+  return position;
+}
+
+std::size_t position_of(const std::string& cursor, State state) {
+  if (cursor.empty()) return 0;
+  if (cursor[0] != letter_of(state)) refuse_cursor(cursor);
+  return position_of(cursor);
 }
 
 }  // namespace
 
-const std::string& key_of(const Keys& keys, State state) {
-  switch (state) {
-    case State::pending:
-      return keys.pending;
-    case State::ready:
-      return keys.ready;
-    case State::unack:
-      return keys.unack;
-    case State::retry:
-      return keys.retry;
-    case State::dead:
-      return keys.dead;
-    case State::unknown:
-      break;
-  }
-  throw std::invalid_argument("state: unknown; expected pending, ready, unack, retry or dead");
-}
+class Inspector::Impl {
+ public:
+  Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
+      : shared_connection_(url, queue, options.connection, options.queue, {}, RegisterQueue::if_exists) {}
 
-// Ignores a refusal, for example because Redis is out of memory: the marker is only a hint.
-void Inspector::Impl::wake() {
-  shared_connection_.with_connection([&](redis::Connection& connection) {
-    redis::Pipeline pipeline(connection);
-    store().wake(pipeline);
-    pipeline.run();
-  });
-}
+  const store::Keys& keys() const { return shared_connection_.store().keys(); }
+  SharedConnection& shared_connection() { return shared_connection_; }
 
-// Adds size, TTL and the first `bytes` of each body. One command reads one body, so none blocks the server for long.
+  // Adds size, TTL and the first `bytes` of the payload to each message that has a body.
+  void add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes);
+
+  std::optional<Event> next_event(redis::Deadline deadline);
+
+ private:
+  redis::Connection& channel();
+
+  SharedConnection shared_connection_;
+  std::mutex channel_mutex_;  // guards channel_
+  std::unique_ptr<redis::Connection> channel_;
+};
+
+// One command reads one body, so none blocks the server for long.
 void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes) {
   const std::int64_t first = bytes == 0 ? 1 : 0;  // the range 1 to 0 is empty
   const std::int64_t last = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(bytes, kLongestPayload)) - 1);
@@ -130,99 +124,6 @@ void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t
       if (bytes > 0) messages[i].payload = std::string(pipeline.reply(3 * i + 2).text());
     }
   });
-}
-
-void Inspector::Impl::collect(const std::vector<std::string>& garbage) {
-  if (garbage.empty()) return;
-  shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().gc(pipeline, garbage); });
-}
-
-void Inspector::Impl::collect_all() {
-  while (true) {
-    const auto some =
-        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().sample_garbage(pipeline); });
-    if (some.empty()) return;
-    collect(some);
-  }
-}
-
-std::uint64_t Inspector::Impl::remove_hints(const std::string& list) {
-  std::uint64_t places = 0;
-  for (std::size_t passed = store::kBatch; passed == store::kBatch; places += passed) {
-    const auto step =
-        shared_connection_.ask([&](redis::Pipeline& pipeline) { return store().purge_hints(pipeline, list); });
-    collect(step.garbage);
-    passed = step.removed;
-  }
-  return places;
-}
-
-Remains Inspector::Impl::remains() {
-  return shared_connection_.with_connection([&](redis::Connection& connection) {
-    redis::Pipeline pipeline(connection);
-    Remains remains;
-    const std::tuple<const char*, const std::string*, std::uint64_t*> lengths[] = {
-        {"ZCARD", &keys().pending, &remains.pending}, {"LLEN", &keys().ready, &remains.ready},
-        {"ZCARD", &keys().unack, &remains.unack},     {"LLEN", &keys().retry, &remains.retry},
-        {"ZCARD", &keys().dead, &remains.dead},       {"HLEN", &keys().count, &remains.retries}};
-    for (const auto& length : lengths) pipeline.command(std::get<0>(length)).key(*std::get<1>(length));
-    pipeline.run();
-    for (std::size_t i = 0; i < std::size(lengths); ++i) {
-      if (is_wrong_type(pipeline, i)) {
-        remains.wrong_type = true;
-      } else {
-        *std::get<2>(lengths[i]) = static_cast<std::uint64_t>(std::max(0LL, pipeline.reply(i).integer()));
-      }
-    }
-    const bool placed = remains.pending + remains.ready + remains.unack + remains.retry + remains.dead > 0;
-    if (placed) remains.retries = 0;
-    return remains;
-  });
-}
-
-// Removes the name before the script runs: a send after the script is a first send, and registers the queue again.
-bool Inspector::Impl::forget() {
-  return shared_connection_.with_connection([&](redis::Connection& connection) {
-    redis::Pipeline name(connection);
-    name.command("SREM").key(keys().queues).arg(keys().base);
-    name.run();
-    name.reply(0);
-    bool forgotten = false;
-    try {
-      redis::Pipeline pipeline(connection);
-      const auto answer = store().forget(pipeline);
-      pipeline.run();
-      forgotten = answer.get();
-    } catch (const ReplyError&) {
-      shared_connection_.endpoint().register_queue(connection);
-      throw;
-    }
-    if (!forgotten) shared_connection_.endpoint().register_queue(connection);
-    return forgotten;
-  });
-}
-
-// An idle consumer removes the marker within a round trip. The wait is longer, for one that is reconnecting.
-bool Inspector::Impl::is_served() {
-  constexpr milliseconds kTimeout{300};
-  const auto begin = redis::Clock::now();
-  shared_connection_.with_connection([&](redis::Connection& connection) {
-    redis::Pipeline pipeline(connection);
-    store().wake(pipeline);
-    pipeline.run();
-    pipeline.reply(0);
-  });
-  while (redis::Clock::now() - begin < kTimeout) {
-    const bool marked = shared_connection_.with_connection([&](redis::Connection& connection) {
-      redis::Pipeline pipeline(connection);
-      pipeline.command("EXISTS").key(keys().wake);
-      pipeline.run();
-      return pipeline.reply(0).integer() == 1;
-    });
-    if (!marked) return true;
-    std::this_thread::sleep_for(milliseconds(20));
-  }
-  return false;
 }
 
 redis::Connection& Inspector::Impl::channel() {
@@ -278,12 +179,14 @@ Counts Inspector::counts() {
   return counts;
 }
 
+MessagePage Inspector::list(State state) { return list(state, {}); }
+
 MessagePage Inspector::list(State state, const ListOptions& options) {
   const std::string& key = key_of(impl_->keys(), state);
   if (options.limit < 1 || options.limit > kMostListed) {
     throw std::invalid_argument("limit: " + std::to_string(options.limit) + "; expected 1 to 1000");
   }
-  std::size_t position = position_of(options.cursor);
+  std::size_t position = position_of(options.cursor, state);
   MessagePage page;
   bool more = true;
   while (more && page.messages.size() < options.limit) {
@@ -297,14 +200,14 @@ MessagePage Inspector::list(State state, const ListOptions& options) {
     more = part.ids_read == most;
   }
   impl_->add_bodies(page.messages, options.payload);
-  if (more) page.next = std::to_string(position);
+  if (more) page.next = cursor_of(state, position);
   return page;
 }
 
 std::string MessagePage::next_after(std::uint64_t freed) const {
   if (next.empty()) return next;
   const std::size_t position = position_of(next);
-  return std::to_string(position - std::min<std::uint64_t>(position, freed));
+  return next.front() + cursor_of(State::unknown, position - std::min<std::uint64_t>(position, freed)).substr(1);
 }
 
 std::optional<MessageInfo> Inspector::find(std::string_view id) {
@@ -313,9 +216,9 @@ std::optional<MessageInfo> Inspector::find(std::string_view id) {
 
 std::vector<std::optional<MessageInfo>> Inspector::find(const std::vector<std::string>& ids, std::size_t payload) {
   const std::vector<std::string> all = ids_of(ids);
-  std::vector<store::Found> places = impl_->in_steps(all, 1, [&](redis::Pipeline& pipeline, const auto& one) {
-    return store::find(pipeline, impl_->keys(), one.front());
-  });
+  std::vector<store::Found> places = in_steps(
+      impl_->shared_connection(), all, 1,
+      [&](redis::Pipeline& pipeline, const auto& one) { return store::find(pipeline, impl_->keys(), one.front()); });
   std::vector<MessageInfo> messages;
   std::vector<std::size_t> at;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -350,49 +253,11 @@ std::optional<Pause> Inspector::paused() {
   });
 }
 
-CheckReport Inspector::check(const CheckOptions& options) {
-  check_at_least("settle", options.settle, milliseconds(0));
-  if (options.retries < 0) {
-    throw std::invalid_argument("retries: " + std::to_string(options.retries) + "; expected 0 or more");
-  }
-  return IntegrityCheck(impl_->shared_connection(), options).run();
-}
-
 std::optional<Event> Inspector::next_event(milliseconds wait) {
   return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
 }
 
-std::vector<Risk> Inspector::risks() { return impl_->shared_connection().with_connection(risks_of); }
-
-ServerReport Inspector::server() {
-  return impl_->shared_connection().with_connection(
-      [](redis::Connection& connection) { return report_server(connection); });
-}
-
-std::vector<MasterReport> Inspector::masters() {
-  const auto report = [](redis::Connection& connection) {
-    return MasterReport{report_server(connection), risks_of(connection), {}};
-  };
-  Endpoint& endpoint = impl_->shared_connection().endpoint();
-  const std::vector<redis::Address> nodes = endpoint.masters();
-  if (nodes.empty()) return {impl_->shared_connection().with_connection(report)};
-  std::vector<MasterReport> all;
-  for (const redis::Address& node : nodes) {
-    try {
-      all.push_back(report(*endpoint.dial(node)));
-    } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the host name of a node
-      all.emplace_back().server.where = node.text();
-      all.back().error = e.what();
-    }
-  }
-  return all;
-}
-
-std::vector<ServerScripts> Inspector::load_scripts() {
-  return delayqueue::load_scripts(impl_->shared_connection().endpoint());
-}
-
-std::vector<ServerScripts> Inspector::scripts() { return find_scripts(impl_->shared_connection().endpoint()); }
+ServerInfo Inspector::server() { return impl_->shared_connection().with_connection(read_server_info); }
 
 // Reads the set in steps, since it may be of any size.
 std::vector<std::string> Inspector::queues() {

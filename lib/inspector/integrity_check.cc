@@ -89,7 +89,7 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
   const bool elsewhere = parts.find_first_of("pd") != std::string::npos;
   Finding finding{problem_of(verdict), id};
   const auto with = [&](const std::string& what, const std::string& repair) {
-    finding.what = what;
+    finding.description = what;
     finding.repair = repair;
     return finding;
   };
@@ -281,7 +281,7 @@ void IntegrityCheck::scan(Collection collection) {
 void IntegrityCheck::judge(Collection collection, const std::vector<std::string>& ids) {
   const std::vector<std::string> words =
       shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::classify(pipeline, keys(), ids); });
-  report_.looked += ids.size();
+  report_.examined += ids.size();
   for (std::size_t i = 0; i < std::min(ids.size(), words.size()); ++i) {
     const char verdict = words[i].empty() ? '.' : words[i].front();
     if (verdict == '.' || was_scanned(collection, verdict, words[i].substr(1))) continue;
@@ -370,7 +370,7 @@ void IntegrityCheck::confirm_candidates() {
   if (candidates_.empty()) return;
   std::sort(candidates_.begin(), candidates_.end());  // a scan may return an id twice
   candidates_.erase(std::unique(candidates_.begin(), candidates_.end()), candidates_.end());
-  std::this_thread::sleep_for(options_.settle);
+  std::this_thread::sleep_for(options_.recheck_after);
   drop_listed();
   const std::vector<Candidate> all = std::exchange(candidates_, {});
   for (std::size_t from = 0; from < all.size(); from += store::kConfirmed) {
@@ -386,7 +386,7 @@ void IntegrityCheck::confirm(const std::vector<Candidate>& some) {
     return options_.repair ? store::repair(pipeline, keys(), some, options_.retries)
                            : store::confirm(pipeline, keys(), some);
   });
-  report_.looked += some.size();
+  report_.examined += some.size();
   std::vector<std::string> garbage;
   bool ready = false;
   for (std::size_t i = 0; i < std::min(some.size(), words.size()); ++i) {

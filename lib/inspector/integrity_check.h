@@ -1,4 +1,4 @@
-// The integrity check of a queue: the implementation of Inspector::check. store/integrity.h lists the verdicts.
+// The integrity check of a queue: the implementation of QueueAdmin::check. store/integrity.h lists the verdicts.
 //
 // The check scans all keys of the queue, and one script gives each id a verdict. An id that is not healthy becomes a
 // candidate. After a pause one script gives each candidate a second verdict, and repairs it if asked to. A candidate
@@ -14,7 +14,7 @@
 #include "store/integrity.h"
 #include "store/record.h"
 
-#include <delayqueue/inspector.h>
+#include <delayqueue/integrity.h>
 
 #include <cstdint>
 #include <string>

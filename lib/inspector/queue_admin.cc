@@ -1,8 +1,13 @@
-// The calls of Inspector that change messages, by id or by state, and the queue itself.
-#include "inspector/inspector_impl.h"
+#include <delayqueue/queue_admin.h>
 
+#include "inspector/integrity_check.h"
+#include "inspector/leftovers.h"
+#include "inspector/queue_removal.h"
+#include "inspector/steps.h"
 #include "queue/option_checks.h"
+#include "queue/shared_connection.h"
 #include "queue/state.h"
+#include "store/queries.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -63,21 +68,50 @@ store::RestoreRecord record_of(const MessageInfo& message, const std::string& id
 
 }  // namespace
 
-std::vector<State> Inspector::cancel(const std::vector<std::string>& ids) {
-  const auto answers = impl_->in_steps(ids_of(ids), 1, [&](redis::Pipeline& pipeline, const auto& one) {
-    return impl_->store().cancel(pipeline, one.front());
-  });
+class QueueAdmin::Impl {
+ public:
+  Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
+      : shared_connection_(url, queue, options.connection, options.queue, {}, RegisterQueue::if_exists) {}
+
+  const store::Keys& keys() const { return store().keys(); }
+  const store::Store& store() const { return shared_connection_.store(); }
+  SharedConnection& shared_connection() { return shared_connection_; }
+
+  // Wakes an idle consumer. Ignores a refusal, for example because Redis is out of memory: the marker is only a hint.
+  void wake() {
+    shared_connection_.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      store().wake(pipeline);
+      pipeline.run();
+    });
+  }
+
+ private:
+  SharedConnection shared_connection_;
+};
+
+QueueAdmin::QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options)
+    : impl_("QueueAdmin", std::make_unique<Impl>(url, queue, options)) {}
+QueueAdmin::~QueueAdmin() = default;
+QueueAdmin::QueueAdmin(QueueAdmin&&) noexcept = default;
+QueueAdmin& QueueAdmin::operator=(QueueAdmin&&) noexcept = default;
+
+std::vector<State> QueueAdmin::cancel(const std::vector<std::string>& ids) {
+  const auto answers = in_steps(
+      impl_->shared_connection(), ids_of(ids), 1,
+      [&](redis::Pipeline& pipeline, const auto& one) { return impl_->store().cancel(pipeline, one.front()); });
   std::vector<State> states;
   states.reserve(answers.size());
   for (const std::string& answer : answers) states.push_back(state_of(answer));
   return states;
 }
 
-std::vector<Moved> Inspector::reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when) {
+std::vector<Moved> QueueAdmin::reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when) {
   const store::Due due = due_of(when.delay, when.at);
-  const auto answers = impl_->in_steps(ids_of(ids), 1, [&](redis::Pipeline& pipeline, const auto& one) {
-    return impl_->store().reschedule(pipeline, one.front(), due);
-  });
+  const auto answers =
+      in_steps(impl_->shared_connection(), ids_of(ids), 1, [&](redis::Pipeline& pipeline, const auto& one) {
+        return impl_->store().reschedule(pipeline, one.front(), due);
+      });
   std::vector<Moved> moved;
   moved.reserve(answers.size());
   for (const std::string& answer : answers) {
@@ -86,56 +120,52 @@ std::vector<Moved> Inspector::reschedule(const std::vector<std::string>& ids, co
   return moved;
 }
 
-Redriven Inspector::redrive(std::string_view id, const RedriveOptions& options) {
-  return redrive(std::vector<std::string>{std::string(id)}, options).front();
-}
-
-std::vector<Redriven> Inspector::redrive(const std::vector<std::string>& ids, const RedriveOptions& options) {
+std::vector<Redriven> QueueAdmin::redrive(const std::vector<std::string>& ids, const RedriveOptions& options) {
   check_retries(options.retries);
-  const auto outcomes = impl_->outcomes(ids_of(ids), store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-    return impl_->store().redrive(pipeline, some, options.retries);
-  });
+  const auto outcomes = outcomes_in_steps(impl_->shared_connection(), ids_of(ids), store::kBatch,
+                                          [&](redis::Pipeline& pipeline, const auto& some) {
+                                            return impl_->store().redrive(pipeline, some, options.retries);
+                                          });
   impl_->wake();
   return meanings<Redriven>(outcomes, [](char outcome) {
     return outcome == 'S' ? Redriven::redriven : outcome == 'B' ? Redriven::no_body : Redriven::unknown;
   });
 }
 
-std::vector<Killed> Inspector::kill(const std::vector<std::string>& ids, const KillOptions& options) {
+std::vector<Buried> QueueAdmin::bury(const std::vector<std::string>& ids, const BuryOptions& options) {
   const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
   const std::size_t step = impl_->store().search_lists() > 0 ? 1 : kSmallBatch;
-  const auto outcomes = impl_->outcomes(ids_of(ids), step, [&](redis::Pipeline& pipeline, const auto& some) {
-    return impl_->store().kill(pipeline, some, reason, options.force);
-  });
-  return meanings<Killed>(outcomes, [](char outcome) {
-    return outcome == 'S'   ? Killed::killed
-           : outcome == 'D' ? Killed::already
-           : outcome == 'H' ? Killed::held
-                            : Killed::unknown;
+  const auto outcomes = outcomes_in_steps(
+      impl_->shared_connection(), ids_of(ids), step, [&](redis::Pipeline& pipeline, const auto& some) {
+        return impl_->store().kill(pipeline, some, reason, options.held == HeldMessages::force);
+      });
+  return meanings<Buried>(outcomes, [](char outcome) {
+    return outcome == 'S'   ? Buried::buried
+           : outcome == 'D' ? Buried::already
+           : outcome == 'H' ? Buried::held
+                            : Buried::unknown;
   });
 }
 
-std::vector<Extended> Inspector::extend(const std::vector<std::string>& ids, milliseconds by, bool force) {
+std::vector<Extended> QueueAdmin::extend(const std::vector<std::string>& ids, milliseconds by, HeldMessages held) {
   check_at_least("by", by, milliseconds(1));
-  const auto outcomes = impl_->outcomes(ids_of(ids), kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-    return impl_->store().extend(pipeline, some, by, force);
-  });
+  const auto outcomes = outcomes_in_steps(
+      impl_->shared_connection(), ids_of(ids), kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+        return impl_->store().extend(pipeline, some, by, held == HeldMessages::force);
+      });
   return meanings<Extended>(outcomes, [](char outcome) {
     return outcome == 'S' ? Extended::extended : outcome == 'H' ? Extended::held : Extended::unknown;
   });
 }
 
-Released Inspector::release(std::string_view id, bool force) {
-  return release(std::vector<std::string>{std::string(id)}, force).front();
-}
-
 // The message released last is delivered first, so the ids are sent in reverse order.
-std::vector<Released> Inspector::release(const std::vector<std::string>& ids, bool force) {
+std::vector<Released> QueueAdmin::release(const std::vector<std::string>& ids, HeldMessages held) {
   std::vector<std::string> all = ids_of(ids);
   std::reverse(all.begin(), all.end());
-  std::string outcomes = impl_->outcomes(all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-    return impl_->store().release_waiting(pipeline, some, force);
-  });
+  std::string outcomes =
+      outcomes_in_steps(impl_->shared_connection(), all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+        return impl_->store().release_waiting(pipeline, some, held == HeldMessages::force);
+      });
   impl_->wake();
   std::reverse(outcomes.begin(), outcomes.end());
   return meanings<Released>(outcomes, [](char outcome) {
@@ -143,14 +173,15 @@ std::vector<Released> Inspector::release(const std::vector<std::string>& ids, bo
   });
 }
 
-std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
+std::uint64_t QueueAdmin::purge(State state, const PurgeOptions& options) {
   check_removable(state);
   if (options.older_than) check_at_least("older_than", *options.older_than, milliseconds(0));
   if (is_list(state) && options.older_than) {
     throw std::invalid_argument("older_than: set; expected none for ready and retry, whose messages have no time");
   }
   const std::string& key = key_of(impl_->keys(), state);
-  const Counts before = counts();
+  const store::QueueCounts before =
+      impl_->shared_connection().ask([&](redis::Pipeline& pipeline) { return store::counts(pipeline, impl_->keys()); });
   const std::uint64_t there = state == State::pending ? before.pending
                               : state == State::dead  ? before.dead
                               : state == State::ready ? before.ready
@@ -163,7 +194,7 @@ std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
       return is_list(state) ? impl_->store().purge_list(pipeline, key, most)
                             : impl_->store().purge_zset(pipeline, key, most, options.older_than, 0);
     });
-    impl_->collect(step.garbage);
+    collect(impl_->shared_connection(), step.garbage);
     purged += step.purged;
     left -= std::min<std::uint64_t>(left, step.removed);
     if (step.removed < most) break;
@@ -171,12 +202,12 @@ std::uint64_t Inspector::purge(State state, const PurgeOptions& options) {
   return purged;
 }
 
-Removed Inspector::purge(State state, const std::vector<std::string>& ids) {
+Removed QueueAdmin::purge(State state, const std::vector<std::string>& ids) {
   check_removable(state);
   const std::string& key = key_of(impl_->keys(), state);
-  const auto steps = impl_->in_steps(ids_of(ids), kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-    return impl_->store().purge_ids(pipeline, key, some);
-  });
+  const auto steps = in_steps(
+      impl_->shared_connection(), ids_of(ids), kSmallBatch,
+      [&](redis::Pipeline& pipeline, const auto& some) { return impl_->store().purge_ids(pipeline, key, some); });
   Removed removed;
   for (const store::PurgedIds& step : steps) {
     removed.messages += static_cast<std::uint64_t>(std::count(step.outcomes.begin(), step.outcomes.end(), 'S'));
@@ -186,11 +217,11 @@ Removed Inspector::purge(State state, const std::vector<std::string>& ids) {
   if (removed.removed.size() != ids.size()) {
     throw ReplyError("purge: " + unexpected_count(removed.removed.size(), ids.size()));
   }
-  if (is_list(state) && !ids.empty()) removed.places += impl_->remove_hints(key);
+  if (is_list(state) && !ids.empty()) removed.places += remove_hints(impl_->shared_connection(), key);
   return removed;
 }
 
-std::vector<Sent> Inspector::restore(const std::vector<MessageInfo>& messages) {
+std::vector<Sent> QueueAdmin::restore(const std::vector<MessageInfo>& messages) {
   std::vector<std::string> ids;
   ids.reserve(messages.size());
   for (const MessageInfo& message : messages) ids.push_back(id_of("id", message.id));
@@ -222,19 +253,19 @@ std::vector<Sent> Inspector::restore(const std::vector<MessageInfo>& messages) {
   return sent;
 }
 
-void Inspector::pause(milliseconds for_, const std::string& why) {
-  check_at_least("for", for_, milliseconds(0));
+void QueueAdmin::pause(const PauseOptions& options) {
+  if (options.duration) check_at_least("duration", *options.duration, milliseconds(1));
   impl_->shared_connection().with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
-    pipeline.command("SET").key(impl_->keys().paused).arg(why);
-    if (for_.count() > 0) pipeline.arg("PX").arg(for_.count());
+    pipeline.command("SET").key(impl_->keys().paused).arg(options.reason);
+    if (options.duration) pipeline.arg("PX").arg(options.duration->count());
     pipeline.run();
     pipeline.reply(0);
     impl_->shared_connection().endpoint().register_queue(connection);
   });
 }
 
-void Inspector::resume() {
+void QueueAdmin::resume() {
   impl_->shared_connection().with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
     pipeline.command("DEL").key(impl_->keys().paused);
@@ -244,26 +275,22 @@ void Inspector::resume() {
   });
 }
 
-Remains Inspector::forget() {
-  Remains remains = impl_->remains();
-  if (remains.wrong_type || remains.pending + remains.unack + remains.dead > 0) return remains;
-  for (const std::string* list : {&impl_->keys().ready, &impl_->keys().retry}) impl_->remove_hints(*list);
-  while (true) {
-    impl_->collect_all();
-    remains = impl_->remains();
-    remains.served = remains.none() && impl_->is_served();
-    if (!remains.none() || impl_->forget()) return remains;
-  }
-}
+Remains QueueAdmin::forget() { return QueueRemoval(impl_->shared_connection()).run(); }
 
-bool Inspector::lock(const std::string& holder, milliseconds for_) {
-  check_at_least("for", for_, milliseconds(1));
+bool QueueAdmin::lock(const std::string& holder, milliseconds duration) {
+  check_at_least("duration", duration, milliseconds(1));
   return impl_->shared_connection().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->store().lock(pipeline, holder, for_); });
+      [&](redis::Pipeline& pipeline) { return impl_->store().lock(pipeline, holder, duration); });
 }
 
-void Inspector::unlock(const std::string& holder) {
+void QueueAdmin::unlock(const std::string& holder) {
   impl_->shared_connection().ask([&](redis::Pipeline& pipeline) { return impl_->store().unlock(pipeline, holder); });
+}
+
+CheckReport QueueAdmin::check(const CheckOptions& options) {
+  check_at_least("recheck_after", options.recheck_after, milliseconds(0));
+  check_retries(options.retries);
+  return IntegrityCheck(impl_->shared_connection(), options).run();
 }
 
 }  // namespace delayqueue

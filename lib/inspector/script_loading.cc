@@ -1,5 +1,6 @@
-#include "inspector/script_loading.h"
+#include <delayqueue/server_info.h>
 
+#include "queue/endpoint.h"
 #include "redis/pipeline.h"
 #include "store/scripts.h"
 
@@ -16,11 +17,12 @@ using redis::Pipeline;
 using redis::Script;
 
 template <class Call>
-std::vector<ServerScripts> for_each_server(Endpoint& endpoint, Call call) {
+std::vector<ServerScripts> for_each_server(const std::string& url, const ConnectionOptions& options, Call call) {
+  Endpoint endpoint = Endpoint::of_servers(url, options);
   std::vector<ServerScripts> all;
   for (const redis::Address& server : endpoint.servers()) {
     ServerScripts& one = all.emplace_back();
-    one.where = server.text();
+    one.address = server.text();
     try {
       call(*endpoint.dial(server), one);
     } catch (const std::exception& e) {  // also std::invalid_argument: TLS refuses the host name of a server
@@ -32,8 +34,8 @@ std::vector<ServerScripts> for_each_server(Endpoint& endpoint, Call call) {
 
 }  // namespace
 
-std::vector<ServerScripts> find_scripts(Endpoint& endpoint) {
-  return for_each_server(endpoint, [](Connection& connection, ServerScripts& server) {
+std::vector<ServerScripts> find_scripts(const std::string& url, const ConnectionOptions& options) {
+  return for_each_server(url, options, [](Connection& connection, ServerScripts& server) {
     Pipeline pipeline(connection);
     pipeline.command("SCRIPT").arg("EXISTS");
     for (const Script* script : store::scripts::all()) pipeline.arg(script->sha1);
@@ -46,8 +48,8 @@ std::vector<ServerScripts> find_scripts(Endpoint& endpoint) {
   });
 }
 
-std::vector<ServerScripts> load_scripts(Endpoint& endpoint) {
-  return for_each_server(endpoint, [](Connection& connection, ServerScripts& server) {
+std::vector<ServerScripts> load_scripts(const std::string& url, const ConnectionOptions& options) {
+  return for_each_server(url, options, [](Connection& connection, ServerScripts& server) {
     for (const Script* script : store::scripts::all()) server.missing.emplace_back(script->name);
     Pipeline pipeline(connection);
     for (const Script* script : store::scripts::all()) pipeline.command("SCRIPT").arg("LOAD").arg(script->body);
@@ -55,7 +57,7 @@ std::vector<ServerScripts> load_scripts(Endpoint& endpoint) {
     for (const Script* script : store::scripts::all()) {
       const redis::Reply name = pipeline.reply(server.loaded.size());
       if (name.text() != script->sha1) {
-        throw ReplyError("cannot load the script " + std::string(script->name) + " at redis at " + server.where +
+        throw ReplyError("cannot load the script " + std::string(script->name) + " at redis at " + server.address +
                          ": the answer is not its SHA1, " + std::string(script->sha1));
       }
       server.missing.erase(server.missing.begin());

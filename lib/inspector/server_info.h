@@ -1,13 +1,13 @@
-// Reads version, role, settings and load of a server, its clock, and the time of a round trip to it.
+// Reads version, role, settings, load and risks of one server, its clock, and the time of a round trip to it.
 #pragma once
 
 #include "redis/connection.h"
 
-#include <delayqueue/inspector.h>
+#include <delayqueue/server_info.h>
 
 namespace delayqueue {
 
 // Takes several round trips. Throws ConnectionError if the connection breaks.
-ServerReport report_server(redis::Connection& connection);
+ServerInfo read_server_info(redis::Connection& connection);
 
 }  // namespace delayqueue

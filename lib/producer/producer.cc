@@ -150,23 +150,19 @@ std::future<Sent> Producer::send_async(std::string payload, const SendOptions& o
   return impl_->send_async({id_for(options), std::move(payload), impl_->terms_of(options)});
 }
 
-std::vector<Sent> Producer::send_batch(const std::vector<std::string>& payloads, const SendOptions& options) {
+std::vector<Sent> Producer::send_views(const std::vector<std::string_view>& payloads, const SendOptions& options) {
   if (!options.id.empty())
     throw std::invalid_argument("id: " + options.id + "; every message of a batch needs its own");
   const store::SendTerms terms = impl_->terms_of(options);
   SendRequest request;
   request.messages.reserve(payloads.size());
   request.sent.reserve(payloads.size());
-  for (const std::string& payload : payloads) {
+  for (const std::string_view payload : payloads) {
     impl_->check_payload(payload);
     request.messages.push_back({payload, &terms});
   }
   for (std::string& id : store::new_ids(payloads.size())) request.sent.push_back({std::move(id), false});
   return impl_->send(std::move(request));
-}
-
-std::vector<Sent> Producer::send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options) {
-  return send_batch(std::vector<std::string>(payloads.begin(), payloads.end()), options);
 }
 
 std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messages) {

@@ -62,7 +62,7 @@ std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions&
 }
 
 store::Keys keys_of(const std::string& queue, const QueueOptions& options, bool hash_tag) {
-  return store::make_keys(queue, {options.prefix, hash_tag, options.bodies_under_dp});
+  return store::make_keys(queue, {options.prefix, hash_tag, options.go.bodies_under_dp});
 }
 
 bool wants_hash_tag(const QueueOptions& options, const Url& url) {

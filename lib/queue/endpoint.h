@@ -24,6 +24,11 @@ class Endpoint {
   Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
            const QueueOptions& options, RegisterQueue registers = RegisterQueue::yes);
 
+  // For calls that concern servers, not a queue: masters(), servers(), dial() and connect_to_master().
+  static Endpoint of_servers(const std::string& url, const ConnectionOptions& connection) {
+    return {url, "any", connection, {}, RegisterQueue::if_exists};
+  }
+
   const store::Keys& keys() const { return keys_; }
   const std::string& prefix() const { return prefix_; }
   const std::string& where() const { return where_; }  // the URL without the password
@@ -40,6 +45,9 @@ class Endpoint {
   std::vector<redis::Address> servers() { return topology_->servers(); }
   std::vector<redis::Address> masters() { return topology_->masters(); }
   std::unique_ptr<redis::Connection> dial(const redis::Address& server) { return topology_->dial(server); }
+
+  // Like connect(), but looks at no key. Not in a Cluster, which has several masters.
+  std::unique_ptr<redis::Connection> connect_to_master() { return topology_->connect(); }
 
   // Adds the queue to the set of known queues.
   void register_queue(redis::Connection& connection);

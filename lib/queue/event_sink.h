@@ -5,7 +5,7 @@
 #include "queue/go_events.h"
 #include "redis/pipeline.h"
 
-#include <delayqueue/options.h>
+#include <delayqueue/events.h>
 
 #include <cstddef>
 #include <map>

@@ -4,6 +4,7 @@
 #include "store/moves.h"
 #include "store/record.h"
 
+#include <delayqueue/consumer.h>
 #include <delayqueue/options.h>
 #include <delayqueue/producer.h>
 

@@ -4,11 +4,8 @@
 #include "redis/escaped.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <random>
 #include <stdexcept>
-#include <thread>
 
 namespace delayqueue {
 namespace {
@@ -28,11 +25,16 @@ void check_number(const char* field, long long value, long long least, long long
   wrong(field, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
 }
 
+void check_count(const char* field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+  if (value >= least && value <= most) return;
+  wrong(field, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
+}
+
 void check_durability(const Durability& durability) {
-  if (durability.kind == Durability::Kind::none) return;
-  const bool by_replicas = durability.kind == Durability::Kind::replicas;
-  if (by_replicas) check_number("durability.replicas", durability.replicas, 1, 1000);
-  check_at_least("durability.timeout", durability.timeout, milliseconds(1));
+  if (durability.kind() == Durability::Kind::none) return;
+  const bool by_replicas = durability.kind() == Durability::Kind::replicas;
+  if (by_replicas) check_number("durability.replicas", durability.replica_count(), 1, 1000);
+  check_at_least("durability.timeout", durability.timeout(), milliseconds(1));
 }
 
 void check_name(const char* field, const std::string& value, bool hash_tag) {
@@ -44,30 +46,9 @@ void check_name(const char* field, const std::string& value, bool hash_tag) {
 
 }  // namespace
 
-int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+Durability Durability::replicas(int count, milliseconds timeout) { return {Kind::replicas, count, timeout}; }
 
-Durability replicas(int count, milliseconds timeout) { return {Durability::Kind::replicas, count, timeout}; }
-
-Durability disk(milliseconds timeout) { return {Durability::Kind::disk, 0, timeout}; }
-
-Backoff fixed(milliseconds delay) {
-  check_at_least("fixed: delay", delay, milliseconds(0));
-  return [delay](int) { return delay; };
-}
-
-Backoff exponential(milliseconds first, milliseconds most, double jitter) {
-  check_at_least("exponential: first", first, milliseconds(1));
-  check_at_least("exponential: most", most, first);
-  if (!(jitter >= 0 && jitter <= 1)) wrong("exponential: jitter", std::to_string(jitter), "0 to 1");
-  return [first, most, jitter](int attempt) {
-    thread_local std::minstd_rand random{std::random_device{}()};
-    const double steps = std::min(std::max(attempt - 1, 0), 62);
-    const double full = std::min(std::ldexp(static_cast<double>(first.count()), static_cast<int>(steps)),
-                                 static_cast<double>(most.count()));
-    const double part = std::uniform_real_distribution<double>(0, jitter)(random);
-    return milliseconds(std::llround(full * (1 - part)));
-  };
-}
+Durability Durability::disk(milliseconds timeout) { return {Kind::disk, 0, timeout}; }
 
 void check_at_least(const char* field, milliseconds value, milliseconds least) {
   if (value < least) wrong(field, text(value), "at least " + text(least));
@@ -86,24 +67,23 @@ void check(const std::string& queue, const ConnectionOptions& connection, const 
 
 void check(const ProducerOptions& options) {
   check_number("retries", options.retries, 0, std::numeric_limits<int>::max());
-  check_number("max_payload", static_cast<long long>(options.max_payload), 0,
-               static_cast<long long>(kRedisStringLimit));
+  check_count("max_payload", options.max_payload, 0, kRedisStringLimit);
   check_durability(options.durability);
 }
 
 void check(const ConsumerOptions& options) {
-  check_number("concurrency", options.concurrency, 1, 10'000);
+  check_count("concurrency", options.concurrency, 1, 10'000);
   check_at_least("lease", options.lease, milliseconds(10));
   check_at_least("poll_interval", options.poll_interval, milliseconds(1));
   check_at_least("processing_timeout", options.processing_timeout, milliseconds(1));
   check_at_least("dead_retention", options.dead_retention, milliseconds(0));
   check_at_least("reconnect_grace", options.reconnect_grace, milliseconds(0));
-  check_number("dead_limit", options.dead_limit, 0, std::numeric_limits<long long>::max());
-  check_number("prefetch", options.prefetch, 0, 1'000'000);
+  check_count("dead_limit", options.dead_limit, 0, std::numeric_limits<std::int64_t>::max());
+  check_count("prefetch", options.prefetch, 0, 1'000'000);
   check_durability(options.durability);
-  if (options.durability.timeout >
+  if (options.durability.timeout() >
       options.lease / 3) {  // the consumer may wait this long between two renewals of a lease
-    wrong("durability.timeout", text(options.durability.timeout),
+    wrong("durability.timeout", text(options.durability.timeout()),
           "at most a third of the lease of " + text(options.lease));
   }
 }

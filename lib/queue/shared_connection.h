@@ -21,7 +21,7 @@ class SharedConnection {
                    const QueueOptions& options, const Durability& durability = {},
                    RegisterQueue registers = RegisterQueue::yes)
       : endpoint_(url, queue, connection, options, registers),
-        store_(endpoint_.keys(), {true, options.remove_from_lists ? kMaxSearchedList : 0}),
+        store_(endpoint_.keys(), {true, options.go.remove_from_lists ? kMaxSearchedList : 0}),
         write_concern_(durability) {}
 
   const store::Store& store() const { return store_; }

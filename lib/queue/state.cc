@@ -1,5 +1,7 @@
 #include "queue/state.h"
 
+#include <stdexcept>
+
 namespace delayqueue {
 
 const char* to_string(State state) {
@@ -25,6 +27,24 @@ State state_of(std::string_view name) {
     if (name == to_string(state)) return state;
   }
   return State::unknown;
+}
+
+const std::string& key_of(const store::Keys& keys, State state) {
+  switch (state) {
+    case State::pending:
+      return keys.pending;
+    case State::ready:
+      return keys.ready;
+    case State::unack:
+      return keys.unack;
+    case State::retry:
+      return keys.retry;
+    case State::dead:
+      return keys.dead;
+    case State::unknown:
+      break;
+  }
+  throw std::invalid_argument("state: unknown; expected pending, ready, unack, retry or dead");
 }
 
 }  // namespace delayqueue

@@ -1,7 +1,11 @@
-// The names of the states, as the scripts return them.
+// The states of a message: their names, as the scripts return them, and their keys.
 #pragma once
 
-#include <delayqueue/producer.h>
+#include "store/keys.h"
+
+#include <delayqueue/types.h>
+
+#include <string>
 
 #include <string_view>
 
@@ -9,5 +13,10 @@ namespace delayqueue {
 
 // The state with this name; State::unknown if there is none.
 State state_of(std::string_view name);
+
+// The zset or list with the ids of the messages in a state. Throws std::invalid_argument for State::unknown.
+const std::string& key_of(const store::Keys& keys, State state);
+
+inline bool is_list(State state) { return state == State::ready || state == State::retry; }
 
 }  // namespace delayqueue

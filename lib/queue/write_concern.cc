@@ -14,7 +14,7 @@ redis::Reply whole_reply(redis::Reply reply) { return reply; }
 }  // namespace
 
 void WriteConcern::check(redis::Connection& connection) const {
-  if (wanted_.kind == Durability::Kind::none) return;
+  if (wanted_.kind() == Durability::Kind::none) return;
   redis::Pipeline pipeline(connection);
   add(pipeline, milliseconds(1));
   pipeline.run();
@@ -31,8 +31,8 @@ void WriteConcern::check(redis::Connection& connection) const {
 }
 
 void WriteConcern::add(redis::Pipeline& pipeline, milliseconds timeout) const {
-  if (wanted_.kind == Durability::Kind::replicas) {
-    pipeline.command("WAIT").arg(wanted_.replicas);
+  if (wanted_.kind() == Durability::Kind::replicas) {
+    pipeline.command("WAIT").arg(wanted_.replica_count());
   } else {
     pipeline.command("WAITAOF").arg("1").arg("0");
   }
@@ -40,19 +40,21 @@ void WriteConcern::add(redis::Pipeline& pipeline, milliseconds timeout) const {
 }
 
 WriteConcern::Asked WriteConcern::ask(redis::Pipeline& pipeline, bool briefly) const {
-  if (wanted_.kind == Durability::Kind::none) return std::nullopt;
-  add(pipeline, briefly ? std::min(wanted_.timeout, kBriefTimeout) : wanted_.timeout);
+  if (wanted_.kind() == Durability::Kind::none) return std::nullopt;
+  add(pipeline, briefly ? std::min(wanted_.timeout(), kBriefTimeout) : wanted_.timeout());
   return redis::Answer<redis::Reply>(pipeline, whole_reply);
 }
 
 std::string WriteConcern::missing(const Asked& asked) const noexcept try {
   if (!asked) return {};
-  const std::string within = " within " + std::to_string(wanted_.timeout.count()) + " ms";
+  const std::string within = " within " + std::to_string(wanted_.timeout().count()) + " ms";
   const redis::Reply reply = asked->get();
-  if (wanted_.kind == Durability::Kind::disk) return reply[0].integer() >= 1 ? "" : "not on the server's disk" + within;
+  if (wanted_.kind() == Durability::Kind::disk)
+    return reply[0].integer() >= 1 ? "" : "not on the server's disk" + within;
   const long long confirmed = reply.integer();
-  if (confirmed >= wanted_.replicas) return {};
-  return "only " + std::to_string(confirmed) + " of " + std::to_string(wanted_.replicas) + " replicas have it" + within;
+  if (confirmed >= wanted_.replica_count()) return {};
+  return "only " + std::to_string(confirmed) + " of " + std::to_string(wanted_.replica_count()) + " replicas have it" +
+         within;
 } catch (const std::exception& e) {
   return e.what();
 }

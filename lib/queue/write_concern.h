@@ -21,7 +21,7 @@ class WriteConcern {
   // append-only file.
   void check(redis::Connection& connection) const;
 
-  bool waits() const { return wanted_.kind != Durability::Kind::none; }
+  bool waits() const { return wanted_.kind() != Durability::Kind::none; }
 
   // Adds WAIT or WAITAOF after the writes of a pipeline; nothing for Durability::Kind::none. With `briefly` it waits
   // for at most 10 ms: for a server that did not confirm the last writes in time.

@@ -7,7 +7,7 @@
 namespace bench {
 namespace {
 
-delayqueue::ConsumerOptions with_workers(int concurrency) {
+delayqueue::ConsumerOptions with_workers(std::size_t concurrency) {
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
   return options;
@@ -15,7 +15,7 @@ delayqueue::ConsumerOptions with_workers(int concurrency) {
 
 }  // namespace
 
-Drain::Drain(const std::string& url, const std::string& queue, int concurrency, std::vector<std::size_t> marks)
+Drain::Drain(const std::string& url, const std::string& queue, std::size_t concurrency, std::vector<std::size_t> marks)
     : marks_(std::move(marks)),
       times_(marks_.size()),
       consumer_(
@@ -46,6 +46,6 @@ bool Drain::reaches(std::size_t settled, Clock::time_point deadline, Progress& p
 
 double Drain::mark(std::size_t i) const { return times_[i]; }
 
-void Drain::stop() { consumer_.stop(); }
+void Drain::stop() { static_cast<void>(consumer_.stop()); }
 
 }  // namespace bench

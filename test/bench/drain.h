@@ -15,7 +15,7 @@ namespace bench {
 class Drain {
  public:
   // Starts the consumer. `marks`: the numbers of handled messages at which the time is recorded.
-  Drain(const std::string& url, const std::string& queue, int concurrency, std::vector<std::size_t> marks = {});
+  Drain(const std::string& url, const std::string& queue, std::size_t concurrency, std::vector<std::size_t> marks = {});
 
   // Waits until `settled` messages are settled. Returns false if the deadline passes before.
   bool reaches(std::size_t settled, Clock::time_point deadline, Progress& progress);

@@ -43,7 +43,7 @@ std::vector<double> measure(Bench& bench) {
     if (i >= kWarmUp) waits.push_back(1000 * seconds(begun - sent));
     bench.progress.step("messages", i, bench.scale.wakes);
   }
-  consumer.stop();
+  static_cast<void>(consumer.stop());
   return waits;
 }
 

@@ -12,13 +12,15 @@ fail() {
   exit 1
 }
 
-# Marked classes, and marked functions outside of classes.
+# Marked classes, marked functions outside of classes, and marked static functions of structs that are not marked.
 sed -n 's/^\(class\|struct\) DELAYQUEUE_EXPORT \([A-Za-z]*\).*/\2/p' "$headers"/*.h | sort -u >"$work/classes"
 sed -n 's/^\(\[\[nodiscard\]\] \)\{0,1\}DELAYQUEUE_EXPORT [^(]*[ *&]\([a-z_]*\)(.*/\2/p' "$headers"/*.h | sort -u >"$work/functions"
-[ -s "$work/classes" ] && [ -s "$work/functions" ] || fail 'nothing is marked' /dev/null
+sed -n 's/^  DELAYQUEUE_EXPORT static [^(]*[ *&]\([a-z_]*\)(.*/\1/p' "$headers"/*.h | sort -u >"$work/members"
+[ -s "$work/classes" ] && [ -s "$work/functions" ] && [ -s "$work/members" ] || fail 'nothing is marked' /dev/null
 classes=$(paste -sd '|' "$work/classes")
 functions=$(paste -sd '|' "$work/functions")
-public="^((typeinfo|typeinfo name|vtable) for delayqueue::($classes)\$|delayqueue::($classes)::[~a-z_A-Z=]+(\(|\$)|delayqueue::($functions)\()"
+members=$(paste -sd '|' "$work/members")
+public="^((typeinfo|typeinfo name|vtable) for delayqueue::($classes)\$|delayqueue::($classes)::[~a-z_A-Z=]+(\(|\$)|delayqueue::($functions)\(|delayqueue::[A-Za-z]+::($members)\()"
 
 # Names only, as "delayqueue::ack()", of these types of symbols.
 names() { types=$1; shift; "$nm" "$@" --demangle --defined-only | sed -n "s/^[0-9a-f]* [$types] //p" | sed 's/\[abi:[a-z0-9]*\]//' | sort -u; }
@@ -28,7 +30,7 @@ grep -Ev "$public" "$work/exported" >"$work/surplus" || true
 
 # A public function that is not marked has to be, too: declared in a header, defined in the library.
 declared=$(sed -n 's/^[a-zA-Z[][^=(]*[ *&]\([a-z_]*\)(.*;.*/\1/p' "$headers"/*.h | grep -v '^operator' | sort -u | paste -sd '|')
-names T "$static" | grep -E "^delayqueue::($declared)\(|^delayqueue::($classes)::[~a-z_A-Z=]+\(" |
+names T "$static" | grep -E "^delayqueue::($declared)\(|^delayqueue::($classes)::[~a-z_A-Z=]+\(|^delayqueue::[A-Za-z]+::($members)\(" |
   grep -E "$public|^delayqueue::($declared)\(" >"$work/wanted"
 comm -23 "$work/wanted" "$work/exported" >"$work/lacking"
 [ ! -s "$work/lacking" ] || fail 'public, but not exported:' "$work/lacking"

@@ -10,14 +10,14 @@ using namespace std::chrono_literals;
 struct Ending {};  // thrown to abort a check
 
 Breach breach_of(const delayqueue::Finding& finding) {
-  const std::string what = finding.id + ": " + finding.what + (finding.repaired ? "; repaired" : "");
+  const std::string what = finding.id + ": " + finding.description + (finding.repaired ? "; repaired" : "");
   return {std::string("check: ") + to_string(finding.problem), what, {finding.id}};
 }
 
 }  // namespace
 
 Fsck::Fsck(const std::string& url, const std::string& queue, const Journal& journal)
-    : inspector_(url, queue), journal_(journal), thread_([this] { run(); }) {}
+    : admin_(url, queue), journal_(journal), thread_([this] { run(); }) {}
 
 Fsck::~Fsck() { end(); }
 
@@ -35,9 +35,9 @@ void Fsck::run() {
   };
   while (!ending_) {
     try {
-      const auto report = inspector_.check(options);
+      const auto report = admin_.check(options);
       ++checks_;
-      journal_.line("fsck looked " + std::to_string(report.looked));
+      journal_.line("fsck looked " + std::to_string(report.examined));
       if (report.clean()) continue;
       for (const auto& finding : report.findings) {
         using delayqueue::Problem;
@@ -57,11 +57,10 @@ void Fsck::run() {
 
 std::vector<Breach> Fsck::last_check(const std::string& url, const std::string& queue) {
   delayqueue::CheckOptions options;
-  options.settle = 0ms;
+  options.recheck_after = 0ms;
   std::vector<Breach> found;
-  for (const auto& finding : delayqueue::Inspector(url, queue).check(options).findings) {
-    found.push_back(breach_of(finding));
-  }
+  const delayqueue::CheckReport report = delayqueue::QueueAdmin(url, queue).check(options);
+  for (const auto& finding : report.findings) found.push_back(breach_of(finding));
   return found;
 }
 

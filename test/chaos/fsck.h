@@ -1,7 +1,7 @@
-// Runs Inspector::check with repairs in a loop during the faults. It must find nothing to repair.
+// Runs QueueAdmin::check with repairs in a loop during the faults. It must find nothing to repair.
 #pragma once
 
-#include <delayqueue/inspector.h>
+#include <delayqueue/queue_admin.h>
 
 #include <atomic>
 #include <string>
@@ -30,7 +30,7 @@ class Fsck {
  private:
   void run();
 
-  delayqueue::Inspector inspector_;
+  delayqueue::QueueAdmin admin_;
   const Journal& journal_;
   std::vector<Breach> found_;  // used by the thread until it has ended
   std::atomic<int> checks_{0};

@@ -56,8 +56,8 @@ class Sender {
  private:
   static delayqueue::ProducerOptions options_of(const Arguments& arguments, const Journal& journal) {
     delayqueue::ProducerOptions options;
-    options.queue.remove_from_lists = arguments.number("mixed") == 1;
-    if (arguments.number("replicas") > 0) options.durability = delayqueue::replicas(1);
+    options.queue.go.remove_from_lists = arguments.number("mixed") == 1;
+    if (arguments.number("replicas") > 0) options.durability = delayqueue::Durability::replicas(1);
     options.connection.client_name = arguments.text("name");
     options.connection.command_timeout = milliseconds(arguments.number("timeout"));
     options.logger = [&journal](delayqueue::Severity severity, const std::string& text) {

@@ -186,7 +186,7 @@ class Conductor {
     if (options_.calm && verdicts.counts.duplicates > 0) all.emplace_back("duplicates without any fault");
     for (const auto& slow : slow_recoveries(ledger)) all.push_back(slow);
     print_counts(options_, ledger, verdicts, verdicts.breaches.size() + all.size());
-    std::printf("  Inspector::check: %d times\n", checks_);
+    std::printf("  QueueAdmin::check: %d times\n", checks_);
     const std::string no = no_go(*world_, options_);
     std::printf("  go workers: %s\n", no.empty() ? "1" : no.c_str());
     print_recoveries(ledger);

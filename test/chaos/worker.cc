@@ -137,12 +137,12 @@ void note_event(const Journal& journal, const Event& event) {
 
 delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal& journal) {
   delayqueue::ConsumerOptions options;
-  options.concurrency = static_cast<int>(arguments.number("concurrency"));
+  options.concurrency = static_cast<std::size_t>(arguments.number("concurrency"));
   options.lease = milliseconds(arguments.number("lease"));
   options.processing_timeout = 4s;
-  options.backoff = delayqueue::fixed(50ms);
-  options.queue.remove_from_lists = arguments.number("mixed") == 1;
-  if (arguments.number("replicas") > 0) options.durability = delayqueue::replicas(1);
+  options.backoff = delayqueue::Backoff::fixed(50ms);
+  options.queue.go.remove_from_lists = arguments.number("mixed") == 1;
+  if (arguments.number("replicas") > 0) options.durability = delayqueue::Durability::replicas(1);
   options.connection.client_name = arguments.text("name");
   options.connection.command_timeout = milliseconds(arguments.number("timeout"));
   options.logger = [&journal](delayqueue::Severity severity, const std::string& text) {

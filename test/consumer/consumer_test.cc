@@ -83,7 +83,7 @@ TEST_CASE("deliver: a handler sees how many retries its message has left") {
   test::redis().cmd({"HSET", queue.base + ":retry:cnt", strange, "2.5"});
   Ledger ledger;
   ConsumerOptions options = quick(1);
-  options.backoff = fixed(1ms);
+  options.backoff = Backoff::fixed(1ms);
   const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack(); }), options);
   consumer->start();
   CHECK(eventually([&] { return queue.inspector.counts().dead == 5; }, kPatience));
@@ -267,7 +267,7 @@ TEST_CASE("deliver: slow handlers hold only the messages that they handle; other
 
 TEST_CASE("deliver: a consumer takes nothing from a paused queue") {
   Queue queue;
-  queue.inspector.pause(0ms, "stock-taking");
+  queue.admin.pause();
   queue.send("x");
   SendOptions later;
   later.delay = 1h;
@@ -280,9 +280,9 @@ TEST_CASE("deliver: a consumer takes nothing from a paused queue") {
   CHECK(eventually([&] { return evalshas() > calls_before + 60; }, kPatience));
   CHECK(ledger.size() == 0);
   CHECK(queue.inspector.counts().ready == 2);
-  queue.inspector.resume();
+  queue.admin.resume();
   CHECK(ledger.settles(2));
-  queue.inspector.pause(200ms);
+  queue.admin.pause({200ms, "stock-taking"});
   queue.send("by itself");
   CHECK(ledger.settles(3));
 }
@@ -370,7 +370,7 @@ TEST_CASE("events: the events of a message arrive in order, with its id") {
   const auto consumer = queue.consumer([](const Message&) { return nack("no"); }, options);
   consumer->start();
   REQUIRE(eventually([&] { return queue.inspector.counts().dead == 1; }, kPatience));
-  REQUIRE(queue.inspector.redrive(id, {0}) == Redriven::redriven);
+  REQUIRE(queue.admin.redrive({id}, {0}).front() == Redriven::redriven);
   const auto received = [&] {
     const std::lock_guard lock(mutex);
     std::vector<EventKind> kinds;

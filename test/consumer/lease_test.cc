@@ -165,8 +165,8 @@ TEST_CASE("lease: after a forced release the handler's lease is lost and its ver
   const std::string id = queue.send("x");
   consumer->start();
   REQUIRE(ledger.reaches(1));
-  CHECK(queue.inspector.release(id) == Released::held);
-  CHECK(queue.inspector.release(id, true) == Released::released);
+  CHECK(queue.admin.release({id}).front() == Released::held);
+  CHECK(queue.admin.release({id}, HeldMessages::force).front() == Released::released);
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(eventually([&] { return ledger.entries()[0].message.lease_lost(); }, kPatience));
   gate.open();
@@ -217,7 +217,7 @@ TEST_CASE("reconnect_grace: it does not delay a message that the new consumer it
   queue.send("x");
   ConsumerOptions options = quick();
   options.reconnect_grace = 60s;
-  options.backoff = fixed(50ms);
+  options.backoff = Backoff::fixed(50ms);
   Ledger ledger;
   const auto consumer = queue.consumer(
       ledger.watch([](const Message& message) { return test::ack_if(message.attempt() == 2); }), options);

@@ -28,18 +28,18 @@ void fill_retry(Queue& queue, std::size_t count, const std::string& payload) {
   failing->start();
   REQUIRE(ledger.settles(count));
   REQUIRE(failing->stop());
-  queue.inspector.pause();
+  queue.admin.pause();
   test::rewind(queue.base, 2h);
   const auto moving = queue.consumer(ledger.watch());
   moving->start();
   REQUIRE(eventually([&] { return queue.inspector.counts().retry == count; }, kPatience));
   REQUIRE(moving->stop());
-  queue.inspector.resume();
+  queue.admin.resume();
 }
 
 TEST_CASE("share: under a flood of new messages retry gets at least one delivery in eight") {
   struct Row {
-    int concurrency, prefetch;
+    std::size_t concurrency, prefetch;
     std::size_t flood;
     std::size_t most;  // new messages before redelivery k: most + 8 k
   };
@@ -58,7 +58,7 @@ TEST_CASE("share: under a flood of new messages retry gets at least one delivery
     REQUIRE(ledger.settles(row.flood + 24));
     // A worker may be slow to begin a message that it took. On a busy machine the other workers handle hundreds
     // meanwhile.
-    const auto slow = static_cast<std::size_t>(row.concurrency) - 1;
+    const std::size_t slow = row.concurrency - 1;
     std::size_t again = 0, seen = 0, most_before = 0;
     for (const std::string& payload : ledger.payloads()) {
       ++seen;

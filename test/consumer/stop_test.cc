@@ -192,7 +192,7 @@ TEST_CASE("run: returns when another thread has called stop and all messages are
   const auto consumer = queue.consumer(ledger.watch(), quick(2));
   std::thread other([&] {
     ledger.reaches(100);
-    consumer->stop(kPatience);
+    CHECK(consumer->stop(kPatience));
   });
   consumer->run();
   const std::size_t handled = ledger.size();
@@ -215,7 +215,7 @@ TEST_CASE("run: returns after a stop() that did not wait for its start()") {
   std::this_thread::sleep_for(100ms);
   CHECK_FALSE(consumer.stop(50ms));
   CHECK(eventually([&] { return returned.load(); }, kPatience));
-  consumer.stop(kPatience);  // or run() would hang here, too
+  static_cast<void>(consumer.stop(kPatience));  // or run() would hang here, too
   running.join();
 }
 

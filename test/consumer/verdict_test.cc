@@ -158,7 +158,7 @@ TEST_CASE("verdicts: an invalid delay is logged once for each kind, with its val
   CHECK(eventually([&] { return !lines.find("the backoff threw: no idea; taken as 1000 ms").empty(); }, kPatience));
   CHECK(eventually([&] { return !lines.find("nack: a wait of -7000 ms; expected 0 to a").empty(); }, kPatience));
   CHECK(eventually([&] { return !lines.find("snooze: a wait of ").empty(); }, kPatience));
-  consumer->stop();
+  CHECK(consumer->stop());
   CHECK(lines.count() == 3);
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   test::make_dead("orders", 3, "why", op.guarded.server.url());
   op.dqctl({"redrive", "orders", op.id_in("dead")});
   op.dqctl({"redrive", "orders", "--reason", "why", "--yes"});
-  op.dqctl({"kill", "orders", op.id_in("pending"), op.id_in("ready")});
+  op.dqctl({"bury", "orders", op.id_in("pending"), op.id_in("ready")});
   // Two messages that a consumer holds, and one that waits for its backoff to end.
   const auto soon = std::to_string(std::stoll(op.guarded.admin.cmd({"TIME"}).strings().at(0)) + 1000);
   for (const char* fraction : {".000001", ".000002", ".001000"}) {

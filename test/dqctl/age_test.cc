@@ -32,7 +32,8 @@ std::vector<std::string> fill() {
   const std::string dead = send(test::id_made(-1h, 3), 1h);
   test::redis().cmd({"ZREM", kBase + ":pending", retry});
   test::redis().cmd({"LPUSH", kBase + ":retry", retry});
-  delayqueue::Inspector(test::server().url(), "q").kill({dead});
+  const auto buried = delayqueue::QueueAdmin(test::server().url(), "q").bury({dead});
+  CHECK(buried.front() == delayqueue::Buried::buried);
   const auto now = std::stoll(test::redis().cmd({"TIME"}).strings()[0]);
   test::redis().cmd({"ZADD", kBase + ":dead", "XX", std::to_string(now + 3600), dead});
   return {ready, retry, dead};

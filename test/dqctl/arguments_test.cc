@@ -104,7 +104,7 @@ TEST_CASE("arguments: values in brackets, and values that look like an empty opt
       CAPTURE(why);
       const std::string id = test::make_dead(queue, 1, "x").front();
       REQUIRE(run({"redrive", queue, id}).code == 0);
-      const Ran ran = joined ? run({"kill", queue, id, "--why=" + why}) : run({"kill", queue, id, "--why", why});
+      const Ran ran = joined ? run({"bury", queue, id, "--why=" + why}) : run({"bury", queue, id, "--why", why});
       CHECK(ran.code == 0);
       CHECK(delayqueue::Inspector(test::server().url(), queue).find(id)->reason == why);
     }
@@ -120,7 +120,7 @@ TEST_CASE("arguments: --why= gives an empty reason, --exec= runs nothing, and --
   later.delay = std::chrono::hours(1);
   const std::string one = producer.send("x", later).id;
   const std::string two = producer.send("x", later).id;
-  CHECK(run({"kill", queue, "--why=", one, two}).code == 0);
+  CHECK(run({"bury", queue, "--why=", one, two}).code == 0);
   for (const std::string& id : {one, two}) {
     CHECK(inspector.find(id)->state == delayqueue::State::dead);
     CHECK(inspector.find(id)->reason.empty());

@@ -1,4 +1,4 @@
-// Tests of dqctl cancel, reschedule, release, kill and extend: the commands that take ids.
+// Tests of dqctl cancel, reschedule, release, bury and extend: the commands that take ids.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -46,7 +46,7 @@ struct Holder {
   }
   ~Holder() {
     done = true;
-    consumer.stop();
+    static_cast<void>(consumer.stop());
   }
 
   std::atomic<int> held{0};
@@ -66,9 +66,9 @@ TEST_CASE_FIXTURE(Fixture, "by id: the table shows the outcome for each message"
   CHECK(run({"release", queue, id}).out == table(id, "released"));
   CHECK(inspector.find(id)->state == State::ready);
   CHECK(run({"release", queue, id}).out == table(id, "is ready already"));
-  CHECK(run({"kill", queue, id, "--why", "customer \xff is gone"}).out == table(id, "killed"));
+  CHECK(run({"bury", queue, id, "--why", "customer \xff is gone"}).out == table(id, "buried"));
   CHECK(inspector.find(id)->reason == "customer \xff is gone");
-  CHECK(run({"kill", queue, id}).out == table(id, "was dead already"));
+  CHECK(run({"bury", queue, id}).out == table(id, "was dead already"));
   const Ran dead = run({"release", queue, id});
   CHECK(dead.code == 1);
   CHECK(dead.out == table(id, "dead: see dqctl redrive"));
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(
   CHECK(has(ran.err, "stdin, line 7: is no JSON: {"));
   options.input.clear();
   for (int i = 0; i < 1200; ++i) options.input += send() + '\n';
-  CHECK(run({"kill", queue, "-", "--yes"}, options).code == 0);
+  CHECK(run({"bury", queue, "-", "--yes"}, options).code == 0);
   CHECK(inspector.counts().dead == 1200);
 }
 
@@ -131,7 +131,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: a held message is refused without --force") {
   Holder holder(queue);
   for (const std::vector<std::string>& command :
        std::vector<std::vector<std::string>>{{"release", queue, id},
-                                             {"kill", queue, id},
+                                             {"bury", queue, id},
                                              {"extend", queue, id, "--by", "1m"},
                                              {"reschedule", queue, id, "--in", "1m"}}) {
     const Ran ran = run(command);
@@ -140,9 +140,9 @@ TEST_CASE_FIXTURE(Fixture, "by id: a held message is refused without --force") {
   }
   CHECK(run({"extend", queue, id, "--by", "1h", "--force"}).out == table(id, "extended"));
   CHECK(*inspector.find(id)->at > inspector.counts().now + 1h);
-  CHECK(run({"kill", queue, id, "--force"}).out == table(id, "killed"));
+  CHECK(run({"bury", queue, id, "--force"}).out == table(id, "buried"));
   CHECK(inspector.find(id)->state == State::dead);
-  CHECK(inspector.find(id)->reason == "killed with dqctl");
+  CHECK(inspector.find(id)->reason == "buried with dqctl");
   const std::string other = send(0ms);
   while (holder.held < 2) std::this_thread::sleep_for(1ms);
   CHECK(has(run({"cancel", queue, other}).out, "cancelled, but held: gone unless that delivery succeeds"));
@@ -168,7 +168,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: wrong arguments are exit code 2, are named in
     CHECK(ran.out.empty());
   }
   CHECK(inspector.counts().pending == 1);
-  for (const char* command : {"cancel", "release", "kill"}) {
+  for (const char* command : {"cancel", "release", "bury"}) {
     const Ran ran = run({command, queue + "x", id});
     CHECK(ran.code == 3);
     CHECK(has(ran.err, "queue " + queue + "x is not at "));
@@ -190,7 +190,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: more than 20 ids from stdin are a dry run wit
        std::vector<std::vector<std::string>>{{"cancel", queue, "-"},
                                              {"reschedule", queue, "-", "--in", "2h"},
                                              {"release", queue, "-"},
-                                             {"kill", queue, "-"},
+                                             {"bury", queue, "-"},
                                              {"extend", queue, "-", "--by", "1h"},
                                              {"redrive", queue, "-"}}) {
     CAPTURE(words.front());
@@ -206,7 +206,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: more than 20 ids from stdin are a dry run wit
     CHECK(report.at("bad_lines") == 1);
     CHECK(inspector.counts().pending == 21);
   }
-  const Ran done = run({"kill", queue, "-", "--yes"}, options);
+  const Ran done = run({"bury", queue, "-", "--yes"}, options);
   CHECK(done.code == 4);  // one line holds no id
   CHECK(inspector.counts().dead == 21);
   options.input = few;

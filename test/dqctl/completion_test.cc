@@ -205,7 +205,7 @@ TEST_CASE("completion: ids come from the states that the command works on, each 
   const Strings alive = sorted({ids.pending, ids.ready, ids.unack});
   const Strings all = sorted({ids.pending, ids.ready, ids.unack, ids.dead});
   for (const char* command : {"show", "cancel"}) CHECK(offered({command, queue, ""}) == all);
-  for (const char* command : {"kill", "reschedule"}) CHECK(offered({command, queue, ""}) == alive);
+  for (const char* command : {"bury", "reschedule"}) CHECK(offered({command, queue, ""}) == alive);
   CHECK(offered({"release", queue, ""}) == sorted({ids.pending, ids.unack}));
   CHECK(offered({"extend", queue, "--by", "1m", ""}) == Strings{ids.unack});
   CHECK(offered({"redrive", queue, ""}) == Strings{ids.dead});

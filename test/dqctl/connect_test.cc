@@ -1,5 +1,5 @@
 // Tests of how dqctl connects to a server, and of the keys that it reads.
-#include <delayqueue/inspector.h>
+#include <delayqueue/producer.h>
 #include <doctest/doctest.h>
 
 #include <csignal>

@@ -1,4 +1,5 @@
 // Tests of dqctl doctor.
+#include <delayqueue/producer.h>
 #include <doctest/doctest.h>
 
 #include <csignal>

@@ -52,7 +52,7 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
     });
     consumer.start();
     while (inspector.counts().ready > 0 || inspector.counts().totals.nacked < 200) std::this_thread::sleep_for(5ms);
-    consumer.stop();
+    CHECK(consumer.stop());
   }
   producer.send("ready");
   const auto before = all_of(url, queue);

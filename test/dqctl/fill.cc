@@ -1,5 +1,7 @@
 #include "fill.h"
 
+#include <delayqueue/queue_admin.h>
+
 #include <cstdio>
 
 #include "support/server.h"
@@ -22,10 +24,10 @@ std::vector<std::string> send(const std::string& queue, const std::vector<std::s
 std::vector<std::string> make_dead(const std::string& queue, const std::vector<std::string>& payloads,
                                    const std::string& reason) {
   const std::vector<std::string> ids = send(queue, payloads);
-  delayqueue::KillOptions options;
+  delayqueue::BuryOptions options;
   options.reason = reason;
-  delayqueue::Inspector(server().url(), queue).kill(ids, options);
-  redis().cmd({"DEL", "dp:" + queue + ":ready"});  // kill() leaves the ids in this list
+  static_cast<void>(delayqueue::QueueAdmin(server().url(), queue).bury(ids, options));
+  redis().cmd({"DEL", "dp:" + queue + ":ready"});  // bury() leaves the ids in this list
   return ids;
 }
 

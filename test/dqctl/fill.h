@@ -1,8 +1,6 @@
 // Functions that fill queues of server() for the tests of dqctl.
 #pragma once
 
-#include <delayqueue/inspector.h>
-
 #include <chrono>
 #include <string>
 #include <vector>

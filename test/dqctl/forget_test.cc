@@ -37,7 +37,7 @@ void use(const std::string& queue, const std::string& url = test::server().url()
   });
   consumer.start();
   while (!done) std::this_thread::sleep_for(1ms);
-  consumer.stop();
+  CHECK(consumer.stop());
 }
 
 }  // namespace
@@ -91,7 +91,10 @@ TEST_CASE("forget: one message in any state keeps the queue with all its keys, a
     if (state == State::ready) move({"LPUSH", base + ":ready", id});
     if (state == State::retry) move({"LPUSH", base + ":retry", id});
     if (state == State::unack) move({"ZADD", base + ":unack", "32503680000", id});
-    if (state == State::dead) delayqueue::Inspector(test::server().url(), queue).kill({id});
+    if (state == State::dead) {
+      const auto buried = delayqueue::QueueAdmin(test::server().url(), queue).bury({id});
+      CHECK(buried.front() == delayqueue::Buried::buried);
+    }
     const auto before = keys_of(queue);
     const Ran ran = run({"forget", queue});
     CHECK(ran.code == 1);
@@ -111,7 +114,7 @@ TEST_CASE("forget: stale ids in lists and garbage do not count as messages; a da
   {
     delayqueue::Producer producer(test::server().url(), queue);
     const auto sent = producer.send_batch(std::vector<std::string>(450, "x"));
-    for (const auto& one : sent) producer.cancel(one.id);
+    for (const auto& one : sent) CHECK(producer.cancel(one.id) == State::ready);
     test::redis().cmd({"LPUSH", base + ":retry", "foreign"});
     test::redis().cmd({"SADD", base + ":garbage", sent[0].id, "another foreign"});
   }
@@ -139,7 +142,7 @@ TEST_CASE("forget: a message after many stale ids in its list is not lost") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   const auto sent = producer.send_batch(std::vector<std::string>(401, "x"));
-  for (std::size_t i = 0; i < 400; ++i) producer.cancel(sent[i].id);
+  for (std::size_t i = 0; i < 400; ++i) CHECK(producer.cancel(sent[i].id) == State::ready);
   const Ran ran = run({"forget", queue});
   CHECK(ran.code == 1);
   CHECK(has(ran.err, "1 ready"));
@@ -159,7 +162,7 @@ TEST_CASE("forget: a consumer that waits for messages keeps the queue") {
   CHECK(ran.code == 1);
   CHECK(has(ran.err, "a consumer waits for its messages; stop it"));
   CHECK(is_known(queue));
-  consumer.stop();
+  CHECK(consumer.stop());
   CHECK(run({"forget", queue}).code == 0);
 }
 
@@ -167,7 +170,8 @@ TEST_CASE("forget: the next send registers the queue again, also from a producer
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
   delayqueue::Inspector inspector(test::server().url(), queue);
-  producer.cancel(producer.send("x").id);
+  delayqueue::QueueAdmin admin(test::server().url(), queue);
+  CHECK(producer.cancel(producer.send("x").id) == State::ready);
   for (const bool batch : {false, true}) {
     REQUIRE(run({"forget", queue}).code == 0);
     REQUIRE_FALSE(is_known(queue));
@@ -182,7 +186,7 @@ TEST_CASE("forget: the next send registers the queue again, also from a producer
     }
     CHECK(is_known(queue));
     CHECK(inspector.counts().ready == 1);
-    inspector.purge(State::ready);
+    CHECK(admin.purge(State::ready) == 1);
   }
 }
 
@@ -191,11 +195,12 @@ TEST_CASE("forget: no message that is sent at the same moment is lost, and its q
   std::atomic<bool> stop{false};
   std::atomic<int> sent{0}, forgotten{0};
   delayqueue::Producer producer(test::server().url(), queue);
-  delayqueue::Inspector other(test::server().url(), queue);
+  delayqueue::QueueAdmin other(test::server().url(), queue);
   std::thread forgetting([&] {
     while (!stop) forgotten += other.forget().none() ? 1 : 0;
   });
   delayqueue::Inspector inspector(test::server().url(), queue);
+  delayqueue::QueueAdmin admin(test::server().url(), queue);
   int unknown = 0, lost = 0;
   for (const auto end = std::chrono::steady_clock::now() + 8s; std::chrono::steady_clock::now() < end;) {
     const std::string id = producer.send("x").id;
@@ -208,7 +213,7 @@ TEST_CASE("forget: no message that is sent at the same moment is lost, and its q
       known = is_known(queue);
     }
     if (!known) ++unknown;
-    if (inspector.purge(State::ready) != 1) ++lost;
+    if (admin.purge(State::ready) != 1) ++lost;
   }
   stop = true;
   forgetting.join();
@@ -225,7 +230,7 @@ TEST_CASE("forget: with --prefix or --hash-tag it removes the keys with that pre
   options.queue.prefix = "shop";
   options.queue.hash_tag = delayqueue::HashTag::on;
   delayqueue::Producer producer(test::server().url(), queue, options);
-  producer.cancel(producer.send("x").id);
+  CHECK(producer.cancel(producer.send("x").id) == State::ready);
   CHECK(run({"forget", queue, "--prefix", "shop", "--hash-tag", "on"}).code == 0);
   CHECK(test::redis().cmd({"KEYS", "{shop:" + queue + "}:*"}).strings().empty());
   CHECK(test::redis().cmd({"SISMEMBER", "shop:queues", "{shop:" + queue + "}"}) == 0);
@@ -239,7 +244,7 @@ TEST_CASE("forget: it works in a Cluster, where the set of queues is on another 
   for (int i = 0; i < 6; ++i) queues.push_back("q" + std::to_string(i));
   for (const std::string& queue : queues) {
     delayqueue::Producer producer(cluster.url(), queue);
-    producer.cancel(producer.send("x").id);
+    CHECK(producer.cancel(producer.send("x").id) == State::ready);
     CHECK(is_known(queue, cluster.url()));
     test::DqctlOptions options;
     options.environment["DELAYQUEUE_URI"] = cluster.url();

@@ -30,7 +30,7 @@ struct BrokenQueue {
     }
     delayqueue::Producer producer(server.url(), queue);
     for (const auto& one : producer.send_batch(std::vector<std::string>(100, "waits"))) sent.insert(one.id);
-    inspector.pause(0ms, "back in a minute (a note of Monday)");
+    delayqueue::QueueAdmin(server.url(), queue).pause({std::nullopt, "back in a minute (a note of Monday)"});
     bodies_are_deleted();
     for (const char* id : {"0197f3a4-5b6c-7d8e-9f01-23456789abcd", "0197f3a4-5b6c-7d8e-9f01-23456789abce"}) {
       client.cmd({"HSET", base + ":retry:cnt", id, "3"});

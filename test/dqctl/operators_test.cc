@@ -21,7 +21,6 @@
 namespace {
 
 using namespace std::chrono_literals;
-using delayqueue::Inspector;
 using delayqueue::State;
 using nlohmann::json;
 using test::counts;
@@ -225,7 +224,7 @@ TEST_CASE("operators: redrive, redrive --to and purge at once leave each message
 
 TEST_CASE("operators: of two commands with the same ids from stdin, the one that changed a message counts it") {
   const std::string queue = test::fresh_queue();
-  for (const char* command : {"kill", "release", "redrive", "cancel"}) {
+  for (const char* command : {"bury", "release", "redrive", "cancel"}) {
     CAPTURE(command);
     const bool dead = std::string(command) == "redrive";
     const auto ids = dead ? make_dead(queue, 3000, "x") : send(queue, 3000, 1h);

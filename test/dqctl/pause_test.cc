@@ -19,7 +19,7 @@ TEST_CASE("pause, resume: they print the end and the reason, as a table and as J
   CHECK(ran.code == 0);
   CHECK(ran.out == queue + " is paused until dqctl resume: database\\nmaintenance\n");
   CHECK(has(ran.err, "Go library do not pause"));
-  CHECK(inspector.paused()->why == "database\nmaintenance");
+  CHECK(inspector.paused()->reason == "database\nmaintenance");
   const json report = json::parse(run({"pause", queue, "--for", "10m", "--replace", "-o", "json"}).out);
   CHECK(report.at("paused") == true);
   CHECK(report.at("why") == "");
@@ -68,7 +68,7 @@ TEST_CASE("drain: it waits for ready, retry and unack messages, and not for pend
 TEST_CASE("drain: it does not wait for stale ids in a list, and SIGINT ends it") {
   const std::string queue = test::fresh_queue();
   delayqueue::Producer producer(test::server().url(), queue);
-  producer.cancel(producer.send("x").id);
+  CHECK(producer.cancel(producer.send("x").id) == delayqueue::State::ready);
   CHECK(test::counts(queue).ready == 1);
   CHECK(run({"drain", queue, "--timeout", "10s"}).code == 0);
   producer.send("y");
@@ -98,9 +98,9 @@ TEST_CASE("pause: another pause is shown and refused without --replace") {
   const Ran refused = run({"pause", queue, "--for", "1s", "--why", "mine"});
   CHECK(refused.code == 1);
   CHECK(has(refused.err, "is paused already, without an end: migration; --replace sets this pause instead"));
-  CHECK(inspector.paused()->why == "migration");
+  CHECK(inspector.paused()->reason == "migration");
   CHECK(json::parse(run({"pause", queue, "-o", "json"}).out).contains("error"));
   CHECK(run({"pause", queue, "--for", "1h", "--why", "mine", "--replace"}).code == 0);
-  CHECK(inspector.paused()->why == "mine");
+  CHECK(inspector.paused()->reason == "mine");
   CHECK(has(run({"pause", queue}).err, "is paused already, until "));
 }

@@ -142,7 +142,7 @@ TEST_CASE_FIXTURE(
   papers[0].payload = all_bytes + std::string(100'000, '\xff');  // larger than what a page of messages brings
   papers[0].size = papers[0].payload.size();
   papers[0].reason = "bad \xff bytes";
-  inspector.restore(papers);
+  CHECK(delayqueue::QueueAdmin(test::server().url(), queue).restore(papers).front().created);
   delayqueue::ListOptions all;
   all.limit = 1000;
   all.payload = 1'000'000;
@@ -302,7 +302,7 @@ TEST_CASE_FIXTURE(
   copy.state = State::ready;
   copy.retries = 1;
   copy.reason.clear();
-  there.restore({copy});
+  CHECK(delayqueue::QueueAdmin(test::server().url(), other).restore({copy}).front().created);
   CHECK(run({"redrive", queue, "--all", "--to", other, "--retries", "1", "--create", "--yes"}).out ==
         "redriven 19 messages of " + queue + " to " + other + '\n');
   CHECK(inspector.counts().dead == 0);
@@ -332,7 +332,7 @@ TEST_CASE_FIXTURE(
     other_message.retries = state == State::dead ? std::nullopt : std::optional(1);
     other_message.payload = "another";
     other_message.size = other_message.payload.size();
-    there.restore({other_message});
+    CHECK(delayqueue::QueueAdmin(test::server().url(), other).restore({other_message}).front().created);
   }
   const auto ran = run({"redrive", queue, "--all", "--to", other, "--create", "--yes"});
   CHECK(ran.code == 4);

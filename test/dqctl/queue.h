@@ -21,12 +21,12 @@ inline std::vector<std::string> make_dead(const std::string& queue, std::size_t 
   delayqueue::Producer producer(url, queue);
   std::vector<std::string> payloads, ids;
   for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
-  delayqueue::SendOptions later;  // pending: kill() leaves ids of ready messages in the list
+  delayqueue::SendOptions later;  // pending: bury() leaves ids of ready messages in the list
   later.delay = std::chrono::hours(1);
   for (const auto& sent : producer.send_batch(payloads, later)) ids.push_back(sent.id);
-  delayqueue::KillOptions why;
+  delayqueue::BuryOptions why;
   why.reason = reason;
-  delayqueue::Inspector(url, queue).kill(ids, why);
+  static_cast<void>(delayqueue::QueueAdmin(url, queue).bury(ids, why));
   return ids;
 }
 

@@ -1,5 +1,4 @@
 // Tests of dqctl queues.
-#include <delayqueue/inspector.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +29,7 @@ TEST_CASE("queues: every registered queue is listed with its counts, under any n
   send("plain", 2);
   send("with space: and colon", 3, true);
   send(std::string("raw\xff\n\x1b[31m"), 1);
-  delayqueue::Inspector(test::server().url(), "plain").pause();
+  delayqueue::QueueAdmin(test::server().url(), "plain").pause();
 
   const Ran table = run({"queues"});
   CHECK(table.code == 0);

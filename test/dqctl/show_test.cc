@@ -1,4 +1,5 @@
 // Tests of dqctl show.
+#include <delayqueue/producer.h>
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,7 @@
 // Tests of dqctl stats.
 #include <delayqueue/consumer.h>
+#include <delayqueue/producer.h>
+#include <delayqueue/queue_admin.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -70,14 +72,14 @@ TEST_CASE("stats: it counts the ids that were removed because they are no UUIDs"
   delayqueue::Consumer consumer(test::server().url(), "q", [](const auto&) { return delayqueue::ack(); });
   consumer.start();
   REQUIRE(test::eventually([&] { return consumer.stats().acked == 1 && consumer.stats().foreign == 2; }));
-  consumer.stop();
+  CHECK(consumer.stop());
   CHECK(has(run({"stats", "q"}).out, "\nforeign        2\n"));
   CHECK(json::parse(run({"stats", "q", "-o", "ndjson"}).out).at("totals").at("foreign") == 2);
 }
 
 TEST_CASE("stats: it shows a pause with its reason and end") {
   test::empty_server();
-  delayqueue::Inspector(test::server().url(), "q").pause(1h, "the shop is\n closed");
+  delayqueue::QueueAdmin(test::server().url(), "q").pause({1h, "the shop is\n closed"});
   CHECK(has(run({"stats", "q"}).out, "paused: the shop is\\n closed, ends in 59m"));
   const json row = json::parse(run({"stats", "q", "-o", "ndjson"}).out);
   CHECK(row.at("paused") == true);

@@ -2,6 +2,8 @@
 #include "stuck.h"
 
 #include <delayqueue/consumer.h>
+#include <delayqueue/producer.h>
+#include <delayqueue/queue_admin.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -73,7 +75,7 @@ TEST_CASE("stuck: a queue that consumers serve is OK") {
   consumer.start();
   test::send("q", test::numbered(200));
   CHECK(stuck({"q", "--warn", "1s"}, 0).at("level") == "ok");
-  consumer.stop();
+  CHECK(consumer.stop());
 }
 
 TEST_CASE("stuck: messages that are long due, with no consumer, are a warning, then critical") {
@@ -106,7 +108,7 @@ TEST_CASE("stuck: an ended lease that no consumer took back is critical") {
 TEST_CASE("stuck: a paused queue is reported with reason and end, instead of the messages that wait because of it") {
   test::empty_server();
   test::send("q", {"x"});
-  delayqueue::Inspector(test::server().url(), "q").pause(1h, "migration\x1b[2J of users");
+  delayqueue::QueueAdmin(test::server().url(), "q").pause({1h, "migration\x1b[2J of users"});
   const json document = stuck({"q"}, 5);
   CHECK(kinds(document) == Strings{"paused"});
   CHECK(kinds(stuck({"q", "--warn", "1ms"}, 5)) == Strings{"paused"});  // waiting messages follow from the pause

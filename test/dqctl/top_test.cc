@@ -301,7 +301,7 @@ TEST_CASE("top: it marks the queues of which stuck warns, shows the finding, and
   test::rewind("dp:due", std::chrono::hours(1) + std::chrono::minutes(2));
   test::make_dead("one dead", 1, "why");
   send("paused", 1);
-  Inspector(test::server().url(), "paused").pause();
+  delayqueue::QueueAdmin(test::server().url(), "paused").pause();
   send("young", 1);
   const auto queues = nlohmann::json::parse(run({"stuck", "-o", "json"}).out).at("queues");
   REQUIRE(queues.size() == 5);
@@ -346,7 +346,7 @@ TEST_CASE("top: a queue that consumers serve has no mark, even if its backlog is
   screen.shows("q quit");
   CHECK(screen.raw().find("!") == std::string::npos);
   CHECK(consumer.stats().acked < 500);
-  consumer.stop();
+  CHECK(consumer.stop());
 }
 
 TEST_CASE("top: without colours, marks show the warnings") {

@@ -1,4 +1,6 @@
 // dqctl work: the input of a command, and the meaning of its exit code.
+#include <delayqueue/queue_admin.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -305,10 +307,11 @@ TEST_CASE("work --until-empty: exit code 130 if a signal ends it before the queu
 TEST_CASE("work --until-empty: it names the reason for which it waits") {
   Work work;
   work.send("x");
-  work.inspector.pause();
+  delayqueue::QueueAdmin admin(test::server().url(), work.name);
+  admin.pause();
   test::Dqctl worker(work.by("echo done", {"--until-empty"}));
   REQUIRE(worker.wait_for("the queue is paused"));
-  work.inspector.resume();
+  admin.resume();
   const Ran ran = worker.wait();
   CHECK(ran.code == 0);
   CHECK(ran.out == "done\n");

@@ -98,7 +98,7 @@ TEST_CASE("embedded users: deliveries continue when the process that started the
   CHECK(server_pid(socket) == server);
   CHECK(consumer.stats().connects == 1);
   CHECK(consumer.stats().errors == 0);
-  consumer.stop();
+  CHECK(consumer.stop());
   auto gap = Clock::duration::zero();
   for (std::size_t i = 1; i < delivered.size(); ++i) {
     if (delivered[i] >= end) gap = std::max(gap, delivered[i] - delivered[i - 1]);

@@ -246,7 +246,7 @@ TEST_CASE("garbage: a consumer waits, with pauses, for a server of another proto
     CHECK(
         test::has(test::thrown([&] { producer.send("x"); }), "ConnectionError: the server at " + web.address().text()));
     Inspector inspector(url, name);
-    CHECK(test::has(test::thrown([&] { inspector.counts(); }), "does not speak Redis' protocol"));
+    CHECK(test::has(test::thrown([&] { return inspector.counts(); }), "does not speak Redis' protocol"));
   }
   PrivateServerOptions on_port;
   on_port.arguments = {"--port", std::to_string(port), "--bind", "127.0.0.1"};

@@ -156,7 +156,7 @@ TEST_CASE("clock: messages in backoff are delivered again after jumps in both di
   Redis client(clock.server().socket());
   Ledger ledger;
   ConsumerOptions options = quick(2);
-  options.backoff = fixed(1min);
+  options.backoff = Backoff::fixed(1min);
   const auto consumer =
       queue.consumer(ledger.watch([](const Message& message) { return test::ack_if(message.attempt() > 1); }), options);
   consumer->start();
@@ -215,18 +215,18 @@ TEST_CASE("clock: an idle consumer detects a jump, too") {
 TEST_CASE("clock: the inspector compares Redis' clock with this machine's") {
   WrongClock clock;
   Queue queue(clock.server().url());
-  CHECK(queue.inspector.risks().empty());
+  CHECK(queue.inspector.server().risks.empty());
   clock.jump(3s);
-  CHECK(queue.inspector.risks().empty());
+  CHECK(queue.inspector.server().risks.empty());
   clock.jump(57s);
-  auto risks = queue.inspector.risks();
+  auto risks = queue.inspector.server().risks;
   REQUIRE(risks.size() == 1);
   CHECK(risks[0].kind == RiskKind::clock);
   CHECK(has(risks[0].text, "Redis' clock is "));
   CHECK(has(risks[0].text, "s ahead of this machine's: "));
   CHECK(has(risks[0].text, " comes early by as much"));
   clock.jump(-2min);
-  risks = queue.inspector.risks();
+  risks = queue.inspector.server().risks;
   REQUIRE(risks.size() == 1);
   CHECK(has(risks[0].text, "s behind this machine's: "));
   CHECK(has(risks[0].text, " comes late by as much"));

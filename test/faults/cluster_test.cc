@@ -168,7 +168,7 @@ TEST_CASE("cluster: after a failover, requested or by the loss of the master, th
     Consumer consumer(six().url(), queue, ledger.watch(), quick());
     consumer.start();
     ProducerOptions durable;
-    durable.durability = replicas(1, 5s);
+    durable.durability = Durability::replicas(1, 5s);
     Producer producer(six().url(), queue, durable);
     producer.send_batch(test::numbers(200));
     Node& old = six().owner(key);

@@ -75,7 +75,7 @@ bool can_wait_for_disk() { return !test::redis().cmd({"COMMAND", "INFO", "WAITAO
 TEST_CASE("durability: a send that no replica has is an error with its id, and a repeated send waits again") {
   Pair servers;
   const std::string queue = fresh_queue();
-  Producer producer(servers.master.url(), queue, sends(replicas(1, 50ms)));
+  Producer producer(servers.master.url(), queue, sends(Durability::replicas(1, 50ms)));
   SendOptions options;
   try {
     producer.send("money", options);
@@ -86,7 +86,7 @@ TEST_CASE("durability: a send that no replica has is an error with its id, and a
   }
   CHECK(thrown([&] { producer.send("money", options); }).find("only 0 of 1") != std::string::npos);
   servers.link();
-  Producer patient(servers.master.url(), queue, sends(replicas(1, 10s)));
+  Producer patient(servers.master.url(), queue, sends(Durability::replicas(1, 10s)));
   CHECK_FALSE(patient.send("money", options).created);
   CHECK(Inspector(servers.master.url(), queue).counts().ready == 1);
 }
@@ -97,7 +97,7 @@ TEST_CASE("durability: a send that returned under replicas(1) survives the loss 
   const std::string queue = fresh_queue();
   std::vector<std::string> payloads = test::numbers(700);
   {
-    Producer producer(servers.master.url(), queue, sends(replicas(1, 10s)));
+    Producer producer(servers.master.url(), queue, sends(Durability::replicas(1, 10s)));
     CHECK(producer.send_batch(payloads).size() == 700);
     const std::string cancelled = producer.send("cancelled", {1h, {}, {}, {}, {}}).id;
     CHECK(producer.cancel(cancelled) == State::pending);
@@ -113,9 +113,9 @@ TEST_CASE("durability: cancel and reschedule are as durable as sends") {
   Pair servers;
   const std::string queue = fresh_queue();
   const std::string id = Producer(servers.master.url(), queue).send("x", {1h, {}, {}, {}, {}}).id;
-  Producer producer(servers.master.url(), queue, sends(replicas(1, 20ms)));
-  CHECK(thrown([&] { producer.reschedule(id, {2h, {}}); }).find("only 0 of 1 replicas") != std::string::npos);
-  CHECK(thrown([&] { producer.cancel(id); }).find("only 0 of 1 replicas") != std::string::npos);
+  Producer producer(servers.master.url(), queue, sends(Durability::replicas(1, 20ms)));
+  CHECK(thrown([&] { return producer.reschedule(id, {2h, {}}); }).find("only 0 of 1 replicas") != std::string::npos);
+  CHECK(thrown([&] { return producer.cancel(id); }).find("only 0 of 1 replicas") != std::string::npos);
 }
 
 TEST_CASE("durability: a consumer logs when its verdicts are not as durable as configured, and continues") {
@@ -125,7 +125,7 @@ TEST_CASE("durability: a consumer logs when its verdicts are not as durable as c
   std::mutex mutex;
   std::vector<std::string> lines;
   ConsumerOptions options = test::quick();
-  options.durability = replicas(1, 2s);  // the consumer waits this long once, and then no more
+  options.durability = Durability::replicas(1, 2s);  // the consumer waits this long once, and then no more
   options.logger = [&](Severity, const std::string& line) {
     const std::lock_guard lock(mutex);
     lines.push_back(line);
@@ -154,14 +154,14 @@ TEST_CASE("durability: a consumer logs when its verdicts are not as durable as c
 TEST_CASE("durability: the timeout of a consumer must be at most a third of the lease") {
   ConsumerOptions options = test::quick();
   options.lease = 3s;
-  options.durability = replicas(1, 1001ms);
+  options.durability = Durability::replicas(1, 1001ms);
   const auto consumer = [&] {
     Consumer(
         test::server().url(), "q", [](const Message&) { return ack(); }, options);
   };
   CHECK(thrown(consumer).find("durability.timeout: 1001 ms; expected at most a third of the lease") !=
         std::string::npos);
-  options.durability.timeout = 1000ms;
+  options.durability = Durability::replicas(1, 1000ms);
   CHECK(thrown(consumer) == "nothing");
 }
 
@@ -169,19 +169,19 @@ TEST_CASE("durability: disk() is refused before anything is written if the serve
   const std::string queue = fresh_queue();
   if (can_wait_for_disk()) {
     PrivateServer without = server_with({"--appendonly", "no"});
-    const std::string text = thrown([&] { Producer(without.url(), queue, sends(disk())).send("x"); });
+    const std::string text = thrown([&] { Producer(without.url(), queue, sends(Durability::disk())).send("x"); });
     CHECK(text.find("ReplyError") != std::string::npos);
     CHECK(text.find("set appendonly yes") != std::string::npos);
     CHECK(Inspector(without.url(), queue).counts().ready == 0);
     return;
   }
-  const std::string text = thrown([&] { Producer(test::server().url(), queue, sends(disk())).send("x"); });
+  const std::string text = thrown([&] { Producer(test::server().url(), queue, sends(Durability::disk())).send("x"); });
   CHECK(text.find("ReplyError") != std::string::npos);
   CHECK(text.find("needs Redis 7.2 or later") != std::string::npos);
   CHECK(Inspector(test::server().url(), queue).counts().ready == 0);
   CHECK(thrown([&] {
           ConsumerOptions options = test::quick();
-          options.durability = disk();
+          options.durability = Durability::disk();
           Consumer(
               test::server().url(), queue, [](const Message&) { return ack(); }, options)
               .start();
@@ -195,7 +195,7 @@ TEST_CASE("durability: disk() returns when the server has the message on its dis
   }
   PrivateServer server = server_with({"--appendfsync", "always"});
   const std::string queue = fresh_queue();
-  Producer producer(server.url(), queue, sends(disk(10s)));
+  Producer producer(server.url(), queue, sends(Durability::disk(10s)));
   CHECK(producer.send_batch(test::numbers(300)).size() == 300);
   server.kill();
   server.restart();

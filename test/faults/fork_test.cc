@@ -74,10 +74,11 @@ TEST_CASE("fork: in a child, calls to the parent's Producer throw, and destroyin
   producer->send("a");
   producer->send_async("b").get();
   CHECK(in_child([&] {
-          const bool all = refused("Producer", [&] { producer->send("x"); }) &&
-                           refused("Producer", [&] { producer->send_batch({"x"}); }) &&
-                           refused("Producer", [&] { producer->send_async("x"); }) &&
-                           refused("Producer", [&] { producer->cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
+          const bool all =
+              refused("Producer", [&] { producer->send("x"); }) &&
+              refused("Producer", [&] { producer->send_batch({"x"}); }) &&
+              refused("Producer", [&] { return producer->send_async("x"); }) &&
+              refused("Producer", [&] { return producer->cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
           producer.reset();
           return all;
         }) == 0);
@@ -93,7 +94,7 @@ TEST_CASE("fork: parent and child send through their own Producers with differen
   producer.send_async("before").get();
   constexpr int kSends = 200;
   const auto send_many = [&](Producer& by) {
-    for (int i = 0; i < kSends; ++i) by.send_async("x");
+    for (int i = 0; i < kSends; ++i) static_cast<void>(by.send_async("x"));
     return true;
   };
   const pid_t child = ::fork();
@@ -127,9 +128,10 @@ TEST_CASE("fork: in a child, calls to the parent's Consumer throw, and destroyin
   Producer(server().url(), queue).send("a");
   CHECK(test::eventually([&] { return handled == 1; }));
   CHECK(in_child([&] {
-          const bool all =
-              refused("Consumer", [&] { consumer->stop(1s); }) && refused("Consumer", [&] { consumer->start(); }) &&
-              refused("Consumer", [&] { consumer->run(); }) && refused("Consumer", [&] { consumer->stats(); });
+          const bool all = refused("Consumer", [&] { return consumer->stop(1s); }) &&
+                           refused("Consumer", [&] { consumer->start(); }) &&
+                           refused("Consumer", [&] { consumer->run(); }) &&
+                           refused("Consumer", [&] { return consumer->stats(); });
           consumer.reset();
           return all;
         }) == 0);
@@ -195,18 +197,23 @@ TEST_CASE("fork: a child can make its own Consumer" * doctest::skip(!kForksMakeT
         }) == 0);
 }
 
-TEST_CASE("fork: in a child, calls to the parent's Inspector throw, and destroying it does not wait") {
+TEST_CASE("fork: in a child, calls to the parent's Inspector and QueueAdmin throw, and destroying them does not wait") {
   auto inspector = std::make_optional<Inspector>(server().url(), test::fresh_queue());
-  inspector->counts();
-  inspector->next_event(1ms);
+  CHECK(inspector->counts().ready == 0);
+  CHECK(!inspector->next_event(1ms));
+  auto admin = std::make_optional<QueueAdmin>(server().url(), test::fresh_queue());
+  admin->resume();
   CHECK(in_child([&] {
-          const bool all = refused("Inspector", [&] { inspector->counts(); }) &&
-                           refused("Inspector", [&] { inspector->next_event(1ms); }) &&
-                           refused("Inspector", [&] { inspector->queues(); });
+          const bool all = refused("Inspector", [&] { return inspector->counts(); }) &&
+                           refused("Inspector", [&] { return inspector->next_event(1ms); }) &&
+                           refused("Inspector", [&] { return inspector->queues(); }) &&
+                           refused("QueueAdmin", [&] { return admin->check(); });
           inspector.reset();
+          admin.reset();
           return all;
         }) == 0);
-  CHECK_NOTHROW(inspector->counts());
+  CHECK_NOTHROW(static_cast<void>(inspector->counts()));
+  CHECK_NOTHROW(admin->resume());
 }
 
 TEST_CASE("fork: a child cannot stop the parent's PrivateServer") {

@@ -206,7 +206,7 @@ TEST_CASE("frozen: a Consumer that could not make its threads stops while its fi
     CHECK_THROWS_AS(consumer.start(), std::system_error);
     give_threads_stacks_of(usual_stack);
     CHECK(threads_of_this_process() > threads);
-    consumer.stop(1s);
+    static_cast<void>(consumer.stop(1s));
     CHECK(test::eventually([&] { return threads_of_this_process() == threads; }));
   }
 }
@@ -395,7 +395,7 @@ TEST_CASE("frozen: a stop() does not wait for a stop() or start() of another thr
       std::this_thread::sleep_for(50ms);
       CHECK_FALSE(stop.time([&] { return consumer.stop(kTimeout); }));
       other.join();
-      consumer.stop(kTimeout);
+      static_cast<void>(consumer.stop(kTimeout));
     } while (stop.should_try_again());
     stop.check("stop()");
   }

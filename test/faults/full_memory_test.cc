@@ -251,8 +251,10 @@ TEST_CASE("out of memory: cancel, release and purge work; redrive and pause are 
   for (int i = 0; i < 6; ++i) ids.push_back(queue.send("later", later));
   const std::string ready = queue.send("ready");
   queue.producer.send_batch(numbers(4));
-  fill(world);
   Inspector& look = queue.inspector;
+  QueueAdmin& admin = queue.admin;
+  admin.resume();  // connects
+  fill(world);
   CHECK(queue.producer.cancel(ids[0]) == State::pending);
   CHECK(queue.producer.cancel(ready) == State::ready);
   RescheduleOptions when;
@@ -261,27 +263,29 @@ TEST_CASE("out of memory: cancel, release and purge work; redrive and pause are 
   when.delay = 0ms;
   CHECK(queue.producer.reschedule(ids[2], when) == Moved::moved);
   CHECK(queue.state(ids[2]) == State::ready);
-  CHECK(look.release(ids[3]) == Released::released);
+  CHECK(admin.release({ids[3]}).front() == Released::released);
   CHECK(queue.state(ids[3]) == State::ready);
-  for (const auto& call :
-       {std::function<void()>([&] { look.redrive(dead); }), std::function<void()>([&] { look.pause(1h, "full"); })}) {
+  PauseOptions pause;
+  pause.reason = "full";
+  for (const auto& call : {std::function<void()>([&] { return admin.redrive({dead}); }),
+                           std::function<void()>([&] { admin.pause(pause); })}) {
     const std::string error = thrown(call);
     CHECK_MESSAGE(has(error, "ReplyError: "), error);
     CHECK_MESSAGE(has(error, kAdvice), error);
   }
   CHECK(queue.state(dead) == State::dead);
   CHECK(!look.counts().paused);
-  look.resume();
+  admin.resume();
   CHECK(look.list(State::dead).messages.size() == 6);
   CHECK(look.find(dead)->reason == "no");
-  CHECK(look.purge(State::ready) == 6);
-  CHECK(look.purge(State::pending) == 3);
-  CHECK(look.purge(State::dead, {0ms, 5}) == 5);
+  CHECK(admin.purge(State::ready) == 6);
+  CHECK(admin.purge(State::pending) == 3);
+  CHECK(admin.purge(State::dead, {0ms, 5}) == 5);
   CHECK(look.counts().totals.purged == 14);
   CHECK(has(thrown([&] { queue.send("still full"); }), "OOM"));
   empty(world);
   CHECK(look.list(State::dead).messages.size() == 1);
-  CHECK(look.redrive(look.list(State::dead).messages.front().id) == Redriven::redriven);
+  CHECK(admin.redrive({look.list(State::dead).messages.front().id}).front() == Redriven::redriven);
 }
 
 TEST_CASE("full and empty again: retried sends and a consumer lose and duplicate no message") {

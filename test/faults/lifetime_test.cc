@@ -66,24 +66,29 @@ TEST_CASE("lifetime: a call to an object that was moved from throws logic_error,
   Producer other = std::move(producer);
   check_moved("Producer", [&] { producer.send("a"); });
   check_moved("Producer", [&] { producer.send_batch({"a"}); });
-  check_moved("Producer", [&] { producer.send_async("a"); });
-  check_moved("Producer", [&] { producer.cancel(kId); });
-  check_moved("Producer", [&] { producer.reschedule(kId, {}); });
+  check_moved("Producer", [&] { return producer.send_async("a"); });
+  check_moved("Producer", [&] { return producer.cancel(kId); });
+  check_moved("Producer", [&] { return producer.reschedule(kId, {}); });
   CHECK(other.send("a").created);
   producer = std::move(other);
   CHECK(producer.send("a").created);
 
   Inspector inspector(server().url(), test::fresh_queue());
   Inspector second = std::move(inspector);
-  check_moved("Inspector", [&] { inspector.counts(); });
-  check_moved("Inspector", [&] { inspector.list(State::ready); });
-  check_moved("Inspector", [&] { inspector.find(kId); });
-  check_moved("Inspector", [&] { inspector.purge(State::dead); });
-  check_moved("Inspector", [&] { inspector.redrive(kId); });
-  check_moved("Inspector", [&] { inspector.check(); });
-  check_moved("Inspector", [&] { inspector.next_event(1ms); });
-  check_moved("Inspector", [&] { inspector.queues(); });
-  CHECK_NOTHROW(second.counts());
+  check_moved("Inspector", [&] { return inspector.counts(); });
+  check_moved("Inspector", [&] { return inspector.list(State::ready); });
+  check_moved("Inspector", [&] { return inspector.find(kId); });
+  check_moved("Inspector", [&] { return inspector.next_event(1ms); });
+  check_moved("Inspector", [&] { return inspector.queues(); });
+  CHECK_NOTHROW(static_cast<void>(second.counts()));
+
+  QueueAdmin admin(server().url(), test::fresh_queue());
+  QueueAdmin third = std::move(admin);
+  check_moved("QueueAdmin", [&] { admin.purge(State::dead); });
+  check_moved("QueueAdmin", [&] { return admin.redrive({kId}); });
+  check_moved("QueueAdmin", [&] { return admin.check(); });
+  check_moved("QueueAdmin", [&] { admin.pause(); });
+  CHECK(third.purge(State::dead) == 0);
 
   PrivateServer own;
   PrivateServer taken = std::move(own);

@@ -46,7 +46,8 @@ void check_refused(const std::string& url, const std::string& text, const Connec
   CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q", of_producer).send("x"), Contains(text.c_str()), Expected);
   CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q", of_producer).send_async("x").get(), Contains(text.c_str()),
                        Expected);
-  CHECK_THROWS_WITH_AS(delayqueue::Inspector(url, "q", of_inspector).counts(), Contains(text.c_str()), Expected);
+  CHECK_THROWS_WITH_AS(static_cast<void>(delayqueue::Inspector(url, "q", of_inspector).counts()),
+                       Contains(text.c_str()), Expected);
 }
 
 // The output of `act` on stderr with the default log.
@@ -193,7 +194,7 @@ TEST_CASE("permanent mistakes: a port with another protocol is retried, and the 
     CHECK_NOTHROW(consumer.start());
     CHECK(eventually([&] { return consumer.stats().errors >= 2; }));
     CHECK_MESSAGE(test::has(lines.find("queue q, consumer "), text), lines.find(""));
-    consumer.stop(0ms);
+    static_cast<void>(consumer.stop(0ms));
     CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q").send("x"), Contains(text.c_str()), delayqueue::ConnectionError);
   };
   check_logged("rediss://127.0.0.1:" + std::to_string(port.number()), "use a redis:// URL");

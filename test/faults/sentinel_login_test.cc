@@ -29,7 +29,7 @@ void use(Sentinels& sentinels, const std::string& url, const ConnectionOptions& 
   options.connection = connection;
   ProducerOptions sending;
   sending.connection = connection;
-  sending.durability = replicas(2, 20s);
+  sending.durability = Durability::replicas(2, 20s);
   Producer producer(url, queue, sending);
   Consumer consumer(url, queue, ledger.watch(), options);
   consumer.start();

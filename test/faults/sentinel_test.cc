@@ -35,7 +35,8 @@ TEST_CASE("sentinel: after a failover no connection to the demoted master remain
   Ledger ledger;
   Consumer consumer(trio().url(), queue, ledger.watch(), test::quick());
   consumer.start();
-  Sender sender(trio().url(), queue, replicas(2, 500ms));  // so that acknowledged sends are on the next master
+  Sender sender(trio().url(), queue,
+                Durability::replicas(2, 500ms));  // so that acknowledged sends are on the next master
   REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
 
   Node& old = trio().master();
@@ -80,7 +81,7 @@ TEST_CASE("sentinel: after the failover of a killed or frozen master, no replica
     Ledger ledger;
     Consumer consumer(trio().url(), queue, ledger.watch(), test::quick());
     consumer.start();
-    Sender sender(trio().url(), queue, replicas(2, 500ms));
+    Sender sender(trio().url(), queue, Durability::replicas(2, 500ms));
     REQUIRE(eventually([&] { return sender.sent() > 50; }, kPatience));
 
     Node& old = trio().master();

@@ -49,8 +49,8 @@ void check_all(const std::string& url, const TlsOptions& tls, const std::vector<
   inspecting.connection = connection;
   Producer producer(url, "orders", producing);
   Inspector inspector(url, "orders", inspecting);
-  for (const std::function<void()>& call :
-       {std::function<void()>([&] { producer.send("x"); }), std::function<void()>([&] { inspector.counts(); })}) {
+  for (const std::function<void()>& call : {std::function<void()>([&] { producer.send("x"); }),
+                                            std::function<void()>([&] { return inspector.counts(); })}) {
     const auto start = Clock::now();
     const std::string text = thrown(call);
     CHECK(Clock::now() - start < timeout + 3s);

@@ -1,4 +1,5 @@
 #include <delayqueue/inspector.h>
+#include <delayqueue/queue_admin.h>
 
 #include <doctest/doctest.h>
 
@@ -49,38 +50,42 @@ std::vector<std::string> make_dead_letters(Queue& queue, std::size_t count) {
   return ids;
 }
 
-TEST_CASE("Inspector: an invalid argument throws with its name and value") {
+TEST_CASE("Inspector and QueueAdmin: an invalid argument throws with its name and value") {
   Queue queue;
   Inspector& inspector = queue.inspector;
+  QueueAdmin& admin = queue.admin;
   const auto listing = [&](std::size_t limit, const std::string& cursor) {
     ListOptions options;
     options.limit = limit;
     options.cursor = cursor;
-    inspector.list(State::dead, options);
+    return inspector.list(State::dead, options);
   };
   PurgeOptions old;
   old.older_than = 1h;
   PurgeOptions negative;
   negative.older_than = -1ms;
   const std::pair<std::function<void()>, std::string> rows[] = {
-      {[&] { listing(0, ""); }, "limit: 0"},
-      {[&] { listing(1001, ""); }, "limit: 1001"},
-      {[&] { listing(20, "x"); }, "cursor: \"x\""},
-      {[&] { listing(20, "-5"); }, "cursor: \"-5\""},
-      {[&] { listing(20, "12 "); }, "cursor: \"12 \""},
-      {[&] { listing(20, "99999999999999999999"); }, "cursor: \"99999999999999999999\""},
-      {[&] { inspector.list(State::unknown); }, "state: unknown"},
-      {[&] { inspector.find("x"); }, "id: \"x\""},
-      {[&] { inspector.find(""); }, "id: \"\""},
-      {[&] { inspector.redrive("x"); }, "id: \"x\""},
-      {[&] { inspector.redrive(kId, {-1}); }, "retries: -1"},
-      {[&] { inspector.release("x"); }, "id: \"x\""},
-      {[&] { inspector.purge(State::unack); }, "state: unack"},
-      {[&] { inspector.purge(State::unknown); }, "state: unknown"},
-      {[&] { inspector.purge(State::ready, old); }, "older_than: "},
-      {[&] { inspector.purge(State::retry, old); }, "older_than: "},
-      {[&] { inspector.purge(State::dead, negative); }, "older_than: -1 ms"},
-      {[&] { inspector.pause(-1ms); }, "for: -1 ms"},
+      {[&] { return listing(0, ""); }, "limit: 0"},
+      {[&] { return listing(1001, ""); }, "limit: 1001"},
+      {[&] { return listing(20, "x"); }, "cursor: \"x\""},
+      {[&] { return listing(20, "-5"); }, "cursor: \"-5\""},
+      {[&] { return listing(20, "12 "); }, "cursor: \"12 \""},
+      {[&] { return listing(20, "99999999999999999999"); }, "cursor: \"99999999999999999999\""},
+      {[&] { return inspector.list(State::unknown); }, "state: unknown"},
+      {[&] { return inspector.find("x"); }, "id: \"x\""},
+      {[&] { return inspector.find(""); }, "id: \"\""},
+      {[&] { return admin.redrive({"x"}); }, "id: \"x\""},
+      {[&] { return admin.redrive({kId}, {-1}); }, "retries: -1"},
+      {[&] { return admin.release({"x"}); }, "id: \"x\""},
+      {[&] { admin.purge(State::unack); }, "state: unack"},
+      {[&] { admin.purge(State::unknown); }, "state: unknown"},
+      {[&] { admin.purge(State::ready, old); }, "older_than: "},
+      {[&] { admin.purge(State::retry, old); }, "older_than: "},
+      {[&] { admin.purge(State::dead, negative); }, "older_than: -1 ms"},
+      {[&] {
+         admin.pause({-1ms, ""});
+       },
+       "duration: -1 ms"},
   };
   for (const auto& [call, expected] : rows) {
     const std::string error = thrown(call);
@@ -120,7 +125,7 @@ TEST_CASE("counts: the size of every state, what is due and overdue, and the old
   CHECK(*counts.oldest_due < counts.now - 50min);
   CHECK(*counts.oldest_due > counts.now - 70min);
 
-  queue.producer.cancel(queue.inspector.list(State::pending).messages.at(0).id);
+  CHECK(queue.producer.cancel(queue.inspector.list(State::pending).messages.at(0).id) == State::pending);
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack(1h, "later"); }));
   consumer->start();
@@ -215,13 +220,13 @@ TEST_CASE("find: a message without a body has no size") {
 TEST_CASE("redrive: a dead letter starts again like a new message, unless its body is gone") {
   Queue queue;
   const std::vector<std::string> ids = make_dead_letters(queue, 3);
-  CHECK(queue.inspector.redrive(ids[0]) == Redriven::redriven);
-  CHECK(queue.inspector.redrive(ids[0]) == Redriven::unknown);
-  CHECK(queue.inspector.redrive(ids[1], {0}) == Redriven::redriven);
+  CHECK(queue.admin.redrive({ids[0]}).front() == Redriven::redriven);
+  CHECK(queue.admin.redrive({ids[0]}).front() == Redriven::unknown);
+  CHECK(queue.admin.redrive({ids[1]}, {0}).front() == Redriven::redriven);
   redis().cmd({"DEL", queue.base + ":msg:" + ids[2]});
-  CHECK(queue.inspector.redrive(ids[2]) == Redriven::no_body);
-  CHECK(queue.inspector.redrive(ids[2]) == Redriven::unknown);
-  CHECK(queue.inspector.redrive(kId) == Redriven::unknown);
+  CHECK(queue.admin.redrive({ids[2]}).front() == Redriven::no_body);
+  CHECK(queue.admin.redrive({ids[2]}).front() == Redriven::unknown);
+  CHECK(queue.admin.redrive({kId}).front() == Redriven::unknown);
   CHECK(queue.inspector.find(ids[0])->retries == 3);
   CHECK(queue.inspector.find(ids[1])->retries == 0);
   CHECK(queue.inspector.find(ids[0])->reason.empty());
@@ -238,9 +243,9 @@ TEST_CASE("release: a pending message is delivered before all ready ones") {
   Queue queue;
   for (int i = 0; i < 3; ++i) queue.send("ready");
   const std::string pending = queue.send("released", delayed(1h));
-  CHECK(queue.inspector.release(pending) == Released::released);
-  CHECK(queue.inspector.release(pending) == Released::unknown);
-  CHECK(queue.inspector.release(kId) == Released::unknown);
+  CHECK(queue.admin.release({pending}).front() == Released::released);
+  CHECK(queue.admin.release({pending}).front() == Released::unknown);
+  CHECK(queue.admin.release({kId}).front() == Released::unknown);
   CHECK(queue.inspector.list(State::ready).messages.front().id == pending);
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
@@ -251,16 +256,16 @@ TEST_CASE("release: a pending message is delivered before all ready ones") {
 
 TEST_CASE("pause and resume: a pause ends at resume or after its time, and counts() reports it") {
   Queue queue;
-  queue.inspector.pause();
+  queue.admin.pause();
   CHECK(queue.inspector.counts().paused);
   CHECK(redis().cmd({"PTTL", queue.base + ":paused"}) == -1);
-  queue.inspector.pause(1h, "stock-taking");
+  queue.admin.pause({1h, "stock-taking"});
   CHECK(redis().cmd({"GET", queue.base + ":paused"}) == "stock-taking");
   CHECK(redis().cmd({"PTTL", queue.base + ":paused"}).integer > 50 * 60'000);
-  queue.inspector.resume();
+  queue.admin.resume();
   CHECK(!queue.inspector.counts().paused);
-  queue.inspector.resume();
-  queue.inspector.pause(5ms);
+  queue.admin.resume();
+  queue.admin.pause({5ms, ""});
   CHECK(eventually([&] { return !queue.inspector.counts().paused; }, kPatience));
 }
 
@@ -318,9 +323,10 @@ TEST_CASE("queues: counts() on an unused name registers no queue, but pause, res
   test::redis().cmd({"DEL", "dp:queues"});
   const std::string name = test::fresh_queue();
   Inspector inspector(test::server().url(), name);
-  inspector.counts();
+  QueueAdmin admin(test::server().url(), name);
+  CHECK(inspector.counts().ready == 0);
   CHECK(inspector.queues().empty());
-  inspector.pause();
+  admin.pause();
   CHECK(inspector.queues() == std::vector<std::string>{name});
   test::redis().cmd({"DEL", "dp:queues"});
   MessageInfo message;
@@ -329,7 +335,7 @@ TEST_CASE("queues: counts() on an unused name registers no queue, but pause, res
   message.retries = 3;
   message.size = 1;
   message.payload = "x";
-  inspector.restore({message});
+  CHECK(admin.restore({message}).front().created);
   CHECK(inspector.queues() == std::vector<std::string>{name});
   const std::string of_go = test::fresh_queue();  // Go workers do not register their queues
   test::redis().cmd({"ZADD", "dp:" + of_go + ":pending", "1", "0190f7c2-5b1f-7000-8000-000000000001"});
@@ -342,28 +348,28 @@ TEST_CASE("purge: removes all of a state, by age and up to a limit, and leaves n
   make_dead_letters(queue, 450);
   PurgeOptions old;
   old.older_than = 1h;
-  CHECK(queue.inspector.purge(State::dead, old) == 0);
+  CHECK(queue.admin.purge(State::dead, old) == 0);
   PurgeOptions few;
   few.limit = 7;
-  CHECK(queue.inspector.purge(State::dead, few) == 7);
+  CHECK(queue.admin.purge(State::dead, few) == 7);
   CHECK(queue.inspector.list(State::dead).messages.front().payload == "7");  // the oldest were purged
   test::rewind(queue.base, 2h);
   const std::vector<std::string> young = make_dead_letters(queue, 5);
-  CHECK(queue.inspector.purge(State::dead, old) == 443);
+  CHECK(queue.admin.purge(State::dead, old) == 443);
   CHECK(queue.inspector.counts().dead == 5);
   CHECK(queue.inspector.find(young[0])->state == State::dead);
-  CHECK(queue.inspector.purge(State::dead) == 5);
+  CHECK(queue.admin.purge(State::dead) == 5);
   CHECK(queue.inspector.counts().totals.purged == 455);
-  CHECK(queue.inspector.purge(State::dead) == 0);
+  CHECK(queue.admin.purge(State::dead) == 0);
 
   queue.producer.send_batch(std::vector<std::string>(401, "ready"));
   queue.producer.send_batch(std::vector<std::string>(201, "pending"), delayed(1h));
   few.limit = 201;
-  CHECK(queue.inspector.purge(State::ready, few) == 201);
-  CHECK(queue.inspector.purge(State::ready) == 200);
-  CHECK(queue.inspector.purge(State::retry) == 0);
-  CHECK(queue.inspector.purge(State::pending, old) == 0);
-  CHECK(queue.inspector.purge(State::pending) == 201);
+  CHECK(queue.admin.purge(State::ready, few) == 201);
+  CHECK(queue.admin.purge(State::ready) == 200);
+  CHECK(queue.admin.purge(State::retry) == 0);
+  CHECK(queue.admin.purge(State::pending, old) == 0);
+  CHECK(queue.admin.purge(State::pending) == 201);
   CHECK(queue.empty());
 }
 
@@ -377,7 +383,7 @@ TEST_CASE("purge: an id in a list that is only a hint does not count, and its me
   CHECK(queue.producer.reschedule(moved, when) == Moved::moved);
   CHECK(queue.producer.cancel(cancelled) == State::ready);
   CHECK(queue.inspector.counts().ready == 3);
-  CHECK(queue.inspector.purge(State::ready) == 1);
+  CHECK(queue.admin.purge(State::ready) == 1);
   CHECK(queue.inspector.counts().ready == 0);
   CHECK(queue.state(moved) == State::pending);
   CHECK(queue.inspector.find(moved)->payload == "moved");

@@ -1,5 +1,5 @@
-// Inspector::check on healthy, busy and damaged queues.
-#include <delayqueue/inspector.h>
+// QueueAdmin::check on healthy, busy and damaged queues.
+#include <delayqueue/queue_admin.h>
 
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@ using test::thrown;
 CheckOptions at_once(bool repair) {
   CheckOptions options;
   options.repair = repair;
-  options.settle = 0ms;
+  options.recheck_after = 0ms;
   options.sample = 1000;
   return options;
 }
@@ -37,7 +37,7 @@ CheckOptions at_once(bool repair) {
 std::string as_text(const CheckReport& report) {
   std::string text;
   for (const Finding& finding : report.findings) {
-    text += std::string(to_string(finding.problem)) + ' ' + finding.id + ' ' + finding.what + '\n';
+    text += std::string(to_string(finding.problem)) + ' ' + finding.id + ' ' + finding.description + '\n';
   }
   return text;
 }
@@ -52,12 +52,13 @@ SendOptions in(milliseconds delay, std::optional<milliseconds> ttl = {}) {
 TEST_CASE("check: an invalid option throws; an unused queue is clean, and is not registered") {
   Queue queue;
   CheckOptions options;
-  options.settle = -1ms;
-  CHECK(thrown([&] { queue.inspector.check(options); }).find("invalid_argument: settle: -1 ms") != std::string::npos);
+  options.recheck_after = -1ms;
+  CHECK(thrown([&] { return queue.admin.check(options); }).find("invalid_argument: recheck_after: -1 ms") !=
+        std::string::npos);
   options = {};
   options.retries = -1;
-  CHECK(thrown([&] { queue.inspector.check(options); }).find("invalid_argument: retries: -1") != std::string::npos);
-  CHECK(queue.inspector.check(at_once(true)).clean());
+  CHECK(thrown([&] { return queue.admin.check(options); }).find("invalid_argument: retries: -1") != std::string::npos);
+  CHECK(queue.admin.check(at_once(true)).clean());
   CHECK(queue.kept().empty());
 }
 
@@ -81,25 +82,25 @@ TEST_CASE("check: a queue with messages in every state and hints in its lists is
   REQUIRE(ledger.settles(2));
   CHECK(eventually([&] { return queue.inspector.counts().dead == 1; }));
   CHECK(queue.producer.cancel(cancelled) == State::unack);
-  queue.inspector.pause();
+  queue.admin.pause();
   queue.send("later", in(1h));
   queue.send("with a TTL", in(1h, 1h));
   for (int i = 0; i < 5000; ++i) queue.send(std::to_string(i));
-  queue.producer.cancel(queue.send("gone"));
+  CHECK(queue.producer.cancel(queue.send("gone")) == State::ready);
   RescheduleOptions later;
   later.delay = 1h;
-  queue.producer.reschedule(queue.send("moved"), later);
+  CHECK(queue.producer.reschedule(queue.send("moved"), later) == Moved::moved);
   const auto before = queue.kept();
-  const CheckReport report = queue.inspector.check(at_once(true));
+  const CheckReport report = queue.admin.check(at_once(true));
   CHECK_MESSAGE(report.clean(), as_text(report));
   CHECK(report.findings.empty());
   CHECK(report.repaired == 0);
-  CHECK(report.looked > 10'000);
+  CHECK(report.examined > 10'000);
   auto after = queue.kept();
   for (const char* moving : {"unack"}) after.erase(moving);  // leases are renewed
   for (const auto& [key, value] : after) CHECK(before.at(key) == value);
   gate.open();
-  queue.inspector.resume();
+  queue.admin.resume();
   CHECK(ledger.settles(5004));
 }
 
@@ -149,19 +150,19 @@ TEST_CASE("check: each kind of damage is found and repaired, and all messages wi
   };
   for (const bool repair : {false, true}) {
     const auto before = queue.kept();
-    const CheckReport report = queue.inspector.check(at_once(repair));
+    const CheckReport report = queue.admin.check(at_once(repair));
     CHECK_MESSAGE((found(report) == expected), as_text(report));
     CHECK(!report.clean());
     CHECK(report.repaired == (repair ? expected.size() - 1 : 0));
     for (const Finding& finding : report.findings) {
-      CHECK(!finding.what.empty());
+      CHECK(!finding.description.empty());
       CHECK(!finding.repair.empty());
       CHECK(finding.repaired == (repair && finding.id != "readme"));
     }
     if (!repair) CHECK((queue.kept() == before));
   }
   cmd({"DEL", base + ":msg:readme"});
-  const CheckReport report = queue.inspector.check(at_once(true));
+  const CheckReport report = queue.admin.check(at_once(true));
   CHECK_MESSAGE(report.findings.empty(), as_text(report));
 
   Ledger ledger;
@@ -186,12 +187,12 @@ TEST_CASE("check: a key of a wrong type is reported and not changed, and the che
     const bool text = std::string(key) == "paused" || std::string(key) == "watch";
     redis().cmd(text ? std::vector<std::string>{"LPUSH", name, "x"} : std::vector<std::string>{"SET", name, "x"});
     redis().cmd({"SET", queue.base + ":msg:" + lost, "payload"});
-    const CheckReport report = queue.inspector.check(at_once(true));
+    const CheckReport report = queue.admin.check(at_once(true));
     REQUIRE(!report.findings.empty());
     CHECK(!report.clean());
     CHECK(report.findings[0].problem == Problem::wrong_type);
     CHECK(report.findings[0].id == name);
-    CHECK(report.findings[0].what.find(text ? "is a list, expected a string" : "is a string, expected a ") == 0);
+    CHECK(report.findings[0].description.find(text ? "is a list, expected a string" : "is a string, expected a ") == 0);
     CHECK(!report.findings[0].repaired);
     CHECK(!redis().cmd({"EXISTS", name}).error());
     const bool goes_on = text || std::string(key) == "stats" || std::string(key) == "wake";
@@ -204,7 +205,7 @@ TEST_CASE("check: thousands of stranded messages are repaired once each; the rep
   const auto sent = queue.producer.send_batch(test::numbers(3000));
   redis().cmd({"LREM", queue.base + ":ready", "0", sent[1234].id});
   CheckOptions options = at_once(true);
-  CheckReport report = queue.inspector.check(options);
+  CheckReport report = queue.admin.check(options);
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].id == sent[1234].id);
   CHECK(report.counts[Problem::stranded] == 1);
@@ -212,12 +213,12 @@ TEST_CASE("check: thousands of stranded messages are repaired once each; the rep
 
   redis().cmd({"DEL", queue.base + ":ready"});
   options.sample = 7;
-  report = queue.inspector.check(options);
+  report = queue.admin.check(options);
   CHECK(report.findings.size() == 7);
   CHECK(report.counts[Problem::stranded] == 3000);
   CHECK(report.repaired == 3000);
   CHECK(redis().cmd({"LLEN", queue.base + ":ready"}) == 3000);
-  CHECK(queue.inspector.check(options).findings.empty());
+  CHECK(queue.admin.check(options).findings.empty());
 }
 
 TEST_CASE("check: does not touch a send of the Go library that was half done at the first read") {
@@ -226,7 +227,7 @@ TEST_CASE("check: does not touch a send of the Go library that was half done at 
   redis().cmd({"SET", queue.base + ":msg:" + id, "of Go"});
   CheckOptions options = at_once(true);
   std::thread go;
-  options.settle = 3s;
+  options.recheck_after = 3s;
   options.progress = [&](std::uint64_t, std::uint64_t) {
     if (go.joinable()) return;
     go = std::thread([&] {
@@ -236,14 +237,14 @@ TEST_CASE("check: does not touch a send of the Go library that was half done at 
       own.cmd({"ZADD", queue.base + ":pending", "4000000000", id});
     });
   };
-  const CheckReport report = queue.inspector.check(options);
+  const CheckReport report = queue.admin.check(options);
   go.join();
   CHECK(report.findings.empty());
   CHECK(queue.inspector.counts().ready == 0);
   CHECK(queue.state(id) == State::pending);
 }
 
-TEST_CASE("check: reports its progress, lets other calls of the Inspector run, and ends if the callback throws") {
+TEST_CASE("check: reports its progress, lets other calls run, and ends if the callback throws") {
   Queue queue;
   queue.producer.send_batch(test::numbers(1000));
   CheckOptions options = at_once(false);
@@ -256,12 +257,12 @@ TEST_CASE("check: reports its progress, lets other calls of the Inspector run, a
     finished = done == total;
     ++calls;
   };
-  CHECK(queue.inspector.check(options).clean());
+  CHECK(queue.admin.check(options).clean());
   CHECK(in_order);
   CHECK(finished);
   CHECK(calls > 10);
   options.progress = [](std::uint64_t, std::uint64_t) { throw std::runtime_error("enough"); };
-  CHECK(thrown([&] { queue.inspector.check(options); }).find("enough") != std::string::npos);
+  CHECK(thrown([&] { return queue.admin.check(options); }).find("enough") != std::string::npos);
   CHECK(queue.inspector.counts().ready == 1000);
 }
 
@@ -274,7 +275,7 @@ TEST_CASE("check: takes special characters in a queue's name literally, and igno
     redis().cmd({"SET", "dp:" + stem + "ab:msg:" + id, "another's"});
     redis().cmd({"SET", "dp:" + name + ":msg:" + id, "its own"});
     Inspector inspector(test::server().url(), name);
-    const CheckReport report = inspector.check(at_once(true));
+    const CheckReport report = QueueAdmin(test::server().url(), name).check(at_once(true));
     CHECK(report.findings.size() == 1);
     CHECK(inspector.counts().ready == 1);
     CHECK(inspector.find(id)->payload == "its own");
@@ -321,10 +322,10 @@ TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs ta
       }
       RescheduleOptions later;
       later.delay = 5ms;
-      queue.producer.reschedule(*sent.rbegin(), later);
-      queue.producer.reschedule(*sent.begin(), later);
-      queue.producer.cancel(queue.send("cancelled"));
-      queue.producer.cancel(queue.send("cancelled", in(10ms)));
+      static_cast<void>(queue.producer.reschedule(*sent.rbegin(), later));
+      static_cast<void>(queue.producer.reschedule(*sent.begin(), later));
+      static_cast<void>(queue.producer.cancel(queue.send("cancelled")));
+      static_cast<void>(queue.producer.cancel(queue.send("cancelled", in(10ms))));
       std::this_thread::sleep_for(1ms);
     }
   });
@@ -333,8 +334,8 @@ TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs ta
   const auto until = std::chrono::steady_clock::now() + 4s;
   while (checks < 30 || std::chrono::steady_clock::now() < until) {
     CheckOptions options = at_once(true);
-    if (checks++ % 3 == 2) options.settle = 20ms;
-    const CheckReport report = queue.inspector.check(options);
+    if (checks++ % 3 == 2) options.recheck_after = 20ms;
+    const CheckReport report = queue.admin.check(options);
     if (!report.clean()) findings += as_text(report);
   }
   stop = true;
@@ -345,7 +346,7 @@ TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs ta
   for (const auto& entry : ledger.entries()) sent.erase(entry.message.id());
   CHECK(sent.empty());
   CHECK(ledger.overlaps() == 0);
-  const CheckReport report = queue.inspector.check(at_once(false));
+  const CheckReport report = queue.admin.check(at_once(false));
   CHECK_MESSAGE(report.findings.empty(), as_text(report));
 }
 

@@ -18,6 +18,7 @@ using test::Ledger;
 using test::numbers;
 using test::Queue;
 using test::quick;
+using test::thrown;
 
 struct Walk {
   std::vector<std::string> payloads;
@@ -150,12 +151,42 @@ TEST_CASE("list: a message without a body has no size") {
 
 TEST_CASE("list: a cursor past the end returns an empty last page") {
   Queue queue;
-  queue.send("x");
+  queue.producer.send_batch(numbers(3));
   ListOptions options;
-  options.cursor = "1000";
+  options.limit = 2;
+  options.cursor = queue.inspector.list(State::ready, options).next;
+  REQUIRE(!options.cursor.empty());
+  CHECK(queue.inspector.list(State::ready, options).size() == 1);
+  CHECK(queue.admin.purge(State::ready) == 3);
   const MessagePage page = queue.inspector.list(State::ready, options);
   CHECK(page.empty());
   CHECK(page.next.empty());
+}
+
+TEST_CASE("list: a cursor of another state and a made-up cursor throw invalid_argument") {
+  Queue queue;
+  queue.producer.send_batch(numbers(3));
+  const auto error = [&](State state, const std::string& cursor) {
+    ListOptions options;
+    options.cursor = cursor;
+    return thrown([&] { return queue.inspector.list(state, options); });
+  };
+  ListOptions first;
+  first.limit = 1;
+  const std::string next = queue.inspector.list(State::ready, first).next;
+  REQUIRE(!next.empty());
+  CHECK(error(State::ready, next) == "nothing");
+  for (const State state : {State::pending, State::unack, State::retry, State::dead}) {
+    CAPTURE(to_string(state));
+    const std::string text = error(state, next);
+    CHECK_MESSAGE(text.rfind("invalid_argument: cursor: ", 0) == 0, text);
+  }
+  for (const std::string& made_up : {std::string("x"), std::string("20"), std::string("-1"), std::string("ready"),
+                                     next + 'x', next + ' ', ' ' + next}) {
+    CAPTURE(made_up);
+    const std::string text = error(State::ready, made_up);
+    CHECK_MESSAGE(text.rfind("invalid_argument: cursor: ", 0) == 0, text);
+  }
 }
 
 }  // namespace

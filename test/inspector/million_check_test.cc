@@ -29,13 +29,13 @@ TEST_CASE("check: a million ready messages are checked in bounded calls, and the
   for (const std::string& id : some) CHECK(client.cmd({"LREM", queue.base + ":ready", "1", id}) == 1);
   CheckOptions all;
   all.repair = true;
-  all.settle = milliseconds(0);
+  all.recheck_after = milliseconds(0);
   std::uint64_t steps = 0;
   all.progress = [&](std::uint64_t, std::uint64_t) { ++steps; };
 
   client.cmd({"CONFIG", "RESETSTAT"});
   const auto start = std::chrono::steady_clock::now();
-  const CheckReport report = queue.inspector.check(all);
+  const CheckReport report = queue.admin.check(all);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   MESSAGE("a check of a million: " << took.count() << " s, " << steps << " calls of progress");
   for (const char* command : {"evalsha", "hscan", "scan", "lrange"}) {

@@ -1,5 +1,5 @@
 // Changes to messages by their ids, several ids a call.
-#include <delayqueue/inspector.h>
+#include <delayqueue/queue_admin.h>
 
 #include <doctest/doctest.h>
 
@@ -57,8 +57,9 @@ struct Holder {
 
 TEST_CASE("by id: an invalid argument throws with its name and value, and nothing is changed") {
   Queue queue;
-  Inspector& inspector = queue.inspector;
+  QueueAdmin& admin = queue.admin;
   const std::string good = queue.send("x");
+  const std::vector<std::string> bad = {good, "x"};
   const auto before = queue.kept();
   MessageInfo bare, short_of, free;
   bare.id = short_of.id = free.id = kId;
@@ -67,44 +68,28 @@ TEST_CASE("by id: an invalid argument throws with its name and value, and nothin
   free.size = 0;
   free.state = State::ready;
   const std::pair<std::function<void()>, std::string> rows[] = {
+      {[&] { return admin.cancel(bad); }, "id: \"x\""},
+      {[&] { return admin.reschedule(bad, {}); }, "id: \"x\""},
+      {[&] { return admin.release(bad); }, "id: \"x\""},
+      {[&] { return admin.redrive(bad); }, "id: \"x\""},
+      {[&] { return admin.redrive({good}, {-1}); }, "retries: -1"},
+      {[&] { return admin.bury(bad); }, "id: \"x\""},
+      {[&] { return admin.extend(bad, 1s); }, "id: \"x\""},
+      {[&] { return admin.extend({good}, 0ms); }, "by: 0 ms"},
+      {[&] { admin.purge(State::ready, bad); }, "id: \"x\""},
+      {[&] { admin.purge(State::unack, {good}); }, "state: unack"},
+      {[&] { return queue.inspector.find(bad); }, "id: \"x\""},
+      {[&] { return admin.restore({bare}); }, "payload of " + std::string(kId) + ": missing"},
+      {[&] { return admin.restore({short_of}); }, "payload of " + std::string(kId) + ": 2 bytes of 5"},
+      {[&] { return admin.restore({free}); }, "retries of " + std::string(kId) + ": unset"},
       {[&] {
-         inspector.cancel({good, "x"});
+         admin.pause({0ms, "now"});
        },
-       "id: \"x\""},
+       "duration: 0 ms"},
       {[&] {
-         inspector.reschedule({good, "x"}, {});
+         admin.pause({-1ms, ""});
        },
-       "id: \"x\""},
-      {[&] {
-         inspector.release(std::vector<std::string>{good, "x"});
-       },
-       "id: \"x\""},
-      {[&] {
-         inspector.redrive(std::vector<std::string>{good, "x"});
-       },
-       "id: \"x\""},
-      {[&] { inspector.redrive(std::vector<std::string>{good}, {-1}); }, "retries: -1"},
-      {[&] {
-         inspector.kill({good, "x"});
-       },
-       "id: \"x\""},
-      {[&] {
-         inspector.extend({good, "x"}, 1s);
-       },
-       "id: \"x\""},
-      {[&] { inspector.extend({good}, 0ms); }, "by: 0 ms"},
-      {[&] {
-         inspector.purge(State::ready, {good, "x"});
-       },
-       "id: \"x\""},
-      {[&] { inspector.purge(State::unack, {good}); }, "state: unack"},
-      {[&] {
-         inspector.find(std::vector<std::string>{good, "x"});
-       },
-       "id: \"x\""},
-      {[&] { inspector.restore({bare}); }, "payload of " + std::string(kId) + ": missing"},
-      {[&] { inspector.restore({short_of}); }, "payload of " + std::string(kId) + ": 2 bytes of 5"},
-      {[&] { inspector.restore({free}); }, "retries of " + std::string(kId) + ": unset"},
+       "duration: -1 ms"},
   };
   for (const auto& [call, expected] : rows) {
     const std::string error = thrown(call);
@@ -116,6 +101,7 @@ TEST_CASE("by id: an invalid argument throws with its name and value, and nothin
 TEST_CASE("by id: results have the order of the ids, for any number of ids, and ids may be in upper case") {
   Queue queue;
   Inspector& inspector = queue.inspector;
+  QueueAdmin& admin = queue.admin;
   const std::vector<std::string> ids = send_many(queue, 450, 1h);
   std::vector<std::string> mixed = ids;
   for (const std::size_t at : {0UL, 201UL, 450UL})
@@ -126,12 +112,12 @@ TEST_CASE("by id: results have the order of the ids, for any number of ids, and 
   };
   RescheduleOptions when;
   when.delay = 2h;
-  check(inspector.reschedule(mixed, when), Moved::moved, Moved::unknown);
-  check(inspector.kill(mixed), Killed::killed, Killed::unknown);
+  check(admin.reschedule(mixed, when), Moved::moved, Moved::unknown);
+  check(admin.bury(mixed), Buried::buried, Buried::unknown);
   CHECK(inspector.counts().dead == 450);
-  check(inspector.redrive(mixed), Redriven::redriven, Redriven::unknown);
+  check(admin.redrive(mixed), Redriven::redriven, Redriven::unknown);
   CHECK(inspector.counts().ready == 450);
-  check(inspector.extend(mixed, 1s), Extended::unknown, Extended::unknown);
+  check(admin.extend(mixed, 1s), Extended::unknown, Extended::unknown);
   const auto found = inspector.find(mixed, 2);
   for (std::size_t i = 0; i < found.size(); ++i) {
     REQUIRE(found[i].has_value() == (mixed[i] != kUpper));
@@ -140,15 +126,15 @@ TEST_CASE("by id: results have the order of the ids, for any number of ids, and 
     CHECK(found[i]->payload.size() <= 2);
     CHECK(found[i]->size == std::to_string(std::find(ids.begin(), ids.end(), mixed[i]) - ids.begin()).size());
   }
-  check(inspector.cancel(mixed), State::ready, State::unknown);
+  check(admin.cancel(mixed), State::ready, State::unknown);
   CHECK(inspector.counts().totals.cancelled == 450);
-  CHECK(inspector.cancel({}).empty());
+  CHECK(admin.cancel({}).empty());
 }
 
 TEST_CASE("release: messages are delivered in the order of their ids in the call") {
   Queue queue;
   const std::vector<std::string> ids = send_many(queue, 150, 1h);
-  const auto released = queue.inspector.release(ids);
+  const auto released = queue.admin.release(ids);
   CHECK(std::count(released.begin(), released.end(), Released::released) == 150);
   std::vector<std::string> order;
   std::string cursor;
@@ -163,18 +149,19 @@ TEST_CASE("release: messages are delivered in the order of their ids in the call
   CHECK((order == ids));
 }
 
-TEST_CASE("kill: pending and ready messages become dead letters with the reason, and can be redriven") {
+TEST_CASE("bury: pending and ready messages become dead letters with the reason, and can be redriven") {
   Queue queue;
   Inspector& inspector = queue.inspector;
+  QueueAdmin& admin = queue.admin;
   SendOptions brief;
   brief.delay = 1h;
   brief.ttl = 1h;
   const std::string pending = queue.producer.send("a", brief).id;
   const std::string ready = queue.send("b");
-  KillOptions why;
+  BuryOptions why;
   why.reason = std::string(2000, 'w');
-  CHECK(inspector.kill({pending, ready, kId, pending}, why) ==
-        std::vector<Killed>{Killed::killed, Killed::killed, Killed::unknown, Killed::already});
+  CHECK(admin.bury({pending, ready, kId, pending}, why) ==
+        std::vector<Buried>{Buried::buried, Buried::buried, Buried::unknown, Buried::already});
   const auto found = inspector.find(pending);
   REQUIRE(found);
   CHECK(found->state == State::dead);
@@ -186,22 +173,23 @@ TEST_CASE("kill: pending and ready messages become dead letters with the reason,
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();
-  inspector.redrive(pending);
+  CHECK(admin.redrive({pending}).front() == Redriven::redriven);
   CHECK(ledger.settles(1));
   CHECK(consumer->stop());
   CHECK(inspector.find(ready)->state == State::dead);
 }
 
-TEST_CASE("kill: a held message needs force; an ack of its holder still ends it") {
+TEST_CASE("bury: a held message needs HeldMessages::force; an ack of its holder still ends it") {
   Queue queue;
   Inspector& inspector = queue.inspector;
+  QueueAdmin& admin = queue.admin;
   const std::string id = queue.send("x");
   Holder holder(queue);
-  CHECK(inspector.kill({id}).front() == Killed::held);
-  CHECK(inspector.extend({id}, 1h).front() == Extended::held);
-  KillOptions force;
-  force.force = true;
-  CHECK(inspector.kill({id}, force).front() == Killed::killed);
+  CHECK(admin.bury({id}).front() == Buried::held);
+  CHECK(admin.extend({id}, 1h).front() == Extended::held);
+  BuryOptions force;
+  force.held = HeldMessages::force;
+  CHECK(admin.bury({id}, force).front() == Buried::buried);
   CHECK(inspector.find(id)->state == State::dead);
   CHECK(inspector.find(id)->deliveries == 1);
   holder.done.open();
@@ -213,6 +201,7 @@ TEST_CASE("kill: a held message needs force; an ack of its holder still ends it"
 TEST_CASE("extend: a message in backoff waits longer") {
   Queue queue;
   Inspector& inspector = queue.inspector;
+  QueueAdmin& admin = queue.admin;
   const std::string id = queue.send("x");
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack(1h, "later"); }));
@@ -221,7 +210,7 @@ TEST_CASE("extend: a message in backoff waits longer") {
   REQUIRE(consumer->stop());
   const auto before = inspector.find(id);
   REQUIRE(before);
-  CHECK(inspector.extend({id}, 1h).front() == Extended::extended);
+  CHECK(admin.extend({id}, 1h).front() == Extended::extended);
   const auto after = inspector.find(id);
   CHECK(*after->at >= *before->at + 1h);
   CHECK(*after->at <= *before->at + 1h + 2ms);
@@ -232,10 +221,11 @@ TEST_CASE("extend: a message in backoff waits longer") {
 TEST_CASE("purge by id: removes only messages that are in that state, and a walk over pages still sees all") {
   Queue queue;
   Inspector& inspector = queue.inspector;
+  QueueAdmin& admin = queue.admin;
   for (const State state : {State::dead, State::ready}) {
     CAPTURE(to_string(state));
     const std::vector<std::string> ids = send_many(queue, 500);
-    if (state == State::dead) inspector.kill(ids);
+    if (state == State::dead) CHECK(admin.bury(ids) == std::vector<Buried>(500, Buried::buried));
     ListOptions options;
     options.limit = 60;
     std::vector<std::string> seen, odd;
@@ -246,15 +236,15 @@ TEST_CASE("purge by id: removes only messages that are in that state, and a walk
         seen.push_back(message.id);
         if (std::stoi(message.payload) % 2 == 1) odd.push_back(message.id);
       }
-      const Removed removed = inspector.purge(state, odd);
+      const Removed removed = admin.purge(state, odd);
       CHECK(removed.messages == odd.size());
       options.cursor = page.next_after(removed.places);
     } while (!options.cursor.empty());
     CHECK((seen == ids));
-    CHECK(inspector.purge(state == State::dead ? State::pending : State::dead, {ids[0], ids[2]}).messages == 0);
+    CHECK(admin.purge(state == State::dead ? State::pending : State::dead, {ids[0], ids[2]}).messages == 0);
     CHECK(inspector.find(ids[0]).has_value());
     CHECK(!inspector.find(ids[1]));
-    inspector.purge(state);
+    admin.purge(state);
   }
   CHECK(inspector.counts().totals.purged == 1000);
 }
@@ -275,14 +265,14 @@ TEST_CASE("restore: a queue that is exported and restored elsewhere is the same,
   REQUIRE(ledger.settles(1));
   REQUIRE(consumer->stop());
   const std::string dead = queue.send("dead");
-  KillOptions why;
+  BuryOptions why;
   why.reason = "enough \xff";
-  inspector.kill({dead}, why);
+  CHECK(queue.admin.bury({dead}, why).front() == Buried::buried);
   const std::string ready = queue.send("");
   const std::vector<std::string> ids = {pending, waits, dead, ready};
   std::vector<MessageInfo> entries;
   for (const auto& entry : inspector.find(ids, 1'000'000)) entries.push_back(*entry);
-  for (const Sent& sent : other.inspector.restore(entries)) CHECK(sent.created);
+  for (const Sent& sent : other.admin.restore(entries)) CHECK(sent.created);
   const auto copies = other.inspector.find(ids, 1'000'000);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     CAPTURE(i);
@@ -299,7 +289,7 @@ TEST_CASE("restore: a queue that is exported and restored elsewhere is the same,
   const auto known = inspector.queues();
   CHECK(std::count(known.begin(), known.end(), other.name) == 1);
   const auto before = other.kept();
-  for (const Sent& sent : other.inspector.restore(entries)) CHECK(!sent.created);
+  for (const Sent& sent : other.admin.restore(entries)) CHECK(!sent.created);
   CHECK((other.kept() == before));
 }
 
@@ -309,7 +299,7 @@ TEST_CASE("restore: a message that a consumer held is ready, and its deliveries 
   Holder holder(queue);
   const auto entry = queue.inspector.find(id);
   REQUIRE(entry);
-  CHECK(other.inspector.restore({*entry}).front().created);
+  CHECK(other.admin.restore({*entry}).front().created);
   CHECK(other.inspector.find(id)->state == State::ready);
   CHECK(other.inspector.find(id)->deliveries == 1);
   holder.done.open();
@@ -319,26 +309,27 @@ TEST_CASE("restore: a message that a consumer held is ready, and its deliveries 
 TEST_CASE("paused: returns the reason and the end of the pause") {
   Queue queue;
   Inspector& inspector = queue.inspector;
+  QueueAdmin& admin = queue.admin;
   CHECK(!inspector.paused());
-  inspector.pause(0ms, "database\nmaintenance");
+  admin.pause({{}, "database\nmaintenance"});
   REQUIRE(inspector.paused());
-  CHECK(inspector.paused()->why == "database\nmaintenance");
+  CHECK(inspector.paused()->reason == "database\nmaintenance");
   CHECK(!inspector.paused()->until);
-  inspector.pause(1h);
+  admin.pause({1h, ""});
   REQUIRE(inspector.paused());
-  CHECK(inspector.paused()->why.empty());
+  CHECK(inspector.paused()->reason.empty());
   REQUIRE(inspector.paused()->until);
   const auto left = *inspector.paused()->until - inspector.counts().now;
   CHECK(left > 59min);
   CHECK(left <= 1h + 1s);
-  inspector.resume();
+  admin.resume();
   CHECK(!inspector.paused());
 }
 
 TEST_CASE("server: returns the server's settings, and its round-trip time") {
   Queue queue;
-  const ServerReport report = queue.inspector.server();
-  CHECK(has(report.where, test::server().socket()));
+  const ServerInfo report = queue.inspector.server();
+  CHECK(has(report.address, test::server().socket()));
   CHECK((report.product == "Redis" || report.product == "Valkey"));
   CHECK(report.version.find('.') != std::string::npos);
   CHECK(report.role == "master");

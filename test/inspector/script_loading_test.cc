@@ -45,12 +45,12 @@ Options as(const std::string& role) {
 }
 
 void check_loaded(const std::string& url, std::size_t servers) {
-  Inspector loader(url, "orders", as<InspectorOptions>("loader"));
-  for (const ServerScripts& one : loader.scripts()) CHECK(one.loaded.empty());
-  const auto loaded = loader.load_scripts();
+  const ConnectionOptions loader = as<InspectorOptions>("loader").connection;
+  for (const ServerScripts& one : find_scripts(url, loader)) CHECK(one.loaded.empty());
+  const auto loaded = load_scripts(url, loader);
   CHECK(loaded.size() == servers);
-  for (const ServerScripts& one : loaded) CHECK_MESSAGE(one.error.empty(), one.where, ": ", one.error);
-  for (const ServerScripts& one : loader.scripts()) {
+  for (const ServerScripts& one : loaded) CHECK_MESSAGE(one.error.empty(), one.address, ": ", one.error);
+  for (const ServerScripts& one : find_scripts(url, loader)) {
     CHECK(one.missing.empty());
     CHECK(one.loaded.size() == store::scripts::all().size());
   }
@@ -106,7 +106,7 @@ TEST_CASE("loading scripts: all nodes of a Cluster get them, so that a migrated 
 TEST_CASE("loading scripts: a server that is away is reported, and the others get them") {
   test::Sentinels world;
   world.node(2).kill();
-  const auto loaded = Inspector(world.url(), "orders").load_scripts();
+  const auto loaded = load_scripts(world.url());
   CHECK(loaded.size() == test::Sentinels::kNodes);
   const auto failed = [](const ServerScripts& one) { return !one.error.empty() && one.loaded.empty(); };
   CHECK(std::count_if(loaded.begin(), loaded.end(), failed) == 1);
@@ -116,10 +116,10 @@ TEST_CASE("loading scripts: a user without the right to load them gets the list 
   PrivateServer server;
   test::Redis(server.socket())
       .cmd({"ACL", "SETUSER", "looker", "on", ">secret", "~*", "+@all", "-script", "+script|exists"});
-  InspectorOptions options;
-  options.connection.user = "looker";
-  options.connection.password = "secret";
-  const auto refused = Inspector(server.url(), "orders", options).load_scripts();
+  ConnectionOptions options;
+  options.user = "looker";
+  options.password = "secret";
+  const auto refused = load_scripts(server.url(), options);
   REQUIRE(refused.size() == 1);
   CHECK(!refused[0].error.empty());
   CHECK(refused[0].loaded.empty());
@@ -156,13 +156,13 @@ class FalseSentinel {
 
 TEST_CASE("loading scripts: a replica whose name TLS refuses is reported, and one without a name is left out") {
   const FalseSentinel sentinel({"", ".example"});
-  InspectorOptions options;
-  options.connection.sentinel.encrypted = false;
-  Inspector inspector(sentinel.url("rediss"), "orders", options);
-  for (const auto& servers : {inspector.load_scripts(), inspector.scripts()}) {
+  ConnectionOptions options;
+  options.sentinel.encrypted = false;
+  const std::string url = sentinel.url("rediss");
+  for (const auto& servers : {load_scripts(url, options), find_scripts(url, options)}) {
     REQUIRE(servers.size() == 2);
     CHECK(servers[0].error.find("Connection refused") != std::string::npos);
-    CHECK(servers[1].where.find(".example:") == 0);
+    CHECK(servers[1].address.find(".example:") == 0);
     CHECK(servers[1].error.find("tls.server_name") != std::string::npos);
   }
 }
@@ -177,10 +177,10 @@ TEST_CASE("loading scripts: of more servers than a Cluster can have, the first t
              "@1 slave - 0 0 1 connected\n";
   }
   const FalseSentinel sentinel(replicas);
-  CHECK(Inspector(sentinel.url("redis"), "orders").load_scripts().size() == 1000);
+  CHECK(load_scripts(sentinel.url("redis")).size() == 1000);
   const test::ScriptedServer node(
       [&](const Words& words) { return words[0] == "HELLO" ? test::hello() : test::bulk(nodes); });
-  CHECK(Inspector("redis+cluster://" + node.host(), "orders").load_scripts().size() == 1000);
+  CHECK(load_scripts("redis+cluster://" + node.host()).size() == 1000);
 }
 
 }  // namespace

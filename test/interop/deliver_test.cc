@@ -97,7 +97,7 @@ void both_ways(const std::string& queue, const QueueOptions& options, const GoPr
 
 TEST_CASE("with a custom prefix and bodies_under_dp C++ and Go serve one queue") {
   const auto queue = test::fresh_queue();
-  both_ways(queue, {.prefix = "shop", .bodies_under_dp = true}, {"-prefix", "shop"});
+  both_ways(queue, {.prefix = "shop", .go = {.bodies_under_dp = true}}, {"-prefix", "shop"});
   CHECK(test::nothing_left("shop:" + queue));
   CHECK(test::nothing_left("dp:" + queue));
 }
@@ -165,6 +165,6 @@ TEST_CASE("a retry that Go spent counts for C++ and Go leaves the dead letter al
   go("send", queue, {"-payload", "after"});
   REQUIRE(eventually([&] { return worker.count("ack after") == 1; }));
   CHECK(inspector.list(State::dead).size() == 1);
-  CHECK(inspector.redrive(id) == Redriven::redriven);
+  CHECK(QueueAdmin(test::server().url(), queue).redrive({id}).front() == Redriven::redriven);
   CHECK(eventually([&] { return worker.count("ack doomed") == 1; }));
 }

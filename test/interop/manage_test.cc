@@ -51,7 +51,7 @@ TEST_CASE("C++ cancels a ready message of Go: it is not delivered") {
 
 TEST_CASE("with remove_from_lists a cancelled id does not use up the fetch limit of a Go worker") {
   const auto queue = test::fresh_queue();
-  Producer producer(test::server().url(), queue, {.queue = {.remove_from_lists = true}});
+  Producer producer(test::server().url(), queue, {.queue = {.go = {.remove_from_lists = true}}});
   const auto sent = producer.send_batch({"first", "second", "third"});
   GoProgram worker("work", queue, {"-limit", "1", "-hold", "1s"});
   REQUIRE(eventually([&] { return worker.count("take first") == 1; }));
@@ -100,8 +100,8 @@ TEST_CASE("Go intercepts a message that C++ moved to ready: no C++ consumer gets
   const auto queue = test::fresh_queue();
   GoProgram sender("send", queue, {"-cancel", "-delay", "1h"});
   REQUIRE(eventually([&] { return sender.lines().size() == 1; }));
-  Inspector inspector(test::server().url(), queue);
-  CHECK(inspector.release(sender.lines()[0]) == Released::released);
+  QueueAdmin admin(test::server().url(), queue);
+  CHECK(admin.release({sender.lines()[0]}).front() == Released::released);
   sender.write("now");
   REQUIRE(eventually([&] { return sender.lines().size() == 2; }));
   CHECK(sender.lines()[1] == "ready true");

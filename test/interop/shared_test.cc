@@ -80,7 +80,7 @@ TEST_CASE("2000 messages from both libraries are handled by both: none is lost a
   // The handler is slow, so that Go gets its share.
   ConsumerOptions options = test::quick();
   options.concurrency = 4;
-  options.backoff = fixed(20ms);
+  options.backoff = Backoff::fixed(20ms);
   Consumer cpp(
       test::server().url(), queue,
       [&](const Message& message) {

@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <list>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/ledger.h"
@@ -45,6 +48,29 @@ TEST_CASE("send_batch: takes batches of any size, and returns the results in the
   }
 }
 
+TEST_CASE("send_batch: takes any range of strings or string views") {
+  Queue queue;
+  const auto check = [&](const std::vector<Sent>& sent, const std::vector<std::string>& payloads) {
+    REQUIRE(sent.size() == payloads.size());
+    for (std::size_t i = 0; i < sent.size(); ++i) CHECK(body(queue, sent[i]) == payloads[i]);
+  };
+  const std::list<std::string> list = {"a", "b", "c"};
+  check(queue.producer.send_batch(list), {"a", "b", "c"});
+  const std::array<std::string_view, 3> views = {{"d", {}, std::string_view("e\0f", 3)}};
+  check(queue.producer.send_batch(views), {"d", "", std::string("e\0f", 3)});
+  const std::set<std::string> set = {"i", "h", "g"};
+  check(queue.producer.send_batch(set), {"g", "h", "i"});
+  const char* const texts[] = {"j", "k", "l"};
+  check(queue.producer.send_batch(texts), {"j", "k", "l"});
+  SendOptions later;
+  later.delay = 1h;
+  check(queue.producer.send_batch(texts, later), {"j", "k", "l"});
+  check(queue.producer.send_batch({"m", "n"}), {"m", "n"});
+  check(queue.producer.send_batch(std::list<std::string>()), {});
+  CHECK(queue.inspector.counts().ready == 14);
+  CHECK(queue.inspector.counts().pending == 3);
+}
+
 TEST_CASE("send_batch: keeps the order of the payloads when the server has lost the scripts") {
   Queue queue;
   const std::vector<std::string> payloads = numbers(4000);
@@ -80,7 +106,7 @@ TEST_CASE("send_batch: no script call has more than 200 messages or 256 KiB, exc
   for (const Row& row : rows) {
     CAPTURE(&row - rows);
     Queue queue(warm.url);
-    queue.producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd");
+    CHECK(queue.producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd") == State::unknown);  // connects
     const std::size_t before = calls_of_evalsha();
     const std::vector<Sent> sent = queue.producer.send_batch(row.payloads);
     CHECK(calls_of_evalsha() - before == row.steps);

@@ -46,7 +46,7 @@ class Placed {
     REQUIRE(consumer->stop());
     if (place != In::retry) return;
     test::rewind(queue.base, 2h);
-    Inspector(queue.url, queue.name).pause();
+    queue.admin.pause();
     consumer = queue.consumer(ledger.watch());
     consumer->start();
     REQUIRE(test::eventually([&] { return queue.inspector.counts().retry == 1; }, test::kPatience));
@@ -118,13 +118,14 @@ TEST_CASE("table: release makes pending and backing-off messages ready, and held
   const Released plain[] = {Released::released, Released::unknown, Released::held,    Released::released,
                             Released::unknown,  Released::unknown, Released::unknown, Released::unknown};
   for (const In in : kAll) {
-    for (const bool force : {false, true}) {
+    for (const HeldMessages held : {HeldMessages::skip, HeldMessages::force}) {
+      const bool force = held == HeldMessages::force;
       CAPTURE(static_cast<int>(in));
       CAPTURE(force);
       Placed placed(in);
-      if (in == In::held) placed.queue.inspector.pause();
+      if (in == In::held) placed.queue.admin.pause();
       const Released expected = in == In::held && force ? Released::released : plain[static_cast<int>(in)];
-      CHECK(placed.queue.inspector.release(placed.id, force) == expected);
+      CHECK(placed.queue.admin.release({placed.id}, held).front() == expected);
       if (expected == Released::released) CHECK(placed.queue.state(placed.id) == State::ready);
     }
   }
@@ -135,7 +136,7 @@ TEST_CASE("table: redrive makes dead letters ready, and no other message") {
     CAPTURE(static_cast<int>(in));
     Placed placed(in);
     const Redriven expected = in == In::dead ? Redriven::redriven : Redriven::unknown;
-    CHECK(placed.queue.inspector.redrive(placed.id) == expected);
+    CHECK(placed.queue.admin.redrive({placed.id}).front() == expected);
     if (in == In::dead) CHECK(placed.queue.state(placed.id) == State::ready);
   }
 }
@@ -144,8 +145,8 @@ TEST_CASE("cancel: a message that is pending, ready or in retry is not delivered
   for (const In in : {In::pending, In::ready, In::backoff, In::retry, In::dead}) {
     CAPTURE(static_cast<int>(in));
     Placed placed(in);
-    placed.queue.inspector.resume();
-    placed.queue.producer.cancel(placed.id);
+    placed.queue.admin.resume();
+    CHECK(placed.queue.producer.cancel(placed.id) != State::unknown);
     const std::string other = placed.queue.send("other");
     Ledger after;
     const auto consumer = placed.queue.consumer(after.watch());

@@ -81,16 +81,16 @@ TEST_CASE("send: an invalid option throws with its name and value, and nothing i
 TEST_CASE("cancel and reschedule: an invalid id or time throws with its name and value") {
   Queue queue;
   RescheduleOptions when;
-  CHECK(has(thrown([&] { queue.producer.cancel("x"); }), "invalid_argument: id: \"x\""));
-  CHECK(has(thrown([&] { queue.producer.reschedule("", when); }), "invalid_argument: id: \"\""));
+  CHECK(has(thrown([&] { return queue.producer.cancel("x"); }), "invalid_argument: id: \"x\""));
+  CHECK(has(thrown([&] { return queue.producer.reschedule("", when); }), "invalid_argument: id: \"\""));
   when.delay = -3ms;
-  CHECK(has(thrown([&] { queue.producer.reschedule(kId, when); }), "invalid_argument: delay: -3 ms"));
+  CHECK(has(thrown([&] { return queue.producer.reschedule(kId, when); }), "invalid_argument: delay: -3 ms"));
   when.delay = 3ms;
   when.at = system_clock::now();
-  CHECK(has(thrown([&] { queue.producer.reschedule(kId, when); }), "invalid_argument: delay: 3 ms"));
+  CHECK(has(thrown([&] { return queue.producer.reschedule(kId, when); }), "invalid_argument: delay: 3 ms"));
   when.delay = 0ms;
   when.at = system_clock::time_point(-1h);
-  CHECK(has(thrown([&] { queue.producer.reschedule(kId, when); }), "invalid_argument: at: -3600000 ms"));
+  CHECK(has(thrown([&] { return queue.producer.reschedule(kId, when); }), "invalid_argument: at: -3600000 ms"));
 }
 
 TEST_CASE("send: a payload over max_payload throws with both sizes, and nothing of its batch is stored") {

@@ -46,7 +46,7 @@ std::vector<Outcome> send_together(Producer& producer, FaultProxy& proxy, std::s
   std::vector<Outcome> outcomes(threads);
   std::atomic<std::size_t> begun{0};
   std::vector<std::thread> senders;
-  producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd");  // connects
+  CHECK(producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd") == State::unknown);  // connects
   proxy.hold_replies(true);
   for (std::size_t i = 0; i < threads; ++i) {
     senders.emplace_back([&, i] {
@@ -213,7 +213,7 @@ TEST_CASE("Producer: missing durability fails all threads that shared the round 
   FaultProxy proxy(own.socket());
   Queue queue(own.url());
   ProducerOptions options;
-  options.durability = replicas(1, 20ms);
+  options.durability = Durability::replicas(1, 20ms);
   Producer producer(proxy.url(), queue.name, options);
   CHECK(test::thrown([&] { producer.send("warm"); }).find("only 0 of 1") != std::string::npos);
   std::atomic<std::size_t> failed{0};
@@ -246,7 +246,7 @@ std::map<std::string, std::size_t> during_batch(const std::vector<std::string>& 
       while (!over) {
         const bool is_counted = begun;
         if (calls[i] == "send") queue.producer.send("lone");
-        if (calls[i] == "cancel") queue.producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd");
+        if (calls[i] == "cancel") static_cast<void>(queue.producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"));
         if (calls[i] == "send_batch") queue.producer.send_batch({"a", "b", "c"});
         if (is_counted && !over) ++counts[i];
       }

@@ -159,30 +159,31 @@ void consume(Guarded& guarded, const std::string& user) {
     return consumer.stats().errors > 0 || !std::all_of(objects.begin(), objects.end(), is_optional);
   };
   must(eventually([&] { return done() || refused(); }, 20s));
-  if (refused()) return void(consumer.stop(10ms));
+  if (refused()) return static_cast<void>(consumer.stop(10ms));
   must(consumer.stop(kPatience));
 }
 
-void inspect_by_id(Guarded& guarded, Seeds& seeds, Inspector& inspector) {
+void admin_by_id(Guarded& guarded, Seeds& seeds, Inspector& inspector, QueueAdmin& admin) {
   const std::string waits = seeds.send("x", 1h);
   RescheduleOptions when;
   when.delay = 2h;
-  must(inspector.reschedule({waits, seeds.retry("y")}, when) == std::vector<Moved>(2, Moved::moved));
-  must(inspector.extend({seeds.unack("x", 1000.0000005)}, 1h, true).front() == Extended::extended);
-  must(inspector.kill({waits, seeds.send("x")}) == std::vector<Killed>(2, Killed::killed));
+  must(admin.reschedule({waits, seeds.retry("y")}, when) == std::vector<Moved>(2, Moved::moved));
+  must(admin.extend({seeds.unack("x", 1000.0000005)}, 1h, HeldMessages::force).front() == Extended::extended);
+  must(admin.bury({waits, seeds.send("x")}) == std::vector<Buried>(2, Buried::buried));
   const MessageInfo entry = *inspector.find(waits);
-  must(inspector.purge(State::dead, {waits}).messages == 1);
-  must(inspector.restore({entry}).front().created);
+  must(admin.purge(State::dead, {waits}).messages == 1);
+  must(admin.restore({entry}).front().created);
   MessageInfo living = *inspector.find(seeds.send("x"));
-  must(inspector.purge(State::ready, {living.id}).messages == 1);
-  must(inspector.restore({living}).front().created);
-  must(inspector.cancel({living.id}).front() == State::ready);
+  must(admin.purge(State::ready, {living.id}).messages == 1);
+  must(admin.restore({living}).front().created);
+  must(admin.cancel({living.id}).front() == State::ready);
   guarded.admin.cmd({"DEL", kBase + ":unack"});
 }
 
 void inspect(Guarded& guarded, const std::string& user) {
   Seeds seeds(guarded);
   Inspector inspector(guarded.url(user), "orders");
+  QueueAdmin admin(guarded.url(user), "orders");
   const std::string pending = seeds.send("x", 1h);
   const std::string ready = seeds.send("x");
   const std::string retry = seeds.retry("x");
@@ -198,18 +199,18 @@ void inspect(Guarded& guarded, const std::string& user) {
   }
   must(inspector.find(dead)->payload == "x");
   must(inspector.find(ready)->state == State::ready);
-  must(inspector.redrive(dead) == Redriven::redriven);
-  must(inspector.redrive(bare) == Redriven::no_body);
-  must(inspector.release(pending) == Released::released);
-  must(inspector.release(held, true) == Released::released);
-  must(inspector.release(cancelled, true) == Released::unknown);
-  inspector.pause(1h, "why");
-  must(inspector.paused()->why == "why");
-  inspector.resume();
-  inspect_by_id(guarded, seeds, inspector);
+  must(admin.redrive({dead}).front() == Redriven::redriven);
+  must(admin.redrive({bare}).front() == Redriven::no_body);
+  must(admin.release({pending}).front() == Released::released);
+  must(admin.release({held}, HeldMessages::force).front() == Released::released);
+  must(admin.release({cancelled}, HeldMessages::force).front() == Released::unknown);
+  admin.pause({1h, "why"});
+  must(inspector.paused()->reason == "why");
+  admin.resume();
+  admin_by_id(guarded, seeds, inspector, admin);
   seeds.send("x", 1h);
   seeds.dead("x");
-  for (const State state : {State::pending, State::ready, State::retry, State::dead}) must(inspector.purge(state) >= 1);
+  for (const State state : {State::pending, State::ready, State::retry, State::dead}) must(admin.purge(state) >= 1);
 }
 
 const std::map<std::string, std::function<void(Guarded&, const std::string&)>> kRoles = {
@@ -261,7 +262,7 @@ TEST_CASE("ACL: a user cannot reach keys and channels outside the queue") {
     const std::string url = guarded.url(role);
     for (const char* queue : {"other", "order", "orders2"}) {
       std::vector<std::string> errors = {
-          thrown([&] { Producer(url, queue).send("x"); }), thrown([&] { Inspector(url, queue).counts(); }),
+          thrown([&] { Producer(url, queue).send("x"); }), thrown([&] { return Inspector(url, queue).counts(); }),
           thrown([&] { Consumer(url, queue, [](const Message&) { return ack(); }).start(); })};
       for (const std::string& error : errors) {
         CHECK_MESSAGE(has(error, "ReplyError: "), error);
@@ -297,7 +298,7 @@ TEST_CASE("ACL: a user cannot reach keys and channels outside the queue") {
 
 TEST_CASE("ACL: server() returns what the user may see of the server") {
   Guarded guarded;
-  const ServerReport report = Inspector(guarded.url("inspector"), "orders").server();
+  const ServerInfo report = Inspector(guarded.url("inspector"), "orders").server();
   CHECK(report.version.empty());
   CHECK(report.fsync.empty());
   CHECK(!report.memory);
@@ -309,7 +310,7 @@ TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues
   guarded.allow(documented_rules().optional);
   ProducerOptions producing;
   producing.report_events = true;
-  producing.queue.remove_from_lists = true;
+  producing.queue.go.remove_from_lists = true;
   ConsumerOptions consuming;
   consuming.concurrency = 1;
   consuming.poll_interval = 1h;  // only a wake-up delivers a message in time
@@ -338,11 +339,12 @@ TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues
   producer.send("y", {1h, {}, {}, {}, {}});
   CheckOptions check;
   check.repair = true;
-  check.settle = 0ms;
-  CHECK(inspector.check(check).clean());
-  CHECK(inspector.purge(State::pending) == 1);
-  CHECK(inspector.forget().none());
-  for (const Risk& risk : inspector.risks()) CHECK_MESSAGE(risk.kind != RiskKind::unknown, risk.text);
+  check.recheck_after = 0ms;
+  QueueAdmin admin(guarded.url("inspector"), "orders");
+  CHECK(admin.check(check).clean());
+  CHECK(admin.purge(State::pending) == 1);
+  CHECK(admin.forget().none());
+  for (const Risk& risk : inspector.server().risks) CHECK_MESSAGE(risk.kind != RiskKind::unknown, risk.text);
   CHECK(!inspector.server().version.empty());
   CHECK(!inspector.server().fsync.empty());
   guarded.admin.cmd({"ACL", "LOG", "RESET"});
@@ -361,7 +363,7 @@ TEST_CASE("ACL: without loaded scripts a call throws with the address of the ser
   };
   const std::string sending = thrown([&] { Producer(guarded.url("producer"), "orders").send("x"); });
   CHECK_MESSAGE(names_server_and_advice(sending), sending);
-  const std::string looking = thrown([&] { Inspector(guarded.url("inspector"), "orders").counts(); });
+  const std::string looking = thrown([&] { return Inspector(guarded.url("inspector"), "orders").counts(); });
   CHECK_MESSAGE(names_server_and_advice(looking), looking);
 }
 
@@ -394,11 +396,11 @@ TEST_CASE("ACL: scripts that an older version loaded still run, even if another 
   Guarded guarded;
   Producer producer(guarded.url("producer"), "orders");
   producer.send("x");
-  CHECK(thrown([&] { producer.cancel(producer.send("y").id); }) == "nothing");
+  CHECK(thrown([&] { return producer.cancel(producer.send("y").id); }) == "nothing");
   guarded.admin.cmd({"SCRIPT", "FLUSH"});
   guarded.admin.cmd({"SCRIPT", "LOAD", std::string(store::scripts::send.body)});
   const std::string id = producer.send("z").id;
-  CHECK(has(thrown([&] { producer.cancel(id); }), kNotLoaded));
+  CHECK(has(thrown([&] { return producer.cancel(id); }), kNotLoaded));
 }
 
 TEST_CASE("ACL: the convenient rules add only EVAL, and then no script has to be loaded") {
@@ -413,20 +415,20 @@ TEST_CASE("ACL: the convenient rules add only EVAL, and then no script has to be
 
 TEST_CASE("ACL: the loader can load and list the scripts but run none, and needs all of its rule") {
   Guarded guarded(false);
-  Inspector loader(guarded.url("loader"), "orders");
-  const auto before = loader.scripts();
+  const std::string url = guarded.url("loader");
+  const auto before = find_scripts(url);
   REQUIRE(before.size() == 1);
-  CHECK(before[0].where == "unix:" + guarded.server.socket());
+  CHECK(before[0].address == "unix:" + guarded.server.socket());
   CHECK(before[0].loaded.empty());
   CHECK(before[0].missing.size() == store::scripts::all().size());
-  CHECK(loader.load_scripts()[0].loaded == before[0].missing);
-  CHECK(loader.scripts()[0].missing.empty());
-  CHECK(has(thrown([&] { loader.counts(); }), "NOPERM"));
+  CHECK(load_scripts(url)[0].loaded == before[0].missing);
+  CHECK(find_scripts(url)[0].missing.empty());
+  CHECK(has(thrown([&] { return Inspector(url, "orders").counts(); }), "NOPERM"));
   guarded.allow({{"ACL", "SETUSER", "orders-loader", "-script|load"}});
-  CHECK(has(loader.load_scripts()[0].error, "NOPERM"));
-  CHECK(loader.scripts()[0].error.empty());
+  CHECK(has(load_scripts(url)[0].error, "NOPERM"));
+  CHECK(find_scripts(url)[0].error.empty());
   guarded.allow({{"ACL", "SETUSER", "orders-loader", "-script|exists"}});
-  CHECK(has(loader.scripts()[0].error, "NOPERM"));
+  CHECK(has(find_scripts(url)[0].error, "NOPERM"));
   CHECK(commands_of(rule_of("loader")) == std::set<std::string>{"script|exists", "script|load"});
 }
 

@@ -161,7 +161,7 @@ TEST_CASE("next_event: returns events of others, ignores other text, and waits n
 TEST_CASE("next_event: other calls of the same Inspector run while it waits") {
   Queue queue;
   CHECK(!queue.inspector.next_event(0ms));
-  std::thread listener([&] { queue.inspector.next_event(kPatience); });
+  std::thread listener([&] { CHECK(queue.inspector.next_event(kPatience)); });
   for (int i = 0; i < 20; ++i) CHECK(queue.inspector.counts().pending == 0);
   // The subscriber counts as soon as it is connected, even before it reads.
   CHECK(redis().cmd({"PUBLISH", channel_of(queue), "1 1700000000 1"}) == 1);
@@ -178,7 +178,7 @@ TEST_CASE("next_event: subscribes again after its connection was lost") {
   CHECK(eventually(
       [&] {
         try {
-          inspector.next_event(0ms);
+          static_cast<void>(inspector.next_event(0ms));
         } catch (const ConnectionError&) {  // thrown once
         }
         return redis().cmd({"PUBLISH", channel_of(queue), "4 1700000000 1"}) == 1;

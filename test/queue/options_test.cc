@@ -54,7 +54,8 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
   using O = ConsumerOptions;
   const std::vector<Bad<O>> rows = {
       {"concurrency", "0", [](O& o) { o.concurrency = 0; }},
-      {"concurrency", "-3", [](O& o) { o.concurrency = -3; }},
+      {"concurrency", "10001", [](O& o) { o.concurrency = 10'001; }},
+      {"concurrency", "18446744073709551615", [](O& o) { o.concurrency = static_cast<std::size_t>(-1); }},
       {"lease", "0 ms", [](O& o) { o.lease = 0ms; }},
       {"lease", "3 ms", [](O& o) { o.lease = 3ms; }},
       {"lease", "-1000 ms", [](O& o) { o.lease = -1s; }},
@@ -62,10 +63,14 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
       {"poll_interval", "-1 ms", [](O& o) { o.poll_interval = -1ms; }},
       {"processing_timeout", "0 ms", [](O& o) { o.processing_timeout = 0ms; }},
       {"dead_retention", "-1 ms", [](O& o) { o.dead_retention = -1ms; }},
-      {"dead_limit", "-1", [](O& o) { o.dead_limit = -1; }},
+      {"dead_limit", "18446744073709551615", [](O& o) { o.dead_limit = static_cast<std::uint64_t>(-1); }},
       {"reconnect_grace", "-1 ms", [](O& o) { o.reconnect_grace = -1ms; }},
-      {"prefetch", "-1", [](O& o) { o.prefetch = -1; }},
+      {"prefetch", "1000001", [](O& o) { o.prefetch = 1'000'001; }},
       {"lease", "ms", [](O& o) { o.lease = milliseconds::max(); }},
+      {"durability.replicas", "0", [](O& o) { o.durability = Durability::replicas(0); }},
+      {"durability.replicas", "1001", [](O& o) { o.durability = Durability::replicas(1001); }},
+      {"durability.timeout", "0 ms", [](O& o) { o.durability = Durability::disk(0ms); }},
+      {"durability.timeout", "10001 ms", [](O& o) { o.durability = Durability::disk(10'001ms); }},
       {"queue.prefix", "empty", [](O& o) { o.queue.prefix.clear(); }},
   };
   const auto make = [](const O& options) {
@@ -104,13 +109,19 @@ TEST_CASE("options: a Producer refuses an invalid value with its name and value"
   CHECK(has(thrown([] { Producer(kUrl, ""); }), "invalid_argument: queue"));
 }
 
-TEST_CASE("options: an Inspector refuses an invalid value with its name and value") {
+TEST_CASE("options: an Inspector and a QueueAdmin refuse an invalid value with its name and value") {
   check_refused(bad_connections, [&](const ConnectionOptions& connection) {
     InspectorOptions options;
     options.connection = connection;
     Inspector(kUrl, "q", options);
   });
+  check_refused(bad_connections, [&](const ConnectionOptions& connection) {
+    InspectorOptions options;
+    options.connection = connection;
+    QueueAdmin(kUrl, "q", options);
+  });
   CHECK(has(thrown([] { Inspector(kUrl, ""); }), "invalid_argument: queue"));
+  CHECK(has(thrown([] { QueueAdmin(kUrl, ""); }), "invalid_argument: queue"));
 }
 
 TEST_CASE("options: each class refuses a malformed URL, without its password in the error") {
@@ -129,6 +140,7 @@ TEST_CASE("options: each class refuses a malformed URL, without its password in 
         thrown([&] { Producer(url, "q"); }),
         thrown([&] { Consumer(url, "q", [](const Message&) { return ack(); }); }),
         thrown([&] { Inspector(url, "q"); }),
+        thrown([&] { QueueAdmin(url, "q"); }),
     };
     for (const std::string& error : errors) {
       CAPTURE(error);
@@ -188,14 +200,25 @@ TEST_CASE("options: Sentinel options are refused where there is no Sentinel, and
 
 TEST_CASE("options: the defaults are the documented ones") {
   const ConsumerOptions consumer;
-  CHECK(consumer.concurrency == cores());
-  CHECK(cores() >= 1);
+  CHECK(consumer.concurrency == ConsumerOptions::hardware_concurrency());
+  CHECK(ConsumerOptions::hardware_concurrency() >= 1);
   CHECK(consumer.lease == 30s);
   CHECK(consumer.poll_interval == 1s);
   CHECK(consumer.processing_timeout == 30min);
   CHECK(consumer.dead_retention == 7 * 24h);
   CHECK(consumer.dead_limit == 0);
+  CHECK(consumer.prefetch == 1000);
+  CHECK(consumer.durability.kind() == Durability::Kind::none);
   CHECK(!consumer.report_events);
+  CHECK(consumer.backoff(1) > 799ms);
+  CHECK(consumer.backoff(1) <= 1s);
+  CHECK(consumer.backoff(1000) > 479s);
+  CHECK(consumer.backoff(1000) <= 10min);
+  CHECK(Durability::replicas(2).kind() == Durability::Kind::replicas);
+  CHECK(Durability::replicas(2).replica_count() == 2);
+  CHECK(Durability::replicas(2).timeout() == 1s);
+  CHECK(Durability::disk().kind() == Durability::Kind::disk);
+  CHECK(Durability::disk().timeout() == 2s);
   const ProducerOptions producer;
   CHECK(producer.retries == 3);
   CHECK(producer.max_payload == 1024 * 1024);
@@ -207,27 +230,29 @@ TEST_CASE("options: the defaults are the documented ones") {
   CHECK(!send.at);
   CHECK(!send.ttl);
   CHECK(ListOptions().limit == 20);
+  CHECK(!PauseOptions().duration);
+  CHECK(BuryOptions().held == HeldMessages::skip);
   CHECK(RedriveOptions().retries == 3);
 }
 
 TEST_CASE("backoff: fixed returns the same delay for every attempt") {
-  const Backoff backoff = fixed(250ms);
+  const Backoff backoff = Backoff::fixed(250ms);
   for (const int attempt : {1, 2, 7, 1000}) CHECK(backoff(attempt) == 250ms);
-  CHECK(fixed(0ms)(1) == 0ms);
-  CHECK(has(thrown([] { fixed(-1ms); }), "invalid_argument: fixed: delay: -1 ms"));
+  CHECK(Backoff::fixed(0ms)(1) == 0ms);
+  CHECK(has(thrown([] { Backoff::fixed(-1ms); }), "invalid_argument: Backoff::fixed: wait: -1 ms"));
 }
 
 TEST_CASE("backoff: exponential doubles up to its limit") {
-  const Backoff backoff = exponential(100ms, 1s, 0);
+  const Backoff backoff = Backoff::exponential(100ms, 1s, 0);
   const milliseconds expected[] = {100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms};
   for (int attempt = 1; attempt <= 6; ++attempt) CHECK(backoff(attempt) == expected[attempt - 1]);
   for (const int attempt : {63, 64, 65, 1000, std::numeric_limits<int>::max()}) CHECK(backoff(attempt) == 1000ms);
   for (const int attempt : {0, -1}) CHECK(backoff(attempt) == 100ms);
-  CHECK(exponential(5ms, 5ms, 0)(9) == 5ms);
+  CHECK(Backoff::exponential(5ms, 5ms, 0)(9) == 5ms);
 }
 
 TEST_CASE("backoff: jitter shortens the delay by a random part up to its limit") {
-  const Backoff backoff = exponential(1000ms, 10min, 0.5);
+  const Backoff backoff = Backoff::exponential(1000ms, 10min, 0.5);
   std::set<milliseconds> seen;
   for (int i = 0; i < 200; ++i) {
     const milliseconds wait = backoff(2);
@@ -236,18 +261,28 @@ TEST_CASE("backoff: jitter shortens the delay by a random part up to its limit")
     seen.insert(wait);
   }
   CHECK(seen.size() > 20);
-  const Backoff whole = exponential(1000ms, 10min, 1);
+  const Backoff whole = Backoff::exponential(1000ms, 10min, 1);
   for (int i = 0; i < 200; ++i) CHECK(whole(1) >= 0ms);
+}
+
+TEST_CASE("backoff: any function of the number of the failed delivery is one") {
+  const auto squared = [](int attempt) { return milliseconds(attempt * attempt); };
+  ConsumerOptions options;
+  options.backoff = squared;
+  CHECK(options.backoff(3) == 9ms);
+  options.backoff = Backoff::fixed(5ms);
+  CHECK(options.backoff(3) == 5ms);
 }
 
 TEST_CASE("backoff: an invalid value throws with its name and value") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(has(thrown([] { exponential(0ms, 1s); }), "invalid_argument: exponential: first: 0 ms"));
-  CHECK(has(thrown([] { exponential(-1ms, 1s); }), "invalid_argument: exponential: first: -1 ms"));
-  CHECK(has(thrown([] { exponential(2s, 1s); }), "invalid_argument: exponential: most: 1000 ms"));
-  CHECK(has(thrown([] { exponential(1s, 2s, -0.1); }), "invalid_argument: exponential: jitter: -0.1"));
-  CHECK(has(thrown([] { exponential(1s, 2s, 1.5); }), "invalid_argument: exponential: jitter: 1.5"));
-  CHECK(has(thrown([nan] { exponential(1s, 2s, nan); }), "invalid_argument: exponential: jitter: "));
+  CHECK(has(thrown([] { Backoff::exponential(0ms, 1s); }), "invalid_argument: Backoff::exponential: first: 0 ms"));
+  CHECK(has(thrown([] { Backoff::exponential(-1ms, 1s); }), "invalid_argument: Backoff::exponential: first: -1 ms"));
+  CHECK(has(thrown([] { Backoff::exponential(2s, 1s); }), "invalid_argument: Backoff::exponential: most: 1000 ms"));
+  CHECK(
+      has(thrown([] { Backoff::exponential(1s, 2s, -0.1); }), "invalid_argument: Backoff::exponential: jitter: -0.1"));
+  CHECK(has(thrown([] { Backoff::exponential(1s, 2s, 1.5); }), "invalid_argument: Backoff::exponential: jitter: 1.5"));
+  CHECK(has(thrown([nan] { Backoff::exponential(1s, 2s, nan); }), "invalid_argument: Backoff::exponential: jitter: "));
 }
 
 }  // namespace

@@ -116,15 +116,15 @@ void provoke(Redis& client, const Provoked& provoked) {
 TEST_CASE("risks: a well configured server has none") {
   PrivateServer own;
   Queue queue(own.url());
-  for (const Risk& risk : queue.inspector.risks()) MESSAGE(risk.text);
-  CHECK(queue.inspector.risks().empty());
+  for (const Risk& risk : queue.inspector.server().risks) MESSAGE(risk.text);
+  CHECK(queue.inspector.server().risks.empty());
   Redis client(own.socket());
   set(client, "maxmemory-policy", "allkeys-lru");  // evicts nothing without maxmemory
-  CHECK(queue.inspector.risks().empty());
+  CHECK(queue.inspector.server().risks.empty());
   set(client, "maxmemory-policy", "noeviction");
   set(client, "maxmemory", "67108864");
   set(client, "appendfsync", "always");
-  CHECK(queue.inspector.risks().empty());
+  CHECK(queue.inspector.server().risks.empty());
   Lines lines;
   const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
   consumer->start();
@@ -132,18 +132,18 @@ TEST_CASE("risks: a well configured server has none") {
   CHECK(lines.count(Severity::debug, "cannot tell") == 0);
 }
 
-TEST_CASE("risks: each is returned by risks(), and logged once per process by a starting consumer or a producer") {
+TEST_CASE("risks: each is returned by server(), and logged once per process by a starting consumer or a producer") {
   for (const Provoked& provoked : all_provoked()) {
     CAPTURE(provoked.begin);
     PrivateServer own;
     Queue queue(own.url());
     Redis client(own.socket());
     provoke(client, provoked);
-    const auto found = texts(queue.inspector.risks(), provoked.kind);
+    const auto found = texts(queue.inspector.server().risks, provoked.kind);
     REQUIRE(found.size() == 1);
     CHECK(found[0].rfind(provoked.begin, 0) == 0);
     CHECK(has(found[0], provoked.meaning));
-    CHECK(queue.inspector.risks().size() == 1);
+    CHECK(queue.inspector.server().risks.size() == 1);
 
     ConsumerOptions silent = quick();
     silent.logger = no_log();  // its risks are logged by the next consumer
@@ -198,7 +198,7 @@ TEST_CASE("risks: full memory is critical, and memory that is almost full is a r
   Queue queue(own.url());
   Redis client(own.socket());
   fill_memory(queue, client);
-  const auto risks = queue.inspector.risks();
+  const auto risks = queue.inspector.server().risks;
   REQUIRE(risks.size() == 1);
   CAPTURE(risks[0].text);
   CHECK(risks[0].kind == RiskKind::memory);
@@ -206,16 +206,16 @@ TEST_CASE("risks: full memory is critical, and memory that is almost full is a r
   CHECK(has(risks[0].text, " with noeviction: Redis has no memory left and refuses sends (OOM); raise maxmemory"));
 
   set_used_percent(client, 94);
-  const auto nearly = queue.inspector.risks();
+  const auto nearly = queue.inspector.server().risks;
   REQUIRE(nearly.size() == 1);
   CHECK(nearly[0].kind == RiskKind::memory);
   CHECK_FALSE(nearly[0].critical);
   CHECK(has(nearly[0].text, ": once it is full Redis refuses sends (OOM)"));
   set_used_percent(client, 85);
-  CHECK(queue.inspector.risks().empty());
+  CHECK(queue.inspector.server().risks.empty());
   set_used_percent(client, 94);
   set(client, "maxmemory-policy", "allkeys-lru");  // evicts: a risk of another kind
-  CHECK(texts(queue.inspector.risks(), RiskKind::memory).empty());
+  CHECK(texts(queue.inspector.server().risks, RiskKind::memory).empty());
 }
 
 TEST_CASE("risks: a consumer warns once about full memory, even when the figures change") {
@@ -260,10 +260,11 @@ TEST_CASE("risks: a producer that only cancels or reschedules warns, too") {
     ProducerOptions options;
     options.logger = lines.logger();
     Producer producer(own.url(), "q", options);
-    if (cancels)
-      producer.cancel(id);
-    else
-      producer.reschedule(id, {});
+    if (cancels) {
+      CHECK(producer.cancel(id) == State::unknown);
+    } else {
+      CHECK(producer.reschedule(id, {}) == Moved::unknown);
+    }
     CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
   }
 }
@@ -274,9 +275,9 @@ TEST_CASE("risks: a failed write to disk is reported") {
   Redis client(own.socket());
   std::filesystem::create_directory(own.folder() + "/dump.rdb");  // makes the snapshot fail
   REQUIRE(!client.cmd({"BGSAVE"}).error());
-  const auto seen = [&] { return !texts(queue.inspector.risks(), RiskKind::disk).empty(); };
+  const auto seen = [&] { return !texts(queue.inspector.server().risks, RiskKind::disk).empty(); };
   REQUIRE(eventually(seen, kPatience));
-  const auto found = texts(queue.inspector.risks(), RiskKind::disk);
+  const auto found = texts(queue.inspector.server().risks, RiskKind::disk);
   REQUIRE(found.size() == 1);
   CHECK(has(found[0], "rdb_last_bgsave_status err: the last snapshot failed"));
   Lines lines;
@@ -326,7 +327,7 @@ TEST_CASE("risks: a server that hides its settings is usable, and is reported as
     const std::string hidden = info ? "+info" : "-info";
     REQUIRE(client.cmd({"ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-config", hidden}) == "OK");
     Queue queue("unix://" + user + ":pw@" + own.socket());
-    const auto risks = queue.inspector.risks();
+    const auto risks = queue.inspector.server().risks;
     CHECK(texts(risks, RiskKind::persistence).size() == (info ? 1 : 0));
     CHECK(texts(risks, RiskKind::unknown).size() == (info ? 2 : 5));
     if (info) CHECK(has(texts(risks, RiskKind::persistence)[0], "or all; set appendonly yes"));

@@ -64,7 +64,8 @@ std::string refusal_by_all(const std::string& folder) {
       {"Producer", [&] { delayqueue::Producer(url, "q").send("x"); }},
       {"Consumer",
        [&] { delayqueue::Consumer(url, "q", [](const delayqueue::Message&) { return delayqueue::ack(); }).start(); }},
-      {"Inspector", [&] { delayqueue::Inspector(url, "q").counts(); }},
+      {"Inspector", [&] { static_cast<void>(delayqueue::Inspector(url, "q").counts()); }},
+      {"QueueAdmin", [&] { delayqueue::QueueAdmin(url, "q").resume(); }},
       {"PrivateServer", [&] { private_server_in(folder); }}};
   std::string all;
   for (const auto& way : ways) {

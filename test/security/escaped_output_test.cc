@@ -180,7 +180,7 @@ TEST_CASE("escaped output: no name in a printed command is read as an option") {
   CHECK(dqctl::command_text("show", {"orders", "-rf"}) == "dqctl show -- orders -rf");
   test::empty_server();
   test::send("--uri=redis://x", {"x"});
-  delayqueue::Inspector(test::server().url(), "--uri=redis://x").pause(0ms, kHostile);
+  delayqueue::QueueAdmin(test::server().url(), "--uri=redis://x").pause({std::nullopt, kHostile});
   const Ran ran = run({"stuck", "--look", "10ms", "--", "--uri=redis://x"});
   CHECK(has(ran.out, "do      dqctl resume -- --uri=redis://x\n"));
   CHECK(run({"resume", "--", "--uri=redis://x"}).code == 0);

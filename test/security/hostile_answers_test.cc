@@ -78,14 +78,15 @@ Texts all_classes(const std::string& url) {
   producing.logger = [&](Severity, const std::string& line) { check_text(line); };
   Producer producer(url, "q", producing);
   texts.send = thrown([&] { producer.send("x"); });
-  thrown([&] { producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
+  thrown([&] { static_cast<void>(producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd")); });
   thrown([&] { producer.send_async("x").get(); });
   InspectorOptions inspecting;
   inspecting.connection = brief();
   Inspector inspector(url, "q", inspecting);
-  texts.counts = thrown([&] { inspector.counts(); });
-  thrown([&] { inspector.check(); });
-  thrown([&] { inspector.next_event(1ms); });
+  texts.counts = thrown([&] { static_cast<void>(inspector.counts()); });
+  thrown([&] { static_cast<void>(inspector.next_event(1ms)); });
+  QueueAdmin admin(url, "q", inspecting);
+  thrown([&] { static_cast<void>(admin.check()); });
   ConsumerOptions options;
   options.connection = brief();
   options.logger = [&](Severity, const std::string& line) {
@@ -96,7 +97,7 @@ Texts all_classes(const std::string& url) {
   Consumer consumer(
       url, "q", [](const Message&) { return ack(); }, options);
   texts.start = thrown([&] { consumer.start(); });
-  consumer.stop(100ms);
+  static_cast<void>(consumer.stop(100ms));
   check_text(consumer.stats().last_error);
   return texts;
 }
@@ -130,10 +131,11 @@ TEST_CASE("hostile answers: a long error is cut") {
   CHECK(text.size() < 1200);
 }
 
-TEST_CASE("hostile answers: the fields that a server reports about itself are escaped in the report and in risks") {
+TEST_CASE("hostile answers: the fields that a server reports about itself are escaped in ServerInfo and its risks") {
   ScriptedServer server([](const Words& words) -> std::string {
     if (words[0] == "HELLO") return hello();
     if (words[0] == "EXISTS") return ":0\r\n";
+    if (words[0] == "HMGET") return array({"$-1\r\n"});
     if (words[0] == "TIME") return array({bulk("1700000000"), bulk("0")});
     if (words[0] == "CONFIG") return array({bulk(words[2]), bulk(kHostile)});
     std::string info = "redis_version:" + kHostile + "\r\nmaxmemory:1" + kHostile + "\r\nmaxmemory_policy:allkeys" +
@@ -142,19 +144,18 @@ TEST_CASE("hostile answers: the fields that a server reports about itself are es
     return bulk(info);
   });
   Inspector inspector("redis://" + server.host(), "q");
-  const std::vector<Risk> risks = inspector.risks();
-  CHECK(risks.size() >= 3);
-  for (const Risk& risk : risks) check_text(risk.text);
-  const ServerReport report = inspector.server();
-  check_shown(report.version);
-  for (const auto& text : {report.where, report.product, report.version, report.role, report.mode, report.eviction,
-                           report.append_only, report.fsync, report.snapshots}) {
+  const ServerInfo info = inspector.server();
+  CHECK(info.risks.size() >= 3);
+  for (const Risk& risk : info.risks) check_text(risk.text);
+  check_shown(info.version);
+  for (const auto& text : {info.address, info.product, info.version, info.role, info.mode, info.eviction,
+                           info.append_only, info.fsync, info.snapshots}) {
     check_text(text);
   }
   ScriptedServer silent([](const Words& words) -> std::string { return words[0] == "HELLO" ? hello() : kError; });
   for (const Risk& risk : [&] {
          try {
-           return Inspector("redis://" + silent.host(), "q").risks();
+           return Inspector("redis://" + silent.host(), "q").server().risks;
          } catch (const Error& e) {
            check_text(e.what());
            return std::vector<Risk>{};
@@ -238,7 +239,7 @@ TEST_CASE("hostile answers: a consumer escapes the id of a message in its log") 
     const std::lock_guard lock(mutex);
     return std::any_of(lines.begin(), lines.end(), [](const auto& line) { return line.find("zz") != line.npos; });
   }));
-  consumer.stop();
+  CHECK(consumer.stop());
   for (const std::string& line : lines) check_text(line);
 }
 
@@ -248,6 +249,7 @@ TEST_CASE("hostile numbers: a clock, an uptime or a pause beyond the range of th
     ScriptedServer server([&](const Words& words) -> std::string {
       if (words[0] == "HELLO") return hello();
       if (words[0] == "EXISTS") return ":0\r\n";
+      if (words[0] == "HMGET") return array({"$-1\r\n"});
       if (words[0] == "TIME") return array({bulk(number), bulk(number)});
       if (words[0] == "CONFIG") return array({});
       if (words[0] == "INFO") return bulk("redis_version:7.0.15\r\nuptime_in_seconds:" + number + "\r\n");
@@ -255,14 +257,14 @@ TEST_CASE("hostile numbers: a clock, an uptime or a pause beyond the range of th
       return ":" + number + "\r\n";  // PTTL
     });
     Inspector inspector("redis://" + server.host(), "q");
-    const ServerReport report = inspector.server();
-    CHECK(report.uptime.value_or(0s) >= 0s);
-    CHECK(report.uptime.value_or(0s) <= 36'500 * 24h);
-    CHECK(report.clock_ahead <= 400 * 8766h);
-    CHECK(report.clock_ahead >= -400 * 8766h);
-    for (const Risk& risk : inspector.risks()) check_text(risk.text);
-    thrown([&] { inspector.paused(); });
-    thrown([&] { inspector.find("0197f3a4-5b6c-7d8e-9f01-23456789abcd"); });
+    const ServerInfo info = inspector.server();
+    CHECK(info.uptime.value_or(0s) >= 0s);
+    CHECK(info.uptime.value_or(0s) <= 36'500 * 24h);
+    CHECK(info.clock_ahead <= 400 * 8766h);
+    CHECK(info.clock_ahead >= -400 * 8766h);
+    for (const Risk& risk : info.risks) check_text(risk.text);
+    thrown([&] { static_cast<void>(inspector.paused()); });
+    thrown([&] { static_cast<void>(inspector.find("0197f3a4-5b6c-7d8e-9f01-23456789abcd")); });
   }
 }
 

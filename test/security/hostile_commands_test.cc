@@ -76,13 +76,13 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   all["extend"] = {{with({"extend", q, "--by", "1s", "--force"}, ids)}};
   all["reschedule"] = {{with({"reschedule", q, "--in", "1h"}, ids)}};
   all["release"] = {{{"release", q, "-", "--force"}, id_lines}};
-  all["kill"] = {{with({"kill", q, "--force"}, ids)}};
+  all["bury"] = {{with({"bury", q, "--force"}, ids)}};
   all["cancel"] = {{with({"cancel", q}, {ids[0], ids[3], ids[8]})}};
   return all;
 }
 
 // The commands that change the queue. They run last, in this order.
-const Words kActing = {"pause", "resume", "send", "import", "extend", "reschedule", "release", "kill", "cancel"};
+const Words kActing = {"pause", "resume", "send", "import", "extend", "reschedule", "release", "bury", "cancel"};
 
 Words command_names() {
   dqctl::Context context;

@@ -38,6 +38,7 @@ struct Victim {
   store::Keys keys = store::make_keys(name, {});
   Producer producer{url, name};
   Inspector inspector{url, name};
+  QueueAdmin admin{url, name};
 
   void set_statistics(const std::string& value) {
     for (const auto& field : kStatistics) redis().cmd({"HSET", keys.stats, field, value});
@@ -54,7 +55,7 @@ struct Victim {
 CheckOptions repairing() {
   CheckOptions options;
   options.repair = true;
-  options.settle = 0ms;
+  options.recheck_after = 0ms;
   options.sample = 100;
   return options;
 }
@@ -69,7 +70,7 @@ TEST_CASE(
     CHECK(victim.producer.send("ack").created);
     CHECK(victim.producer.send("nack").created);
     ConsumerOptions options = test::quick(2);
-    options.backoff = fixed(10ms);
+    options.backoff = Backoff::fixed(10ms);
     Ledger ledger;
     Consumer consumer(victim.url, victim.name, ledger.watch([](const Message& message) {
       return test::ack_if(message.payload() == "ack" || message.attempt() > 1);
@@ -83,10 +84,10 @@ TEST_CASE(
     CHECK(counts.ready + counts.retry + counts.unack + counts.dead == 0);
     CHECK(counts.totals.nacked < 10);
 
-    const CheckReport report = victim.inspector.check(repairing());
+    const CheckReport report = victim.admin.check(repairing());
     CHECK_FALSE(report.clean());
     CHECK(report.counts.at(Problem::invalid_total) >= 2);
-    CHECK(victim.inspector.check(repairing()).clean());
+    CHECK(victim.admin.check(repairing()).clean());
     CHECK(victim.producer.send("more").created);
     CHECK(victim.inspector.counts().totals.sent >= 1);
   }
@@ -127,9 +128,9 @@ TEST_CASE("hostile contents: a score that is no time is shown as the nearest tim
     CHECK(ledger.settles(1));
     CHECK(consumer.stop());
 
-    const CheckReport report = victim.inspector.check(repairing());
+    const CheckReport report = victim.admin.check(repairing());
     CHECK(report.counts.at(Problem::invalid_time) == 2);
-    CHECK(victim.inspector.check(repairing()).counts.count(Problem::invalid_time) == 0);
+    CHECK(victim.admin.check(repairing()).counts.count(Problem::invalid_time) == 0);
     CHECK(victim.inspector.find(id)->at == found->at);
     RescheduleOptions now;
     CHECK(victim.producer.reschedule(id, now) == Moved::moved);
@@ -206,8 +207,8 @@ TEST_CASE("hostile contents: a check reports an id that is no UUID in every key"
   redis().cmd({"ZADD", victim.keys.pending, "9999999999", "../../etc/passwd"});
   redis().cmd({"HSET", victim.keys.count, "-rf", "3"});
   redis().cmd({"ZADD", victim.keys.dead, "1700000000", "zzz$(id)"});
-  CHECK(victim.inspector.check(repairing()).counts.at(Problem::foreign) == 3);
-  CHECK(victim.inspector.check(repairing()).clean());
+  CHECK(victim.admin.check(repairing()).counts.at(Problem::foreign) == 3);
+  CHECK(victim.admin.check(repairing()).clean());
 }
 
 TEST_CASE("hostile contents: no value or type of the key watch delays every delivery until the next poll") {
@@ -261,7 +262,7 @@ TEST_CASE("hostile contents: a key paused of any type or value pauses the queue,
     consumer.start();
     std::this_thread::sleep_for(200ms);
     CHECK(ledger.size() == 0);
-    victim.inspector.resume();
+    victim.admin.resume();
     CHECK(ledger.settles(1));
     CHECK(consumer.stop());
     CHECK_FALSE(victim.inspector.paused().has_value());

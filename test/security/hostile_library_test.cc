@@ -19,92 +19,103 @@
 
 using namespace std::chrono_literals;
 using delayqueue::Consumer;
+using delayqueue::HeldMessages;
 using delayqueue::Inspector;
 using delayqueue::Producer;
+using delayqueue::QueueAdmin;
 using delayqueue::State;
 using test::HostileField;
 using test::HostileValue;
 
 namespace {
 
+// One client of each kind for the hostile queue.
+struct Clients {
+  Inspector inspector{test::server().url(), test::kQueue};
+  QueueAdmin admin{test::server().url(), test::kQueue};
+  Producer producer{test::server().url(), test::kQueue};
+};
+
 struct Call {
   const char* name;
-  std::function<void(Inspector&, Producer&)> run;
+  std::function<void(Clients&)> run;
 };
 
 // Reading calls come first: the others change the queue.
 const std::vector<Call>& calls() {
   static const std::vector<Call> kCalls = {
-      {"counts", [](Inspector& inspector, Producer&) { inspector.counts(); }},
+      {"counts", [](Clients& clients) { static_cast<void>(clients.inspector.counts()); }},
       {"list",
-       [](Inspector& inspector, Producer&) {
+       [](Clients& clients) {
          for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
            delayqueue::ListOptions options;
            options.limit = 2;
            do {
-             const auto page = inspector.list(state, options);
+             const auto page = clients.inspector.list(state, options);
              options.cursor = page.next;
            } while (!options.cursor.empty());
          }
        }},
-      {"find", [](Inspector& inspector, Producer&) { inspector.find(test::all_ids()); }},
-      {"find one", [](Inspector& inspector, Producer&) { inspector.find(test::spoiled_id("unack")); }},
-      {"paused", [](Inspector& inspector, Producer&) { inspector.paused(); }},
-      {"queues", [](Inspector& inspector, Producer&) { inspector.queues(); }},
-      {"server", [](Inspector& inspector, Producer&) { inspector.server(); }},
-      {"risks", [](Inspector& inspector, Producer&) { inspector.risks(); }},
+      {"find", [](Clients& clients) { static_cast<void>(clients.inspector.find(test::all_ids())); }},
+      {"find one", [](Clients& clients) { static_cast<void>(clients.inspector.find(test::spoiled_id("unack"))); }},
+      {"paused", [](Clients& clients) { static_cast<void>(clients.inspector.paused()); }},
+      {"queues", [](Clients& clients) { static_cast<void>(clients.inspector.queues()); }},
+      {"server", [](Clients& clients) { static_cast<void>(clients.inspector.server()); }},
       {"check",
-       [](Inspector& inspector, Producer&) {
+       [](Clients& clients) {
          delayqueue::CheckOptions options;
-         options.settle = 0ms;
-         for (const auto& finding : inspector.check(options).findings) {
-           CHECK_FALSE(test::is_unsafe(finding.what + finding.repair));
+         options.recheck_after = 0ms;
+         for (const auto& finding : clients.admin.check(options).findings) {
+           CHECK_FALSE(test::is_unsafe(finding.description + finding.repair));
          }
        }},
       {"send",
-       [](Inspector&, Producer& producer) {
+       [](Clients& clients) {
          delayqueue::SendOptions later;
          later.delay = 1h;
-         producer.send("sent for later", later);
+         clients.producer.send("sent for later", later);
        }},
       {"send again",
-       [](Inspector&, Producer& producer) {
+       [](Clients& clients) {
          for (const std::string& id : test::all_ids()) {
            delayqueue::OutgoingMessage message{"again", {}};
            message.options.id = id;
-           producer.send_batch(std::vector<delayqueue::OutgoingMessage>{message});
+           clients.producer.send_batch(std::vector<delayqueue::OutgoingMessage>{message});
          }
        }},
-      {"release one", [](Inspector& inspector, Producer&) { inspector.release(test::spoiled_id("pending")); }},
-      {"extend", [](Inspector& inspector, Producer&) { inspector.extend(test::all_ids(), 1s, true); }},
+      {"release one",
+       [](Clients& clients) { static_cast<void>(clients.admin.release({test::spoiled_id("pending")})); }},
+      {"extend",
+       [](Clients& clients) { static_cast<void>(clients.admin.extend(test::all_ids(), 1s, HeldMessages::force)); }},
       {"reschedule",
-       [](Inspector& inspector, Producer&) {
+       [](Clients& clients) {
          delayqueue::RescheduleOptions when;
          when.delay = 1h;
-         inspector.reschedule({test::spoiled_id("pending"), test::spoiled_id("ready"), test::spoiled_id("retry")},
-                              when);
+         static_cast<void>(clients.admin.reschedule(
+             {test::spoiled_id("pending"), test::spoiled_id("ready"), test::spoiled_id("retry")}, when));
        }},
       {"reschedule one",
-       [](Inspector&, Producer& producer) {
+       [](Clients& clients) {
          delayqueue::RescheduleOptions when;
          when.delay = 2h;
-         producer.reschedule(test::spoiled_id("pending"), when);
+         static_cast<void>(clients.producer.reschedule(test::spoiled_id("pending"), when));
        }},
-      {"release", [](Inspector& inspector, Producer&) { inspector.release(test::all_ids(), true); }},
-      {"kill",
-       [](Inspector& inspector, Producer&) {
-         delayqueue::KillOptions options;
-         options.force = true;
-         inspector.kill({test::spoiled_id("unack"), test::spoiled_id("pending")}, options);
+      {"release",
+       [](Clients& clients) { static_cast<void>(clients.admin.release(test::all_ids(), HeldMessages::force)); }},
+      {"bury",
+       [](Clients& clients) {
+         delayqueue::BuryOptions options;
+         options.held = HeldMessages::force;
+         static_cast<void>(clients.admin.bury({test::spoiled_id("unack"), test::spoiled_id("pending")}, options));
        }},
-      {"redrive", [](Inspector& inspector, Producer&) { inspector.redrive(test::all_ids()); }},
-      {"cancel", [](Inspector&, Producer& producer) { producer.cancel(test::spoiled_id("retry")); }},
+      {"redrive", [](Clients& clients) { static_cast<void>(clients.admin.redrive(test::all_ids())); }},
+      {"cancel", [](Clients& clients) { static_cast<void>(clients.producer.cancel(test::spoiled_id("retry"))); }},
       {"repair",
-       [](Inspector& inspector, Producer&) {
+       [](Clients& clients) {
          delayqueue::CheckOptions options;
-         options.settle = 0ms;
+         options.recheck_after = 0ms;
          options.repair = true;
-         inspector.check(options);
+         static_cast<void>(clients.admin.check(options));
        }},
   };
   return kCalls;
@@ -164,12 +175,11 @@ void run(const HostileField& field, const HostileValue& value, test::Watchdog& w
     if (!failure.empty() && !(field.wrong_type && reply_error)) faults.insert(name + ": " + what + ": " + shown);
     return failure.empty();
   };
-  Inspector inspector(test::server().url(), test::kQueue);
-  Producer producer(test::server().url(), test::kQueue);
+  Clients clients;
   for (const Call& call : calls()) {
-    attempt(call.name, [&] { call.run(inspector, producer); });
+    attempt(call.name, [&] { call.run(clients); });
   }
-  const bool sent = attempt("send for now", [&] { producer.send("healthy"); });
+  const bool sent = attempt("send for now", [&] { clients.producer.send("healthy"); });
   std::string fault;
   attempt("consumer", [&] { fault = delivery_fault(test::kQueue, field.holds_up || !sent, !field.wrong_type); });
   if (!fault.empty()) faults.insert(name + ": " + fault);

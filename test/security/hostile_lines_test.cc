@@ -68,7 +68,7 @@ TEST_CASE("hostile files: every command that reads lines withstands them, in eve
                                                {"send", "q", "--ndjson", "-"},
                                                {"cancel", "q", "-"},
                                                {"release", "q", "-"},
-                                               {"kill", "q", "-"},
+                                               {"bury", "q", "-"},
                                                {"extend", "q", "-", "--by", "1s"},
                                                {"reschedule", "q", "-", "--in", "1h"},
                                                {"redrive", "q", "-"}}) {

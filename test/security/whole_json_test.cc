@@ -43,7 +43,7 @@ std::vector<Strings> commands() {
           {"cancel", "bad", kId},
           {"reschedule", "bad", kId, "--in", "1h"},
           {"release", "bad", kId},
-          {"kill", "bad", kId},
+          {"bury", "bad", kId},
           {"extend", "bad", kId, "--by", "1h"},
           {"redrive", "bad", kId},
           {"redrive", "bad", "--all"},

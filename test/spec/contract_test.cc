@@ -44,10 +44,10 @@ struct Late {
       return verdict;
     }),
                               options);
-    queue.inspector.counts();  // connected
+    queue.admin.resume();  // connects
     consumer->start();
     REQUIRE(ledger.reaches(1));
-    queue.inspector.pause();
+    queue.admin.pause();
     const State expected = retries == 0 ? State::dead : State::retry;
     REQUIRE(eventually([&] { return queue.state(id) == expected; }, kPatience));
   }
@@ -56,7 +56,7 @@ struct Late {
   ConsumerStats end() {
     gate.open();
     REQUIRE(eventually([&] { return consumer->stats().acked + consumer->stats().stale == 1; }, kPatience));
-    queue.inspector.resume();
+    queue.admin.resume();
     return consumer->stats();
   }
 
@@ -94,7 +94,7 @@ TEST_CASE("late ack: is stale after the message was rescheduled, redriven, or ca
   }
   {
     Late late(0);
-    REQUIRE(late.queue.inspector.redrive(late.id) == Redriven::redriven);
+    REQUIRE(late.queue.admin.redrive({late.id}).front() == Redriven::redriven);
     late.gate.open();
     CHECK(eventually([&] { return late.consumer->stats().stale == 1; }, kPatience));
     CHECK(late.queue.state(late.id) == State::ready);
@@ -149,7 +149,7 @@ TEST_CASE("redrive: a dead letter gets new retries, and is dead again after them
   const auto consumer = queue.consumer(ledger.watch([](const Message&) { return nack("no"); }));
   consumer->start();
   REQUIRE(eventually([&] { return queue.state(id) == State::dead; }, kPatience));
-  REQUIRE(queue.inspector.redrive(id, {2}) == Redriven::redriven);
+  REQUIRE(queue.admin.redrive({id}, {2}).front() == Redriven::redriven);
   CHECK(eventually([&] { return ledger.size() == 4 && queue.state(id) == State::dead; }, kPatience));
   CHECK(ledger.attempts("x") == std::vector<int>{1, 1, 2, 3});
 }
@@ -198,16 +198,16 @@ TEST_CASE("idle consumers: messages that become due now are handled long before 
   const std::string bad = queue.send("bad");
   CHECK(handled(2));
   REQUIRE(eventually([&] { return queue.state(bad) == State::dead; }, kPatience));
-  CHECK(queue.inspector.redrive(bad) == Redriven::redriven);
+  CHECK(queue.admin.redrive({bad}).front() == Redriven::redriven);
   CHECK(handled(3));
-  CHECK(queue.inspector.release(kId) == Released::released);
+  CHECK(queue.admin.release({kId}).front() == Released::released);
   CHECK(handled(4));
   queue.producer.send("later", named(kId, 1h));
   CHECK(queue.producer.reschedule(kId, {}) == Moved::moved);
   CHECK(handled(5));
-  queue.inspector.pause();
+  queue.admin.pause();
   queue.send("paused");
-  queue.inspector.resume();
+  queue.admin.resume();
   CHECK(handled(6));
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("QueueOptions: bodies_under_dp stores bodies, and nothing else, under 
   const std::string name = test::fresh_queue();
   ProducerOptions producing;
   producing.queue.prefix = "mine";
-  producing.queue.bodies_under_dp = true;
+  producing.queue.go.bodies_under_dp = true;
   ConsumerOptions consuming = quick();
   consuming.queue = producing.queue;
   Producer producer(test::server().url(), name, producing);
@@ -249,7 +249,7 @@ TEST_CASE("QueueOptions: bodies_under_dp stores bodies, and nothing else, under 
 TEST_CASE("QueueOptions: remove_from_lists removes cancelled and rescheduled ids from the lists") {
   Queue queue;
   ProducerOptions options;
-  options.queue.remove_from_lists = true;
+  options.queue.go.remove_from_lists = true;
   Producer producer(queue.url, queue.name, options);
   const std::vector<Sent> sent = producer.send_batch(std::vector<std::string>(3, "x"));
   CHECK(producer.cancel(sent[0].id) == State::ready);

@@ -1,6 +1,6 @@
 #include "support/acl.h"
 
-#include <delayqueue/inspector.h>
+#include <delayqueue/server_info.h>
 
 #include <fstream>
 #include <iterator>
@@ -77,7 +77,7 @@ void Guarded::allow(const std::vector<Words>& rules) {
 }
 
 void Guarded::load() {
-  for (const delayqueue::ServerScripts& one : delayqueue::Inspector(url("loader"), "orders").load_scripts()) {
+  for (const delayqueue::ServerScripts& one : delayqueue::load_scripts(url("loader"))) {
     if (!one.error.empty()) throw std::runtime_error(one.error);
   }
 }

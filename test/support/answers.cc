@@ -82,8 +82,10 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   const std::string name = fresh_queue();
   delayqueue::Producer producer(url, name, timeouts_for<delayqueue::ProducerOptions>(fault));
   delayqueue::Inspector inspector(url, name, timeouts_for<delayqueue::InspectorOptions>(fault));
+  delayqueue::QueueAdmin admin(url, name, timeouts_for<delayqueue::InspectorOptions>(fault));
   producer.send_batch(numbers(6));
-  inspector.counts();
+  REQUIRE(inspector.counts().ready == 6);
+  if (!fault.refuses_reads) admin.resume();  // connects before the fault
 
   Lines lines;
   Ledger ledger;
@@ -104,7 +106,11 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   SendOptions again;
   again.id = delayqueue::store::new_ids(1).front();
   check_refused(fault, "send", [&] { producer.send("sent again", again); });
-  check_refused(fault, "Inspector", [&] { fault.refuses_reads ? void(inspector.counts()) : inspector.pause(); });
+  if (fault.refuses_reads) {
+    check_refused(fault, "Inspector", [&] { return inspector.counts(); });
+  } else {
+    check_refused(fault, "QueueAdmin", [&] { admin.pause(); });
+  }
   gate.open();
   REQUIRE(ledger.settles(2));
   const auto reported = [&] { return !lines.find(fault.says).empty() && consumer.stats().errors >= 3; };

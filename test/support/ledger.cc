@@ -155,16 +155,16 @@ long long redis_time_us(Redis& on) {
   return std::stoll(time.at(0)) * 1'000'000 + std::stoll(time.at(1));
 }
 
-delayqueue::ConsumerOptions quick(int concurrency) {
+delayqueue::ConsumerOptions quick(std::size_t concurrency) {
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
   options.poll_interval = std::chrono::milliseconds(20);
   options.reconnect_grace = std::chrono::milliseconds(0);
-  options.backoff = delayqueue::fixed(std::chrono::milliseconds(0));
+  options.backoff = delayqueue::Backoff::fixed(std::chrono::milliseconds(0));
   return options;
 }
 
-Queue::Queue(const std::string& url_) : url(url_), producer(url, name), inspector(url, name) {}
+Queue::Queue(const std::string& url_) : url(url_), producer(url, name), inspector(url, name), admin(url, name) {}
 
 ConsumerPtr Queue::consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options) const {
   return ConsumerPtr(new delayqueue::Consumer(url, name, std::move(handler), std::move(options)));

@@ -4,6 +4,7 @@
 #include <delayqueue/consumer.h>
 #include <delayqueue/inspector.h>
 #include <delayqueue/producer.h>
+#include <delayqueue/queue_admin.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -94,9 +95,9 @@ std::vector<std::string> numbers(std::size_t count);
 long long redis_time_us(Redis& on = redis());
 
 // Options of a consumer that polls every 20 ms, retries at once and reclaims ended leases from the start.
-delayqueue::ConsumerOptions quick(int concurrency = 1);
+delayqueue::ConsumerOptions quick(std::size_t concurrency = 1);
 
-// A fresh queue on server(), with a producer and an inspector.
+// A fresh queue on server(), with a producer, an inspector and an admin.
 struct Queue {
   explicit Queue(const std::string& url = server().url());
 
@@ -105,6 +106,7 @@ struct Queue {
   std::string url;
   delayqueue::Producer producer;
   delayqueue::Inspector inspector;
+  delayqueue::QueueAdmin admin;
 
   ConsumerPtr consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options = quick()) const;
   delayqueue::State state(const std::string& id);

@@ -26,7 +26,7 @@ bool has(const std::vector<std::string>& list, const std::string& id) {
 
 Mixed::Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std::size_t search_lists)
     : queue_(test::fresh_queue()),
-      inspector_(test::server().url(), queue_),
+      admin_(test::server().url(), queue_),
       random_(seed),
       connection_(connection),
       store_(delayqueue::store::make_keys(queue_, {}), {true, search_lists}),
@@ -321,18 +321,18 @@ void Mixed::check_promise(const std::string& id, bool will_be_delivered) {
 void Mixed::check_repairs() {
   delayqueue::CheckOptions options;
   options.repair = true;
-  options.settle = milliseconds(0);
+  options.recheck_after = milliseconds(0);
   options.sample = 1000;
-  const auto report = inspector_.check(options);
+  const auto report = admin_.check(options);
   test::redis().cmd({"DEL", store_.keys().wake});
   for (const auto& finding : report.findings) {
-    const std::string what = finding.id + ": " + to_string(finding.problem) + ", " + finding.what;
+    const std::string what = finding.id + ": " + to_string(finding.problem) + ", " + finding.description;
     log_.push_back("check " + what);
     if (!finding.repaired) throw Mismatch(what + ": found, and not repaired");
     // A Go worker delivers every id that it finds in a list, even if its message is pending. Such a message can become
     // a dead letter and still be pending.
     const bool dead_lettered =
-        finding.problem == delayqueue::Problem::two_states && finding.what.find("dead") != what.npos;
+        finding.problem == delayqueue::Problem::two_states && finding.description.find("dead") != what.npos;
     if (messages_[finding.id].alive && !dead_lettered) throw Mismatch(what + ": found, and it was healthy");
   }
 }

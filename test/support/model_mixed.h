@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <delayqueue/inspector.h>
+#include <delayqueue/queue_admin.h>
 
 #include "support/go_moves.h"
 #include "support/model_moves.h"
@@ -68,7 +68,7 @@ class Mixed {
   std::string any_id();
 
   const std::string queue_;
-  delayqueue::Inspector inspector_;
+  delayqueue::QueueAdmin admin_;
   Random random_;
   delayqueue::redis::Connection& connection_;
   const delayqueue::store::Store store_;

@@ -1,6 +1,6 @@
 #include "support/model_moves.h"
 
-#include <delayqueue/inspector.h>
+#include <delayqueue/queue_admin.h>
 
 #include <algorithm>
 
@@ -364,9 +364,9 @@ void Play::restore(const std::vector<RestoreEntry>& entries) {
 void Play::check_finds_nothing() {
   using delayqueue::Problem;
   delayqueue::CheckOptions options;
-  options.settle = milliseconds(0);
+  options.recheck_after = milliseconds(0);
   options.sample = 1000;
-  const auto report = delayqueue::Inspector(test::server().url(), queue_).check(options);
+  const auto report = delayqueue::QueueAdmin(test::server().url(), queue_).check(options);
   for (const delayqueue::Finding& finding : report.findings) {
     const std::string& id = finding.id;
     const bool body = dump_.bodies.count(id) > 0;
@@ -376,7 +376,7 @@ void Play::check_finds_nothing() {
     const bool expired = finding.problem == Problem::expired && !body;
     const bool garbage = finding.problem == Problem::garbage && dump_.garbage.count(id) > 0;
     if (!lost && !in_unack_too && !expired && !garbage) {
-      throw Mismatch(id + ": check found " + to_string(finding.problem) + ": " + finding.what);
+      throw Mismatch(id + ": check found " + to_string(finding.problem) + ": " + finding.description);
     }
   }
 }

@@ -61,7 +61,7 @@ class Play {
   void step();
   void drain();
 
-  // Checks that Inspector::check reports only bodies that the test deleted, and dead letters that a Go worker put into
+  // Checks that QueueAdmin::check reports only bodies that the test deleted, and dead letters that a Go worker put into
   // unack.
   void check_finds_nothing();
 

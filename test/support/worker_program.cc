@@ -41,7 +41,7 @@ delayqueue::Verdict handle(const Message& message) {
   return delayqueue::ack();
 }
 
-int consume(const std::string& url, const std::string& queue, int concurrency, std::chrono::milliseconds lease,
+int consume(const std::string& url, const std::string& queue, std::size_t concurrency, std::chrono::milliseconds lease,
             std::chrono::milliseconds poll) {
   sigset_t stop_signals;
   ::sigemptyset(&stop_signals);
@@ -53,7 +53,7 @@ int consume(const std::string& url, const std::string& queue, int concurrency, s
   options.lease = lease;
   options.poll_interval = poll;
   options.reconnect_grace = 200ms;
-  options.backoff = delayqueue::fixed(0ms);
+  options.backoff = delayqueue::Backoff::fixed(0ms);
   options.logger = delayqueue::no_log();
   delayqueue::Consumer consumer(url, queue, handle, options);
   consumer.start();
@@ -104,8 +104,8 @@ int main(int count, char** words) {
   const std::string mode = count > 1 ? words[1] : "";
   try {
     if (mode == "consume" && count == 7) {
-      return consume(words[2], words[3], std::atoi(words[4]), std::chrono::milliseconds(std::atoi(words[5])),
-                     std::chrono::milliseconds(std::atoi(words[6])));
+      return consume(words[2], words[3], static_cast<std::size_t>(std::atoi(words[4])),
+                     std::chrono::milliseconds(std::atoi(words[5])), std::chrono::milliseconds(std::atoi(words[6])));
     }
     if (mode == "produce" && count == 5) return produce(words[2], words[3], std::atoi(words[4]));
     if (mode == "fork" && count == 4) return fork_and_end(words[2], words[3]);

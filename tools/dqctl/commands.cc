@@ -18,7 +18,7 @@ void add_commands(Cli& cli, Context& context) {
   add_cancel(cli, context);
   add_reschedule(cli, context);
   add_release(cli, context);
-  add_kill(cli, context);
+  add_bury(cli, context);
   add_extend(cli, context);
   add_redrive(cli, context);
   add_purge(cli, context);

@@ -10,6 +10,7 @@ namespace dqctl {
 // Adds all commands, in the order of the help.
 void add_commands(Cli& cli, Context& context);
 
+void add_bury(Cli& cli, Context& context);
 void add_cancel(Cli& cli, Context& context);
 void add_complete(Cli& cli, Context& context);
 void add_completion(Cli& cli, Context& context);
@@ -20,7 +21,6 @@ void add_export(Cli& cli, Context& context);
 void add_extend(Cli& cli, Context& context);
 void add_import(Cli& cli, Context& context);
 void add_forget(Cli& cli, Context& context);
-void add_kill(Cli& cli, Context& context);
 void add_ls(Cli& cli, Context& context);
 void add_man(Cli& cli, Context& context);
 void add_pause(Cli& cli, Context& context);

@@ -16,8 +16,8 @@ using delayqueue::HashTag;
 
 constexpr const char* kDefaultUri = "redis://127.0.0.1:6379";
 constexpr std::size_t kNamesShown = 10;
-constexpr std::size_t kNameShown = 40;        // columns
-constexpr std::size_t kInspectorsKept = 100;  // each has a connection
+constexpr std::size_t kNameShown = 40;     // columns
+constexpr std::size_t kClientsKept = 100;  // of each kind; each has a connection
 constexpr milliseconds kShortTimeout{250};
 
 std::string environment(const char* name) {
@@ -92,12 +92,12 @@ void Context::resolve_options() {
                                                         : HashTag::automatic;
 }
 
-delayqueue::Inspector& Context::inspector(const std::string& queue) {
-  const auto found =
-      std::find_if(inspectors_.begin(), inspectors_.end(), [&](const auto& one) { return one.first == queue; });
-  if (found != inspectors_.end()) {
-    inspectors_.splice(inspectors_.begin(), inspectors_, found);
-    return *inspectors_.front().second;
+template <class Client>
+Client& Context::client(Clients<Client>& clients, const std::string& queue) {
+  const auto found = std::find_if(clients.begin(), clients.end(), [&](const auto& one) { return one.first == queue; });
+  if (found != clients.end()) {
+    clients.splice(clients.begin(), clients, found);
+    return *clients.front().second;
   }
   delayqueue::InspectorOptions wanted;
   wanted.connection = connection_;
@@ -106,10 +106,14 @@ delayqueue::Inspector& Context::inspector(const std::string& queue) {
     wanted.connection.connect_timeout = std::min(connection_.connect_timeout, kShortTimeout);
     wanted.connection.command_timeout = std::min(connection_.command_timeout, kShortTimeout);
   }
-  inspectors_.emplace_front(queue, std::make_unique<delayqueue::Inspector>(uri_, queue, wanted));
-  if (inspectors_.size() > kInspectorsKept) inspectors_.pop_back();
-  return *inspectors_.front().second;
+  clients.emplace_front(queue, std::make_unique<Client>(uri_, queue, wanted));
+  if (clients.size() > kClientsKept) clients.pop_back();
+  return *clients.front().second;
 }
+
+delayqueue::Inspector& Context::inspector(const std::string& queue) { return client(inspectors_, queue); }
+
+delayqueue::QueueAdmin& Context::admin(const std::string& queue) { return client(admins_, queue); }
 
 delayqueue::Producer& Context::producer(const std::string& queue) {
   delayqueue::ProducerOptions wanted;

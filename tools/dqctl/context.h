@@ -2,7 +2,9 @@
 #pragma once
 
 #include <delayqueue/inspector.h>
+#include <delayqueue/options.h>
 #include <delayqueue/producer.h>
+#include <delayqueue/queue_admin.h>
 
 #include <list>
 #include <map>
@@ -41,17 +43,19 @@ class Context {
   Output& out() { return output_; }
   void set_output(const std::string& format);
 
-  // The inspector or producer of a queue, created on first use; its first call connects. The last 100 inspectors are
-  // kept: a reference to one stays valid until a hundred others were requested.
+  // The inspector, admin or producer of a queue, created on first use; its first call connects. Inspectors are for
+  // commands that read, admins for those that change. The last 100 inspectors and the last 100 admins are kept: a
+  // reference to one stays valid until a hundred others were requested.
   delayqueue::Inspector& inspector(const std::string& queue);
+  delayqueue::QueueAdmin& admin(const std::string& queue);
   delayqueue::Producer& producer(const std::string& queue);
 
-  // For commands that create their own client, such as a Consumer.
+  // For commands that create their own client, such as a Consumer, or that are about servers, not about a queue.
   const std::string& uri() const { return uri_; }
   const delayqueue::ConnectionOptions& connection() const { return connection_; }
   const delayqueue::QueueOptions& queue_options() const { return queue_options_; }
 
-  // Whether inspectors that are created from now on wait at most 250 ms for a server.
+  // Whether inspectors and admins that are created from now on wait at most 250 ms for a server.
   void use_short_timeouts(bool brief) { short_timeouts_ = brief; }
 
   // The URI with *** for its password.
@@ -61,12 +65,20 @@ class Context {
   delayqueue::Counts counts(const std::string& queue);
 
  private:
+  template <class Client>
+  using Clients = std::list<std::pair<std::string, std::unique_ptr<Client>>>;  // by queue, latest first
+
+  // Finds the client of a queue, or creates it.
+  template <class Client>
+  Client& client(Clients<Client>& clients, const std::string& queue);
+
   Output output_{};
   bool short_timeouts_ = false;
   std::string uri_{};
   delayqueue::ConnectionOptions connection_{};
   delayqueue::QueueOptions queue_options_{};
-  std::list<std::pair<std::string, std::unique_ptr<delayqueue::Inspector>>> inspectors_{};  // latest first
+  Clients<delayqueue::Inspector> inspectors_{};
+  Clients<delayqueue::QueueAdmin> admins_{};
   std::map<std::string, std::unique_ptr<delayqueue::Producer>> producers_{};
 };
 

@@ -23,11 +23,11 @@ const std::string& holder() {
 
 }  // namespace
 
-OperatorLock::OperatorLock(Output& output, delayqueue::Inspector& inspector) : inspector_(inspector) {
+OperatorLock::OperatorLock(Output& output, delayqueue::QueueAdmin& admin) : admin_(admin) {
   using Clock = std::chrono::steady_clock;
   auto patience = Clock::now() + std::chrono::seconds(1);
   try {
-    while (!(held_ = inspector_.lock(holder(), kMost)) && sleep_for(kPause)) {
+    while (!(held_ = admin_.lock(holder(), kMost)) && sleep_for(kPause)) {
       if (Clock::now() < patience) continue;
       output.stderr_line("waiting: another dqctl is purging or redriving messages of this queue");
       patience = Clock::time_point::max();
@@ -39,7 +39,7 @@ OperatorLock::OperatorLock(Output& output, delayqueue::Inspector& inspector) : i
 OperatorLock::~OperatorLock() {
   if (!held_) return;
   try {
-    inspector_.unlock(holder());
+    admin_.unlock(holder());
   } catch (const delayqueue::Error&) {  // the lock expires
   }
 }

@@ -1,7 +1,7 @@
 // A lock between dqctl processes that work on the same queue.
 #pragma once
 
-#include <delayqueue/inspector.h>
+#include <delayqueue/queue_admin.h>
 
 #include "output/output.h"
 
@@ -13,13 +13,13 @@ class OperatorLock {
  public:
   // Waits until no other dqctl holds the lock, or a signal arrived. If the server refuses the lock (no memory, no
   // rights), the batch runs without it.
-  OperatorLock(Output& output, delayqueue::Inspector& inspector);
+  OperatorLock(Output& output, delayqueue::QueueAdmin& admin);
   ~OperatorLock();
   OperatorLock(const OperatorLock&) = delete;
   OperatorLock& operator=(const OperatorLock&) = delete;
 
  private:
-  delayqueue::Inspector& inspector_;
+  delayqueue::QueueAdmin& admin_;
   bool held_ = false;
 };
 

@@ -74,8 +74,8 @@ class Finder {
     if (finding.count > 0) finding.level = std::max(Level::warning, level_of(finding.age.value_or(milliseconds(0))));
     finding.what = "the queue is paused, and " + counted(finding.count, "message", "waits", "wait") + " to be taken";
     if (finding.age) finding.what += ", the oldest for " + span_text(*finding.age);
-    finding.why =
-        evidence_.now.pause->why.empty() ? "paused without a reason" : "paused: " + printable(evidence_.now.pause->why);
+    const std::string& reason = evidence_.now.pause->reason;
+    finding.why = reason.empty() ? "paused without a reason" : "paused: " + printable(reason);
     finding.why +=
         evidence_.now.pause->until ? "; it ends " + ago_text(*evidence_.now.pause->until, now_.now) : "; it has no end";
     finding.todo = command_text("resume", {queue_});
@@ -175,7 +175,7 @@ class Finder {
     finding.what = counted(sample.hot, "message") + " delivered " + std::to_string(options_.hot) +
                    " times or more (the most: " + std::to_string(sample.most_deliveries) + " times), to be tried again";
     finding.why = reasons_text(sample.hot_reasons);
-    finding.todo = command_text("show", {queue_, sample.hot_id}) + "; if it cannot succeed: dqctl kill";
+    finding.todo = command_text("show", {queue_, sample.hot_id}) + "; if it cannot succeed: dqctl bury";
     finding.example = sample.hot_id;
     found_.push_back(finding);
   }

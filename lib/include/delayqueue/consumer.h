@@ -1,35 +1,50 @@
 // Consumer: takes due messages from one queue and calls a handler for each.
 #pragma once
 
+#include <delayqueue/backoff.h>
 #include <delayqueue/error.h>
+#include <delayqueue/events.h>
 #include <delayqueue/export.h>
 #include <delayqueue/message.h>
 #include <delayqueue/options.h>
 #include <delayqueue/owned.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 namespace delayqueue {
 
-// Counters since the consumer was constructed, for metrics and health checks.
-struct ConsumerStats {
-  std::uint64_t delivered = 0;      // passed to the worker threads; includes messages that stop() returned to the queue
-  std::uint64_t acked = 0;          // settled as done
-  std::uint64_t nacked = 0;         // settled as not done: nacks, exceptions and rejects
-  std::uint64_t dead_lettered = 0;  // became dead letters: rejected; nacked, or its lease ended, without a retry left
-  std::uint64_t snoozed = 0;        // settled as snoozed
-  std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
-  std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
-  std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
-  std::uint64_t unconfirmed = 0;  // settled, but not as durably as `durability` requires within its timeout
-  std::uint64_t connects = 0;     // connections made
-  std::uint64_t errors = 0;       // connections lost or refused, and error replies
-  std::uint64_t running = 0;      // handlers that run now
-  std::uint64_t prefetched = 0;   // messages that are taken now, and whose handler has not begun
-  bool connected = false;         // started, and Redis answered the last request without an error
-  std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery
+struct ConsumerStats;
+
+struct ConsumerOptions {
+  // Handlers at the same time, each in its own thread: 1 to 10,000. Default: the number of processor cores.
+  std::size_t concurrency = hardware_concurrency();
+  milliseconds lease{30'000};  // time until messages of a dead process are delivered again; a living one renews it
+  Backoff backoff = Backoff::exponential(std::chrono::seconds(1), std::chrono::minutes(10));  // after exceptions, and
+                                                                                              // nacks without a wait
+  milliseconds poll_interval{1000};  // upper bound for noticing a message whose sender wakes no consumer (Go library)
+  milliseconds processing_timeout{30 * 60'000};       // a handler running longer loses its lease
+  milliseconds dead_retention{7 * 24 * 3'600'000LL};  // how long dead letters are kept; 0: not at all
+  std::uint64_t dead_limit = 0;                       // most dead letters kept, the oldest go first; 0: no limit
+  milliseconds reconnect_grace{2000};  // for this long after a connect, messages of other consumers are not taken over
+                                       // when their lease ends: those consumers may be reconnecting, too. Keep it above
+                                       // 1 s, the longest reconnect pause. Does not delay the end of a backoff
+  Durability durability{};      // of verdicts; its timeout is at most a third of the lease. A verdict that is not
+                                // confirmed in time is logged and counted, not repeated: at worst the message is
+                                // delivered again
+  std::size_t prefetch = 1000;  // most messages held in addition to the running ones, up to a million. Only as many
+                                // are taken as will start within milliseconds, so a consumer with slow handlers holds
+                                // none
+  Logger logger{};
+  EventCallback on_event{};
+  bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
+  ConnectionOptions connection{};
+  QueueOptions queue{};
+
+  DELAYQUEUE_EXPORT static std::size_t hardware_concurrency();  // at least 1
 };
 
 // Delivers each message at least once. A message is delivered again after a nack, an exception in the handler, the
@@ -73,21 +88,40 @@ class DELAYQUEUE_EXPORT Consumer {
   void run();
 
   // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue (this
-  // uses no retry). It waits for running handlers for at most `deadline`, and settles their verdicts. Returns true if
+  // uses no retry). It waits for running handlers for at most `timeout`, and settles their verdicts. Returns true if
   // all were settled. Returns false if a handler was still running or a verdict did not reach Redis: these messages are
-  // delivered again when their lease ends. Returns within `deadline` even if the server, a Sentinel or a name lookup
+  // delivered again when their lease ends. Returns within `timeout` even if the server, a Sentinel or a name lookup
   // never responds.
   //
   // Any thread may call it, also repeatedly. In a handler or callback it only requests the stop, and returns false. Do
   // not call it in a signal handler: wait for signals in a thread (sigwait), as examples/work.cc does.
-  bool stop(milliseconds deadline = std::chrono::seconds(30));
+  [[nodiscard]] bool stop(milliseconds timeout = std::chrono::seconds(30));
 
   // Any thread may call it.
-  ConsumerStats stats() const;
+  [[nodiscard]] ConsumerStats stats() const;
 
  private:
   class DELAYQUEUE_HIDDEN Impl;
   internal::Owned<Impl> impl_;
+};
+
+// Counters since the consumer was constructed, for metrics and health checks.
+struct ConsumerStats {
+  std::uint64_t delivered = 0;      // passed to the worker threads; includes messages that stop() returned to the queue
+  std::uint64_t acked = 0;          // settled as done
+  std::uint64_t nacked = 0;         // settled as not done: nacks, exceptions and rejects
+  std::uint64_t dead_lettered = 0;  // became dead letters: rejected; nacked, or its lease ended, without a retry left
+  std::uint64_t snoozed = 0;        // settled as snoozed
+  std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
+  std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
+  std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
+  std::uint64_t unconfirmed = 0;  // settled, but not as durably as `durability` requires within its timeout
+  std::uint64_t connects = 0;     // connections made
+  std::uint64_t errors = 0;       // connections lost or refused, and error replies
+  std::uint64_t running = 0;      // handlers that run now
+  std::uint64_t prefetched = 0;   // messages that are taken now, and whose handler has not begun
+  bool connected = false;         // started, and Redis answered the last request without an error
+  std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery
 };
 
 }  // namespace delayqueue

@@ -1,11 +1,19 @@
-// Includes all public headers. The library is a queue of delayed messages in Redis, delivered at least once.
+// Includes all public headers but testing.h. The library is a queue of delayed messages in Redis, delivered at least
+// once.
 #pragma once
 
+#include <delayqueue/backoff.h>
 #include <delayqueue/consumer.h>
 #include <delayqueue/error.h>
+#include <delayqueue/events.h>
 #include <delayqueue/inspector.h>
+#include <delayqueue/integrity.h>
 #include <delayqueue/message.h>
 #include <delayqueue/options.h>
+#include <delayqueue/outcomes.h>
 #include <delayqueue/private_server.h>
 #include <delayqueue/producer.h>
+#include <delayqueue/queue_admin.h>
+#include <delayqueue/server_info.h>
+#include <delayqueue/types.h>
 #include <delayqueue/version.h>

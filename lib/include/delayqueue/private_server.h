@@ -36,7 +36,7 @@ struct PrivateServerOptions {
 // to replace it or a folder above it. Otherwise the call throws a SetupError with the change that is needed.
 class DELAYQUEUE_EXPORT PrivateServer {
  public:
-  // Starts the server and returns when it accepts commands. Throws std::runtime_error with the program, how it failed
+  // Starts the server and returns when it accepts commands. Throws ConnectionError with the program, how it failed
   // and its output (SetupError if a retry would fail, too), and std::invalid_argument for a folder whose socket path is
   // longer than 107 bytes.
   explicit PrivateServer(PrivateServerOptions options = {});

@@ -2,39 +2,52 @@
 #pragma once
 
 #include <delayqueue/error.h>
+#include <delayqueue/events.h>
 #include <delayqueue/export.h>
 #include <delayqueue/options.h>
 #include <delayqueue/owned.h>
+#include <delayqueue/types.h>
 
+#include <chrono>
+#include <cstddef>
 #include <future>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace delayqueue {
 
-// The state of a message. See the picture in the README.
-enum class State {
-  unknown,  // not in the queue: never sent, done, or cancelled
-  pending,  // not due yet
-  ready,    // due; no consumer has it yet
-  unack,    // in flight (leased to a consumer), or in the backoff after a nack
-  retry,    // a delivery failed; due again, and no consumer has it yet
-  dead,     // a dead letter: out of retries, rejected, or made one by an operator; kept with the reason
+struct ProducerOptions {
+  int retries = 3;                        // for sends without SendOptions::retries
+  std::size_t max_payload = 1024 * 1024;  // bytes; up to 512 MiB (Redis' limit)
+  Durability durability{};                // of sends, cancels and reschedules
+  Logger logger{};
+  EventCallback on_event{};
+  bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
+  ConnectionOptions connection{};
+  QueueOptions queue{};
 };
 
-// The name of the state: "pending", "ready" ...
-DELAYQUEUE_EXPORT const char* to_string(State state);
+// The options of one message. It is due after `delay` by Redis' clock (default: at once), or at the absolute time `at`
+// (from 1970 to the end of 2199, rounded up to the ms). Set only one of the two. Durations are at most a hundred years.
+struct SendOptions {
+  milliseconds delay{0};
+  std::optional<std::chrono::system_clock::time_point> at{};
+  std::optional<int> retries{};       // deliveries after the first; unset: ProducerOptions::retries
+  std::optional<milliseconds> ttl{};  // the message expires this long after its due time; unset: never
+  std::string id{};                   // a UUID, chosen by the caller; empty: a new UUIDv7
+};
 
-// The result of one send.
-struct Sent {
-  std::string id{};
-  bool created = false;  // false: nothing was stored; a message with this id exists, or see `cancelled`
-  // True (then `created` is false): nothing was stored, because the message with this id was cancelled while a consumer
-  // holds it. Send again after that delivery has ended, or with another id.
-  bool cancelled = false;
+// The new due time: `delay` or `at`, as in SendOptions.
+struct RescheduleOptions {
+  milliseconds delay{0};
+  std::optional<std::chrono::system_clock::time_point> at{};
 };
 
 // One message of a batch in which every message has its own options.
@@ -43,12 +56,14 @@ struct OutgoingMessage {
   SendOptions options{};
 };
 
-// The result of a reschedule.
-enum class Moved {
-  moved,    // the message has the new due time: it is pending, or ready if the time has come
-  refused,  // a consumer holds the message, or it is a dead letter (see Inspector::redrive)
-  unknown,  // no such message
-};
+namespace internal {
+
+// For ranges whose elements stay where they are: no range that makes a string for each element.
+template <class Range, class Element = decltype(*std::begin(std::declval<const Range&>()))>
+using IfPayloads = std::enable_if_t<std::is_convertible_v<Element, std::string_view> &&
+                                    (std::is_lvalue_reference_v<Element> || std::is_trivially_copyable_v<Element>)>;
+
+}  // namespace internal
 
 // Any number of threads may use one Producer. All calls share one connection, and concurrent sends share round trips.
 // The first call connects, so a Producer can be constructed while the server cannot be reached. After a broken
@@ -78,12 +93,19 @@ class DELAYQUEUE_EXPORT Producer {
   Sent send(std::string_view payload, const SendOptions& options = {});
 
   // Sends many messages, in atomic steps of at most 200 messages or 256 KiB. The results are in the order of the
-  // messages. The first two overloads send all messages with the same options; SendOptions::id must be empty there,
-  // because every message needs a different id. Throws as send(). After a ReplyError or ConnectionError some steps may
-  // be stored, each completely; the ids() of a ConnectionError are those of all messages, in order.
-  std::vector<Sent> send_batch(const std::vector<std::string>& payloads, const SendOptions& options = {});
-  std::vector<Sent> send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options = {});
+  // messages. Throws as send(). After a ReplyError or ConnectionError some steps may be stored, each completely; the
+  // ids() of a ConnectionError are those of all messages, in order.
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
+
+  // The same with one set of options. The payloads are any range of strings or string views, which are not copied.
+  // SendOptions::id must be empty, because every message needs a different id.
+  template <class Range, class = internal::IfPayloads<Range>>
+  std::vector<Sent> send_batch(const Range& payloads, const SendOptions& options = {}) {
+    return send_views(std::vector<std::string_view>(std::begin(payloads), std::end(payloads)), options);
+  }
+  std::vector<Sent> send_batch(std::initializer_list<std::string_view> payloads, const SendOptions& options = {}) {
+    return send_views(payloads, options);
+  }
 
   // Like send(), but does not wait for Redis: the future receives the result or the error of the send. Invalid
   // arguments throw std::invalid_argument at once. The messages of one calling thread are sent in the order of its
@@ -91,22 +113,23 @@ class DELAYQUEUE_EXPORT Producer {
   //
   // The first call starts a thread that sends these messages and calls on_event for them. The callback may call
   // send_async, which does not block in that thread. The destructor of the Producer waits until all futures are ready.
-  std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
+  [[nodiscard]] std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
 
   // Cancels the message and returns the state it was in:
   //   pending, ready, retry, dead  it is removed and will not be delivered; in a backoff the state is retry
   //   unack                        a consumer holds it; this delivery may still succeed, but it is the last one
   //   unknown                      no such message, or an earlier call has cancelled it (its reply was lost, or it was
   //                                not durable in time)
-  State cancel(std::string_view id);
+  [[nodiscard]] State cancel(std::string_view id);
 
   // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
-  // retries stay as they are.
-  // The end of its TTL moves by as much as the due time.
-  Moved reschedule(std::string_view id, const RescheduleOptions& when);
+  // retries stay as they are. The end of its TTL moves by as much as the due time.
+  [[nodiscard]] Moved reschedule(std::string_view id, const RescheduleOptions& when);
 
  private:
   class DELAYQUEUE_HIDDEN Impl;
+  std::vector<Sent> send_views(const std::vector<std::string_view>& payloads, const SendOptions& options);
+
   internal::Owned<Impl> impl_;
 };
 

@@ -1,4 +1,4 @@
-// dqctl cancel, reschedule, release, kill, extend
+// dqctl cancel, reschedule, release, bury, extend
 #include <memory>
 #include <utility>
 
@@ -8,9 +8,9 @@
 namespace dqctl {
 namespace {
 
+using delayqueue::Buried;
 using delayqueue::Extended;
-using delayqueue::Inspector;
-using delayqueue::Killed;
+using delayqueue::HeldMessages;
 using delayqueue::Moved;
 using delayqueue::Released;
 using delayqueue::State;
@@ -21,7 +21,7 @@ struct Args {
   std::string verb{};
   bool force = false;
   bool yes = false;
-  std::string why = "killed with dqctl";
+  std::string why = "buried with dqctl";
   std::optional<milliseconds> span{};
   std::optional<When> when{};
 };
@@ -32,7 +32,7 @@ struct Outcome {
 };
 
 using Outcomes = std::vector<Outcome>;
-using Act = Outcomes (*)(Inspector&, const std::vector<std::string>&, const Args&);
+using Act = Outcomes (*)(Context&, const std::vector<std::string>&, const Args&);
 
 template <class Answer, class Meaning>
 Outcomes meanings(const std::vector<Answer>& answers, Meaning meaning) {
@@ -44,8 +44,10 @@ Outcomes meanings(const std::vector<Answer>& answers, Meaning meaning) {
 
 const Outcome kUnknown{"unknown", Grade::unknown};
 
-Outcomes cancel(Inspector& inspector, const std::vector<std::string>& ids, const Args&) {
-  return meanings(inspector.cancel(ids), [](State was) {
+HeldMessages held_messages(const Args& args) { return args.force ? HeldMessages::force : HeldMessages::skip; }
+
+Outcomes cancel(Context& context, const std::vector<std::string>& ids, const Args& args) {
+  return meanings(context.admin(args.queue).cancel(ids), [](State was) {
     if (was == State::unknown) return kUnknown;
     return Outcome{was == State::unack ? "cancelled, but held: gone unless that delivery succeeds"
                                        : std::string("cancelled, was ") + delayqueue::to_string(was),
@@ -53,26 +55,26 @@ Outcomes cancel(Inspector& inspector, const std::vector<std::string>& ids, const
   });
 }
 
-Outcomes reschedule(Inspector& inspector, const std::vector<std::string>& ids, const Args& args) {
+Outcomes reschedule(Context& context, const std::vector<std::string>& ids, const Args& args) {
   delayqueue::RescheduleOptions when;
   when.delay = args.when->delay;
   when.at = args.when->at;
-  return meanings(inspector.reschedule(ids, when), [](Moved moved) {
+  return meanings(context.admin(args.queue).reschedule(ids, when), [](Moved moved) {
     return moved == Moved::moved     ? Outcome{"moved", Grade::good}
            : moved == Moved::refused ? Outcome{"refused: held, or dead", Grade::refused}
                                      : kUnknown;
   });
 }
 
-Outcomes release(Inspector& inspector, const std::vector<std::string>& ids, const Args& args) {
-  Outcomes outcomes = meanings(inspector.release(ids, args.force), [](Released released) {
+Outcomes release(Context& context, const std::vector<std::string>& ids, const Args& args) {
+  Outcomes outcomes = meanings(context.admin(args.queue).release(ids, held_messages(args)), [](Released released) {
     return released == Released::released ? Outcome{"released", Grade::good}
            : released == Released::held   ? Outcome{"held", Grade::refused}
                                           : kUnknown;
   });
   for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
     if (outcomes[i].grade != Grade::unknown) continue;
-    const auto found = inspector.find(std::vector<std::string>{ids[i]}, 0).front();
+    const auto found = context.inspector(args.queue).find(std::vector<std::string>{ids[i]}, 0).front();
     if (!found) continue;
     if (found->state == State::dead) outcomes[i] = {"dead: see dqctl redrive", Grade::refused};
     if (found->state == State::ready || found->state == State::retry) {
@@ -82,20 +84,20 @@ Outcomes release(Inspector& inspector, const std::vector<std::string>& ids, cons
   return outcomes;
 }
 
-Outcomes kill(Inspector& inspector, const std::vector<std::string>& ids, const Args& args) {
-  delayqueue::KillOptions options;
+Outcomes bury(Context& context, const std::vector<std::string>& ids, const Args& args) {
+  delayqueue::BuryOptions options;
   options.reason = args.why;
-  options.force = args.force;
-  return meanings(inspector.kill(ids, options), [](Killed killed) {
-    return killed == Killed::killed    ? Outcome{"killed", Grade::good}
-           : killed == Killed::already ? Outcome{"was dead already", Grade::already}
-           : killed == Killed::held    ? Outcome{"held", Grade::refused}
+  options.held = held_messages(args);
+  return meanings(context.admin(args.queue).bury(ids, options), [](Buried buried) {
+    return buried == Buried::buried    ? Outcome{"buried", Grade::good}
+           : buried == Buried::already ? Outcome{"was dead already", Grade::already}
+           : buried == Buried::held    ? Outcome{"held", Grade::refused}
                                        : kUnknown;
   });
 }
 
-Outcomes extend(Inspector& inspector, const std::vector<std::string>& ids, const Args& args) {
-  return meanings(inspector.extend(ids, *args.span, args.force), [](Extended extended) {
+Outcomes extend(Context& context, const std::vector<std::string>& ids, const Args& args) {
+  return meanings(context.admin(args.queue).extend(ids, *args.span, held_messages(args)), [](Extended extended) {
     return extended == Extended::extended ? Outcome{"extended", Grade::good}
            : extended == Extended::held   ? Outcome{"held: its consumer renews it", Grade::refused}
                                           : Outcome{"neither held nor backing off", Grade::unknown};
@@ -106,10 +108,9 @@ Exit act_on(Context& context, const Args& args, Act act) {
   IdReader ids(context.out(), args.ids);
   context.counts(args.queue);
   if (const auto code = dry_run(context.out(), args.verb, args.queue, ids, args.yes)) return *code;
-  Inspector& inspector = context.inspector(args.queue);
   OutcomeReport report(context.out(), args.queue);
   return report.run(ids, [&](const std::vector<std::string>& some) {
-    const Outcomes outcomes = act(inspector, some, args);
+    const Outcomes outcomes = act(context, some, args);
     for (std::size_t i = 0; i < some.size(); ++i) report.add(some[i], outcomes[i].text, outcomes[i].grade);
   });
 }
@@ -163,11 +164,11 @@ void add_release(Cli& cli, Context& context) {
             "Also messages that a consumer holds: if it lives, they are handled twice, and its verdict is stale");
 }
 
-void add_kill(Cli& cli, Context& context) {
+void add_bury(Cli& cli, Context& context) {
   const auto args = std::make_shared<Args>();
-  add_by_id(cli, context, "kill", "Makes messages dead letters: they are kept until redriven or purged",
-            {"kill orders " + kId + " --why 'customer left'"}, args, kill)
-      .text("--why", args->why, "TEXT", "The reason to keep (killed with dqctl); '' leaves the last failure's")
+  add_by_id(cli, context, "bury", "Makes messages dead letters: they are kept until redriven or purged",
+            {"bury orders " + kId + " --why 'customer left'"}, args, bury)
+      .text("--why", args->why, "TEXT", "The reason to keep (buried with dqctl); '' leaves the last failure's")
       .flag("--force", args->force,
             "Also messages that a consumer holds: its handler runs on, but loses the lease. If it still succeeds, the "
             "message leaves the dead");

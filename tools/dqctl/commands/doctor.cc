@@ -1,4 +1,7 @@
 // dqctl doctor
+#include <delayqueue/integrity.h>
+#include <delayqueue/server_info.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -14,11 +17,10 @@ namespace {
 using delayqueue::CheckReport;
 using delayqueue::Finding;
 using delayqueue::Inspector;
-using delayqueue::MasterReport;
 using delayqueue::Problem;
 using delayqueue::Risk;
 using delayqueue::RiskKind;
-using delayqueue::ServerReport;
+using delayqueue::ServerInfo;
 using std::chrono::microseconds;
 
 constexpr int kPings = 20;
@@ -44,7 +46,7 @@ std::optional<Latency> latency_of(Inspector& inspector) try {
   std::vector<microseconds> spans;
   for (int i = 0; i < kPings && !interrupted(); ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    inspector.counts();
+    static_cast<void>(inspector.counts());
     spans.push_back(std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - begin));
   }
   if (spans.empty()) return std::nullopt;
@@ -110,16 +112,16 @@ std::string ms_text(microseconds span) {
 }
 
 struct Findings {
-  std::vector<MasterReport> masters{};
-  ServerReport server{};  // the server that holds the queue; without a queue the first one that answered
+  std::vector<ServerInfo> masters{};
+  ServerInfo server{};  // the server that holds the queue; without a queue the first one that answered
   std::optional<Latency> latency{};
   std::optional<CheckReport> check{};
 };
 
-ServerReport server_of(Inspector& inspector, const std::vector<MasterReport>& masters, const Args& args) {
+ServerInfo server_of(Inspector& inspector, const std::vector<ServerInfo>& masters, const Args& args) {
   if (masters.size() > 1 && !args.queue.empty()) return inspector.server();
   const auto answered = std::find_if(masters.begin(), masters.end(), [](const auto& one) { return one.error.empty(); });
-  return answered == masters.end() ? masters.front().server : answered->server;
+  return answered == masters.end() ? masters.front() : *answered;
 }
 
 CheckReport check(Context& context, const Args& args) {
@@ -128,12 +130,12 @@ CheckReport check(Context& context, const Args& args) {
   delayqueue::CheckOptions options;
   options.repair = args.repair && args.yes;
   options.sample = static_cast<std::size_t>(args.sample);
-  options.settle = *args.settle;
+  options.recheck_after = *args.settle;
   options.progress = [&](std::uint64_t done, std::uint64_t total) {
     if (interrupted()) throw Interrupted();
     progress.update(done, total);
   };
-  return context.inspector(args.queue).check(options);
+  return context.admin(args.queue).check(options);
 }
 
 // How many findings a repair leaves to a person, such as foreign ids and keys of a wrong type.
@@ -143,9 +145,9 @@ std::uint64_t left_of(const CheckReport& report) {
   return found - std::min(found, report.repaired);
 }
 
-Object object_of(const ServerReport& server) {
+Object object_of(const ServerInfo& server) {
   Object object;
-  object.add("where", server.where).add("product", server.product).add("version", server.version);
+  object.add("where", server.address).add("product", server.product).add("version", server.version);
   object.add("role", server.role).add("mode", server.mode);
   object.add("uptime_s", server.uptime ? std::optional(server.uptime->count()) : std::nullopt);
   object.add("clients", server.clients).add("memory", server.memory).add("memory_limit", server.memory_limit);
@@ -154,7 +156,7 @@ Object object_of(const ServerReport& server) {
   return object.add("clock_ahead_us", server.clock_ahead.count());
 }
 
-Object object_of(const ServerReport& server, const std::optional<Latency>& latency) {
+Object object_with_latency(const ServerInfo& server, const std::optional<Latency>& latency) {
   Object object = object_of(server);
   if (!latency) return object.add_null("call_us");
   Object call;
@@ -162,14 +164,14 @@ Object object_of(const ServerReport& server, const std::optional<Latency>& laten
   return object.add("call_us", call);
 }
 
-Object object_of(const MasterReport& master) {
-  Object object = object_of(master.server);
+Object object_with_error(const ServerInfo& master) {
+  Object object = object_of(master);
   return master.error.empty() ? object.add_null("error") : object.add("error", printable(master.error));
 }
 
-Object object_of(const Risk& risk, const std::string& where, const Args& args) {
+Object object_of(const Risk& risk, const std::string& address, const Args& args) {
   Object object;
-  object.add("server", where).add("kind", to_string(risk.kind)).add("level", to_string(level_of(risk)));
+  object.add("server", address).add("kind", to_string(risk.kind)).add("level", to_string(level_of(risk)));
   return object.add("accepted", is_accepted(risk, args)).add("text", risk.text);
 }
 
@@ -181,21 +183,21 @@ Object object_of(const CheckReport& report) {
     findings.push_back(Object()
                            .add("problem", delayqueue::to_string(finding.problem))
                            .add("id", finding.id)
-                           .add("what", finding.what)
+                           .add("what", finding.description)
                            .add("repair", finding.repair)
                            .add("repaired", finding.repaired));
   }
   Object object;
-  object.add("clean", report.clean()).add("looked", report.looked).add("repaired", report.repaired);
+  object.add("clean", report.clean()).add("looked", report.examined).add("repaired", report.repaired);
   return object.add("counts", counts).add("findings", findings);
 }
 
 void write_server(Output& out, const Findings& found) {
-  const ServerReport& server = found.server;
+  const ServerInfo& server = found.server;
   const auto line = [&](const char* name, const std::string& text) {
     if (!text.empty()) out.line(name + std::string(12 - std::char_traits<char>::length(name), ' ') + text);
   };
-  line("server", printable(server.where));
+  line("server", printable(server.address));
   line("version", printable(server.product + ' ' + server.version));
   line("role", printable(server.role + (server.mode.empty() ? "" : ", " + server.mode)));
   if (server.uptime) line("up for", span_text(*server.uptime));
@@ -222,21 +224,21 @@ void write_server(Output& out, const Findings& found) {
 
 struct ShownRisk {
   const Risk* risk;
-  std::string where;  // all servers that have it
+  std::string addresses;  // of all servers that have it
 };
 
 // Each risk once: the masters of a Cluster often have the same settings.
-std::vector<ShownRisk> risks_of(const std::vector<MasterReport>& masters) {
+std::vector<ShownRisk> risks_of(const std::vector<ServerInfo>& masters) {
   std::vector<ShownRisk> shown;
-  for (const MasterReport& master : masters) {
+  for (const ServerInfo& master : masters) {
     for (const Risk& risk : master.risks) {
       const auto same = std::find_if(shown.begin(), shown.end(), [&](const ShownRisk& one) {
         return one.risk->kind == risk.kind && one.risk->text == risk.text;
       });
       if (same == shown.end()) {
-        shown.push_back({&risk, master.server.where});
+        shown.push_back({&risk, master.address});
       } else {
-        same->where += ", " + master.server.where;
+        same->addresses += ", " + master.address;
       }
     }
   }
@@ -250,13 +252,13 @@ void write_risks(Output& out, const Findings& found, const Args& args) {
   const bool several = found.masters.size() > 1;
   if (several) line("masters", Colour::plain, count_text(found.masters.size()) + " in this Cluster");
   bool clean = true;
-  for (const MasterReport& master : found.masters) {
+  for (const ServerInfo& master : found.masters) {
     if (master.error.empty()) continue;
-    line("error", Colour::red, master.server.where + ": " + master.error);
+    line("error", Colour::red, master.address + ": " + master.error);
     clean = false;
   }
   for (const ShownRisk& one : risks_of(found.masters)) {
-    const std::string text = several ? one.where + ": " + one.risk->text : one.risk->text;
+    const std::string text = several ? one.addresses + ": " + one.risk->text : one.risk->text;
     const Level level = level_of(*one.risk);
     if (level == Level::ok) {
       line("unknown", Colour::yellow, text);
@@ -285,7 +287,7 @@ void write_check(Output& out, const CheckReport& report, const Args& args) {
     for (const Finding& finding : report.findings) {
       if (finding.problem != problem) continue;
       if (first) {
-        out.line("  what    " + printable(finding.what));
+        out.line("  what    " + printable(finding.description));
         out.line("  " + std::string(finding.repaired ? "did" : "repair ") + (finding.repaired ? "     " : " ") +
                  printable(finding.repair));
       }
@@ -298,7 +300,7 @@ void write_check(Output& out, const CheckReport& report, const Args& args) {
 Exit code_of(const Findings& found, const Args& args) {
   bool risky = false;
   RowErrors errors;
-  for (const MasterReport& master : found.masters) {
+  for (const ServerInfo& master : found.masters) {
     errors.add(master.error.empty() ? std::nullopt : std::optional(RowError{master.error}));
     for (const Risk& risk : master.risks) risky = risky || (level_of(risk) != Level::ok && !is_accepted(risk, args));
   }
@@ -330,7 +332,7 @@ Exit doctor(Context& context, const Args& args) {
   Output& out = context.out();
   Findings found;
   Inspector& inspector = context.inspector(args.queue.empty() ? "doctor" : args.queue);
-  found.masters = inspector.masters();
+  found.masters = delayqueue::server_info(context.uri(), context.connection());
   std::exception_ptr connection_error;  // the node that holds the queue is unreachable; the others are shown first
   try {
     if (!args.queue.empty()) must_be_there(context, args.queue);
@@ -358,12 +360,12 @@ Exit doctor(Context& context, const Args& args) {
   }
   if (!out.is_table()) {
     std::vector<Object> servers, risks;
-    for (const MasterReport& master : found.masters) {
-      servers.push_back(object_of(master));
-      for (const Risk& risk : master.risks) risks.push_back(object_of(risk, master.server.where, args));
+    for (const ServerInfo& master : found.masters) {
+      servers.push_back(object_with_error(master));
+      for (const Risk& risk : master.risks) risks.push_back(object_of(risk, master.address, args));
     }
     Object object;
-    object.add("server", object_of(found.server, found.latency)).add("servers", servers).add("risks", risks);
+    object.add("server", object_with_latency(found.server, found.latency)).add("servers", servers).add("risks", risks);
     if (found.check) object.add("queue", args.queue).add("check", object_of(*found.check));
     out.object(object);
   }

@@ -102,7 +102,7 @@ class Import {
  public:
   Import(Context& context, const ImportArgs& args)
       : out_(context.out()),
-        inspector_(context.inspector(args.queue)),
+        admin_(context.admin(args.queue)),
         args_(args),
         lines_(args.file, static_cast<std::size_t>(args.longest)) {}
 
@@ -149,13 +149,13 @@ class Import {
   // Restores the messages. Returns how many are in the queue now.
   std::uint64_t restore(const std::vector<MessageInfo>& messages) {
     try {
-      return record(messages, 0, inspector_.restore(messages));
+      return record(messages, 0, admin_.restore(messages));
     } catch (const std::invalid_argument&) {  // one of them is invalid, and nothing was stored
     }
     std::uint64_t done = 0;
     for (std::size_t i = 0; i < messages.size(); ++i) {
       try {
-        done += record(messages, i, inspector_.restore({messages[i]}));
+        done += record(messages, i, admin_.restore({messages[i]}));
       } catch (const std::invalid_argument& error) {
         fail(numbers_[i], error.what());
       }
@@ -206,7 +206,7 @@ class Import {
   std::string bad() const { return failed_ > 0 ? "; " + counted(failed_, "line") + " failed" : ""; }
 
   Output& out_;
-  delayqueue::Inspector& inspector_;
+  delayqueue::QueueAdmin& admin_;
   const ImportArgs& args_;
   LineReader lines_;
   std::vector<std::uint64_t> numbers_{};  // line numbers of the messages in the current batch

@@ -42,7 +42,7 @@ std::string reason_of(const Remains& remains, const std::string& queue) {
 
 Exit forget(Context& context, const std::string& queue) {
   const Counts counts = context.counts(queue);
-  const Remains remains = context.inspector(queue).forget();
+  const Remains remains = context.admin(queue).forget();
   if (!remains.none()) {
     throw Failure(Exit::failed, "cannot forget queue " + in_quotes(queue) + ": " + reason_of(remains, queue));
   }

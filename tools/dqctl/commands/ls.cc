@@ -106,7 +106,7 @@ void add_ls(Cli& cli, Context& context) {
   command
       .number("--limit", args->limit, 0, std::numeric_limits<std::uint64_t>::max(),
               "Most messages to show; 0: all of them (20)")
-      .text("--cursor", args->cursor, "CURSOR", "Continue where an earlier list ended")
+      .text("--cursor", args->cursor, "CURSOR", "Continue where an earlier list of this state ended")
       .run([&context, args] { return list(context, *args); });
 }
 

@@ -30,13 +30,14 @@ Exit show_pause(Context& context, const std::string& queue, std::optional<bool> 
                                            : *was ? " is resumed"
                                                   : " was not paused");
     if (pause) line += pause->until ? " until " + out.time(*pause->until) : " until dqctl resume";
-    if (pause && !pause->why.empty()) line += ": " + printable(pause->why);
+    if (pause && !pause->reason.empty()) line += ": " + printable(pause->reason);
     out.line(line);
     return Exit::done;
   }
   Object object;
   object.add("queue", queue).add("paused", pause.has_value());
-  object.add("until", pause ? pause->until : std::nullopt).add("why", pause ? std::optional(pause->why) : std::nullopt);
+  object.add("until", pause ? pause->until : std::nullopt)
+      .add("why", pause ? std::optional(pause->reason) : std::nullopt);
   out.object(object);
   return Exit::done;
 }
@@ -47,10 +48,13 @@ Exit pause(Context& context, const Args& args) {
   if (old && !args.replace) {
     throw Failure(Exit::failed, in_quotes(args.queue) + " is paused already, " +
                                     (old->until ? "until " + context.out().time(*old->until) : "without an end") +
-                                    (old->why.empty() ? "" : ": " + printable(old->why)) +
+                                    (old->reason.empty() ? "" : ": " + printable(old->reason)) +
                                     "; --replace sets this pause instead");
   }
-  context.inspector(args.queue).pause(args.span.value_or(milliseconds(0)), args.why);
+  delayqueue::PauseOptions options;
+  options.duration = args.span;
+  options.reason = args.why;
+  context.admin(args.queue).pause(options);
   context.out().stderr_line("consumers finish what is in flight; workers of the Go library do not pause");
   return show_pause(context, args.queue);
 }
@@ -58,7 +62,7 @@ Exit pause(Context& context, const Args& args) {
 Exit resume(Context& context, const Args& args) {
   context.counts(args.queue);
   const bool was = context.inspector(args.queue).paused().has_value();
-  context.inspector(args.queue).resume();
+  context.admin(args.queue).resume();
   return show_pause(context, args.queue, was);
 }
 

@@ -16,8 +16,8 @@ namespace dqctl {
 namespace {
 
 using delayqueue::Counts;
-using delayqueue::Inspector;
 using delayqueue::MessageInfo;
+using delayqueue::QueueAdmin;
 using delayqueue::State;
 
 struct Args {
@@ -38,7 +38,7 @@ bool is_plain(const Args& args) {
   return !args.backup && !filter.match && !filter.reason && !(is_list(*args.state) && filter.older_than);
 }
 
-Steps purge_all(Output& out, Inspector& inspector, const Args& args, std::uint64_t total) {
+Steps purge_all(Output& out, QueueAdmin& admin, const Args& args, std::uint64_t total) {
   constexpr std::uint64_t kStep = 2000;
   std::uint64_t left = total;
   bool more = true;
@@ -49,7 +49,7 @@ Steps purge_all(Output& out, Inspector& inspector, const Args& args, std::uint64
     options.older_than = args.filter.older_than;
     options.limit = std::min(left, kStep);
     unanswered = options.limit;
-    const std::uint64_t purged = inspector.purge(*args.state, options);
+    const std::uint64_t purged = admin.purge(*args.state, options);
     unanswered = 0;
     more = is_list(*args.state) || purged == options.limit;  // ids without a message are passed over, not counted
     left -= options.limit;
@@ -61,12 +61,12 @@ Steps purge_all(Output& out, Inspector& inspector, const Args& args, std::uint64
 // Removes messages page by page, and counts only those that this run removed: other processes may be faster.
 class PurgePages {
  public:
-  PurgePages(Output& out, Inspector& inspector, const Args& args, const Counts& counts, Backup* backup)
-      : out_(out),
-        inspector_(inspector),
+  PurgePages(Context& context, const Args& args, const Counts& counts, Backup* backup)
+      : out_(context.out()),
+        admin_(context.admin(args.queue)),
         state_(*args.state),
         backup_(backup),
-        pages_(inspector, state_, args.filter, counts,
+        pages_(context.inspector(args.queue), state_, args.filter, counts,
                backup != nullptr ? Pages::Payload::whole : Pages::Payload::start) {
     pages_.repeat();
   }
@@ -85,7 +85,7 @@ class PurgePages {
   std::optional<std::uint64_t> step() {
     if (error_ != nullptr) std::rethrow_exception(error_);
     std::optional<OperatorLock> lock;
-    if (backup_ != nullptr) lock.emplace(out_, inspector_);
+    if (backup_ != nullptr) lock.emplace(out_, admin_);
     std::vector<MessageInfo> some;
     if (!pages_.next(some)) return std::nullopt;
     if (some.empty()) return 0;
@@ -108,7 +108,7 @@ class PurgePages {
     std::vector<std::string> ids;
     for (std::size_t i = begin; i < some.size() && ids.size() < kRoundTrip; ++i) ids.push_back(some[i].id);
     unanswered_ = ids.size();
-    const delayqueue::Removed removed = inspector_.purge(state_, ids);
+    const delayqueue::Removed removed = admin_.purge(state_, ids);
     unanswered_ = 0;
     pages_.add_freed(removed.places);
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -119,7 +119,7 @@ class PurgePages {
   }
 
   Output& out_;
-  Inspector& inspector_;
+  QueueAdmin& admin_;
   const State state_;
   Backup* const backup_;
   Pages pages_;
@@ -140,11 +140,11 @@ Exit purge(Context& context, const Args& args) {
   Output& out = context.out();
   const Counts counts = context.counts(args.queue);
   if (!args.yes) return dry_run(context, "purge", args.queue, *args.state, args.filter, counts, is_plain(args));
-  Inspector& inspector = context.inspector(args.queue);
   std::unique_ptr<Backup> backup;
   if (args.backup) backup = std::make_unique<Backup>(*args.backup, args.append);
-  PurgePages pages(out, inspector, args, counts, backup.get());
-  const Steps steps = is_plain(args) ? purge_all(out, inspector, args, count_of(counts, *args.state)) : pages.run();
+  PurgePages pages(context, args, counts, backup.get());
+  const Steps steps =
+      is_plain(args) ? purge_all(out, context.admin(args.queue), args, count_of(counts, *args.state)) : pages.run();
   const std::uint64_t foreign = pages.pages().foreign();
   if (out.is_table()) {
     out.line("purged " + counted(steps.done, std::string(delayqueue::to_string(*args.state)) + " message") + " of " +

@@ -17,6 +17,7 @@ namespace {
 using delayqueue::Counts;
 using delayqueue::Inspector;
 using delayqueue::MessageInfo;
+using delayqueue::QueueAdmin;
 using delayqueue::Redriven;
 using delayqueue::State;
 using Clock = std::chrono::steady_clock;
@@ -68,7 +69,9 @@ class Redrive {
   Redrive(Context& context, const Args& args)
       : out_(context.out()),
         from_(context.inspector(args.queue)),
+        from_admin_(context.admin(args.queue)),
         to_(args.to ? &context.inspector(*args.to) : nullptr),
+        to_admin_(args.to ? &context.admin(*args.to) : nullptr),
         retries_(args.retries) {}
 
   // Redrives at most kRoundTrip ids. Returns what this call did: a message that another process moved meanwhile is
@@ -92,7 +95,7 @@ class Redrive {
     delayqueue::RedriveOptions options;
     options.retries = retries_;
     std::vector<RedriveOutcome> outcomes;
-    for (const Redriven outcome : from_.redrive(ids, options)) {
+    for (const Redriven outcome : from_admin_.redrive(ids, options)) {
       outcomes.push_back(outcome == Redriven::redriven  ? RedriveOutcome::redriven
                          : outcome == Redriven::no_body ? RedriveOutcome::no_body
                                                         : RedriveOutcome::unknown);
@@ -103,7 +106,7 @@ class Redrive {
   // Copies the messages to the target queue first, then removes them here. After a crash in between they are in both
   // queues, and the next run moves them. If several runs copied a message, the one that removes it here has moved it.
   std::vector<RedriveOutcome> move(const std::vector<std::string>& ids) {
-    const OperatorLock lock(out_, from_);
+    const OperatorLock lock(out_, from_admin_);
     std::vector<std::optional<MessageInfo>> found = from_.find(ids, kPayloadInBatch);
     std::map<std::string, Copy> copies;
     std::vector<std::string> gone;
@@ -125,7 +128,7 @@ class Redrive {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (is_dead(i) && (!found[i]->size || copies[ids[i]].there)) gone.push_back(ids[i]);
     }
-    const delayqueue::Removed removed = from_.purge(State::dead, gone);
+    const delayqueue::Removed removed = from_admin_.purge(State::dead, gone);
     std::vector<RedriveOutcome> outcomes;
     for (std::size_t i = 0, next = 0; i < ids.size(); ++i) {
       const bool requested = next < gone.size() && gone[next] == ids[i];
@@ -145,13 +148,13 @@ class Redrive {
   // made it: it is not dead and has the same payload. If it is gone before it can be read, a consumer has finished it.
   // It is then copied again, because the message here was not delivered.
   void copy_to_target(const std::vector<MessageInfo>& batch, std::map<std::string, Copy>& copies) {
-    const std::vector<delayqueue::Sent> sent = to_->restore(batch);
+    const std::vector<delayqueue::Sent> sent = to_admin_->restore(batch);
     for (std::size_t i = 0; i < sent.size(); ++i) {
       delayqueue::Sent one = sent[i];
       std::optional<MessageInfo> there;
       for (int tries = 0; tries < 3 && !one.created && !there; ++tries) {
         there = to_->find(one.id);
-        if (!there) one = to_->restore({batch[i]}).front();
+        if (!there) one = to_admin_->restore({batch[i]}).front();
       }
       const bool ours = there && there->state != State::dead && !one.cancelled && there->payload == batch[i].payload;
       copies[one.id] = {one.created || ours, one.created};
@@ -172,7 +175,9 @@ class Redrive {
 
   Output& out_;
   Inspector& from_;
+  QueueAdmin& from_admin_;
   Inspector* to_;
+  QueueAdmin* to_admin_;
   const int retries_;
   std::uint64_t unanswered_ = 0;
 };

@@ -1,4 +1,6 @@
 // dqctl scripts
+#include <delayqueue/server_info.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -28,7 +30,7 @@ std::string note_of(const ServerScripts& server) {
 
 Object object_of(const ServerScripts& server) {
   Object object;
-  object.add("server", server.where).add("loaded", server.loaded).add("missing", server.missing);
+  object.add("server", server.address).add("loaded", server.loaded).add("missing", server.missing);
   return server.error.empty() ? object.add_null("error") : object.add("error", server.error);
 }
 
@@ -37,7 +39,7 @@ void show(Output& out, const std::vector<ServerScripts>& servers) {
   for (const ServerScripts& server : servers) {
     const std::size_t all = server.loaded.size() + server.missing.size();
     const bool whole = server.error.empty() && server.missing.empty();
-    listing.add({{printable(server.where), Colour::bold},
+    listing.add({{printable(server.address), Colour::bold},
                  {all == 0 ? "?" : count_text(server.loaded.size()), whole ? Colour::green : Colour::red},
                  {all == 0 ? "?" : count_text(all)},
                  {printable(note_of(server)), Colour::red}},
@@ -51,8 +53,8 @@ Exit scripts(Context& context, const Args& args) {
     throw Usage("ACTION: neither load nor list (not repeated here, for it may be a password); expected one of them");
   }
   const bool loads = args.action == "load";
-  delayqueue::Inspector& inspector = context.inspector("scripts");
-  const std::vector<ServerScripts> servers = loads ? inspector.load_scripts() : inspector.scripts();
+  const std::vector<ServerScripts> servers = loads ? delayqueue::load_scripts(context.uri(), context.connection())
+                                                   : delayqueue::find_scripts(context.uri(), context.connection());
   show(context.out(), servers);
   const auto failed = [](const ServerScripts& server) { return !server.error.empty(); };
   const auto lacks = [](const ServerScripts& server) { return !server.missing.empty(); };

@@ -108,7 +108,7 @@ Object object_of(const Reading& reading, const Reading* before) {
   object.add("oldest_retry_sent", sent_of(reading.retry));
   object.add("oldest_dead", reading.dead ? reading.dead->at : std::nullopt);
   object.add("paused", counts.paused);
-  if (reading.pause) object.add("paused_why", reading.pause->why).add("paused_until", reading.pause->until);
+  if (reading.pause) object.add("paused_why", reading.pause->reason).add("paused_until", reading.pause->until);
   object.add("totals", totals);
   before == nullptr ? object.add_null("rates") : object.add("rates", rates);
   object.add_null("error");
@@ -182,7 +182,7 @@ void write_totals(Output& out, const Reading& reading, const Reading* before) {
 std::string pause_text(const Reading& reading) {
   if (!reading.counts.paused) return "";
   std::string text = "paused";
-  if (reading.pause && !reading.pause->why.empty()) text += ": " + printable(reading.pause->why);
+  if (reading.pause && !reading.pause->reason.empty()) text += ": " + printable(reading.pause->reason);
   if (reading.pause && reading.pause->until) text += ", ends " + ago_text(*reading.pause->until, reading.counts.now);
   return text;
 }

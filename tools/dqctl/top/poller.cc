@@ -108,8 +108,10 @@ void Poller::run() {
 void Poller::apply_pause(const std::string& queue, bool paused) {
   std::string notice = in_quotes(queue);
   try {
-    Inspector& inspector = context_.inspector(queue);
-    paused ? inspector.pause(milliseconds{0}, "by dqctl top") : inspector.resume();
+    delayqueue::QueueAdmin& admin = context_.admin(queue);
+    delayqueue::PauseOptions pause;
+    pause.reason = "by dqctl top";
+    paused ? admin.pause(pause) : admin.resume();
     notice += paused ? " is paused: its consumers take nothing until it is resumed" : " is resumed";
   } catch (const delayqueue::Error& error) {
     notice += std::string(" could not be ") + (paused ? "paused: " : "resumed: ") + printable(error.what());

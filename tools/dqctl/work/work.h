@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -21,7 +22,7 @@ namespace dqctl {
 struct WorkOptions {
   std::string queue{};
   std::string command{};
-  int concurrency = 1;
+  std::size_t concurrency = 1;
   bool until_empty = false;
   std::optional<milliseconds> lease{};           // default: 30 s
   std::optional<milliseconds> timeout{};         // default: 30 min; 0: none

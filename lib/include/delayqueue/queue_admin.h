@@ -1,0 +1,136 @@
+// QueueAdmin: changes the messages of one queue, and the queue itself, for operators and tools. It also works on queues
+// that workers of the Go library use.
+#pragma once
+
+#include <delayqueue/error.h>
+#include <delayqueue/export.h>
+#include <delayqueue/inspector.h>
+#include <delayqueue/integrity.h>
+#include <delayqueue/options.h>
+#include <delayqueue/outcomes.h>
+#include <delayqueue/owned.h>
+#include <delayqueue/producer.h>
+#include <delayqueue/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+// What happens to messages that a consumer holds.
+enum class HeldMessages { skip, force };
+
+struct PauseOptions {
+  std::optional<milliseconds> duration{};  // unset: until resume()
+  std::string reason{};
+};
+
+struct RedriveOptions {
+  int retries = 3;  // deliveries after the next one
+};
+
+struct BuryOptions {
+  std::string reason{};  // its first 1,024 bytes are stored; empty: the reason of the last delivery stays
+  HeldMessages held = HeldMessages::skip;
+};
+
+struct PurgeOptions {
+  // Only messages that have been due (pending) or dead letters (dead) for at least this long; with 0 ms all that are
+  // due. Unset: all messages. Must be unset for ready and retry, whose messages have no such time.
+  std::optional<milliseconds> older_than{};
+  std::uint64_t limit = 0;  // most messages to remove; 0: all that existed when the call began
+};
+
+// Calls with ids take any number of them and return their results in the order of the ids. They work in atomic steps,
+// each well under 2 ms. An error leaves the previous steps done. All calls may be repeated; only extend(), and purge()
+// with a limit, then act again. Threads, URL, errors and fork() as for Inspector.
+class DELAYQUEUE_EXPORT QueueAdmin {
+ public:
+  QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
+  ~QueueAdmin();
+  QueueAdmin(QueueAdmin&&) noexcept;
+  QueueAdmin& operator=(QueueAdmin&&) noexcept;
+
+  // Like Producer::cancel and Producer::reschedule.
+  [[nodiscard]] std::vector<State> cancel(const std::vector<std::string>& ids);
+  [[nodiscard]] std::vector<Moved> reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when);
+
+  // Makes dead letters ready at once, like new messages: their number of deliveries and their reason are deleted.
+  [[nodiscard]] std::vector<Redriven> redrive(const std::vector<std::string>& ids, const RedriveOptions& options = {});
+
+  // Makes messages ready that are pending or in a backoff, before all other ready messages. With HeldMessages::force
+  // also messages that a consumer holds; if that consumer is alive, such a message is handled twice.
+  [[nodiscard]] std::vector<Released> release(const std::vector<std::string>& ids,
+                                              HeldMessages held = HeldMessages::skip);
+
+  // Makes messages dead letters, with the reason. A message that a consumer holds becomes one only with
+  // HeldMessages::force: its handler continues, and Message::lease_lost() becomes true. If the handler returns ack
+  // nevertheless, the work was done: the ack settles the message, which is then no longer a dead letter. A nack of the
+  // handler is stale.
+  [[nodiscard]] std::vector<Buried> bury(const std::vector<std::string>& ids, const BuryOptions& options = {});
+
+  // Extends a backoff, or a lease of a Go worker, by `by` (counted from now if its end has passed). The end of a TTL
+  // moves by as much.
+  //
+  // A lease of a consumer of this library is extended only with HeldMessages::force. A living consumer then loses the
+  // lease, because it identifies a lease by its end time: Message::lease_lost() becomes true, the verdict is stale, and
+  // the message is delivered again after the new end. Use force to delay the messages of a dead or broken process, for
+  // example until an operator has examined them.
+  [[nodiscard]] std::vector<Extended> extend(const std::vector<std::string>& ids, milliseconds by,
+                                             HeldMessages held = HeldMessages::skip);
+
+  // Deletes messages of a state (pending, ready, retry or dead), in bounded steps. Returns the number of deleted
+  // messages.
+  std::uint64_t purge(State state, const PurgeOptions& options = {});
+
+  // Deletes those of the given messages that are still in the state (pending, ready, retry or dead). If several callers
+  // pass the same message at the same time, one of them deletes it. In ready and retry also removes ids from the front
+  // of the list that are no messages any more.
+  Removed purge(State state, const std::vector<std::string>& ids);
+
+  // Stores messages that find() or list() returned with whole payloads, in this queue or another one. A dead letter is
+  // a dead letter again, with its reason and time. A message that was pending or in a backoff is pending until its
+  // time. All others are ready. Retries, number of deliveries, reason and TTL stay the same; the TTL starts now. A
+  // message that exists is not changed (`created` is false), so a call may be repeated, also after an error in the
+  // middle. Throws std::invalid_argument for a message without payload, and for one without retries that is not a dead
+  // letter.
+  [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages);
+
+  // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
+  // workers ignore a pause. It replaces an earlier pause.
+  void pause(const PauseOptions& options = {});
+  void resume();
+
+  // Deletes all traces of an empty queue: its statistics, its pause, orphaned metadata of messages, and its name in
+  // queues(). First deletes finished messages that are not deleted yet. A queue with a message in any state, or with a
+  // consumer that waits for messages, is not changed; the result contains the reasons.
+  //
+  // A send at the same time or later registers the queue again, also one by an existing Producer. The call does not
+  // notice consumers of the Go library, and consumers that only poll because their user may not block: they see a queue
+  // without messages.
+  [[nodiscard]] Remains forget();
+
+  // An advisory lock between operators, for calls that belong together, such as reading messages, writing them
+  // elsewhere and deleting them. It excludes only other callers of lock(), and no other call. It ends after `duration`,
+  // also if its holder has died. Returns false if another holder has the lock.
+  [[nodiscard]] bool lock(const std::string& holder, milliseconds duration);
+  void unlock(const std::string& holder);  // does nothing if another holder has the lock, or none
+
+  // Integrity check: examines all keys of the queue for inconsistencies, and repairs them if CheckOptions::repair is
+  // set. Producers and consumers, also those of the Go library, may continue meanwhile. A million messages take about a
+  // minute, in steps of at most 2 ms, with other calls between them. Scans all keys of the server's database, to find
+  // payloads. Uses 17 bytes of memory for each message in ready and retry.
+  //
+  // A repair deletes no payload: a payload without a state becomes a ready message. So it may deliver a message once
+  // too often, or deliver a message that a Go worker has intercepted.
+  [[nodiscard]] CheckReport check(const CheckOptions& options = {});
+
+ private:
+  class DELAYQUEUE_HIDDEN Impl;
+  internal::Owned<Impl> impl_;
+};
+
+}  // namespace delayqueue

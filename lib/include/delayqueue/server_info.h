@@ -1,0 +1,82 @@
+// The servers that hold queues: their version, settings and risks, and the scripts that they have loaded. No call reads
+// or changes a queue. URL, options and errors as for Producer.
+#pragma once
+
+#include <delayqueue/error.h>
+#include <delayqueue/export.h>
+#include <delayqueue/options.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+enum class RiskKind {
+  eviction,     // Redis deletes keys when memory is short
+  memory,       // maxmemory is reached (sends are refused), or nearly
+  persistence,  // a crash or restart loses messages
+  disk,         // Redis could not write its append-only file or snapshot
+  replica,      // the server is not a master
+  clock,        // Redis' clock and this machine's are more than 5 s apart
+  unknown,      // some risks cannot be examined: INFO or CONFIG GET is forbidden or hidden
+};
+
+// A setting or state of a server that can lose messages of a queue, or delay them.
+struct Risk {
+  RiskKind kind{};
+  std::string text{};     // the setting and its value; what can happen; what to do
+  bool critical = false;  // it does harm now: at least 99% of maxmemory used, a replica, or an append-only file that
+                          // cannot be written
+};
+
+// Version, state and settings of a server. A member is empty or unset if the server does not report it (INFO or CONFIG
+// GET is forbidden or hidden).
+struct ServerInfo {
+  std::string address{};
+  std::string product{};  // "Redis", "Valkey"
+  std::string version{};
+  std::string role{};  // "master", "slave"
+  std::string mode{};  // "standalone", "sentinel", "cluster"
+  std::optional<std::chrono::seconds> uptime{};
+  std::optional<std::uint64_t> clients{};
+  std::optional<std::uint64_t> memory{};        // bytes used
+  std::optional<std::uint64_t> memory_limit{};  // maxmemory; 0: none
+  std::string eviction{};                       // maxmemory-policy
+  std::string append_only{};                    // "yes", "no"
+  std::string fsync{};                          // appendfsync
+  std::string snapshots{};                      // save
+  std::chrono::microseconds round_trip{0};      // the fastest of several
+  std::chrono::microseconds clock_ahead{0};     // Redis' clock minus this machine's; accurate to half a round trip
+  std::vector<Risk> risks{};                    // empty: none was found
+  std::string error{};  // why a node of a Cluster could not be examined; then only `address` is set. Empty: no error
+};
+
+// Every master with slots in a Cluster; without a Cluster the one server. Throws if no node can be reached; without a
+// Cluster, if the server cannot be reached. Consumers and Producers with a logger log the same risks once per process
+// for each server; consumers log a risk again when it comes back, and warn of the clock only when it jumps.
+[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const std::string& url,
+                                                                    const ConnectionOptions& options = {});
+
+// Which scripts of this library one server has loaded.
+struct ServerScripts {
+  std::string address{};
+  std::vector<std::string> loaded{};   // names, without .lua
+  std::vector<std::string> missing{};  // the others
+  std::string error{};                 // why the scripts could not be listed or loaded; empty: no error
+};
+
+// Loads all scripts (SCRIPT LOAD) into every server that may serve a queue: with Sentinels also into the replicas, in a
+// Cluster into every node. Users without the permission to use EVAL can then use queues, also after a failover. A
+// server loses its scripts when it restarts. Needs `+script|load`, in a Cluster also `+cluster|nodes`, and no
+// permission for any key. Throws if the servers cannot be determined.
+[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> load_scripts(const std::string& url,
+                                                                        const ConnectionOptions& options = {});
+
+// Which scripts each of these servers has loaded, and which are missing. Needs `+script|exists`.
+[[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> find_scripts(const std::string& url,
+                                                                        const ConnectionOptions& options = {});
+
+}  // namespace delayqueue

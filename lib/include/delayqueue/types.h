@@ -1,0 +1,62 @@
+// Values that several classes share: the state of a message, the results of sends and reschedules, and what is stored
+// about a message. Counts of messages, deliveries, calls and bytes are std::uint64_t everywhere.
+#pragma once
+
+#include <delayqueue/export.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace delayqueue {
+
+using std::chrono::milliseconds;
+
+// The state of a message. See the picture in the README.
+enum class State {
+  unknown,  // not in the queue: never sent, done, or cancelled
+  pending,  // not due yet
+  ready,    // due; no consumer has it yet
+  unack,    // in flight (leased to a consumer), or in the backoff after a nack
+  retry,    // a delivery failed; due again, and no consumer has it yet
+  dead,     // a dead letter: out of retries, rejected, or made one by an operator; kept with the reason
+};
+
+// The name of the state: "pending", "ready" ...
+DELAYQUEUE_EXPORT const char* to_string(State state);
+
+// The result of one send.
+struct Sent {
+  std::string id{};
+  bool created = false;  // false: nothing was stored; a message with this id exists, or see `cancelled`
+  // True (then `created` is false): nothing was stored, because the message with this id was cancelled while a consumer
+  // holds it. Send again after that delivery has ended, or with another id.
+  bool cancelled = false;
+};
+
+// The result of a reschedule.
+enum class Moved {
+  moved,    // the message has the new due time: it is pending, or ready if the time has come
+  refused,  // a consumer holds the message, or it is a dead letter (see QueueAdmin::redrive)
+  unknown,  // no such message
+};
+
+// What is stored about one message: see Inspector::find and Inspector::list.
+struct MessageInfo {
+  std::string id{};
+  State state = State::unknown;
+  // pending: when it is due. unack: when its lease or backoff ends. dead: when it became a dead letter. Otherwise
+  // unset.
+  std::optional<std::chrono::system_clock::time_point> at{};
+  std::optional<std::chrono::system_clock::time_point> sent{};  // from the id, if it is a UUIDv7
+  bool held = false;                                            // unack only. true: in flight; false: in a backoff
+  int deliveries = 0;                                           // so far; in ready and retry 0 may also mean 1
+  std::optional<int> retries{};         // left; unset: none recorded (cancelled while held, or a dead letter)
+  std::string reason{};                 // why the last delivery failed
+  std::optional<std::uint64_t> size{};  // bytes of the payload; unset: it is missing (expired, evicted, deleted)
+  std::string payload{};                // its first ListOptions::payload bytes; all of them from find()
+  std::optional<milliseconds> ttl{};    // time until the payload expires; unset: never
+};
+
+}  // namespace delayqueue
