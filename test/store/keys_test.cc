@@ -30,9 +30,9 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
 
 TEST_CASE("keys: all begin with the prefix, bodies too, except the channel") {
   const Keys keys = make_keys("orders", {"shop", false, false});
-  for (const std::string* key :
-       {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
-        &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.lock, &keys.settings, &keys.bodies}) {
+  for (const std::string* key : {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count,
+                                 &keys.garbage, &keys.attempts, &keys.reason, &keys.dead, &keys.stats, &keys.paused,
+                                 &keys.wake, &keys.watch, &keys.lock, &keys.settings, &keys.bodies}) {
     CHECK(key->find("shop:orders") == 0);
   }
   CHECK(keys.queues == "shop:queues");
