@@ -53,6 +53,19 @@ TEST_CASE("unack2retry: without keep_dead a message without retries left goes st
         "stats dead+1 retried+1; unack -a -b; ");
 }
 
+TEST_CASE("unack2retry: a foreign id with a retry count is counted and finished, not retried") {
+  Scene::Setup alone;
+  alone.lists = false;
+  Scene scene(alone);
+  scene.cmd({"ZADD", scene.keys().unack, "1", "hello"});
+  scene.cmd({"HSET", scene.keys().count, "hello", "3"});
+  scene.put(At::held, "a", {-1min});
+  CHECK(scene.run(&Store::unack2retry, false).retried == scene.ids({"a"}));
+  CHECK(scene.cmd({"LRANGE", scene.keys().retry, "0", "-1"}).strings() == scene.ids({"a"}));
+  CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, "hello"}) == 1);
+  CHECK(scene.cmd({"HGET", scene.keys().stats, "foreign"}) == "1");
+}
+
 TEST_CASE("unack2retry: an ended backoff keeps the handler's reason; a Go worker's lease adds none") {
   Scene scene;
   scene.put(At::backing_off, "a", {-1min, "3", "", "no gateway"}).put(At::held_by_go, "b", {-1min});

@@ -407,6 +407,22 @@ TEST_CASE("lists are hints: foreign ids do not prevent deliveries") {
   }
 }
 
+TEST_CASE("ready2unack: a foreign id with a retry count is counted and finished, not delivered") {
+  for (const At list : {At::ready, At::retry}) {
+    Scene scene(quiet());
+    const std::string& key = list == At::ready ? scene.keys().ready : scene.keys().retry;
+    scene.cmd({"LPUSH", key, "hello"});
+    scene.cmd({"HSET", scene.keys().count, "hello", "3"});
+    scene.put(list, "x");
+    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    CHECK(describe(scene, taken, {"x"}) == (list == At::ready ? "x:1" : "x:2"));
+    CHECK(taken.foreign == 1);
+    CHECK(taken.foreign_id == "hello");
+    CHECK(scene.cmd({"ZSCORE", scene.keys().unack, "hello"}).nil());
+    CHECK(scene.cmd({"SISMEMBER", scene.keys().garbage, "hello"}) == 1);
+  }
+}
+
 TEST_CASE("ready2unack: attempts that are no number do not strand a message") {
   for (const std::string note : {"", "abc", "-1", " 5", "1e3 17", "2.5 9"}) {
     CAPTURE(note);
