@@ -30,11 +30,12 @@ void check_removable(State state) {
   throw std::invalid_argument(std::string("state: ") + to_string(state) + "; expected pending, ready, retry or dead");
 }
 
-template <class Outcome, class Meaning>
-std::vector<Outcome> meanings(const std::string& outcomes, Meaning meaning) {
+// The meanings of the answers for the messages: characters or words.
+template <class Outcome, class Answers, class Meaning>
+std::vector<Outcome> meanings(const Answers& answers, Meaning meaning) {
   std::vector<Outcome> all;
-  all.reserve(outcomes.size());
-  for (const char outcome : outcomes) all.push_back(meaning(outcome));
+  all.reserve(answers.size());
+  for (const auto& answer : answers) all.push_back(meaning(answer));
   return all;
 }
 
@@ -100,10 +101,7 @@ std::vector<State> QueueAdmin::cancel(const std::vector<std::string>& ids) {
   const auto answers = in_steps(
       impl_->shared_connection(), ids_of(ids), 1,
       [&](redis::Pipeline& pipeline, const auto& one) { return impl_->store().cancel(pipeline, one.front()); });
-  std::vector<State> states;
-  states.reserve(answers.size());
-  for (const std::string& answer : answers) states.push_back(state_of(answer));
-  return states;
+  return meanings<State>(answers, state_of);
 }
 
 std::vector<Moved> QueueAdmin::reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when) {
@@ -112,12 +110,7 @@ std::vector<Moved> QueueAdmin::reschedule(const std::vector<std::string>& ids, c
       in_steps(impl_->shared_connection(), ids_of(ids), 1, [&](redis::Pipeline& pipeline, const auto& one) {
         return impl_->store().reschedule(pipeline, one.front(), due);
       });
-  std::vector<Moved> moved;
-  moved.reserve(answers.size());
-  for (const std::string& answer : answers) {
-    moved.push_back(answer == "moved" ? Moved::moved : answer == "refused" ? Moved::refused : Moved::unknown);
-  }
-  return moved;
+  return meanings<Moved>(answers, moved_of);
 }
 
 std::vector<Redriven> QueueAdmin::redrive(const std::vector<std::string>& ids, const RedriveOptions& options) {

@@ -196,8 +196,7 @@ Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
     return impl_->shared_connection().store().reschedule(pipeline, canonical, due);
   });
   impl_->log_risks();
-  if (outcome == "moved") return Moved::moved;
-  return outcome == "refused" ? Moved::refused : Moved::unknown;
+  return moved_of(outcome);
 }
 
 }  // namespace delayqueue

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 namespace delayqueue {
 namespace {
@@ -20,12 +21,8 @@ constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
 
 std::string text(milliseconds value) { return std::to_string(value.count()) + " ms"; }
 
-void check_number(const char* field, long long value, long long least, long long most) {
-  if (value >= least && value <= most) return;
-  wrong(field, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
-}
-
-void check_count(const char* field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+template <class Number>
+void check_number(const char* field, Number value, std::common_type_t<Number> least, std::common_type_t<Number> most) {
   if (value >= least && value <= most) return;
   wrong(field, std::to_string(value), std::to_string(least) + " to " + std::to_string(most));
 }
@@ -67,19 +64,19 @@ void check(const std::string& queue, const ConnectionOptions& connection, const 
 
 void check(const ProducerOptions& options) {
   check_number("retries", options.retries, 0, std::numeric_limits<int>::max());
-  check_count("max_payload", options.max_payload, 0, kRedisStringLimit);
+  check_number("max_payload", options.max_payload, 0, kRedisStringLimit);
   check_durability(options.durability);
 }
 
 void check(const ConsumerOptions& options) {
-  check_count("concurrency", options.concurrency, 1, 10'000);
+  check_number("concurrency", options.concurrency, 1, 10'000);
   check_at_least("lease", options.lease, milliseconds(10));
   check_at_least("poll_interval", options.poll_interval, milliseconds(1));
   check_at_least("processing_timeout", options.processing_timeout, milliseconds(1));
   check_at_least("dead_retention", options.dead_retention, milliseconds(0));
   check_at_least("reconnect_grace", options.reconnect_grace, milliseconds(0));
-  check_count("dead_limit", options.dead_limit, 0, std::numeric_limits<std::int64_t>::max());
-  check_count("prefetch", options.prefetch, 0, 1'000'000);
+  check_number("dead_limit", options.dead_limit, 0, std::numeric_limits<std::int64_t>::max());
+  check_number("prefetch", options.prefetch, 0, 1'000'000);
   check_durability(options.durability);
   if (options.durability.timeout() >
       options.lease / 3) {  // the consumer may wait this long between two renewals of a lease

@@ -29,6 +29,10 @@ State state_of(std::string_view name) {
   return State::unknown;
 }
 
+Moved moved_of(std::string_view name) {
+  return name == "moved" ? Moved::moved : name == "refused" ? Moved::refused : Moved::unknown;
+}
+
 const std::string& key_of(const store::Keys& keys, State state) {
   switch (state) {
     case State::pending:

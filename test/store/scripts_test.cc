@@ -20,34 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using redis::Script;
 
-std::vector<const Script*> all_scripts() {
-  return {&scripts::send,
-          &scripts::pending2ready,
-          &scripts::ready2unack,
-          &scripts::ack,
-          &scripts::nack,
-          &scripts::renew,
-          &scripts::release,
-          &scripts::unack2retry,
-          &scripts::persist,
-          &scripts::gc,
-          &scripts::delete_orphaned_metadata,
-          &scripts::cancel,
-          &scripts::reschedule,
-          &scripts::redrive,
-          &scripts::purge,
-          &scripts::kill,
-          &scripts::extend,
-          &scripts::purge_ids,
-          &scripts::restore,
-          &scripts::counts,
-          &scripts::page,
-          &scripts::find,
-          &scripts::check,
-          &scripts::forget,
-          &scripts::unlock};
-}
-
 const std::string kFolder = test::source_path("scripts/lua");
 
 std::string file_of(const Script& script) {
@@ -132,7 +104,7 @@ Indices used(const std::string& code, const std::string& name) {
 
 TEST_CASE("scripts: each is built in unchanged, under the name of its file; there are no others") {
   std::set<std::string> built_in;
-  for (const Script* script : all_scripts()) {
+  for (const Script* script : scripts::all()) {
     CHECK((file_of(*script) == script->body));
     built_in.insert(std::string(script->name));
   }
@@ -142,13 +114,13 @@ TEST_CASE("scripts: each is built in unchanged, under the name of its file; ther
 }
 
 TEST_CASE("scripts: the SHA1 of each is the one that Redis computes") {
-  for (const Script* script : all_scripts()) {
+  for (const Script* script : scripts::all()) {
     CHECK(test::redis().cmd({"SCRIPT", "LOAD", std::string(script->body)}) == script->sha1);
   }
 }
 
 TEST_CASE("scripts: each header begins with the name and a summary, and documents the answer") {
-  for (const Script* script : all_scripts()) {
+  for (const Script* script : scripts::all()) {
     CAPTURE(std::string(script->name));
     const auto header = parts_of(*script).header;
     CHECK(header.find("-- " + std::string(script->name) + ": ") == 0);
@@ -157,7 +129,7 @@ TEST_CASE("scripts: each header begins with the name and a summary, and document
 }
 
 TEST_CASE("scripts: the indices of KEYS and ARGV in the code are those in the header") {
-  for (const Script* script : all_scripts()) {
+  for (const Script* script : scripts::all()) {
     const Parts parts = parts_of(*script);
     for (const std::string name : {"KEYS", "ARGV"}) {
       CAPTURE(std::string(script->name));
@@ -171,7 +143,7 @@ TEST_CASE("scripts: the indices of KEYS and ARGV in the code are those in the he
 }
 
 TEST_CASE("scripts: every command is a literal, for proxies to see; no call leaves the slot or ignores errors") {
-  for (const Script* script : all_scripts()) {
+  for (const Script* script : scripts::all()) {
     CAPTURE(std::string(script->name));
     const std::string code = parts_of(*script).code;
     const auto calls = matches(code, "redis\\.p?call");
@@ -187,7 +159,7 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
 }
 
 TEST_CASE("scripts: every key comes from KEYS: no command gets a key that the script has built") {
-  for (const Script* script : all_scripts()) {
+  for (const Script* script : scripts::all()) {
     CAPTURE(std::string(script->name));
     const std::string code = parts_of(*script).code;
     for (const auto& match : matches(code, "redis\\.p?call\\('([A-Z]+)', ([^,)]+)")) {
@@ -200,7 +172,7 @@ TEST_CASE("scripts: every key comes from KEYS: no command gets a key that the sc
 }
 
 TEST_CASE("scripts: the clock is read at most once") {
-  for (const Script* script : all_scripts()) {
+  for (const Script* script : scripts::all()) {
     CAPTURE(std::string(script->name));
     CHECK(matches(parts_of(*script).code, "'TIME'").size() <= 1);
   }

@@ -97,30 +97,7 @@ std::string Dump::left_over() const {
 }
 
 void load_scripts() {
-  namespace scripts = delayqueue::store::scripts;
-  for (const auto* script : {&scripts::send,
-                             &scripts::pending2ready,
-                             &scripts::ready2unack,
-                             &scripts::ack,
-                             &scripts::nack,
-                             &scripts::renew,
-                             &scripts::release,
-                             &scripts::unack2retry,
-                             &scripts::persist,
-                             &scripts::gc,
-                             &scripts::delete_orphaned_metadata,
-                             &scripts::cancel,
-                             &scripts::reschedule,
-                             &scripts::redrive,
-                             &scripts::kill,
-                             &scripts::extend,
-                             &scripts::purge,
-                             &scripts::purge_ids,
-                             &scripts::restore,
-                             &scripts::forget,
-                             &scripts::unlock}) {
-    load(script->body, script->sha1);
-  }
+  for (const auto* script : delayqueue::store::scripts::all()) load(script->body, script->sha1);
   load(kDump, {});
 }
 
