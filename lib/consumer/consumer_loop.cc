@@ -70,24 +70,29 @@ void ConsumerLoop::connect() {
     RoundTrip renewal(connection, {true, false});
     lease_keeper_.renew(renewal, store_);
     renewal.send();
+    renewal.receive();
     renewal.finish();
   });
 }
 
-// Sends a round trip of each purpose that is not under way and has requests, then reads the answers of the oldest. So
-// with little to do a round trip is back before the next one begins; under load there are two.
+// Sends a round trip of each purpose that is not under way and has requests, then finishes the oldest, if its answers
+// have arrived. Nothing here waits: the rest ends when the answers arrive.
 Loop::Rest ConsumerLoop::tick() {
   collect_done();
   expire_overrunning();
   start_round_trips();
-  finish_round_trip();
+  const bool finished = finish_round_trip();
   check_drained();
-  if (!settler_.holds_back()) connection_.succeeded();
-  return rest();
+  if ((finished || round_trips_.empty()) && !settler_.holds_back()) connection_.succeeded();
+  return rest(finished);
 }
 
-Loop::Rest ConsumerLoop::rest() {
-  if (!round_trips_.empty()) return Loop::Rest::zero();
+Loop::Rest ConsumerLoop::rest(bool finished) {
+  if (!round_trips_.empty()) {
+    if (finished) return Loop::Rest::zero();
+    const redis::Connection& connection = connection_.get();
+    return {connection.due() - Clock::now(), connection.fd(), !may_start(&Purpose::settle)};
+  }
   const bool busy = wakeups_.has_requests(stopping_) || prefetcher_.is_fetching() || !settler_.empty() ||
                     maintenance_.has_to_persist() || reporter_.sink().has_counts();
   if (busy) return Loop::Rest::zero();
@@ -108,27 +113,35 @@ Loop::Rest ConsumerLoop::rest() {
 // Only one round trip at a time: after a failure, until one succeeds; with durability, whose wait must come last;
 // before the connection is replaced; and when stopping, so that all messages that were taken are known here when they
 // are given back.
+bool ConsumerLoop::is_one_at_a_time() const {
+  return stopping_ || !connection_.works() || verdict_durability_.waits() || connection_.get().has_moved();
+}
+
+bool ConsumerLoop::may_start(bool Purpose::*purpose) const {
+  return round_trips_.empty() ||
+         (round_trips_.may_start() && !round_trips_.is_under_way(purpose) && !is_one_at_a_time());
+}
+
 void ConsumerLoop::start_round_trips() {
   const bool stopping = stopping_;
-  const bool one_at_a_time =
-      stopping || !connection_.works() || verdict_durability_.waits() || connection_.get().has_moved();
-  if (one_at_a_time && !round_trips_.empty()) return;
+  const bool one_at_a_time = is_one_at_a_time();
+  if (!round_trips_.may_start() || (one_at_a_time && !round_trips_.empty())) return;
   if (stopping) wakeups_.leave();
   if (stopping && give_back_unstarted()) wakeups_.wake_another();
-  if (!is_under_way(round_trips_, &Purpose::take)) {
+  if (!round_trips_.is_under_way(&Purpose::take)) {
     const bool full = !stopping && prefetcher_.room(handlers_.load()) == 0;
     if (wakeups_.read(full, prefetcher_.more_ready())) timers_.promote_now();
   }
   if (one_at_a_time) return send({true, !stopping});
-  if (!is_under_way(round_trips_, &Purpose::settle)) send({true, false});
-  if (!is_under_way(round_trips_, &Purpose::take)) send({false, true});
+  if (!round_trips_.is_under_way(&Purpose::settle)) send({true, false});
+  if (!round_trips_.is_under_way(&Purpose::take)) send({false, true});
 }
 
 // The order of the requests: leases are renewed before overdue ones are taken back, messages are moved before they are
 // taken, and the write concern covers all writes before it.
 void ConsumerLoop::send(Purpose purpose) {
   const bool stopping = stopping_;
-  RoundTrip& round_trip = round_trips_.emplace_back(connection_.get(), purpose);
+  RoundTrip& round_trip = round_trips_.start(connection_.get(), purpose);
   const std::size_t settles = purpose.settle ? add_settling(round_trip) : 0;
   if (purpose.settle && !stopping) prefetcher_.fetch(round_trip, store_);
   if (purpose.take) add_taking(round_trip);
@@ -138,27 +151,15 @@ void ConsumerLoop::send(Purpose purpose) {
     reporter_.sink().publish(round_trip.pipeline(), store_.keys().channel);
     if (settles > 0) verdict_durability_.add(round_trip, settles);
   }
-  round_trip.empty() ? round_trips_.pop_back() : round_trip.send();
+  round_trips_.send();
 }
 
-// Reads the answers of the oldest round trip. If Redis refused a request, those of the other one are read, too: its
-// answers count all the same.
-void ConsumerLoop::finish_round_trip() {
-  std::exception_ptr refused;
-  while (!round_trips_.empty()) {
-    RoundTrip& round_trip = round_trips_.front();
-    try {
-      round_trip.finish();
-    } catch (const Error&) {
-      if (!round_trip.is_finished()) throw;
-      refused = std::current_exception();
-    }
-    if (round_trip.pipeline().resent()) timers_.promote_now();  // the take may have run before the moves
-    round_trips_.pop_front();
-    if (refused == nullptr) break;
-  }
+// Returns whether one has ended.
+bool ConsumerLoop::finish_round_trip() {
+  const RoundTrips::Finished finished = round_trips_.finish_arrived();
+  if (finished.resent) timers_.promote_now();  // the take may have run before the moves
   connection_.observe_clock(lease_keeper_.last_sample());
-  if (refused != nullptr) std::rethrow_exception(refused);
+  return finished.one;
 }
 
 // ---- Take -----------------------------------------------------------------------------------------------------------

@@ -71,12 +71,14 @@ class ConsumerLoop {
  private:
   void connect();
   run::Loop::Rest tick();
-  run::Loop::Rest rest();
+  run::Loop::Rest rest(bool finished);
 
   // Round trips.
+  bool is_one_at_a_time() const;
+  bool may_start(bool Purpose::*purpose) const;
   void start_round_trips();
   void send(Purpose purpose);
-  void finish_round_trip();
+  bool finish_round_trip();
 
   // The requests of a round trip.
   std::size_t add_settling(RoundTrip& round_trip);

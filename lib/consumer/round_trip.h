@@ -50,12 +50,21 @@ class RoundTrip {
   bool empty() const { return pipeline_.size() == 0; }
   void send() { pipeline_.send(); }
 
-  // Receives the answers and calls each `finish`, in the order of expect(). An Error thrown by one of them does not
-  // stop the others; the last one is thrown at the end. Any other exception drops the rest. Throws ConnectionError, and
-  // has called none, if the answers do not all arrive: see is_finished().
-  void finish() {
+  // Waits for all answers. Throws ConnectionError if they do not all arrive.
+  void receive() {
     pipeline_.receive();
-    finished_ = true;
+    received_ = true;
+  }
+
+  // The same without waiting: returns false if they have not all arrived. See Pipeline::receive_arrived().
+  bool receive_arrived() {
+    received_ = received_ || pipeline_.receive_arrived();
+    return received_;
+  }
+
+  // After that: calls each `finish`, in the order of expect(). An Error thrown by one of them does not stop the others;
+  // the last one is thrown at the end. Any other exception drops the rest.
+  void finish() {
     std::exception_ptr refused;
     while (!continuations_.empty()) {
       const Continuation next = std::move(continuations_.front());
@@ -72,9 +81,6 @@ class RoundTrip {
     if (refused != nullptr) std::rethrow_exception(refused);
   }
 
-  // Whether all answers have arrived.
-  bool is_finished() const { return finished_; }
-
  private:
   struct Continuation {
     std::function<void()> finish, drop;
@@ -83,15 +89,59 @@ class RoundTrip {
   redis::Pipeline pipeline_;
   const Purpose purpose_;
   std::deque<Continuation> continuations_;
-  bool finished_ = false;
+  bool received_ = false;
 };
 
-// Those under way, in the order of their answers.
-using RoundTrips = std::deque<RoundTrip>;
+// The round trips that are under way on one connection, in the order of their answers.
+class RoundTrips {
+ public:
+  bool empty() const { return under_way_.empty(); }
+  bool is_under_way(bool Purpose::*purpose) const {
+    return std::any_of(under_way_.begin(), under_way_.end(),
+                       [&](const RoundTrip& round_trip) { return round_trip.purpose().*purpose; });
+  }
 
-inline bool is_under_way(const RoundTrips& round_trips, bool Purpose::*purpose) {
-  return std::any_of(round_trips.begin(), round_trips.end(),
-                     [&](const RoundTrip& round_trip) { return round_trip.purpose().*purpose; });
-}
+  // Whether another one may be started: not after Redis refused a request, until the others have ended.
+  bool may_start() const { return refused_ == nullptr; }
+
+  // Adds a round trip to be filled, which send() sends, or drops if it has no requests.
+  RoundTrip& start(redis::Connection& connection, Purpose purpose) {
+    return under_way_.emplace_back(connection, purpose);
+  }
+  void send() { under_way_.back().empty() ? under_way_.pop_back() : under_way_.back().send(); }
+
+  // Finishes the oldest one, if all its answers have arrived; does not wait for them. If Redis refused a request, the
+  // others are finished, too, because their answers count all the same; then the Error is thrown. Throws ConnectionError
+  // if answers are missing after the connection's due() time.
+  struct Finished {
+    bool one = false;     // without an Error
+    bool resent = false;  // some requests ran after the others
+  };
+  Finished finish_arrived() {
+    bool resent = false;
+    while (!under_way_.empty() && under_way_.front().receive_arrived()) {
+      resent = resent || under_way_.front().pipeline().resent();
+      try {
+        under_way_.front().finish();
+      } catch (const Error&) {
+        refused_ = std::current_exception();
+      }
+      under_way_.pop_front();
+      if (refused_ == nullptr) return {true, resent};
+    }
+    if (under_way_.empty() && refused_ != nullptr) std::rethrow_exception(std::exchange(refused_, nullptr));
+    return {false, resent};
+  }
+
+  // Drops all.
+  void clear() {
+    under_way_.clear();
+    refused_ = nullptr;
+  }
+
+ private:
+  std::deque<RoundTrip> under_way_;
+  std::exception_ptr refused_;
+};
 
 }  // namespace delayqueue

@@ -184,6 +184,17 @@ ReplyPtr Connection::read(milliseconds longer) {
   return read_by(Clock::now() + command_timeout_ + longer);
 }
 
+ReplyPtr Connection::read_arrived(milliseconds longer) {
+  if (broken_) fail("cannot read from " + where_ + ": the connection is already broken");
+  if (ReplyPtr reply = parse()) return reply;
+  if (!due_) due_ = Clock::now() + command_timeout_ + longer;
+  while (fill_arrived()) {
+    if (ReplyPtr reply = parse()) return reply;
+    if (Clock::now() >= *due_) break;  // the server may send without end
+  }
+  return Clock::now() < *due_ ? nullptr : read_by(*due_);
+}
+
 ReplyPtr Connection::read_by(Deadline deadline) {
   for (bool begun = false;; begun = true) {
     if (ReplyPtr reply = parse()) return reply;
@@ -206,7 +217,10 @@ ReplyPtr Connection::read_until(Deadline deadline) {
 ReplyPtr Connection::parse() {
   void* reply = nullptr;
   if (redisReaderGetReply(reader_.get(), &reply) == REDIS_OK) {
-    if (reply != nullptr) elements_ = 0;
+    if (reply != nullptr) {
+      elements_ = 0;
+      due_.reset();
+    }
     return ReplyPtr(static_cast<redisReply*>(reply));
   }
   if (reader_->err == REDIS_ERR_OOM) {
@@ -218,12 +232,30 @@ ReplyPtr Connection::parse() {
 }
 
 void Connection::fill(Deadline deadline) {
-  if (reader_->len - reader_->pos > kMostUnread) {
-    fail("the answer of " + where_ + " is too large: a string of more than 512 MiB");
-  }
+  check_unread();
   broken_ = true;
   const std::size_t size = transport_->read(buffer_.get(), kBuffer, deadline);
   broken_ = false;
+  feed(size);
+}
+
+// Returns false if no bytes have arrived.
+bool Connection::fill_arrived() {
+  check_unread();
+  broken_ = true;
+  const std::size_t size = transport_->read_arrived(buffer_.get(), kBuffer);
+  broken_ = false;
+  feed(size);
+  return size > 0;
+}
+
+void Connection::check_unread() {
+  if (reader_->len - reader_->pos > kMostUnread) {
+    fail("the answer of " + where_ + " is too large: a string of more than 512 MiB");
+  }
+}
+
+void Connection::feed(std::size_t size) {
   if (redisReaderFeed(reader_.get(), buffer_.get(), size) != REDIS_OK) {
     fail("cannot read the answer of " + where_ + ": " + escaped(reader_->errstr));
   }

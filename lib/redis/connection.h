@@ -85,6 +85,11 @@ class Connection {
   // depth: see kMostElements, kMostNested and kMostUnread. So a hostile server cannot exhaust it.
   ReplyPtr read(milliseconds longer = milliseconds(0));
 
+  // The same without waiting: null if the answer has not arrived completely. due() is then the time by which it must:
+  // at the first call after it this throws what read() throws.
+  ReplyPtr read_arrived(milliseconds longer = milliseconds(0));
+  Deadline due() const { return *due_; }
+
   // The next answer, or null if none arrives before the deadline. For subscriptions, where silence is normal.
   ReplyPtr read_until(Deadline deadline);
 
@@ -128,6 +133,9 @@ class Connection {
   ReplyPtr read_by(Deadline deadline);
   ReplyPtr parse();  // null: not enough bytes yet
   void fill(Deadline deadline);
+  bool fill_arrived();
+  void feed(std::size_t size);
+  void check_unread();
   ReplyPtr drain_final_error();
   [[noreturn]] void fail(const std::string& text);
   void log_in(const Login& login, Deadline deadline);
@@ -143,6 +151,7 @@ class Connection {
   const std::unique_ptr<redisReader, FreeReader> reader_;
   std::unique_ptr<char[]> buffer_;
   std::deque<Pipeline*> awaited_;
+  std::optional<Deadline> due_;  // of the answer that read_arrived() waits for
   bool broken_ = false;
   bool moved_ = false;
   std::unique_ptr<Connection> redirected_;  // to the node of the last redirection

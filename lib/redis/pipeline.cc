@@ -68,16 +68,40 @@ void Pipeline::send() {
 
 void Pipeline::receive() {
   while (replies_.size() < requests_.size()) connection_.awaited().front()->read_replies();
-  std::vector<std::size_t> all(requests_.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  resend_unknown_scripts(connection_, all, false);
-  follow_redirections();
+  resend();
+}
+
+bool Pipeline::receive_arrived() {
+  while (replies_.size() < requests_.size()) {
+    if (!connection_.awaited().front()->read_arrived_replies()) return false;
+  }
+  resend();
+  return true;
 }
 
 void Pipeline::read_replies() {
   replies_.reserve(requests_.size());
-  for (const Request& request : requests_) replies_.push_back(connection_.read(request.takes));
+  while (replies_.size() < requests_.size()) replies_.push_back(connection_.read(requests_[replies_.size()].takes));
   connection_.awaited().pop_front();
+}
+
+bool Pipeline::read_arrived_replies() {
+  replies_.reserve(requests_.size());
+  while (replies_.size() < requests_.size()) {
+    ReplyPtr reply = connection_.read_arrived(requests_[replies_.size()].takes);
+    if (reply == nullptr) return false;
+    replies_.push_back(std::move(reply));
+  }
+  connection_.awaited().pop_front();
+  return true;
+}
+
+// Sends again what the server could not run, or another node must run.
+void Pipeline::resend() {
+  std::vector<std::size_t> all(requests_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  resend_unknown_scripts(connection_, all, false);
+  follow_redirections();
 }
 
 Pipeline& Pipeline::repeatable() {

@@ -60,6 +60,10 @@ class Pipeline {
   void send();
   void receive();
 
+  // Like receive(), but does not wait: returns false if not all answers have arrived. Call it again when the connection
+  // is readable, or at its due() time, when it throws ConnectionError. A request that must be sent again is waited for.
+  bool receive_arrived();
+
   // Whether some requests were sent again, and so ran after the others.
   bool resent() const { return resent_; }
 
@@ -80,6 +84,8 @@ class Pipeline {
   void word(std::string_view front, std::string_view back);
   void append(std::string& out, std::size_t i) const;
   void read_replies();
+  bool read_arrived_replies();
+  void resend();
   bool is_unknown_script(std::size_t i) const;
   void exchange(Connection& node, const std::vector<std::size_t>& requests, bool ask);
   void resend_unknown_scripts(Connection& node, const std::vector<std::size_t>& requests, bool ask);

@@ -92,6 +92,7 @@ class Socket final : public Transport {
 
   void write(std::string_view bytes, Deadline deadline) override;
   std::size_t read(char* to, std::size_t size, Deadline deadline) override;
+  std::size_t read_arrived(char* to, std::size_t size) override;
   int fd() const override { return fd_.get(); }
   bool readable(Deadline deadline) override { return wait(POLLIN, deadline); }
 
@@ -162,6 +163,15 @@ void Socket::write(std::string_view bytes, Deadline deadline) {
 }
 
 std::size_t Socket::read(char* to, std::size_t size, Deadline deadline) {
+  for (;;) {
+    if (const std::size_t got = read_arrived(to, size); got > 0) return got;
+    if (wait(POLLIN, deadline)) continue;
+    throw ConnectionError("no answer from " + server_ + " for " + ms_since(last_write_) +
+                          "; it may be stopped, overloaded or unreachable");
+  }
+}
+
+std::size_t Socket::read_arrived(char* to, std::size_t size) {
   check_interrupt(server_);
   for (;;) {
     const auto got = ::recv(fd_.get(), to, size, 0);
@@ -171,11 +181,7 @@ std::size_t Socket::read(char* to, std::size_t size, Deadline deadline) {
       return static_cast<std::size_t>(got);
     }
     if (got == 0) fail("reading from ", 0);
-    if (errno == EAGAIN) {
-      if (wait(POLLIN, deadline)) continue;
-      throw ConnectionError("no answer from " + server_ + " for " + ms_since(last_write_) +
-                            "; it may be stopped, overloaded or unreachable");
-    }
+    if (errno == EAGAIN) return 0;
     if (errno != EINTR) fail("reading from ", errno);
   }
 }

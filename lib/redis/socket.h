@@ -43,7 +43,12 @@ class Transport {
   // stream, and at the deadline.
   virtual std::size_t read(char* to, std::size_t size, Deadline deadline) = 0;
 
-  // The descriptor to poll for arriving bytes. Call readable() as well: TLS may hold bytes that it has already read.
+  // Stores at most `size` of the bytes that have arrived, without waiting for more; 0: none. Throws as read() does.
+  virtual std::size_t read_arrived(char* to, std::size_t size) {
+    return readable(Clock::now()) ? read(to, size, Clock::now()) : 0;
+  }
+
+  // The descriptor to poll for arriving bytes, once read_arrived() has returned 0: TLS may hold bytes that it has read.
   virtual int fd() const = 0;
 
   // Waits until read() would not block; false at the deadline. For a broken stream it returns true or throws

@@ -51,7 +51,8 @@ void Loop::wake() {
 
 void Loop::stop() {
   stopped_ = true;
-  wake();
+  woken_ = true;
+  [[maybe_unused]] const auto written = ::write(write_end_.get(), "", 1);  // the pause may ignore wake()
   const std::lock_guard lock(join_mutex_);
   if (thread_.joinable()) thread_.join();
 }
@@ -59,19 +60,26 @@ void Loop::stop() {
 void Loop::run() {
   while (!stopped_) {
     const Rest pause = step_();
-    if (pause.time <= nanoseconds::zero()) continue;
-    rest(pause);
-    woken_ = false;
-    char bytes[16];  // reads all bytes, also that of a wake() whose flag was reset before
-    while (::read(read_end_.get(), bytes, sizeof bytes) > 0) {
-    }
+    if (pause.time > nanoseconds::zero()) rest(pause);
   }
 }
 
 void Loop::rest(const Rest& rest) {
-  if (woken_) return;
+  if (rest.ignores_wakes && !ignores_wakes_ && woken_.exchange(true)) drain();
+  ignores_wakes_ = rest.ignores_wakes;
+  const bool cancelled = !rest.ignores_wakes && woken_;
+  if (stopped_) return;  // after drain(): stop() writes only once
   pollfd fds[] = {{read_end_.get(), POLLIN, 0}, {rest.fd, POLLIN, 0}};
-  wait(fds, rest.fd < 0 ? 1 : 2, rest.time);
+  if (!cancelled) wait(fds, rest.fd < 0 ? 1 : 2, rest.time);
+  if (!rest.ignores_wakes) woken_ = false;
+  if (cancelled || fds[0].revents != 0) drain();
+}
+
+// Reads all bytes, also that of a wake() whose flag was reset before.
+void Loop::drain() {
+  char bytes[16];
+  while (::read(read_end_.get(), bytes, sizeof bytes) > 0) {
+  }
 }
 
 }  // namespace delayqueue::run

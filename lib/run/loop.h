@@ -13,19 +13,21 @@
 namespace delayqueue::run {
 
 // From start() on the thread calls step() until stop(). step() returns the pause before its next call, and must not
-// throw. wake() ends the current pause; during a step it cancels the next one.
+// throw. wake() ends the current pause, unless that ignores it; during a step or such a pause it cancels the next one.
 class Loop {
  public:
-  // A pause: ends after `time`, or when `fd` is readable.
+  // A pause: ends after `time`, or when `fd` is readable. stop() ends each pause. With `ignores_wakes` wake() does
+  // not, and costs nothing: for a step that can do nothing before `fd` is readable.
   struct Rest {
     template <class Rep, class Period>
-    Rest(std::chrono::duration<Rep, Period> rest, int wake_fd = -1)  // NOLINT(google-explicit-constructor)
-        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(rest)), fd(wake_fd) {}
+    Rest(std::chrono::duration<Rep, Period> rest, int wake_fd = -1, bool ignores = false)  // NOLINT(*-explicit-*)
+        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(rest)), fd(wake_fd), ignores_wakes(ignores) {}
 
     static Rest zero() { return std::chrono::nanoseconds(0); }
 
     std::chrono::nanoseconds time;
     int fd;  // -1: none
+    bool ignores_wakes;
   };
 
   // Throws std::system_error if no pipe can be created.
@@ -43,10 +45,12 @@ class Loop {
  private:
   void run();
   void rest(const Rest& rest);
+  void drain();
 
   const std::function<Rest()> step_;
   Descriptor read_end_, write_end_;  // of a pipe; wake() makes it readable
-  std::atomic<bool> woken_{false};
+  std::atomic<bool> woken_{false};   // while it is true, wake() writes nothing
+  bool ignores_wakes_ = false;       // the last pause did; woken_ has been true since
   std::atomic<bool> stopped_{false};
   std::mutex join_mutex_;  // guards thread_
   std::thread thread_;

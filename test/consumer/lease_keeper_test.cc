@@ -38,6 +38,7 @@ struct Scene {
     RoundTrip round_trip(connection, {true, false});
     keeper.renew(round_trip, store);
     round_trip.send();
+    round_trip.receive();
     round_trip.finish();
   }
 

@@ -46,6 +46,30 @@ TEST_CASE("round trips: under load the next is sent before the last answer, and 
   CHECK(consumer->stats().errors == 0);
 }
 
+TEST_CASE("round trips: a verdict is sent while the answers to the moves are missing") {
+  test::FaultProxy proxy(test::server().socket(), test::FaultProxy::Via::unix_socket);
+  Queue queue;
+  queue.send("x");
+  test::Gate gate;
+  Ledger ledger;
+  Consumer consumer(proxy.url(), queue.name, ledger.watch([&](const Message&) {
+    gate.pass();
+    return ack();
+  }),
+                    quick());
+  consumer.start();
+  REQUIRE(ledger.reaches(1));
+  proxy.hold_replies(true);
+  const std::string before = test::info("commandstats", "cmdstat_evalsha");
+  CHECK(eventually([&] { return test::info("commandstats", "cmdstat_evalsha") != before; }, kPatience));
+  gate.open();
+  CHECK(eventually([&] { return queue.inspector.counts().unack == 0; }));
+  CHECK(consumer.stats().acked == 0);  // the answer is missing, too
+  proxy.hold_replies(false);
+  CHECK(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
+  CHECK(consumer.stats().errors == 0);
+}
+
 TEST_CASE("round trips: a connection that is lost with two round trips in flight loses no message") {
   Relay relay;
   Queue queue(relay.url());

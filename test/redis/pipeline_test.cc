@@ -38,6 +38,45 @@ struct Scene {
   Connection connection{address(), {{}, {}, "pipelines", 0}, {}};
 };
 
+TEST_CASE("pipelines: receive_arrived waits for no answer, and keeps those that have arrived") {
+  Scene scene;
+  Pipeline first(scene.connection), second(scene.connection);
+  first.command("PING");
+  first.command("BLPOP").key(scene.list).arg(0);
+  second.command("ECHO").arg("last");
+  first.send();
+  second.send();
+  CHECK_FALSE(second.receive_arrived());
+  CHECK_FALSE(first.receive_arrived());
+  CHECK(scene.connection.due() > Clock::now());
+  test::redis().cmd({"RPUSH", scene.list, "pushed"});
+  CHECK(test::eventually([&] { return second.receive_arrived(); }));
+  CHECK(first.receive_arrived());
+  CHECK(first.reply(1)[1].text() == "pushed");
+  CHECK(second.reply(0).text() == "last");
+  CHECK_FALSE(scene.connection.is_stale());
+}
+
+TEST_CASE("pipelines: receive_arrived fails when the answer is overdue") {
+  ConnectionOptions options;
+  options.command_timeout = 200ms;
+  Connection connection{address(), {{}, {}, "pipelines", 0}, options};
+  Pipeline pipeline(connection);
+  pipeline.command("BLPOP").key(test::fresh_queue()).arg(0);
+  pipeline.send();
+  const auto begin = Clock::now();
+  CHECK_FALSE(pipeline.receive_arrived());
+  CHECK(test::eventually([&] {
+    try {
+      return pipeline.receive_arrived();
+    } catch (const ConnectionError&) {
+      return true;
+    }
+  }));
+  CHECK(Clock::now() - begin >= 200ms);
+  CHECK(connection.is_stale());
+}
+
 TEST_CASE("pipelines: of two in flight, each gets its own answers, in either order of receive()") {
   for (const bool in_order : {true, false}) {
     Scene scene;

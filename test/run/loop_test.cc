@@ -135,6 +135,43 @@ TEST_CASE("loop: a rest ends when its descriptor is readable") {
   ::close(ends[1]);
 }
 
+TEST_CASE("loop: a wake does not end a rest that ignores wakes, but cancels the next one") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  std::atomic<int> steps{0};
+  Loop loop([&]() -> Loop::Rest {
+    if (++steps <= 2) return {1h, ends[0], true};
+    return 1h;
+  });
+  loop.start();
+  CHECK(eventually([&] { return steps == 1; }, kPatience));
+  std::this_thread::sleep_for(20ms);  // the rest has begun
+  for (int i = 0; i < 10; ++i) loop.wake();
+  std::this_thread::sleep_for(50ms);
+  CHECK(steps == 1);
+  CHECK(::write(ends[1], "x", 1) == 1);
+  CHECK(eventually([&] { return steps == 4; }, kPatience));
+  loop.wake();
+  CHECK(eventually([&] { return steps == 5; }, kPatience));
+  loop.stop();
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_CASE("loop: stop ends a rest that ignores wakes") {
+  for (const bool woken : {false, true}) {
+    std::atomic<int> steps{0};
+    Loop loop([&]() -> Loop::Rest {
+      ++steps;
+      return {1h, -1, true};
+    });
+    if (woken) loop.wake();
+    loop.start();
+    CHECK(eventually([&] { return steps >= 1; }, kPatience));
+    loop.stop();
+  }
+}
+
 TEST_CASE("loop: stop waits for the running step, and may be called again, from several threads, and before start") {
   std::atomic<bool> inside{false}, ended{false};
   Loop loop([&]() -> Loop::Rest {
