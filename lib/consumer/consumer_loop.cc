@@ -41,7 +41,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
           {[this](const auto& taken) { on_taken(taken); }, [this](auto fetched) { on_fetched(std::move(fetched)); }}),
       maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit},
                    [this](std::size_t trimmed) { reporter_.trimmed(trimmed); }),
-      handlers_(std::move(handler), callbacks.scope, std::move(callbacks.wake), reporter_.counters()) {
+      handlers_(std::move(handler), callbacks.scope, std::move(callbacks.wake), stopping_, reporter_.counters()) {
   reporter_.sink().warn(endpoint_.warning());
 }
 

@@ -57,7 +57,7 @@ class ConsumerLoop {
   // Reports the failure of a tick, or of the first connection. Returns the pause before the next attempt.
   run::Loop::Rest on_failure(const std::exception& e);
 
-  // From now on no more messages are taken, and those whose handler has not begun are given back.
+  // From now on no more messages are taken and no handler begins; the messages of those are given back.
   void stop_taking() { stopping_ = true; }
   bool is_stopping() const { return stopping_; }
 

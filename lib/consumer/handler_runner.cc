@@ -9,7 +9,7 @@ namespace delayqueue {
 
 void HandlerRunner::start(std::size_t workers) {
   workers_ = std::make_unique<Workers>(
-      workers, [this](DeliveryPtr& delivery) { return handle(*delivery); }, wake_);
+      workers, [this](DeliveryPtr& delivery) { return handle(*delivery); }, wake_, stopping_);
 }
 
 // In a worker's thread. Returns whether the worker goes on: see Delivery::end().

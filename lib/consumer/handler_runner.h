@@ -9,6 +9,7 @@
 
 #include <delayqueue/consumer.h>
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -21,9 +22,10 @@ namespace delayqueue {
 class HandlerRunner {
  public:
   // `scope`: the value of CallbackScope::current() while a handler runs. Calls `wake` in a worker's thread when
-  // take_done() becomes non-empty.
-  HandlerRunner(Handler handler, const void* scope, std::function<void()> wake, Counters& counters)
-      : handler_(std::move(handler)), scope_(scope), wake_(std::move(wake)), counters_(counters) {}
+  // take_done() becomes non-empty. Once `stopping` is true, no handler begins.
+  HandlerRunner(Handler handler, const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping,
+                Counters& counters)
+      : handler_(std::move(handler)), scope_(scope), wake_(std::move(wake)), stopping_(stopping), counters_(counters) {}
 
   // Makes the worker threads. Throws std::system_error.
   void start(std::size_t workers);
@@ -56,6 +58,7 @@ class HandlerRunner {
   const Handler handler_;
   const void* const scope_;
   const std::function<void()> wake_;
+  const std::atomic<bool>& stopping_;
   Counters& counters_;
   std::size_t given_ = 0;  // to the workers, and not returned yet
   bool keeps_one_free_ = false;

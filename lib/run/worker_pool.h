@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -33,8 +34,10 @@ struct WorkerLoad {
 template <class Task>
 class WorkerPool {
  public:
-  WorkerPool(std::size_t workers, std::function<bool(Task&)> work, std::function<void()> wake)
-      : work_(std::move(work)), wake_(std::move(wake)) {
+  // While `holds` is true no task begins.
+  WorkerPool(std::size_t workers, std::function<bool(Task&)> work, std::function<void()> wake,
+             const std::atomic<bool>& holds)
+      : work_(std::move(work)), wake_(std::move(wake)), holds_(holds) {
     try {
       for (std::size_t i = 0; i < workers; ++i) add_worker();
     } catch (...) {  // no thread can be created
@@ -116,7 +119,9 @@ class WorkerPool {
     if (wakes) ready_.notify_one();
   }
 
-  bool may_begin() const { return !urgent_.empty() || (!queue_.empty() && (!keep_free_ || workers_ - busy_ > 1)); }
+  bool may_begin() const {
+    return !holds_ && (!urgent_.empty() || (!queue_.empty() && (!keep_free_ || workers_ - busy_ > 1)));
+  }
 
   void run() {
     std::unique_lock lock(mutex_);
@@ -150,6 +155,7 @@ class WorkerPool {
 
   const std::function<bool(Task&)> work_;
   const std::function<void()> wake_;
+  const std::atomic<bool>& holds_;
   mutable std::mutex mutex_;  // guards all members below; close() joins threads_ without it
   std::condition_variable ready_;
   std::deque<Task> urgent_;

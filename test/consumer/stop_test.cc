@@ -80,6 +80,33 @@ TEST_CASE("stop: a stopped consumer takes nothing more") {
   CHECK(ledger.size() == handled);
 }
 
+TEST_CASE("stop: while Redis does not answer, no further handler begins") {
+  Queue queue;
+  queue.producer.send_batch(numbers(4000));
+  test::FaultProxy proxy(test::server().socket());
+  Gate gate;
+  Ledger ledger;
+  Consumer consumer(proxy.url(), queue.name, ledger.watch([&](const Message& message) {
+    if (message.payload() == "1500") gate.pass();  // makes the consumer prefetch many first
+    return ack();
+  }),
+                    quick(1));
+  consumer.start();
+  REQUIRE(ledger.reaches(1501));
+  REQUIRE(consumer.stats().prefetched > 1);
+  proxy.black_hole(true);
+  std::thread stopping([&] { CHECK(consumer.stop(kPatience)); });
+  std::this_thread::sleep_for(100ms);
+  gate.open();
+  std::this_thread::sleep_for(300ms);
+  CHECK(ledger.size() == 1501);
+  proxy.black_hole(false);
+  stopping.join();
+  CHECK(ledger.size() == 1501);
+  CHECK(queue.inspector.counts().ready == 4000 - 1501);
+  CHECK(queue.inspector.counts().totals.retried == 0);
+}
+
 TEST_CASE("stop: returns false past its deadline; that message keeps its lease, all others are settled") {
   Queue queue;
   Gate gate;

@@ -27,7 +27,7 @@ class Workers {
  public:
   explicit Workers(std::size_t workers)
       : pool(
-            workers, [this](int& task) { return work(task); }, [this] { wakes = true; }) {}
+            workers, [this](int& task) { return work(task); }, [this] { wakes = true; }, holds) {}
   ~Workers() { open(); }
 
   void open() {
@@ -50,6 +50,7 @@ class Workers {
 
   std::atomic<bool> stays{true};  // what work() returns
   std::atomic<bool> wakes{false};
+  std::atomic<bool> holds{false};
 
  private:
   bool work(int task) {
@@ -104,6 +105,7 @@ TEST_CASE("worker_pool: as many workers wake as there are tasks, submitted toget
   for (int round = 0; round < 100; ++round) {
     std::atomic<std::size_t> inside{0};
     std::atomic<bool> over{false};
+    const std::atomic<bool> holds{false};
     WorkerPool<int> pool(
         kWorkers,
         [&](int&) {
@@ -111,7 +113,7 @@ TEST_CASE("worker_pool: as many workers wake as there are tasks, submitted toget
           while (!over) std::this_thread::yield();
           return true;
         },
-        [] {});
+        [] {}, holds);
     if (round % 2 == 0) {
       pool.submit(range(0, kWorkers));
     } else {
@@ -243,9 +245,25 @@ TEST_CASE("worker_pool: close waits for running tasks, and drops those that have
   opener.join();
 }
 
+TEST_CASE("worker_pool: while `holds` is true, no task begins; take_back() returns all that wait") {
+  Workers workers(2);
+  workers.pool.submit({100, 101});
+  REQUIRE(eventually([&] { return workers.begun().size() == 2; }, kPatience));
+  workers.pool.submit({1});
+  workers.pool.submit_urgent({2});
+  workers.holds = true;
+  workers.open();
+  CHECK(eventually([&] { return workers.done().size() == 2; }, kPatience));
+  workers.pool.submit({3});
+  std::this_thread::sleep_for(50ms);
+  CHECK(workers.begun().size() == 2);
+  CHECK(workers.pool.take_back().size() == 3);
+}
+
 TEST_CASE("worker_pool: tasks are moved, never copied") {
+  const std::atomic<bool> holds{false};
   WorkerPool<std::unique_ptr<std::string>> pool(
-      2, [](std::unique_ptr<std::string>&) { return true; }, [] {});
+      2, [](std::unique_ptr<std::string>&) { return true; }, [] {}, holds);
   std::vector<std::unique_ptr<std::string>> tasks;
   for (const char* text : {"a", "b", "c"}) tasks.push_back(std::make_unique<std::string>(text));
   pool.submit(std::move(tasks));
