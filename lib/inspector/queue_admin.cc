@@ -130,7 +130,7 @@ std::vector<Buried> QueueAdmin::bury(const std::vector<std::string>& ids, const 
   const std::size_t step = impl_->store().search_lists() > 0 ? 1 : kSmallBatch;
   const auto outcomes = outcomes_in_steps(
       impl_->shared_connection(), ids_of(ids), step, [&](redis::Pipeline& pipeline, const auto& some) {
-        return impl_->store().kill(pipeline, some, reason, options.held == HeldMessages::force);
+        return impl_->store().bury(pipeline, some, reason, options.held == HeldMessages::force);
       });
   return meanings<Buried>(outcomes, [](char outcome) {
     return outcome == 'S'   ? Buried::buried

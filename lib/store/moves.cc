@@ -335,9 +335,9 @@ Answer<Outcomes> Store::redrive(Pipeline& pipeline, const std::vector<std::strin
   return {pipeline, as_text};
 }
 
-Answer<Outcomes> Store::kill(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
+Answer<Outcomes> Store::bury(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
                              bool force) const {
-  pipeline.script(scripts::kill).key(keys_.unack).key(keys_.pending).key(keys_.dead).key(keys_.count);
+  pipeline.script(scripts::bury).key(keys_.unack).key(keys_.pending).key(keys_.dead).key(keys_.count);
   pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(keys_.ready).key(keys_.retry).key(keys_.stats);
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
   pipeline.arg(force ? "1" : "0").arg(reason).arg(options_.search_lists);

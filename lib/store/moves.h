@@ -140,7 +140,7 @@ class Store {
  public:
   struct Options {
     bool keep_dead = true;
-    std::size_t search_lists = 0;  // cancel, reschedule and kill remove ids from lists up to this long
+    std::size_t search_lists = 0;  // cancel, reschedule and bury remove ids from lists up to this long
   };
 
   explicit Store(Keys keys) : Store(std::move(keys), Options()) {}
@@ -189,8 +189,8 @@ class Store {
   Answer<std::string> reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const;
   Answer<Outcomes> redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const;
 
-  // kill, extend and restore take at most kBatch messages; kill takes one if search_lists is set.
-  Answer<Outcomes> kill(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
+  // bury, extend and restore take at most kBatch messages; bury takes one if search_lists is set.
+  Answer<Outcomes> bury(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
                         bool force) const;
   Answer<Outcomes> extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by, bool force) const;
   Answer<Outcomes> restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const;

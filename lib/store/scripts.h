@@ -9,7 +9,7 @@
 namespace delayqueue::store::scripts {
 
 extern const redis::Script send, pending2ready, ready2unack, ack, nack, renew, release, unack2retry, persist, gc,
-    delete_orphaned_metadata, cancel, reschedule, redrive, kill, extend, purge, purge_ids, restore, forget, unlock,
+    delete_orphaned_metadata, cancel, reschedule, redrive, bury, extend, purge, purge_ids, restore, forget, unlock,
     counts, page, find, check;
 
 const std::vector<const redis::Script*>& all();

@@ -172,7 +172,7 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
       return reader(repair(p, kKeys, {{kId, 'M'}}, 3));
     },
     [](Pipeline& p) {
-      return reader(kStore.kill(p, {kId, kId}, "why", true));
+      return reader(kStore.bury(p, {kId, kId}, "why", true));
     },
     [](Pipeline& p) { return reader(kStore.extend(p, {kId}, 1s, false)); },
     [](Pipeline& p) {

@@ -141,7 +141,7 @@ TEST_CASE("table: release by force also moves held messages; their delivery stay
         [](Scene& s) { return s.run(&Store::release_waiting, s.ids({"x"}), true); });
 }
 
-TEST_CASE("table: kill makes messages that are not held dead letters, with the reason, and leaves ids in lists") {
+TEST_CASE("table: bury makes messages that are not held dead letters, with the reason, and leaves ids in lists") {
   check({{At::pending, "S", "attempts +x=0; dead +x@now; pending -x; reason +x=why; retry:cnt -x; stats dead+1; "},
          {At::ready, "S", "attempts +x=0; dead +x@now; reason +x=why; retry:cnt -x; stats dead+1; "},
          {At::retry, "S", "dead +x@now; reason +x=why; retry:cnt -x; stats dead+1; "},
@@ -152,11 +152,11 @@ TEST_CASE("table: kill makes messages that are not held dead letters, with the r
          {At::dead, "D", ""},
          {At::garbage, "G", ""},
          {At::nowhere, "G", ""}},
-        [](Scene& s) { return s.run(&Store::kill, s.ids({"x"}), "why", false); });
+        [](Scene& s) { return s.run(&Store::bury, s.ids({"x"}), "why", false); });
 }
 
 TEST_CASE(
-    "table: kill by force also takes held messages and keeps the end of the lease; without a reason the last one "
+    "table: bury by force also takes held messages and keeps the end of the lease; without a reason the last one "
     "stays") {
   check({{At::pending, "S", "attempts +x=0; dead +x@now; pending -x; retry:cnt -x; stats dead+1; "},
          {At::ready, "S", "attempts +x=0; dead +x@now; retry:cnt -x; stats dead+1; "},
@@ -168,7 +168,7 @@ TEST_CASE(
          {At::dead, "D", ""},
          {At::garbage, "G", ""},
          {At::nowhere, "G", ""}},
-        [](Scene& s) { return s.run(&Store::kill, s.ids({"x"}), "", true); });
+        [](Scene& s) { return s.run(&Store::bury, s.ids({"x"}), "", true); });
 }
 
 TEST_CASE("table: extend prolongs backoffs and leases of Go workers; leases of this library by force only") {
@@ -331,7 +331,7 @@ TEST_CASE("table: a message in garbage and in no zset is finished, even with a r
   });
   check({{At::ready, "unknown", ""}}, [&](Scene& s) { return s.run(&Store::cancel, finished(s)); });
   check({{At::ready, "unknown", ""}}, [&](Scene& s) { return s.run(&Store::reschedule, finished(s), {0ms, 0}); });
-  check({{At::ready, "G", ""}}, [&](Scene& s) { return s.run(&Store::kill, {finished(s)}, "why", false); });
+  check({{At::ready, "G", ""}}, [&](Scene& s) { return s.run(&Store::bury, {finished(s)}, "why", false); });
 }
 
 // A Go worker may put an id into garbage that a zset still has. gc does not delete such a message.
@@ -350,7 +350,7 @@ TEST_CASE("table: a message in garbage and in a zset is alive: it exists for sen
   check({{At::dead, "dead", "msg -x; attempts -x; dead -x; stats cancelled+1; "},
          {At::pending, "pending", "msg -x; pending -x; retry:cnt -x; stats cancelled+1; "}},
         [&](Scene& s) { return s.run(&Store::cancel, finished_by_go(s)); });
-  check({{At::dead, "D", ""}}, [&](Scene& s) { return s.run(&Store::kill, {finished_by_go(s)}, "why", false); });
+  check({{At::dead, "D", ""}}, [&](Scene& s) { return s.run(&Store::bury, {finished_by_go(s)}, "why", false); });
   check({{At::pending, "moved", "garbage -x; pending -x; ready [x .r2 .r1]; "}}, [&](Scene& s) {
     return s.run(&Store::reschedule, finished_by_go(s), {0ms, 0});
   });

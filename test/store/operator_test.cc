@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// The moves of operators, by id: kill, extend, purge_ids, restore. table_test.cc tests each in every state.
+// The moves of operators, by id: bury, extend, purge_ids, restore. table_test.cc tests each in every state.
 namespace delayqueue::store {
 namespace {
 
@@ -14,12 +14,12 @@ using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 
-TEST_CASE("kill: a late ack settles the message; a late nack is stale, a late renewal gone") {
+TEST_CASE("bury: a late ack settles the message; a late nack is stale, a late renewal gone") {
   for (const bool acks : {true, false}) {
     Scene scene;
     scene.put(At::held, "a", {10min, "3", "2", "note"});
     const Receipt receipt = scene.receipt("a");
-    CHECK(scene.run(&Store::kill, scene.ids({"a"}), "enough", true) == "S");
+    CHECK(scene.run(&Store::bury, scene.ids({"a"}), "enough", true) == "S");
     CHECK(scene.changes() == "attempts a=2,end; dead +a@now; reason a=enough; retry:cnt -a; stats dead+1; unack -a; ");
     CHECK(scene.run(&Store::renew, {receipt}, receipt.end_us + 60'000'000).outcomes == "G");
     CHECK(scene.run(&Store::nack, {{receipt, 1min, "late"}}) == "T");
@@ -30,10 +30,10 @@ TEST_CASE("kill: a late ack settles the message; a late nack is stale, a late re
   }
 }
 
-TEST_CASE("kill: the body loses its TTL; ids left in lists are not delivered") {
+TEST_CASE("bury: the body loses its TTL; ids left in lists are not delivered") {
   Scene scene;
   scene.put(At::ready, "a", {0ms, "3", "", "", 1h}).put(At::retry, "b", {0ms, "3", "", "", 1h});
-  CHECK(scene.run(&Store::kill, scene.ids({"a", "b", "a"}), "enough", false) == "SSD");
+  CHECK(scene.run(&Store::bury, scene.ids({"a", "b", "a"}), "enough", false) == "SSD");
   CHECK(scene.ttl_ms("a") == -1);
   CHECK(scene.ttl_ms("b") == -1);
   const Taken taken = scene.run(&Store::ready2unack, {200, 200, 200}, 5min);
@@ -43,13 +43,13 @@ TEST_CASE("kill: the body loses its TTL; ids left in lists are not delivered") {
   CHECK(scene.run(&Store::ready2unack, {200, 200, 200}, 5min).messages.size() == 2);
 }
 
-TEST_CASE("kill: search_lists removes the id from lists that are not too long") {
+TEST_CASE("bury: search_lists removes the id from lists that are not too long") {
   for (const std::size_t longest : {std::size_t{3}, std::size_t{2}}) {
     Scene::Setup setup;
     setup.store.search_lists = longest;
     Scene scene(setup);
     scene.put(At::ready, "a").put(At::retry, "b").put(At::pending, "c");
-    CHECK(scene.run(&Store::kill, scene.ids({"a", "b", "c"}), "", false) == "SSS");
+    CHECK(scene.run(&Store::bury, scene.ids({"a", "b", "c"}), "", false) == "SSS");
     const bool searched = longest == 3;
     CHECK(scene.changes() == std::string("attempts +a=0 +c=0; dead +a@now +b@now +c@now; pending -c; ") +
                                  (searched ? "ready [.r2 .r1]; retry [.t2 .t1]; " : "") +
@@ -57,35 +57,35 @@ TEST_CASE("kill: search_lists removes the id from lists that are not too long") 
   }
 }
 
-TEST_CASE("kill: a pending message is not searched for in the lists, and an old entry stays there") {
+TEST_CASE("bury: a pending message is not searched for in the lists, and an old entry stays there") {
   Scene::Setup setup;
   setup.store.search_lists = 10;
   Scene scene(setup);
   scene.put(At::pending, "a");
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a")});
-  CHECK(scene.run(&Store::kill, scene.ids({"a"}), "", false) == "S");
+  CHECK(scene.run(&Store::bury, scene.ids({"a"}), "", false) == "S");
   CHECK(scene.changes() == "attempts +a=0; dead +a@now; pending -a; retry:cnt -a; stats dead+1; ");
 }
 
-TEST_CASE("kill: a message in garbage exists only while it is in a zset") {
+TEST_CASE("bury: a message in garbage exists only while it is in a zset") {
   const std::pair<At, const char*> answers[] = {{At::ready, "G"}, {At::pending, "S"}, {At::held, "S"}, {At::dead, "D"}};
   for (const auto& [at, answer] : answers) {
     Scene scene;
     scene.put(at, "a");
     scene.cmd({"SADD", scene.keys().garbage, scene.id("a")});
     const bool was_dead = at == At::dead;
-    CHECK(scene.run(&Store::kill, scene.ids({"a"}), "why", true) == answer);
+    CHECK(scene.run(&Store::bury, scene.ids({"a"}), "why", true) == answer);
     CHECK((scene.score_us(scene.keys().dead, "a") != 0) == (was_dead || answer[0] == 'S'));
     CHECK(scene.changes().empty() == (answer[0] != 'S'));
   }
 }
 
-TEST_CASE("kill: a message without a body is unknown") {
+TEST_CASE("bury: a message without a body is unknown") {
   for (const At at : {At::pending, At::ready, At::held, At::dead}) {
     Scene scene;
     scene.put(at, "a");
     scene.cmd({"DEL", scene.keys().bodies + scene.id("a")});
-    CHECK(scene.run(&Store::kill, scene.ids({"a"}), "why", true) == "G");
+    CHECK(scene.run(&Store::bury, scene.ids({"a"}), "why", true) == "G");
     CHECK(scene.changes().empty());
   }
 }
@@ -247,13 +247,13 @@ TEST_CASE("restore: a body alone, as a Go worker leaves it behind, is no message
   CHECK(scene.changes() == "msg a=new; attempts +a=0; ready [a .r2 .r1]; retry:cnt +a=2; stats sent+1; ");
 }
 
-TEST_CASE("kill, extend, purge_ids, restore: take 1, 199 or 200 ids") {
+TEST_CASE("bury, extend, purge_ids, restore: take 1, 199 or 200 ids") {
   for (const int count : {1, 199, 200}) {
     CAPTURE(count);
     Scene scene;
     const auto all = static_cast<std::size_t>(count);
     scene.put_many(At::pending, "p", count).put_many(At::backing_off, "b", count).put_many(At::ready, "r", count);
-    CHECK(scene.run(&Store::kill, scene.many("p", count), "why", false) == std::string(all, 'S'));
+    CHECK(scene.run(&Store::bury, scene.many("p", count), "why", false) == std::string(all, 'S'));
     CHECK(scene.run(&Store::extend, scene.many("b", count), 1min, false) == std::string(all, 'S'));
     CHECK(scene.run(&Store::purge_ids, scene.keys().ready, scene.many("r", count)).outcomes == std::string(all, 'S'));
     CHECK(scene.lost().size() == 5 * all - 1);  // the purged ones

@@ -489,7 +489,7 @@ TEST_CASE("old entries: the first delivery of a message that was created again i
     Scene scene(quiet);
     scene.put(At::retry, "x", {-1min});
     if (how == std::string("redrive")) {
-      scene.run(&Store::kill, scene.ids({"x"}), "why", false);
+      scene.run(&Store::bury, scene.ids({"x"}), "why", false);
       CHECK(scene.run(&Store::redrive, scene.ids({"x"}), 3) == "S");
     } else {
       scene.run(&Store::cancel, scene.id("x"));
@@ -524,7 +524,7 @@ TEST_CASE("old entries: dead and held ids in retry do not count as possible pois
   quiet.lists = false;
   Scene scene(quiet);
   for (const char* name : {"d1", "d2", "held"}) scene.put(At::retry, name, {-1min});
-  scene.run(&Store::kill, scene.ids({"d1", "d2"}), "why", false);
+  scene.run(&Store::bury, scene.ids({"d1", "d2"}), "why", false);
   scene.cmd({"ZADD", scene.keys().unack, "9999999999", scene.id("held")});
   scene.put(At::retry, "alive", {-1min});
   const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200, 1, 0}, 5min);

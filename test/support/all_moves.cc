@@ -131,14 +131,14 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::restore, {{s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
        }},
-      {"kill",
+      {"bury",
        [](Scene& s) {
-         s.run(&Store::kill, s.ids({"later", "ready", "ready2", "retry", "held", "back", "dead", "cancel"}), "why",
+         s.run(&Store::bury, s.ids({"later", "ready", "ready2", "retry", "held", "back", "dead", "cancel"}), "why",
                false);
        }},
-      {"kill held",
+      {"bury held",
        [](Scene& s) {
-         s.run(&Store::kill, s.ids({"held", "go", "overl"}), "why", true);
+         s.run(&Store::bury, s.ids({"held", "go", "overl"}), "why", true);
        }},
       {"extend",
        [](Scene& s) {

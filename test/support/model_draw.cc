@@ -67,7 +67,7 @@ void Play::step() {
       {4, &Play::draw_redrive},
       {6, &Play::draw_purge},
       {4, &Play::draw_release_waiting},
-      {3, &Play::draw_kill},
+      {3, &Play::draw_bury},
       {4, &Play::draw_extend},
       {3, &Play::draw_purge_ids},
       {4, &Play::draw_restore},
@@ -258,12 +258,12 @@ void Play::draw_purge() {
   }
 }
 
-void Play::draw_kill() {
+void Play::draw_bury() {
   const Ids ids = draw_ids(4);
-  const std::string why = random_.one_in(3) ? "" : "killed in move " + std::to_string(log_.size());
+  const std::string why = random_.one_in(3) ? "" : "buried in move " + std::to_string(log_.size());
   const bool force = random_.one_in(3);
   const bool search = random_.one_in(2);
-  if (!ids.empty()) perform([=] { kill(ids, why, force, search); });
+  if (!ids.empty()) perform([=] { bury(ids, why, force, search); });
 }
 
 void Play::draw_extend() {

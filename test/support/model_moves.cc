@@ -298,9 +298,9 @@ void Play::purge_list(bool ready, std::size_t limit) {
   check();
 }
 
-void Play::kill(const Ids& ids, const std::string& why, bool force, bool search) {
-  const std::string answer = ask((force ? "kill by force" : "kill") + joined(ids), [&](Pipeline& pipeline) {
-    return (search ? searching_ : store_).kill(pipeline, ids, why, force);
+void Play::bury(const Ids& ids, const std::string& why, bool force, bool search) {
+  const std::string answer = ask((force ? "bury by force" : "bury") + joined(ids), [&](Pipeline& pipeline) {
+    return (search ? searching_ : store_).bury(pipeline, ids, why, force);
   });
   for (std::size_t i = 0; i < ids.size() && i < answer.size(); ++i) {
     if (answer[i] == 'S') lives_.dead_lettered(ids[i], true);

@@ -93,7 +93,7 @@ class Play {
   void draw_redrive();
   void draw_purge();
   void draw_release_waiting();
-  void draw_kill();
+  void draw_bury();
   void draw_extend();
   void draw_purge_ids();
   void draw_restore();
@@ -123,7 +123,7 @@ class Play {
   void redrive(const Ids& ids, int retries);
   void purge_zset(bool pending, std::size_t limit, std::optional<std::int64_t> age_ms, std::int64_t leave);
   void purge_list(bool ready, std::size_t limit);
-  void kill(const Ids& ids, const std::string& why, bool force, bool search);
+  void bury(const Ids& ids, const std::string& why, bool force, bool search);
   void extend(const Ids& ids, std::int64_t by_ms, bool force);
   void purge_ids(char state, const Ids& ids);
   void restore(const std::vector<RestoreEntry>& entries);

@@ -1,4 +1,4 @@
--- kill: turn messages into dead letters, with a reason.
+-- bury: turn messages into dead letters, with a reason.
 --
 -- KEYS[1] unack     zset  id -> end of lease
 -- KEYS[2] pending   zset  id -> due time
@@ -26,46 +26,47 @@ local now = (time[1] * 1000000 + time[2]) / 1000000
 
 local ids = {}
 for i = 11, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
-local scores = redis.call('ZMSCORE', unack, unpack(ids))
-local waits = redis.call('ZMSCORE', pending, unpack(ids))
-local given_up = redis.call('ZMSCORE', dead, unpack(ids))
+local unack_scores = redis.call('ZMSCORE', unack, unpack(ids))
+local in_pending = redis.call('ZMSCORE', pending, unpack(ids))
+local in_dead = redis.call('ZMSCORE', dead, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 local before = redis.call('HMGET', attempts, unpack(ids))
 local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
 local lists = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 redis.call('HLEN', reason)
 
-local killed, dying, notes, reasons, listed, bodies = {}, {}, {}, {}, {}, {}
-local function judge(i, id)
-  local placed = scores[i] or waits[i] or given_up[i]
+local buried, dead_scores, new_attempts, reasons, listed, bodies = {}, {}, {}, {}, {}, {}
+-- Returns the answer for a message; if it is 'S', adds what to write for it.
+local function plan(i, id)
+  local placed = unack_scores[i] or in_pending[i] or in_dead[i]
   if finished[i] == 1 and not placed or redis.call('EXISTS', KEYS[10 + i]) == 0 then return 'G' end
-  if given_up[i] then return 'D' end
-  if not (counts[i] or waits[i]) then return 'G' end
-  local ends = scores[i] and math.floor(scores[i] * 1000000 + 0.5)
+  if in_dead[i] then return 'D' end
+  if not (counts[i] or in_pending[i]) then return 'G' end
+  local ends = unack_scores[i] and math.floor(unack_scores[i] * 1000000 + 0.5)
   local held = ends and (ends % 1000 ~= 0 or ends % 1000000 == 0)  -- see nack
   if held and ARGV[1] ~= '1' then return 'H' end
-  killed[#killed + 1] = id
+  buried[#buried + 1] = id
   bodies[#bodies + 1] = KEYS[10 + i]
-  dying[#dying + 1], dying[#dying + 2] = now, id
+  dead_scores[#dead_scores + 1], dead_scores[#dead_scores + 2] = now, id
   reasons[#reasons + 1], reasons[#reasons + 2] = id, ARGV[2]
   local deliveries = before[i] and string.match(before[i], '^%d+') or ends and '1' or '0'
   if ends and deliveries == '0' then deliveries = '1' end  -- taken by a Go worker, which writes no attempts
   if held then deliveries = string.format('%s %.0f', deliveries, ends) end
-  if held or not before[i] then notes[#notes + 1], notes[#notes + 2] = id, deliveries end
-  if not (ends or waits[i]) then listed[#listed + 1] = id end
+  if held or not before[i] then new_attempts[#new_attempts + 1], new_attempts[#new_attempts + 2] = id, deliveries end
+  if not (ends or in_pending[i]) then listed[#listed + 1] = id end
   return 'S'
 end
 
 local answer, seen = {}, {}
 for i, id in ipairs(ids) do
-  answer[i] = seen[id] and 'D' or judge(i, id)
+  answer[i] = seen[id] and 'D' or plan(i, id)
   seen[id] = answer[i] == 'S' or seen[id]
 end
-if #killed == 0 then return table.concat(answer) end
+if #buried == 0 then return table.concat(answer) end
 
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
-redis.call('ZADD', dead, unpack(dying))
-if #notes > 0 then redis.call('HSET', attempts, unpack(notes)) end
+redis.call('ZADD', dead, unpack(dead_scores))
+if #new_attempts > 0 then redis.call('HSET', attempts, unpack(new_attempts)) end
 if ARGV[2] ~= '' then redis.call('HSET', reason, unpack(reasons)) end
 for _, body in ipairs(bodies) do redis.call('PERSIST', body) end
 if lists <= tonumber(ARGV[3]) then
@@ -74,8 +75,8 @@ if lists <= tonumber(ARGV[3]) then
     redis.call('LREM', retry, 0, id)
   end
 end
-redis.call('HDEL', count, unpack(killed))
-redis.call('ZREM', pending, unpack(killed))
-redis.call('ZREM', unack, unpack(killed))
-redis.pcall('HINCRBY', stats, 'dead', #killed)
+redis.call('HDEL', count, unpack(buried))
+redis.call('ZREM', pending, unpack(buried))
+redis.call('ZREM', unack, unpack(buried))
+redis.pcall('HINCRBY', stats, 'dead', #buried)
 return table.concat(answer)
