@@ -1,25 +1,15 @@
 #include "store/integrity.h"
 
+#include "store/replies.h"
 #include "store/scripts.h"
 
-#include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 namespace delayqueue::store {
 namespace {
 
 using redis::Reply;
-
-std::size_t as_size(Reply reply) { return static_cast<std::size_t>(std::max(0LL, reply.integer())); }
-
-std::string as_text(Reply reply) { return std::string(reply.text()); }
-
-std::vector<std::string> as_texts(Reply reply) {
-  std::vector<std::string> texts;
-  texts.reserve(reply.size());
-  for (std::size_t i = 0; i < reply.size(); ++i) texts.push_back(as_text(reply[i]));
-  return texts;
-}
 
 template <std::size_t kStep>
 Scanned as_scanned(Reply reply) {
@@ -36,17 +26,6 @@ ScannedTotals as_totals(Reply reply) {
     totals.fields.emplace_back(as_text(found[i]), as_text(found[i + 1]));
   }
   return totals;
-}
-
-std::vector<std::string> as_words(Reply reply) {
-  std::vector<std::string> words;
-  std::string_view text = reply.text();
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
 }
 
 const std::string& key_of(const Keys& keys, Collection collection) {
@@ -129,7 +108,7 @@ Answer<std::size_t> size(Pipeline& pipeline, const Keys& keys, Collection collec
                                                          : "HLEN")
         .key(key_of(keys, collection));
   }
-  return {pipeline, as_size};
+  return {pipeline, as_count};
 }
 
 Answer<std::string> type(Pipeline& pipeline, const std::string& key) {
@@ -139,7 +118,7 @@ Answer<std::string> type(Pipeline& pipeline, const std::string& key) {
 
 Answer<std::size_t> list_length(Pipeline& pipeline, const std::string& list) {
   pipeline.command("LLEN").key(list);
-  return {pipeline, as_size};
+  return {pipeline, as_count};
 }
 
 Answer<std::vector<std::string>> list_page(Pipeline& pipeline, const std::string& list, std::size_t from,

@@ -1,154 +1,11 @@
 #include "store/moves.h"
 
+#include "store/replies.h"
 #include "store/scripts.h"
-
-#include <delayqueue/error.h>
 
 #include <algorithm>
 
 namespace delayqueue::store {
-namespace {
-
-using redis::Reply;
-
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
-constexpr std::size_t kIdLength = 36;
-
-// Removes and returns the first `length` characters and the space after them. The word itself may contain spaces.
-std::string next_word(std::string_view& text, std::size_t length) {
-  std::string word(text.substr(0, length));
-  text.remove_prefix(std::min(length + 1, text.size()));
-  return word;
-}
-
-std::vector<std::string> split_ids(std::string_view text) {
-  std::vector<std::string> ids;
-  while (!text.empty()) ids.push_back(next_word(text, kIdLength));
-  return ids;
-}
-
-// Drops the entries that are no ids: another program may have written any text into the lists.
-std::vector<std::string> only_ids(std::string_view text) {
-  std::vector<std::string> ids = split_ids(text);
-  ids.erase(std::remove_if(ids.begin(), ids.end(), [](const std::string& id) { return !is_id(id); }), ids.end());
-  return ids;
-}
-
-std::size_t as_count(Reply reply) { return static_cast<std::size_t>(std::max(0LL, reply.integer())); }
-
-// Clamped to the times of messages, so that adding a duration cannot overflow.
-std::int64_t as_now(Reply reply) { return std::clamp<std::int64_t>(reply.integer(), 0, kLatestUs); }
-
-std::optional<microseconds> as_wait(Reply reply) {
-  constexpr std::int64_t kLongestUs = 100LL * 365 * 86'400'000'000;  // longer than any wait of this library
-  const std::int64_t us = reply.integer();
-  return us < 0 ? std::nullopt : std::optional(microseconds(std::min(us, kLongestUs)));
-}
-
-std::string as_text(Reply reply) { return std::string(reply.text()); }
-
-// A number n stands for n times the outcome kSuccess.
-template <char kSuccess>
-Outcomes as_outcomes(Reply reply) {
-  if (reply.is_text()) return as_text(reply);
-  if (as_count(reply) > kBatch) throw ReplyError("unexpected answer: outcomes of more messages than a call can have");
-  return std::string(as_count(reply), kSuccess);
-}
-
-// The answer to the first send to a queue is marked: a number is negative, and a string ends in N.
-bool as_first(Reply reply) {
-  return reply.is_text() ? !reply.text().empty() && reply.text().back() == 'N' : reply.integer() < 0;
-}
-
-Outcomes as_sent(Reply reply) {
-  if (!as_first(reply)) return as_outcomes<'1'>(reply);
-  if (reply.is_text()) return std::string(reply.text().substr(0, reply.text().size() - 1));
-  if (reply.integer() < -static_cast<std::int64_t>(kBatch)) {
-    throw ReplyError("unexpected answer: outcomes of more messages than a call can have");
-  }
-  return std::string(static_cast<std::size_t>(-reply.integer()), '1');
-}
-
-bool as_done(Reply reply) { return reply.integer() == 1; }
-
-// The answer to SET NX: nil means that the key existed.
-bool as_set(Reply reply) { return !reply.is_nil(); }
-
-std::vector<std::string> as_texts(Reply reply) {
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < reply.size(); ++i) texts.push_back(as_text(reply[i]));
-  return texts;
-}
-
-std::vector<std::optional<std::string>> as_bodies(Reply reply) {
-  std::vector<std::optional<std::string>> bodies;
-  bodies.reserve(reply.size());
-  for (std::size_t i = 0; i < reply.size(); ++i) {
-    if (reply[i].is_nil()) {
-      bodies.emplace_back();
-    } else {
-      bodies.emplace_back(reply[i].text());
-    }
-  }
-  return bodies;
-}
-
-Promoted as_promoted(Reply reply) {
-  return {as_count(reply[0]), as_wait(reply[1]), only_ids(reply[2].text()), reply[3].integer() == 1};
-}
-
-Taken as_taken(Reply reply) {
-  Taken taken;
-  taken.popped = as_count(reply[0]);
-  taken.lease_us = reply[1].integer();
-  taken.now_us = as_now(reply[2]);
-  for (std::string& id : split_ids(reply[3].text())) taken.messages.emplace_back(std::move(id), 1);
-  for (std::string_view again = reply[4].text(); !again.empty();) {
-    std::string id = next_word(again, kIdLength);
-    const std::string deliveries = next_word(again, std::min(again.find(' '), again.size()));
-    taken.messages.emplace_back(std::move(id), std::max(1, deliveries_of(deliveries)));
-  }
-  taken.from_retry = as_count(reply[5]);
-  taken.retry_left = as_count(reply[6]);
-  taken.possible_poison = split(reply[7].text());
-  taken.further_poison = as_count(reply[8]);
-  taken.foreign = as_count(reply[9]);
-  taken.foreign_id = as_text(reply[10]);
-  taken.retries_left = number_at_start(reply[11].text());
-  for (std::string_view others = reply[12].text(); !others.empty();) {
-    std::string id = next_word(others, kIdLength);
-    taken.other_retries_left[std::move(id)] =
-        number_at_start(next_word(others, std::min(others.find(' '), others.size())));
-  }
-  return taken;
-}
-
-Renewed as_renewed(Reply reply) { return {as_now(reply[0]), as_text(reply[1])}; }
-
-Reclaimed as_reclaimed(Reply reply) {
-  return {as_count(reply[0]), as_wait(reply[1]), only_ids(reply[2].text()), only_ids(reply[3].text())};
-}
-
-std::pair<std::string, std::vector<std::string>> as_scan(Reply reply) {
-  std::vector<std::string> fields;
-  for (std::size_t i = 0; i < reply[1].size(); i += 2) fields.push_back(as_text(reply[1][i]));
-  return {as_text(reply[0]), fields};
-}
-
-PurgedIds as_purged_ids(Reply reply) { return {as_text(reply[0]), as_count(reply[1])}; }
-
-Purged as_purged(Reply reply) { return {as_count(reply[0]), as_count(reply[1]), split(reply[2].text())}; }
-
-}  // namespace
 
 void Store::add_due(Pipeline& pipeline, const Due& due) const {
   if (due.delay) {
@@ -228,7 +85,7 @@ Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
   auto end = receipts.end();  // the script repeats the last receipt, so equal ones at the end are not sent
   while (end - receipts.begin() > 1 && (end - 1)->end_us == (end - 2)->end_us) --end;
   std::for_each(receipts.begin(), end, [&](const Receipt& receipt) { pipeline.arg(receipt.end_us); });
-  return {pipeline, as_outcomes<'S'>};
+  return {pipeline, as_settled};
 }
 
 Answer<Outcomes> Store::nack(Pipeline& pipeline, const std::vector<Nack>& nacks) const {

@@ -6,10 +6,12 @@
 #include "redis/pipeline.h"
 #include "store/keys.h"
 #include "store/record.h"
+#include "store/results.h"
+#include "store/scripts.h"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,13 +22,9 @@ namespace delayqueue::store {
 
 using redis::Answer;
 using redis::Pipeline;
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Most ids in one call of a script that loops. With this limit each call takes less than 2 ms.
-inline constexpr std::size_t kBatch = 200;
-inline constexpr const char* kMarker = "w";       // the wake-up marker: the member of `wake`
-inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which writes to five keys for each id
+inline constexpr const char* kMarker = "w";  // the wake-up marker: the member of `wake`
 
 // When a message is due: after a delay by the clock of Redis or, if that is unset, at `at_ms` since 1970.
 struct Due {
@@ -47,13 +45,6 @@ struct SendTerms {
   bool fresh = false;   // the ids are new, so the script does not check whether they exist
 };
 
-struct Promoted {
-  std::size_t moved = 0;
-  std::optional<microseconds> next;  // time until the next message is due; unset: none is pending
-  std::vector<std::string> ids;      // empty unless with_ids
-  bool keeps_watch = false;          // the caller must call again within `next`: it keeps the watch for that message
-};
-
 // The consumer that calls pending2ready. Of all consumers one keeps the watch for the next due time: see
 // pending2ready.lua.
 struct Watcher {
@@ -71,22 +62,6 @@ struct TakeLimits {
   std::size_t poison_skip = 0;      // most further ones to skip, to reach the messages behind them
 };
 
-struct Taken {
-  std::size_t popped = 0;                             // ids removed from the lists; `total` of them: there may be more
-  std::int64_t lease_us = 0;                          // the end of the lease, and the receipt of all in `messages`
-  std::int64_t now_us = 0;                            // time of Redis
-  std::vector<std::pair<std::string, int>> messages;  // id (36 characters, not always a UUID) and delivery number
-  int retries_left = 0;                               // of each in `messages`, except those in other_retries_left
-  std::map<std::string, int> other_retries_left;      // by id
-  std::size_t from_retry = 0;                         // how many of `popped` came from retry
-  std::size_t retry_left = 0;
-  std::vector<std::string> possible_poison;  // possible poison messages among `messages`
-  // Further ones that were found; if more than poison_skip, the script stopped at the last.
-  std::size_t further_poison = 0;
-  std::size_t foreign = 0;  // ids with a retry count that were not 36 characters long; moved to garbage
-  std::string foreign_id;   // first 64 characters of the first of them
-};
-
 struct Receipt {
   std::string_view id;
   std::int64_t end_us = 0;
@@ -96,24 +71,6 @@ struct Nack {
   Receipt receipt;
   std::optional<milliseconds> delay;  // until the next delivery; unset: the message becomes a dead letter
   std::string_view reason;
-};
-
-struct Renewed {
-  std::int64_t now_us = 0;
-  std::string outcomes;  // see renew.lua
-};
-
-struct Reclaimed {
-  std::size_t moved = 0;
-  std::optional<microseconds> next;  // time until the next lease ends; unset: there is none
-  std::vector<std::string> retried;
-  std::vector<std::string> dead_lettered;  // dead letters now
-};
-
-struct Purged {
-  std::size_t removed = 0;           // ids removed from the list or zset
-  std::size_t purged = 0;            // messages among them
-  std::vector<std::string> garbage;  // ids that were moved there
 };
 
 // A message as it was exported. If it is not dead, it is pending until `at_us`, or ready if that has passed.
@@ -127,14 +84,6 @@ struct RestoreRecord {
   std::string_view reason;
   std::string_view payload;
 };
-
-struct PurgedIds {
-  std::string outcomes;    // see purge_ids.lua
-  std::size_t places = 0;  // how many entries were removed from the state's zset or list
-};
-
-// The outcome of each message of a call, one character per message: see the header of the script.
-using Outcomes = std::string;
 
 class Store {
  public:

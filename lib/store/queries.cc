@@ -1,9 +1,9 @@
 #include "store/queries.h"
 
 #include "store/record.h"
+#include "store/replies.h"
 #include "store/scripts.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cstddef>
 
@@ -11,8 +11,6 @@ namespace delayqueue::store {
 namespace {
 
 using redis::Reply;
-
-std::uint64_t as_number(Reply reply) { return static_cast<std::uint64_t>(std::max(0LL, reply.integer())); }
 
 // A value that is no count is read as 0.
 std::uint64_t as_total(Reply reply) {
@@ -38,15 +36,15 @@ std::optional<int> as_retries(Reply reply) {
 Entry as_entry(std::string id, Reply reply, std::size_t at) {
   const std::string_view attempts = reply[at + 2].text();
   return {std::move(id),           as_time(reply[at]), as_retries(reply[at + 1]),
-          deliveries_of(attempts), attempts == "0",    std::string(reply[at + 3].text())};
+          deliveries_of(attempts), attempts == "0",    as_text(reply[at + 3])};
 }
 
 QueueCounts as_counts(Reply reply) {
   QueueCounts counts;
-  counts.now_us = std::clamp<std::int64_t>(reply[0].integer(), 0, kLatestUs);
+  counts.now_us = as_now(reply[0]);
   std::uint64_t* const lengths[] = {&counts.pending, &counts.ready,   &counts.unack, &counts.retry,
                                     &counts.dead,    &counts.garbage, &counts.due,   &counts.overdue};
-  for (std::size_t i = 0; i < std::size(lengths); ++i) *lengths[i] = as_number(reply[i + 1]);
+  for (std::size_t i = 0; i < std::size(lengths); ++i) *lengths[i] = as_count(reply[i + 1]);
   counts.first_pending_us = as_time(reply[9]);
   counts.first_unack_us = as_time(reply[10]);
   counts.paused = reply[11].integer() != 0;
@@ -57,14 +55,14 @@ QueueCounts as_counts(Reply reply) {
 
 Page as_page(Reply reply) {
   Page page;
-  page.ids_read = as_number(reply[0]);
+  page.ids_read = as_count(reply[0]);
   for (std::size_t i = 1; i < reply.size(); ++i) {
-    page.entries.push_back(as_entry(std::string(reply[i][0].text()), reply[i], 1));
+    page.entries.push_back(as_entry(as_text(reply[i][0]), reply[i], 1));
   }
   return page;
 }
 
-Found as_found(Reply reply) { return {std::string(reply[0].text()), as_entry({}, reply, 1)}; }
+Found as_found(Reply reply) { return {as_text(reply[0]), as_entry({}, reply, 1)}; }
 
 Answer<Page> page(Pipeline& pipeline, const Keys& keys, const std::string& state, const char* type, std::size_t from,
                   std::size_t most) {

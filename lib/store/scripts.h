@@ -1,12 +1,19 @@
-// The Lua scripts of the moves. Each is the file scripts/lua/<name>.lua, built in unchanged. A name in this list that
-// has no file is a link error.
+// The Lua scripts of the moves, and how many ids one call takes. Each is the file scripts/lua/<name>.lua, built in
+// unchanged. A name in this list that has no file is a link error.
 #pragma once
 
 #include "redis/script.h"
 
+#include <cstddef>
 #include <vector>
 
-namespace delayqueue::store::scripts {
+namespace delayqueue::store {
+
+// Most ids in one call of a script that loops. With this limit each call takes less than 2 ms.
+inline constexpr std::size_t kBatch = 200;
+inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which writes to five keys for each id
+
+namespace scripts {
 
 extern const redis::Script send, pending2ready, ready2unack, ack, nack, renew, release, unack2retry, persist, gc,
     delete_orphaned_metadata, cancel, reschedule, redrive, bury, extend, purge, purge_ids, restore, forget, unlock,
@@ -14,4 +21,5 @@ extern const redis::Script send, pending2ready, ready2unack, ack, nack, renew, r
 
 const std::vector<const redis::Script*>& all();
 
-}  // namespace delayqueue::store::scripts
+}  // namespace scripts
+}  // namespace delayqueue::store

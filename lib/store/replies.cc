@@ -1,0 +1,150 @@
+#include "store/replies.h"
+
+#include "store/record.h"
+#include "store/scripts.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace delayqueue::store {
+
+using redis::Reply;
+
+namespace {
+
+constexpr std::size_t kIdLength = 36;
+
+// Removes and returns the first `length` characters and the space after them. The word itself may contain spaces.
+std::string next_word(std::string_view& text, std::size_t length) {
+  std::string word(text.substr(0, length));
+  text.remove_prefix(std::min(length + 1, text.size()));
+  return word;
+}
+
+std::string next_word(std::string_view& text) { return next_word(text, std::min(text.find(' '), text.size())); }
+
+std::vector<std::string> split_ids(std::string_view text) {
+  std::vector<std::string> ids;
+  while (!text.empty()) ids.push_back(next_word(text, kIdLength));
+  return ids;
+}
+
+// Drops the entries that are no ids: another program may have written any text into the lists.
+std::vector<std::string> only_ids(std::string_view text) {
+  std::vector<std::string> ids = split_ids(text);
+  ids.erase(std::remove_if(ids.begin(), ids.end(), [](const std::string& id) { return !is_id(id); }), ids.end());
+  return ids;
+}
+
+std::optional<microseconds> as_wait(Reply reply) {
+  constexpr std::int64_t kLongestUs = 100LL * 365 * 86'400'000'000;  // longer than any wait of this library
+  const std::int64_t us = reply.integer();
+  return us < 0 ? std::nullopt : std::optional(microseconds(std::min(us, kLongestUs)));
+}
+
+Outcomes repeated(char outcome, std::uint64_t messages) {
+  if (messages > kBatch) throw ReplyError("unexpected answer: outcomes of more messages than a call can have");
+  return Outcomes(static_cast<std::size_t>(messages), outcome);
+}
+
+Outcomes as_outcomes(Reply reply, char success) {
+  return reply.is_text() ? as_text(reply) : repeated(success, as_count(reply));
+}
+
+}  // namespace
+
+std::string as_text(Reply reply) { return std::string(reply.text()); }
+
+std::vector<std::string> as_texts(Reply reply) {
+  std::vector<std::string> texts;
+  texts.reserve(reply.size());
+  for (std::size_t i = 0; i < reply.size(); ++i) texts.push_back(as_text(reply[i]));
+  return texts;
+}
+
+std::vector<std::string> as_words(Reply reply) {
+  std::vector<std::string> words;
+  for (std::string_view text = reply.text(); !text.empty();) words.push_back(next_word(text));
+  return words;
+}
+
+std::size_t as_count(Reply reply) { return static_cast<std::size_t>(std::max(0LL, reply.integer())); }
+
+std::int64_t as_now(Reply reply) { return std::clamp<std::int64_t>(reply.integer(), 0, kLatestUs); }
+
+bool as_done(Reply reply) { return reply.integer() == 1; }
+
+bool as_set(Reply reply) { return !reply.is_nil(); }
+
+std::vector<std::optional<std::string>> as_bodies(Reply reply) {
+  std::vector<std::optional<std::string>> bodies;
+  bodies.reserve(reply.size());
+  for (std::size_t i = 0; i < reply.size(); ++i) {
+    if (reply[i].is_nil()) {
+      bodies.emplace_back();
+    } else {
+      bodies.emplace_back(reply[i].text());
+    }
+  }
+  return bodies;
+}
+
+std::pair<std::string, std::vector<std::string>> as_scan(Reply reply) {
+  std::vector<std::string> fields;
+  for (std::size_t i = 0; i < reply[1].size(); i += 2) fields.push_back(as_text(reply[1][i]));
+  return {as_text(reply[0]), fields};
+}
+
+Outcomes as_sent(Reply reply) {
+  if (!as_first(reply)) return as_outcomes(reply, '1');
+  if (reply.is_text()) return std::string(reply.text().substr(0, reply.text().size() - 1));
+  return repeated('1', 0 - static_cast<std::uint64_t>(reply.integer()));  // unsigned: the least integer has no negative
+}
+
+bool as_first(Reply reply) {
+  return reply.is_text() ? !reply.text().empty() && reply.text().back() == 'N' : reply.integer() < 0;
+}
+
+Outcomes as_settled(Reply reply) { return as_outcomes(reply, 'S'); }
+
+Promoted as_promoted(Reply reply) {
+  return {as_count(reply[0]), as_wait(reply[1]), only_ids(reply[2].text()), reply[3].integer() == 1};
+}
+
+Taken as_taken(Reply reply) {
+  Taken taken;
+  taken.popped = as_count(reply[0]);
+  taken.lease_us = reply[1].integer();
+  taken.now_us = as_now(reply[2]);
+  for (std::string& id : split_ids(reply[3].text())) taken.messages.emplace_back(std::move(id), 1);
+  for (std::string_view again = reply[4].text(); !again.empty();) {
+    std::string id = next_word(again, kIdLength);
+    taken.messages.emplace_back(std::move(id), std::max(1, deliveries_of(next_word(again))));
+  }
+  taken.from_retry = as_count(reply[5]);
+  taken.retry_left = as_count(reply[6]);
+  taken.possible_poison = as_words(reply[7]);
+  taken.further_poison = as_count(reply[8]);
+  taken.foreign = as_count(reply[9]);
+  taken.foreign_id = as_text(reply[10]);
+  taken.retries_left = number_at_start(reply[11].text());
+  for (std::string_view others = reply[12].text(); !others.empty();) {
+    std::string id = next_word(others, kIdLength);
+    taken.other_retries_left[std::move(id)] = number_at_start(next_word(others));
+  }
+  return taken;
+}
+
+Renewed as_renewed(Reply reply) { return {as_now(reply[0]), as_text(reply[1])}; }
+
+Reclaimed as_reclaimed(Reply reply) {
+  return {as_count(reply[0]), as_wait(reply[1]), only_ids(reply[2].text()), only_ids(reply[3].text())};
+}
+
+Purged as_purged(Reply reply) { return {as_count(reply[0]), as_count(reply[1]), as_words(reply[2])}; }
+
+PurgedIds as_purged_ids(Reply reply) { return {as_text(reply[0]), as_count(reply[1])}; }
+
+}  // namespace delayqueue::store
