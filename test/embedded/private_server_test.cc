@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 
 #include "embedded/folder_servers.h"
 #include "os/descriptor.h"
+#include "support/limits.h"
 #include "support/server.h"
 
 namespace fs = std::filesystem;
@@ -170,30 +170,6 @@ PrivateServerOptions running(const std::string& program, std::chrono::millisecon
   options.start_timeout = timeout;
   return options;
 }
-
-// Uses up all descriptors of this process until it is destroyed.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit few = before_;
-    few.rlim_cur = 200;
-    ::setrlimit(RLIMIT_NOFILE, &few);
-    for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken_.emplace_back(fd);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
-
-  void free_one() {
-    REQUIRE_FALSE(taken_.empty());
-    taken_.pop_back();
-  }
-
- private:
-  rlimit before_{};
-  std::vector<delayqueue::Descriptor> taken_;
-};
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -444,7 +420,7 @@ TEST_CASE("embedded: a process without free descriptors gets a ConnectionError, 
   const auto running = delayqueue::embedded_socket("");
   const int pid = server_pid(running);
   for (const auto& name : {std::string(), folder / "d"}) {
-    NoDescriptors none;
+    test::NoDescriptors none;
     int refused = 0;
     for (std::string socket; socket.empty();) {
       try {

@@ -8,54 +8,26 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <filesystem>
 #include <functional>
 #include <future>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "support/forked.h"
+#include "support/limits.h"
 #include "support/server.h"
 
 namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using test::in_child;
+using test::kForksMakeThreads;
 using test::server;
-
-// The thread sanitizer ends a forked process that makes a thread.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kForksMakeThreads = false;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr bool kForksMakeThreads = false;
-#else
-constexpr bool kForksMakeThreads = true;
-#endif
-#else
-constexpr bool kForksMakeThreads = true;
-#endif
-
-// Runs `call` in a forked process. Returns 0 if it returned true, 1 if not, 2 if it threw; SIGALRM ends a hang.
-int in_child(const std::function<bool()>& call) {
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    ::alarm(20);
-    int code = 2;
-    try {
-      code = call() ? 0 : 1;
-    } catch (...) {
-    }
-    ::_exit(code);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
+using test::threads_of_this_process;
 
 template <class Call>
 bool refused(const std::string& name, Call call) {
@@ -138,12 +110,6 @@ TEST_CASE("fork: in a child, calls to the parent's Consumer throw, and destroyin
   Producer(server().url(), queue).send("b");
   CHECK(test::eventually([&] { return handled == 2; }));
   CHECK(consumer->stop(10s));
-}
-
-// In a child that made no threads it is 1, the thread that called fork().
-std::size_t threads_of_this_process() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
 TEST_CASE("fork: a child of a handler or callback destroys the Consumer at once, and the parent's continues") {

@@ -7,7 +7,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -21,10 +20,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -32,6 +29,7 @@
 #include <vector>
 
 #include "embedded/folder_server.h"
+#include "support/limits.h"
 #include "support/local.h"
 #include "support/raw_server.h"
 #include "support/sanitized.h"
@@ -56,6 +54,7 @@ using test::array;
 using test::bulk;
 using test::hello;
 using test::ScriptedServer;
+using test::threads_of_this_process;
 using Words = std::vector<std::string>;
 
 constexpr milliseconds kTimeout{50};  // of stop()
@@ -171,31 +170,14 @@ class FullQueue {
 };
 
 #ifdef __GLIBC__
-void give_threads_stacks_of(std::size_t bytes) {
-  pthread_attr_t attributes;
-  ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstacksize(&attributes, bytes);
-  ::pthread_setattr_default_np(&attributes);
-  ::pthread_attr_destroy(&attributes);
-}
-
-std::size_t threads_of_this_process() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
-}
-
 // The thread of the first attempt to connect waits for an answer, and the worker threads cannot be made. This test is
 // the first one in this file, because others leave detached threads that look up a name.
 TEST_CASE("frozen: a Consumer that could not make its threads stops while its first attempt to connect runs") {
-  pthread_attr_t usual;
-  REQUIRE(::pthread_getattr_default_np(&usual) == 0);
-  std::size_t usual_stack = 0;
-  ::pthread_attr_getstacksize(&usual, &usual_stack);
-  ::pthread_attr_destroy(&usual);
+  const std::size_t usual_stack = test::stack_of_threads();
   for (const bool greets : {false, true}) {
     CAPTURE(greets);
     const ScriptedServer silent([&](const Words& words) {
-      if (words[0] == "HELLO") give_threads_stacks_of(std::size_t{1} << 50);  // more than the address space
+      if (words[0] == "HELLO") test::give_threads_stacks_of(test::kTooLargeStack);
       return words[0] == "HELLO" && greets ? hello() : "";
     });
     const std::size_t threads = threads_of_this_process();
@@ -204,7 +186,7 @@ TEST_CASE("frozen: a Consumer that could not make its threads stops while its fi
     Consumer consumer(
         "redis://" + silent.host(), "q", [](const Message&) { return ack(); }, options);
     CHECK_THROWS_AS(consumer.start(), std::system_error);
-    give_threads_stacks_of(usual_stack);
+    test::give_threads_stacks_of(usual_stack);
     CHECK(threads_of_this_process() > threads);
     static_cast<void>(consumer.stop(1s));
     CHECK(test::eventually([&] { return threads_of_this_process() == threads; }));
