@@ -1,5 +1,6 @@
 #include <delayqueue/backoff.h>
 
+#include "os/resources.h"
 #include "queue/option_checks.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ Backoff Backoff::exponential(milliseconds first, milliseconds most, double jitte
     throw std::invalid_argument("Backoff::exponential: jitter: " + std::to_string(jitter) + "; expected 0 to 1");
   }
   return [first, most, jitter](int attempt) {
-    thread_local std::minstd_rand random{std::random_device{}()};
+    thread_local std::minstd_rand random{random_seed()};
     const double steps = std::min(std::max(attempt - 1, 0), 62);
     const double full = std::min(std::ldexp(static_cast<double>(first.count()), static_cast<int>(steps)),
                                  static_cast<double>(most.count()));

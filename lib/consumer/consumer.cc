@@ -3,6 +3,7 @@
 #include "consumer/callback_scope.h"
 #include "consumer/consumer_loop.h"
 #include "os/interrupt.h"
+#include "os/resources.h"
 #include "queue/option_checks.h"
 #include "run/loop.h"
 
@@ -103,7 +104,7 @@ void Consumer::Impl::start() {
   if (first_thread_.joinable()) first_thread_.join();  // of a start() that threw
   std::packaged_task<void()> first([this] { connect_first(); });
   first_ = first.get_future();
-  first_thread_ = std::thread(std::move(first));
+  first_thread_ = start_thread("the first connection", std::move(first));
   try {
     if (first_.wait_for(kStartPatience) == std::future_status::ready) read_first();
   } catch (const ConnectionError& e) {
@@ -112,7 +113,12 @@ void Consumer::Impl::start() {
     consumer_loop_.on_failure(e);
   }
   consumer_loop_.start_workers();
-  loop_.start();
+  try {
+    loop_.start();
+  } catch (...) {
+    consumer_loop_.join_handlers();  // no worker has a task yet
+    throw;
+  }
   started_ = true;
 }
 
@@ -196,10 +202,17 @@ std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::t
 Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
     : impl_("Consumer", std::make_unique<Impl>(url, queue, std::move(handler), std::move(options))) {}
 
-// A handler cannot wait for its own end, so another thread does. In a fork nothing is destroyed: see Owned.
+// A handler cannot wait for its own end, so another thread does. If there can be none, the consumer stops taking
+// messages and stays in memory. In a fork nothing is destroyed: see Owned.
 Consumer::~Consumer() {
   if (impl_.get() == nullptr || !impl_.get()->is_in_callback()) return;
-  std::thread([impl = impl_.release()]() mutable { impl.reset(); }).detach();
+  Impl* const impl = impl_.release().release();
+  try {
+    start_thread("the end of a consumer", [impl] { const std::unique_ptr<Impl> ends(impl); }).detach();
+  } catch (const SetupError&) {
+    impl->stop(milliseconds(0));
+    internal::keep(std::shared_ptr<Impl>(impl));
+  }
 }
 
 void Consumer::start() { impl_->start(); }

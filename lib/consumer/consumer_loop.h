@@ -48,7 +48,7 @@ class ConsumerLoop {
   // Connects, and checks that the keys of the queue have their types. Throws what the library's calls throw.
   void connect_first();
 
-  // Makes the worker threads. Throws std::system_error.
+  // Makes the worker threads. Throws SetupError; then it has made none.
   void start_workers() { handlers_.start(options_.concurrency); }
 
   // One tick. Returns how long to rest before the next one, and what ends the rest.

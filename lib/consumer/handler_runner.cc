@@ -65,7 +65,7 @@ void HandlerRunner::replace_worker(Delivery& delivery, const EventSink& log) {
     workers_->add_worker();
   } catch (const std::exception& e) {
     delivery.keep_worker();
-    log.log(Severity::error, std::string("cannot start a thread in place of one whose handler hangs: ") + e.what());
+    log.log(Severity::error, std::string("a worker whose handler hangs is not replaced: ") + e.what());
   }
 }
 

@@ -27,7 +27,7 @@ class HandlerRunner {
                 Counters& counters)
       : handler_(std::move(handler)), scope_(scope), wake_(std::move(wake)), stopping_(stopping), counters_(counters) {}
 
-  // Makes the worker threads. Throws std::system_error.
+  // Makes the worker threads. Throws SetupError; then it has made none.
   void start(std::size_t workers);
 
   void run(Prefetcher::Fetched fetched);

@@ -1,6 +1,8 @@
 // Failures in a row: the pause before the next attempt, and what to log when. For one thread.
 #pragma once
 
+#include "os/resources.h"
+
 #include <delayqueue/events.h>
 #include <delayqueue/types.h>
 
@@ -76,7 +78,7 @@ class ReconnectBackoff {
   milliseconds pause_{0};
   Clock::time_point since_, warned_since_, next_;
   std::set<std::string> warned_;
-  std::minstd_rand random_{std::random_device{}()};
+  std::minstd_rand random_{random_seed()};
 };
 
 }  // namespace delayqueue

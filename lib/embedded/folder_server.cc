@@ -3,6 +3,7 @@
 #include "embedded/private_folder.h"
 #include "os/environment.h"
 #include "os/interrupt.h"
+#include "os/resources.h"
 #include "redis/socket.h"
 
 #include <delayqueue/error.h>
@@ -138,11 +139,6 @@ std::string find_program(const std::string& asked) {
                    " on PATH; install redis-server or valkey-server, or set DELAYQUEUE_REDIS_SERVER to the program");
 }
 
-fs::path plain(const std::string& folder) {
-  auto path = fs::absolute(folder).lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
-}
-
 std::string last_lines(const Descriptor& folder) {
   constexpr std::size_t kMost = 1'500;
   const Descriptor log = open_own_file(folder.get(), "log", O_RDONLY);
@@ -174,7 +170,7 @@ FolderServer::FolderServer(PrivateServerOptions options, Life life)
       life_(life),
       program_(find_program(options_.program)),
       temporary_(options_.folder.empty() ? std::make_unique<TemporaryFolder>() : nullptr),
-      folder_(temporary_ ? temporary_->path() : plain(options_.folder)) {
+      folder_(temporary_ ? temporary_->path() : fs::path(absolute_folder(options_.folder))) {
   if (socket().size() > sizeof(sockaddr_un::sun_path) - 1) {
     throw std::invalid_argument("folder: " + folder() + ": the path of its socket is longer than " +
                                 std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -90,11 +89,6 @@ Entry& entry_of(Registry& registry, const std::string& folder) {
   return registry.by_folder[folder];
 }
 
-std::string absolute(const std::string& folder) {
-  const auto path = std::filesystem::absolute(folder).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).string();
-}
-
 void start(Entry& entry, const std::string& folder) {
   if (entry.server) {
     entry.server->end(SIGKILL);
@@ -140,7 +134,7 @@ std::string socket_of_process(Entry& entry) {
 }  // namespace
 
 std::string embedded_socket(const std::string& folder) {
-  const std::string path = folder.empty() ? "" : absolute(folder);
+  const std::string path = folder.empty() ? "" : absolute_folder(folder);
   if (path.size() + 2 >= sizeof(sockaddr_un::sun_path)) {
     throw std::invalid_argument("folder: " + path + ": the path of its socket is longer than " +
                                 std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");

@@ -1,5 +1,7 @@
 #include "embedded/private_folder.h"
 
+#include "os/resources.h"
+
 #include <delayqueue/error.h>
 
 #include <dirent.h>
@@ -12,6 +14,7 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 namespace delayqueue {
@@ -182,6 +185,16 @@ bool check_entry(const Descriptor& folder, const std::string& name, mode_t type,
 std::string join(const std::string& folder, const std::string& name) { return folder + '/' + name; }
 
 }  // namespace
+
+std::string absolute_folder(const std::string& folder) {
+  std::error_code error;
+  const fs::path path = fs::absolute(folder, error).lexically_normal();
+  if (error) {
+    throw SetupError("cannot use the folder " + folder +
+                     ": cannot find the working directory: " + reason(error.value()) + "; use an absolute path");
+  }
+  return (path.has_filename() ? path : path.parent_path()).string();
+}
 
 Descriptor open_private_folder(const std::string& path) { return Walk(path).to_the_end(); }
 

@@ -13,6 +13,10 @@
 
 namespace delayqueue {
 
+// The absolute path without "." and "..", and without a slash at its end. Throws SetupError if the path is relative and
+// the working directory cannot be found, as after its removal.
+std::string absolute_folder(const std::string& folder);
+
 // Opens the folder, which must belong to the effective user and give no rights to group and others. Makes it and the
 // missing folders above it, with mode 0700 for any umask.
 //

@@ -3,6 +3,7 @@
 #include "embedded/folder_use.h"
 #include "os/environment.h"
 #include "os/interrupt.h"
+#include "os/resources.h"
 
 #include <delayqueue/error.h>
 
@@ -20,7 +21,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <stdexcept>
-#include <system_error>
+#include <tuple>
 
 extern char** environ;
 
@@ -93,8 +94,6 @@ void die_with(pid_t parent) {
 
 }  // namespace
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 bool is_transient(int error) {
   const auto passing = {EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC, EDQUOT, ETXTBSY};
   return std::find(passing.begin(), passing.end(), error) != passing.end();
@@ -126,16 +125,13 @@ std::vector<char*> server_environment() {
   return words;
 }
 
-Process::Process(const Launch& launch) {
-  int ends[2];
-  if (::pipe(ends) != 0) throw ConnectionError("private server: cannot make a pipe: " + reason(errno));
-  reading_ = above_standard(ends[0]);
-  writing_ = above_standard(ends[1]);
+Process::Process(const Launch& launch) try {
+  std::tie(reading_, writing_) = make_pipe();
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the host program's signal handlers must not run in this thread
   try {
-    thread_ = std::thread([this, &launch] { run(launch); });
+    thread_ = start_thread("the server process", [this, &launch] { run(launch); });
   } catch (...) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw;
@@ -144,6 +140,8 @@ Process::Process(const Launch& launch) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return started_; });
   writing_ = Descriptor();
+} catch (const SetupError& e) {  // transient, as in fail_with()
+  throw ConnectionError(std::string("private server: ") + e.what());
 }
 
 Process::~Process() {

@@ -15,9 +15,6 @@
 
 namespace delayqueue {
 
-// The system's text for an errno.
-std::string reason(int error);
-
 // Whether a retry of the failed system call may succeed.
 bool is_transient(int error);
 
@@ -56,7 +53,7 @@ struct LaunchReport {
 // when the thread that forked it ends.
 class Process {
  public:
-  explicit Process(const Launch& launch);
+  explicit Process(const Launch& launch);  // throws ConnectionError without a descriptor or thread
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

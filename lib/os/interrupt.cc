@@ -1,20 +1,15 @@
 #include "os/interrupt.h"
 
+#include "os/resources.h"
+
 #include <poll.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <system_error>
+#include <tuple>
 
 namespace delayqueue {
 
-Interrupt::Interrupt() : process_(::getpid()) {
-  int ends[2];
-  if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  read_end_ = above_standard(ends[0]);
-  write_end_ = above_standard(ends[1]);
-  if (read_end_.get() < 0 || write_end_.get() < 0) throw std::system_error(errno, std::generic_category(), "pipe");
-}
+Interrupt::Interrupt() : process_(::getpid()) { std::tie(read_end_, write_end_) = make_pipe(); }
 
 void Interrupt::raise() {
   if (raised_.exchange(true) || process_ != ::getpid()) return;

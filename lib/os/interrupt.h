@@ -13,7 +13,7 @@ namespace delayqueue {
 // raised.
 class Interrupt {
  public:
-  Interrupt();  // throws std::system_error if no pipe can be created
+  Interrupt();  // throws SetupError if no pipe can be created
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 

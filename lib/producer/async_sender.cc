@@ -1,5 +1,7 @@
 #include "producer/async_sender.h"
 
+#include "os/resources.h"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -31,7 +33,7 @@ std::future<Sent> AsyncSender::enqueue(AsyncSend send) {
   std::future<Sent> future = send.promise.get_future();
   const std::size_t bytes = send.payload.size();
   std::unique_lock lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = start_thread("send_async", [this] { run(); });
   if (std::this_thread::get_id() != thread_.get_id()) room_.wait(lock, [&] { return has_room(bytes); });
   sends_.push_back(std::move(send));
   ++outstanding_;

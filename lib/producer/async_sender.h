@@ -37,7 +37,7 @@ class AsyncSender {
 
   // Queues a message. The future receives the result or the error. Any thread may call it. Blocks while too many
   // messages or bytes are outstanding, except in the sending thread, which would wait for itself. The first call starts
-  // that thread.
+  // that thread; it throws SetupError if it cannot, and queues nothing then.
   std::future<Sent> enqueue(AsyncSend send);
 
  private:

@@ -1,5 +1,7 @@
 #include "producer/group_commit.h"
 
+#include "os/resources.h"
+
 #include <semaphore.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace delayqueue {
@@ -108,7 +109,7 @@ std::exception_ptr copy_of(const std::exception_ptr& error) {
 // A thread in send(). It is woken when its requests are done, or when it becomes the leader.
 struct Sender {
   Sender() {
-    if (::sem_init(&semaphore, 0, 0) != 0) throw std::system_error(errno, std::generic_category(), "sem_init");
+    if (::sem_init(&semaphore, 0, 0) != 0) throw SetupError("cannot make a semaphore: " + reason(errno));
   }
   ~Sender() { ::sem_destroy(&semaphore); }
   Sender(const Sender&) = delete;

@@ -1,6 +1,7 @@
 #include "queue/endpoint.h"
 
 #include "embedded/folder_servers.h"
+#include "embedded/private_folder.h"
 #include "queue/option_checks.h"
 #include "redis/escaped.h"
 #include "redis/pipeline.h"
@@ -10,7 +11,6 @@
 
 #include <sys/un.h>
 
-#include <filesystem>
 #include <stdexcept>
 
 namespace delayqueue {
@@ -25,7 +25,7 @@ class EmbeddedServer : public Topology {
  public:
   EmbeddedServer(Url url, ConnectionOptions options) : url_(std::move(url)), options_(std::move(options)) {
     // Resolved now, because the program may change its working directory later.
-    if (!url_.folder.empty()) folder_ = std::filesystem::absolute(url_.folder).string();
+    if (!url_.folder.empty()) folder_ = absolute_folder(url_.folder);
   }
 
   std::unique_ptr<Connection> connect() override { return dial(servers().front()); }

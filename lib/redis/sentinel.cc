@@ -1,5 +1,6 @@
 // The topology of a master and its replicas that are monitored by Sentinels.
 #include "os/interrupt.h"
+#include "os/resources.h"
 #include "redis/escaped.h"
 #include "redis/pipeline.h"
 #include "redis/topology.h"
@@ -109,7 +110,8 @@ class SentinelTopology : public Topology {
 
   void start_listener() {
     const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run_listener(); });
+    if (thread_.joinable()) return;
+    thread_ = start_thread<ConnectionError>("listening to " + where_, [this] { run_listener(); });
   }
 
   std::vector<Address> preferred() {

@@ -15,11 +15,11 @@
 #include <cstdint>
 #include <cstring>
 #include <future>
-#include <system_error>
 #include <thread>
 
 #include "os/descriptor.h"
 #include "os/interrupt.h"
+#include "os/resources.h"
 #include "redis/escaped.h"
 #include "redis/tls_socket.h"
 
@@ -43,8 +43,6 @@ constexpr int kUserTimeoutMs = 30'000;
 
 constexpr milliseconds kFullQueuePause{2};
 constexpr milliseconds kLookUpSlice{10};
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 std::string ms_since(Clock::time_point start) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(Clock::now() - start).count()) + " ms";
@@ -270,7 +268,7 @@ LookUp look_up(const Address& address) {
   if (literal.error == 0) return literal;
   std::packaged_task<LookUp()> task([host = address.host, port = address.port] { return look_up(host, port, 0); });
   std::future<LookUp> result = task.get_future();
-  std::thread(std::move(task)).detach();
+  start_thread<ConnectionError>("the lookup of '" + escaped(address.host) + "'", std::move(task)).detach();
   while (result.wait_for(kLookUpSlice) != std::future_status::ready) check_interrupt(address.text());
   return result.get();
 }

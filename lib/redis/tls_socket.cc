@@ -1,5 +1,6 @@
 #include "redis/tls_socket.h"
 
+#include "os/resources.h"
 #include "redis/escaped.h"
 
 #include <arpa/inet.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 namespace delayqueue::redis {
@@ -22,7 +22,7 @@ constexpr std::size_t kBuffer = kRecord + 512;  // a record with its header and 
 // The oldest error in this thread's OpenSSL queue, which is the one nearest to the cause.
 std::string openssl_error() {
   const auto code = ERR_peek_error();
-  if (ERR_GET_LIB(code) == ERR_LIB_SYS) return std::generic_category().message(ERR_GET_REASON(code));
+  if (ERR_GET_LIB(code) == ERR_LIB_SYS) return reason(ERR_GET_REASON(code));
   const char* text = ERR_reason_error_string(code);
   return text ? text : "no reason given";
 }

@@ -1,12 +1,12 @@
 #include "run/loop.h"
 
-#include <fcntl.h>
+#include "os/resources.h"
+
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
+#include <tuple>
 
 namespace delayqueue::run {
 namespace {
@@ -27,21 +27,13 @@ void wait(pollfd* fds, nfds_t count, nanoseconds time) {
 
 }  // namespace
 
-Loop::Loop(std::function<Rest()> step) : step_(std::move(step)) {
-  int ends[2];
-  if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  read_end_ = above_standard(ends[0]);
-  write_end_ = above_standard(ends[1]);
-  for (const Descriptor* end : {&read_end_, &write_end_}) {
-    if (::fcntl(end->get(), F_SETFL, O_NONBLOCK) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  }
-}
+Loop::Loop(std::function<Rest()> step) : step_(std::move(step)) { std::tie(read_end_, write_end_) = make_pipe(); }
 
 Loop::~Loop() { stop(); }
 
 void Loop::start() {
   const std::lock_guard lock(join_mutex_);
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("a loop", [this] { run(); });
 }
 
 void Loop::wake() {

@@ -30,13 +30,13 @@ class Loop {
     bool ignores_wakes;
   };
 
-  // Throws std::system_error if no pipe can be created.
+  // Throws SetupError if no pipe can be created.
   explicit Loop(std::function<Rest()> step);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void start();  // call it once
+  void start();  // call it once; after a SetupError (no thread can be created) it may be called again
   void wake();   // any thread may call it at any time
 
   // Stops the thread and returns when the current step has ended. May be called again, by any thread except in a step.

@@ -1,6 +1,8 @@
 // WorkerPool: threads that run tasks.
 #pragma once
 
+#include "os/resources.h"
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -34,13 +36,13 @@ struct WorkerLoad {
 template <class Task>
 class WorkerPool {
  public:
-  // While `holds` is true no task begins.
+  // While `holds` is true no task begins. If a thread cannot be created, ends those that were, and throws SetupError.
   WorkerPool(std::size_t workers, std::function<bool(Task&)> work, std::function<void()> wake,
              const std::atomic<bool>& holds)
       : work_(std::move(work)), wake_(std::move(wake)), holds_(holds) {
     try {
       for (std::size_t i = 0; i < workers; ++i) add_worker();
-    } catch (...) {  // no thread can be created
+    } catch (...) {
       close();
       throw;
     }
@@ -83,10 +85,13 @@ class WorkerPool {
     return tasks;
   }
 
+  // Throws SetupError.
   void add_worker() {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
-    threads_.emplace_back([this] { run(); });
+    std::list<std::thread> added(1);  // allocated before the thread runs, which could not be joined otherwise
+    added.front() = start_thread("a worker", [this] { run(); });
+    threads_.splice(threads_.end(), added);
     ++workers_;
   }
 

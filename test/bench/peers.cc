@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "embedded/server_process.h"
+#include "os/resources.h"
 
 extern char** environ;
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <stdexcept>
 
+#include "os/resources.h"
 #include "redis/resp.h"
 
 namespace bench {

@@ -1,5 +1,7 @@
 // The folder of an embedded server: races with other processes while it is made.
 #include <delayqueue/error.h>
+#include <delayqueue/private_server.h>
+#include <delayqueue/producer.h>
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -11,6 +13,7 @@
 #include <utility>
 
 #include "embedded/private_folder.h"
+#include "support/forked.h"
 #include "support/local.h"
 
 namespace {
@@ -42,6 +45,27 @@ TEST_CASE("private folder: a link that appears while the folder is made is not f
                        delayqueue::SetupError);
   CHECK_FALSE(before_next_mkdirat);
   CHECK(mode_of(target) == 0755);
+}
+
+TEST_CASE("private folder: a relative folder whose working directory was removed is refused with advice") {
+  const test::TempDir base;
+  const std::string gone = base.file("gone");
+  REQUIRE(::mkdir(gone.c_str(), 0700) == 0);
+  const auto is_refused = [](const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const delayqueue::SetupError& e) {
+      return std::string(e.what()).find("use an absolute path") != std::string::npos;
+    }
+    return false;
+  };
+  CHECK(test::in_child([&] {
+          if (::chdir(gone.c_str()) != 0 || ::rmdir(gone.c_str()) != 0) return false;
+          delayqueue::PrivateServerOptions options;
+          options.folder = "relative";
+          return is_refused([] { delayqueue::Producer("embedded:relative", "q"); }) &&
+                 is_refused([&] { delayqueue::PrivateServer{options}; });
+        }) == 0);
 }
 
 TEST_CASE("private folder: a folder that another process makes at the same time is used") {

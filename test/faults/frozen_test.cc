@@ -24,7 +24,6 @@
 #include <future>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -185,7 +184,7 @@ TEST_CASE("frozen: a Consumer that could not make its threads stops while its fi
     options.connection.connect_timeout = options.connection.command_timeout = 60s;
     Consumer consumer(
         "redis://" + silent.host(), "q", [](const Message&) { return ack(); }, options);
-    CHECK_THROWS_AS(consumer.start(), std::system_error);
+    CHECK_THROWS_AS(consumer.start(), SetupError);
     test::give_threads_stacks_of(usual_stack);
     CHECK(threads_of_this_process() > threads);
     static_cast<void>(consumer.stop(1s));

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <stdexcept>
 
+#include "os/resources.h"
+
 namespace test {
 namespace {
 

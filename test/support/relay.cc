@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "os/resources.h"
 #include "support/server.h"
 
 namespace test {

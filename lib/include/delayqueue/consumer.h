@@ -61,12 +61,14 @@ struct ConsumerOptions {
 // After a fork() the child process must create its own Consumers. Those of the parent are unusable there: see Producer.
 class DELAYQUEUE_EXPORT Consumer {
  public:
-  // url: as in producer.h. Does not connect: start() and run() do. Throws std::invalid_argument.
+  // url: as in producer.h. Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
+  // process may open no more files.
   Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options = {});
 
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
   // not outlive the consumer. Call stop() first to choose the timeout. In a handler or callback of this consumer the
-  // destructor returns at once, and another thread does all this.
+  // destructor returns at once, and another thread does all this. If the system refuses that thread, the consumer takes
+  // no more messages, but is never freed.
   ~Consumer();
   Consumer(const Consumer&) = delete;
   Consumer& operator=(const Consumer&) = delete;
@@ -76,7 +78,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // the error occurs within the 500 ms:
   //   ReplyError             the server refuses (password, version, keys of a wrong type)
   //   std::invalid_argument  an option cannot be used (a TLS file)
-  //   SetupError             an embedded server cannot be started
+  //   SetupError             an embedded server cannot be started, or the system refuses a thread
   // After such an exception start() may be called again. Later errors of these kinds are logged and retried, and so are
   // errors that can be cured on the server while this process runs: an invalid certificate, or a port with another
   // protocol (no TLS for a rediss URL, TLS for a redis URL, or no Redis at all).

@@ -3,9 +3,11 @@
 //   ConnectionError        repeat the call
 //   ReplyError             Redis refused the call; the text contains the reason
 //   AccessDenied           a ReplyError: change the password or the permissions first
-//   SetupError             change something on this machine first
+//   SetupError             change something on this machine first, or raise a limit of this process
 //   std::invalid_argument  correct the argument or option that the text names, with its value; nothing was sent
 //   std::logic_error       the object was moved from, belongs to the parent of a fork, or was started twice
+//
+// The standard library throws std::bad_alloc when memory is used up.
 //
 // Ordinary results (an empty queue, an unknown id, a verdict that came too late) are return values, never exceptions.
 // No error text contains a password.
@@ -27,7 +29,8 @@ class DELAYQUEUE_EXPORT Error : public std::runtime_error {
 };
 
 // It is unknown whether the call was executed: the server could not be reached, the connection broke, Redis cannot
-// serve the call now, or the write did not become as durable as required in time.
+// serve the call now, or the write did not become as durable as required in time. It also means that this process had
+// no file descriptor or thread left for a connection.
 //
 // Every call of this library may be repeated unchanged; only extend(), and purge() with a limit, then act again. To
 // repeat a send, set SendOptions::id (in an OutgoingMessage: of its options) to the id from ids(): this creates no second message
@@ -57,8 +60,9 @@ class DELAYQUEUE_EXPORT AccessDenied : public ReplyError {
   using ReplyError::ReplyError;
 };
 
-// This machine is not set up for the call: it has no server program for an embedded URL, or other users can enter the
-// folder. The text names the change that is needed; a retry fails until then. The call changed nothing.
+// This machine is not set up for the call: it has no server program for an embedded URL, other users can enter the
+// folder, or the system refuses this process a thread or a file descriptor that an object of the library needs. The
+// text names the change that is needed; a retry fails until then. The call changed nothing.
 class DELAYQUEUE_EXPORT SetupError : public Error {
  public:
   using Error::Error;

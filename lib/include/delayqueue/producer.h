@@ -78,7 +78,8 @@ class DELAYQUEUE_EXPORT Producer {
   // redis+sentinel://[user:password@]host[:port],host.../master[/db] or
   // redis+cluster://[user:password@]host[:port],host... (the TCP ones also with rediss, for TLS), embedded: or
   // embedded:/folder (see private_server.h). Throws std::invalid_argument that names the wrong part: of the URL, the
-  // queue or the option.
+  // queue or the option. Throws SetupError if this process may open no more files (only with Sentinels), or if the
+  // folder is relative and the working directory was removed.
   Producer(const std::string& url, const std::string& queue, ProducerOptions options = {});
   ~Producer();
   Producer(Producer&&) noexcept;
@@ -111,8 +112,9 @@ class DELAYQUEUE_EXPORT Producer {
   // arguments throw std::invalid_argument at once. The messages of one calling thread are sent in the order of its
   // calls. Blocks while 10,000 messages, or 16 MiB of payloads, have no reply yet.
   //
-  // The first call starts a thread that sends these messages and calls on_event for them. The callback may call
-  // send_async, which does not block in that thread. The destructor of the Producer waits until all futures are ready.
+  // The first call starts a thread that sends these messages and calls on_event for them; if the system refuses the
+  // thread, the call throws SetupError and sends nothing. The callback may call send_async, which does not block in
+  // that thread. The destructor of the Producer waits until all futures are ready.
   [[nodiscard]] std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
 
   // Cancels the message and returns the state it was in:

@@ -1,3 +1,3 @@
-#include <delayqueue/error.h>
+#include <delayqueue/options.h>
 #include <unistd.h>
 #include "run/loop.h"

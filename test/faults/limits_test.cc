@@ -1,0 +1,169 @@
+// The system refuses this process file descriptors or threads.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "os/interrupt.h"
+#include "redis/socket.h"
+#include "security/other_user.h"
+#include "support/forked.h"
+#include "support/limits.h"
+#include "support/server.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using doctest::Contains;
+using test::fresh_queue;
+using test::server;
+
+constexpr char kFiles[] = "raise this process's limit of open files (ulimit -n)";
+constexpr char kSentinel[] = "redis+sentinel://127.0.0.1:1/master";
+
+Verdict ack_all(const Message& /*message*/) { return ack(); }
+
+TEST_CASE("limits: without descriptors, constructors throw a SetupError that names the limit, and leave none open") {
+  const std::string url = server().url();
+  test::NoDescriptors none;
+  CHECK_THROWS_WITH_AS(Producer(kSentinel, "q"), Contains(kFiles), SetupError);
+  const auto make_consumer = [&] { Consumer(url, "q", ack_all); };
+  for (int free = 0; free < 4; ++free) {  // it makes two pipes
+    CAPTURE(free);
+    CHECK_THROWS_WITH_AS(make_consumer(), Contains(kFiles), SetupError);
+    none.free_one();
+  }
+  make_consumer();
+}
+
+TEST_CASE("limits: without descriptors, each of several sends throws a ConnectionError, and may be repeated") {
+  Producer producer(server().url(), fresh_queue());
+  const auto send_all = [&] {
+    std::vector<std::future<Sent>> sends;
+    for (int i = 0; i < 4; ++i) sends.push_back(std::async(std::launch::async, [&] { return producer.send("a"); }));
+    return sends;
+  };
+  {
+    const test::NoDescriptors none;
+    for (auto& sent : send_all()) CHECK_THROWS_WITH_AS(sent.get(), Contains(kFiles), ConnectionError);
+  }
+  for (auto& sent : send_all()) CHECK(sent.get().created);
+}
+
+#ifdef __GLIBC__
+constexpr char kThreads[] = "raise the limit of processes and threads (ulimit -u";
+
+TEST_CASE("limits: send_async without a thread throws a SetupError and sends nothing; the next one sends") {
+  const std::string queue = fresh_queue();
+  Producer producer(server().url(), queue);
+  {
+    const test::NoThreads none;
+    CHECK_THROWS_WITH_AS(static_cast<void>(producer.send_async("a")), Contains(kThreads), SetupError);
+  }
+  CHECK(producer.send_async("b").get().created);
+  CHECK(Inspector(server().url(), queue).counts().ready == 1);
+}
+
+TEST_CASE("limits: a Consumer whose start() was refused a thread throws a SetupError, and can be started") {
+  const std::string queue = fresh_queue();
+  std::atomic<int> handled{0};
+  Consumer consumer(server().url(), queue, [&](const Message&) {
+    ++handled;
+    return ack();
+  });
+  {
+    const test::NoThreads none;
+    CHECK_THROWS_WITH_AS(consumer.start(), Contains(kThreads), SetupError);
+  }
+  consumer.start();
+  Producer(server().url(), queue).send("a");
+  CHECK(test::eventually([&] { return handled == 1; }));
+  CHECK(consumer.stop(10s));
+}
+
+TEST_CASE("limits: a connection that needs a thread throws a ConnectionError without one") {
+  redis::Address address;
+  address.host = "localhost";
+  address.port = 1;
+  Interrupt interrupt;
+  const Interrupt::Scope until(interrupt);  // without one, a name is looked up in this thread
+  const test::NoThreads none;
+  const auto connect = [&] { redis::open_transport(address, nullptr, std::chrono::steady_clock::now() + 10s); };
+  CHECK_THROWS_WITH_AS(connect(), Contains(kThreads), ConnectionError);
+  CHECK_THROWS_WITH_AS(Producer(kSentinel, "q").send("a"), Contains(kThreads), ConnectionError);
+  CHECK_THROWS_WITH_AS(PrivateServer{}, Contains(kThreads), ConnectionError);
+}
+
+TEST_CASE("limits: a handler that destroys its Consumer without a thread: its verdict counts, no more is taken" *
+          doctest::skip(!test::kForksMakeThreads)) {
+  const std::string queue = fresh_queue();
+  Producer(server().url(), queue).send_batch({"a", "b"});
+  // In a child, because the threads of this consumer never end.
+  CHECK(test::in_child([&] {
+          std::unique_ptr<Consumer> consumer;
+          const auto handler = [&](const Message&) {
+            const test::NoThreads none;
+            consumer.reset();
+            return ack();
+          };
+          ConsumerOptions options;
+          options.concurrency = 1;
+          consumer = std::make_unique<Consumer>(server().url(), queue, handler, options);
+          consumer->start();
+          Inspector inspector(server().url(), queue);
+          return test::eventually([&] {
+            const Counts counts = inspector.counts();
+            return counts.totals.acked == 1 && counts.unack == 0 && counts.pending + counts.ready + counts.retry == 1;
+          });
+        }) == 0);
+}
+#endif
+
+// start() makes a thread for the first connection, which ends, then four workers, then the thread of the loop. Returns
+// 0 if each refusal leaves no thread behind, and the consumer can be started later. Does not use doctest.
+int start_with_few_threads() try {
+  ::alarm(60);
+  rlimit all{};
+  ::getrlimit(RLIMIT_NPROC, &all);
+  ConsumerOptions options;
+  options.concurrency = 4;
+  options.logger = no_log();
+  for (rlim_t threads = 1; threads <= 5; ++threads) {
+    Consumer consumer("unix:///no/server", "q", ack_all, options);
+    const rlimit few{threads, all.rlim_max};
+    ::setrlimit(RLIMIT_NPROC, &few);
+    try {
+      consumer.start();
+      return 1;
+    } catch (const SetupError&) {
+    }
+    if (!test::eventually([] { return test::threads_of_this_process() == 1; })) return 2;
+    ::setrlimit(RLIMIT_NPROC, &all);
+    consumer.start();
+    if (test::threads_of_this_process() < 6) return 3;
+    static_cast<void>(consumer.stop(1ms));
+  }
+  return 0;
+} catch (const std::exception&) {
+  return 4;
+}
+
+TEST_CASE("limits: start() ends the threads that it has made when the system refuses the next one" *
+          doctest::skip(!test::kForksMakeThreads)) {
+  if (!test::can_be_other_user()) return;  // the limit of threads does not apply to root
+  CHECK(test::as_other_user(start_with_few_threads) == 0);
+}
+
+}  // namespace
+}  // namespace delayqueue
