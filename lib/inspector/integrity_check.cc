@@ -1,10 +1,10 @@
 #include "inspector/integrity_check.h"
 
 #include "redis/escaped.h"
-
 #include "store/queries.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <set>
 #include <thread>
@@ -13,6 +13,7 @@
 namespace delayqueue {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using store::Candidate;
 using store::Collection;
 
@@ -370,7 +371,10 @@ void IntegrityCheck::confirm_candidates() {
   if (candidates_.empty()) return;
   std::sort(candidates_.begin(), candidates_.end());  // a scan may return an id twice
   candidates_.erase(std::unique(candidates_.begin(), candidates_.end()), candidates_.end());
-  std::this_thread::sleep_for(options_.recheck_after);
+  for (const auto end = Clock::now() + options_.recheck_after; Clock::now() < end;) {
+    advance(0);  // the callback may end the check
+    std::this_thread::sleep_for(std::min<Clock::duration>(end - Clock::now(), milliseconds(50)));
+  }
   drop_listed();
   const std::vector<Candidate> all = std::exchange(candidates_, {});
   for (std::size_t from = 0; from < all.size(); from += store::kConfirmed) {

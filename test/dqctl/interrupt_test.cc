@@ -103,6 +103,8 @@ TEST_CASE("interrupt: stuck and doctor write a JSON document with the error") {
     const test::Ran ran = dqctl.wait();
     CHECK(ran.code == 130);
     CAPTURE(ran.out);
+    CAPTURE(ran.err);
+    CAPTURE(words.front());
     CHECK(test::text_lines(ran.out).size() == 1);
     CHECK(json::parse(ran.out).at("error").get<std::string>().find("interrupted") != std::string::npos);
   }
@@ -133,6 +135,7 @@ TEST_CASE("interrupt: a dry run writes the error as one JSON document or line") 
     const test::Ran ran = dqctl.wait();
     CHECK(ran.code == 130);
     CAPTURE(ran.out);
+    CAPTURE(ran.err);
     REQUIRE(test::text_lines(ran.out).size() == 1);
     CHECK(json::parse(ran.out).at("error") == "interrupted; nothing was done");
     CHECK(ran.err == "dqctl: interrupted; nothing was done\n");

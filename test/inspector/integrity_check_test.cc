@@ -266,6 +266,20 @@ TEST_CASE("check: reports its progress, lets other calls run, and ends if the ca
   CHECK(queue.inspector.counts().ready == 1000);
 }
 
+TEST_CASE("check: the callback can also end the wait before the second examination") {
+  Queue queue;
+  redis().cmd({"SET", queue.base + ":msg:0197f3a4-5b6c-7d8e-9f01-000000000001", "stranded"});
+  CheckOptions options;
+  options.recheck_after = 30s;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::steady_clock::now() - begin; };
+  options.progress = [&](std::uint64_t, std::uint64_t) {
+    if (passed() > 300ms) throw std::runtime_error("enough");
+  };
+  CHECK(thrown([&] { return queue.admin.check(options); }).find("enough") != std::string::npos);
+  CHECK(passed() < 20s);
+}
+
 TEST_CASE("check: takes special characters in a queue's name literally, and ignores bodies of other queues") {
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-000000000001";
   const std::string stem = test::fresh_queue();

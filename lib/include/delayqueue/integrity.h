@@ -58,7 +58,8 @@ struct CheckOptions {
   milliseconds recheck_after{2000};
   std::size_t sample = 20;  // findings of each problem to describe
   int retries = 3;          // what a repair records for messages that have none
-  // Called at intervals with the number of steps done and an estimate of their total. An exception ends the check.
+  // Called at intervals, also during the wait, with the number of steps done and an estimate of their total. An
+  // exception ends the check.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
 };
 
