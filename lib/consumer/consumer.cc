@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kStartPatience{500};  // six round trips to an encrypted server far away
-constexpr milliseconds kStoppedRest{1000};   // stop() ends it
+constexpr milliseconds kStoppedPause{1000};  // stop() ends it
 
 }  // namespace
 
@@ -48,7 +48,7 @@ class Consumer::Impl {
 
   void connect_first();
   void read_first();
-  run::Loop::Rest step();
+  run::Loop::Pause step();
   void on_drained();
 
   const long process_ = internal::this_process();
@@ -135,15 +135,15 @@ void Consumer::Impl::read_first() {
   first_.get();
 }
 
-run::Loop::Rest Consumer::Impl::step() {
+run::Loop::Pause Consumer::Impl::step() {
   const CallbackScope callbacks(this);
   const Interrupt::Scope until(interrupt_);
-  if (interrupt_.is_raised()) return kStoppedRest;
+  if (interrupt_.is_raised()) return kStoppedPause;
   try {
     if (first_thread_.joinable()) read_first();
     return consumer_loop_.step();
   } catch (const std::exception& e) {
-    if (interrupt_.is_raised()) return kStoppedRest;
+    if (interrupt_.is_raised()) return kStoppedPause;
     return consumer_loop_.on_failure(e);
   }
 }

@@ -55,7 +55,7 @@ void ConsumerLoop::connect_first() {
   probe.get();
 }
 
-Loop::Rest ConsumerLoop::step() {
+Loop::Pause ConsumerLoop::step() {
   // A handler that returns ends the rest; that is no reason to try again sooner.
   if (const auto pause = connection_.pause(); pause.count() > 0 && !stopping_) return pause;
   if (!connection_.is_open() || (connection_.get().has_moved() && round_trips_.empty())) connect();
@@ -77,7 +77,7 @@ void ConsumerLoop::connect() {
 
 // Sends a round trip of each purpose that is not under way and has requests, then finishes the oldest, if its answers
 // have arrived. Nothing here waits: the rest ends when the answers arrive.
-Loop::Rest ConsumerLoop::tick() {
+Loop::Pause ConsumerLoop::tick() {
   collect_done();
   expire_overrunning();
   start_round_trips();
@@ -87,21 +87,21 @@ Loop::Rest ConsumerLoop::tick() {
   return rest(finished);
 }
 
-Loop::Rest ConsumerLoop::rest(bool finished) {
+Loop::Pause ConsumerLoop::rest(bool finished) {
   if (!round_trips_.empty()) {
-    if (finished) return Loop::Rest::zero();
+    if (finished) return Loop::Pause::zero();
     const redis::Connection& connection = connection_.get();
     return {connection.due() - Clock::now(), connection.fd(), !may_start(&Purpose::settle)};
   }
   const bool busy = wakeups_.has_requests(stopping_) || prefetcher_.is_fetching() || !settler_.empty() ||
                     maintenance_.has_to_persist() || reporter_.sink().has_counts();
-  if (busy) return Loop::Rest::zero();
+  if (busy) return Loop::Pause::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
   if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
   if (!lease_keeper_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
   if (!stopping_) {
     const run::WorkerLoad load = handlers_.load();
-    if (prefetcher_.should_go_on(load)) return Loop::Rest::zero();
+    if (prefetcher_.should_go_on(load)) return Loop::Pause::zero();
     next = std::min({next, timers_.next(), maintenance_.due(), prefetcher_.rescan_due()});
     if (prefetcher_.room(load) > 0 && next > Clock::now()) wakeups_.listen();
   }
@@ -291,7 +291,7 @@ void ConsumerLoop::check_drained() {
   if (drained) drained_();
 }
 
-Loop::Rest ConsumerLoop::on_failure(const std::exception& e) {
+Loop::Pause ConsumerLoop::on_failure(const std::exception& e) {
   round_trips_.clear();
   timers_.all_due();
   wakeups_.set_watcher(false);  // the next pending2ready decides again

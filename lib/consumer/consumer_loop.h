@@ -52,10 +52,10 @@ class ConsumerLoop {
   void start_workers() { handlers_.start(options_.concurrency); }
 
   // One tick. Returns how long to rest before the next one, and what ends the rest.
-  run::Loop::Rest step();
+  run::Loop::Pause step();
 
   // Reports the failure of a tick, or of the first connection. Returns the pause before the next attempt.
-  run::Loop::Rest on_failure(const std::exception& e);
+  run::Loop::Pause on_failure(const std::exception& e);
 
   // From now on no more messages are taken and no handler begins; the messages of those are given back.
   void stop_taking() { stopping_ = true; }
@@ -70,8 +70,8 @@ class ConsumerLoop {
 
  private:
   void connect();
-  run::Loop::Rest tick();
-  run::Loop::Rest rest(bool finished);
+  run::Loop::Pause tick();
+  run::Loop::Pause rest(bool finished);
 
   // Round trips.
   bool is_one_at_a_time() const;

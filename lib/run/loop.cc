@@ -27,7 +27,7 @@ void wait(pollfd* fds, nfds_t count, nanoseconds time) {
 
 }  // namespace
 
-Loop::Loop(std::function<Rest()> step) : step_(std::move(step)) { std::tie(read_end_, write_end_) = make_pipe(); }
+Loop::Loop(std::function<Pause()> step) : step_(std::move(step)) { std::tie(read_end_, write_end_) = make_pipe(); }
 
 Loop::~Loop() { stop(); }
 
@@ -51,19 +51,19 @@ void Loop::stop() {
 
 void Loop::run() {
   while (!stopped_) {
-    const Rest pause = step_();
-    if (pause.time > nanoseconds::zero()) rest(pause);
+    const Pause next = step_();
+    if (next.time > nanoseconds::zero()) pause(next);
   }
 }
 
-void Loop::rest(const Rest& rest) {
-  if (rest.ignores_wakes && !ignores_wakes_ && woken_.exchange(true)) drain();
-  ignores_wakes_ = rest.ignores_wakes;
-  const bool cancelled = !rest.ignores_wakes && woken_;
+void Loop::pause(const Pause& pause) {
+  if (pause.ignores_wakes && !ignores_wakes_ && woken_.exchange(true)) drain();
+  ignores_wakes_ = pause.ignores_wakes;
+  const bool cancelled = !pause.ignores_wakes && woken_;
   if (stopped_) return;  // after drain(): stop() writes only once
-  pollfd fds[] = {{read_end_.get(), POLLIN, 0}, {rest.fd, POLLIN, 0}};
-  if (!cancelled) wait(fds, rest.fd < 0 ? 1 : 2, rest.time);
-  if (!rest.ignores_wakes) woken_ = false;
+  pollfd fds[] = {{read_end_.get(), POLLIN, 0}, {pause.fd, POLLIN, 0}};
+  if (!cancelled) wait(fds, pause.fd < 0 ? 1 : 2, pause.time);
+  if (!pause.ignores_wakes) woken_ = false;
   if (cancelled || fds[0].revents != 0) drain();
 }
 

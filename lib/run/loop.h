@@ -18,12 +18,12 @@ class Loop {
  public:
   // A pause: ends after `time`, or when `fd` is readable. stop() ends each pause. With `ignores_wakes` wake() does
   // not, and costs nothing: for a step that can do nothing before `fd` is readable.
-  struct Rest {
+  struct Pause {
     template <class Rep, class Period>
-    Rest(std::chrono::duration<Rep, Period> rest, int wake_fd = -1, bool ignores = false)  // NOLINT(*-explicit-*)
-        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(rest)), fd(wake_fd), ignores_wakes(ignores) {}
+    Pause(std::chrono::duration<Rep, Period> pause, int wake_fd = -1, bool ignores = false)  // NOLINT(*-explicit-*)
+        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(pause)), fd(wake_fd), ignores_wakes(ignores) {}
 
-    static Rest zero() { return std::chrono::nanoseconds(0); }
+    static Pause zero() { return std::chrono::nanoseconds(0); }
 
     std::chrono::nanoseconds time;
     int fd;  // -1: none
@@ -31,7 +31,7 @@ class Loop {
   };
 
   // Throws SetupError if no pipe can be created.
-  explicit Loop(std::function<Rest()> step);
+  explicit Loop(std::function<Pause()> step);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -44,10 +44,10 @@ class Loop {
 
  private:
   void run();
-  void rest(const Rest& rest);
+  void pause(const Pause& pause);
   void drain();
 
-  const std::function<Rest()> step_;
+  const std::function<Pause()> step_;
   Descriptor read_end_, write_end_;  // of a pipe; wake() makes it readable
   std::atomic<bool> woken_{false};   // while it is true, wake() writes nothing
   bool ignores_wakes_ = false;       // the last pause did; woken_ has been true since

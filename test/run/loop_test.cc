@@ -23,7 +23,7 @@ TEST_CASE("loop: the step runs repeatedly between start and stop, and not before
   std::atomic<int> steps{0};
   Loop loop([&] {
     ++steps;
-    return Loop::Rest::zero();
+    return Loop::Pause::zero();
   });
   CHECK(steps == 0);
   loop.start();
@@ -34,9 +34,9 @@ TEST_CASE("loop: the step runs repeatedly between start and stop, and not before
   CHECK(steps == then);
 }
 
-TEST_CASE("loop: it rests for the duration that the step returns") {
+TEST_CASE("loop: it pauses for the duration that the step returns") {
   std::atomic<int> steps{0};
-  Loop loop([&]() -> Loop::Rest {
+  Loop loop([&]() -> Loop::Pause {
     ++steps;
     return 20ms;
   });
@@ -46,9 +46,9 @@ TEST_CASE("loop: it rests for the duration that the step returns") {
   CHECK(std::chrono::steady_clock::now() - begin >= 100ms);
 }
 
-TEST_CASE("loop: a wake ends a rest") {
+TEST_CASE("loop: a wake ends a pause") {
   std::atomic<int> steps{0};
-  Loop loop([&]() -> Loop::Rest {
+  Loop loop([&]() -> Loop::Pause {
     ++steps;
     return 1h;
   });
@@ -60,9 +60,9 @@ TEST_CASE("loop: a wake ends a rest") {
   CHECK(eventually([&] { return steps >= 201; }, kPatience));
 }
 
-TEST_CASE("loop: a wake ends even the longest possible rest, and a negative rest is none") {
+TEST_CASE("loop: a wake ends even the longest possible pause, and a negative pause is none") {
   std::atomic<int> steps{0};
-  Loop loop([&]() -> Loop::Rest {
+  Loop loop([&]() -> Loop::Pause {
     ++steps;
     if (steps < 5) return std::chrono::nanoseconds(-1);
     return std::chrono::nanoseconds::max();
@@ -76,7 +76,7 @@ TEST_CASE("loop: a wake ends even the longest possible rest, and a negative rest
 TEST_CASE("loop: after a wake during a step the next step follows at once") {
   std::atomic<int> steps{0};
   std::unique_ptr<Loop> loop;
-  loop = std::make_unique<Loop>([&]() -> Loop::Rest {
+  loop = std::make_unique<Loop>([&]() -> Loop::Pause {
     if (++steps < 100) loop->wake();
     return 1h;
   });
@@ -86,7 +86,7 @@ TEST_CASE("loop: after a wake during a step the next step follows at once") {
 
 TEST_CASE("loop: several wakes before a step cause one step") {
   std::atomic<int> steps{0};
-  Loop loop([&]() -> Loop::Rest {
+  Loop loop([&]() -> Loop::Pause {
     ++steps;
     return 1h;
   });
@@ -99,7 +99,7 @@ TEST_CASE("loop: several wakes before a step cause one step") {
 
 TEST_CASE("loop: no wake is lost when many threads wake") {
   std::atomic<int> wanted{0}, done{0};
-  Loop loop([&]() -> Loop::Rest {
+  Loop loop([&]() -> Loop::Pause {
     done = wanted.load();
     return 1h;
   });
@@ -118,11 +118,11 @@ TEST_CASE("loop: no wake is lost when many threads wake") {
   CHECK(eventually([&] { return done == 20'000; }, kPatience));
 }
 
-TEST_CASE("loop: a rest ends when its descriptor is readable") {
+TEST_CASE("loop: a pause ends when its descriptor is readable") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   std::atomic<int> steps{0};
-  Loop loop([&]() -> Loop::Rest {
+  Loop loop([&]() -> Loop::Pause {
     ++steps;
     return {1h, ends[0]};
   });
@@ -135,17 +135,17 @@ TEST_CASE("loop: a rest ends when its descriptor is readable") {
   ::close(ends[1]);
 }
 
-TEST_CASE("loop: a wake does not end a rest that ignores wakes, but cancels the next one") {
+TEST_CASE("loop: a wake does not end a pause that ignores wakes, but cancels the next one") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   std::atomic<int> steps{0};
-  Loop loop([&]() -> Loop::Rest {
+  Loop loop([&]() -> Loop::Pause {
     if (++steps <= 2) return {1h, ends[0], true};
     return 1h;
   });
   loop.start();
   CHECK(eventually([&] { return steps == 1; }, kPatience));
-  std::this_thread::sleep_for(20ms);  // the rest has begun
+  std::this_thread::sleep_for(20ms);  // the pause has begun
   for (int i = 0; i < 10; ++i) loop.wake();
   std::this_thread::sleep_for(50ms);
   CHECK(steps == 1);
@@ -158,10 +158,10 @@ TEST_CASE("loop: a wake does not end a rest that ignores wakes, but cancels the 
   ::close(ends[1]);
 }
 
-TEST_CASE("loop: stop ends a rest that ignores wakes") {
+TEST_CASE("loop: stop ends a pause that ignores wakes") {
   for (const bool woken : {false, true}) {
     std::atomic<int> steps{0};
-    Loop loop([&]() -> Loop::Rest {
+    Loop loop([&]() -> Loop::Pause {
       ++steps;
       return {1h, -1, true};
     });
@@ -174,7 +174,7 @@ TEST_CASE("loop: stop ends a rest that ignores wakes") {
 
 TEST_CASE("loop: stop waits for the running step, and may be called again, from several threads, and before start") {
   std::atomic<bool> inside{false}, ended{false};
-  Loop loop([&]() -> Loop::Rest {
+  Loop loop([&]() -> Loop::Pause {
     inside = true;
     std::this_thread::sleep_for(100ms);
     ended = true;
@@ -195,7 +195,7 @@ TEST_CASE("loop: stop waits for the running step, and may be called again, from 
   CHECK(early == 0);
   loop.stop();
 
-  Loop never([]() -> Loop::Rest { return 1h; });
+  Loop never([]() -> Loop::Pause { return 1h; });
   never.stop();
 }
 
@@ -204,7 +204,7 @@ TEST_CASE("loop: the destructor stops the loop") {
   {
     Loop loop([&] {
       ++steps;
-      return Loop::Rest::zero();
+      return Loop::Pause::zero();
     });
     loop.start();
     CHECK(eventually([&] { return steps > 10; }, kPatience));
