@@ -14,8 +14,8 @@ namespace {
 using run::Loop;
 using Clock = std::chrono::steady_clock;
 
-ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
-  check(options);
+ConsumerOptions validated(ConsumerOptions options, const Handler& handler) {
+  validate(options);
   if (!handler) throw std::invalid_argument("handler: none; expected a function");
   return options;
 }
@@ -24,7 +24,7 @@ ConsumerOptions checked(ConsumerOptions options, const Handler& handler) {
 
 ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options,
                            Callbacks callbacks)
-    : options_(checked(std::move(options), handler)),
+    : options_(validated(std::move(options), handler)),
       id_(store::new_ids(1).front()),
       drained_(std::move(callbacks.drained)),
       endpoint_(url, queue, options_.connection, options_.queue),

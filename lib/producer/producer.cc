@@ -23,7 +23,7 @@ class Producer::Impl {
         event_sink_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false),
         group_commit_(shared_connection_),
         async_sender_(group_commit_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
-    check(options_);
+    validate(options_);
     event_sink_.warn(shared_connection_.endpoint().warning());
   }
 

@@ -109,9 +109,9 @@ bool exists(const redis::Pipeline& pipeline, std::size_t request) {
 }
 
 // Parses the URL and checks the options, before the constructor creates anything from them.
-Url checked(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-            const QueueOptions& options) {
-  check(queue, connection, options);
+Url validated(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
+              const QueueOptions& options) {
+  validate(queue, connection, options);
   Url parsed = redis::parse_url(url);
   const bool tls = !parsed.addresses.empty() && parsed.addresses.front().tls;
   const TlsOptions& wanted = connection.tls;
@@ -136,7 +136,7 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
     }
     QueueOptions tagged = options;
     tagged.hash_tag = HashTag::on;
-    check(queue, connection, tagged);
+    validate(queue, connection, tagged);
   }
   return parsed;
 }
@@ -145,7 +145,7 @@ Url checked(const std::string& url, const std::string& queue, const ConnectionOp
 
 Endpoint::Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
                    const QueueOptions& options, RegisterQueue registers)
-    : Endpoint(checked(url, queue, connection, options), queue, connection, options, registers) {}
+    : Endpoint(validated(url, queue, connection, options), queue, connection, options, registers) {}
 
 Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOptions& connection,
                    const QueueOptions& options, RegisterQueue registers)

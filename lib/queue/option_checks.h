@@ -1,4 +1,4 @@
-// Validation of options. Each check throws std::invalid_argument that names the field and its value.
+// Validation of options. Each function throws std::invalid_argument that names the field and its value.
 #pragma once
 
 #include "store/moves.h"
@@ -18,9 +18,9 @@ namespace delayqueue {
 // clock.
 inline constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};
 
-void check(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
-void check(const ProducerOptions& options);
-void check(const ConsumerOptions& options);
+void validate(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
+void validate(const ProducerOptions& options);
+void validate(const ConsumerOptions& options);
 void check_at_least(const char* field, milliseconds value, milliseconds least);
 
 // Validates and converts the due time of a send or reschedule.

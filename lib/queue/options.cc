@@ -52,7 +52,7 @@ void check_at_least(const char* field, milliseconds value, milliseconds least) {
   if (value > kLongest) wrong(field, text(value), "at most a hundred years");
 }
 
-void check(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options) {
+void validate(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options) {
   check_name("queue", queue, options.hash_tag == HashTag::on);
   check_name("queue.prefix", options.prefix, options.hash_tag == HashTag::on);
   check_at_least("connection.connect_timeout", connection.connect_timeout, milliseconds(1));
@@ -62,13 +62,13 @@ void check(const std::string& queue, const ConnectionOptions& connection, const 
   }
 }
 
-void check(const ProducerOptions& options) {
+void validate(const ProducerOptions& options) {
   check_number("retries", options.retries, 0, std::numeric_limits<int>::max());
   check_number("max_payload", options.max_payload, 0, kRedisStringLimit);
   check_durability(options.durability);
 }
 
-void check(const ConsumerOptions& options) {
+void validate(const ConsumerOptions& options) {
   check_number("concurrency", options.concurrency, 1, 10'000);
   check_at_least("lease", options.lease, milliseconds(10));
   check_at_least("poll_interval", options.poll_interval, milliseconds(1));
