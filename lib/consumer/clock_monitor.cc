@@ -22,8 +22,8 @@ std::optional<ClockMonitor::Jump> ClockMonitor::observe(const ClockSample& sampl
     return std::nullopt;
   }
   const microseconds there(sample.now_us - before.now_us);
-  const auto most_here = duration_cast<microseconds>(sample.answered - before.asked);
-  const auto least_here = duration_cast<microseconds>(sample.asked - before.answered);
+  const auto most_here = duration_cast<microseconds>(sample.answered - before.sent_at);
+  const auto least_here = duration_cast<microseconds>(sample.sent_at - before.answered);
   Jump jump;
   if (there > most_here) jump.by = there - most_here;
   if (there < least_here) jump.by = there - least_here;

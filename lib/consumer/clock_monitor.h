@@ -11,7 +11,7 @@ namespace delayqueue {
 // A sample of Redis' clock, read between two times of this machine's steady clock.
 struct ClockSample {
   std::int64_t now_us = 0;  // 0: none yet
-  std::chrono::steady_clock::time_point asked, answered;
+  std::chrono::steady_clock::time_point sent_at, answered;
 };
 
 class ClockMonitor {

@@ -67,7 +67,7 @@ void ConsumerLoop::connect() {
     timers_.connected();
     if (lease_keeper_.empty()) return;
     // Leases are renewed first, and alone: all other requests need to know which receipts are valid.
-    RoundTrip renewal(connection, {true, false});
+    RoundTrip renewal(connection, kSettle);
     lease_keeper_.renew(renewal, store_);
     renewal.send();
     renewal.receive();
@@ -82,12 +82,12 @@ Loop::Pause ConsumerLoop::tick() {
   expire_overrunning();
   start_round_trips();
   const bool finished = finish_round_trip();
-  check_drained();
+  report_if_drained();
   if ((finished || round_trips_.empty()) && !settler_.holds_back()) connection_.succeeded();
-  return rest(finished);
+  return plan_pause(finished);
 }
 
-Loop::Pause ConsumerLoop::rest(bool finished) {
+Loop::Pause ConsumerLoop::plan_pause(bool finished) {
   if (!round_trips_.empty()) {
     if (finished) return Loop::Pause::zero();
     const redis::Connection& connection = connection_.get();
@@ -132,9 +132,9 @@ void ConsumerLoop::start_round_trips() {
     const bool full = !stopping && prefetcher_.room(handlers_.load()) == 0;
     if (wakeups_.read(full, prefetcher_.more_ready())) timers_.promote_now();
   }
-  if (one_at_a_time) return send({true, !stopping});
-  if (!round_trips_.is_under_way(&Purpose::settle)) send({true, false});
-  if (!round_trips_.is_under_way(&Purpose::take)) send({false, true});
+  if (one_at_a_time) return send(stopping ? kSettle : kSettleAndTake);
+  if (!round_trips_.is_under_way(&Purpose::settle)) send(kSettle);
+  if (!round_trips_.is_under_way(&Purpose::take)) send(kTake);
 }
 
 // The order of the requests: leases are renewed before overdue ones are taken back, messages are moved before they are
@@ -142,14 +142,14 @@ void ConsumerLoop::start_round_trips() {
 void ConsumerLoop::send(Purpose purpose) {
   const bool stopping = stopping_;
   RoundTrip& round_trip = round_trips_.start(connection_.get(), purpose);
-  const std::size_t settles = purpose.settle ? add_settling(round_trip) : 0;
+  const std::size_t settled_count = purpose.settle ? add_settling(round_trip) : 0;
   if (purpose.settle && !stopping) prefetcher_.fetch(round_trip, store_);
   if (purpose.take) add_taking(round_trip);
   if (purpose.settle) {
     wakeups_.add(round_trip, store_, stopping);
-    maintenance_.work(round_trip, store_, stopping);
+    maintenance_.add(round_trip, store_, stopping);
     reporter_.sink().publish(round_trip.pipeline(), store_.keys().channel);
-    if (settles > 0) verdict_durability_.add(round_trip, settles);
+    if (settled_count > 0) verdict_durability_.add(round_trip, settled_count);
   }
   round_trips_.send();
 }
@@ -168,8 +168,8 @@ void ConsumerLoop::add_taking(RoundTrip& round_trip) {
   const run::WorkerLoad load = handlers_.load();
   const std::size_t before = round_trip.pipeline().size();
   add_moves(round_trip, load);
-  const bool moves = round_trip.pipeline().size() > before;
-  if (!moves && !prefetcher_.has_more(load)) return;
+  const bool has_moves = round_trip.pipeline().size() > before;
+  if (!has_moves && !prefetcher_.has_more(load)) return;
   // Messages that cannot be settled must not pile up here.
   const bool backlog = settler_.size() > store::kBatch;
   backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, store_, load);
@@ -180,7 +180,7 @@ void ConsumerLoop::add_moves(RoundTrip& round_trip, const run::WorkerLoad& load)
   const bool renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
   if (renewed && timers_.reclaim_is_due(now)) {
     const auto answer = store_.unack2retry(round_trip.pipeline(), timers_.reclaims_only_backoffs(now));
-    round_trip.expect(answer, [this](const auto& reclaimed) { on_retried(reclaimed.get()); });
+    round_trip.expect(answer, [this](const auto& reclaimed) { on_reclaimed(reclaimed.get()); });
     timers_.reclaiming(now);
   }
   if (timers_.promote_is_due(now)) {
@@ -193,11 +193,11 @@ void ConsumerLoop::add_moves(RoundTrip& round_trip, const run::WorkerLoad& load)
   }
 }
 
-void ConsumerLoop::on_retried(const store::Reclaimed& reclaimed) {
+void ConsumerLoop::on_reclaimed(const store::Reclaimed& reclaimed) {
   const bool more = reclaimed.moved == store::kReclaimBatch;
   const auto wait = more ? milliseconds(0) : options_.poll_interval;
   timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval)));
-  maintenance_.persist(reclaimed.dead_lettered);
+  maintenance_.queue_persist(reclaimed.dead_lettered);
   if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
   reporter_.retried(reclaimed);
 }
@@ -211,7 +211,7 @@ void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
 }
 
 void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
-  lease_keeper_.observe_clock(taken.now_us, taken.asked);
+  lease_keeper_.observe_clock(taken.now_us, taken.sent_at);
   for (const DeliveryPtr& delivery : taken.deliveries) lease_keeper_.add(delivery);
   for (const DeliveryPtr& delivery : taken.foreign) {
     lease_keeper_.add(delivery);
@@ -254,10 +254,10 @@ void ConsumerLoop::collect_done() {
 // Returns the number of verdicts.
 std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
   const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
-  const std::size_t settles = settler_.settle(round_trip, store_, renews);
+  const std::size_t settled_count = settler_.settle(round_trip, store_, renews);
   for (const std::string& line : settler_.warnings()) reporter_.log(Severity::warning, line);
   if (renews) lease_keeper_.renew(round_trip, store_);
-  return settles;
+  return settled_count;
 }
 
 void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
@@ -285,7 +285,7 @@ bool ConsumerLoop::give_back_unstarted() {
   return !unstarted.empty();
 }
 
-void ConsumerLoop::check_drained() {
+void ConsumerLoop::report_if_drained() {
   const bool drained = stopping_ && !wakeups_.is_watcher() && round_trips_.empty() && lease_keeper_.empty() &&
                        settler_.empty() && !maintenance_.has_to_persist() && handlers_.empty();
   if (drained) drained_();
@@ -296,7 +296,7 @@ Loop::Pause ConsumerLoop::on_failure(const std::exception& e) {
   timers_.all_due();
   wakeups_.set_watcher(false);  // the next pending2ready decides again
   connection_.failed(e, !lease_keeper_.empty());
-  check_drained();
+  report_if_drained();
   return connection_.pause();
 }
 

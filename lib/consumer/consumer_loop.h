@@ -71,7 +71,7 @@ class ConsumerLoop {
  private:
   void connect();
   run::Loop::Pause tick();
-  run::Loop::Pause rest(bool finished);
+  run::Loop::Pause plan_pause(bool finished);
 
   // Round trips.
   bool is_one_at_a_time() const;
@@ -88,7 +88,7 @@ class ConsumerLoop {
   // What is done with their answers.
   void on_settled(const Settler::Outcome& outcome);
   void on_lost(const std::vector<DeliveryPtr>& lost);
-  void on_retried(const store::Reclaimed& reclaimed);
+  void on_reclaimed(const store::Reclaimed& reclaimed);
   void on_promoted(const store::Promoted& promoted);
   void on_taken(const Prefetcher::Taken& taken);
   void on_fetched(Prefetcher::Fetched fetched);
@@ -96,7 +96,7 @@ class ConsumerLoop {
   void collect_done();
   void expire_overrunning();
   bool give_back_unstarted();
-  void check_drained();
+  void report_if_drained();
 
   const ConsumerOptions options_;
   const std::string id_;  // of this consumer, among all consumers

@@ -19,9 +19,9 @@ bool LeaseKeeper::holds(const DeliveryPtr& delivery) const {
   return found != held_.end() && found->second == delivery;
 }
 
-void LeaseKeeper::observe_clock(std::int64_t now_us, Clock::time_point asked) {
-  if (held_.empty() && !is_unconfirmed()) renewal_due_ = asked + lease_ / 3;
-  sample_ = {now_us, asked, Clock::now()};
+void LeaseKeeper::observe_clock(std::int64_t now_us, Clock::time_point sent_at) {
+  if (held_.empty() && !is_unconfirmed()) renewal_due_ = sent_at + lease_ / 3;
+  sample_ = {now_us, sent_at, Clock::now()};
 }
 
 LeaseKeeper::Renewal LeaseKeeper::new_renewal() const {
@@ -33,7 +33,7 @@ LeaseKeeper::Renewal LeaseKeeper::new_renewal() const {
   // Redis' clock is at least the sample plus the time since its answer. How long the answer itself took is unknown.
   renewal.new_end_us = sample_.now_us + duration_cast<microseconds>(now - sample_.answered + lease_).count();
   if (renewal.new_end_us % 1000 == 0) ++renewal.new_end_us;  // whole milliseconds are backoffs: see nack.lua
-  renewal.trusted = now + lease_ - (sample_.answered - sample_.asked);
+  renewal.trusted = now + lease_ - (sample_.answered - sample_.sent_at);
   return renewal;
 }
 
@@ -43,8 +43,8 @@ void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store) {
   old.erase(std::remove_if(old.begin(), old.end(), [&](const auto& one) { return !holds(one); }), old.end());
   next.repeats = !old.empty();
   if (old.empty()) next = new_renewal();
-  next.asked = Clock::now();
-  renewal_due_ = next.asked + lease_ / 3;
+  next.sent_at = Clock::now();
+  renewal_due_ = next.sent_at + lease_ / 3;
   const auto renewal = std::make_shared<const Renewal>(std::move(next));
   const std::vector<DeliveryPtr>& members = renewal->members;
   for (std::size_t first = 0; first < members.size(); first += store::kBatch) {
@@ -69,7 +69,7 @@ void LeaseKeeper::finish(const Renewal& renewal, std::size_t first, const store:
     keep_unconfirmed(renewal, first);
     throw;
   }
-  observe_clock(renewed.now_us, renewal.asked);
+  observe_clock(renewed.now_us, renewal.sent_at);
   const bool in_time = renewal.new_end_us > renewed.now_us;
   if (!in_time || renewal.repeats) renew_soon();
   std::vector<DeliveryPtr> lost;

@@ -33,8 +33,8 @@ class LeaseKeeper {
   void add(const DeliveryPtr& delivery) { held_.insert_or_assign(delivery->message.id(), delivery); }
   void remove(const DeliveryPtr& delivery);
 
-  // Takes a sample of Redis' clock: `now_us` is from the answer to a request that was sent at `asked`.
-  void observe_clock(std::int64_t now_us, Clock::time_point asked);
+  // Takes a sample of Redis' clock: `now_us` is from the answer to a request that was sent at `sent_at`.
+  void observe_clock(std::int64_t now_us, Clock::time_point sent_at);
   const ClockSample& last_sample() const { return sample_; }
 
   // When renew() is to be called next: a third of a lease after the last time, so that two renewals may fail.
@@ -55,7 +55,7 @@ class LeaseKeeper {
     std::vector<DeliveryPtr> members;
     std::int64_t new_end_us = 0;
     Clock::time_point trusted;  // by this machine's clock, and not after new_end_us by Redis'
-    Clock::time_point asked;
+    Clock::time_point sent_at;
     bool repeats = false;  // the end was chosen earlier: the next renewal must follow soon
   };
 

@@ -7,14 +7,14 @@ constexpr milliseconds kSeldom{10'000};
 
 }  // namespace
 
-void Maintenance::work(RoundTrip& round_trip, const store::Store& store, bool stopping) {
+void Maintenance::add(RoundTrip& round_trip, const store::Store& store, bool stopping) {
   add_persisting(round_trip, store);
   const Clock::time_point now = Clock::now();
   if (stopping || now < due()) return;
   if (!garbage_.empty()) store.gc(round_trip.pipeline(), std::exchange(garbage_, {}));
   if (now >= garbage_due_) {
     garbage_due_ = now + rules_.interval;
-    collect_garbage(round_trip, store);
+    sample_garbage(round_trip, store);
     if (rules_.dead_limit > 0) trim(round_trip, store, std::nullopt, rules_.dead_limit);
   }
   if (now >= trim_due_) {
@@ -38,7 +38,7 @@ void Maintenance::add_persisting(RoundTrip& round_trip, const store::Store& stor
   });
 }
 
-void Maintenance::collect_garbage(RoundTrip& round_trip, const store::Store& store) {
+void Maintenance::sample_garbage(RoundTrip& round_trip, const store::Store& store) {
   const auto answer = store.sample_garbage(round_trip.pipeline());
   round_trip.expect(answer, [this](const auto& ids) {
     garbage_ = ids.get();

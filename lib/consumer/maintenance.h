@@ -37,15 +37,17 @@ class Maintenance {
   }
 
   // These messages became dead letters. They are kept for dead_retention, so the TTL of their bodies is to be removed.
-  void persist(const std::vector<std::string>& ids) { to_persist_.insert(to_persist_.end(), ids.begin(), ids.end()); }
+  void queue_persist(const std::vector<std::string>& ids) {
+    to_persist_.insert(to_persist_.end(), ids.begin(), ids.end());
+  }
   bool has_to_persist() const { return !to_persist_.empty(); }
 
-  // Adds the requests that are due. While `stopping`, only those for persist().
-  void work(RoundTrip& round_trip, const store::Store& store, bool stopping);
+  // Adds the requests that are due. While `stopping`, only those of queue_persist().
+  void add(RoundTrip& round_trip, const store::Store& store, bool stopping);
 
  private:
   void add_persisting(RoundTrip& round_trip, const store::Store& store);
-  void collect_garbage(RoundTrip& round_trip, const store::Store& store);
+  void sample_garbage(RoundTrip& round_trip, const store::Store& store);
   void trim(RoundTrip& round_trip, const store::Store& store, std::optional<milliseconds> older_than,
             std::int64_t leave);
   void clean_metadata(RoundTrip& round_trip, const store::Store& store);

@@ -34,20 +34,20 @@ void PoisonGuard::forget(const std::vector<DeliveryPtr>& done) {
 
 // Possible poison messages that are met for the first time get a pause, because most leave retry soon. After it one
 // scan passes over all of retry. None is taken during a scan, so that they keep their order.
-void PoisonGuard::read(const store::TakeLimits& asked, const store::Taken& taken,
+void PoisonGuard::read(const store::TakeLimits& limits, const store::Taken& taken,
                        const std::vector<DeliveryPtr>& deliveries) {
   std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const DeliveryPtr& delivery) {
     return std::find(taken.possible_poison.begin(), taken.possible_poison.end(), delivery->message.id()) !=
            taken.possible_poison.end();
   });
-  owed_ = taken.further_poison > 0 && asked.poison_max == 0;
+  owed_ = taken.further_poison > 0 && limits.poison_max == 0;
   const Clock::time_point now = Clock::now();
   if (taken.further_poison == 0) {
     scanning_ = may_hide_others_ = false;
     rescan_at_.reset();
   } else if (scanning_) {
     left_ = std::min(left_, taken.retry_left) -
-            std::min({left_, taken.retry_left, taken.further_poison, asked.poison_skip});
+            std::min({left_, taken.retry_left, taken.further_poison, limits.poison_skip});
     scanning_ = left_ > 0;
     may_hide_others_ = false;
     rescan_at_ = scanning_ ? now : now + kPause;

@@ -40,7 +40,7 @@ class PoisonGuard {
   void plan(store::TakeLimits& limits) const;
 
   // Reads the answer to a take from retry; `deliveries` are its messages.
-  void read(const store::TakeLimits& asked, const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries);
+  void read(const store::TakeLimits& limits, const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries);
 
   // Messages came into retry: they may be behind possible poison messages.
   void retry_grew() { may_hide_others_ = true; }

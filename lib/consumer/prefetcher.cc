@@ -49,34 +49,34 @@ store::TakeLimits Prefetcher::limits(const run::WorkerLoad& load) const {
 }
 
 void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load) {
-  const store::TakeLimits asked = limits(load);
-  if (asked.total == 0) return;
-  const Clock::time_point now = Clock::now();
+  const store::TakeLimits requested = limits(load);
+  if (requested.total == 0) return;
+  const Clock::time_point sent_at = Clock::now();
   round_trip.expect(
-      store.ready2unack(round_trip.pipeline(), asked, lease_),
-      [this, asked, now](const auto& taken) {
+      store.ready2unack(round_trip.pipeline(), requested, lease_),
+      [this, requested, sent_at](const auto& taken) {
         coming_ = 0;
-        read_taken(asked, now, taken.get());
+        read_taken(requested, sent_at, taken.get());
       },
       [this] { coming_ = 0; });
-  coming_ = asked.total;
+  coming_ = requested.total;
 }
 
-void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point asked, const store::Taken& taken) {
+void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken) {
   more_ready_ = taken.popped == limits.total;
   retry_left_ = taken.retry_left;
-  Taken now{{}, taken.now_us, asked, {}, taken.foreign, taken.foreign_id};
+  Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {
     auto delivery = std::make_shared<Delivery>(
-        Delivery::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us}, asked + lease_);
+        Delivery::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us}, sent_at + lease_);
     delivery->foreign = !store::is_id(id);
-    if (delivery->foreign && now.foreign_id.empty()) now.foreign_id = id;
-    (delivery->foreign ? now.foreign : now.deliveries).push_back(std::move(delivery));
+    if (delivery->foreign && result.foreign_id.empty()) result.foreign_id = id;
+    (delivery->foreign ? result.foreign : result.deliveries).push_back(std::move(delivery));
   }
-  fetching_.insert(fetching_.end(), now.deliveries.begin(), now.deliveries.end());
-  if (limits.retry_max > 0) poison_guard_.read(limits, taken, now.deliveries);
+  fetching_.insert(fetching_.end(), result.deliveries.begin(), result.deliveries.end());
+  if (limits.retry_max > 0) poison_guard_.read(limits, taken, result.deliveries);
   count_share(taken);
-  listener_.taken(now);
+  listener_.taken(result);
 }
 
 void Prefetcher::count_share(const store::Taken& taken) {
@@ -98,9 +98,9 @@ void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
       [this] { body_size_ = kBodyBytes; });  // perhaps too much to arrive in time: the next are fetched one by one
 }
 
-void Prefetcher::read_bodies(Bodies bodies, std::size_t asked) {
+void Prefetcher::read_bodies(Bodies bodies, std::size_t requested) {
   Fetched fetched;
-  const std::size_t count = std::min({bodies.size(), asked, fetching_.size()});
+  const std::size_t count = std::min({bodies.size(), requested, fetching_.size()});
   for (auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) group->reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     DeliveryPtr& delivery = fetching_[i];

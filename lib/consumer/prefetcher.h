@@ -28,7 +28,7 @@ class Prefetcher {
   struct Taken {
     std::vector<DeliveryPtr> deliveries{};
     std::int64_t now_us = 0;  // Redis' time
-    Clock::time_point asked{};
+    Clock::time_point sent_at{};
     std::vector<DeliveryPtr> foreign{};  // their ids are not valid: to be removed by receipt
     std::size_t removed = 0;             // number of further foreign ids, which are removed already
     std::string foreign_id{};            // one of all these
@@ -97,8 +97,8 @@ class Prefetcher {
   std::size_t free_workers(const run::WorkerLoad& load) const;
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
   store::TakeLimits limits(const run::WorkerLoad& load) const;
-  void read_taken(const store::TakeLimits& limits, Clock::time_point asked, const store::Taken& taken);
-  void read_bodies(Bodies bodies, std::size_t asked);
+  void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken);
+  void read_bodies(Bodies bodies, std::size_t requested);
   void count_share(const store::Taken& taken);
 
   const std::shared_ptr<const std::string> queue_;  // its name, in every Message

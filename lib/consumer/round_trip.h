@@ -22,6 +22,9 @@ struct Purpose {
   bool settle = false;
   bool take = false;
 };
+inline constexpr Purpose kSettle{true, false};
+inline constexpr Purpose kTake{false, true};
+inline constexpr Purpose kSettleAndTake{true, true};
 
 class RoundTrip {
  public:

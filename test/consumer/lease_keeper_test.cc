@@ -35,7 +35,7 @@ struct Scene {
   }
 
   void renew() {
-    RoundTrip round_trip(connection, {true, false});
+    RoundTrip round_trip(connection, kSettle);
     keeper.renew(round_trip, store);
     round_trip.send();
     round_trip.receive();
@@ -45,7 +45,7 @@ struct Scene {
   // Redis executes it.
   void renew_and_lose_the_answer() {
     {
-      RoundTrip round_trip(connection, {true, false});
+      RoundTrip round_trip(connection, kSettle);
       keeper.renew(round_trip, store);
       round_trip.pipeline().run();
     }
