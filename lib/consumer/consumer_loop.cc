@@ -56,7 +56,7 @@ void ConsumerLoop::connect_first() {
 }
 
 Loop::Pause ConsumerLoop::step() {
-  // A handler that returns ends the rest; that is no reason to try again sooner.
+  // The pause after a failure. A handler that returns wakes the loop, but the next attempt is not made sooner.
   if (const auto pause = connection_.pause(); pause.count() > 0 && !stopping_) return pause;
   if (!connection_.is_open() || (connection_.get().has_moved() && round_trips_.empty())) connect();
   return tick();
@@ -66,7 +66,7 @@ void ConsumerLoop::connect() {
   connection_.open([this](redis::Connection& connection) {
     timers_.connected();
     if (lease_keeper_.empty()) return;
-    // Leases are renewed first, and alone: all other requests need to know which receipts are valid.
+    // Leases are renewed first, in a separate round trip: the answer decides which receipts are valid.
     RoundTrip renewal(connection, kSettle);
     lease_keeper_.renew(renewal, store_);
     renewal.send();
@@ -76,13 +76,14 @@ void ConsumerLoop::connect() {
 }
 
 // Sends a round trip of each purpose that is not under way and has requests, then finishes the oldest, if its answers
-// have arrived. Nothing here waits: the rest ends when the answers arrive.
+// have arrived. Nothing here waits: the pause ends when the answers arrive.
 Loop::Pause ConsumerLoop::tick() {
   collect_done();
   expire_overrunning();
   start_round_trips();
   const bool finished = finish_round_trip();
   report_if_drained();
+  // While refused verdicts are held back, a success does not show that Redis accepts them.
   if ((finished || round_trips_.empty()) && !settler_.holds_back()) connection_.succeeded();
   return plan_pause(finished);
 }
@@ -97,8 +98,10 @@ Loop::Pause ConsumerLoop::plan_pause(bool finished) {
                     maintenance_.has_to_persist() || reporter_.sink().has_counts();
   if (busy) return Loop::Pause::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
-  if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
-  if (!lease_keeper_.empty()) next = std::min(next, Clock::now() + options_.processing_timeout / 10);
+  if (!lease_keeper_.empty()) {
+    // An overrunning handler is noticed at most a tenth of processing_timeout late.
+    next = std::min({next, lease_keeper_.renewal_due(), Clock::now() + options_.processing_timeout / 10});
+  }
   if (!stopping_) {
     const run::WorkerLoad load = handlers_.load();
     if (prefetcher_.should_go_on(load)) return Loop::Pause::zero();
@@ -137,8 +140,8 @@ void ConsumerLoop::start_round_trips() {
   if (!round_trips_.is_under_way(&Purpose::take)) send(kTake);
 }
 
-// The order of the requests: leases are renewed before overdue ones are taken back, messages are moved before they are
-// taken, and the write concern covers all writes before it.
+// Sends a round trip, or none if it has no requests. The order of the requests: renew before unack2retry; unack2retry
+// and pending2ready before ready2unack; the request that confirms the durability of all writes before it is the last.
 void ConsumerLoop::send(Purpose purpose) {
   const bool stopping = stopping_;
   RoundTrip& round_trip = round_trips_.start(connection_.get(), purpose);
@@ -157,7 +160,7 @@ void ConsumerLoop::send(Purpose purpose) {
 // Returns whether one has ended.
 bool ConsumerLoop::finish_round_trip() {
   const RoundTrips::Finished finished = round_trips_.finish_arrived();
-  if (finished.resent) timers_.promote_now();  // the take may have run before the moves
+  if (finished.resent) timers_.promote_now();  // the take may have run before the resent moves
   connection_.observe_clock(lease_keeper_.last_sample());
   return finished.one;
 }
@@ -206,7 +209,7 @@ void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
   wakeups_.set_watcher(promoted.keeps_watch);
   const bool more = promoted.moved == store::kBatch;
   if (promoted.next && (promoted.keeps_watch || more)) timers_.promote_by(Clock::now() + *promoted.next);
-  if (promoted.moved > 0) prefetcher_.expect_more();  // the answer to a take in the same round trip is newer
+  if (promoted.moved > 0) prefetcher_.expect_more();  // a take in the same round trip answers later and overwrites this
   reporter_.promoted(promoted);
 }
 
@@ -215,7 +218,7 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
   for (const DeliveryPtr& delivery : taken.deliveries) lease_keeper_.add(delivery);
   for (const DeliveryPtr& delivery : taken.foreign) {
     lease_keeper_.add(delivery);
-    settler_.add(delivery);  // removed by receipt
+    settler_.add(delivery);  // the Settler removes it from unack
   }
   reporter_.taken(taken);
   handlers_.keep_one_free(prefetcher_.retry_is_due());
@@ -224,7 +227,7 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
 // ---- Run ------------------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
-  for (const DeliveryPtr& delivery : fetched.expired) settler_.add(delivery);  // removed by receipt
+  for (const DeliveryPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
   reporter_.fetched(fetched);
   handlers_.run(std::move(fetched));
 }
@@ -251,7 +254,7 @@ void ConsumerLoop::collect_done() {
 
 // ---- Settle ---------------------------------------------------------------------------------------------------------
 
-// Returns the number of verdicts.
+// Returns the number of deliveries that the requests settle.
 std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
   const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
   const std::size_t settled_count = settler_.settle(round_trip, store_, renews);
@@ -267,16 +270,16 @@ void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
   }
   reporter_.settled(outcome);
   if (!outcome.nacked.empty()) timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, options_.poll_interval));
-  if (!outcome.snoozed.empty()) timers_.promote_now();  // the answer tells when they are due
+  if (!outcome.snoozed.empty()) timers_.promote_now();  // pending2ready returns when the next message is due
 }
 
 // ---- Stop and failure -----------------------------------------------------------------------------------------------
 
-// Stopping: messages whose handler has not begun go back as if they had never been taken.
+// Gives back messages whose handler has not begun, as if they had never been taken. Returns whether there were any.
 bool ConsumerLoop::give_back_unstarted() {
   std::vector<DeliveryPtr> unstarted = handlers_.take_back();
   for (DeliveryPtr& delivery : prefetcher_.abandon_fetching()) unstarted.push_back(std::move(delivery));
-  std::reverse(unstarted.begin(), unstarted.end());  // each goes before those given back earlier
+  std::reverse(unstarted.begin(), unstarted.end());  // release puts each message in front of those released before it
   for (const DeliveryPtr& delivery : unstarted) {
     delivery->end(snooze(milliseconds(0)));
     settler_.add(delivery);

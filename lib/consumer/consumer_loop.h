@@ -51,13 +51,14 @@ class ConsumerLoop {
   // Makes the worker threads. Throws SetupError; then it has made none.
   void start_workers() { handlers_.start(options_.concurrency); }
 
-  // One tick. Returns how long to rest before the next one, and what ends the rest.
+  // One step of the Loop: connects if needed, then does one tick. Returns the pause before the next step, and what ends
+  // it.
   run::Loop::Pause step();
 
   // Reports the failure of a tick, or of the first connection. Returns the pause before the next attempt.
   run::Loop::Pause on_failure(const std::exception& e);
 
-  // From now on no more messages are taken and no handler begins; the messages of those are given back.
+  // From now on no more messages are taken and no handler begins. Messages whose handler has not begun are given back.
   void stop_taking() { stopping_ = true; }
   bool is_stopping() const { return stopping_; }
 
@@ -71,6 +72,7 @@ class ConsumerLoop {
  private:
   void connect();
   run::Loop::Pause tick();
+  // Returns the pause before the next step. Begins to listen for a wake-up if there is room.
   run::Loop::Pause plan_pause(bool finished);
 
   // Round trips.

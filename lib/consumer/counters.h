@@ -1,4 +1,4 @@
-// What a consumer counts. Any thread may read; see ConsumerStats.
+// Counters of a consumer: see ConsumerStats. Its thread and its workers write them; any thread may read them.
 #pragma once
 
 #include <delayqueue/consumer.h>
@@ -14,7 +14,7 @@ namespace delayqueue {
 struct Counters {
   std::atomic<std::uint64_t> delivered{0}, acked{0}, nacked{0}, dead_lettered{0}, snoozed{0}, stale{0}, expired{0},
       foreign{0}, unconfirmed{0}, connects{0}, errors{0};
-  std::atomic<std::uint64_t> running{0}, prefetched{0};  // now
+  std::atomic<std::uint64_t> running{0}, prefetched{0};  // current values; those above only grow
   std::atomic<bool> connected{false};
 
   void failed(std::string text) {
@@ -26,6 +26,7 @@ struct Counters {
 
   ConsumerStats stats() const {
     const std::lock_guard lock(mutex_);
+    // In the order of ConsumerStats.
     return {delivered,   acked,    nacked, dead_lettered, snoozed,    stale,     expired,    foreign,
             unconfirmed, connects, errors, running,       prefetched, connected, last_error_};
   }

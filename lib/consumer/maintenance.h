@@ -1,6 +1,6 @@
-// Periodic work on a queue that any of its consumers may do: deletes garbage, trims the dead letters, and removes
-// metadata of messages that are gone. Also removes the TTL of the bodies of new dead letters. Each step is bounded; if more is left, another follows at once. Used by the
-// consumer's thread only.
+// Periodic work on a queue; each of its consumers does it. Deletes garbage, trims the dead letters, deletes the
+// metadata of messages that are gone, and removes the TTL of the bodies of new dead letters. Each step is bounded; if
+// more is left, the next step follows at once. Used by the consumer's thread only.
 #pragma once
 
 #include "consumer/round_trip.h"
@@ -23,9 +23,9 @@ class Maintenance {
   using Clock = std::chrono::steady_clock;
 
   struct Rules {
-    milliseconds interval{2000};  // between looks for garbage and at the number of dead letters
-    milliseconds dead_retention{0};
-    std::uint64_t dead_limit = 0;  // 0: none
+    milliseconds interval{2000};     // between two samples of garbage, and two trims to dead_limit
+    milliseconds dead_retention{0};  // older dead letters are deleted, every 10 s
+    std::uint64_t dead_limit = 0;    // most dead letters to keep; 0: no limit
   };
 
   // `trimmed` is called with the number of dead letters that were deleted, if there were any.
@@ -36,7 +36,8 @@ class Maintenance {
     return garbage_.empty() ? std::min({garbage_due_, trim_due_, metadata_due_}) : Clock::time_point();
   }
 
-  // These messages became dead letters. They are kept for dead_retention, so the TTL of their bodies is to be removed.
+  // Queues dead letters of unack2retry, so that add() removes the TTL of their bodies (nack and bury remove it
+  // themselves).
   void queue_persist(const std::vector<std::string>& ids) {
     to_persist_.insert(to_persist_.end(), ids.begin(), ids.end());
   }

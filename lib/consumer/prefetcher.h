@@ -29,7 +29,7 @@ class Prefetcher {
     std::vector<DeliveryPtr> deliveries{};
     std::int64_t now_us = 0;  // Redis' time
     Clock::time_point sent_at{};
-    std::vector<DeliveryPtr> foreign{};  // their ids are not valid: to be removed by receipt
+    std::vector<DeliveryPtr> foreign{};  // their ids are not valid: the Settler removes them from unack
     std::size_t removed = 0;             // number of further foreign ids, which are removed already
     std::string foreign_id{};            // one of all these
   };

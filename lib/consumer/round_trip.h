@@ -14,10 +14,12 @@
 
 namespace delayqueue {
 
-// A round trip settles (and renews leases, fetches bodies, does maintenance), or takes messages (after moving those
-// that are due), or does both. At most one round trip of each purpose is under way: Redis works on one while the
-// consumer works on the answers of the other. The two are independent, except for the order: the consumer's own leases
-// are renewed before overdue leases are taken back.
+// The purpose of a round trip: to settle, to take, or both. `settle`: verdicts, lease renewals, bodies, wake-ups,
+// maintenance and events. `take`: the moves of messages that are due, and the take.
+//
+// At most one round trip of each purpose is under way: Redis works on one while the consumer works on the answers of
+// the other. The two are independent, except for the order: renew runs before unack2retry, so that the consumer's own
+// leases are not ended.
 struct Purpose {
   bool settle = false;
   bool take = false;
@@ -43,8 +45,8 @@ class RoundTrip {
   redis::Pipeline& pipeline() { return pipeline_; }
 
   // Registers what to do with the answer to a request: `finish` is called with the Answer, whose get() throws if Redis
-  // refused the request. `drop` is called instead if this object is destroyed before. Answers to other requests are
-  // ignored.
+  // refused the request. `drop` is called if this object is destroyed before that, or if `finish` throws an exception
+  // that is no Error. Answers to other requests are ignored.
   template <class T, class Finish>
   void expect(const redis::Answer<T>& answer, Finish finish, std::function<void()> drop = nullptr) {
     continuations_.push_back({[answer, finish = std::move(finish)] { finish(answer); }, std::move(drop)});
@@ -53,20 +55,21 @@ class RoundTrip {
   bool empty() const { return pipeline_.size() == 0; }
   void send() { pipeline_.send(); }
 
-  // Waits for all answers. Throws ConnectionError if they do not all arrive.
+  // Waits for all answers. Throws ConnectionError if one of them does not arrive.
   void receive() {
     pipeline_.receive();
     received_ = true;
   }
 
-  // The same without waiting: returns false if they have not all arrived. See Pipeline::receive_arrived().
+  // Reads the answers that have arrived, without waiting. Returns whether all have. See Pipeline::receive_arrived().
   bool receive_arrived() {
     received_ = received_ || pipeline_.receive_arrived();
     return received_;
   }
 
-  // After that: calls each `finish`, in the order of expect(). An Error thrown by one of them does not stop the others;
-  // the last one is thrown at the end. Any other exception drops the rest.
+  // Calls each `finish`, in the order of expect(). Call it when all answers have arrived. If some throw an Error, the
+  // others are still called, then the last Error is thrown. Any other exception ends the calls: the remaining requests
+  // are dropped.
   void finish() {
     std::exception_ptr refused;
     while (!continuations_.empty()) {
@@ -114,8 +117,8 @@ class RoundTrips {
   void send() { under_way_.back().empty() ? under_way_.pop_back() : under_way_.back().send(); }
 
   // Finishes the oldest one, if all its answers have arrived; does not wait for them. If Redis refused a request, the
-  // others are finished, too, because their answers count all the same; then the Error is thrown. Throws ConnectionError
-  // if answers are missing after the connection's due() time.
+  // others are finished, too, because their answers count all the same; then the Error is thrown. Throws
+  // ConnectionError if answers are missing after the connection's due() time.
   struct Finished {
     bool one = false;     // without an Error
     bool resent = false;  // some requests ran after the others

@@ -221,7 +221,7 @@ void GroupCommit::run_leader(Sender& sender) {
   }
 }
 
-// Inspector::forget may have removed the queue from the set of queues since this process connected.
+// QueueAdmin::forget may have removed the queue from the set of queues since this process connected.
 void GroupCommit::register_if_needed(redis::Connection& connection) {
   std::unique_lock lock(mutex_);
   if (!std::exchange(needs_registration_, false)) return;

@@ -67,9 +67,9 @@ void Loop::pause(const Pause& pause) {
   if (cancelled || fds[0].revents != 0) drain();
 }
 
-// Reads all bytes, also that of a wake() whose flag was reset before.
 void Loop::drain() {
   char bytes[16];
+  // Until the pipe is empty: it may also have the byte of a wake() whose flag was reset before.
   while (::read(read_end_.get(), bytes, sizeof bytes) > 0) {
   }
 }

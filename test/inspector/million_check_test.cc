@@ -1,4 +1,4 @@
-// Inspector::check on a million messages: it takes long, but each of its calls stays short.
+// QueueAdmin::check on a million messages: it takes long, but each of its calls stays short.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
