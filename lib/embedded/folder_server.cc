@@ -40,69 +40,69 @@ constexpr char kSafePath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:
 [[noreturn]] void fail(const std::string& text) { throw ConnectionError("private server: " + text); }
 [[noreturn]] void fail_permanently(const std::string& text) { throw SetupError("private server: " + text); }
 
-void check_interrupt() {
+void throw_if_interrupted() {
   if (Interrupt::is_raised_here()) fail("stopped before it answered");
 }
 
-enum class Answer { none, loading, pong };
+enum class PingAnswer { none, loading, pong };
 
 // Connects to a server. Without one, returns a negative descriptor and sets errno. EAGAIN: there is a server, but its
 // backlog was full until the deadline. Throws SetupError if the socket is not this user's; ConnectionError if a
 // system call failed, so that it is unknown whether there is a server.
-Descriptor connected(const std::string& path, Clock::time_point deadline) {
+Descriptor connect_to(const std::string& path, Clock::time_point deadline) {
   redis::check_own_socket(path);
-  Descriptor link = above_standard(::socket(AF_UNIX, SOCK_STREAM, 0));
-  if (link.get() < 0) fail_with("cannot connect to unix:" + path, errno);
-  ::fcntl(link.get(), F_SETFL, O_NONBLOCK);
+  Descriptor connection = above_standard(::socket(AF_UNIX, SOCK_STREAM, 0));
+  if (connection.get() < 0) fail_with("cannot connect to unix:" + path, errno);
+  ::fcntl(connection.get(), F_SETFL, O_NONBLOCK);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const auto* raw = reinterpret_cast<const sockaddr*>(&address);
-  while (::connect(link.get(), raw, sizeof address) != 0) {
+  while (::connect(connection.get(), raw, sizeof address) != 0) {
     if (errno != EAGAIN && is_transient(errno)) fail_with("cannot connect to unix:" + path, errno);
     if (errno != EAGAIN || Clock::now() >= deadline) return Descriptor();
-    check_interrupt();
+    throw_if_interrupted();
     std::this_thread::sleep_for(milliseconds(2));
   }
-  redis::check_own_peer(link.get(), path);
-  return link;
+  redis::check_own_peer(connection.get(), path);
+  return connection;
 }
 
-bool sent(const Descriptor& link, std::string_view text) {
+bool send_text(const Descriptor& connection, std::string_view text) {
   int flags = 0;
 #ifdef MSG_NOSIGNAL
   flags = MSG_NOSIGNAL;
 #else
   const int on = 1;
-  ::setsockopt(link.get(), SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+  ::setsockopt(connection.get(), SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
 #endif
-  return ::send(link.get(), text.data(), text.size(), flags) == static_cast<ssize_t>(text.size());
+  return ::send(connection.get(), text.data(), text.size(), flags) == static_cast<ssize_t>(text.size());
 }
 
 // Bytes from the server; empty at the deadline, after an interrupt, or at the end of the stream.
-std::string received(const Descriptor& link, Clock::time_point deadline) {
-  if (Interrupt::poll_here(link.get(), milliseconds_until(deadline)) <= 0) return "";
+std::string receive_some(const Descriptor& connection, Clock::time_point deadline) {
+  if (Interrupt::poll_here(connection.get(), milliseconds_until(deadline)) <= 0) return "";
   char text[4096];
-  const auto size = ::read(link.get(), text, sizeof text);
+  const auto size = ::read(connection.get(), text, sizeof text);
   return {text, size > 0 ? static_cast<std::size_t>(size) : 0};
 }
 
-Answer ping(const std::string& path, Clock::time_point deadline) {
-  const Descriptor link = connected(path, deadline);
-  if (link.get() < 0 || !sent(link, "PING\r\n")) return Answer::none;
-  const std::string answer = received(link, deadline);
-  if (answer.compare(0, 8, "-LOADING") == 0) return Answer::loading;
+PingAnswer ping(const std::string& path, Clock::time_point deadline) {
+  const Descriptor connection = connect_to(path, deadline);
+  if (connection.get() < 0 || !send_text(connection, "PING\r\n")) return PingAnswer::none;
+  const std::string answer = receive_some(connection, deadline);
+  if (answer.compare(0, 8, "-LOADING") == 0) return PingAnswer::loading;
   const bool up = answer.compare(0, 5, "+PONG") == 0 || answer.compare(0, 7, "-NOAUTH") == 0;
-  return up ? Answer::pong : Answer::none;
+  return up ? PingAnswer::pong : PingAnswer::none;
 }
 
 // The answer to INFO persistence; empty if the server gives none.
 std::string persistence_of(const std::string& socket, Clock::time_point deadline) {
-  const Descriptor link = connected(socket, deadline);
-  if (link.get() < 0 || !sent(link, "INFO persistence\r\n")) return "";
+  const Descriptor connection = connect_to(socket, deadline);
+  if (connection.get() < 0 || !send_text(connection, "INFO persistence\r\n")) return "";
   std::string text;
   for (;;) {
-    const std::string more = received(link, deadline);
+    const std::string more = receive_some(connection, deadline);
     text += more;
     if (more.empty() || text[0] != '$') return "";
     const auto head = text.find("\r\n");
@@ -111,25 +111,25 @@ std::string persistence_of(const std::string& socket, Clock::time_point deadline
   }
 }
 
-std::vector<std::string> folders_of_path() {
+std::vector<std::string> search_path() {
   const char* path = trusts_environment() ? trusted_environment("PATH") : kSafePath;
-  std::istringstream words(path != nullptr ? path : "");
+  std::istringstream entries(path != nullptr ? path : "");
   std::vector<std::string> folders;
-  for (std::string folder; std::getline(words, folder, ':');) {
+  for (std::string folder; std::getline(entries, folder, ':');) {
     // Relative folders are skipped, because they depend on the current directory.
     if (!folder.empty() && folder[0] == '/') folders.push_back(folder);
   }
   return folders;
 }
 
-std::string find_program(const std::string& asked) {
-  const char* named = trusted_environment("DELAYQUEUE_REDIS_SERVER");
+std::string find_program(const std::string& from_options) {
+  const char* from_environment = trusted_environment("DELAYQUEUE_REDIS_SERVER");
   std::vector<std::string> names{"redis-server", "valkey-server"};
-  if (named != nullptr && *named != '\0') names = {named};
-  if (!asked.empty()) names = {asked};
+  if (from_environment != nullptr && *from_environment != '\0') names = {from_environment};
+  if (!from_options.empty()) names = {from_options};
   for (const auto& name : names) {
     if (name.find('/') != std::string::npos) return name;
-    for (const auto& folder : folders_of_path()) {
+    for (const auto& folder : search_path()) {
       const auto file = fs::path(folder) / name;
       std::error_code ignored;
       if (fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0) return file.string();
@@ -139,12 +139,12 @@ std::string find_program(const std::string& asked) {
                    " on PATH; install redis-server or valkey-server, or set DELAYQUEUE_REDIS_SERVER to the program");
 }
 
-std::string last_lines(const Descriptor& folder) {
-  constexpr std::size_t kMost = 1'500;
+std::string log_for_error(const Descriptor& folder) {
+  constexpr std::size_t kMostBytes = 1'500;
   const Descriptor log = open_own_file(folder.get(), "log", O_RDONLY);
   const auto size = log.get() >= 0 ? ::lseek(log.get(), 0, SEEK_END) : 0;
-  const auto start = std::max<off_t>(size - static_cast<off_t>(kMost), 0);
-  std::string text(kMost, '\0');
+  const auto start = std::max<off_t>(size - static_cast<off_t>(kMostBytes), 0);
+  std::string text(kMostBytes, '\0');
   const auto got = log.get() >= 0 ? ::pread(log.get(), text.data(), text.size(), start) : 0;
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -156,18 +156,18 @@ std::string last_lines(const Descriptor& folder) {
 
 void end_server_at(const std::string& socket) {
   const auto deadline = Clock::now() + kStopLimit;
-  const Descriptor link = connected(socket, deadline);
-  if (link.get() < 0) return;
-  if (!sent(link, "SHUTDOWN\r\n")) return;
-  while (!received(link, deadline).empty()) {
+  const Descriptor connection = connect_to(socket, deadline);
+  if (connection.get() < 0) return;
+  if (!send_text(connection, "SHUTDOWN\r\n")) return;
+  while (!receive_some(connection, deadline).empty()) {
   }
 }
 
-bool listens(const std::string& socket) { return connected(socket, Clock::now()).get() >= 0 || errno == EAGAIN; }
+bool listens(const std::string& socket) { return connect_to(socket, Clock::now()).get() >= 0 || errno == EAGAIN; }
 
-FolderServer::FolderServer(PrivateServerOptions options, Life life)
+FolderServer::FolderServer(PrivateServerOptions options, Lifetime lifetime)
     : options_(std::move(options)),
-      life_(life),
+      lifetime_(lifetime),
       program_(find_program(options_.program)),
       temporary_(options_.folder.empty() ? std::make_unique<TemporaryFolder>() : nullptr),
       folder_(temporary_ ? temporary_->path() : fs::path(absolute_folder(options_.folder))) {
@@ -209,7 +209,7 @@ Launch FolderServer::launch() const {
   result.environment = server_environment();
   result.folder = opened_.get();
   result.parent = owner_;
-  result.until_last_user = life_ == Life::until_last_user && supports_last_user_signal();
+  result.until_last_user = lifetime_ == Lifetime::until_last_user && supports_last_user_signal();
   return result;
 }
 
@@ -222,27 +222,27 @@ void FolderServer::start() {
     ::flock(opened_.get(), LOCK_SH | LOCK_NB);
   }
   check_server_files(opened_, folder());
-  if (!temporary_ && life_ == Life::of_object && (!use_ || !use_->is_of(opened_))) {
+  if (!temporary_ && lifetime_ == Lifetime::object && (!use_ || !use_->is_of(opened_))) {
     auto use = std::make_unique<FolderUse>(opened_, folder());
     use->join(deadline, [this] { end_server_at(socket()); });
     use->share();
     use_ = std::move(use);
   }
-  take_folder(deadline);
+  start_process(deadline);
   await_answer(deadline);
 }
 
 // Starts a child process that takes the folder's lock. If another server has the lock but no socket, it is starting or
 // ending: tries again until the deadline.
-void FolderServer::take_folder(Clock::time_point deadline) {
+void FolderServer::start_process(Clock::time_point deadline) {
   for (;;) {
     process_.reset();
-    const auto made = launch();
-    process_ = std::make_unique<Process>(made);
-    const auto report = process_->report(deadline);
-    check_interrupt();
+    const auto parameters = launch();
+    process_ = std::make_unique<Process>(parameters);
+    const auto report = process_->read_report(deadline);
+    throw_if_interrupted();
     if (report.stage == LaunchReport::locked) return;
-    if (report.stage == LaunchReport::none) process_->ended_by(deadline);
+    if (report.stage == LaunchReport::none) process_->wait_for_end(deadline);
     if (report.stage == LaunchReport::none) fail_start(process_->outcome(), false);
     const bool busy = report.stage == LaunchReport::lock_failed && report.error == EWOULDBLOCK;
     if (!busy) fail_start("cannot write in " + folder() + ": " + reason(report.error), !is_transient(report.error));
@@ -256,23 +256,23 @@ void FolderServer::take_folder(Clock::time_point deadline) {
 
 void FolderServer::await_answer(Clock::time_point deadline) {
   std::chrono::microseconds pause(500);
-  for (auto limit = deadline; Clock::now() < limit; check_interrupt()) {
+  for (auto limit = deadline; Clock::now() < limit; throw_if_interrupted()) {
     const auto answer = ping(socket(), limit);
-    if (answer == Answer::pong && pid() > 0) return;
-    if (answer == Answer::loading) limit = Clock::now() + options_.start_timeout;  // it is alive and reads its data
-    if (process_->ended_by(Clock::now() + pause)) break;
+    if (answer == PingAnswer::pong && pid() > 0) return;
+    if (answer == PingAnswer::loading) limit = Clock::now() + options_.start_timeout;  // it is alive and reads its data
+    if (process_->wait_for_end(Clock::now() + pause)) break;
     pause = std::min<std::chrono::microseconds>(pause * 2, milliseconds(20));
   }
-  const bool ended = process_->ended_by(Clock::now());
-  const auto report = ended ? process_->report(Clock::now()) : LaunchReport{};
+  const bool ended = process_->wait_for_end(Clock::now());
+  const auto report = ended ? process_->read_report(Clock::now()) : LaunchReport{};
   if (report.stage == LaunchReport::exec_failed)
     fail_start("cannot be run: " + reason(report.error), !is_transient(report.error));
-  fail_start(process_->outcome() + last_lines(opened_), process_->exited());
+  fail_start(process_->outcome() + log_for_error(opened_), process_->exited());
 }
 
-void FolderServer::fail_start(const std::string& how, bool for_good) {
+void FolderServer::fail_start(const std::string& how, bool permanent) {
   process_.reset();
-  if (for_good) fail_permanently(program_ + " " + how);
+  if (permanent) fail_permanently(program_ + " " + how);
   fail(program_ + " " + how);
 }
 
@@ -291,7 +291,7 @@ void FolderServer::await_written() {
     std::this_thread::sleep_for(milliseconds(20));
   }
   fail_permanently("cannot stop the server in " + folder() + ": it cannot write all that it acknowledged to its " +
-                   "append-only file" + last_lines(opened_) + "\nfree space on the disk that holds " + folder() +
+                   "append-only file" + log_for_error(opened_) + "\nfree space on the disk that holds " + folder() +
                    " and stop it again; until then it keeps running");
 }
 
@@ -299,22 +299,23 @@ void FolderServer::stop() {
   if (pid() < 0) return end(SIGTERM);
   await_written();
   process_->signal(SIGTERM);
-  const bool ended = process_->ended_by(Clock::now() + kStopLimit);
+  const bool ended = process_->wait_for_end(Clock::now() + kStopLimit);
   if (!ended) process_->signal(SIGKILL);
-  const bool synced = ended && process_->succeeded() && last_lines(opened_).find("fsync the AOF") == std::string::npos;
+  const bool synced =
+      ended && process_->succeeded() && log_for_error(opened_).find("fsync the AOF") == std::string::npos;
   const std::string outcome = process_->outcome();
   process_.reset();
   if (!synced) {
     fail_permanently("the server in " + folder() + " " + outcome +
                      " while it was stopped; the last writes that it acknowledged may not be on disk" +
-                     last_lines(opened_));
+                     log_for_error(opened_));
   }
 }
 
 void FolderServer::end(int first_signal) {
   if (!owned() || !process_) return;
   process_->signal(first_signal);
-  if (!process_->ended_by(Clock::now() + kStopLimit)) process_->signal(SIGKILL);
+  if (!process_->wait_for_end(Clock::now() + kStopLimit)) process_->signal(SIGKILL);
   process_.reset();
 }
 

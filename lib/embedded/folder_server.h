@@ -24,10 +24,10 @@ bool listens(const std::string& socket);
 
 class FolderServer {
  public:
-  enum class Life { of_object, until_last_user };
+  enum class Lifetime { object, until_last_user };
 
   // Throws what PrivateServer's constructor throws. With until_last_user, the caller must hold a FolderUse.
-  explicit FolderServer(PrivateServerOptions options, Life life = Life::of_object);
+  explicit FolderServer(PrivateServerOptions options, Lifetime lifetime = Lifetime::object);
   ~FolderServer();
   FolderServer(const FolderServer&) = delete;
   FolderServer& operator=(const FolderServer&) = delete;
@@ -50,17 +50,17 @@ class FolderServer {
 
   Launch launch() const;
   void await_written();
-  void take_folder(Clock::time_point deadline);
+  void start_process(Clock::time_point deadline);
   void await_answer(Clock::time_point deadline);
-  [[noreturn]] void fail_start(const std::string& how, bool for_good);
+  [[noreturn]] void fail_start(const std::string& how, bool permanent);
 
   const PrivateServerOptions options_;
-  const Life life_;
+  const Lifetime lifetime_;
   const pid_t owner_ = ::getpid();
   const std::string program_;
   const std::unique_ptr<TemporaryFolder> temporary_;  // null for a given folder
   const std::filesystem::path folder_;
-  std::unique_ptr<FolderUse> use_;  // Life::of_object in a given folder
+  std::unique_ptr<FolderUse> use_;  // Lifetime::object in a given folder
   Descriptor opened_;               // the folder; for a given folder it holds a shared lock
   std::unique_ptr<Process> process_;
 };

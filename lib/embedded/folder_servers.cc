@@ -96,8 +96,8 @@ void start(Entry& entry, const std::string& folder) {
   }
   PrivateServerOptions options;
   options.folder = folder;
-  const auto life = folder.empty() ? FolderServer::Life::of_object : FolderServer::Life::until_last_user;
-  entry.server = std::make_unique<FolderServer>(options, life);
+  const auto lifetime = folder.empty() ? FolderServer::Lifetime::object : FolderServer::Lifetime::until_last_user;
+  entry.server = std::make_unique<FolderServer>(options, lifetime);
 }
 
 void start_or_find(Entry& entry, const std::string& folder, const std::string& socket) {

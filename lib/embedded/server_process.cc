@@ -35,7 +35,7 @@ void send_report(int pipe, LaunchReport::Stage stage, int error) {
   [[maybe_unused]] const auto written = ::write(pipe, &report, sizeof report);
 }
 
-void take_default_signals() {
+void reset_signals() {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) ::sigaction(number, &action, nullptr);
@@ -54,49 +54,49 @@ void close_all_at_exec() {
 }
 
 // Without Linux' PR_SET_PDEATHSIG, the server outlives a parent that is killed.
-void die_with(pid_t parent) {
+void set_parent_death_signal(pid_t parent) {
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   if (::getppid() != parent) ::_exit(0);
 }
 
-[[noreturn]] void become_server(const Launch& launch, int report) {
-  if (!launch.until_last_user) die_with(launch.parent);
+[[noreturn]] void become_server(const Launch& launch, int report_pipe) {
+  if (!launch.until_last_user) set_parent_death_signal(launch.parent);
   ::umask(077);  // no other user may read the data
   // A new session: Ctrl-C and a hang-up of the terminal must reach the host program only, which may need the server to
   // end cleanly.
   ::setsid();
-  take_default_signals();
+  reset_signals();
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
   close_all_at_exec();
   // Opened in the child, so that only the server has it: the folder is locked exactly while the server lives.
   const Descriptor lock = open_own_file(launch.folder, "lock", O_RDWR | O_CREAT);
   if (lock.get() < 0 || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    send_report(report, LaunchReport::lock_failed, errno);
+    send_report(report_pipe, LaunchReport::lock_failed, errno);
     ::_exit(127);
   }
   ::fcntl(lock.get(), F_SETFD, 0);
   if (launch.until_last_user) end_after_last_user(launch.folder);
   const Descriptor log = open_own_file(launch.folder, "log", O_WRONLY | O_CREAT | O_APPEND);
   if (log.get() < 0 || ::ftruncate(log.get(), 0) != 0) {
-    send_report(report, LaunchReport::log_failed, errno);
+    send_report(report_pipe, LaunchReport::log_failed, errno);
     ::_exit(127);
   }
   ::dup2(log.get(), 1);
   ::dup2(log.get(), 2);
-  send_report(report, LaunchReport::locked, 0);
+  send_report(report_pipe, LaunchReport::locked, 0);
   ::execve(launch.argv[0], launch.argv.data(), launch.environment.data());
-  send_report(report, LaunchReport::exec_failed, errno);
+  send_report(report_pipe, LaunchReport::exec_failed, errno);
   ::_exit(127);
 }
 
 }  // namespace
 
 bool is_transient(int error) {
-  const auto passing = {EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC, EDQUOT, ETXTBSY};
-  return std::find(passing.begin(), passing.end(), error) != passing.end();
+  const auto transient = {EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC, EDQUOT, ETXTBSY};
+  return std::find(transient.begin(), transient.end(), error) != transient.end();
 }
 
 void fail_with(const std::string& text, int error) {
@@ -119,14 +119,15 @@ Descriptor open_own_file(int folder, const char* name, int flags) {
 }
 
 std::vector<char*> server_environment() {
-  std::vector<char*> words;
-  for (char** word = environ; trusts_environment() && *word != nullptr; ++word) words.push_back(*word);
-  words.push_back(nullptr);
-  return words;
+  std::vector<char*> variables;
+  for (char** variable = environ; trusts_environment() && *variable != nullptr; ++variable)
+    variables.push_back(*variable);
+  variables.push_back(nullptr);
+  return variables;
 }
 
 Process::Process(const Launch& launch) try {
-  std::tie(reading_, writing_) = make_pipe();
+  std::tie(read_end_, write_end_) = make_pipe();
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the host program's signal handlers must not run in this thread
@@ -139,7 +140,7 @@ Process::Process(const Launch& launch) try {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return started_; });
-  writing_ = Descriptor();
+  write_end_ = Descriptor();
 } catch (const SetupError& e) {  // transient, as in fail_with()
   throw ConnectionError(std::string("private server: ") + e.what());
 }
@@ -151,7 +152,7 @@ Process::~Process() {
 
 void Process::run(const Launch& launch) {
   const pid_t pid = ::fork();
-  if (pid == 0) become_server(launch, writing_.get());
+  if (pid == 0) become_server(launch, write_end_.get());
   {
     const std::lock_guard lock(mutex_);
     error_ = pid < 0 ? errno : 0;
@@ -182,19 +183,19 @@ void Process::signal(int number) {
   if (pid_ > 0 && ::kill(-pid_, number) != 0) ::kill(pid_, number);  // the child has not called setsid() yet
 }
 
-bool Process::ended_by(Clock::time_point deadline) {
+bool Process::wait_for_end(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   return changed_.wait_until(lock, deadline, [this] { return pid_ < 0; });
 }
 
-LaunchReport Process::report(Clock::time_point deadline) {
+LaunchReport Process::read_report(Clock::time_point deadline) {
   LaunchReport report;
   int ready = 0;
   do {
-    ready = Interrupt::poll_here(reading_.get(), milliseconds_until(deadline));
+    ready = Interrupt::poll_here(read_end_.get(), milliseconds_until(deadline));
   } while (ready < 0 && errno == EINTR);
   if (ready <= 0) return report;
-  if (::read(reading_.get(), &report, sizeof report) != static_cast<ssize_t>(sizeof report)) return {};
+  if (::read(read_end_.get(), &report, sizeof report) != static_cast<ssize_t>(sizeof report)) return {};
   return report;
 }
 

@@ -63,8 +63,8 @@ class Process {
 
   int pid() const;  // -1 once it has ended
   void signal(int number);
-  bool ended_by(std::chrono::steady_clock::time_point deadline);
-  LaunchReport report(std::chrono::steady_clock::time_point deadline);  // stage none: it ended or sent none
+  bool wait_for_end(std::chrono::steady_clock::time_point deadline);
+  LaunchReport read_report(std::chrono::steady_clock::time_point deadline);  // stage none: it ended or sent none
   std::string outcome() const;
   bool exited() const;     // has ended, and not by a signal
   bool succeeded() const;  // has exited with status 0
@@ -73,7 +73,7 @@ class Process {
   void run(const Launch& launch);
   void reap(pid_t pid);
 
-  Descriptor reading_, writing_;
+  Descriptor read_end_, write_end_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool started_ = false;

@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kTemporaryName = "delayqueue-";
+constexpr std::string_view kNamePrefix = "delayqueue-";
 constexpr char kMarker[] = ".temporary";
 constexpr std::string_view kMarkerText = "Made by delayqueue; removed with all in it once its process has ended.\n";
 
-fs::path folder_for_temporary() {
+fs::path temp_directory() {
   for (const char* name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}) {
     const char* value = trusted_environment(name);
     std::error_code ignored;
@@ -34,21 +34,21 @@ fs::path folder_for_temporary() {
   return "/tmp";
 }
 
-bool is_one_of(std::string_view text, std::string_view allowed) {
+bool consists_of(std::string_view text, std::string_view allowed) {
   return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
 // Whether the name is delayqueue-<pid>-<six letters and digits> and the process has ended.
-bool is_name_of_ended_process(const std::string& name) {
+bool is_folder_of_ended_process(const std::string& name) {
   constexpr std::string_view kDigits = "0123456789";
-  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  if (name.compare(0, kTemporaryName.size(), kTemporaryName) != 0) return false;
-  const std::string_view rest = std::string_view(name).substr(kTemporaryName.size());
+  constexpr std::string_view kLettersAndDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  if (name.compare(0, kNamePrefix.size(), kNamePrefix) != 0) return false;
+  const std::string_view rest = std::string_view(name).substr(kNamePrefix.size());
   const auto dash = rest.find('-');
   if (dash == std::string_view::npos || dash > 9) return false;
   const std::string pid(rest.substr(0, dash));
   const std::string_view random = rest.substr(dash + 1);
-  if (!is_one_of(pid, kDigits) || random.size() != 6 || !is_one_of(random, kLetters)) return false;
+  if (!consists_of(pid, kDigits) || random.size() != 6 || !consists_of(random, kLettersAndDigits)) return false;
   return ::kill(std::stoi(pid), 0) != 0 && errno == ESRCH;
 }
 
@@ -67,22 +67,22 @@ void remove_if_stale(const fs::path& path) {
   const Descriptor folder = above_standard(::open(path.c_str(), kOpenFolder));
   struct stat status {};
   if (folder.get() < 0 || ::fstat(folder.get(), &status) != 0) return;
-  const bool private_of_us = status.st_uid == ::geteuid() && (status.st_mode & 07777U) == 0700;
-  if (!private_of_us || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 || !is_marked(folder)) return;
+  const bool is_ours_and_private = status.st_uid == ::geteuid() && (status.st_mode & 07777U) == 0700;
+  if (!is_ours_and_private || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 || !is_marked(folder)) return;
   std::error_code ignored;
   fs::remove_all(path, ignored);
 }
 
-void remove_stale_folders(const fs::path& above) {
-  const Descriptor folder = above_standard(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+void remove_stale_folders(const fs::path& parent) {
+  const Descriptor folder = above_standard(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) return;
   for (const auto& name : names_in(folder)) {
-    if (is_name_of_ended_process(name)) remove_if_stale(above / name);
+    if (is_folder_of_ended_process(name)) remove_if_stale(parent / name);
   }
 }
 
 // Marks a folder after locking it, because remove_if_stale() removes any marked folder that is not locked.
-Descriptor locked_and_marked(const std::string& path) {
+Descriptor lock_and_mark(const std::string& path) {
   Descriptor folder = open_private_folder(path);
   ::flock(folder.get(), LOCK_EX | LOCK_NB);
   const Descriptor marker = open_own_file(folder.get(), kMarker, O_WRONLY | O_CREAT);
@@ -97,13 +97,13 @@ Descriptor locked_and_marked(const std::string& path) {
 }  // namespace
 
 TemporaryFolder::TemporaryFolder() : owner_(::getpid()) {
-  const fs::path above = folder_for_temporary();
-  remove_stale_folders(above);
-  std::string name = (above / (std::string(kTemporaryName) + std::to_string(owner_) + "-XXXXXX")).string();
+  const fs::path parent = temp_directory();
+  remove_stale_folders(parent);
+  std::string name = (parent / (std::string(kNamePrefix) + std::to_string(owner_) + "-XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) fail_with("cannot make the folder " + name, errno);
   path_ = name;
   try {
-    lock_ = locked_and_marked(name);
+    lock_ = lock_and_mark(name);
   } catch (...) {
     ::unlink((path_ / kMarker).c_str());
     ::rmdir(name.c_str());

@@ -110,7 +110,7 @@ void Node::start() {
   process_ = std::make_unique<Process>(launch);
   for (const auto deadline = Clock::now() + kStartLimit; Clock::now() < deadline;) {
     if (running_ = answers(); running_) return;
-    if (process_->ended_by(Clock::now() + 2ms)) break;
+    if (process_->wait_for_end(Clock::now() + 2ms)) break;
   }
   const std::string outcome = process_->outcome();
   process_.reset();
