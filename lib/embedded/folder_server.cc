@@ -33,22 +33,22 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kStopLimit{5'000};      // after SIGTERM, until SIGKILL
-constexpr milliseconds kFullDiskLimit{1'000};  // of failing writes; the server tries ten times a second
+constexpr milliseconds kStopLimit{5'000};      // to write the append-only file; to end after SHUTDOWN or a signal
+constexpr milliseconds kFullDiskLimit{1'000};  // until failing writes are an error; the server tries ten times a second
 constexpr char kSafePath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 [[noreturn]] void fail(const std::string& text) { throw ConnectionError("private server: " + text); }
 [[noreturn]] void fail_permanently(const std::string& text) { throw SetupError("private server: " + text); }
 
 void throw_if_interrupted() {
-  if (Interrupt::is_raised_here()) fail("stopped before it answered");
+  if (Interrupt::is_raised_here()) fail("stopped before the server answered");
 }
 
 enum class PingAnswer { none, loading, pong };
 
 // Connects to a server. Without one, returns a negative descriptor and sets errno. EAGAIN: there is a server, but its
-// backlog was full until the deadline. Throws SetupError if the socket is not this user's; ConnectionError if a
-// system call failed, so that it is unknown whether there is a server.
+// backlog was full until the deadline. Throws SetupError if the path is no socket or its server runs as another user;
+// ConnectionError if a system call failed, so that it is unknown whether there is a server.
 Descriptor connect_to(const std::string& path, Clock::time_point deadline) {
   redis::check_own_socket(path);
   Descriptor connection = above_standard(::socket(AF_UNIX, SOCK_STREAM, 0));
@@ -96,7 +96,7 @@ PingAnswer ping(const std::string& path, Clock::time_point deadline) {
   return up ? PingAnswer::pong : PingAnswer::none;
 }
 
-// The answer to INFO persistence; empty if the server gives none.
+// The answer to INFO persistence; empty if the server sends none or an error.
 std::string persistence_of(const std::string& socket, Clock::time_point deadline) {
   const Descriptor connection = connect_to(socket, deadline);
   if (connection.get() < 0 || !send_text(connection, "INFO persistence\r\n")) return "";
@@ -154,6 +154,13 @@ std::string log_for_error(const Descriptor& folder) {
 
 }  // namespace
 
+void check_socket_path(const std::string& folder) {
+  constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  if (folder.size() + 2 <= kLongest) return;
+  throw std::invalid_argument("folder: " + folder + ": the path of its socket is longer than " +
+                              std::to_string(kLongest) + " bytes; use a shorter path");
+}
+
 void end_server_at(const std::string& socket) {
   const auto deadline = Clock::now() + kStopLimit;
   const Descriptor connection = connect_to(socket, deadline);
@@ -171,10 +178,7 @@ FolderServer::FolderServer(PrivateServerOptions options, Lifetime lifetime)
       program_(find_program(options_.program)),
       temporary_(options_.folder.empty() ? std::make_unique<TemporaryFolder>() : nullptr),
       folder_(temporary_ ? temporary_->path() : fs::path(absolute_folder(options_.folder))) {
-  if (socket().size() > sizeof(sockaddr_un::sun_path) - 1) {
-    throw std::invalid_argument("folder: " + folder() + ": the path of its socket is longer than " +
-                                std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");
-  }
+  check_socket_path(folder());
   start();
 }
 
@@ -187,7 +191,8 @@ FolderServer::~FolderServer() {
 }
 
 void FolderServer::leave() {
-  // Kept forever, and reachable for leak checkers.
+  // Processes left to other users. Never destroyed (see Process::detach), and reachable, so that leak checkers accept
+  // them.
   static auto* const left = std::make_unique<std::vector<std::unique_ptr<Process>>>().release();
   const bool detaches = owned() && process_ != nullptr;
   left->push_back(std::move(process_));
@@ -218,6 +223,7 @@ void FolderServer::start() {
   const auto deadline = Clock::now() + options_.start_timeout;
   opened_ = open_private_folder(folder());
   if (!temporary_) {
+    // A user's folder may be one that was temporary: remove_if_stale() of other processes must not delete it.
     keep_folder(opened_);
     ::flock(opened_.get(), LOCK_SH | LOCK_NB);
   }
@@ -242,13 +248,19 @@ void FolderServer::start_process(Clock::time_point deadline) {
     const auto report = process_->read_report(deadline);
     throw_if_interrupted();
     if (report.stage == LaunchReport::locked) return;
-    if (report.stage == LaunchReport::none) process_->wait_for_end(deadline);
-    if (report.stage == LaunchReport::none) fail_start(process_->outcome(), false);
+    if (report.stage == LaunchReport::none) {
+      process_->wait_for_end(deadline);
+      fail_start(process_->outcome(), false);
+    }
     const bool busy = report.stage == LaunchReport::lock_failed && report.error == EWOULDBLOCK;
-    if (!busy) fail_start("cannot write in " + folder() + ": " + reason(report.error), !is_transient(report.error));
+    if (!busy) {
+      const std::string doing =
+          report.stage == LaunchReport::log_failed ? "open " + folder() + "/log" : "lock " + folder() + "/lock";
+      fail_start("cannot be started: cannot " + doing + ": " + reason(report.error), !is_transient(report.error));
+    }
     if (listens(socket()) || Clock::now() >= deadline) {
       process_.reset();
-      fail(folder() + ": another server runs in this folder");
+      fail(folder() + ": another server runs in this folder; end it, or use another folder");
     }
     std::this_thread::sleep_for(milliseconds(10));
   }
@@ -259,7 +271,8 @@ void FolderServer::await_answer(Clock::time_point deadline) {
   for (auto limit = deadline; Clock::now() < limit; throw_if_interrupted()) {
     const auto answer = ping(socket(), limit);
     if (answer == PingAnswer::pong && pid() > 0) return;
-    if (answer == PingAnswer::loading) limit = Clock::now() + options_.start_timeout;  // it is alive and reads its data
+    // The server reads its data: start_timeout begins again.
+    if (answer == PingAnswer::loading) limit = Clock::now() + options_.start_timeout;
     if (process_->wait_for_end(Clock::now() + pause)) break;
     pause = std::min<std::chrono::microseconds>(pause * 2, milliseconds(20));
   }
@@ -296,18 +309,20 @@ void FolderServer::await_written() {
 }
 
 void FolderServer::stop() {
-  if (pid() < 0) return end(SIGTERM);
+  if (pid() < 0) return end(SIGTERM);  // not running
   await_written();
   process_->signal(SIGTERM);
   const bool ended = process_->wait_for_end(Clock::now() + kStopLimit);
   if (!ended) process_->signal(SIGKILL);
+  // After a failed last fsync Redis exits with status 0, too, and only logs the failure.
   const bool synced =
       ended && process_->succeeded() && log_for_error(opened_).find("fsync the AOF") == std::string::npos;
-  const std::string outcome = process_->outcome();
+  const std::string outcome =
+      ended ? process_->outcome() : "did not end within " + std::to_string(kStopLimit.count() / 1000) + " s";
   process_.reset();
   if (!synced) {
     fail_permanently("the server in " + folder() + " " + outcome +
-                     " while it was stopped; the last writes that it acknowledged may not be on disk" +
+                     " during stop(); the last writes that it acknowledged may not be on disk" +
                      log_for_error(opened_));
   }
 }

@@ -16,10 +16,14 @@
 
 namespace delayqueue {
 
+// Throws std::invalid_argument if the path of the socket of a server in the folder is too long for the system.
+void check_socket_path(const std::string& folder);
+
 // Sends SHUTDOWN to the server at the socket, if there is one, and waits until it has closed its connections.
 void end_server_at(const std::string& socket);
 
-// Whether a server accepts connections at the socket. Throws SetupError if the socket or server is another user's.
+// Whether a server accepts connections at the socket. Throws SetupError if the path is no socket or its server runs as
+// another user.
 bool listens(const std::string& socket);
 
 class FolderServer {

@@ -9,7 +9,6 @@
 #include <delayqueue/private_server.h>
 
 #include <signal.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -135,10 +134,7 @@ std::string socket_of_process(Entry& entry) {
 
 std::string embedded_socket(const std::string& folder) {
   const std::string path = folder.empty() ? "" : absolute_folder(folder);
-  if (path.size() + 2 >= sizeof(sockaddr_un::sun_path)) {
-    throw std::invalid_argument("folder: " + path + ": the path of its socket is longer than " +
-                                std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");
-  }
+  check_socket_path(path);
   Registry& registry = registry_of_this_process();
   Entry& entry = entry_of(registry, path);
   const std::string where = folder.empty() ? "embedded: " : "embedded:" + folder + ": ";

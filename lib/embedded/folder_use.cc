@@ -43,6 +43,7 @@ FolderUse::FolderUse(const Descriptor& folder, const std::string& path) {
 }
 
 // Unlocks explicitly, because a fork keeps both files open: an exclusive lock that it inherited would block all other
+// processes in join().
 FolderUse::~FolderUse() {
   if (owner_ != ::getpid()) return;
   ::flock(file_.get(), LOCK_UN);

@@ -198,10 +198,10 @@ std::string absolute_folder(const std::string& folder) {
 
 Descriptor open_private_folder(const std::string& path) { return Walk(path).to_the_end(); }
 
-std::vector<std::string> names_in(const Descriptor& folder) {
+std::vector<std::string> names_in(const Descriptor& folder, const std::string& path) {
   Descriptor opened = above_standard(::openat(folder.get(), ".", kOpenFolder));
   const std::unique_ptr<DIR, CloseFolder> list(opened.get() >= 0 ? ::fdopendir(opened.get()) : nullptr);
-  if (!list) fail_with("cannot list the folder of an embedded server", errno);
+  if (!list) fail_with("cannot list " + path, errno);
   opened.release();
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(list.get())) {
@@ -212,7 +212,7 @@ std::vector<std::string> names_in(const Descriptor& folder) {
 }
 
 void check_server_files(const Descriptor& folder, const std::string& path) {
-  for (const auto& name : names_in(folder)) {
+  for (const auto& name : names_in(folder, path)) {
     const bool temporary = name.compare(0, 5, "temp-") == 0;  // files that the server renames when they are complete
     const auto known = {"lock", "log", "appendonly.aof", "dump.rdb"};
     if (temporary || std::find(known.begin(), known.end(), name) != known.end()) {
@@ -225,7 +225,9 @@ void check_server_files(const Descriptor& folder, const std::string& path) {
   if (!check_entry(folder, data, S_IFDIR, join(path, data))) return;
   const Descriptor inner = above_standard(::openat(folder.get(), data.c_str(), kOpenFolder));
   if (inner.get() < 0) fail_with("cannot open " + join(path, data), errno);
-  for (const auto& name : names_in(inner)) check_entry(inner, name, S_IFREG, join(join(path, data), name));
+  for (const auto& name : names_in(inner, join(path, data))) {
+    check_entry(inner, name, S_IFREG, join(join(path, data), name));
+  }
 }
 
 }  // namespace delayqueue

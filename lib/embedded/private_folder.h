@@ -35,7 +35,7 @@ void check_server_files(const Descriptor& folder, const std::string& path);
 // Flags to open() a folder, but not through a symbolic link.
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// All entries except "." and "..".
-std::vector<std::string> names_in(const Descriptor& folder);
+// All entries except "." and "..". `path` is that of the folder, for errors.
+std::vector<std::string> names_in(const Descriptor& folder, const std::string& path);
 
 }  // namespace delayqueue

@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <stdexcept>
 #include <tuple>
 
 extern char** environ;
@@ -44,7 +43,8 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Otherwise the host program's files would stay open while the server lives.
+// Marks all descriptors from 3 on as close-on-exec: otherwise the host program's files would stay open while the server
+// lives.
 void close_all_at_exec() {
 #if defined(__linux__) && defined(SYS_close_range)
   constexpr unsigned kCloseAtExec = 4;  // CLOSE_RANGE_CLOEXEC, which old headers lack
@@ -53,7 +53,8 @@ void close_all_at_exec() {
   for (int fd = 3; fd < 1024; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-// Without Linux' PR_SET_PDEATHSIG, the server outlives a parent that is killed.
+// Makes the system kill the server when its parent ends. Only Linux can: elsewhere the server outlives a parent that is
+// killed.
 void set_parent_death_signal(pid_t parent) {
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -64,8 +65,8 @@ void set_parent_death_signal(pid_t parent) {
 [[noreturn]] void become_server(const Launch& launch, int report_pipe) {
   if (!launch.until_last_user) set_parent_death_signal(launch.parent);
   ::umask(077);  // no other user may read the data
-  // A new session: Ctrl-C and a hang-up of the terminal must reach the host program only, which may need the server to
-  // end cleanly.
+  // A new session: Ctrl-C and a hang-up of the terminal must not reach the server, because the host program may still
+  // use it while it shuts down itself.
   ::setsid();
   reset_signals();
   const int null = ::open("/dev/null", O_RDWR);
@@ -158,7 +159,7 @@ void Process::run(const Launch& launch) {
     error_ = pid < 0 ? errno : 0;
     pid_ = pid;
     started_ = true;
-    changed_.notify_all();  // with the lock held: this object may be destroyed once it is released
+    changed_.notify_all();
   }
   if (pid > 0) reap(pid);
 }
@@ -167,7 +168,7 @@ void Process::reap(pid_t pid) {
   siginfo_t info;
   while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
-  const std::lock_guard lock(mutex_);  // so signal() cannot use a pid that is free for others
+  const std::lock_guard lock(mutex_);  // so that signal() never uses a pid that another process has
   ::waitpid(pid, &status_, WNOHANG);
   pid_ = -1;
   changed_.notify_all();

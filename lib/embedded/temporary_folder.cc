@@ -23,8 +23,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kNamePrefix = "delayqueue-";
 constexpr char kMarker[] = ".temporary";
-constexpr std::string_view kMarkerText = "Made by delayqueue; removed with all in it once its process has ended.\n";
+constexpr std::string_view kMarkerText =
+    "Temporary folder of delayqueue. It is deleted with its contents after the process that made it has ended.\n";
 
+// As fs::temp_directory_path(), but ignores variables that are not trusted or name no absolute path of a folder.
 fs::path temp_directory() {
   for (const char* name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}) {
     const char* value = trusted_environment(name);
@@ -45,7 +47,7 @@ bool is_folder_of_ended_process(const std::string& name) {
   if (name.compare(0, kNamePrefix.size(), kNamePrefix) != 0) return false;
   const std::string_view rest = std::string_view(name).substr(kNamePrefix.size());
   const auto dash = rest.find('-');
-  if (dash == std::string_view::npos || dash > 9) return false;
+  if (dash == std::string_view::npos || dash > 9) return false;  // std::stoi can read a pid of 9 digits
   const std::string pid(rest.substr(0, dash));
   const std::string_view random = rest.substr(dash + 1);
   if (!consists_of(pid, kDigits) || random.size() != 6 || !consists_of(random, kLettersAndDigits)) return false;
@@ -61,8 +63,8 @@ bool is_marked(const Descriptor& folder) {
   return size > 0 && std::string_view(text, static_cast<std::size_t>(size)) == kMarkerText;
 }
 
-// Also checks the lock, because the pid alone does not show whether the owner lives: containers with their own pids may
-// share the folder above.
+// Removes a folder whose name has the pid of no process here. That is no proof, because containers with other pid
+// namespaces may share the parent folder: so the folder must also be this user's, marked and not locked.
 void remove_if_stale(const fs::path& path) {
   const Descriptor folder = above_standard(::open(path.c_str(), kOpenFolder));
   struct stat status {};
@@ -76,12 +78,13 @@ void remove_if_stale(const fs::path& path) {
 void remove_stale_folders(const fs::path& parent) {
   const Descriptor folder = above_standard(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) return;
-  for (const auto& name : names_in(folder)) {
+  for (const auto& name : names_in(folder, parent.string())) {
     if (is_folder_of_ended_process(name)) remove_if_stale(parent / name);
   }
 }
 
-// Marks a folder after locking it, because remove_if_stale() removes any marked folder that is not locked.
+// Locks the folder, then marks it: in this order, because remove_if_stale() removes any marked folder that is not
+// locked.
 Descriptor lock_and_mark(const std::string& path) {
   Descriptor folder = open_private_folder(path);
   ::flock(folder.get(), LOCK_EX | LOCK_NB);
@@ -100,7 +103,9 @@ TemporaryFolder::TemporaryFolder() : owner_(::getpid()) {
   const fs::path parent = temp_directory();
   remove_stale_folders(parent);
   std::string name = (parent / (std::string(kNamePrefix) + std::to_string(owner_) + "-XXXXXX")).string();
-  if (::mkdtemp(name.data()) == nullptr) fail_with("cannot make the folder " + name, errno);
+  if (::mkdtemp(name.data()) == nullptr) {
+    fail_with("cannot make a temporary folder in " + parent.string() + " (set TMPDIR to use another one)", errno);
+  }
   path_ = name;
   try {
     lock_ = lock_and_mark(name);

@@ -9,8 +9,9 @@
 
 namespace delayqueue {
 
-// A new folder in $TMPDIR or /tmp, locked and marked as temporary. The destructor removes it with its contents. The
-// constructor also removes folders that killed processes have left behind; it throws what fail_with() throws.
+// A new folder in the folder that $TMPDIR, $TMP, $TEMP or $TEMPDIR names, else in /tmp; locked and marked as temporary.
+// The destructor removes it with its contents. The constructor also removes folders that killed processes have left
+// behind; it throws what fail_with() throws.
 class TemporaryFolder {
  public:
   TemporaryFolder();
