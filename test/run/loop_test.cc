@@ -16,8 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::eventually;
-
-constexpr auto kPatience = 60s;
+using test::kPatience;
 
 TEST_CASE("loop: the step runs repeatedly between start and stop, and not before or after") {
   std::atomic<int> steps{0};

@@ -19,20 +19,19 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::eventually;
+using test::kPatience;
 
-constexpr auto kPatience = 60s;
-
-// A pool whose tasks are numbers. Tasks below 100 return at once; others block until open().
+// A WorkerPool with numbers as tasks. work() returns at once for a task below 100, and after open() for others.
 class Workers {
  public:
   explicit Workers(std::size_t workers)
       : pool(
-            workers, [this](int& task) { return work(task); }, [this] { wakes = true; }, holds) {}
+            workers, [this](int& task) { return work(task); }, [this] { woken = true; }, holds) {}
   ~Workers() { open(); }
 
   void open() {
     const std::lock_guard lock(mutex_);
-    free_ = true;
+    open_ = true;
     changed_.notify_all();
   }
 
@@ -40,29 +39,29 @@ class Workers {
     const std::lock_guard lock(mutex_);
     return begun_;
   }
-  // All results so far. Reads the pool only after a wake, so that a missing wake is noticed.
+  // All tasks that have ended. Calls take_done() only after a wake, so that a missing wake is noticed.
   std::vector<int> done() {
-    if (wakes.exchange(false)) {
+    if (woken.exchange(false)) {
       for (const int task : pool.take_done()) done_.push_back(task);
     }
     return done_;
   }
 
   std::atomic<bool> stays{true};  // what work() returns
-  std::atomic<bool> wakes{false};
+  std::atomic<bool> woken{false};
   std::atomic<bool> holds{false};
 
  private:
   bool work(int task) {
     std::unique_lock lock(mutex_);
     begun_.push_back(task);
-    if (task >= 100) changed_.wait(lock, [this] { return free_; });
+    if (task >= 100) changed_.wait(lock, [this] { return open_; });
     return stays;
   }
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool free_ = false;
+  bool open_ = false;
   std::vector<int> begun_;
   std::vector<int> done_;  // used by the test's thread
 
@@ -85,7 +84,7 @@ TEST_CASE("worker_pool: one worker runs the tasks in order") {
   CHECK(workers.done() == range(0, 100));
 }
 
-TEST_CASE("worker_pool: a worker is idle as soon as its result can be taken, and not before") {
+TEST_CASE("worker_pool: a worker is idle as soon as take_done returns its task, and not before") {
   Workers workers(1);
   for (std::size_t i = 1; i <= 200; ++i) {
     workers.pool.submit({1});
@@ -103,13 +102,13 @@ TEST_CASE("worker_pool: a worker is idle as soon as its result can be taken, and
 TEST_CASE("worker_pool: as many workers wake as there are tasks, submitted together or one by one") {
   constexpr std::size_t kWorkers = 16;
   for (int round = 0; round < 100; ++round) {
-    std::atomic<std::size_t> inside{0};
+    std::atomic<std::size_t> running{0};
     std::atomic<bool> over{false};
     const std::atomic<bool> holds{false};
     WorkerPool<int> pool(
         kWorkers,
         [&](int&) {
-          ++inside;
+          ++running;
           while (!over) std::this_thread::yield();
           return true;
         },
@@ -119,7 +118,7 @@ TEST_CASE("worker_pool: as many workers wake as there are tasks, submitted toget
     } else {
       for (std::size_t i = 0; i < kWorkers; ++i) i % 3 == 0 ? pool.submit_urgent({1}) : pool.submit({2});
     }
-    CHECK(eventually([&] { return inside == kWorkers; }, kPatience));
+    CHECK(eventually([&] { return running == kWorkers; }, kPatience));
     over = true;
   }
 }
@@ -182,7 +181,7 @@ TEST_CASE("worker_pool: a worker that is kept free runs urgent tasks only") {
   }
 }
 
-TEST_CASE("worker_pool: switching the free worker off and on again leaves no task behind") {
+TEST_CASE("worker_pool: all tasks run while keep_one_free is switched on and off") {
   Workers workers(3);
   std::atomic<bool> over{false};
   std::thread switching([&] {
@@ -199,7 +198,7 @@ TEST_CASE("worker_pool: switching the free worker off and on again leaves no tas
   CHECK(eventually([&] { return workers.done().size() == 1500; }, kPatience));
 }
 
-TEST_CASE("worker_pool: a replaced worker leaves when its task returns") {
+TEST_CASE("worker_pool: a replaced worker ends when its task returns") {
   Workers workers(1);
   workers.pool.submit({100});
   REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
@@ -219,7 +218,7 @@ TEST_CASE("worker_pool: a replaced worker leaves when its task returns") {
 TEST_CASE("worker_pool: several threads may submit tasks") {
   Workers workers(4);
   std::vector<std::thread> threads;
-  threads.reserve(8);
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 250; ++round)
@@ -231,7 +230,7 @@ TEST_CASE("worker_pool: several threads may submit tasks") {
   CHECK(workers.pool.load().idle == 4);
 }
 
-TEST_CASE("worker_pool: close waits for running tasks, and drops those that have not begun") {
+TEST_CASE("worker_pool: close waits for running tasks, and may be called again") {
   Workers workers(2);
   workers.pool.submit(range(100, 110));
   REQUIRE(eventually([&] { return workers.begun().size() == 2; }, kPatience));
@@ -243,6 +242,25 @@ TEST_CASE("worker_pool: close waits for running tasks, and drops those that have
   CHECK(workers.done().size() == workers.begun().size());
   workers.pool.close();
   opener.join();
+}
+
+TEST_CASE("worker_pool: close drops the tasks that have not begun") {
+  constexpr int kTasks = 20'000;  // 10 s of work, so that close() is called before it is done
+  std::atomic<int> begun{0};
+  const std::atomic<bool> holds{false};
+  WorkerPool<int> pool(
+      2,
+      [&](int&) {
+        ++begun;
+        std::this_thread::sleep_for(1ms);
+        return true;
+      },
+      [] {}, holds);
+  pool.submit(range(0, kTasks));
+  REQUIRE(eventually([&] { return begun > 0; }, kPatience));
+  pool.close();
+  CHECK(begun < kTasks);
+  CHECK(pool.take_done().size() == static_cast<std::size_t>(begun));
 }
 
 TEST_CASE("worker_pool: while `holds` is true, no task begins; take_back() returns all that wait") {

@@ -1,4 +1,5 @@
-// A list of all moves of the store, and a queue with a message for each, for tests of properties that all moves share.
+// Calls of the store that cover each script that moves messages, and a queue with a message for each, for tests of
+// properties that all moves share.
 #pragma once
 
 #include "support/moves.h"

@@ -19,9 +19,6 @@
 
 namespace test {
 
-// A timeout far longer than a busy machine with a sanitizer needs. Only a failing test waits this long.
-inline constexpr std::chrono::seconds kPatience{60};
-
 inline delayqueue::Verdict ack_if(bool done) { return done ? delayqueue::ack() : delayqueue::nack(); }
 
 // Records deliveries. Handlers write it from any thread; the test reads it. Recording and counting stay cheap with many

@@ -96,6 +96,9 @@ Snapshot snapshot(const std::string& base, Redis& on = redis());
 // `by`. Atomic and exact to the microsecond. Does not change TTLs and the wake key.
 void rewind(const std::string& base, std::chrono::milliseconds by, Redis& on = redis());
 
+// A timeout far longer than a busy machine with a sanitizer needs. Only a failing test waits this long.
+inline constexpr std::chrono::seconds kPatience{60};
+
 // Polls the condition every 2 ms. Returns false if it did not become true within the limit.
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(10));
 

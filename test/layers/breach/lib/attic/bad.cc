@@ -1,1 +1,2 @@
+// Input of the test layers/breach; breach.txt lists the includes that the layer check must report.
 #include <vector>

@@ -1,3 +1,4 @@
+// Input of the test layers/breach; breach.txt lists the includes that the layer check must report.
 #include <hiredis/hiredis.h>
 #include <time.h>
 #include <uuid/uuid.h>
