@@ -309,7 +309,7 @@ class DamageTest {
 
  private:
   static Scene& prepared(Scene& scene) {
-    test::everything(scene);
+    test::put_messages_for_all_moves(scene);
     return scene;
   }
 

@@ -193,7 +193,7 @@ TEST_CASE("scripts: a server that has not loaded a script gets its body within t
 
 TEST_CASE("scripts: a pipeline sends again only scripts that are not loaded, and each answer is that of its request") {
   test::Scene scene;
-  test::everything(scene);
+  test::put_messages_for_all_moves(scene);
   CHECK(scene.cmd({"SCRIPT", "FLUSH"}) == "OK");
   scene.cmd({"SCRIPT", "LOAD", std::string(scripts::reschedule.body)});
   redis::Pipeline pipeline(scene.connection());

@@ -8,7 +8,7 @@ namespace test {
 using namespace std::chrono_literals;
 using delayqueue::store::Store;
 
-void everything(Scene& scene) {
+void put_messages_for_all_moves(Scene& scene) {
   scene.put(At::pending, "due", {-5min}).put(At::pending, "later");
   scene.put(At::ready, "ready").put(At::ready, "ready2", {-1min, "3", "2", "once failed"});
   scene.put(At::retry, "retry").put(At::held, "held").put(At::held, "last", {10min, "0"});

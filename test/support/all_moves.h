@@ -9,7 +9,7 @@
 
 namespace test {
 
-// A move with arguments for which it succeeds in the scene that `everything` prepares.
+// A move with arguments for which it succeeds in the scene that put_messages_for_all_moves() prepares.
 struct AnyMove {
   std::string name;
   void (*run)(Scene&);
@@ -20,6 +20,6 @@ const std::vector<AnyMove>& all_moves();
 std::string script_of(const std::string& move_name);
 
 // Puts messages for all_moves(): at least one in every state, some due, some with an ended lease.
-void everything(Scene& scene);
+void put_messages_for_all_moves(Scene& scene);
 
 }  // namespace test
