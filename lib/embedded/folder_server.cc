@@ -7,6 +7,7 @@
 #include "redis/socket.h"
 
 #include <delayqueue/error.h>
+#include <delayqueue/owned.h>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -219,7 +220,7 @@ Launch FolderServer::launch() const {
 }
 
 void FolderServer::start() {
-  if (!owned()) fail("only the process that made it can start it");
+  internal::check_owned(this, owner_, "PrivateServer");
   const auto deadline = Clock::now() + options_.start_timeout;
   opened_ = open_private_folder(folder());
   if (!temporary_) {

@@ -36,7 +36,7 @@ class FolderServer {
   FolderServer(const FolderServer&) = delete;
   FolderServer& operator=(const FolderServer&) = delete;
 
-  void start();
+  void start();  // throws std::logic_error in a fork
   // Ends the server after all acknowledged writes are on disk. Throws SetupError if some may not be; on a full disk the
   // server keeps running, so that stop() can be called again.
   void stop();
