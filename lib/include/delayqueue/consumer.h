@@ -22,11 +22,13 @@ struct ConsumerStats;
 struct ConsumerOptions {
   // Handlers at the same time, each in its own thread: 1 to 10,000. Default: the number of processor cores.
   std::size_t concurrency = hardware_concurrency();
-  milliseconds lease{30'000};  // time until messages of a dead process are delivered again; a living one renews it
+  // Time until messages of a dead process are delivered again; a living one renews it. At least 10 ms.
+  milliseconds lease{30'000};
   Backoff backoff = Backoff::exponential(std::chrono::seconds(1), std::chrono::minutes(10));  // after exceptions, and
                                                                                               // nacks without a wait
-  milliseconds poll_interval{1000};  // upper bound for noticing a message whose sender wakes no consumer (Go library)
-  milliseconds processing_timeout{30 * 60'000};       // a handler running longer loses its lease
+  // A message whose sender wakes no consumer (Go library) is noticed within this time. At least 1 ms.
+  milliseconds poll_interval{1000};
+  milliseconds processing_timeout{30 * 60'000};       // a handler running longer loses its lease; at least 1 ms
   milliseconds dead_retention{7 * 24 * 3'600'000LL};  // how long dead letters are kept; 0: not at all
   std::uint64_t dead_limit = 0;                       // most dead letters kept, the oldest go first; 0: no limit
   milliseconds reconnect_grace{2000};  // for this long after a connect, messages of other consumers are not taken over
@@ -51,8 +53,9 @@ struct ConsumerOptions {
 // death of the process or the end of the lease, until it has no retries left. A handler must therefore tolerate a
 // second call with the same id.
 //
-// Threads: `concurrency` worker threads call the handler. One more thread does all other work; it also renews the
-// leases of the messages that the consumer holds, so a handler may run longer than one lease.
+// Threads: `concurrency` worker threads call the handler; one is added for each handler that has lost its lease and
+// still runs. One more thread does all other work: it calls logger, on_event and backoff, and renews the leases, so a
+// handler may run longer than one lease.
 //
 // Lost connection: the consumer logs a warning (once, then every minute) and reconnects after pauses of up to a second
 // (5 s while Redis refuses the password or a permission). Handlers continue meanwhile; their verdicts are settled after
@@ -76,8 +79,9 @@ class DELAYQUEUE_EXPORT Consumer {
   // Connects and starts to deliver. Waits at most 500 ms for the server, then returns; the consumer continues to
   // connect in the background. So start() throws no ConnectionError. It throws an error that a retry cannot cure, if
   // the error occurs within the 500 ms:
-  //   ReplyError             the server refuses (password, version, keys of a wrong type)
-  //   std::invalid_argument  an option cannot be used (a TLS file)
+  //   ReplyError             the server refuses (password, version, keys of a wrong type, stored format); but missing
+  //                          scripts (see load_scripts()) are logged, and retried
+  //   std::invalid_argument  an option cannot be used (a TLS file, the other QueueOptions::hash_tag, a long folder)
   //   SetupError             an embedded server cannot be started, or the system refuses a thread
   // After such an exception start() may be called again. Later errors of these kinds are logged and retried, and so are
   // errors that can be cured on the server while this process runs: an invalid certificate, or a port with another
@@ -86,7 +90,8 @@ class DELAYQUEUE_EXPORT Consumer {
   // Throws std::logic_error if the consumer is started already, or was stopped.
   void start();
 
-  // Calls start(), then waits until another thread or a handler has called stop() and the consumer has stopped.
+  // Calls start(), with its exceptions. Then waits until another thread, a handler or a callback has called stop(), and
+  // the consumer has stopped. After a stop() in a handler or callback it calls stop() with a timeout of 30 s.
   void run();
 
   // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue (this
@@ -95,8 +100,9 @@ class DELAYQUEUE_EXPORT Consumer {
   // delivered again when their lease ends. Returns within `timeout` even if the server, a Sentinel or a name lookup
   // never responds.
   //
-  // Any thread may call it, also repeatedly. In a handler or callback it only requests the stop, and returns false. Do
-  // not call it in a signal handler: wait for signals in a thread (sigwait), as examples/work.cc does.
+  // Any thread may call it, also repeatedly: once the consumer has stopped, it returns the first result. In a handler
+  // or callback it only requests the stop, and returns false. Do not call it in a signal handler: wait for signals in a
+  // thread (sigwait), as examples/work.cc does.
   [[nodiscard]] bool stop(milliseconds timeout = std::chrono::seconds(30));
 
   // Any thread may call it.
@@ -112,7 +118,7 @@ struct ConsumerStats {
   std::uint64_t delivered = 0;      // passed to the worker threads; includes messages that stop() returned to the queue
   std::uint64_t acked = 0;          // settled as done
   std::uint64_t nacked = 0;         // settled as not done: nacks, exceptions and rejects
-  std::uint64_t dead_lettered = 0;  // became dead letters: rejected; nacked, or its lease ended, without a retry left
+  std::uint64_t dead_lettered = 0;  // became dead letters: rejected, or out of retries after a nack or an ended lease
   std::uint64_t snoozed = 0;        // settled as snoozed
   std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
   std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
@@ -121,7 +127,7 @@ struct ConsumerStats {
   std::uint64_t connects = 0;     // connections made
   std::uint64_t errors = 0;       // connections lost or refused, and error replies
   std::uint64_t running = 0;      // handlers that run now
-  std::uint64_t prefetched = 0;   // messages that are taken now, and whose handler has not begun
+  std::uint64_t prefetched = 0;   // messages that the consumer holds now, and whose handler has not begun
   bool connected = false;         // started, and Redis answered the last request without an error
   std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery
 };

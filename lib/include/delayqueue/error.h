@@ -5,7 +5,8 @@
 //   AccessDenied           a ReplyError: change the password or the permissions first
 //   SetupError             change something on this machine first, or raise a limit of this process
 //   std::invalid_argument  correct the argument or option that the text names, with its value; nothing was sent
-//   std::logic_error       the object was moved from, belongs to the parent of a fork, or was started twice
+//   std::logic_error       the object was moved from, belongs to the parent of a fork, or was started twice or after
+//                          its stop
 //
 // The standard library throws std::bad_alloc when memory is used up.
 //
@@ -32,9 +33,10 @@ class DELAYQUEUE_EXPORT Error : public std::runtime_error {
 // serve the call now, or the write did not become as durable as required in time. It also means that this process had
 // no file descriptor or thread left for a connection.
 //
-// Every call of this library may be repeated unchanged; only extend(), and purge() with a limit, then act again. To
-// repeat a send, set SendOptions::id (in an OutgoingMessage: of its options) to the id from ids(): this creates no second message
-// while the first one is in the queue.
+// Every call may be repeated. Repeat a send with SendOptions::id (in an OutgoingMessage: of its options) set to the id
+// from ids(): while the first message is in the queue, this creates no second one. A send without that id, extend(),
+// and purge() with a limit act again. lock() returns false if the first call got the lock. Other calls return the
+// present state: a repeated cancel(), for example, may return unknown.
 class DELAYQUEUE_EXPORT ConnectionError : public Error {
  public:
   explicit ConnectionError(const std::string& what, std::vector<std::string> ids = {})
@@ -54,7 +56,8 @@ class DELAYQUEUE_EXPORT ReplyError : public Error {
   using Error::Error;
 };
 
-// Redis refused the login, or the user lacks a permission; the text names it. Do not retry soon: that may lock the account.
+// Redis refused the login, or the user lacks a permission, or the scripts that it may not send are not loaded; the text
+// says which. Do not retry soon: that may lock the account.
 class DELAYQUEUE_EXPORT AccessDenied : public ReplyError {
  public:
   using ReplyError::ReplyError;

@@ -13,9 +13,10 @@ namespace delayqueue {
 
 enum class Severity { debug, info, warning, error };
 
-// Receives log lines. Called in the thread that reports: a calling thread, or the consumer's own thread. No lock that
-// sends or handlers need is held during the call. A logger must not wait for a start() or stop() of the same consumer.
-// Exceptions from a logger are dropped.
+// Receives log lines. Called in the thread that reports: a calling thread, the thread of send_async, or a thread of the
+// consumer. Several threads of one Producer may call it at the same time. In the consumer's thread it must return soon,
+// because that thread renews the leases. No lock that sends or handlers need is held during the call. A logger must not
+// wait for a start() or stop() of the same consumer. Exceptions from a logger are dropped.
 //
 // A line of a consumer begins with its queue and the last 8 characters of its id, "queue orders, consumer 1a2b3c4d: ".
 // A line of a producer begins with its queue, "queue orders: ".
@@ -26,8 +27,17 @@ enum class Severity { debug, info, warning, error };
 using Logger = std::function<void(Severity, const std::string& line)>;
 DELAYQUEUE_EXPORT Logger no_log();
 
-// The kind of an event. The numbers are the codes of the Go library's event channel.
-enum class EventKind { sent = 1, ready = 2, delivered = 3, acked = 4, nacked = 5, retried = 6, dead_lettered = 7 };
+// The kind of an event. The numbers are the codes of the Go library's event channel. A Producer reports sent, a
+// Consumer all others.
+enum class EventKind {
+  sent = 1,           // stored by a send; not reported if the message existed
+  ready = 2,          // became due and left pending; not reported for messages that are due when they are sent
+  delivered = 3,      // taken by a consumer; the handler runs later, or not if the consumer stops
+  acked = 4,          // settled as done
+  nacked = 5,         // settled as not done: nacks, exceptions and rejects
+  retried = 6,        // the backoff or lease has ended, and a retry is spent
+  dead_lettered = 7,  // became a dead letter
+};
 
 struct Event {
   EventKind kind{};
@@ -36,8 +46,9 @@ struct Event {
   std::vector<std::string> ids{};  // `count` ids; from the channel: empty, because it carries none
 };
 
-// Receives events. Called after the event, in the thread that caused it (sends) or in the consumer's own thread (all
-// others). Use events for monitoring only: a crash can lose an event, and a repeated call can report it twice.
+// Receives events. Called after the event: for sends in the thread that sent, so several threads may call it at the
+// same time; for all other kinds in the consumer's own thread, where it must return soon, because that thread renews
+// the leases. Use events for monitoring only: a crash can lose an event, and a repeated call can report it twice.
 // Exceptions from the callback are logged and dropped.
 using EventCallback = std::function<void(const Event&)>;
 

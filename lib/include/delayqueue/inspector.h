@@ -27,13 +27,14 @@ struct ListOptions;
 struct MessagePage;
 struct Pause;
 
+// The options of an Inspector or a QueueAdmin.
 struct InspectorOptions {
   ConnectionOptions connection{};
   QueueOptions queue{};
 };
 
 // Any number of threads may use one Inspector; their calls share one connection. URL, errors and fork() as for
-// Producer. An Inspector does not register a queue that does not exist.
+// Producer. An Inspector of a queue that does not exist does not add its name to queues().
 class DELAYQUEUE_EXPORT Inspector {
  public:
   Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
@@ -44,6 +45,7 @@ class DELAYQUEUE_EXPORT Inspector {
   [[nodiscard]] Counts counts();
 
   // One page of the messages in a state. If the queue changes between two pages, messages may be missed or repeated.
+  // Throws std::invalid_argument for State::unknown, a limit outside 1 to 1,000, and the cursor of another state.
   [[nodiscard]] MessagePage list(State state, const ListOptions& options);
   [[nodiscard]] MessagePage list(State state);
 
@@ -59,14 +61,15 @@ class DELAYQUEUE_EXPORT Inspector {
 
   // Waits up to `wait` for the next event on the Go library's event channel; unset: there was none. Receives only
   // events of processes that publish them (report_events; EnableReport in Go), from the first call of next_event on.
-  // Events that are published while the connection is broken are lost. Uses a second connection; throws the errors of
-  // connecting.
+  // Events that are published while the connection is broken are lost. Uses a second connection. One thread at a time
+  // waits in it; others wait for that thread first, beyond their `wait`.
   [[nodiscard]] std::optional<Event> next_event(milliseconds wait);
 
   // The server that holds the queue; in a Cluster the node. server_info() examines all of them.
   [[nodiscard]] ServerInfo server();
 
-  // The names of all queues with this prefix that were ever used on this server, sorted.
+  // The names of the queues with QueueOptions::prefix on this server, sorted: all that were used, except forgotten ones
+  // (QueueAdmin::forget).
   [[nodiscard]] std::vector<std::string> queues();
 
  private:
@@ -74,17 +77,21 @@ class DELAYQUEUE_EXPORT Inspector {
   internal::Owned<Impl> impl_;
 };
 
-// Totals since the first message of the queue. Sends and deliveries of Go workers are not counted.
+// Totals since the first message of the queue, or since forget(). Sends and deliveries of Go workers are not counted.
 struct Totals {
-  std::uint64_t sent = 0, delivered = 0, acked = 0, nacked = 0, retried = 0, dead = 0, expired = 0, cancelled = 0,
-                redriven = 0, purged = 0;
+  std::uint64_t sent = 0;  // includes restored messages
+  std::uint64_t delivered = 0, acked = 0, nacked = 0, retried = 0;
+  std::uint64_t dead = 0;     // became dead letters
+  std::uint64_t expired = 0;  // removed because the payload was missing
+  std::uint64_t cancelled = 0, redriven = 0, purged = 0;
   std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
 };
 
 // The number of messages in each state, read at one moment. ready and retry are upper bounds: ids of cancelled or
 // rescheduled messages stay in those lists until a consumer removes them.
 struct Counts {
-  std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0, garbage = 0;
+  std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
+  std::uint64_t garbage = 0;                                            // finished messages that are not deleted yet
   std::uint64_t due = 0;                                                // of pending: due, not yet moved to ready
   std::uint64_t overdue = 0;                                            // of unack: lease or backoff has ended
   std::optional<std::chrono::system_clock::time_point> oldest_due{};    // the earliest due time in pending

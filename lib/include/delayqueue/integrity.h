@@ -31,6 +31,8 @@ enum class Problem {
   garbage,            // a finished message that is not deleted yet
   orphaned_metadata,  // number of deliveries, or reason, of a message that does not exist
 };
+
+// The name of the problem: "stranded", "orphaned_body" ...
 DELAYQUEUE_EXPORT const char* to_string(Problem problem);
 
 // One problem of one message or key.
@@ -48,7 +50,7 @@ struct DELAYQUEUE_EXPORT CheckReport {
   std::map<Problem, std::uint64_t> counts{};  // number of findings of each problem
   std::vector<Finding> findings{};            // a sample of each problem
 
-  bool clean() const;  // whether nothing was found except expired, garbage and orphaned_metadata
+  bool clean() const;  // nothing was found, repaired or not, except expired, garbage and orphaned_metadata
 };
 
 struct CheckOptions {

@@ -15,8 +15,8 @@ namespace delayqueue {
 class Lease;             // the consumer's lease on a message; internal
 struct MessageContents;  // internal
 
-// One delivery of a message. Only a consumer makes one; for a test of a handler, make_message() in testing.h does. A copy
-// may outlive the handler.
+// One delivery of a message. A consumer creates it; for the test of a handler, make_message() in testing.h does. A copy
+// may outlive the handler, and is safe to read in any thread.
 class DELAYQUEUE_EXPORT Message {
  public:
   const std::string& id() const { return id_; }            // a UUID, in the usual form of 36 characters
@@ -24,14 +24,16 @@ class DELAYQUEUE_EXPORT Message {
   const std::string& queue() const { return *queue_; }     // the name of the queue
 
   int attempt() const { return attempt_; }            // 1 for the first delivery; not fit to detect duplicates
-  int retries_left() const { return retries_left_; }  // 0: after a nack of this delivery it becomes a dead letter
+  int retries_left() const { return retries_left_; }  // 0: a nack makes the message a dead letter
 
-  // When the message was sent, by the sender's clock, in ms; unset if the id is not a UUIDv7, such as one of a Go worker.
+  // The time in the id, to the millisecond: when the message was sent, by the sender's clock. Unset if the id is not a
+  // UUIDv7, such as one of a Go worker.
   std::optional<std::chrono::system_clock::time_point> sent_at() const;
 
   // True after the consumer has lost the lease: the lease ended, processing_timeout passed, or Redis replied that
-  // another consumer has the message or that it does not exist any more. The handler's verdict then counts only if no
-  // other consumer has received the message yet. Any thread may call it.
+  // another consumer has the message or that it does not exist any more. An ack then still counts until the message is
+  // delivered again, rescheduled, released, extended or redriven. Any other verdict counts only until a consumer has
+  // noticed the end of the lease. Any thread may call it.
   bool lease_lost() const;
 
  private:
@@ -50,8 +52,9 @@ class DELAYQUEUE_EXPORT Verdict {
   enum class Kind { ack, nack, reject, snooze };
 
   Kind kind() const { return kind_; }
-  const std::optional<std::chrono::milliseconds>& after() const { return after_; }  // the wait; unset: see nack()
-  const std::string& reason() const { return reason_; }                             // its first 1 KiB is stored
+  // The wait of a nack or snooze; unset for a nack: the backoff.
+  const std::optional<std::chrono::milliseconds>& after() const { return after_; }
+  const std::string& reason() const { return reason_; }  // its first 1 KiB is stored
 
  private:
   friend Verdict ack();
@@ -87,8 +90,8 @@ class DELAYQUEUE_EXPORT Verdict {
 // attempt.
 [[nodiscard]] DELAYQUEUE_EXPORT Verdict snooze(std::chrono::milliseconds after);
 
-// Called for each message, in one of the ConsumerOptions::concurrency threads of the consumer. An exception counts as a
-// nack with the exception's text as reason.
+// Called for each message, in one of the ConsumerOptions::concurrency threads of the consumer, so for several messages
+// at the same time. An exception counts as a nack with the exception's text as reason.
 using Handler = std::function<Verdict(const Message&)>;
 
 }  // namespace delayqueue

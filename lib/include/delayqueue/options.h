@@ -1,8 +1,12 @@
 // Options that several classes share: how to connect, the names of the keys, and durability.
 //
-// All options are plain structs with a default for every member. Times are std::chrono durations. C++20: Consumer
-// c(url, "orders", handler, {.concurrency = 4, .lease = 30s}); C++17: ConsumerOptions o; o.concurrency = 4; o.lease =
-// 30s; Consumer c(url, "orders", handler, o);
+// All options are plain structs with a default for every member. Times are std::chrono durations.
+//
+//   C++20  Consumer c(url, "orders", handler, {.concurrency = 4, .lease = 30s});
+//   C++17  ConsumerOptions o;
+//          o.concurrency = 4;
+//          o.lease = 30s;
+//          Consumer c(url, "orders", handler, o);
 //
 // An invalid value (a negative delay, a lease of zero) throws std::invalid_argument that names the member and the
 // value.
@@ -16,7 +20,8 @@
 
 namespace delayqueue {
 
-// TLS, for rediss URLs. The certificate of the server must be valid for the host in the URL.
+// TLS, for rediss, rediss+sentinel and rediss+cluster URLs; with another URL a member that is set throws
+// std::invalid_argument. The certificate of the server must be valid for the host in the URL.
 struct TlsOptions {
   std::string ca_file{};      // PEM; empty: the system's certificate authorities
   std::string cert_file{};    // client certificate, PEM, with its chain; empty: none is sent
@@ -25,7 +30,8 @@ struct TlsOptions {
 };
 
 // How to connect to the Sentinels of a redis+sentinel:// or rediss+sentinel:// URL. The user and password of the URL
-// and of ConnectionOptions are for the servers that the Sentinels monitor, and are never sent to a Sentinel.
+// and of ConnectionOptions are for the servers that the Sentinels monitor, and are never sent to a Sentinel. With
+// another URL, user, password, encrypted and tls throw std::invalid_argument if they are set.
 struct SentinelOptions {
   std::string user{};               // ACL user; empty: the default user
   std::string password{};           // empty: none
@@ -42,21 +48,22 @@ struct SentinelOptions {
 struct ConnectionOptions {
   std::string user{};                  // ACL user; empty: the URL's, or the default user
   std::string password{};              // empty: the URL's, or none
-  std::string client_name{};           // the name in CLIENT LIST; empty: "delayqueue"
-  milliseconds connect_timeout{2000};  // for socket, TLS and login together; not for the lookup of the host name
-  milliseconds command_timeout{3000};  // for each reply; 0 is not allowed: only a timeout detects a frozen server
+  std::string client_name{};           // the name in CLIENT LIST, without spaces; empty: "delayqueue"
+  milliseconds connect_timeout{2000};  // for socket, TLS and login together, without the lookup of the host name; at
+                                       // least 1 ms
+  milliseconds command_timeout{3000};  // for each reply; at least 1 ms: only a timeout detects a frozen server
   TlsOptions tls{};
   SentinelOptions sentinel{};
 };
 
-enum class HashTag { automatic, on, off };  // automatic: on in a Cluster, off elsewhere
+enum class HashTag { automatic, on, off };  // automatic: on in a Cluster, off elsewhere; off is refused in a Cluster
 
 // For queues that are shared with workers of the Go library HDT3213/delayqueue.
 struct GoCompatibility {
   bool bodies_under_dp = false;  // store payloads under dp:..., where the Go library expects them, with any prefix
 
-  // cancel and reschedule also remove the id from the lists (up to a length of 5,000): a Go worker with a fetch limit
-  // fetches less for every id whose payload is missing.
+  // cancel, reschedule and bury also remove the id from the lists (up to a length of 5,000 each): a Go worker with a
+  // fetch limit fetches less for every id whose payload is missing.
   bool remove_from_lists = false;
 };
 
@@ -73,17 +80,17 @@ struct QueueOptions {
 // last second or two of writes, and so can a kill -9 of the server while its disk is busy. A failover can lose writes
 // that no replica had received.
 //
-// If this is not reached within the timeout, a call of a Producer throws ConnectionError: the message is stored, but
-// not as durably as required. Send it again with its id: while it is in the queue, this creates no second message, and
-// waits again.
+// If the write is not confirmed within the timeout, a call of a Producer throws ConnectionError: the message is stored,
+// but not as durably as required. Send it again with its id: while it is in the queue, this creates no second message,
+// and waits again.
 class DELAYQUEUE_EXPORT Durability {
  public:
   enum class Kind { none, replicas, disk };
 
   Durability() = default;
 
-  // `count` replicas have the write in memory, too (WAIT). It survives the loss of the master if one of them is
-  // promoted.
+  // `count` replicas (1 to 1,000) have the write in memory, too (WAIT). It survives the loss of the master if one of
+  // them is promoted. The timeout is at least 1 ms.
   static Durability replicas(int count, milliseconds timeout = milliseconds(1000));
 
   // The master has the write on its disk (WAITAOF). Needs Redis 7.2 or later, or Valkey, with appendonly yes. With

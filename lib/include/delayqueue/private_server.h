@@ -14,8 +14,8 @@ namespace delayqueue {
 struct PrivateServerOptions {
   std::string program{};  // empty: $DELAYQUEUE_REDIS_SERVER, then redis-server, then valkey-server on PATH
   std::string folder{};   // of data and socket; created (mode 0700) if missing; empty: temporary, removed at the end
-  std::vector<std::string> arguments{};  // added to the command line, such as {"--maxmemory", "64mb"}
-  std::chrono::milliseconds start_timeout{10'000};
+  std::vector<std::string> arguments{};             // added to the command line, such as {"--maxmemory", "64mb"}
+  std::chrono::milliseconds start_timeout{10'000};  // until it accepts commands; longer while it loads its data
 };
 
 // The server listens only on a unix socket in the folder and writes an append-only file (fsync every second). It ends
@@ -29,11 +29,15 @@ struct PrivateServerOptions {
 // "embedded:/folder" keeps its data, and all processes that use the folder share one server; a file lock excludes a
 // second one. The first process starts it. When the last process that has used it has ended, in any way, the server
 // shuts down cleanly. A fork of such a process counts as one, too, until it calls exec. If the server dies, the next
-// call of any process restarts it with its data, and every Producer, Consumer and Inspector reconnects. (Before Linux
-// 5.6, and on other systems, the server dies with the process that started it.)
+// call of any process restarts it with its data, and every Producer, Consumer, Inspector and QueueAdmin reconnects.
+// (Before Linux 5.6, and on other systems, the server dies with the process that started it.)
 //
 // The folder must belong to the effective user and be closed to all other users (mode 0700). No other user may be able
 // to replace it or a folder above it. Otherwise the call throws a SetupError with the change that is needed.
+//
+// One thread at a time may use a PrivateServer. After a fork() it belongs to the parent: in the child url(), socket()
+// and folder() work, pid() returns -1, stop(), kill() and the destructor do nothing, and restart() throws
+// std::logic_error. A call to an object that was moved from throws std::logic_error, too.
 class DELAYQUEUE_EXPORT PrivateServer {
  public:
   // Starts the server and returns when it accepts commands. Throws ConnectionError with the program, how it failed
@@ -44,19 +48,21 @@ class DELAYQUEUE_EXPORT PrivateServer {
   PrivateServer(PrivateServer&&) noexcept;
   PrivateServer& operator=(PrivateServer&&) noexcept;
 
-  std::string url() const;     // unix:///...: for Producer, Consumer, Inspector
+  std::string url() const;     // unix:///...: for Producer, Consumer, Inspector, QueueAdmin
   std::string socket() const;  // the path of the socket
   std::string folder() const;
   int pid() const;  // of the running child; -1 when stopped
 
-  // Shuts the server down after all acknowledged writes are on disk. Does nothing if it is stopped already. Throws
-  // SetupError if the data cannot be written, as on a full disk: the server then continues to run, and stop() can be
-  // called again when there is space. The destructor ends the server in any case. If `arguments` set a password, stop()
-  // cannot find out whether all is written, and does not wait for that.
+  // Shuts the server down after all acknowledged writes are on disk. Takes up to about 10 s. Does nothing if it is
+  // stopped already. Throws SetupError if some of these writes may not be on disk. If the server cannot write them, as
+  // on a full disk, it continues to run, and stop() can be called again when there is space. If it did not end cleanly,
+  // it is stopped (pid() is -1), and the text has its log. The destructor ends the server in any case. If `arguments`
+  // set a password, stop() cannot find out whether all is written, and does not wait for that.
   void stop();
   void kill();  // kills the server (SIGKILL), without a clean shutdown
 
   // Kills the server if it runs, and starts it with the same folder, data and socket. Returns when it accepts commands.
+  // Throws as the constructor.
   void restart();
 
  private:

@@ -40,8 +40,9 @@ struct SendOptions {
   milliseconds delay{0};
   std::optional<std::chrono::system_clock::time_point> at{};
   std::optional<int> retries{};       // deliveries after the first; unset: ProducerOptions::retries
-  std::optional<milliseconds> ttl{};  // the message expires this long after its due time; unset: never
-  std::string id{};                   // a UUID, chosen by the caller; empty: a new UUIDv7
+  std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
+  std::string id{};                   // a UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See
+                                      // Sent::created
 };
 
 // The new due time: `delay` or `at`, as in SendOptions.
@@ -58,7 +59,8 @@ struct OutgoingMessage {
 
 namespace internal {
 
-// For ranges whose elements stay where they are: no range that makes a string for each element.
+// Enabled for ranges that yield references or string views. A range that makes a temporary string for each element is
+// refused: a view of it would dangle.
 template <class Range, class Element = decltype(*std::begin(std::declval<const Range&>()))>
 using IfPayloads = std::enable_if_t<std::is_convertible_v<Element, std::string_view> &&
                                     (std::is_lvalue_reference_v<Element> || std::is_trivially_copyable_v<Element>)>;
@@ -69,33 +71,37 @@ using IfPayloads = std::enable_if_t<std::is_convertible_v<Element, std::string_v
 // The first call connects, so a Producer can be constructed while the server cannot be reached. After a broken
 // connection the next call reconnects.
 //
-// After a fork() the child process must create its own Producers, Consumers and Inspectors. In the child every call to
-// an object of the parent throws std::logic_error. The destructor of such an object returns at once, sends nothing and
-// does not touch the parent's connections. A call to an object that was moved from throws std::logic_error, too.
+// After a fork() the child process must create its own Producers, Consumers, Inspectors and QueueAdmins. In the child
+// every call to an object of the parent throws std::logic_error. The destructor of such an object returns at once,
+// sends nothing and does not touch the parent's connections. A call to an object that was moved from throws
+// std::logic_error, too.
 class DELAYQUEUE_EXPORT Producer {
  public:
   // url: redis://[user:password@]host[:port][/db], unix:///path/to/socket[?db=n],
   // redis+sentinel://[user:password@]host[:port],host.../master[/db] or
   // redis+cluster://[user:password@]host[:port],host... (the TCP ones also with rediss, for TLS), embedded: or
-  // embedded:/folder (see private_server.h). Throws std::invalid_argument that names the wrong part: of the URL, the
-  // queue or the option. Throws SetupError if this process may open no more files (only with Sentinels), or if the
-  // folder is relative and the working directory was removed.
+  // embedded:/folder (see private_server.h). Throws std::invalid_argument that names the wrong part of the URL, the
+  // queue or the option. TLS files, the path of an embedded folder, and a queue that exists with the other
+  // QueueOptions::hash_tag are checked when the first call connects, and that call throws. Throws SetupError if this
+  // process may open no more files (only with Sentinels), or if the folder is relative and the working directory was
+  // removed.
   Producer(const std::string& url, const std::string& queue, ProducerOptions options = {});
   ~Producer();
   Producer(Producer&&) noexcept;
   Producer& operator=(Producer&&) noexcept;
 
-  // Stores the message: any bytes, at most ProducerOptions::max_payload of them. On return Redis has stored the whole
-  // message; it is delivered at least once, not before its due time.
+  // Stores the message: any bytes, at most ProducerOptions::max_payload of them. If Sent::created is true on return,
+  // Redis has stored the whole message; it is delivered at least once, not before its due time. It is always true
+  // without SendOptions::id; with the id of a message that is in the queue nothing is stored: see Sent.
   //
   // Throws std::invalid_argument, SetupError (an embedded server cannot be started), ReplyError (nothing was stored),
   // or ConnectionError (unknown whether it was stored: send again with SendOptions::id set to ids().front(); this
   // creates no second message while the first one is in the queue).
   Sent send(std::string_view payload, const SendOptions& options = {});
 
-  // Sends many messages, in atomic steps of at most 200 messages or 256 KiB. The results are in the order of the
-  // messages. Throws as send(). After a ReplyError or ConnectionError some steps may be stored, each completely; the
-  // ids() of a ConnectionError are those of all messages, in order.
+  // Sends many messages, in atomic steps of at most 200 messages and 256 KiB (a larger message is a step alone). The
+  // results are in the order of the messages. Throws as send(). After a ReplyError or ConnectionError some steps may be
+  // stored, each completely; the ids() of a ConnectionError are those of all messages, in order.
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
 
   // The same with one set of options. The payloads are any range of strings or string views, which are not copied.
@@ -122,10 +128,12 @@ class DELAYQUEUE_EXPORT Producer {
   //   unack                        a consumer holds it; this delivery may still succeed, but it is the last one
   //   unknown                      no such message, or an earlier call has cancelled it (its reply was lost, or it was
   //                                not durable in time)
+  // Throws as send(). After a ConnectionError it may be repeated.
   [[nodiscard]] State cancel(std::string_view id);
 
   // Sets a new due time of a message that no consumer holds: it is pending then, or ready if the time has come. Its
-  // retries stay as they are. The end of its TTL moves by as much as the due time.
+  // retries stay as they are. The end of its TTL moves by as much as the due time. Throws as send(). After a
+  // ConnectionError it may be repeated; a repeated `delay` counts from the new call.
   [[nodiscard]] Moved reschedule(std::string_view id, const RescheduleOptions& when);
 
  private:

@@ -20,11 +20,12 @@
 
 namespace delayqueue {
 
-// What happens to messages that a consumer holds.
+// How a call treats messages that are in flight (held by a consumer). skip: it does not change them; force: it does,
+// and the consumer loses the lease.
 enum class HeldMessages { skip, force };
 
 struct PauseOptions {
-  std::optional<milliseconds> duration{};  // unset: until resume()
+  std::optional<milliseconds> duration{};  // at least 1 ms; unset: until resume()
   std::string reason{};
 };
 
@@ -45,8 +46,8 @@ struct PurgeOptions {
 };
 
 // Calls with ids take any number of them and return their results in the order of the ids. They work in atomic steps,
-// each well under 2 ms. An error leaves the previous steps done. All calls may be repeated; only extend(), and purge()
-// with a limit, then act again. Threads, URL, errors and fork() as for Inspector.
+// each well under 2 ms. An error leaves the previous steps done. Calls may be repeated as error.h describes. No call
+// waits for a Durability. Threads, URL, errors and fork() as for Inspector.
 class DELAYQUEUE_EXPORT QueueAdmin {
  public:
   QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
@@ -61,24 +62,25 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // Makes dead letters ready at once, like new messages: their number of deliveries and their reason are deleted.
   [[nodiscard]] std::vector<Redriven> redrive(const std::vector<std::string>& ids, const RedriveOptions& options = {});
 
-  // Makes messages ready that are pending or in a backoff, before all other ready messages. With HeldMessages::force
-  // also messages that a consumer holds; if that consumer is alive, such a message is handled twice.
+  // Makes messages ready that are pending or in a backoff, before all other ready messages: the first id is delivered
+  // first. With HeldMessages::force also messages that a consumer holds; if that consumer is alive, such a message is
+  // handled twice.
   [[nodiscard]] std::vector<Released> release(const std::vector<std::string>& ids,
                                               HeldMessages held = HeldMessages::skip);
 
   // Makes messages dead letters, with the reason. A message that a consumer holds becomes one only with
-  // HeldMessages::force: its handler continues, and Message::lease_lost() becomes true. If the handler returns ack
-  // nevertheless, the work was done: the ack settles the message, which is then no longer a dead letter. A nack of the
-  // handler is stale.
+  // HeldMessages::force: its handler continues, and Message::lease_lost() becomes true at the next renewal (within a
+  // third of a lease). If the handler returns ack nevertheless, the work was done: the ack settles the message, which
+  // is then no longer a dead letter. Any other verdict is stale.
   [[nodiscard]] std::vector<Buried> bury(const std::vector<std::string>& ids, const BuryOptions& options = {});
 
-  // Extends a backoff, or a lease of a Go worker, by `by` (counted from now if its end has passed). The end of a TTL
-  // moves by as much.
+  // Extends a backoff, or a lease of a Go worker, by `by`, at least 1 ms (counted from now if its end has passed). The
+  // end of a TTL moves by as much.
   //
   // A lease of a consumer of this library is extended only with HeldMessages::force. A living consumer then loses the
-  // lease, because it identifies a lease by its end time: Message::lease_lost() becomes true, the verdict is stale, and
-  // the message is delivered again after the new end. Use force to delay the messages of a dead or broken process, for
-  // example until an operator has examined them.
+  // lease, because it identifies a lease by its end time: Message::lease_lost() becomes true at the next renewal, the
+  // verdict is stale, and the message is delivered again after the new end. Use force to delay the messages of a dead
+  // or broken process, for example until an operator has examined them.
   [[nodiscard]] std::vector<Extended> extend(const std::vector<std::string>& ids, milliseconds by,
                                              HeldMessages held = HeldMessages::skip);
 
@@ -87,26 +89,27 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   std::uint64_t purge(State state, const PurgeOptions& options = {});
 
   // Deletes those of the given messages that are still in the state (pending, ready, retry or dead). If several callers
-  // pass the same message at the same time, one of them deletes it. In ready and retry also removes ids from the front
-  // of the list that are no messages any more.
+  // pass the same message at the same time, one of them deletes it. In ready and retry it also removes the ids at the
+  // front of the list whose messages are gone.
   Removed purge(State state, const std::vector<std::string>& ids);
 
   // Stores messages that find() or list() returned with whole payloads, in this queue or another one. A dead letter is
   // a dead letter again, with its reason and time. A message that was pending or in a backoff is pending until its
-  // time. All others are ready. Retries, number of deliveries, reason and TTL stay the same; the TTL starts now. A
-  // message that exists is not changed (`created` is false), so a call may be repeated, also after an error in the
-  // middle. Throws std::invalid_argument for a message without payload, and for one without retries that is not a dead
-  // letter.
+  // time. All others are ready. Retries, number of deliveries and reason are those of the message. MessageInfo::ttl
+  // counts from this call. A message that exists is not changed (`created` is false), so a call may be repeated, also
+  // after an error in the middle. Throws std::invalid_argument, before anything is stored, for a message without its
+  // whole payload, with a time outside 1970 to 2199, or without retries unless it is a dead letter.
   [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages);
 
   // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
   // workers ignore a pause. It replaces an earlier pause.
   void pause(const PauseOptions& options = {});
-  void resume();
+  void resume();  // ends the pause; does nothing if the queue is not paused
 
-  // Deletes all traces of an empty queue: its statistics, its pause, orphaned metadata of messages, and its name in
-  // queues(). First deletes finished messages that are not deleted yet. A queue with a message in any state, or with a
-  // consumer that waits for messages, is not changed; the result contains the reasons.
+  // Deletes all that is stored of an empty queue: its statistics, its pause, orphaned metadata of messages, and its
+  // name in queues(). First deletes finished messages that are not deleted yet. A queue with a message in any state, or
+  // with a consumer that waits for messages, is not changed; the result contains the reasons. Looks for such a consumer
+  // for 0.3 s.
   //
   // A send at the same time or later registers the queue again, also one by an existing Producer. The call does not
   // notice consumers of the Go library, and consumers that only poll because their user may not block: they see a queue
@@ -114,8 +117,9 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   [[nodiscard]] Remains forget();
 
   // An advisory lock between operators, for calls that belong together, such as reading messages, writing them
-  // elsewhere and deleting them. It excludes only other callers of lock(), and no other call. It ends after `duration`,
-  // also if its holder has died. Returns false if another holder has the lock.
+  // elsewhere and deleting them. It excludes only other callers of lock(), and no other call. It ends after `duration`
+  // (at least 1 ms), also if its holder has died. Returns false if the lock is taken, also by the same `holder`: lock()
+  // does not extend it.
   [[nodiscard]] bool lock(const std::string& holder, milliseconds duration);
   void unlock(const std::string& holder);  // does nothing if another holder has the lock, or none
 

@@ -16,7 +16,7 @@ namespace delayqueue {
 
 enum class RiskKind {
   eviction,     // Redis deletes keys when memory is short
-  memory,       // maxmemory is reached (sends are refused), or nearly
+  memory,       // 90% of maxmemory are used, with noeviction: once it is full, sends are refused
   persistence,  // a crash or restart loses messages
   disk,         // Redis could not write its append-only file or snapshot
   replica,      // the server is not a master
@@ -54,9 +54,11 @@ struct ServerInfo {
   std::string error{};  // why a node of a Cluster could not be examined; then only `address` is set. Empty: no error
 };
 
-// Every master with slots in a Cluster; without a Cluster the one server. Throws if no node can be reached; without a
-// Cluster, if the server cannot be reached. Consumers and Producers with a logger log the same risks once per process
-// for each server; consumers log a risk again when it comes back, and warn of the clock only when it jumps.
+// Examines every master with slots in a Cluster, else the one server. Throws if the server cannot be reached, in a
+// Cluster if no node can be reached. A node that cannot be examined has ServerInfo::error.
+//
+// Consumers and Producers with a logger log these risks, except clock, once per process for each server. Consumers log
+// a risk again when it comes back, and a jump of Redis' clock.
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const std::string& url,
                                                                     const ConnectionOptions& options = {});
 

@@ -13,7 +13,7 @@ struct MessageFields {
   std::string queue = "test";
   int attempt = 1;
   int retries_left = 3;
-  bool lease_lost = false;  // for ever; otherwise the lease never ends
+  bool lease_lost = false;  // true: the lease is lost from the start; false: it never ends
 };
 
 // A message for a handler under test: `handler(make_message("order 42")).kind() == Verdict::Kind::ack`. Throws

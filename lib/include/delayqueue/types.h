@@ -1,5 +1,5 @@
 // Values that several classes share: the state of a message, the results of sends and reschedules, and what is stored
-// about a message. Counts of messages, deliveries, calls and bytes are std::uint64_t everywhere.
+// about a message. Counts in results are std::uint64_t; numbers of deliveries and retries of one message are int.
 #pragma once
 
 #include <delayqueue/export.h>
@@ -55,8 +55,9 @@ struct MessageInfo {
   std::optional<int> retries{};         // left; unset: none recorded (cancelled while held, or a dead letter)
   std::string reason{};                 // why the last delivery failed
   std::optional<std::uint64_t> size{};  // bytes of the payload; unset: it is missing (expired, evicted, deleted)
-  std::string payload{};                // its first ListOptions::payload bytes; all of them from find()
-  std::optional<milliseconds> ttl{};    // time until the payload expires; unset: never
+  // From list() its first ListOptions::payload bytes; from find() all of them, or for many ids the first `payload`.
+  std::string payload{};
+  std::optional<milliseconds> ttl{};  // time until the payload expires; unset: never
 };
 
 }  // namespace delayqueue
