@@ -52,8 +52,8 @@ struct Watcher {
   std::optional<milliseconds> next_call{};  // its next call in any case, at the latest; unset: it has no free worker
 };
 
-// A possible poison message (`possible_poison`, `poison_...`) is one in retry whose last lease ran out: the message may have
-// crashed its process.
+// A possible poison message (`possible_poison`, `poison_...`) is one in retry whose last lease ran out: the message may
+// have crashed its process.
 struct TakeLimits {
   std::size_t total = 0;            // most messages to take
   std::size_t retry_share = 0;      // how many of them are reserved for messages in retry
