@@ -14,7 +14,7 @@ using delayqueue::State;
 constexpr char kUsage[] =
     "usage: cancel [URL] QUEUE ID\n"
     "  Cancels the message with this ID and prints the state that it had.\n"
-    "  Exit code 0 if it will not be delivered any more, 1 if it was too late.\n";
+    "  Exit code 0 if it was removed, 1 if it is in flight or there is no such message.\n";
 
 }  // namespace
 

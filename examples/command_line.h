@@ -9,7 +9,8 @@
 #include <vector>
 
 inline constexpr char kUrlUsage[] =
-    "  URL is redis://[user:password@]host[:port][/db], rediss://..., unix:///path or embedded:/folder;\n"
+    "  URL is redis://[user:password@]host[:port][/db], rediss://..., redis+sentinel://..., redis+cluster://...,\n"
+    "  unix:///path or embedded:/folder;\n"
     "  default: $DELAYQUEUE_URI, or else redis://127.0.0.1:6379\n";
 
 struct CommandLine {

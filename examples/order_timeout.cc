@@ -164,7 +164,8 @@ void Shop::place(const std::vector<Entry*>& entries) {
       for (std::size_t i = 0; i < sent.size(); ++i) entries[i]->message = sent[i].id;
       return;
     } catch (const ConnectionError& e) {
-      // It is unknown which messages were stored. Sending them again with the same ids is safe.
+      // It is unknown which messages were stored. Sent again with the same ids, those that are still in the queue are
+      // not stored twice.
       if (tries_left == 0) throw;
       for (std::size_t i = 0; i < messages.size(); ++i) messages[i].options.id = e.ids()[i];
       std::this_thread::sleep_for(500ms);
@@ -253,7 +254,7 @@ void Shop::note(const char* colour, const Entry& entry, const std::string& what)
   print(colour, moment() + "  " + entry.order.id + " " + what);
 }
 
-// Prints a line. Returns false when no message is left in the queue, except dead letters.
+// Prints a line. Returns whether messages other than dead letters are left in the queue.
 bool Shop::report() {
   const Counts counts = inspector_.counts();
   const std::uint64_t waiting = counts.pending + counts.ready, working = counts.unack + counts.retry;
@@ -314,7 +315,7 @@ bool Shop::account(const ConsumerStats& worker) {
   row("cancelled: paid after a delivery that failed", failed_before);
   row("handled at the first delivery", first);
   row("handled after retries", again);
-  row("dead", dead);
+  row("dead letters", dead);
   for (const auto& [reason, n] : reasons_) print(kPlain, format("    %dx ", n) + reason);
   row("paid too late: handled, to be refunded", refunds);
   row("verdicts that came too late and changed nothing", static_cast<int>(worker.stale));

@@ -15,9 +15,9 @@ using Minutes = std::chrono::duration<double, std::deci>;  // one minute of the 
 
 struct Order {
   std::string id{};
-  std::string line{};  // the line in the file, which is the message's payload
-  Minutes created{};   // since midnight
-  Minutes window{};
+  std::string line{};             // the line in the file, which is the message's payload
+  Minutes created{};              // since midnight
+  Minutes window{};               // the time limit for payment
   std::optional<Minutes> paid{};  // since midnight
 
   // The outcome of its handler: "fine", "fails once", "always fails", "is refused" or "hangs once".

@@ -26,7 +26,7 @@ delayqueue::milliseconds seconds(const std::string& word) {
 }
 
 // Retries a send. After a ConnectionError it is unknown whether the message was stored. Sending it again with the same
-// id is safe: the queue stores an id only once.
+// id makes no second message while the first one is in the queue.
 delayqueue::Sent send(delayqueue::Producer& producer, const std::string& payload, delayqueue::SendOptions options) {
   for (int tries_left = 2;; --tries_left) {
     try {
