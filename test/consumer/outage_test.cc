@@ -110,7 +110,7 @@ TEST_CASE("outage: an outage longer than the lease spends no retry of a running 
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == 6);
   CHECK(totals.retried == 0);
-  CHECK(totals.dead == 0);
+  CHECK(totals.dead_lettered == 0);
   CHECK(one->stop());
   CHECK(two->stop());
 }
@@ -227,7 +227,7 @@ TEST_CASE("cut connections: a busy consumer loses no message") {
   CHECK(ledger.overlaps() == 0);
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == 3000);
-  CHECK(totals.dead == 0);
+  CHECK(totals.dead_lettered == 0);
   CHECK(consumer->stats().connects >= 2);
   CHECK(consumer->stop());
 }

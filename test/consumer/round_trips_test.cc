@@ -91,7 +91,7 @@ TEST_CASE("round trips: a connection that is lost with two round trips in flight
   CHECK(consumer->stats().connects >= 6);
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == payloads.size());
-  CHECK(totals.dead == 0);
+  CHECK(totals.dead_lettered == 0);
 }
 
 TEST_CASE("round trips: scripts that are flushed under load are sent again, and none runs twice") {

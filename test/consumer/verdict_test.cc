@@ -68,7 +68,7 @@ TEST_CASE("retry: n retries allow n + 1 deliveries; after the last the message i
     CHECK(dead.payload == "x");
     const Totals totals = queue.inspector.counts().totals;
     CHECK(totals.retried == static_cast<std::uint64_t>(retries));
-    CHECK(totals.dead == 1);
+    CHECK(totals.dead_lettered == 1);
     CHECK(totals.nacked == static_cast<std::uint64_t>(retries) + 1);
   }
 }
@@ -283,7 +283,7 @@ TEST_CASE("dead letters: with a retention of zero none are kept, and nothing sta
   consumer->start();
   CHECK(ledger.settles(2));
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
-  CHECK(queue.inspector.counts().totals.dead == 2);
+  CHECK(queue.inspector.counts().totals.dead_lettered == 2);
 }
 
 TEST_CASE("dead letters: they are kept for dead_retention, even after their TTL, and then removed completely") {

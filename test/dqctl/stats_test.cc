@@ -46,7 +46,7 @@ TEST_CASE("stats: it shows every state with its ages, and the totals") {
   CHECK(has(ran.out, "\nunack        2  1 lease ended and not taken back, the oldest 3"));
   CHECK(has(ran.out, "\nretry        0\n"));
   CHECK(has(ran.out, "\ndead         1  the oldest became a dead letter "));
-  CHECK(has(ran.out, "\nTOTAL      COUNT\nsent          11\n"));
+  CHECK(has(ran.out, "\nTOTAL          COUNT\nsent              11\n"));
 
   const json document = json::parse(run({"stats", "my queue:eu", "-o", "json"}).out);
   REQUIRE(document.at("queues").size() == 1);
@@ -73,7 +73,7 @@ TEST_CASE("stats: it counts the ids that were removed because they are no UUIDs"
   consumer.start();
   REQUIRE(test::eventually([&] { return consumer.stats().acked == 1 && consumer.stats().foreign == 2; }));
   CHECK(consumer.stop());
-  CHECK(has(run({"stats", "q"}).out, "\nforeign        2\n"));
+  CHECK(has(run({"stats", "q"}).out, "\nforeign            2\n"));
   CHECK(json::parse(run({"stats", "q", "-o", "ndjson"}).out).at("totals").at("foreign") == 2);
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("kill -9 of a worker: its in-flight and prefetched messages are delive
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == 6002);
   CHECK(totals.retried == held);
-  CHECK(totals.dead == 0);
+  CHECK(totals.dead_lettered == 0);
 }
 
 TEST_CASE("SIGTERM: running handlers finish, and prefetched messages are ready again at once") {
@@ -157,7 +157,7 @@ TEST_CASE("kill -9 again and again: every message is handled at least once, none
   CHECK((seen == all));
   const Totals totals = queue.inspector.counts().totals;
   CHECK(totals.acked == 4000);
-  CHECK(totals.dead == 0);
+  CHECK(totals.dead_lettered == 0);
 }
 
 TEST_CASE("Redis killed and restarted under a producer and two workers: all continue, no acknowledged send is lost") {
@@ -188,7 +188,7 @@ TEST_CASE("Redis killed and restarted under a producer and two workers: all cont
   CHECK(sent.size() == 2000);
   CHECK(std::all_of(sent.begin(), sent.end(), [&](const std::string& id) { return handled.count(id) == 1; }));
   CHECK(handled.size() == 2000);  // no repeated send has made a second message
-  CHECK(queue.inspector.counts().totals.dead == 0);
+  CHECK(queue.inspector.counts().totals.dead_lettered == 0);
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ TEST_CASE("counts: the size of every state, what is due and overdue, and the old
   CHECK(totals.sent == 7);
   CHECK(totals.delivered == 5);
   CHECK(totals.nacked == 5);
-  CHECK(totals.dead == 2);
+  CHECK(totals.dead_lettered == 2);
   CHECK(totals.cancelled == 1);
   CHECK(totals.acked + totals.retried + totals.expired + totals.redriven + totals.purged == 0);
 }

@@ -169,7 +169,7 @@ TEST_CASE("bury: pending and ready messages become dead letters with the reason,
   CHECK(found->deliveries == 0);
   CHECK(!found->ttl);
   CHECK(inspector.counts().dead == 2);
-  CHECK(inspector.counts().totals.dead == 2);
+  CHECK(inspector.counts().totals.dead_lettered == 2);
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch());
   consumer->start();

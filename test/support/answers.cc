@@ -138,7 +138,7 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   const delayqueue::Totals totals = inspector.counts().totals;
   CHECK(totals.sent == 7);
   CHECK(totals.retried == 0);
-  CHECK(totals.dead == 0);
+  CHECK(totals.dead_lettered == 0);
   CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
   CHECK(!lines.find("Redis answers again", Severity::info).empty());
   CHECK(lines.count() < 10);

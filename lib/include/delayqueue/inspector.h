@@ -81,8 +81,8 @@ class DELAYQUEUE_EXPORT Inspector {
 struct Totals {
   std::uint64_t sent = 0;  // includes restored messages
   std::uint64_t delivered = 0, acked = 0, nacked = 0, retried = 0;
-  std::uint64_t dead = 0;     // became dead letters
-  std::uint64_t expired = 0;  // removed because the payload was missing
+  std::uint64_t dead_lettered = 0;  // became dead letters
+  std::uint64_t expired = 0;        // removed because the payload was missing
   std::uint64_t cancelled = 0, redriven = 0, purged = 0;
   std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
 };
