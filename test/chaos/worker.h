@@ -12,7 +12,8 @@ inline constexpr int kUncleanStop = 3;  // exit code: stop() was false
 //   held <id> <n>                       repeated during a long delivery while the lease is held
 //   lost <id> <n>                       message.lease_lost() became true
 //   verdict <id> <n> <what> <last us>   with the last time at which the lease was held (0: never)
-// For every event acked, nacked, retried or dead_lettered with ids: "<event> <id>". For log lines: "log <severity> <text>".
+// For every event acked, nacked, retried or dead_lettered with ids: "<event> <id>". For log lines: "log <severity>
+// <text>".
 int work(const Arguments& arguments);
 
 // A producer: sends messages until SIGTERM. Writes for every message:

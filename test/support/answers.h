@@ -52,9 +52,9 @@ struct ServerFault {
 };
 
 // Provokes and undoes the fault while a consumer runs handlers and more messages wait. Checks that Producer, and
-// Inspector or QueueAdmin, throw the expected error and have changed nothing, and that the consumer warns and retries with pauses.
-// After the fault the consumer must settle what was handled meanwhile and continue, with no message lost or delivered
-// twice.
+// Inspector or QueueAdmin, throw the expected error and have changed nothing, and that the consumer warns and retries
+// with pauses. After the fault the consumer must settle what was handled meanwhile and continue, with no message lost
+// or delivered twice.
 void see_through(const ServerFault& fault, World& world, const std::string& url);
 inline void see_through(const ServerFault& fault, World& world) { see_through(fault, world, world.url()); }
 
