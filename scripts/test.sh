@@ -24,7 +24,9 @@ if [ -z "$all" ]; then
   export DELAYQUEUE_SEEDS="${DELAYQUEUE_SEEDS:-60}"
   set -- -LE long "$@"
 fi
-scripts/ctest_patiently "build/$preset" --preset "$preset" --parallel $((jobs + 1)) "$@"  # one more, since tests wait
+# Tests wait half of their time, but under sanitizers they compute.
+case "$preset" in asan | tsan) tests=$((jobs + 1)) ;; *) tests=$((jobs * 2)) ;; esac
+scripts/ctest_patiently "build/$preset" --preset "$preset" --parallel "$tests" "$@"
 if [ -z "$all" ]; then
   printf 'left out: %s long tests, which scripts/test.sh --all runs\n' \
     "$(ctest --preset "$preset" -N -L long | sed -n 's/^Total Tests: //p')"

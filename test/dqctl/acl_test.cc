@@ -1,10 +1,10 @@
 // The documented ACL rule for dqctl allows all of its commands to run, and grants no right that none of them uses.
 #include "support/acl.h"
+#include "support/regex.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,8 +31,7 @@ struct Operator {
     options.input = input;
     const Ran ran = test::run(arguments, options);
     const std::string stats = guarded.admin.cmd({"INFO", "commandstats"}).text;
-    const std::regex name("cmdstat_([a-z|]+):");
-    for (std::sregex_iterator i(stats.begin(), stats.end(), name), end; i != end; ++i) used.insert((*i)[1]);
+    for (const auto& match : test::matches(stats, "cmdstat_([a-z|]+):")) used.insert(match[1]);
     std::string command;
     for (const std::string& argument : arguments) command += argument + ' ';
     const bool worked = ran.code == 0 || ran.code == 5;  // doctor reports risks with exit code 5

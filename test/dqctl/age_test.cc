@@ -1,12 +1,12 @@
 // Ages on the screen where clocks differ: the time in the ids and the time of death are an hour ahead of Redis' clock.
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-#include <regex>
-
 #include "fill.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "screen.h"
+
+#include "support/regex.h"
 
 using nlohmann::json;
 using test::has;
@@ -44,8 +44,8 @@ void check_ages(std::string text, const std::vector<std::string>& ids) {
     for (std::size_t at = text.find(id); at != text.npos; at = text.find(id)) text.erase(at, id.size());
   }
   CAPTURE(text);
-  CHECK_FALSE(std::regex_search(text, std::regex("-[0-9]+(ms|[smhd])")));
-  CHECK_FALSE(std::regex_search(text, std::regex("(sent |up |  |\\()in [0-9]")));
+  CHECK_FALSE(test::is_found(text, "-[0-9]+(ms|[smhd])"));
+  CHECK_FALSE(test::is_found(text, "(sent |up |  |\\()in [0-9]"));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ TEST_CASE("ages: with clocks that differ, no age is negative, and no past event 
     CHECK(ran.out.size() > 10);
     check_ages(ran.out + ran.err, ids);
   }
-  const json queue = json::parse(run({"stuck", "q", "--look", "10ms", "--warn", "0s", "-o", "json"}).out);
+  const json queue = test::parse_json(run({"stuck", "q", "--look", "10ms", "--warn", "0s", "-o", "json"}).out);
   REQUIRE(queue.at("findings").size() > 1);
   for (const json& finding : queue.at("findings")) CHECK((finding.at("age_ms").is_null() || finding.at("age_ms") >= 0));
 }

@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "output/text.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "support/local.h"
 #include "support/paths.h"
@@ -130,7 +131,7 @@ TEST_CASE("arguments: --why= gives an empty reason, --exec= runs nothing, and --
   CHECK(has(work.err, "--exec: ''; expected a command"));
   test::make_dead(queue, 1, "why");
   const auto report =
-      nlohmann::json::parse(run({"purge", queue, "--state", "dead", "--reason=", "--yes", "-o", "json"}).out);
+      test::parse_json(run({"purge", queue, "--state", "dead", "--reason=", "--yes", "-o", "json"}).out);
   CHECK(report.at("purged") == 2);
   CHECK(inspector.counts().dead == 1);
   const Ran flag = run({"purge", queue, "--state", "dead", "--all", "--yes="});

@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "parse_json.h"
 #include "queue.h"
 
 namespace {
@@ -92,10 +93,10 @@ TEST_CASE_FIXTURE(Fixture,
   const std::string id = send();
   const Ran document = run({"cancel", queue, id, kUnknownId, "-o", "json"});
   CHECK(document.code == 4);
-  const json report = json::parse(document.out);
+  const json report = test::parse_json(document.out);
   CHECK(report.at("queue") == queue);
   CHECK(report.at("messages").size() == 2);
-  CHECK(report.at("messages")[0] == json::parse(R"({"id":")" + id + R"(","outcome":"cancelled, was pending"})"));
+  CHECK(report.at("messages")[0] == test::parse_json(R"({"id":")" + id + R"(","outcome":"cancelled, was pending"})"));
   CHECK(report.at("messages")[1].at("outcome") == "unknown");
   CHECK(report.at("done") == 1);
   CHECK(report.at("unknown") == 1);
@@ -200,7 +201,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: more than 20 ids from stdin are a dry run wit
     CHECK(has(ran.err, "dry run: would " + words.front() + " 21 messages of " + queue));
     std::vector<std::string> as_json = words;
     as_json.insert(as_json.end(), {"-o", "json"});
-    const json report = json::parse(run(as_json, options).out);
+    const json report = test::parse_json(run(as_json, options).out);
     CHECK(report.at("dry_run") == true);
     CHECK(report.at("ids") == 21);
     CHECK(report.at("bad_lines") == 1);

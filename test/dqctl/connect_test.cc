@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "fill.h"
+#include "parse_json.h"
 #include "run.h"
 #include "support/local.h"
 #include "support/server.h"
@@ -79,7 +79,7 @@ TEST_CASE("connect: --prefix and --hash-tag choose the keys of the queue") {
   delayqueue::Producer(test::server().url(), "q", options).send("x");
   const Ran found = run({"--prefix", "shop", "--hash-tag", "on", "ls", "q", "--state", "ready", "-o", "json"});
   CHECK(found.code == 0);
-  CHECK(json::parse(found.out).at("messages").size() == 1);
+  CHECK(test::parse_json(found.out).at("messages").size() == 1);
   CHECK(run({"ls", "q", "--state", "ready"}).code == 3);
   const Ran twin = run({"ls", "q", "--state", "ready", "--prefix", "shop"});
   CHECK(twin.code == 2);
@@ -91,7 +91,7 @@ TEST_CASE("connect: dqctl starts the server of embedded:/folder, or uses the one
   const std::string uri = "embedded:" + folder.file("data");
   CHECK(run({"queues"}, at(uri)).code == 0);
   delayqueue::Producer(uri, "q").send("x");
-  CHECK(json::parse(run({"-u", uri, "queues", "-o", "json"}).out).at("queues")[0].at("ready") == 1);
+  CHECK(test::parse_json(run({"-u", uri, "queues", "-o", "json"}).out).at("queues")[0].at("ready") == 1);
 }
 
 TEST_CASE("connect: SIGTERM ends stats --watch with exit code 0") {

@@ -3,11 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include <set>
 
 #include "fill.h"
+#include "parse_json.h"
 #include "run.h"
 #include "support/cluster.h"
 #include "support/ledger.h"
@@ -63,7 +63,7 @@ TEST_CASE("doctor: it reports the settings of the server") {
   CHECK(has(ran.out, "\nrisks       none found\n"));
   CHECK(test::redis().cmd({"SCARD", "dp:queues"}) == 0);
 
-  const json document = json::parse(run({"doctor", "-o", "json"}).out);
+  const json document = test::parse_json(run({"doctor", "-o", "json"}).out);
   CHECK(document.at("server").at("append_only") == "yes");
   CHECK(document.at("server").at("call_us").at("median") > 0);
   CHECK(document.at("risks").empty());
@@ -78,7 +78,7 @@ TEST_CASE("doctor: a server that can lose messages is exit code 5") {
   const Ran ran = run({"doctor"}, options);
   CHECK(ran.code == 5);
   CHECK(has(ran.out, "\nrisk        appendonly no"));
-  const json document = json::parse(run({"doctor", "-o", "ndjson"}, options).out);
+  const json document = test::parse_json(run({"doctor", "-o", "ndjson"}, options).out);
   CHECK(document.at("risks")[0].at("kind") == "persistence");
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("doctor: nearly full memory is a warning, and full memory is critical"
   CHECK(full.code == 5);
   CHECK(has(full.out, "\ncritical    used_memory "));
   CHECK(has(full.out, "refuses sends (OOM)"));
-  const json risks = json::parse(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks");
+  const json risks = test::parse_json(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks");
   REQUIRE(risks.size() == 1);
   CHECK(risks[0].at("server") == "unix:" + server.socket());
   CHECK(risks[0].at("kind") == "memory");
@@ -107,7 +107,7 @@ TEST_CASE("doctor: nearly full memory is a warning, and full memory is critical"
   const Ran nearly = run({"doctor"}, at(server.url()));
   CHECK(nearly.code == 5);
   CHECK(has(nearly.out, "\nrisk        used_memory "));
-  CHECK(json::parse(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks")[0].at("level") == "warning");
+  CHECK(test::parse_json(run({"doctor", "-o", "json"}, at(server.url())).out).at("risks")[0].at("level") == "warning");
   set(client, "maxmemory", std::to_string(used() * 2));
   CHECK(run({"doctor"}, at(server.url())).code == 0);
 }
@@ -121,7 +121,8 @@ TEST_CASE("doctor: --accept accepts a risk by its name, still shows it, and hide
   const Ran accepted = run({"doctor", "--accept", "persistence"}, options);
   CHECK(accepted.code == 0);
   CHECK(has(accepted.out, "\naccepted    appendonly no"));
-  const json risks = json::parse(run({"doctor", "--accept", "persistence", "-o", "json"}, options).out).at("risks");
+  const json risks =
+      test::parse_json(run({"doctor", "--accept", "persistence", "-o", "json"}, options).out).at("risks");
   REQUIRE(risks.size() == 1);
   CHECK(risks[0].at("accepted") == true);
   CHECK(risks[0].at("level") == "warning");
@@ -169,7 +170,7 @@ TEST_CASE("doctor: every master of a Cluster is examined, and one that does not 
     CHECK(ran.code == 5);
     CHECK(has(ran.out, "\nrisk        " + other.address() + ": maxmemory-policy allkeys-lru"));
     arguments.insert(arguments.end(), {"-o", "json"});
-    const json document = json::parse(run(arguments, in_cluster).out);
+    const json document = test::parse_json(run(arguments, in_cluster).out);
     CHECK(document.at("servers").size() == 3);
     std::set<std::string> servers;
     for (const json& server : document.at("servers")) {
@@ -200,7 +201,7 @@ TEST_CASE("doctor: every master of a Cluster is examined, and one that does not 
   CHECK(has(away.out, "\nerror       " + other.address() + ": "));
   CHECK(has(away.out, "\naccepted    "));
   CHECK(run({"doctor"}, in_cluster).code == 5);  // the risks of the other masters
-  const json document = json::parse(run({"doctor", "-o", "json"}, in_cluster).out);
+  const json document = test::parse_json(run({"doctor", "-o", "json"}, in_cluster).out);
   REQUIRE(document.at("servers").size() == 3);
   for (const json& server : document.at("servers"))
     CHECK(server.at("error").is_null() == (server.at("where") != other.address()));
@@ -220,7 +221,7 @@ TEST_CASE("doctor: if the queue's own Cluster node does not answer, the risks of
   CHECK(has(ran.out, "masters     3 in this Cluster\n"));
   CHECK(has(ran.out, "\nerror       " + owner.address() + ": "));
   CHECK(ran.err.size() > 10);
-  CHECK(json::parse(run({"doctor", queue, "-o", "json"}, at(six.url())).out).count("error") == 1);
+  CHECK(test::parse_json(run({"doctor", queue, "-o", "json"}, at(six.url())).out).count("error") == 1);
 }
 
 TEST_CASE("doctor: the address that a Cluster reports for a node is escaped") {
@@ -255,7 +256,7 @@ TEST_CASE("doctor: a queue without damage is clean") {
   const Ran ran = doctor({"my queue:eu"});
   CHECK(ran.code == 0);
   CHECK(has(ran.out, "\nmy queue:eu: all in order\n"));
-  const json check = json::parse(doctor({"my queue:eu", "-o", "json"}).out).at("check");
+  const json check = test::parse_json(doctor({"my queue:eu", "-o", "json"}).out).at("check");
   CHECK(check.at("clean") == true);
   CHECK(check.at("counts").empty());
 }
@@ -275,9 +276,9 @@ TEST_CASE("doctor: damage is shown, and repaired only with --yes") {
   CHECK(dry.err == "dry run: this is what a repair would do; add --yes to do it\n");
   CHECK(test::snapshot("dp:my queue:eu") == before);
 
-  const json check = json::parse(doctor({"my queue:eu", "-o", "json"}).out).at("check");
+  const json check = test::parse_json(doctor({"my queue:eu", "-o", "json"}).out).at("check");
   CHECK(check.at("clean") == false);
-  CHECK(check.at("counts") == json::parse(R"({"stranded": 1, "orphaned_retries": 1})"));
+  CHECK(check.at("counts") == test::parse_json(R"({"stranded": 1, "orphaned_retries": 1})"));
   CHECK(check.at("findings")[0].at("repaired") == false);
 
   const Ran repaired = doctor({"my queue:eu", "--repair", "--yes"});

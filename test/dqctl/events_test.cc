@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "parse_json.h"
 #include "work_support.h"
 
 using nlohmann::json;
@@ -75,7 +76,7 @@ TEST_CASE("events: every kind is printed as a line of JSON, and --limit ends it"
   CHECK(ran.code == 0);
   std::map<std::string, std::uint64_t> counts;
   for (const std::string& line : text_lines(ran.out)) {
-    const json event = json::parse(line);
+    const json event = test::parse_json(line);
     CHECK(has(event.at("time").get<std::string>(), "Z"));
     counts[event.at("event").get<std::string>()] += event.at("count").get<std::uint64_t>();
   }
@@ -87,7 +88,7 @@ TEST_CASE("events: --for ends it, a silent channel is explained once, and -o jso
   ReportedQueue queue;
   const Ran ran = run({"events", queue.name, "--for", "3500ms", "-o", "json"});
   CHECK(ran.code == 0);
-  CHECK(json::parse(ran.out) == json{{"queue", queue.name}, {"events", json::array()}});
+  CHECK(test::parse_json(ran.out) == json{{"queue", queue.name}, {"events", json::array()}});
   CHECK(has(ran.err, "no event so far: does any producer or consumer of " + queue.name + " set report_events"));
   CHECK(text_lines(ran.err).size() == 2);
 }

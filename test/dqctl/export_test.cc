@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "parse_json.h"
 #include "queue.h"
 
 namespace {
@@ -68,7 +69,7 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
   there.input = exported.out;
   CHECK(has(run({"import", queue, "-", "--dry-run"}, there).out, "dry run: 301 messages, of which "));
   CHECK(test::counts(queue, elsewhere.url()).totals.sent == 0);
-  const json report = json::parse(run({"import", queue, "-", "-o", "json"}, there).out);
+  const json report = test::parse_json(run({"import", queue, "-", "-o", "json"}, there).out);
   CHECK(report.at("created") == 301);
   CHECK(report.at("failed") == 0);
   delayqueue::Inspector copy(elsewhere.url(), queue);
@@ -84,7 +85,7 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
     if (message.at) CHECK(*message.at - *found->at < 1ms);
     if (message.at && message.state != State::dead) CHECK(*message.at == *found->at);  // whole milliseconds
   }
-  CHECK(json::parse(run({"import", queue, "-", "-o", "json"}, there).out).at("existed") == 301);
+  CHECK(test::parse_json(run({"import", queue, "-", "-o", "json"}, there).out).at("existed") == 301);
   CHECK(copy.queues() == std::vector<std::string>{queue});
 }
 
@@ -152,7 +153,7 @@ TEST_CASE("import: a line whose shifted time is out of range is a bad line, in a
     CHECK(ran.code == 4);
     CHECK(has(ran.err, "stdin, line 701: at: '1970-01-01T00:00:00+23:59'"));
     CHECK(has(ran.err, "stdin, line 703: at: '2199-12-31T23:59:59-00:01'"));
-    const json report = json::parse(ran.out);
+    const json report = test::parse_json(ran.out);
     CHECK(report.at("failed") == 2);
     CHECK(report.at("errors").at(1).at("line") == 703);
     CHECK(report.at("alive") == kGood);

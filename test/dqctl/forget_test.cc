@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "parse_json.h"
 #include "queue.h"
 #include "support/cluster.h"
 
@@ -61,8 +62,8 @@ TEST_CASE("forget: it removes every key of an empty queue and its entry in the l
   const Ran again = run({"forget", queue});
   CHECK(again.code == 3);
   CHECK(has(again.err, "queue " + queue + " is not at"));
-  const json report = json::parse(run({"forget", other, "-o", "json"}).out);
-  CHECK(report == json::parse(R"({"queue":")" + other + R"(","forgotten":true,"paused":false})"));
+  const json report = test::parse_json(run({"forget", other, "-o", "json"}).out);
+  CHECK(report == test::parse_json(R"({"queue":")" + other + R"(","forgotten":true,"paused":false})"));
 }
 
 TEST_CASE("forget: a missing queue is exit code 3, and the error suggests the closest name") {
@@ -99,7 +100,7 @@ TEST_CASE("forget: one message in any state keeps the queue with all its keys, a
     const Ran ran = run({"forget", queue});
     CHECK(ran.code == 1);
     CHECK(has(ran.err, "cannot forget queue " + queue + ": it is not empty: 1 " + name + "; wait until"));
-    CHECK(has(json::parse(run({"forget", queue, "-o", "json"}).out).at("error").get<std::string>(), "1 " + name));
+    CHECK(has(test::parse_json(run({"forget", queue, "-o", "json"}).out).at("error").get<std::string>(), "1 " + name));
     auto after = keys_of(queue);
     after.erase(std::remove(after.begin(), after.end(), base + ":wake"), after.end());
     for (const std::string& key : after) CHECK(std::find(before.begin(), before.end(), key) != before.end());

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "parse_json.h"
 #include "support/paths.h"
 #include "work_support.h"
 
@@ -70,7 +71,7 @@ TEST_CASE("interrupt: send ends although its stdin stays open, and sends nothing
   OpenInput send("send " + queue + " - -o json");
   send.type("half a pay");
   CHECK(send.interrupt() == 130);
-  CHECK(json::parse(send.out()).at("error") == "stdin: not read to its end; nothing was sent");
+  CHECK(test::parse_json(send.out()).at("error") == "stdin: not read to its end; nothing was sent");
   CHECK(delayqueue::Inspector(test::server().url(), queue).counts().totals.sent == 0);
 }
 
@@ -82,7 +83,7 @@ TEST_CASE("interrupt: a command that reads ids writes a JSON error and changes n
   for (int i = 0; i < 30; ++i) ids += "0197f3a4-5b6c-7d8e-9f01-23456789abcd\n";
   cancel.type(ids);
   CHECK(cancel.interrupt() == 130);
-  CHECK(json::parse(cancel.out()).at("error") == "interrupted; nothing was done");
+  CHECK(test::parse_json(cancel.out()).at("error") == "interrupted; nothing was done");
   CHECK(work.inspector.counts().ready == 1);
 }
 
@@ -106,7 +107,7 @@ TEST_CASE("interrupt: stuck and doctor write a JSON document with the error") {
     CAPTURE(ran.err);
     CAPTURE(words.front());
     CHECK(test::text_lines(ran.out).size() == 1);
-    CHECK(json::parse(ran.out).at("error").get<std::string>().find("interrupted") != std::string::npos);
+    CHECK(test::parse_json(ran.out).at("error").get<std::string>().find("interrupted") != std::string::npos);
   }
 }
 
@@ -137,7 +138,7 @@ TEST_CASE("interrupt: a dry run writes the error as one JSON document or line") 
     CAPTURE(ran.out);
     CAPTURE(ran.err);
     REQUIRE(test::text_lines(ran.out).size() == 1);
-    CHECK(json::parse(ran.out).at("error") == "interrupted; nothing was done");
+    CHECK(test::parse_json(ran.out).at("error") == "interrupted; nothing was done");
     CHECK(ran.err == "dqctl: interrupted; nothing was done\n");
   }
 }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "fill.h"
 #include "filter.h"
+#include "parse_json.h"
 #include "run.h"
 #include "support/server.h"
 
@@ -28,7 +28,7 @@ json listed(std::vector<std::string> arguments) {
   const Ran ran = run(arguments);
   CAPTURE(ran.err);
   CHECK(ran.code == 0);
-  return json::parse(ran.out);
+  return test::parse_json(ran.out);
 }
 
 std::vector<std::string> payloads(const json& document) {
@@ -72,7 +72,7 @@ TEST_CASE("ls: dead letters are listed as a table and as JSON") {
   CHECK(document.at("messages")[1].at("payload_start_base64") == "/xtbMzFtCg==");
 
   const Ran lines = run({"-o", "ndjson", "ls", queue, "--state=dead", "--limit", "1"});
-  CHECK(json::parse(lines.out).at("id") == ids[0]);
+  CHECK(test::parse_json(lines.out).at("id") == ids[0]);
   const json page = listed({queue, "--state", "dead", "--limit", "1"});
   CHECK(lines.err == "more: --cursor " + page.at("next").get<std::string>() + "\n");
 }
@@ -235,10 +235,10 @@ TEST_CASE("ls: a queue name may look like a command, an option or a list") {
     test::send(name, {"x"});
     const Ran ran = run({"ls", "--state", "ready", "-o", "json", "--", name});
     CHECK(ran.code == 0);
-    CHECK(json::parse(ran.out).at("queue") == name);
+    CHECK(test::parse_json(ran.out).at("queue") == name);
   }
   CHECK(run({"ls", "ls", "--state", "ready"}).code == 0);
-  CHECK(json::parse(run({"stats", "-o", "json", "--", "[a,b]", "ls"}).out).at("queues").size() == 2);
+  CHECK(test::parse_json(run({"stats", "-o", "json", "--", "[a,b]", "ls"}).out).at("queues").size() == 2);
 }
 
 void many_dead() {

@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "fill.h"
+#include "parse_json.h"
 #include "run.h"
 #include "support/server.h"
 
@@ -38,7 +38,7 @@ TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no 
   long most_kib = 0;
   for (int i = 0; i < 10 && best >= std::chrono::milliseconds(100); ++i) {  // the machine may be busy
     const Ran ran = run({"ls", "q", "--state", "dead", "--limit", "20", "-o", "json"});
-    CHECK(json::parse(ran.out).at("messages").size() == 20);
+    CHECK(test::parse_json(ran.out).at("messages").size() == 20);
     best = std::min(best, ran.took);
     most_kib = std::max(most_kib, ran.peak_kib);
   }
@@ -52,7 +52,7 @@ TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no 
 
   const Ran last = run({"ls", "q", "--state", "dead", "--match", "payload 1000000", "-o", "json"});
   MESSAGE("ls --match of the last: " << last.took.count() << " ms, " << last.peak_kib << " KiB");
-  CHECK(json::parse(last.out).at("messages").size() == 1);
+  CHECK(test::parse_json(last.out).at("messages").size() == 1);
   CHECK(last.peak_kib < kMostKib);
   test::empty_server();
 }

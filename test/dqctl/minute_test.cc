@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 
+#include "parse_json.h"
 #include "queue.h"
 #include "support/process.h"
 
@@ -65,7 +66,7 @@ struct BrokenQueue {
     arguments.insert(arguments.end(), {"-o", "json"});
     const Ran ran = run(arguments);
     CHECK_MESSAGE(ran.code == code, arguments.front() << ": " << ran.out << ran.err);
-    return json::parse(ran.out);
+    return test::parse_json(ran.out);
   }
 
   delayqueue::PrivateServer server;

@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "parse_json.h"
 #include "queue.h"
 #include "support/local.h"
 #include "support/proxy.h"
@@ -52,7 +53,7 @@ std::vector<Ran> run_all(const std::vector<Words>& commands, const test::DqctlOp
 
 std::uint64_t total(const std::vector<Ran>& ran, const char* field) {
   std::uint64_t sum = 0;
-  for (const Ran& one : ran) sum += json::parse(one.out).at(field).get<std::uint64_t>();
+  for (const Ran& one : ran) sum += test::parse_json(one.out).at(field).get<std::uint64_t>();
   return sum;
 }
 
@@ -124,7 +125,7 @@ TEST_CASE("operators: two or three purge --backup at once write each message to 
       const std::vector<Ran> ran = run_all(commands);
       std::vector<std::string> lines;
       for (int i = 0; i < operators; ++i) {
-        const json report = json::parse(ran[i].out);
+        const json report = test::parse_json(ran[i].out);
         CHECK(ran[i].code == 0);
         const auto file = ids_in(folder.file(std::to_string(i)));
         CHECK(file.size() == report.at("purged").get<std::uint64_t>() + report.at("left_alone").get<std::uint64_t>());
@@ -148,8 +149,8 @@ TEST_CASE("operators: a purge or redrive misses no message when another removes 
   }
   const auto ran = run_all({{"purge", queue, "--state", "dead", "--reason", "a", "--yes", "-o", "json"},
                             {"redrive", queue, "--reason", "b", "--yes", "-o", "json"}});
-  CHECK(json::parse(ran[0].out).at("purged") == 6000);
-  CHECK(json::parse(ran[1].out).at("redriven") == 6000);
+  CHECK(test::parse_json(ran[0].out).at("purged") == 6000);
+  CHECK(test::parse_json(ran[1].out).at("redriven") == 6000);
   CHECK(counts(queue).dead == 0);
   CHECK(counts(queue).ready == 6000);
 }
@@ -169,7 +170,7 @@ TEST_CASE(
   CHECK(run({"purge", queue, "--state", "dead", "--reason", "a", "--yes"}).code == 0);
   const Ran ran = purge.wait();
   CHECK_MESSAGE(ran.code == 0, ran.err);
-  CHECK(json::parse(ran.out).at("purged") == 4000);
+  CHECK(test::parse_json(ran.out).at("purged") == 4000);
   CHECK(counts(queue).dead == 0);
 }
 
@@ -192,8 +193,8 @@ TEST_CASE("operators: three redrive --to at once move each message once, and the
   const auto ran = run_all({words, words, words});
   for (const Ran& one : ran) {
     CHECK_MESSAGE(one.code == 0, one.err);
-    CHECK(json::parse(one.out).at("exist") == 0);
-    CHECK(json::parse(one.out).at("copied") == 0);
+    CHECK(test::parse_json(one.out).at("exist") == 0);
+    CHECK(test::parse_json(one.out).at("copied") == 0);
   }
   CHECK(total(ran, "redriven") == 3000);
   CHECK(counts(queue).dead == 0);
@@ -210,15 +211,17 @@ TEST_CASE("operators: redrive, redrive --to and purge at once leave each message
       run_all({{"redrive", queue, "--all", "--yes", "--rate", "3000/s", "-o", "json"},
                {"redrive", queue, "--all", "--to", other, "--create", "--yes", "-o", "json"},
                {"purge", queue, "--all", "--state", "dead", "--backup", folder.file("b"), "--yes", "-o", "json"}});
-  const std::uint64_t here = json::parse(ran[0].out).at("redriven"), there = json::parse(ran[1].out).at("redriven");
-  const std::uint64_t copied = json::parse(ran[1].out).at("copied"), purged = json::parse(ran[2].out).at("purged");
+  const std::uint64_t here = test::parse_json(ran[0].out).at("redriven"),
+                      there = test::parse_json(ran[1].out).at("redriven");
+  const std::uint64_t copied = test::parse_json(ran[1].out).at("copied"),
+                      purged = test::parse_json(ran[2].out).at("purged");
   CHECK(here + there + purged == ids.size());
   CHECK(counts(queue).dead == 0);
   CHECK(counts(queue).ready == here);
   CHECK(counts(other).ready == there + copied);
   CHECK(ran[1].code == (copied > 0 ? 4 : 0));
   const auto lines = ids_in(folder.file("b"));
-  CHECK(lines.size() == purged + json::parse(ran[2].out).at("left_alone").get<std::uint64_t>());
+  CHECK(lines.size() == purged + test::parse_json(ran[2].out).at("left_alone").get<std::uint64_t>());
   CHECK(unique(lines).size() == lines.size());
 }
 
@@ -363,7 +366,7 @@ TEST_CASE(
       std::this_thread::sleep_for(std::chrono::milliseconds(3 * (round % 14)));
       proxy.drop_replies(1);
       waiting.join();
-      const json report = json::parse(ran.out);
+      const json report = test::parse_json(ran.out);
       const std::uint64_t done = report.at(command == "purge" ? "purged" : command == "cancel" ? "done" : "redriven");
       const std::uint64_t doubt = report.at("unconfirmed");
       const std::uint64_t gone = ids.size() - counts(queue).dead;

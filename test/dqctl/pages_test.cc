@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 
 #include "fill.h"
@@ -12,6 +11,7 @@
 #include "shell.h"
 #include "support/local.h"
 #include "support/paths.h"
+#include "support/regex.h"
 #include "support/server.h"
 
 using test::Ran;
@@ -23,9 +23,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 std::set<std::string> all_matches(const std::string& text, const char* pattern) {
   std::set<std::string> out;
-  const std::regex regex(pattern, std::regex::multiline);
-  for (std::sregex_iterator it(text.begin(), text.end(), regex); it != std::sregex_iterator(); ++it)
-    out.insert((*it)[1]);
+  for (const auto& match : test::matches(text, pattern)) out.insert(match[1]);
   return out;
 }
 
@@ -77,7 +75,7 @@ TEST_CASE("pages: the help of every command has an example") {
 
 TEST_CASE("pages: the man page has every command and option") {
   const std::string page = run({"man"}).out;
-  const auto escaped = [](const std::string& text) { return std::regex_replace(text, std::regex("-"), "\\-"); };
+  const auto escaped = [](const std::string& text) { return test::replaced(text, "-", "\\-"); };
   for (const std::string& option : options_of("")) CHECK(has(page, "\\fB" + escaped(option) + "\\fR"));
   for (const std::string& command : commands()) {
     CAPTURE(command);

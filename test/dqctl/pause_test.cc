@@ -1,6 +1,7 @@
 // Tests of dqctl pause, resume and drain.
 #include <doctest/doctest.h>
 
+#include "parse_json.h"
 #include "queue.h"
 
 namespace {
@@ -20,7 +21,7 @@ TEST_CASE("pause, resume: they print the end and the reason, as a table and as J
   CHECK(ran.out == queue + " is paused until dqctl resume: database\\nmaintenance\n");
   CHECK(has(ran.err, "Go library do not pause"));
   CHECK(inspector.paused()->reason == "database\nmaintenance");
-  const json report = json::parse(run({"pause", queue, "--for", "10m", "--replace", "-o", "json"}).out);
+  const json report = test::parse_json(run({"pause", queue, "--for", "10m", "--replace", "-o", "json"}).out);
   CHECK(report.at("paused") == true);
   CHECK(report.at("why") == "");
   CHECK(has(report.at("until").get<std::string>(), "Z"));
@@ -28,7 +29,7 @@ TEST_CASE("pause, resume: they print the end and the reason, as a table and as J
   CHECK(run({"resume", queue}).out == queue + " is resumed\n");
   CHECK(run({"resume", queue}).out == queue + " was not paused\n");
   CHECK(!inspector.counts().paused);
-  CHECK(json::parse(run({"resume", queue, "-o", "ndjson"}).out).at("until").is_null());
+  CHECK(test::parse_json(run({"resume", queue, "-o", "ndjson"}).out).at("until").is_null());
   for (const char* command : {"pause", "resume", "drain"}) {
     CHECK(run({command, queue + "x"}).code == 3);
     CHECK(run({command}).code == 2);
@@ -50,7 +51,7 @@ TEST_CASE("drain: it waits for ready, retry and unack messages, and not for pend
   const Ran paused = run({"drain", queue, "--timeout", "1ms", "-o", "json"});
   CHECK(paused.code == 5);
   CHECK(has(paused.err, "the queue is paused"));
-  const json report = json::parse(paused.out);
+  const json report = test::parse_json(paused.out);
   CHECK(report.at("drained") == false);
   CHECK(report.at("ready") == 20);
   CHECK(report.at("paused") == true);
@@ -99,7 +100,7 @@ TEST_CASE("pause: another pause is shown and refused without --replace") {
   CHECK(refused.code == 1);
   CHECK(has(refused.err, "is paused already, without an end: migration; --replace sets this pause instead"));
   CHECK(inspector.paused()->reason == "migration");
-  CHECK(json::parse(run({"pause", queue, "-o", "json"}).out).contains("error"));
+  CHECK(test::parse_json(run({"pause", queue, "-o", "json"}).out).contains("error"));
   CHECK(run({"pause", queue, "--for", "1h", "--why", "mine", "--replace"}).code == 0);
   CHECK(inspector.paused()->reason == "mine");
   CHECK(has(run({"pause", queue}).err, "is paused already, until "));

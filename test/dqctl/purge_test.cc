@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "parse_json.h"
 #include "queue.h"
 
 namespace {
@@ -64,7 +65,7 @@ TEST_CASE_FIXTURE(Fixture, "purge: without --yes it prints the count and a sampl
         "dry run: would purge 7 of 19 dead messages of " + queue + " with reason 'no such*'; to do it, add --yes\n");
   CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 6);
   CHECK(has(ran.out, "no such order  0\n"));
-  const json report = json::parse(run({"purge", queue, "--all", "--state", "dead", "-o", "json"}).out);
+  const json report = test::parse_json(run({"purge", queue, "--all", "--state", "dead", "-o", "json"}).out);
   CHECK(report.at("dry_run") == true);
   CHECK(report.at("matching") == 19);
   CHECK(report.at("of") == 19);
@@ -76,11 +77,12 @@ TEST_CASE_FIXTURE(Fixture, "purge: without --yes it prints the count and a sampl
 }
 
 TEST_CASE_FIXTURE(Fixture, "purge: it removes by reason, payload, age or --all, and leaves all other messages") {
-  const json report = json::parse(
+  const json report = test::parse_json(
       run({"purge", queue, "--state", "dead", "--reason", "gateway*", "--match", "1?", "--yes", "-o", "json"}).out);
-  CHECK(report == json::parse(R"({"queue":")" + queue +
-                              R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"unconfirmed":0,"backup":null,)"
-                              R"("interrupted":false,"error":null})"));
+  CHECK(report ==
+        test::parse_json(R"({"queue":")" + queue +
+                         R"(","state":"dead","purged":2,"left_alone":0,"foreign":0,"unconfirmed":0,"backup":null,)"
+                         R"("interrupted":false,"error":null})"));
   test::rewind(inspector.list(State::dead).messages.empty() ? "" : "dp:" + queue, 1h);
   make_dead(queue, 3, "young");
   CHECK(run({"purge", queue, "--state", "dead", "--older-than", "30m", "--reason", "*", "--yes"}).out ==
@@ -238,7 +240,7 @@ TEST_CASE("purge: SIGINT ends it between two steps; after another run the backup
   purge.signal(SIGINT);
   const Ran ran = purge.wait();
   CHECK(ran.code == 4);
-  const json report = json::parse(ran.out);
+  const json report = test::parse_json(ran.out);
   CHECK(report.at("interrupted") == true);
   CHECK(has(ran.err, "interrupted: purged "));
   const std::uint64_t purged = report.at("purged");
@@ -266,10 +268,10 @@ TEST_CASE_FIXTURE(Fixture, "redrive: it moves by ids, by reason or all, with new
   CHECK(inspector.counts().dead == 7);
   test::redis().cmd({"DEL", "dp:" + queue + ":msg:" + inspector.list(State::dead).messages[0].id});
   const Ran all = run({"redrive", queue, "--all", "--yes", "-o", "json"});
-  CHECK(json::parse(all.out) ==
-        json::parse(R"({"queue":")" + queue +
-                    R"(","to":null,"redriven":6,"no_body":1,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
-                    R"("unconfirmed":0,"interrupted":false,"error":null})"));
+  CHECK(test::parse_json(all.out) ==
+        test::parse_json(R"({"queue":")" + queue +
+                         R"(","to":null,"redriven":6,"no_body":1,"exist":0,"left_alone":0,"copied":0,"foreign":0,)"
+                         R"("unconfirmed":0,"interrupted":false,"error":null})"));
   CHECK(inspector.counts().dead == 0);
 }
 
@@ -367,8 +369,8 @@ TEST_CASE(
   std::string queue = prepared();
   Ran ran = run({"redrive", queue, "--all", "--yes", "-o", "json"});
   check(ran, queue);
-  CHECK(json::parse(ran.out).at("redriven") == 1200);
-  CHECK(json::parse(ran.out).at("foreign") == 1);
+  CHECK(test::parse_json(ran.out).at("redriven") == 1200);
+  CHECK(test::parse_json(ran.out).at("foreign") == 1);
   CHECK(counts(queue).ready == 1200);
 
   queue = prepared();
@@ -381,8 +383,8 @@ TEST_CASE(
   TempFile file;
   ran = run({"purge", queue, "--state", "dead", "--all", "--backup", file.path, "--yes", "-o", "json"});
   check(ran, queue);
-  CHECK(json::parse(ran.out).at("purged") == 1200);
-  CHECK(json::parse(ran.out).at("foreign") == 1);
+  CHECK(test::parse_json(ran.out).at("purged") == 1200);
+  CHECK(test::parse_json(ran.out).at("foreign") == 1);
   CHECK(test::lines_of(file.text()).size() == 1200);
 }
 
@@ -402,9 +404,9 @@ TEST_CASE("purge --older-than 0s: messages that are not due yet stay, as the dry
       TempFile file;
       std::vector<std::string> words = {"purge", queue, "--state", "pending", "--older-than", age, "-o", "json"};
       if (backup) words.insert(words.end(), {"--backup", file.path});
-      CHECK(json::parse(run(words).out).at("matching") == 1);
+      CHECK(test::parse_json(run(words).out).at("matching") == 1);
       words.emplace_back("--yes");
-      CHECK(json::parse(run(words).out).at("purged") == 1);
+      CHECK(test::parse_json(run(words).out).at("purged") == 1);
       CHECK(counts(queue).pending == 3);
     }
   }
@@ -426,9 +428,9 @@ TEST_CASE("purge: the dry run counts those foreign ids that the purge removes, a
     std::vector<std::string> words = {"purge", queue, "--state", "dead", "-o", "json"};
     words.insert(words.end(), selection.begin(), selection.end());
     if (words.back() == "--backup") words.push_back(file.path);
-    const json dry = json::parse(run(words).out);
+    const json dry = test::parse_json(run(words).out);
     words.emplace_back("--yes");
-    const json deed = json::parse(run(words).out);
+    const json deed = test::parse_json(run(words).out);
     CHECK(dry.at("matching") == deed.at("purged"));
     CHECK(deed.at("purged").get<int>() + deed.at("foreign").get<int>() == 13);
     CHECK(counts(queue).dead == deed.at("foreign").get<std::uint64_t>());
@@ -444,12 +446,12 @@ TEST_CASE("purge, redrive: an id in capitals is foreign, because no call finds i
   TempFile file;
   Ran ran = run({"redrive", queue, "--all", "--yes", "-o", "json"});
   CHECK(ran.code == 4);
-  CHECK(json::parse(ran.out).at("redriven") == 2);
-  CHECK(json::parse(ran.out).at("foreign") == 1);
+  CHECK(test::parse_json(ran.out).at("redriven") == 2);
+  CHECK(test::parse_json(ran.out).at("foreign") == 1);
   ran = run({"purge", queue, "--all", "--state", "dead", "--backup", file.path, "--yes", "-o", "json"});
   CHECK(ran.code == 4);
-  CHECK(json::parse(ran.out).at("foreign") == 1);
-  CHECK(json::parse(ran.out).at("left_alone") == 0);
+  CHECK(test::parse_json(ran.out).at("foreign") == 1);
+  CHECK(test::parse_json(ran.out).at("left_alone") == 0);
   CHECK(file.text().empty());
 }
 

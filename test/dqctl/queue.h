@@ -4,11 +4,11 @@
 #include <delayqueue/delayqueue.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "parse_json.h"
 #include "run.h"
 #include "support/server.h"
 
@@ -38,7 +38,7 @@ inline std::vector<nlohmann::json> lines_of(const std::string& text) {
   std::vector<nlohmann::json> lines;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(nlohmann::json::parse(text.substr(begin, end - begin)));
+    lines.push_back(test::parse_json(text.substr(begin, end - begin)));
     begin = end + 1;
   }
   return lines;

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "parse_json.h"
 #include "queue.h"
 #include "run.h"
 #include "support/cluster.h"
@@ -42,16 +42,16 @@ TEST_CASE("queues: every registered queue is listed with its counts, under any n
 
   const Ran document = run({"queues", "-o", "json"});
   CHECK(document.code == 0);
-  const json queues = json::parse(document.out).at("queues");
+  const json queues = test::parse_json(document.out).at("queues");
   REQUIRE(queues.size() == 3);
-  CHECK(queues[0] == json::parse(R"({"queue": "plain", "pending": 0, "ready": 2, "unack": 0, "retry": 0, "dead": 0,
+  CHECK(queues[0] == test::parse_json(R"({"queue": "plain", "pending": 0, "ready": 2, "unack": 0, "retry": 0, "dead": 0,
                                      "due": 0, "overdue": 0, "paused": true, "error": null})"));
   CHECK(queues[1].at("queue_base64") == "cmF3/wobWzMxbQ==");
   CHECK(queues[2].at("pending") == 3);
 
   const Ran lines = run({"-o", "ndjson", "queues"});
   CHECK(std::count(lines.out.begin(), lines.out.end(), '\n') == 3);
-  CHECK(json::parse(lines.out.substr(0, lines.out.find('\n'))) == queues[0]);
+  CHECK(test::parse_json(lines.out.substr(0, lines.out.find('\n'))) == queues[0]);
 }
 
 TEST_CASE("queues: an empty list is no error") {
@@ -60,7 +60,7 @@ TEST_CASE("queues: an empty list is no error") {
   CHECK(ran.code == 0);
   CHECK(ran.out.empty());
   CHECK(ran.err.find("no queue is at unix://") == 0);
-  CHECK(json::parse(run({"queues", "-o", "json"}).out) == json::parse(R"({"queues": []})"));
+  CHECK(test::parse_json(run({"queues", "-o", "json"}).out) == test::parse_json(R"({"queues": []})"));
 }
 
 TEST_CASE("queues, stats: the row of a queue that cannot be read has the error, and the others are shown") {
@@ -78,7 +78,7 @@ TEST_CASE("queues, stats: the row of a queue that cannot be read has the error, 
   CHECK(test::has(table.out, "something else uses a key of this queue; dqctl doctor QUEUE shows which"));
   const Ran document = run({"queues", "-o", "json"});
   CHECK(document.code == 4);
-  const json queues = json::parse(document.out).at("queues");
+  const json queues = test::parse_json(document.out).at("queues");
   REQUIRE(queues.size() == 2);
   CHECK(queues[0].at("ready").is_null());
   CHECK(test::has(queues[0].at("error"), "WRONGTYPE"));
@@ -90,7 +90,7 @@ TEST_CASE("queues, stats: the row of a queue that cannot be read has the error, 
   CHECK(test::has(sheets.out, "WRONGTYPE"));
   CHECK(test::has(sheets.out, "nowhere is not at"));
   CHECK(test::has(sheets.out, "good  20"));
-  const json stats = json::parse(run({"stats", "bad", "good", "-o", "json"}).out).at("queues");
+  const json stats = test::parse_json(run({"stats", "bad", "good", "-o", "json"}).out).at("queues");
   CHECK(test::has(stats[0].at("error"), "WRONGTYPE"));
   CHECK(stats[1].at("error").is_null());
   test::redis().cmd({"DEL", "dp:good:ready"});
@@ -108,7 +108,7 @@ TEST_CASE("queues: a queue that the user has no rights to is listed with the err
   options.environment["DELAYQUEUE_PASSWORD"] = "geheim";
   const Ran ran = run({"queues", "--user", "me", "-o", "json"}, options);
   CHECK(ran.code == 4);
-  const json queues = json::parse(ran.out).at("queues");
+  const json queues = test::parse_json(ran.out).at("queues");
   REQUIRE(queues.size() == 2);
   CHECK(queues[0].at("ready") == 2);
   CHECK(queues[1].at("ready").is_null());
@@ -131,7 +131,7 @@ TEST_CASE("queues: a frozen shard of a Cluster hides its own queues only, and co
       run({"queues", "-o", "json", "--connect-timeout", "3s", "--command-timeout", "3s", "-u", cluster.url()});
   frozen.thaw();
   CHECK(ran.code == 4);
-  const json queues = json::parse(ran.out).at("queues");
+  const json queues = test::parse_json(ran.out).at("queues");
   REQUIRE(queues.size() == kQueues);
   const auto away = std::count_if(queues.begin(), queues.end(), [](const json& q) { return !q.at("error").is_null(); });
   CHECK(away > 0);

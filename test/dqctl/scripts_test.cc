@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "parse_json.h"
 #include "queue.h"
 #include "support/acl.h"
 #include "support/sentinels.h"
@@ -36,7 +37,7 @@ TEST_CASE("scripts: list reports missing scripts with exit code 5, and a user wi
 TEST_CASE("scripts: JSON has the address of each server, the loaded and missing scripts, and the error") {
   Guarded guarded(false);
   const auto loader = at(guarded.url("loader"));
-  const json before = json::parse(run({"scripts", "list", "-o", "json"}, loader).out).at("servers");
+  const json before = test::parse_json(run({"scripts", "list", "-o", "json"}, loader).out).at("servers");
   REQUIRE(before.size() == 1);
   CHECK(before[0].at("server") == "unix:" + guarded.server.socket());
   CHECK(before[0].at("loaded").empty());

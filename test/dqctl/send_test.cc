@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "parse_json.h"
 #include "queue.h"
 
 namespace {
@@ -51,9 +52,9 @@ TEST_CASE_FIXTURE(Fixture, "send: it prints the id, and sets delay or time, retr
   CHECK(again.out == id + '\n');
   CHECK(has(again.err, "alive already"));
   CHECK(inspector.find(id)->payload == "x");
-  const json report = json::parse(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
+  const json report = test::parse_json(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
   CHECK(report ==
-        json::parse(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
+        test::parse_json(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "send: - sends any bytes from stdin") {
@@ -158,7 +159,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(one.err == expected("send") + '\n');
   const Ran as_json = run({"send", queue, "y", "--id", id, "-o", "json"});
   CHECK(as_json.code == 1);
-  json report = json::parse(as_json.out);
+  json report = test::parse_json(as_json.out);
   CHECK(report.at("created") == false);
   CHECK(report.at("cancelled") == true);
   CHECK(report.at("error") == expected("send"));
@@ -171,7 +172,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(test::lines_of(lines.out).at(1).at("cancelled") == true);
   const Ran sum = run({"send", queue, "--ndjson", "-", "-o", "json"}, options);
   CHECK(sum.code == 4);
-  report = json::parse(sum.out);
+  report = test::parse_json(sum.out);
   CHECK(report.at("sent") == 1);
   CHECK(report.at("existed") == 0);
   CHECK(report.at("cancelled") == 1);
@@ -186,7 +187,7 @@ TEST_CASE_FIXTURE(Fixture,
   const Ran imported = run({"import", queue, "-", "-o", "json"}, options);
   CHECK(imported.code == 4);
   CHECK(imported.err == "stdin, line 2: " + expected("import") + '\n');
-  report = json::parse(imported.out);
+  report = test::parse_json(imported.out);
   CHECK(report.at("created") == 1);
   CHECK(report.at("existed") == 0);
   CHECK(report.at("cancelled") == 1);
@@ -203,7 +204,7 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: -o ndjson prints each id, -o json the
   CHECK(lines[1].at("line") == 3);
   CHECK(lines[1].at("created") == true);
   CHECK(inspector.find(lines[1].at("id").get<std::string>())->payload == "two");
-  const json sum = json::parse(run({"send", queue, "--ndjson", "-", "-o", "json"}, options).out);
+  const json sum = test::parse_json(run({"send", queue, "--ndjson", "-", "-o", "json"}, options).out);
   CHECK(sum.at("sent") == 2);
   CHECK(sum.at("failed") == 1);
   CHECK(sum.at("errors")[0].at("line") == 2);

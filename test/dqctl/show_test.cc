@@ -2,9 +2,8 @@
 #include <delayqueue/producer.h>
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "fill.h"
+#include "parse_json.h"
 #include "run.h"
 #include "support/server.h"
 
@@ -36,13 +35,13 @@ TEST_CASE("show: it prints all fields of a message, as a sheet and as JSON") {
   CHECK(has(sheet.out, "reason        slow\\x1b[2J\n"));
   CHECK(has(sheet.out, "payload       4 B\nheld\n"));
 
-  const json message = json::parse(run({"show", "my queue:1", id, "-o", "json"}).out);
+  const json message = test::parse_json(run({"show", "my queue:1", id, "-o", "json"}).out);
   CHECK(message.at("queue") == "my queue:1");
   CHECK(message.at("missing").empty());
   REQUIRE(message.at("messages").size() == 1);
   CHECK(message.at("messages")[0].at("payload") == "held");
   CHECK(message.at("messages")[0].at("deliveries") == 3);
-  CHECK(json::parse(run({"show", "my queue:1", id, "-o", "ndjson"}).out) == message.at("messages")[0]);
+  CHECK(test::parse_json(run({"show", "my queue:1", id, "-o", "ndjson"}).out) == message.at("messages")[0]);
 }
 
 TEST_CASE("show: payloads of any bytes are printed in every form") {
@@ -59,7 +58,7 @@ TEST_CASE("show: payloads of any bytes are printed in every form") {
   const Ran dump = run({"show", "q", id, "--payload", "hex"});
   CHECK(has(dump.out, "00000000  00 01 02 03 04 05 06 07  08 09 0a 0b 0c 0d 0e 0f  |................|\n"));
   CHECK(has(dump.out, "00000040  40 41 42 43 44 45 46 47  48 49 4a 4b 4c 4d 4e 4f  |@ABCDEFGHIJKLMNO|\n"));
-  const json message = json::parse(run({"show", "q", id, "-o", "ndjson", "--payload", "hex"}).out);
+  const json message = test::parse_json(run({"show", "q", id, "-o", "ndjson", "--payload", "hex"}).out);
   CHECK(message.at("payload_base64").get<std::string>().size() == 344);
   CHECK(message.at("payload_hex").get<std::string>().substr(0, 8) == "00010203");
 }
@@ -69,7 +68,7 @@ TEST_CASE("show: JSON payloads are indented with their fields in order; others a
   const std::string id = test::send("q", {R"({"b":1,"a":[{"x":"ä\u001b"}]})"})[0];
   const Ran ran = run({"show", "q", id, "--payload", "json"});
   CHECK(has(ran.out, "{\n  \"b\": 1,\n  \"a\": [\n    {\n      \"x\": \"ä\\u001b\"\n    }\n  ]\n}\n"));
-  const json message = json::parse(run({"show", "q", id, "--payload", "json", "-o", "ndjson"}).out);
+  const json message = test::parse_json(run({"show", "q", id, "--payload", "json", "-o", "ndjson"}).out);
   CHECK(message.at("payload_json").at("b") == 1);
   const std::string other = test::send("q", {"{no json"})[0];
   const Ran plain = run({"show", "q", other, "--payload", "json"});
@@ -84,7 +83,7 @@ TEST_CASE("show: a long payload is cut on a sheet only") {
   const std::string id = test::send("q", {payload})[0];
   CHECK(has(run({"show", "q", id}).out, "… 5,904 more bytes: --payload raw shows all\n"));
   CHECK(run({"show", "q", id, "--payload", "raw"}).out == payload);
-  CHECK(json::parse(run({"show", "q", id, "-o", "ndjson"}).out).at("payload") == payload);
+  CHECK(test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out).at("payload") == payload);
 }
 
 TEST_CASE("show: missing ids are exit code 3 or 4, and malformed ids exit code 2") {
@@ -96,7 +95,7 @@ TEST_CASE("show: missing ids are exit code 3 or 4, and malformed ids exit code 2
   CHECK(some.err == std::string("no message ") + kUnknown + " in q\n");
   const Ran none = run({"show", "q", kUnknown, "-o", "json"});
   CHECK(none.code == 3);
-  CHECK(json::parse(none.out).at("missing") == json::array({kUnknown}));
+  CHECK(test::parse_json(none.out).at("missing") == json::array({kUnknown}));
   const Ran wrong = run({"show", "q", "42"});
   CHECK(wrong.code == 2);
   CHECK(has(wrong.err, "42"));

@@ -1,5 +1,6 @@
 // Tests of dqctl stuck.
 #include "stuck.h"
+#include "parse_json.h"
 
 #include <delayqueue/consumer.h>
 #include <delayqueue/producer.h>
@@ -7,7 +8,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "fill.h"
@@ -32,7 +32,7 @@ json stuck(std::vector<std::string> arguments, int code) {
   const Ran ran = run(arguments);
   CAPTURE(ran.err);
   CHECK(ran.code == code);
-  return json::parse(ran.out);
+  return test::parse_json(ran.out);
 }
 
 std::vector<std::string> kinds(const json& document) {
@@ -66,7 +66,7 @@ TEST_CASE("stuck: a healthy queue is OK") {
   const Ran ran = run({"stuck", "q"});
   CHECK(ran.code == 0);
   CHECK(ran.out == "q: OK: nothing is stuck\n");
-  CHECK(stuck({"q"}, 0) == json::parse(R"({"queue": "q", "level": "ok", "findings": []})"));
+  CHECK(stuck({"q"}, 0) == test::parse_json(R"({"queue": "q", "level": "ok", "findings": []})"));
 }
 
 TEST_CASE("stuck: a queue that consumers serve is OK") {
@@ -220,12 +220,12 @@ TEST_CASE("stuck: a message held by one delivery alarms once it was observed for
   CHECK(kinds(stuck({"q"}, 0)).empty());
   const Ran ran = run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "1100ms", "-o", "json"});
   CHECK(ran.code == 5);
-  const json warning = json::parse(ran.out);
+  const json warning = test::parse_json(ran.out);
   CHECK(kinds(warning) == Strings{"held"});
   CHECK(warning.at("level") == "warning");
   CHECK(warning.at("findings")[0].at("count") == 2);
   const json critical =
-      json::parse(run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "2100ms", "-o", "json"}).out);
+      test::parse_json(run({"stuck", "q", "--warn", "1s", "--crit", "2s", "--look", "2100ms", "-o", "json"}).out);
   CHECK(critical.at("level") == "critical");
   CHECK(has(run({"stuck", "q", "--held", "300ms", "--look", "400ms"}).out, "2 messages were held by one delivery"));
 }
@@ -243,7 +243,7 @@ TEST_CASE("stuck: many dead letters alarm, and so do new ones during the observa
   test::make_dead("q", test::numbered(3), "no such user");
   const Ran ran = watch.wait();
   CHECK(ran.code == 5);
-  CHECK(json::parse(ran.out).at("level") == "warning");
+  CHECK(test::parse_json(ran.out).at("level") == "warning");
   CHECK(stuck({"q", "--dead-growth", "4"}, 0).at("level") == "ok");
 }
 

@@ -3,8 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "parse_json.h"
 #include "run.h"
 #include "support/server.h"
 
@@ -18,7 +17,7 @@ TEST_CASE("table: more rows than its buffer holds are all printed under one titl
   test::redis().cmd(words);
   const std::string table = run({"queues"}).out;
   CHECK(std::count(table.begin(), table.end(), '\n') == 2501);  // including one title
-  CHECK(json::parse(run({"queues", "-o", "json"}).out).at("queues").size() == 2500);
+  CHECK(test::parse_json(run({"queues", "-o", "json"}).out).at("queues").size() == 2500);
   test::redis().cmd({"FLUSHALL"});
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "fill.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "screen.h"
 #include "work_support.h"
@@ -303,7 +304,7 @@ TEST_CASE("top: it marks the queues of which stuck warns, shows the finding, and
   send("paused", 1);
   delayqueue::QueueAdmin(test::server().url(), "paused").pause();
   send("young", 1);
-  const auto queues = nlohmann::json::parse(run({"stuck", "-o", "json"}).out).at("queues");
+  const auto queues = test::parse_json(run({"stuck", "-o", "json"}).out).at("queues");
   REQUIRE(queues.size() == 5);
   Screen screen({"top", "--interval", "60s"});  // the first refresh does not wait for this interval
   REQUIRE(screen.shows("!alone"));

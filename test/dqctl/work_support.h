@@ -7,11 +7,11 @@
 
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "parse_json.h"
 #include "run.h"
 #include "support/local.h"
 #include "support/server.h"

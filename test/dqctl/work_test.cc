@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "parse_json.h"
 #include "work_support.h"
 
 using delayqueue::SendOptions;
@@ -35,7 +36,7 @@ SendOptions once() {
 json only_line(const Ran& ran) {
   const auto lines = text_lines(ran.out);
   REQUIRE(lines.size() == 1);
-  return json::parse(lines[0]);
+  return test::parse_json(lines[0]);
 }
 
 }  // namespace
@@ -110,7 +111,7 @@ TEST_CASE("work: exit code 0 acks, 65 rejects, and any other nacks with the last
     const Ran ran = work.drain("exec sh", {"-o", "ndjson"});
     const std::vector<std::string> lines = text_lines(ran.out);
     REQUIRE(lines.size() == 2);
-    const json line = json::parse(lines[1]);
+    const json line = test::parse_json(lines[1]);
     CHECK(line.at("id") == id);
     CHECK(line.at("attempt") == 1);
     CHECK(line.at("exit") == one.exit);
@@ -189,7 +190,7 @@ TEST_CASE("work --timeout: the whole process group ends, even one that ignores S
   const std::string hard = work.send("trap '' TERM; " + start + "wait", once());
   const Ran ran = work.drain("exec sh", {"--timeout", "2s", "--concurrency", "2", "-o", "json"});
   CHECK(ran.code == 4);
-  const json document = json::parse(ran.out);
+  const json document = test::parse_json(ran.out);
   CHECK(document.at("queue") == work.name);
   REQUIRE(document.at("messages").size() == 2);
   const json& first = document.at("messages")[0];
@@ -235,7 +236,7 @@ TEST_CASE("work: a command ends when its lease is lost") {
   worker.signal(SIGTERM);
   const Ran ran = worker.wait();
   CHECK(ran.code == 0);
-  CHECK(json::parse(text_lines(ran.out).at(0)).at("reason") == "its lease was lost");
+  CHECK(test::parse_json(text_lines(ran.out).at(0)).at("reason") == "its lease was lost");
   CHECK(has(ran.err, "1 of them too late"));
 }
 

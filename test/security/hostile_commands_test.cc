@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "dqctl_here.h"
 #include "hostile_queue.h"
 #include "output/text.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "support/sanitized.h"
 #include "support/server.h"

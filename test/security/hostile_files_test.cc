@@ -8,10 +8,10 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "fill.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "run.h"
 #include "support/local.h"
@@ -145,16 +145,16 @@ TEST_CASE("files: a line with JSON nested too deep is refused without a crash") 
                   "}\n{\"payload\": " + nested(500) + "}\n";
   const Ran sent = run({"send", "q", "--ndjson", "-", "-o", "json"}, options);
   CHECK(sent.code == 4);
-  CHECK(json::parse(sent.out).at("sent") == 1);
-  CHECK(json::parse(sent.out).at("failed") == 3);
+  CHECK(test::parse_json(sent.out).at("sent") == 1);
+  CHECK(test::parse_json(sent.out).at("failed") == 3);
   CHECK(has(sent.err, "line 3: is nested deeper than 512 levels"));
   options.input = "{\"id\": " + nested(100'000) + "}\n{\"x\": " + deep + "\n";
   const Ran imported = run({"import", "q", "-", "-o", "json"}, options);
   CHECK(imported.signal == 0);
-  CHECK(json::parse(imported.out).at("failed") == 2);
+  CHECK(test::parse_json(imported.out).at("failed") == 2);
   const Ran cancelled = run({"cancel", "q", "-", "-o", "json"}, options);
   CHECK(cancelled.signal == 0);
-  CHECK(json::parse(cancelled.out).at("bad_lines") == 2);
+  CHECK(test::parse_json(cancelled.out).at("bad_lines") == 2);
 }
 
 TEST_CASE("files: a payload with JSON nested too deep is shown as text") {
@@ -163,13 +163,13 @@ TEST_CASE("files: a payload with JSON nested too deep is shown as text") {
     const std::string id = test::send("q", {payload}).front();
     const Ran ran = run({"show", "q", id, "--payload", "json", "-o", "json"});
     CHECK(ran.code == 0);
-    CHECK(json::parse(ran.out).at("messages").at(0).at("payload_json").is_null());
+    CHECK(test::parse_json(ran.out).at("messages").at(0).at("payload_json").is_null());
     const Ran sheet = run({"show", "q", id, "--payload", "json"});
     CHECK(sheet.code == 0);
     CHECK(has(sheet.err, "nested deeper than 512 levels"));
   }
   const std::string id = test::send("q", {nested(512)}).front();
-  CHECK(json::parse(run({"show", "q", id, "--payload", "json", "-o", "json"}).out)
+  CHECK(test::parse_json(run({"show", "q", id, "--payload", "json", "-o", "json"}).out)
             .at("messages")
             .at(0)
             .at("payload_json")
@@ -187,12 +187,12 @@ TEST_CASE("files: a line without an end takes bounded memory and is refused with
   std::ofstream(file, std::ios::app) << "\n" << good;
   const Ran imported = run({"import", "q", file, "-o", "json"});
   CHECK(imported.code == 4);
-  CHECK(json::parse(imported.out).at("alive") == 2);
-  CHECK(json::parse(imported.out).at("failed") == 1);
+  CHECK(test::parse_json(imported.out).at("alive") == 2);
+  CHECK(test::parse_json(imported.out).at("failed") == 1);
   CHECK(has(imported.err, "line 2: is longer than"));
   CHECK(imported.peak_kib < kTimes * 350'000);
   const Ran small = run({"import", "q", file, "--dry-run", "--longest-line", "1M", "-o", "json"});
-  CHECK(json::parse(small.out).at("failed") == 1);
+  CHECK(test::parse_json(small.out).at("failed") == 1);
   CHECK(small.peak_kib < kTimes * 100'000);
   const Ran sent = run({"send", "q", "--ndjson", file});
   CHECK(has(sent.err, "line 2: is longer than"));

@@ -2,13 +2,13 @@
 #include <delayqueue/inspector.h>
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "dqctl_here.h"
 #include "hostile_queue.h"
 #include "output/json.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "support/server.h"
 

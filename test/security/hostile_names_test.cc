@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "fill.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "run.h"
 #include "shell.h"
@@ -92,7 +92,7 @@ TEST_CASE("names: --names leaves out names that begin with - or hold control cha
   CHECK(lines_of(ran.out) == sorted(kPlain));
   CHECK(test::has(ran.err, "7 names were left out"));
   CHECK(test::has(ran.err, "dqctl queues shows every name"));
-  CHECK(nlohmann::json::parse(run({"queues", "-o", "json"}).out).at("queues").size() == kPlain.size() + 7);
+  CHECK(test::parse_json(run({"queues", "-o", "json"}).out).at("queues").size() == kPlain.size() + 7);
 }
 
 TEST_CASE("names: after -- every argument is a name") {
@@ -101,7 +101,7 @@ TEST_CASE("names: after -- every argument is a name") {
     CAPTURE(name);
     const Ran ran = run({"stats", "-o", "json", "--", name});
     CHECK(ran.code == 0);
-    CHECK(nlohmann::json::parse(ran.out).at("queues").at(0).at("ready") == 1);
+    CHECK(test::parse_json(ran.out).at("queues").at(0).at("ready") == 1);
   }
   test::send("\x01\x02[mark]", {"x"});
   CHECK(run({"stats", "\x01\x02[mark]"}).code == 0);

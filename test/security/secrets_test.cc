@@ -1,11 +1,11 @@
 // No error repeats a password, and no command of `work` receives one.
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "fill.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "run.h"
 #include "support/server.h"

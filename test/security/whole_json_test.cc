@@ -6,11 +6,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "fill.h"
+#include "parse_json.h"
 #include "queue.h"
 #include "run.h"
 #include "support/server.h"
@@ -92,7 +92,7 @@ TEST_CASE("json: a key of a wrong type leaves the document of every command vali
         const Ran ran = run(command);
         check_whole(ran, false);
         if (command.front() != "queues") continue;
-        const json queues = json::parse(ran.out).at("queues");
+        const json queues = test::parse_json(ran.out).at("queues");
         REQUIRE(queues.size() == 2);
         CHECK(queues[1].at("queue") == "good");
         CHECK(queues[1].at("ready") == 2);
@@ -113,7 +113,7 @@ TEST_CASE("json: an error in the arguments, a missing queue and a missing server
       const Ran ran = run(all, options);
       CHECK(ran.code == code);
       check_whole(ran, std::string(form) == "ndjson");
-      const json document = json::parse(ran.out);
+      const json document = test::parse_json(ran.out);
       text = document.at("error");
       CHECK(ran.err == "dqctl: " + text + "\n");
     }
@@ -126,8 +126,8 @@ TEST_CASE("json: an error in the arguments, a missing queue and a missing server
   test::DqctlOptions nowhere;
   nowhere.environment["DELAYQUEUE_URI"] = "unix:///no/such/socket";
   CHECK(test::has(error_of({"queues"}, 1, nowhere), "/no/such/socket"));
-  CHECK(json::parse(run({"-o", "json", "ls"}).out).contains("error"));
-  CHECK(json::parse(run({"--output=json", "ls"}).out).contains("error"));
+  CHECK(test::parse_json(run({"-o", "json", "ls"}).out).contains("error"));
+  CHECK(test::parse_json(run({"--output=json", "ls"}).out).contains("error"));
   CHECK(run({"ls"}).out.empty());
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("json: a server that dies in the middle of a list leaves a valid docum
   ::kill(server.pid(), SIGKILL);
   const Ran ran = running.wait();
   check_whole(ran, false);
-  const json document = json::parse(ran.out);
+  const json document = test::parse_json(ran.out);
   if (ran.code == 0) return;  // all pages had been read already
   CHECK(document.contains("error"));
   CHECK(document.at("messages").size() < 3000);
@@ -163,6 +163,6 @@ TEST_CASE("queues: more queues than a process may open connections are all liste
   const Ran ran = run({"queues", "-o", "json"});
   ::setrlimit(RLIMIT_NOFILE, &before);
   CHECK(ran.code == 0);
-  CHECK(json::parse(ran.out).at("queues").size() == 1500);
+  CHECK(test::parse_json(ran.out).at("queues").size() == 1500);
   test::empty_server();
 }

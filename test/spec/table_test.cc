@@ -1,8 +1,8 @@
 #include "support/moves.h"
+#include "support/regex.h"
 
 #include <doctest/doctest.h>
 
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -35,8 +35,7 @@ void check(const std::vector<Cell>& column, Operation operation, const test::Put
     Scene scene;
     scene.put(cell.at, "x", put);
     CHECK(std::string(operation(scene)) == cell.outcome);
-    static const std::regex number("[0-9]{16}");
-    CHECK(std::regex_replace(scene.changes(), number, "time") == cell.changes);
+    CHECK(test::replaced(scene.changes(), "[0-9]{16}", "time") == cell.changes);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "support/all_moves.h"
 #include "support/paths.h"
+#include "support/regex.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -77,9 +77,8 @@ std::string source_of(const std::string& script) {
 // The distinct commands that the script calls.
 std::vector<std::string> commands_of(const std::string& script) {
   const std::string source = source_of(script);
-  static const std::regex call("redis\\.call\\('([A-Z]+)'");
   std::set<std::string> found;
-  for (std::sregex_iterator it(source.begin(), source.end(), call), end; it != end; ++it) found.insert((*it)[1]);
+  for (const auto& match : test::matches(source, "redis\\.call\\('([A-Z]+)'")) found.insert(match[1]);
   return {found.begin(), found.end()};
 }
 
@@ -280,8 +279,7 @@ TEST_CASE("out of memory: every move except send, restore and redrive does all t
       CHECK(lost_by(scene, one.name) == "");
     }
     // The ends of leases depend on when the move ran.
-    static const std::regex number("[0-9]{16}");
-    for (auto& text : changes) text = std::regex_replace(text, number, "time");
+    for (auto& text : changes) text = test::replaced(text, "[0-9]{16}", "time");
     CHECK(changes[0] == changes[1]);
     CHECK_FALSE(changes[0].empty());
   }

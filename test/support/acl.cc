@@ -1,10 +1,10 @@
 #include "support/acl.h"
+#include "support/regex.h"
 
 #include <delayqueue/server_info.h>
 
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -18,7 +18,7 @@ std::vector<std::vector<Words>> documented_blocks() {
   std::string text{std::istreambuf_iterator<char>(file), {}};
   text = text.substr(text.find("\n## The smallest ACL rule\n") + 4);
   text = text.substr(0, text.find("\n## "));
-  text = std::regex_replace(text, std::regex(R"(\\\n)"), "");
+  text = replaced(text, R"(\\\n)", "");
   std::vector<std::vector<Words>> blocks;
   std::istringstream lines(text);
   bool inside = false;
@@ -27,7 +27,7 @@ std::vector<std::vector<Words>> documented_blocks() {
       inside = !inside && line == "```";
       if (inside) blocks.emplace_back();
     } else if (inside) {
-      std::istringstream words(std::regex_replace(line, std::regex("PASSWORD"), "secret"));
+      std::istringstream words(replaced(line, "PASSWORD", "secret"));
       blocks.back().emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
     }
   }
