@@ -176,8 +176,7 @@ TEST_CASE("embedded users: a fork of an ended process keeps the server running a
   int server = 0;
   {
     test::Process forker({"fork", url, "q"});
-    REQUIRE(eventually([&forker] { return forker.ended(); }));
-    REQUIRE(forker.said("fork").size() == 1);
+    REQUIRE(eventually([&forker] { return forker.ended() && forker.said("fork").size() == 1; }));
     REQUIRE(answers(socket));
     server = server_pid(socket);
     test::Process third({"produce", url, "q", "1"});
