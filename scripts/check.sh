@@ -13,6 +13,6 @@ find . -path ./build -prune -o \( -name '*.h' -o -name '*.cc' \) -print0 |
   xargs -0 "$(tool clang-format)" --dry-run -Werror
 
 echo "== lint"
-cmake -S . -B build/check -G Ninja -DCMAKE_CXX_COMPILER="$(tool clang++)" \
+cmake -S . -B build/check -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_CXX_COMPILER="$(tool clang++)" \
   -DDELAYQUEUE_BUILD_TESTS=OFF -DDELAYQUEUE_BUILD_EXAMPLES=OFF >/dev/null
 "$(tool run-clang-tidy)" -quiet -p build/check -j "$(getconf _NPROCESSORS_ONLN)" "^$PWD/lib/"
