@@ -32,7 +32,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
       reporter_(queue, id_, options_),
       verdict_durability_(options_.durability, reporter_),
       connection_(endpoint_, verdict_durability_, reporter_, options_.lease),
-      timers_(options_.poll_interval, options_.reconnect_grace),
+      timers_(options_.poll_interval, options_.reconnect_grace, options_.processing_timeout),
       wakeups_(endpoint_, id_, options_.connection.command_timeout),
       lease_keeper_(options_.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(options_.backoff, [this](const auto& outcome) { on_settled(outcome); }),
@@ -99,8 +99,7 @@ Loop::Pause ConsumerLoop::plan_pause(bool finished) {
   if (busy) return Loop::Pause::zero();
   Clock::time_point next = Clock::now() + options_.poll_interval;
   if (!lease_keeper_.empty()) {
-    // An overrunning handler is noticed at most a tenth of processing_timeout late.
-    next = std::min({next, lease_keeper_.renewal_due(), Clock::now() + options_.processing_timeout / 10});
+    next = std::min({next, lease_keeper_.renewal_due(), timers_.next_overrun_check()});
   }
   if (!stopping_) {
     const run::WorkerLoad load = handlers_.load();
@@ -233,6 +232,9 @@ void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
 }
 
 void ConsumerLoop::expire_overrunning() {
+  const Clock::time_point now = Clock::now();
+  if (!timers_.overrun_is_due(now)) return;
+  timers_.checking_overrun(now);
   for (const DeliveryPtr& delivery : lease_keeper_.expire_overrunning(options_.processing_timeout)) {
     reporter_.overrunning(*delivery, options_.processing_timeout);
     handlers_.replace_worker(*delivery, reporter_.sink());

@@ -1,4 +1,4 @@
-// When a consumer has to look for due messages and for ended leases. Used by the consumer's thread only.
+// When a consumer has to look for due messages, for ended leases and for overrunning handlers. Used by the consumer's thread only.
 #pragma once
 
 #include <delayqueue/options.h>
@@ -13,8 +13,8 @@ class Timers {
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  Timers(milliseconds poll_interval, milliseconds reconnect_grace)
-      : poll_interval_(poll_interval), grace_(reconnect_grace) {}
+  Timers(milliseconds poll_interval, milliseconds reconnect_grace, milliseconds processing_timeout)
+      : poll_interval_(poll_interval), grace_(reconnect_grace), processing_timeout_(processing_timeout) {}
 
   // A new connection: everything is due. During the grace, leases that ended are left alone: their owners may have lost
   // the same server, and need time to renew them.
@@ -40,12 +40,18 @@ class Timers {
   }
   void reclaim_by(Time time) { reclaim_ = std::min(reclaim_, time); }
 
+  // Handlers that run longer than the processing timeout are noticed at most a tenth of it late.
+  bool overrun_is_due(Time now) const { return now >= overrun_; }
+  void checking_overrun(Time now) { overrun_ = now + processing_timeout_ / 10; }
+  Time next_overrun_check() const { return overrun_; }
+
   Time next() const { return std::min(promote_, reclaim_); }
 
  private:
   const milliseconds poll_interval_;
   const milliseconds grace_;
-  Time promote_, reclaim_, grace_end_;
+  const milliseconds processing_timeout_;
+  Time promote_, reclaim_, grace_end_, overrun_;
 };
 
 }  // namespace delayqueue

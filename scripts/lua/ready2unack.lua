@@ -48,6 +48,7 @@ local searched = 0        -- ids of retry that were read and decided about
 local ids = {}            -- all ids to take, if they count: those of ready, then those of retry
 local first, again = {}, {}
 local retries             -- of the first id taken: nearly always those of all
+local first_count         -- the value that they were read from
 local other_retries = {}
 local foreign = {}
 local function answer()
@@ -164,11 +165,14 @@ for _, i in ipairs(taken) do
     else
       first[#first + 1] = id
     end
-    local left = string.sub(string.match(counts[i], '^%d+$') or '0', 1, 19)  -- another program may have written it
-    retries = retries or left
-    if left ~= retries then
-      other_retries[#other_retries + 1] = id
-      other_retries[#other_retries + 1] = left
+    if counts[i] ~= first_count then
+      local left = string.sub(string.match(counts[i], '^%d+$') or '0', 1, 19)  -- another program may have written it
+      first_count = first_count or counts[i]
+      retries = retries or left
+      if left ~= retries then
+        other_retries[#other_retries + 1] = id
+        other_retries[#other_retries + 1] = left
+      end
     end
     if added < #taken then seen[id] = true end
   end
