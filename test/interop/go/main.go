@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -130,6 +131,22 @@ func payloadOf(i int) string {
 	return string(bytes)
 }
 
+// settling counts the callbacks that have returned and are not settled in Redis yet. The library's StopConsume does not
+// wait for them.
+type settling struct{ count int32 }
+
+func (s *settling) OnEvent(event *delayqueue.Event) {
+	if event.Code == delayqueue.AckEvent || event.Code == delayqueue.NackEvent {
+		atomic.AddInt32(&s.count, -1)
+	}
+}
+
+func (s *settling) wait() {
+	for end := time.Now().Add(10 * time.Second); atomic.LoadInt32(&s.count) > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // work prints "take <payload>" when a callback starts and "ack <payload>" or "nack <payload>" when it ends.
 func work(q *delayqueue.DelayQueue) {
 	var mutex sync.Mutex
@@ -141,6 +158,10 @@ func work(q *delayqueue.DelayQueue) {
 		seen[payload] = true
 		return !before
 	}
+	var left settling
+	if !*report { // the library's reports need the only listener
+		q.ListenEvent(&left)
+	}
 	q.WithCallback(func(payload string) bool {
 		name := payload
 		if *asHex {
@@ -148,6 +169,7 @@ func work(q *delayqueue.DelayQueue) {
 		}
 		fmt.Println("take", name)
 		time.Sleep(*hold)
+		atomic.AddInt32(&left.count, 1)
 		if first(payload) && chosen(payload) {
 			fmt.Println("nack", name)
 			return false
@@ -161,6 +183,9 @@ func work(q *delayqueue.DelayQueue) {
 	waitForEnd()
 	q.StopConsume()
 	<-done
+	if !*report {
+		left.wait()
+	}
 }
 
 // chosen selects the payloads that are refused at first. It uses only the text, so that the tests can select the same.
