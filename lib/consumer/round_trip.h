@@ -56,16 +56,10 @@ class RoundTrip {
   void send() { pipeline_.send(); }
 
   // Waits for all answers. Throws ConnectionError if one of them does not arrive.
-  void receive() {
-    pipeline_.receive();
-    received_ = true;
-  }
+  void receive() { pipeline_.receive(); }
 
   // Reads the answers that have arrived, without waiting. Returns whether all have. See Pipeline::receive_arrived().
-  bool receive_arrived() {
-    received_ = received_ || pipeline_.receive_arrived();
-    return received_;
-  }
+  bool receive_arrived() { return pipeline_.receive_arrived(); }
 
   // Calls each `finish`, in the order of expect(). Call it when all answers have arrived. If some throw an Error, the
   // others are still called, then the last Error is thrown. Any other exception ends the calls: the remaining requests
@@ -95,7 +89,6 @@ class RoundTrip {
   redis::Pipeline pipeline_;
   const Purpose purpose_;
   std::deque<Continuation> continuations_;
-  bool received_ = false;
 };
 
 // The round trips that are under way on one connection, in the order of their answers.

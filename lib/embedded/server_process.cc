@@ -121,8 +121,9 @@ Descriptor open_own_file(int folder, const char* name, int flags) {
 
 std::vector<char*> server_environment() {
   std::vector<char*> variables;
-  for (char** variable = environ; trusts_environment() && *variable != nullptr; ++variable)
+  for (char** variable = environ; trusts_environment() && *variable != nullptr; ++variable) {
     variables.push_back(*variable);
+  }
   variables.push_back(nullptr);
   return variables;
 }

@@ -9,8 +9,6 @@
 namespace delayqueue::store {
 namespace {
 
-constexpr std::size_t kIdLength = 36;
-
 void set_time(IdBytes& bytes, WallClock::time_point now) {
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
   const std::uint64_t ms = static_cast<std::uint64_t>(ns / 1'000'000);

@@ -18,6 +18,8 @@ namespace delayqueue::store {
 
 using WallClock = std::chrono::system_clock;
 
+inline constexpr std::size_t kIdLength = 36;  // characters
+
 // New ids: UUIDv7 (RFC 9562) of the current time, with the fraction of the millisecond in rand_a and the rest random.
 // Within one call they ascend. So ids sort by creation time, and messages with equal due times are delivered in that
 // order.

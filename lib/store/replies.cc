@@ -14,8 +14,6 @@ using redis::Reply;
 
 namespace {
 
-constexpr std::size_t kIdLength = 36;
-
 // Removes and returns the first `length` characters and the space after them. The word itself may contain spaces.
 std::string next_word(std::string_view& text, std::size_t length) {
   std::string word(text.substr(0, length));

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "store/replies.h"
 #include "store/scripts.h"
 #include "support/server.h"
 
@@ -11,6 +12,7 @@ namespace test::model {
 namespace {
 
 using delayqueue::redis::Pipeline;
+using delayqueue::store::as_texts;
 
 constexpr char kDump[] = R"lua(
   local time = redis.call('TIME')
@@ -46,13 +48,6 @@ constexpr char kDump[] = R"lua(
 std::string& dump_sha() {
   static std::string sha;
   return sha;
-}
-
-std::vector<std::string> texts(delayqueue::redis::Reply reply) {
-  std::vector<std::string> out;
-  out.reserve(reply.size());
-  for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(reply[i].text());
-  return out;
 }
 
 std::map<std::string, std::int64_t> times(delayqueue::redis::Reply reply) {
@@ -114,17 +109,17 @@ Dump read_dump(delayqueue::redis::Reply reply) {
     const auto life_ms = reply[1][i + 2].integer();
     if (life_ms >= 0) body.expires_us = dump.now_us + life_ms * 1000;
   }
-  for (std::string& name : texts(reply[2])) dump.others.insert(std::move(name));
+  for (std::string& name : as_texts(reply[2])) dump.others.insert(std::move(name));
   dump.pending = times(reply[3]);
   dump.unack = times(reply[4]);
   dump.dead = times(reply[5]);
-  dump.ready = texts(reply[6]);
-  dump.retry = texts(reply[7]);
+  dump.ready = as_texts(reply[6]);
+  dump.retry = as_texts(reply[7]);
   dump.count = fields(reply[8]);
   dump.attempts = fields(reply[9]);
   dump.reason = fields(reply[10]);
   dump.stats = fields(reply[11]);
-  for (std::string& id : texts(reply[12])) dump.garbage.insert(std::move(id));
+  for (std::string& id : as_texts(reply[12])) dump.garbage.insert(std::move(id));
   return dump;
 }
 
