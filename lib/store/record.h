@@ -21,8 +21,9 @@ using WallClock = std::chrono::system_clock;
 inline constexpr std::size_t kIdLength = 36;  // characters
 
 // New ids: UUIDv7 (RFC 9562) of the current time, with the fraction of the millisecond in rand_a and the rest random.
-// Within one call they ascend. So ids sort by creation time, and messages with equal due times are delivered in that
-// order.
+// The ids of one thread ascend, within one call and from call to call, unless the clock is set back. So ids sort by
+// creation time, and messages with equal due times are delivered in that order. No id is made twice, not even in a
+// process that was forked. Throws SetupError if the system provides no random bytes.
 std::vector<std::string> new_ids(std::size_t count);
 
 // The binary form of an id, to keep many in memory.

@@ -6,7 +6,7 @@ file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/lib/*.h" "${ROOT}/lib/*.cc" 
 
 set(std "<[a-z_0-9]+>")
 set(system "${std}|<([a-z]+/)?[a-z_0-9]+[.]h>")  # POSIX and Linux; names of third parties' folders are taken out below
-set(third_party "<(delayqueue|hiredis|openssl|uuid|nlohmann)/.*>")
+set(third_party "<(delayqueue|hiredis|openssl|nlohmann)/.*>")
 set(public "<delayqueue/[a-z_]+[.]h>")
 set(breaches "")
 
@@ -24,7 +24,7 @@ foreach(file IN LISTS files)
   elseif(file MATCHES "^lib/embedded/")
     set(allowed "\"(os|redis|embedded)/.*\"|<delayqueue/(error|owned|private_server)[.]h>")
   elseif(file MATCHES "^lib/store/")
-    set(allowed "\"(redis|store)/.*\"|<delayqueue/error[.]h>|<uuid/.*>")
+    set(allowed "\"(redis|store)/.*\"|<delayqueue/error[.]h>")
   elseif(file MATCHES "^lib/queue/")
     set(allowed "\"(os|run|redis|embedded|store|queue)/.*\"|${public}")
   elseif(file MATCHES "^lib/(producer|consumer|inspector)/")

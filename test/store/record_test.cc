@@ -1,18 +1,61 @@
 #include "store/record.h"
 
+#include "os/resources.h"
+#include "support/forked.h"
+
 #include <doctest/doctest.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <future>
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#ifdef __linux__
+namespace {
+
+std::atomic<int> entropy_calls{0};
+thread_local int next_entropy_error = 0;  // 0: the next call succeeds
+
+}  // namespace
+
+// Replaces the function of the C library in this program, so that a test can count its calls and let one fail.
+extern "C" int getentropy(void* to, std::size_t size) {
+  ++entropy_calls;
+  if (const int error = std::exchange(next_entropy_error, 0); error != 0) {
+    errno = error;
+    return -1;
+  }
+  return ::syscall(SYS_getrandom, to, size, 0) == static_cast<long>(size) ? 0 : -1;
+}
+#endif
 
 namespace delayqueue::store {
 namespace {
 
 using namespace std::chrono_literals;
+
+// Runs `call` in a new thread, which has made no id yet.
+template <class Call>
+auto in_new_thread(Call call) {
+  return std::async(std::launch::async, call).get();
+}
+
+// The last 12 digits, all of them random, of ids made by as many calls.
+std::vector<std::string> random_digits(int calls) {
+  std::vector<std::string> digits;
+  for (int i = 0; i < calls; ++i) digits.push_back(new_ids(1).front().substr(24));
+  return digits;
+}
 
 TEST_CASE("ids: are UUIDs of version 7 in lower case") {
   for (const auto& id : new_ids(1000)) {
@@ -49,6 +92,78 @@ TEST_CASE("ids: ascend within one call, even over many, and from one call to a l
   CHECK(std::is_sorted(all.begin(), all.end()));
   CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
 }
+
+TEST_CASE("ids: of one thread ascend, however soon one call follows another") {
+  std::vector<std::string> all;
+  for (int i = 0; i < 100'000; ++i) all.push_back(new_ids(1).front());
+  CHECK(std::is_sorted(all.begin(), all.end()));
+  CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+}
+
+TEST_CASE("ids: all random bits vary, and the variant does not") {
+  IdBytes ones{};
+  IdBytes zeros{};
+  for (int i = 0; i < 1000; ++i) {
+    const auto bytes = bytes_of(new_ids(1).front());
+    REQUIRE(bytes);
+    for (std::size_t k = 8; k < 16; ++k) {
+      ones[k] = static_cast<unsigned char>(ones[k] | (*bytes)[k]);
+      zeros[k] = static_cast<unsigned char>(zeros[k] | ~(*bytes)[k]);
+    }
+  }
+  CHECK(int{ones[8]} == 0xbf);
+  CHECK(int{zeros[8]} == 0x7f);
+  CHECK(int{ones[9]} == 0x7f);  // its first bit leaves room for counting up
+  for (std::size_t k = 9; k < 16; ++k) CHECK(int{zeros[k]} == 0xff);
+  for (std::size_t k = 10; k < 16; ++k) CHECK(int{ones[k]} == 0xff);
+}
+
+TEST_CASE("ids: a forked process and its parent use different random bytes") {
+  for (int round = 0; round < 4; ++round) {
+    static_cast<void>(random_digits(5));  // some bytes are left that no id has
+    const auto ends = make_pipe();
+    CHECK(test::in_child([&] {
+            std::string text;
+            for (const auto& digits : random_digits(40)) text += digits;
+            return ::write(ends.second.get(), text.data(), text.size()) == 480;
+          }) == 0);
+    const auto mine = random_digits(40);
+    char text[480];
+    REQUIRE(::read(ends.first.get(), text, sizeof text) == 480);
+    for (std::size_t i = 0; i < 40; ++i) {
+      CHECK(std::count(mine.begin(), mine.end(), std::string(text + 12 * i, 12)) == 0);
+    }
+  }
+}
+
+#ifdef __linux__
+TEST_CASE("ids: one system call fetches the random bytes for 32 calls") {
+  const int used = in_new_thread([] {
+    const int before = entropy_calls;
+    static_cast<void>(random_digits(320));
+    return entropy_calls - before;
+  });
+  CHECK(used >= 1);
+  CHECK(used <= 10);
+}
+
+TEST_CASE("ids: without random bytes a call throws SetupError; a later call may succeed; a signal does no harm") {
+  const std::string text = in_new_thread([] {
+    next_entropy_error = ENOSYS;
+    try {
+      return new_ids(1).front();
+    } catch (const SetupError& e) {
+      return std::string(e.what()) + (new_ids(1).size() == 1 ? ", then an id" : "");
+    }
+  });
+  CHECK(text == "cannot make the id of a message: the system provides no random bytes: " +
+                    std::generic_category().message(ENOSYS) + ", then an id");
+  CHECK(in_new_thread([] {
+          next_entropy_error = EINTR;
+          return new_ids(1).size();
+        }) == 1);
+}
+#endif
 
 TEST_CASE("ids: made by many threads at once are all different") {
   std::vector<std::vector<std::string>> made(4);

@@ -94,9 +94,9 @@ class DELAYQUEUE_EXPORT Producer {
   // Redis has stored the whole message; it is delivered at least once, not before its due time. It is always true
   // without SendOptions::id; with the id of a message that is in the queue nothing is stored: see Sent.
   //
-  // Throws std::invalid_argument, SetupError (an embedded server cannot be started), ReplyError (nothing was stored),
-  // or ConnectionError (unknown whether it was stored: send again with SendOptions::id set to ids().front(); this
-  // creates no second message while the first one is in the queue).
+  // Throws std::invalid_argument, SetupError (an embedded server cannot be started, or the system provides no random
+  // bytes for an id), ReplyError (nothing was stored), or ConnectionError (unknown whether it was stored: send again
+  // with SendOptions::id set to ids().front(); this creates no second message while the first one is in the queue).
   Sent send(std::string_view payload, const SendOptions& options = {});
 
   // Sends many messages, in atomic steps of at most 200 messages and 256 KiB (a larger message is a step alone). The

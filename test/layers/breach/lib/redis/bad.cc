@@ -3,6 +3,6 @@
 #include <delayqueue/producer.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
-#include <uuid/uuid.h>
+#include <nlohmann/json.hpp>
 #include "redis/reply.h"
 #include "store/keys.h"

@@ -1,7 +1,6 @@
 // Input of the test layers/breach; breach.txt lists the includes that the layer check must report.
 #include <hiredis/hiredis.h>
 #include <time.h>
-#include <uuid/uuid.h>
 #include "redis/reply.h"
 #include "run/loop.h"
 #include "store/keys.h"
