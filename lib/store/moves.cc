@@ -17,6 +17,7 @@ void Store::add_due(Pipeline& pipeline, const Due& due) const {
 
 Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                              const SendTerms& terms) const {
+  if (messages.size() == 1 && terms.fresh) return send_one(pipeline, messages.front(), terms);
   pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.wake);
   pipeline.key(keys_.retry);
@@ -25,6 +26,14 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   add_due(pipeline, terms.due);
   pipeline.arg(terms.retries).arg(terms.ttl.count());
   for (const NewMessage& message : messages) pipeline.arg(message.payload);
+  return {pipeline, as_sent};
+}
+
+Answer<Outcomes> Store::send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const {
+  pipeline.script(scripts::send_one).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.stats);
+  pipeline.key(keys_.wake).key(keys_.bodies, message.id);
+  add_due(pipeline, terms.due);
+  pipeline.arg(terms.retries).arg(terms.ttl.count()).arg(message.payload);
   return {pipeline, as_sent};
 }
 

@@ -162,6 +162,7 @@ class Store {
   Answer<bool> unlock(Pipeline& pipeline, std::string_view holder) const;
 
  private:
+  Answer<Outcomes> send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const;
   Answer<Purged> purge_some(Pipeline& pipeline, const char* what, const std::string& list, std::size_t limit) const;
   Answer<Outcomes> remove(Pipeline& pipeline, std::string_view counted_as, const std::vector<Receipt>& receipts) const;
   void promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const;

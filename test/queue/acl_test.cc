@@ -398,7 +398,7 @@ TEST_CASE("ACL: scripts that an older version loaded still run, even if another 
   producer.send("x");
   CHECK(thrown([&] { return producer.cancel(producer.send("y").id); }) == "nothing");
   guarded.admin.cmd({"SCRIPT", "FLUSH"});
-  guarded.admin.cmd({"SCRIPT", "LOAD", std::string(store::scripts::send.body)});
+  guarded.admin.cmd({"SCRIPT", "LOAD", std::string(store::scripts::send_one.body)});
   const std::string id = producer.send("z").id;
   CHECK(has(thrown([&] { return producer.cancel(id); }), kNotLoaded));
 }

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -27,13 +29,20 @@ std::vector<NewMessage> messages(const std::vector<std::string>& ids) {
   return out;
 }
 
-// Sends with the clock of Redis at `now_us`.
-test::Reply send_at(Scene& scene, std::int64_t now_us, const std::string& delay_ms, const std::string& due_ms) {
-  const Keys& keys = scene.keys();
+// Calls of the two scripts with the message "a" and with the clock of Redis at `now_us`.
+test::Reply send_at(Scene& scene, const Keys& keys, std::int64_t now_us, const std::string& delay_ms,
+                    const std::string& due_ms, const std::string& fresh = "0", const std::string& ttl_ms = "0") {
   return scene.run_at(now_us, scripts::send,
                       {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
                        keys.reason, keys.stats, keys.wake, keys.retry, keys.bodies + scene.id("a")},
-                      {"0", delay_ms, due_ms, "3", "0", "new"});
+                      {fresh, delay_ms, due_ms, "3", ttl_ms, "new"});
+}
+
+test::Reply send_one_at(Scene& scene, const Keys& keys, std::int64_t now_us, const std::string& delay_ms,
+                        const std::string& due_ms, const std::string& ttl_ms = "0") {
+  return scene.run_at(now_us, scripts::send_one,
+                      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.bodies + scene.id("a")},
+                      {delay_ms, due_ms, "3", ttl_ms, "new"});
 }
 
 TEST_CASE("send: a delayed message goes to pending, due that long after the time of Redis; nothing else changes") {
@@ -83,15 +92,82 @@ TEST_CASE("send: due exactly now is ready, a millisecond later is pending") {
     CAPTURE(std::string(one.delay));
     CAPTURE(std::string(one.due));
     Scene scene;
-    CHECK(send_at(scene, now, one.delay, one.due) == 1);
+    CHECK(send_at(scene, scene.keys(), now, one.delay, one.due) == 1);
     CHECK(scene.score_us(scene.keys().pending, "a") == one.pending_us);
+    Scene alone;
+    CHECK(send_one_at(alone, alone.keys(), now, one.delay, one.due) == 1);
+    CHECK(alone.score_us(alone.keys().pending, "a") == one.pending_us);
   }
 }
 
 TEST_CASE("send: a delay within a millisecond is rounded up, so that no message is early") {
   Scene scene;
-  CHECK(send_at(scene, 1'800'000'000'123'001, "5", "") == 1);
+  CHECK(send_at(scene, scene.keys(), 1'800'000'000'123'001, "5", "") == 1);
   CHECK(scene.score_us(scene.keys().pending, "a") == 1'800'000'000'129'000);
+  Scene alone;
+  CHECK(send_one_at(alone, alone.keys(), 1'800'000'000'123'001, "5", "") == 1);
+  CHECK(alone.score_us(alone.keys().pending, "a") == 1'800'000'000'129'000);
+}
+
+TEST_CASE("send_one: has the effect and the answer of send for one new message, in random states of its keys") {
+  std::mt19937_64 random(14);
+  const auto one_of = [&](const std::vector<std::string>& list) { return list[random() % list.size()]; };
+  Scene scene;  // runs the scripts, on other queues
+  for (int round = 0; round < 600; ++round) {
+    // The delays and the absolute times are due at a score below, or before the first of them.
+    const std::string delay = one_of({"0", "1", "60000", "", ""});
+    const std::string due =
+        delay.empty() ? one_of({"1799999999000", "1800000000123", "1800000000124", "1800000060124"}) : "";
+    const std::string ttl = one_of({"0", "600000", "3600000"});
+    const bool later = delay == "1" || delay == "60000" || due == "1800000000124" || due == "1800000060124";
+    const std::string wrong = one_of({"count", later ? "pending" : "ready", "stats", "wake", "", "", "", "", "", ""});
+    std::vector<std::vector<std::string>> contents;  // command, key, arguments
+    for (std::size_t n = random() % 3; n > 0; --n) {
+      contents.push_back({"ZADD", "pending",
+                          one_of({"-inf", "1700000000", "1800000000.125", "1800000060.123", "1800000060.124",
+                                  "1800000060.125", "1900000000", "inf"}),
+                          "p" + std::to_string(n)});
+    }
+    for (std::size_t n = random() % 3; n > 0; --n) contents.push_back({"LPUSH", "ready", "r" + std::to_string(n)});
+    if (random() % 2 == 0) contents.push_back({"HSET", "count", "p1", "3"});
+    if (random() % 2 == 0) contents.push_back({"HSET", "stats", "sent", one_of({"0", "5", "no number"})});
+    if (random() % 2 == 0) contents.push_back({"ZADD", "wake", one_of({"0", "1800000060.124", "1900000000"}), "w"});
+    if (!wrong.empty()) contents.push_back({"SET", wrong, "something else"});
+
+    std::vector<Keys> queues;
+    std::vector<test::Snapshot> before;
+    for (int i = 0; i < 2; ++i) {
+      queues.push_back(make_keys(test::fresh_queue(), {}));
+      const Keys& keys = queues.back();
+      for (std::vector<std::string> words : contents) {
+        words[1] = words[1] == "pending" ? keys.pending
+                   : words[1] == "ready" ? keys.ready
+                   : words[1] == "count" ? keys.count
+                   : words[1] == "stats" ? keys.stats
+                                         : keys.wake;
+        CHECK_FALSE(scene.cmd(words).error());
+      }
+      before.push_back(test::snapshot(keys.base));
+    }
+    constexpr std::int64_t kNowUs = 1'800'000'000'123'456;
+    const test::Reply by_send = send_at(scene, queues[0], kNowUs, delay, due, "1", ttl);
+    const test::Reply by_send_one = send_one_at(scene, queues[1], kNowUs, delay, due, ttl);
+    CAPTURE(round);
+    CHECK((before[0] == before[1]));
+    CHECK((test::snapshot(queues[0].base) == test::snapshot(queues[1].base)));
+    CHECK(by_send.error() == (wrong == "count" || wrong == "pending" || wrong == "ready"));
+    if (by_send.error()) {
+      CHECK(by_send_one.text.find("WRONGTYPE") != std::string::npos);
+      CHECK((test::snapshot(queues[1].base) == before[1]));
+    } else {
+      CHECK((by_send_one == by_send));
+      const auto left = [&](const Keys& keys) { return scene.cmd({"PTTL", keys.bodies + scene.id("a")}).integer; };
+      CHECK(std::llabs(left(queues[1]) - left(queues[0])) < 20'000);  // the second call was a little later
+    }
+    for (const Keys& keys : queues) {
+      for (const auto& one : test::snapshot(keys.base)) scene.cmd({"UNLINK", keys.base + ":" + one.first});
+    }
+  }
 }
 
 TEST_CASE("send: the TTL counts from the due time") {

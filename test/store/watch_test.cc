@@ -43,9 +43,13 @@ TEST_CASE("send: a message due now sets the marker to now, from any earlier valu
   Scene scene;
   scene.run(&Store::send, {{scene.id("a"), "x"}}, kNow);
   CHECK(marker(scene) == 0);
-  scene.cmd({"ZADD", scene.keys().wake, "99", "w"});
-  scene.run(&Store::send, {{scene.id("b"), "x"}}, kNow);
-  CHECK(marker(scene) == 0);
+  for (const auto& names : std::vector<std::vector<std::string>>{{"b"}, {"c", "d"}}) {  // by send_one, and by send
+    scene.cmd({"ZADD", scene.keys().wake, "99", "w"});
+    std::vector<NewMessage> messages;
+    for (const std::string& name : names) messages.push_back({scene.keep(name), "x"});
+    scene.run(&Store::send, messages, kNow);
+    CHECK(marker(scene) == 0);
+  }
 }
 
 TEST_CASE("send: a message due before all others in pending sets the marker to its time, others do not") {
@@ -64,6 +68,7 @@ TEST_CASE("send: a marker only moves to an earlier time") {
   Scene scene;
   scene.cmd({"ZADD", scene.keys().wake, "7", "w"});
   scene.run(&Store::send, {{scene.id("a"), "x"}}, in(1min));
+  scene.run(&Store::send, {{scene.id("b"), "x"}, {scene.id("c"), "x"}}, in(1min));
   CHECK(marker(scene) == 7'000'000);
 }
 

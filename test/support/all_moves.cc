@@ -15,7 +15,7 @@ void put_messages_for_all_moves(Scene& scene) {
   scene.put(At::held, "over", {-5min}).put(At::held, "overl", {-4min, "0", "", "", 1h});
   scene.put(At::held_by_go, "go").put(At::backing_off, "back").put(At::cancelled, "cancel");
   scene.put(At::cancelled, "cancov", {-5min}).put(At::dead, "dead", {-1h, "0", "", "too bad", 1h});
-  scene.put(At::garbage, "garb", {0ms, "", "2", "note"}).put(At::nowhere, "none");
+  scene.put(At::garbage, "garb", {0ms, "", "2", "note"}).put(At::nowhere, "none").put(At::nowhere, "none2");
 }
 
 std::string script_of(const std::string& move_name) {
@@ -37,7 +37,15 @@ const std::vector<AnyMove>& all_moves() {
        }},
       {"send fresh",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), body}}, {{5min, 0}, 3, 0ms, true});
+         s.run(&Store::send, {{s.id("none"), body}, {s.id("none2"), body}}, {{5min, 0}, 3, 0ms, true});
+       }},
+      {"send_one",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), body}}, {{5min, 0}, 3, 1h, true});
+       }},
+      {"send_one now",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), body}}, {{0ms, 0}, 3, 0ms, true});
        }},
       {"pending2ready",
        [](Scene& s) {
