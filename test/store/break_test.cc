@@ -32,6 +32,7 @@ const AnyMove& move(const std::string& name) {
 // The messages that the move removes when it succeeds. Their removal is no loss.
 std::set<std::string> settled_by(const std::string& name) {
   static const std::map<std::string, std::set<std::string>> settled = {{"ack", {"held", "last", "retry"}},
+                                                                       {"ack one", {"held"}},
                                                                        {"ack late", {"retry", "dead"}},
                                                                        {"expire", {"held"}},
                                                                        {"cancel pending", {"later"}},

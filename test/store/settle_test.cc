@@ -28,6 +28,38 @@ TEST_CASE("ack: deletes everything of a message, and counts it") {
   CHECK(scene.changes() == "msg -a -b; attempts -b; reason -b; retry:cnt -a -b; stats acked+2; unack -a -b; ");
 }
 
+TEST_CASE("ack: of one message has the effect that it has among others, in every state and with every receipt") {
+  const auto same_effect = [](At at, bool noted, bool others_noted, int which) {
+    std::string outcomes[2];
+    std::string changes[2];
+    for (const bool alone : {true, false}) {
+      Scene scene;
+      if (!others_noted) scene.cmd({"DEL", scene.keys().attempts, scene.keys().reason});
+      scene.put(at, "a", noted ? kNoted : Put());
+      Receipt receipt = which == 2 ? scene.last_receipt("a") : scene.receipt("a");
+      if (which == 1) receipt = off_by(receipt, 1);
+      std::vector<Receipt> receipts = {receipt};
+      if (!alone) receipts.push_back({scene.keep("none"), 5});
+      outcomes[alone ? 0 : 1] = scene.run(&Store::ack, receipts);
+      changes[alone ? 0 : 1] = scene.changes();
+    }
+    CHECK(outcomes[0] + "G" == outcomes[1]);
+    CHECK(changes[0] == changes[1]);
+  };
+  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
+                      At::dead, At::garbage, At::nowhere}) {
+    CAPTURE(to_string(at));
+    for (const bool noted : {false, true}) {
+      for (const bool others_noted : {false, true}) {
+        for (int which = 0; which < 3; ++which) {
+          CAPTURE(which);  // 0: the receipt of the lease, 1: another one, 2: that of the last lease
+          same_effect(at, noted, others_noted, which);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("ack: compares the receipt to the microsecond") {
   Scene scene;
   scene.put(At::held, "a");

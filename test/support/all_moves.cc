@@ -63,6 +63,7 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
        }},
+      {"ack one", [](Scene& s) { s.run(&Store::ack, {s.receipt("held")}); }},
       {"ack late",
        [](Scene& s) {
          s.run(&Store::ack, {s.last_receipt("retry"), s.last_receipt("dead")});
