@@ -14,6 +14,7 @@ namespace {
 using std::chrono::system_clock;
 
 constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
+constexpr std::chrono::microseconds kLongestBusyWait{1000};
 
 [[noreturn]] void wrong(const std::string& field, const std::string& value, const std::string& wanted) {
   throw std::invalid_argument(field + ": " + redis::escaped(value) + "; expected " + wanted);
@@ -65,6 +66,9 @@ void validate(const std::string& queue, const ConnectionOptions& connection, con
 void validate(const ProducerOptions& options) {
   check_number("retries", options.retries, 0, std::numeric_limits<int>::max());
   check_number("max_payload", options.max_payload, 0, kRedisStringLimit);
+  if (options.busy_wait < std::chrono::microseconds(0) || options.busy_wait > kLongestBusyWait) {
+    wrong("busy_wait", std::to_string(options.busy_wait.count()) + " us", "0 to 1000 us");
+  }
   check_durability(options.durability);
 }
 

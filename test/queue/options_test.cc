@@ -91,6 +91,8 @@ TEST_CASE("options: a Producer refuses an invalid value with its name and value"
   using O = ProducerOptions;
   const std::vector<Bad<O>> rows = {
       {"retries", "-1", [](O& o) { o.retries = -1; }},
+      {"busy_wait", "-1 us", [](O& o) { o.busy_wait = -1us; }},
+      {"busy_wait", "1001 us", [](O& o) { o.busy_wait = 1001us; }},
       {"max_payload", "536870913", [](O& o) { o.max_payload = 512ULL * 1024 * 1024 + 1; }},
       {"queue.prefix", "empty", [](O& o) { o.queue.prefix.clear(); }},
       {"queue.prefix", "a}b",
@@ -222,6 +224,7 @@ TEST_CASE("options: the defaults are the documented ones") {
   const ProducerOptions producer;
   CHECK(producer.retries == 3);
   CHECK(producer.max_payload == 1024 * 1024);
+  CHECK(producer.busy_wait == 60us);
   CHECK(producer.queue.prefix == "dp");
   CHECK(producer.connection.connect_timeout == 2s);
   CHECK(producer.connection.command_timeout == 3s);
