@@ -66,6 +66,16 @@ Answer<Taken> Store::ready2unack(Pipeline& pipeline, const TakeLimits& limits, m
   return {pipeline, as_taken};
 }
 
+Answer<PromotedAndTaken> Store::pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher,
+                                              std::size_t total, milliseconds lease) const {
+  pipeline.script(scripts::pending2unack).key(keys_.pending).key(keys_.ready).key(keys_.retry).key(keys_.unack);
+  pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
+  pipeline.key(keys_.watch).arg(kBatch).arg(with_ids ? "1" : "0").arg(watcher.name);
+  pipeline.arg(microseconds(watcher.next_call.value()).count());
+  pipeline.arg(std::min(total, kBatch)).arg(microseconds(lease).count());
+  return {pipeline, as_promoted_and_taken};
+}
+
 Answer<std::vector<std::optional<std::string>>> Store::bodies(Pipeline& pipeline,
                                                               const std::vector<std::string>& ids) const {
   pipeline.command("MGET");

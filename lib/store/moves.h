@@ -45,8 +45,8 @@ struct SendTerms {
   bool fresh = false;   // the ids are new, so the script does not check whether they exist
 };
 
-// The consumer that calls pending2ready. Of all consumers one keeps the watch for the next due time: see
-// pending2ready.lua.
+// The consumer that calls pending2ready or pending2unack. Of all consumers one keeps the watch for the next due time:
+// see pending2ready.lua.
 struct Watcher {
   std::string_view name;
   std::optional<milliseconds> next_call{};  // its next call in any case, at the latest; unset: it has no free worker
@@ -113,6 +113,10 @@ class Store {
   void leave_watch(Pipeline& pipeline, std::string_view name) const;
 
   Answer<Taken> ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const;
+  // pending2ready, followed by ready2unack for at most `total` messages if ready and retry were empty before. The
+  // watcher must have a next_call.
+  Answer<PromotedAndTaken> pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher, std::size_t total,
+                                         milliseconds lease) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
   Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;

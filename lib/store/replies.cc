@@ -135,6 +135,10 @@ Taken as_taken(Reply reply) {
   return taken;
 }
 
+PromotedAndTaken as_promoted_and_taken(Reply reply) {
+  return {as_promoted(reply[0]), reply.size() > 1 ? std::optional(as_taken(reply[1])) : std::nullopt};
+}
+
 Renewed as_renewed(Reply reply) { return {as_now(reply[0]), as_text(reply[1])}; }
 
 Reclaimed as_reclaimed(Reply reply) {

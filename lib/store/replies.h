@@ -52,6 +52,7 @@ Outcomes as_settled(redis::Reply reply);
 
 Promoted as_promoted(redis::Reply reply);
 Taken as_taken(redis::Reply reply);
+PromotedAndTaken as_promoted_and_taken(redis::Reply reply);
 Renewed as_renewed(redis::Reply reply);
 Reclaimed as_reclaimed(redis::Reply reply);
 Purged as_purged(redis::Reply reply);

@@ -41,6 +41,12 @@ struct Taken {
   std::string foreign_id;   // first 64 characters of the first of them
 };
 
+// The results of pending2ready and, if it took messages as ready2unack does, of ready2unack.
+struct PromotedAndTaken {
+  Promoted promoted;
+  std::optional<Taken> taken;  // unset: ready or retry was not empty, or the queue is paused
+};
+
 struct Renewed {
   std::int64_t now_us = 0;
   std::string outcomes;  // see renew.lua

@@ -72,6 +72,10 @@ void use(const Taken& taken) {
     REQUIRE(retries >= 0);
   }
 }
+void use(const PromotedAndTaken& both) {
+  use(both.promoted);
+  if (both.taken) use(*both.taken);
+}
 void use(const Scanned& scanned) {
   use(scanned.cursor);
   use(scanned.ids);
@@ -186,6 +190,9 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       kStore.send(p, {{kId, "x"}}, {});
       return reader(Store::is_first(p));
+    },
+    [](Pipeline& p) {
+      return reader(kStore.pending2unack(p, true, {"me", std::chrono::seconds(1)}, 200, 1s));
     },
 };
 

@@ -250,13 +250,13 @@ std::vector<AnyMove> all_scripts() {
 // Whether a move chooses among the messages: then damage to one may change which others it takes.
 bool chooses(const std::string& move) {
   return move == "purge pending" || move == "purge ready" || move == "purge retry" || move == "purge dead" ||
-         move == "ready2unack one possible poison message";
+         move == "ready2unack one possible poison message" || move == "pending2unack";
 }
 
 // Runs one move on a queue without damage, and then with each kind of damage.
 class DamageTest {
  public:
-  explicit DamageTest(const AnyMove& move) : move_(move), saved_(prepared(scene_)) {
+  explicit DamageTest(const AnyMove& move) : move_(move), saved_(prepared(scene_, move)) {
     first_ = saved_.cells();
     REQUIRE(test::refusal([&] { move_.run(scene_); }) == "");
     whole_ = saved_.cells();
@@ -308,8 +308,8 @@ class DamageTest {
   }
 
  private:
-  static Scene& prepared(Scene& scene) {
-    test::put_messages_for_all_moves(scene);
+  static Scene& prepared(Scene& scene, const AnyMove& move) {
+    test::put_messages_for(scene, move);
     return scene;
   }
 

@@ -97,7 +97,7 @@ TEST_CASE("wrong type: a move refuses a key of another type and writes nothing, 
     int refused = 0;
     for (std::size_t i = 0; i < 10; ++i) {
       Scene scene;
-      test::put_messages_for_all_moves(scene);
+      test::put_messages_for(scene, one);
       const std::string key = keys(scene)[i];
       scene.cmd({"DEL", key});
       scene.cmd({"SET", key, "something else"});
@@ -119,7 +119,7 @@ TEST_CASE("wrong type: a move refuses a key of another type and writes nothing, 
 TEST_CASE("wrong type: a body of another type fails no move") {
   for (const AnyMove& one : test::all_moves()) {
     Scene scene;
-    test::put_messages_for_all_moves(scene);
+    test::put_messages_for(scene, one);
     for (const char* name : {"due", "later", "ready", "retry", "held", "last", "over", "back", "dead", "garb"}) {
       scene.cmd({"DEL", scene.keys().bodies + scene.id(name)});
       scene.cmd({"LPUSH", scene.keys().bodies + scene.id(name), "x"});
@@ -143,7 +143,7 @@ TEST_CASE("refused midway: with any one command forbidden, a move may duplicate 
       setup.login.password = "secret";
       test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
       Scene scene(setup);
-      test::put_messages_for_all_moves(scene);
+      test::put_messages_for(scene, one);
       const std::string text = run(scene, one);
       CHECK(lost_by(scene, one.name) == "");
       if (!text.empty()) ++refused;
@@ -273,7 +273,7 @@ TEST_CASE("out of memory: every move except send, restore and redrive does all t
     std::string changes[2];
     for (const bool full : {false, true}) {
       Scene scene(redis.setup());
-      test::put_messages_for_all_moves(scene);
+      test::put_messages_for(scene, one);
       if (full) FullRedis::fill(scene);
       CHECK(run(scene, one) == "");
       FullRedis::empty(scene);

@@ -8,6 +8,26 @@ namespace test {
 using namespace std::chrono_literals;
 using delayqueue::store::Store;
 
+namespace {
+
+// Moves the messages of the lists to pending, those of retry first. Between them are an id without a message, and one
+// that is held.
+void make_lists_pending(Scene& scene) {
+  const auto& keys = scene.keys();
+  const auto add = [&](const std::string& score, const std::string& id) {
+    scene.cmd({"ZADD", keys.pending, score, id});
+  };
+  int due = 0;
+  for (const std::string& list : {keys.retry, keys.ready}) {
+    for (const std::string& id : scene.cmd({"LRANGE", list, "0", "-1"}).strings()) add(std::to_string(++due), id);
+    scene.cmd({"DEL", list});
+  }
+  add("3.5", scene.id("gone"));
+  add("3.6", scene.id("held"));
+}
+
+}  // namespace
+
 void put_messages_for_all_moves(Scene& scene) {
   scene.put(At::pending, "due", {-5min}).put(At::pending, "later");
   scene.put(At::ready, "ready").put(At::ready, "ready2", {-1min, "3", "2", "once failed"});
@@ -16,6 +36,11 @@ void put_messages_for_all_moves(Scene& scene) {
   scene.put(At::held_by_go, "go").put(At::backing_off, "back").put(At::cancelled, "cancel");
   scene.put(At::cancelled, "cancov", {-5min}).put(At::dead, "dead", {-1h, "0", "", "too bad", 1h});
   scene.put(At::garbage, "garb", {0ms, "", "2", "note"}).put(At::nowhere, "none").put(At::nowhere, "none2");
+}
+
+void put_messages_for(Scene& scene, const AnyMove& move) {
+  put_messages_for_all_moves(scene);
+  if (move.prepare != nullptr) move.prepare(scene);
 }
 
 std::string script_of(const std::string& move_name) {
@@ -58,6 +83,15 @@ const std::vector<AnyMove>& all_moves() {
       {"ready2unack one possible poison message",
        [](Scene& s) {
          s.run(&Store::ready2unack, {200, 25, 200, 1, 200}, 1min);
+       }},
+      {"pending2unack",
+       [](Scene& s) {
+         s.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, 7, 1min);
+       },
+       make_lists_pending},
+      {"pending2unack behind others",
+       [](Scene& s) {
+         s.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, 7, 1min);
        }},
       {"ack",
        [](Scene& s) {

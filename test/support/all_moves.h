@@ -9,10 +9,11 @@
 
 namespace test {
 
-// A move with arguments for which it succeeds in the scene that put_messages_for_all_moves() prepares.
+// A move with arguments for which it succeeds in the scene that put_messages_for() prepares.
 struct AnyMove {
   std::string name;
   void (*run)(Scene&);
+  void (*prepare)(Scene&) = nullptr;  // after put_messages_for_all_moves()
 };
 const std::vector<AnyMove>& all_moves();
 
@@ -21,5 +22,7 @@ std::string script_of(const std::string& move_name);
 
 // Puts messages for all_moves(): at least one in every state, some due, some with an ended lease.
 void put_messages_for_all_moves(Scene& scene);
+// The same, and what this move needs besides.
+void put_messages_for(Scene& scene, const AnyMove& move);
 
 }  // namespace test

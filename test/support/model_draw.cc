@@ -54,6 +54,7 @@ void Play::step() {
       {14, &Play::draw_send},
       {8, &Play::pending2ready},
       {16, &Play::draw_take},
+      {8, &Play::draw_pending2unack},
       {8, &Play::draw_ack},
       {12, &Play::draw_nack},
       {7, &Play::draw_release},
@@ -149,6 +150,12 @@ void Play::draw_take() {
   if (random_.one_in(2)) limits.poison_skip = random_.below(4);
   const milliseconds lease(random_.of({10, 20, 60, 600}) * kSecond);
   take(limits, lease, random_.one_in(10));
+}
+
+void Play::draw_pending2unack() {
+  const std::size_t total = 1 + random_.below(6);
+  const milliseconds lease(random_.of({10, 20, 60, 600}) * kSecond);
+  pending2unack(total, lease, random_.one_in(10));
 }
 
 const Hold* Play::draw_hold() {

@@ -54,6 +54,7 @@ void Mixed::step() {
       {2, &Mixed::go_intercepts},
       {4, &Mixed::check_repairs},
       {10, &Mixed::pending2ready},
+      {6, &Mixed::pending2unack},
       {14, &Mixed::rewind},
   };
   (this->*random_.weighted(kKinds).move)();
@@ -131,10 +132,23 @@ void Mixed::pending2ready() {
   log_.push_back(go ? "Go: pending2ready" : "pending2ready");
 }
 
-void Mixed::take(const delayqueue::store::TakeLimits& limits) {
-  const auto taken = ask([&](Pipeline& pipeline) {
-    return store_.ready2unack(pipeline, limits, milliseconds(random_.of({10, 60}) * 1000));
+void Mixed::pending2unack() {
+  const std::size_t total = 1 + random_.below(5);
+  const milliseconds lease(random_.of({10, 60}) * 1000);
+  const auto both = ask([&](Pipeline& pipeline) {
+    return store_.pending2unack(pipeline, false, {"me", std::chrono::seconds(1)}, total, lease);
   });
+  log_.push_back("pending2unack");
+  if (both.taken) hold(*both.taken);
+}
+
+void Mixed::take(const delayqueue::store::TakeLimits& limits) {
+  hold(ask([&](Pipeline& pipeline) {
+    return store_.ready2unack(pipeline, limits, milliseconds(random_.of({10, 60}) * 1000));
+  }));
+}
+
+void Mixed::hold(const delayqueue::store::Taken& taken) {
   Ids ids;
   for (const auto& [id, attempt] : taken.messages) {
     ids.push_back(id);

@@ -48,9 +48,11 @@ class Mixed {
   void go_intercepts();
   void check_repairs();
   void pending2ready();
+  void pending2unack();
   void rewind();
 
   void take(const delayqueue::store::TakeLimits& limits);
+  void hold(const delayqueue::store::Taken& taken);
   void remove(const std::vector<Hold>& holds);
   void gc(const Ids& ids);
   void delete_orphaned_metadata();

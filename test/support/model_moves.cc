@@ -34,6 +34,10 @@ std::string shown(const delayqueue::store::Taken& taken) {
   return out + "; possible poison:" + joined(taken.possible_poison);
 }
 
+std::string shown(const delayqueue::store::PromotedAndTaken& both) {
+  return shown(both.promoted) + (both.taken ? "; " + shown(*both.taken) : "");
+}
+
 std::string shown(const delayqueue::store::Renewed& renewed) { return renewed.outcomes; }
 
 std::string shown(const delayqueue::store::Reclaimed& reclaimed) {
@@ -115,15 +119,32 @@ void Play::send(const std::vector<std::pair<std::string, std::string>>& messages
   check(ready);
 }
 
+void Play::check_promoted(const delayqueue::store::Promoted& promoted) {
+  const auto due = [this](const std::string& a, const std::string& b) {
+    return before_.pending[a] < before_.pending[b];
+  };
+  if (!std::is_sorted(promoted.ids.begin(), promoted.ids.end(), due)) throw Mismatch("moved in another order than due");
+}
+
 void Play::pending2ready() {
   const auto moved = ask("pending2ready", [&](Pipeline& pipeline) {
     return store_.pending2ready(pipeline, true, {"me", std::chrono::seconds(1)});
   });
-  const auto due = [this](const std::string& a, const std::string& b) {
-    return before_.pending[a] < before_.pending[b];
-  };
-  if (!std::is_sorted(moved.ids.begin(), moved.ids.end(), due)) throw Mismatch("moved in another order than due");
+  check_promoted(moved);
   check(moved.ids);
+}
+
+void Play::check_taken(const delayqueue::store::Taken& taken, std::size_t total, milliseconds lease,
+                       bool answer_is_lost) {
+  for (const auto& [id, attempt] : taken.messages) {
+    lives_.delivered(id, taken.lease_us, attempt, now_);
+    if (!answer_is_lost) remember({id, taken.lease_us});
+  }
+  const bool paused = dump_.others.count("paused") > 0;
+  if (taken.messages.size() > (paused ? 0 : total)) throw Mismatch("taken: more than was asked for");
+  if (taken.now_us < now_.from || taken.now_us > now_.to) throw Mismatch("taken: the time is not Redis' time");
+  const std::int64_t length = taken.lease_us - taken.now_us - lease.count() * 1000;
+  if (!taken.messages.empty() && (length < 0 || length > 1)) throw Mismatch("taken: another lease than was asked for");
 }
 
 void Play::take(const TakeLimits& limits, milliseconds lease, bool answer_is_lost) {
@@ -132,19 +153,28 @@ void Play::take(const TakeLimits& limits, milliseconds lease, bool answer_is_los
               " retry_max " + std::to_string(limits.retry_max) + " poison_max " + std::to_string(limits.poison_max) +
               " poison_skip " + std::to_string(limits.poison_skip) + " lease " + std::to_string(lease.count()),
           [&](Pipeline& pipeline) { return store_.ready2unack(pipeline, limits, lease); });
-  for (const auto& [id, attempt] : taken.messages) {
-    lives_.delivered(id, taken.lease_us, attempt, now_);
-    if (!answer_is_lost) remember({id, taken.lease_us});
-  }
-  const bool paused = dump_.others.count("paused") > 0;
-  if (taken.messages.size() > (paused ? 0 : limits.total)) throw Mismatch("taken: more than was asked for");
+  check_taken(taken, limits.total, lease, answer_is_lost);
   if (taken.possible_poison.size() > limits.poison_max) throw Mismatch("taken: too many that may be poison");
-  if (taken.now_us < now_.from || taken.now_us > now_.to) throw Mismatch("taken: the time is not Redis' time");
-  const std::int64_t length = taken.lease_us - taken.now_us - lease.count() * 1000;
-  if (!taken.messages.empty() && (length < 0 || length > 1)) throw Mismatch("taken: another lease than was asked for");
   const bool in_order = dump_.ready.size() <= before_.ready.size() &&
                         std::equal(dump_.ready.begin(), dump_.ready.end(), before_.ready.begin());
   if (!in_order) throw Mismatch("taken: not the first in ready");
+  lives_.check(dump_);
+}
+
+void Play::pending2unack(std::size_t total, milliseconds lease, bool answer_is_lost) {
+  const auto both = ask("pending2unack " + std::to_string(total) + " lease " + std::to_string(lease.count()),
+                        [&](Pipeline& pipeline) {
+                          return store_.pending2unack(pipeline, true, {"me", std::chrono::seconds(1)}, total, lease);
+                        });
+  const bool may_take = before_.ready.empty() && before_.retry.empty() && before_.others.count("paused") == 0;
+  if (both.taken.has_value() != may_take) throw Mismatch("pending2unack: taken before others, or not taken");
+  check_promoted(both.promoted);
+  Ids left = both.promoted.ids;
+  if (!both.taken) return check(left);
+  check_taken(*both.taken, total, lease, answer_is_lost);
+  left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(std::min(total, left.size())));
+  check_list("ready", before_.ready, dump_.ready, left, {});
+  if (dump_.retry.size() != both.taken->retry_left) throw Mismatch("pending2unack: another number left in retry");
   lives_.check(dump_);
 }
 

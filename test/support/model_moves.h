@@ -81,6 +81,7 @@ class Play {
   // Draw the arguments of one move and run it ...
   void draw_send();
   void draw_take();
+  void draw_pending2unack();
   void draw_ack();
   void draw_nack();
   void draw_release();
@@ -109,6 +110,7 @@ class Play {
             const delayqueue::store::SendTerms& terms);
   void pending2ready();
   void take(const delayqueue::store::TakeLimits& limits, std::chrono::milliseconds lease, bool answer_is_lost);
+  void pending2unack(std::size_t total, std::chrono::milliseconds lease, bool answer_is_lost);
   void remove(const Holds& holds, bool expired);
   void nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const std::string& why);
   void renew(const Holds& holds, std::int64_t new_end, bool answer_is_lost);
@@ -133,6 +135,9 @@ class Play {
   template <class Add>
   auto ask(const std::string& move, Add add);
   void read_state(const std::string& event);
+  void check_promoted(const delayqueue::store::Promoted& promoted);
+  void check_taken(const delayqueue::store::Taken& taken, std::size_t total, std::chrono::milliseconds lease,
+                   bool answer_is_lost);
   // What the move put into the list ready: behind it, and before it.
   void check(const Ids& back = {}, const Ids& front = {});
   void perform(std::function<void()> move);
