@@ -38,7 +38,8 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Han
       settler_(options_.backoff, [this](const auto& outcome) { on_settled(outcome); }),
       prefetcher_(
           queue, options_.concurrency, options_.prefetch, options_.lease,
-          {[this](const auto& taken) { on_taken(taken); }, [this](auto fetched) { on_fetched(std::move(fetched)); }}),
+          {[this](const auto& promoted) { on_promoted(promoted); }, [this](const auto& taken) { on_taken(taken); },
+           [this](auto fetched) { on_fetched(std::move(fetched)); }}),
       maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit},
                    [this](std::size_t trimmed) { reporter_.trimmed(trimmed); }),
       handlers_(std::move(handler), callbacks.scope, std::move(callbacks.wake), stopping_, reporter_.counters()) {
@@ -133,6 +134,7 @@ void ConsumerLoop::start_round_trips() {
   if (!round_trips_.is_under_way(&Purpose::take)) {
     const bool full = !stopping && prefetcher_.room(handlers_.load()) == 0;
     if (wakeups_.read(full, prefetcher_.more_ready())) timers_.promote_now();
+    if (wakeups_.found_ready()) prefetcher_.ready_grew();
   }
   if (one_at_a_time) return send(stopping ? kSettle : kSettleAndTake);
   if (!round_trips_.is_under_way(&Purpose::settle)) send(kSettle);
@@ -166,33 +168,42 @@ bool ConsumerLoop::finish_round_trip() {
 
 // ---- Take -----------------------------------------------------------------------------------------------------------
 
+// Adds the moves that are due, and a take. pending2unack is both in one request; it takes nothing after an unack2retry
+// that moved messages to retry, so they do not share a round trip.
 void ConsumerLoop::add_taking(RoundTrip& round_trip) {
   const run::WorkerLoad load = handlers_.load();
-  const std::size_t before = round_trip.pipeline().size();
-  add_moves(round_trip, load);
-  const bool has_moves = round_trip.pipeline().size() > before;
-  if (!has_moves && !prefetcher_.has_more(load)) return;
   // Messages that cannot be settled must not pile up here.
   const bool backlog = settler_.size() > store::kBatch;
+  const bool reclaims = add_reclaim(round_trip);
+  const bool promotes = timers_.promote_is_due(Clock::now());
+  if (promotes && !reclaims && !backlog && prefetcher_.takes_due(load)) {
+    prefetcher_.take_due(round_trip, store_, load, reporter_.sink().wants_events(),
+                         wakeups_.as_watcher(options_.poll_interval));
+    return timers_.promoting(Clock::now());
+  }
+  if (promotes) add_promote(round_trip, load);
+  if (!reclaims && !promotes && !prefetcher_.has_more(load)) return;
   backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, store_, load);
 }
 
-void ConsumerLoop::add_moves(RoundTrip& round_trip, const run::WorkerLoad& load) {
+// Returns whether it was due.
+bool ConsumerLoop::add_reclaim(RoundTrip& round_trip) {
   const Clock::time_point now = Clock::now();
   const bool renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
-  if (renewed && timers_.reclaim_is_due(now)) {
-    const auto answer = store_.unack2retry(round_trip.pipeline(), timers_.reclaims_only_backoffs(now));
-    round_trip.expect(answer, [this](const auto& reclaimed) { on_reclaimed(reclaimed.get()); });
-    timers_.reclaiming(now);
-  }
-  if (timers_.promote_is_due(now)) {
-    const bool has_room = prefetcher_.room(load) > 0;
-    const auto next_call = has_room ? std::optional(options_.poll_interval) : std::nullopt;
-    const auto answer =
-        store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(next_call));
-    round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
-    timers_.promoting(now);
-  }
+  if (!renewed || !timers_.reclaim_is_due(now)) return false;
+  const auto answer = store_.unack2retry(round_trip.pipeline(), timers_.reclaims_only_backoffs(now));
+  round_trip.expect(answer, [this](const auto& reclaimed) { on_reclaimed(reclaimed.get()); });
+  timers_.reclaiming(now);
+  return true;
+}
+
+void ConsumerLoop::add_promote(RoundTrip& round_trip, const run::WorkerLoad& load) {
+  const bool has_room = prefetcher_.room(load) > 0;
+  const auto next_call = has_room ? std::optional(options_.poll_interval) : std::nullopt;
+  const auto answer =
+      store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(next_call));
+  round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
+  timers_.promoting(Clock::now());
 }
 
 void ConsumerLoop::on_reclaimed(const store::Reclaimed& reclaimed) {
@@ -208,7 +219,7 @@ void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
   wakeups_.set_watcher(promoted.keeps_watch);
   const bool more = promoted.moved == store::kBatch;
   if (promoted.next && (promoted.keeps_watch || more)) timers_.promote_by(Clock::now() + *promoted.next);
-  if (promoted.moved > 0) prefetcher_.expect_more();  // a take in the same round trip answers later and overwrites this
+  prefetcher_.promoted(promoted.moved);
   reporter_.promoted(promoted);
 }
 

@@ -85,7 +85,8 @@ class ConsumerLoop {
   // The requests of a round trip.
   std::size_t add_settling(RoundTrip& round_trip);
   void add_taking(RoundTrip& round_trip);
-  void add_moves(RoundTrip& round_trip, const run::WorkerLoad& load);
+  bool add_reclaim(RoundTrip& round_trip);
+  void add_promote(RoundTrip& round_trip, const run::WorkerLoad& load);
 
   // What is done with their answers.
   void on_settled(const Settler::Outcome& outcome);

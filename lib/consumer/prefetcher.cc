@@ -56,14 +56,35 @@ void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const ru
       store.ready2unack(round_trip.pipeline(), requested, lease_),
       [this, requested, sent_at](const auto& taken) {
         coming_ = 0;
-        read_taken(requested, sent_at, taken.get());
+        const store::Taken result = taken.get();
+        read_taken(requested, sent_at, result, result.popped == requested.total);
       },
       [this] { coming_ = 0; });
   coming_ = requested.total;
 }
 
-void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken) {
-  more_ready_ = taken.popped == limits.total;
+void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load, bool with_ids,
+                          const store::Watcher& watcher) {
+  const store::TakeLimits requested = limits(load);
+  const Clock::time_point sent_at = Clock::now();
+  round_trip.expect(
+      store.pending2unack(round_trip.pipeline(), with_ids, watcher, requested.total, lease_),
+      [this, requested, sent_at](const auto& answer) {
+        coming_ = 0;
+        const auto [promoted, taken] = answer.get();
+        listener_.promoted(promoted);
+        if (!taken) return expect_more();
+        read_taken(requested, sent_at, *taken, promoted.moved > taken->popped);
+      },
+      [this] { coming_ = 0; });
+  coming_ = requested.total;
+}
+
+// more: messages are left in ready, as far as is known.
+void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
+                            bool more) {
+  more_ready_ = more;
+  lists_empty_ = !more && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
   retry_left_ = taken.retry_left;
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {

@@ -41,6 +41,7 @@ class Prefetcher {
   };
 
   struct Listener {
+    std::function<void(const store::Promoted&)> promoted;  // before `taken`, if one request did both
     std::function<void(const Taken&)> taken;
     std::function<void(Fetched)> fetched;
   };
@@ -69,10 +70,25 @@ class Prefetcher {
   bool more_ready() const { return more_ready_; }
 
   // There may be more to take later.
-  void expect_more() { more_ready_ = true; }
+  void expect_more() {
+    more_ready_ = true;
+    lists_empty_ = false;
+  }
+
+  // pending2ready has moved so many messages. A take in the same round trip answers later.
+  void promoted(std::size_t moved) {
+    promoted_ += moved;
+    if (moved > 0) expect_more();
+  }
+
+  // A producer or another consumer has put messages into ready.
+  void ready_grew() { lists_empty_ = false; }
 
   // Messages came into retry. They may be behind possible poison messages: then rescan_due() is when to look for them.
-  void retry_grew() { poison_guard_.retry_grew(); }
+  void retry_grew() {
+    poison_guard_.retry_grew();
+    lists_empty_ = false;
+  }
   Clock::time_point rescan_due() const { return poison_guard_.rescan_due(); }
 
   // Whether one worker must be kept free for retry. Under load every worker that becomes free would go on with first
@@ -81,6 +97,14 @@ class Prefetcher {
 
   // Adds a take of as many messages as there is room for, if any.
   void take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load);
+
+  // Whether to take due messages with take_due(), in place of pending2ready and take(): there is room, and the lists are
+  // empty as far as is known. If they are not, take_due() only moves the messages to ready, and a take must follow.
+  bool takes_due(const run::WorkerLoad& load) const { return lists_empty_ && room(load) > 0; }
+
+  // Adds a take of due messages from pending, of as many as there is room for. Call it only if takes_due().
+  void take_due(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load, bool with_ids,
+                const store::Watcher& watcher);
 
   // Adds the fetch of bodies of deliveries taken before, if any.
   void fetch(RoundTrip& round_trip, const store::Store& store);
@@ -97,7 +121,7 @@ class Prefetcher {
   std::size_t free_workers(const run::WorkerLoad& load) const;
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
   store::TakeLimits limits(const run::WorkerLoad& load) const;
-  void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken);
+  void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken, bool more);
   void read_bodies(Bodies bodies, std::size_t requested);
   void count_share(const store::Taken& taken);
 
@@ -109,6 +133,8 @@ class Prefetcher {
   PoisonGuard poison_guard_;
 
   bool more_ready_ = false;
+  bool lists_empty_ = false;  // the last take found nothing in ready and retry, except what was moved for it
+  std::size_t promoted_ = 0;  // messages that pending2ready has moved since the last take
   std::size_t retry_left_ = 0;
   std::size_t since_retry_ = 0;  // messages taken since retry had its share
   std::size_t coming_ = 0;       // most messages that the take under way returns; 0: none is

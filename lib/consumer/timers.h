@@ -25,7 +25,7 @@ class Timers {
 
   void all_due() { promote_ = reclaim_ = Time(); }
 
-  // pending2ready: at the latest a poll_interval after the last time.
+  // pending2ready or pending2unack: at the latest a poll_interval after the last time.
   bool promote_is_due(Time now) const { return now >= promote_; }
   void promoting(Time now) { promote_ = now + poll_interval_; }
   void promote_now() { promote_ = Time(); }

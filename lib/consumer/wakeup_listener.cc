@@ -43,8 +43,10 @@ bool WakeupListener::found() noexcept {
     const redis::Reply answer(reply.get());
     if (!answer.is_error()) {
       pause_ = milliseconds(0);
-      if (!answer.is_nil()) foreign_ = foreign_ || answer[1].text() != store::kMarker;
-      return !answer.is_nil();
+      if (answer.is_nil()) return false;
+      foreign_ = foreign_ || answer[1].text() != store::kMarker;
+      ready_ = ready_ || answer[2].text() == "0";
+      return true;
     }
     const bool elsewhere = connection_->redirection(answer).has_value() || redis::is_temporary(answer.text());
     elsewhere ? drop_broken() : drop(kRefusedPause);

@@ -47,6 +47,9 @@ class WakeupListener {
   // Whether another program's member was received since the last call. There may be a million more: delete the key.
   bool found_foreign() noexcept { return std::exchange(foreign_, false); }
 
+  // Whether a marker for a message in ready, not in pending, was received since the last call: its score is 0.
+  bool found_ready() noexcept { return std::exchange(ready_, false); }
+
   void end() { drop(milliseconds(0)); }
 
   // Ends the waiting for good. After this call Redis sends this consumer no marker. True if it had just received one:
@@ -64,6 +67,7 @@ class WakeupListener {
   std::unique_ptr<redis::Connection> connection_;
   bool waiting_ = false;
   bool foreign_ = false;
+  bool ready_ = false;
   Clock::time_point until_;       // the answer is late after this time
   Clock::time_point connect_at_;  // not before this time
 };

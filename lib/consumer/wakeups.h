@@ -31,6 +31,9 @@ class Wakeups {
   // can take no more; `more_ready`: it left messages behind.
   bool read(bool full, bool more_ready);
 
+  // Whether read() has found, since the last call, that there may be messages in ready.
+  bool found_ready() { return listener_.found_ready(); }
+
   // Whether other consumers rely on this one to take what is due next, as pending2ready has answered.
   void set_watcher(bool watches) { is_watcher_ = watches; }
   bool is_watcher() const { return is_watcher_; }

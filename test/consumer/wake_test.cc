@@ -287,6 +287,38 @@ TEST_CASE("a message that becomes due while all workers are busy is handled as s
   CHECK(Clock::now() - start < kLate);
 }
 
+TEST_CASE("an idle consumer takes messages that become due by one script, not through ready") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  ConsumerOptions options = patient(10min);
+  options.concurrency = 2;
+  Idle idle(queue, client, 1, options);
+  client.cmd({"CONFIG", "RESETSTAT"});
+  for (std::size_t n = 1; n <= 5; ++n) {
+    queue.send("x", in(100ms));
+    CHECK(idle.ledger.settles(n));
+  }
+  CHECK(calls_of("zremrangebyrank", client) == 5);
+  CHECK(calls_of("lpush", client) == 0);  // nothing went to ready ...
+  CHECK(calls_of("ltrim", client) == 0);  // ... or came from there
+}
+
+TEST_CASE("a message in ready that no marker announced is delivered when the consumer looks for due messages") {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  Idle idle(queue, client, 1, patient(10min));
+  queue.admin.pause();
+  queue.send("waiting");
+  const auto looked = [&] { return client.cmd({"EXISTS", queue.base + ":wake"}) == 0 && Idle::blocked(client) == 1; };
+  CHECK(eventually(looked, kPatience));  // so the consumer assumes that ready is empty
+  client.cmd({"DEL", queue.base + ":paused"});
+  queue.send("later", in(1h));
+  CHECK(idle.ledger.reaches(1));
+  CHECK(idle.ledger.payloads() == std::vector<std::string>{"waiting"});
+}
+
 TEST_CASE("an idle consumer sends at most five requests a second") {
   PrivateServer own;
   Redis client(own.socket());
