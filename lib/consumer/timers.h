@@ -1,4 +1,5 @@
-// When a consumer has to look for due messages, for ended leases and for overrunning handlers. Used by the consumer's thread only.
+// When a consumer has to look for due messages, for ended leases and for overrunning handlers. Used by the consumer's
+// thread only.
 #pragma once
 
 #include <delayqueue/options.h>
