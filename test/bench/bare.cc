@@ -52,9 +52,9 @@ struct IdSlice {
   Words body_words;
 };
 
-IdSlice slice_of(const Keys& keys, const std::vector<std::string>& ids, std::size_t begin) {
+IdSlice slice_of(const Keys& keys, const std::vector<std::string>& ids, std::size_t begin, std::size_t batch = kBatch) {
   IdSlice slice;
-  for (std::size_t i = begin; i < std::min(begin + kBatch, ids.size()); ++i) {
+  for (std::size_t i = begin; i < std::min(begin + batch, ids.size()); ++i) {
     slice.ids.push_back(ids[i]);
     slice.bodies.push_back(keys.bodies + ids[i]);
   }
@@ -62,17 +62,11 @@ IdSlice slice_of(const Keys& keys, const std::vector<std::string>& ids, std::siz
   return slice;
 }
 
-}  // namespace
-
-std::int64_t bare_due_us(std::size_t number) {
-  return 1'700'000'000'000'457 + 1'000 * static_cast<std::int64_t>(number / kBatch);
-}
-
-std::vector<Batch> bare_sends(const Keys& keys, const std::vector<std::string>& ids, Bodies bodies, std::size_t first) {
-  const std::string body = payload();
+std::vector<Batch> make_sends(const Keys& keys, const std::vector<std::string>& ids, Bodies bodies, std::size_t first,
+                              const std::string& body, std::size_t batch) {
   std::vector<Batch> batches;
-  for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
-    const IdSlice members = slice_of(keys, ids, begin);
+  for (std::size_t begin = 0; begin < ids.size(); begin += batch) {
+    const IdSlice members = slice_of(keys, ids, begin, batch);
     const std::string due = score(bare_due_us(first + begin));
     BatchBuilder builder;
     Words all, counts, scores;
@@ -91,6 +85,21 @@ std::vector<Batch> bare_sends(const Keys& keys, const std::vector<std::string>& 
     batches.push_back(std::move(builder.batch));
   }
   return batches;
+}
+
+}  // namespace
+
+std::int64_t bare_due_us(std::size_t number) {
+  return 1'700'000'000'000'457 + 1'000 * static_cast<std::int64_t>(number / kBatch);
+}
+
+std::vector<Batch> bare_sends(const Keys& keys, const std::vector<std::string>& ids, Bodies bodies, std::size_t first) {
+  return make_sends(keys, ids, bodies, first, payload(), kBatch);
+}
+
+std::vector<Batch> bare_sends_of(const Keys& keys, const std::vector<std::string>& ids, const std::string& body,
+                                 std::size_t batch) {
+  return make_sends(keys, ids, Bodies::mset, 0, body, batch);
 }
 
 std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string>& ids) {

@@ -25,9 +25,13 @@ enum class Bodies { set, mset };  // one SET for each message, or one MSET for a
 // lease end.
 std::int64_t bare_due_us(std::size_t number);
 
-// `first`: the number of the first id.
+// Batches of kBatch messages with the usual payload. `first`: the number of the first id.
 std::vector<Batch> bare_sends(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids, Bodies bodies,
                               std::size_t first = 0);
+
+// The same with another payload and number of messages in a batch, with MSET.
+std::vector<Batch> bare_sends_of(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids,
+                                 const std::string& body, std::size_t batch);
 
 // For the same ids in the same order.
 std::vector<Batch> bare_receives(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);

@@ -7,23 +7,27 @@
 namespace bench {
 namespace {
 
-delayqueue::ConsumerOptions with_workers(std::size_t concurrency) {
+delayqueue::ConsumerOptions options_with(std::size_t concurrency, const delayqueue::ConnectionOptions& connection) {
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
+  options.connection = connection;
   return options;
 }
 
 }  // namespace
 
-Drain::Drain(const std::string& url, const std::string& queue, std::size_t concurrency, std::vector<std::size_t> marks)
+Drain::Drain(const std::string& url, const std::string& queue, std::size_t concurrency, std::vector<std::size_t> marks,
+             const delayqueue::ConnectionOptions& connection, milliseconds handler_time)
     : marks_(std::move(marks)),
+      handler_time_(handler_time),
       times_(marks_.size()),
       consumer_(
-          url, queue, [this](const delayqueue::Message&) { return handle(); }, with_workers(concurrency)) {
+          url, queue, [this](const delayqueue::Message&) { return handle(); }, options_with(concurrency, connection)) {
   consumer_.start();
 }
 
 delayqueue::Verdict Drain::handle() {
+  if (handler_time_ > milliseconds(0)) std::this_thread::sleep_for(handler_time_);
   const std::size_t number = handled_.fetch_add(1, std::memory_order_relaxed) + 1;
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     if (number == marks_[i]) times_[i] = since(start_);

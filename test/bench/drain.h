@@ -1,4 +1,4 @@
-// A consumer with an empty handler that handles all messages of a queue.
+// A consumer with an empty or a sleeping handler that handles all messages of a queue.
 #pragma once
 
 #include <delayqueue/consumer.h>
@@ -14,8 +14,10 @@ namespace bench {
 
 class Drain {
  public:
-  // Starts the consumer. `marks`: the numbers of handled messages at which the time is recorded.
-  Drain(const std::string& url, const std::string& queue, std::size_t concurrency, std::vector<std::size_t> marks = {});
+  // Starts the consumer. `marks`: the numbers of handled messages at which the time is recorded. `handler_time`: how
+  // long each handler sleeps.
+  Drain(const std::string& url, const std::string& queue, std::size_t concurrency, std::vector<std::size_t> marks = {},
+        const delayqueue::ConnectionOptions& connection = {}, milliseconds handler_time = milliseconds(0));
 
   // Waits until `settled` messages are settled. Returns false if the deadline passes before.
   bool reaches(std::size_t settled, Clock::time_point deadline, Progress& progress);
@@ -32,6 +34,7 @@ class Drain {
   delayqueue::Verdict handle();
 
   const std::vector<std::size_t> marks_;
+  const milliseconds handler_time_;
   std::vector<std::atomic<double>> times_;
   std::atomic<std::size_t> handled_{0};
   const double cpu_start_ = cpu_time();

@@ -1,7 +1,6 @@
 #include "bench/peers.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,36 +10,13 @@
 #include <stdexcept>
 #include <vector>
 
+#include "bench/child.h"
 #include "os/resources.h"
-
-extern char** environ;
 
 namespace bench {
 namespace {
 
 std::atomic<pid_t> running{-1};
-
-// Starts a program with its stdout on the pipe. Its signal mask is empty, unlike that of this process.
-pid_t start(std::vector<std::string> words, int output) {
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_t how;
-  ::posix_spawnattr_init(&how);
-  ::posix_spawnattr_setsigmask(&how, &none);
-  ::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
-  pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, argv[0], &actions, &how, argv.data(), environ);
-  ::posix_spawnattr_destroy(&how);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) throw std::runtime_error("peers: " + words[0] + ": " + delayqueue::reason(failed));
-  return pid;
-}
 
 }  // namespace
 
@@ -53,7 +29,7 @@ void run_peers(Bench& bench, const std::string& program) {
   const delayqueue::Descriptor reading(ends[0]);
   {
     const delayqueue::Descriptor writing(ends[1]);
-    running = start(words, writing.get());
+    running = spawn(words, -1, writing.get());
   }
   std::string output;
   char bytes[4096];

@@ -24,6 +24,7 @@ struct Scale {
   std::size_t end_to_end = 200'000;     // messages
   std::size_t late_messages = 10'000;   // one due each millisecond
   std::size_t wakes = 1'000;
+  milliseconds ahead{500};  // from the start of the sends to the first due time, in addition to the expected duration
   milliseconds idle{10'000};
 
   int herds = 5;

@@ -9,9 +9,11 @@ namespace {
 
 using namespace delayqueue;
 
-PrivateServerOptions without_persistence() {
+// Without persistence, unless the arguments enable it.
+PrivateServerOptions options_with(const std::vector<std::string>& arguments) {
   PrivateServerOptions options;
   options.arguments = {"--appendonly", "no", "--save", ""};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   return options;
 }
 
@@ -21,8 +23,8 @@ std::string text_of(redis::Reply reply) {
 
 }  // namespace
 
-Server::Server()
-    : own_(without_persistence()),
+Server::Server(const std::vector<std::string>& arguments)
+    : own_(options_with(arguments)),
       url_(own_.url()),
       socket_(own_.socket()),
       folder_(own_.folder()),
@@ -91,6 +93,17 @@ std::string_view field_of(std::string_view info, std::string_view field) {
     return line;
   }
   return {};
+}
+
+double command_us(std::string_view stats, const std::string& command) {
+  const std::string_view line = field_of(stats, "cmdstat_" + command);
+  const std::size_t at = line.find("usec=");
+  return at == std::string_view::npos ? 0 : std::strtod(line.data() + at + 5, nullptr);
+}
+
+double held_us(std::string_view before, std::string_view after) {
+  const double exec = command_us(after, "exec") - command_us(before, "exec");
+  return exec > 0 ? exec : command_us(after, "evalsha") - command_us(before, "evalsha");
 }
 
 }  // namespace bench

@@ -14,10 +14,12 @@ namespace bench {
 
 class Server {
  public:
-  Server();
+  // `arguments`: added to the command line, such as {"--appendonly", "yes"}.
+  explicit Server(const std::vector<std::string>& arguments = {});
 
   const std::string& url() const { return url_; }
   const std::string& socket() const { return socket_; }
+  int pid() const { return own_.pid(); }
 
   // Opens another connection.
   std::unique_ptr<delayqueue::redis::Connection> connect() const;
@@ -47,5 +49,12 @@ class Server {
 
 // The text after "<field>:" in an answer to INFO; empty if the field is missing.
 std::string_view field_of(std::string_view info, std::string_view field);
+
+// The time in us that Redis has spent in a command, by INFO commandstats; 0 if it was never called.
+double command_us(std::string_view stats, const std::string& command);
+
+// The time in us that Redis was held by one or more script calls between two answers to INFO commandstats: in EXEC with
+// all commands of the transaction, or in EVALSHA if there was no EXEC.
+double held_us(std::string_view before, std::string_view after);
 
 }  // namespace bench

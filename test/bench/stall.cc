@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <stdexcept>
+#include <utility>
 
 namespace bench {
 namespace {
 
 constexpr double kTableBytes = 512 * 1024;
-
-double busy_us(std::string_view stats) {
-  const std::string_view line = field_of(stats, "cmdstat_evalsha");
-  const std::size_t at = line.find("usec=");
-  if (at == std::string_view::npos) throw std::runtime_error("INFO commandstats of this server has no evalsha");
-  return std::strtod(line.data() + at + 5, nullptr);
-}
 
 }  // namespace
 
@@ -23,11 +16,12 @@ double busy_us(std::string_view stats) {
 Stall::Totals Stall::call(const AddCall& add_call, std::size_t number) {
   delayqueue::redis::Pipeline pipeline(*connection_);
   const CheckAnswer check_answer = add_call(pipeline, number);
+  const std::size_t measured = pipeline.size();
   pipeline.command("INFO").arg("commandstats").command("INFO").arg("memory").run();
-  pipeline.reply(0);  // throws if the answer is an error
+  for (std::size_t i = 0; i < measured; ++i) pipeline.reply(i);  // throws if the answer is an error
   if (check_answer) check_answer();
-  const double memory = std::strtod(field_of(pipeline.reply(2).text(), "used_memory").data(), nullptr);
-  return {busy_us(pipeline.reply(1).text()), memory};
+  const double memory = std::strtod(field_of(pipeline.reply(measured + 1).text(), "used_memory").data(), nullptr);
+  return {std::string(pipeline.reply(measured).text()), memory};
 }
 
 void Stall::measure(const std::string& name, const AddCall& add_call) {
@@ -36,11 +30,11 @@ void Stall::measure(const std::string& name, const AddCall& add_call) {
   double growth = 0;
   Totals before = call(add_call, 0);  // the first call loads the script
   for (std::size_t i = 1; i <= calls; ++i) {
-    const Totals after = call(add_call, i);
-    const double ms = (after.busy_us - before.busy_us) / 1000;
+    Totals after = call(add_call, i);
+    const double ms = held_us(before.stats, after.stats) / 1000;
     const bool table = std::abs(after.memory - before.memory) > kTableBytes;
     table ? void(growth = std::max(growth, ms)) : usual.push_back(ms);
-    before = after;
+    before = std::move(after);
     bench_.progress.step(name, i, calls);
   }
   bench_.figures.add("stall_ms." + name, percentile(usual, 0.999));

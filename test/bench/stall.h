@@ -27,7 +27,7 @@ class Stall {
 
  private:
   struct Totals {
-    double busy_us;  // in all scripts since the start of the server
+    std::string stats;  // INFO commandstats
     double memory;
   };
 

@@ -7,6 +7,7 @@
 
 #include "bench/bare.h"
 #include "bench/drain.h"
+#include "bench/jobs.h"
 #include "bench/part.h"
 #include "store/record.h"
 
@@ -15,7 +16,6 @@ namespace {
 
 using namespace delayqueue;
 
-const std::string kQueue = "bench";
 const std::string kBareQueue = "limit";     // a name of the same length, for keys of the same length
 constexpr std::size_t kSendBatch = 10'000;  // payloads in each call of send_batch
 constexpr std::chrono::minutes kPatience{3};
@@ -65,12 +65,6 @@ void bare_variants(Bench& bench) {
   run_bare(bench, wire, "send_mset", bare_sends(keys, ids, Bodies::mset), 1);
   run(wire, bare_residents(keys), 1);
   run_bare(bench, wire, "receive_others_in_hand", bare_receives(keys, ids), 1);
-}
-
-// Moves all due times into the distant past.
-void make_due(Server& server) {
-  const std::string pending = store::make_keys(kQueue, {}).pending;
-  server.command({"ZUNIONSTORE", pending, "1", pending, "WEIGHTS", "0.5"});
 }
 
 std::size_t send_all(Bench& bench) {

@@ -18,13 +18,17 @@ namespace {
 
 }  // namespace
 
-Wire::Wire(const std::string& socket) : link_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)), buffer_(64 * 1024) {
+delayqueue::Descriptor connect_to(const std::string& socket) {
+  delayqueue::Descriptor link(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socket.copy(address.sun_path, sizeof address.sun_path - 1);
   const auto* raw = reinterpret_cast<const sockaddr*>(&address);
-  if (link_.get() < 0 || ::connect(link_.get(), raw, sizeof address) != 0) fail(socket);
+  if (link.get() < 0 || ::connect(link.get(), raw, sizeof address) != 0) fail(socket);
+  return link;
 }
+
+Wire::Wire(const std::string& socket) : link_(connect_to(socket)), buffer_(64 * 1024) {}
 
 void Wire::write(std::string_view bytes) {
   while (!bytes.empty()) {

@@ -25,6 +25,9 @@ class Wire {
   std::vector<char> buffer_;
 };
 
+// A blocking socket that is connected to this path. Throws std::runtime_error.
+delayqueue::Descriptor connect_to(const std::string& socket);
+
 // Appends a command in RESP.
 void append(std::string& out, const std::vector<std::string_view>& words);
 
