@@ -4,8 +4,12 @@
 #
 #   scripts/bench.sh [--quick] [--only PART[,PART...]] [--peers]
 #
-#   --quick   takes at most 50 s; without it, each figure is the median of several repetitions, which takes minutes
-#   --only    runs only these parts: throughput sends worker end_to_end lateness wake idle herd million
+#   --quick   takes at most 60 s; without it, each figure is the median of several repetitions, which takes about ten
+#             minutes
+#   --only    runs only these parts:
+#               in all runs        throughput sends receives end_to_end payloads batches links lateness load wake idle
+#                                  herd million
+#               not with --quick   burst
 #   --peers   also measures other libraries whose toolchains are installed
 #
 # DELAYQUEUE_REDIS_SERVER is the server to start; by default redis-server or valkey-server on PATH.

@@ -4,8 +4,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "bench/part.h"
-
 namespace bench {
 namespace {
 
@@ -26,8 +24,10 @@ std::vector<std::string> part_names(const std::string& list) {
 
 }  // namespace
 
-bool Arguments::wants(const std::string& part) const {
-  return only.empty() || std::find(only.begin(), only.end(), part) != only.end();
+bool Arguments::wants(const Part& part) const {
+  if (!only.empty()) return std::find(only.begin(), only.end(), part.name) != only.end();
+  if (scale.name == "tiny") return true;
+  return part.runs == Runs::all || (part.runs == Runs::full && scale.name == "full");
 }
 
 Arguments arguments_of(int count, char** words) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/part.h"
 #include "bench/scale.h"
 
 namespace bench {
@@ -13,7 +14,7 @@ struct Arguments {
   std::vector<std::string> only;  // names of parts; empty: all parts
   std::string peers;              // path of the program that measures peers; empty: none
 
-  bool wants(const std::string& part) const;
+  bool wants(const Part& part) const;
 };
 
 // Throws std::invalid_argument that names the wrong argument.

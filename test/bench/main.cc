@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -12,15 +13,27 @@
 #include "bench/arguments.h"
 #include "bench/part.h"
 #include "bench/peers.h"
+#include "bench/placement.h"
 #include "store/moves.h"
 
 namespace bench {
 
 const std::vector<Part>& parts() {
   static const std::vector<Part> all{
-      {"throughput", throughput}, {"sends", sends}, {"worker", worker}, {"end_to_end", end_to_end},
-      {"lateness", lateness},     {"wake", wake},   {"idle", idle},     {"herd", herd},
-      {"million", million},
+      {"throughput", throughput},
+      {"sends", sends},
+      {"receives", receives},
+      {"end_to_end", end_to_end},
+      {"payloads", payloads},
+      {"batches", batches},
+      {"links", links},
+      {"lateness", lateness},
+      {"load", load},
+      {"wake", wake},
+      {"idle", idle},
+      {"herd", herd},
+      {"burst", burst, Runs::full},
+      {"million", million},  // last: its drain is cut short if the run takes too long
   };
   return all;
 }
@@ -70,9 +83,23 @@ void describe(Bench& bench) {
   figures.environment("run", bench.scale.name);
   figures.environment("payload", std::to_string(payload().size()) + " bytes");
   figures.environment("batch", std::to_string(delayqueue::store::kBatch));
+  const std::vector<int> cores = Placement::usable_cores();
+  const std::string first = std::to_string(cores.front());
+  const std::string second = cores.size() > 1 ? std::to_string(cores[1]) : "none";
+  figures.environment("one_core", "server " + first + ", client " + first);
+  figures.environment("two_cores", "server " + first + ", client " + second);
+}
+
+// A hundred consumers need more descriptors than many systems allow by default.
+void raise_file_limit() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = std::max(files.rlim_cur, std::min<rlim_t>(files.rlim_max, 4'096));
+  ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
 void run(const Arguments& arguments) {
+  raise_file_limit();
   const sigset_t set = interruptions();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before any thread starts, because threads inherit the mask
   static Server server;                         // static: the detached signal thread uses it until the process ends
@@ -82,7 +109,7 @@ void run(const Arguments& arguments) {
   Bench bench{server, arguments.scale, figures, progress};
   describe(bench);
   for (const Part& part : parts()) {
-    if (!arguments.wants(part.name)) continue;
+    if (!arguments.wants(part)) continue;
     progress.part(part.name);
     part.run(bench);
   }

@@ -22,21 +22,34 @@ struct Bench {
   const Clock::time_point start = Clock::now();  // of the whole run
 };
 
+// The runs that have a part. The test (--tiny) has all parts.
+enum class Runs {
+  all,
+  full,       // not with --quick
+  on_request  // only if --only names it
+};
+
 struct Part {
   std::string name;
   void (*run)(Bench&);
+  Runs runs = Runs::all;
 };
 
 const std::vector<Part>& parts();
 
 void throughput(Bench& bench);  // limit, send.batch, receive.empty_handler, ratio, memory, client
-void sends(Bench& bench);       // send.one_thread, send.eight_threads
-void worker(Bench& bench);      // receive.one_worker
+void sends(Bench& bench);       // send.one_thread, send.eight_threads, limit.round_trip, limit.script
+void receives(Bench& bench);    // receive.scheduled, receive.due
 void end_to_end(Bench& bench);
+void payloads(Bench& bench);  // payload, stall_ms.send_1mib
+void batches(Bench& bench);   // batch
+void links(Bench& bench);     // link
 void lateness(Bench& bench);
+void load(Bench& bench);
 void wake(Bench& bench);
 void idle(Bench& bench);
 void herd(Bench& bench);
+void burst(Bench& bench);
 void million(Bench& bench);  // stall, probe, backlog
 
 inline double seconds(Clock::duration span) { return std::chrono::duration<double>(span).count(); }
@@ -45,7 +58,7 @@ inline double since(Clock::time_point start) { return seconds(Clock::now() - sta
 // CPU time of this process with all its threads, in seconds.
 double cpu_time();
 
-// The payload of all figures: 64 bytes.
+// The payload of all figures that name no other: 64 bytes.
 std::string payload();
 
 inline constexpr std::chrono::hours kLater{1};

@@ -44,6 +44,10 @@ void Progress::line(const std::string& text) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
+void Progress::left_out(const std::string& figures, const std::string& reason) {
+  line("  left out: " + figures + " (" + reason + ")");
+}
+
 void Progress::end() {
   close_part();
   std::fprintf(stderr, "%-14s %5.1f s\n", "all", seconds(Clock::now() - start_));

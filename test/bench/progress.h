@@ -13,6 +13,10 @@ class Progress {
   void stage(const std::string& name);                                           // of the part; likewise
   void step(const std::string& what, std::size_t done = 0, std::size_t of = 0);  // shown on a terminal only
   void line(const std::string& text);                                            // a line that stays
+
+  // A line with the figures that this run does not have, separated by spaces, and the reason.
+  void left_out(const std::string& figures, const std::string& reason);
+
   void end();
 
  private:

@@ -1,43 +1,71 @@
-// Measures single sends, a consumer with concurrency 1, and sending and handling at the same time.
+// Measures single sends beside their limits, the same receive in four forms, and sending and handling at the same time.
 #include <delayqueue/producer.h>
 
-#include <atomic>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "bench/drain.h"
+#include "bench/jobs.h"
 #include "bench/part.h"
+#include "bench/placement.h"
+#include "bench/round_trips.h"
 
 namespace bench {
 namespace {
 
 using namespace delayqueue;
 
-constexpr std::size_t kSendBatch = 1'000;  // payloads in each call of send_batch
+constexpr std::size_t kSteadyBatch = 1'000;  // payloads in each call of send_batch
 constexpr std::chrono::minutes kPatience{3};
 
 // The rate of messages sent by threads that share a Producer.
-double send_for(Bench& bench, int threads) {
+double send_all(Bench& bench, std::size_t threads) {
   bench.server.flush();
-  Producer producer(bench.server.url(), "bench");
+  Producer producer(bench.server.url(), kQueue);
   SendOptions later;
   later.delay = kLater;
   const std::string body = payload();
   producer.send(body, later);  // opens the connection
-  std::atomic<std::size_t> sent{0};
+  const std::size_t messages = bench.scale.compared;
+  const auto send_share = [&](std::size_t thread) {
+    for (std::size_t i = thread; i < messages; i += threads) producer.send(body, later);
+  };
   const auto start = Clock::now();
-  const auto end = start + bench.scale.sending;
-  std::vector<std::thread> senders;
-  for (int i = 0; i < threads; ++i) {
-    senders.emplace_back([&] {
-      std::size_t mine = 0;
-      for (; Clock::now() < end; ++mine) producer.send(body, later);
-      sent += mine;
-    });
+  if (threads == 1) {
+    send_share(0);  // in this thread, which may be pinned
+  } else {
+    std::vector<std::thread> senders;
+    for (std::size_t i = 0; i < threads; ++i) senders.emplace_back(send_share, i);
+    for (std::thread& sender : senders) sender.join();
   }
-  for (std::thread& sender : senders) sender.join();
-  return static_cast<double>(sent) / since(start);
+  return static_cast<double>(messages) / since(start);
+}
+
+// A lone sender and its limits, alternating, with Redis and the sender on known cores.
+void placed_sends(Bench& bench, Cores cores) {
+  const std::string name = Placement::name(cores);
+  bench.progress.step(name);
+  const Placement placement(bench.server, cores);
+  bench.figures.add("limit.round_trip." + name, ping_rate(bench, bench.scale.round_trips));
+  bench.figures.add("limit.script." + name, script_rate(bench, bench.scale.round_trips));
+  bench.figures.add("send.one_thread." + name, send_all(bench, 1));
+}
+
+void receive(Bench& bench, Due due, const std::string& name) {
+  const Target target(bench.server);
+  const std::size_t messages = bench.scale.compared;
+  for (const std::size_t workers : {1, 8}) {
+    const std::string figure = name + (workers == 1 ? ".one_worker" : ".eight_workers");
+    bench.progress.step(figure);
+    bench.server.flush();
+    const double sent = send_backlog(target, messages, payload(), due);
+    if (due == Due::scheduled && workers == 8) bench.figures.add("send.batch_compared", sent);
+    if (due == Due::scheduled) make_due(bench.server);
+    const double received = drain_backlog(bench, target, messages, workers);
+    bench.figures.add("receive." + figure, received);
+    if (due == Due::at_once && workers == 1) bench.figures.add("receive.one_worker", received);
+  }
 }
 
 void await(Bench& bench, Drain& drain, std::size_t messages) {
@@ -48,33 +76,39 @@ void await(Bench& bench, Drain& drain, std::size_t messages) {
 }  // namespace
 
 void sends(Bench& bench) {
-  for (int i = 0; i < bench.scale.repetitions; ++i) {
-    bench.progress.step("one thread");
-    bench.figures.add("send.one_thread", send_for(bench, 1));
-    bench.progress.step("eight threads");
-    bench.figures.add("send.eight_threads", send_for(bench, 8));
+  const bool two = Placement::usable_cores().size() > 1;
+  if (!two) {
+    bench.progress.left_out(
+        "limit.round_trip.two_cores limit.script.two_cores send.one_thread.two_cores "
+        "ratio.one_thread.two_cores",
+        "this process may use one core only");
   }
+  for (int i = 0; i < bench.scale.repetitions; ++i) {
+    placed_sends(bench, Cores::one);
+    if (two) placed_sends(bench, Cores::two);
+    bench.progress.step("unpinned");
+    bench.figures.add("send.one_thread.unpinned", send_all(bench, 1));
+    bench.progress.step("eight threads");
+    bench.figures.add("send.eight_threads", send_all(bench, 8));
+  }
+  bench.figures.ratio("ratio.one_thread.one_core", "send.one_thread.one_core", "limit.script.one_core");
+  if (two) bench.figures.ratio("ratio.one_thread.two_cores", "send.one_thread.two_cores", "limit.script.two_cores");
 }
 
-void worker(Bench& bench) {
-  const std::size_t messages = bench.scale.lone_messages;
+void receives(Bench& bench) {
   for (int i = 0; i < bench.scale.repetitions; ++i) {
-    bench.server.flush();
-    Producer(bench.server.url(), "bench").send_batch(std::vector<std::string>(messages, payload()));
-    Drain drain(bench.server.url(), "bench", 1);
-    await(bench, drain, messages);
-    drain.stop();
-    bench.figures.add("receive.one_worker", static_cast<double>(messages) / drain.took());
+    receive(bench, Due::scheduled, "scheduled");
+    receive(bench, Due::at_once, "due");
   }
 }
 
 void end_to_end(Bench& bench) {
-  const std::size_t messages = bench.scale.end_to_end;
-  const std::vector<std::string> payloads(kSendBatch, payload());
+  const std::size_t messages = bench.scale.compared;
+  const std::vector<std::string> payloads(kSteadyBatch, payload());
   for (int i = 0; i < bench.scale.repetitions; ++i) {
     bench.server.flush();
-    Producer producer(bench.server.url(), "bench");
-    Drain drain(bench.server.url(), "bench", 8);
+    Producer producer(bench.server.url(), kQueue);
+    Drain drain(bench.server.url(), kQueue, 8);
     const auto start = Clock::now();
     for (std::size_t sent = 0; sent < messages; sent += payloads.size()) producer.send_batch(payloads);
     await(bench, drain, messages);

@@ -1,0 +1,50 @@
+// What Redis spends on a message that is due alone, and on messages that are due together: its CPU time, with all that
+// wakes, fetches and settles them.
+#include <delayqueue/consumer.h>
+
+#include <string>
+#include <thread>
+
+#include "bench/jobs.h"
+#include "bench/part.h"
+#include "bench/schedule.h"
+
+namespace bench {
+namespace {
+
+using namespace delayqueue;
+
+constexpr std::size_t kSizes[] = {1, 10, 100, 200};
+constexpr milliseconds kGap{8};      // between two batches, so that the consumer is idle when one is due
+constexpr milliseconds kBefore{20};  // the measurement begins this long before the first batch is due
+
+void measure(Bench& bench, std::size_t size) {
+  const std::string name = "batch." + std::to_string(size);
+  bench.progress.step(name);
+  bench.server.flush();
+  const std::size_t messages = size * bench.scale.batch_groups;
+  const auto us_each = [&](double from, double to) { return (to - from) / static_cast<double>(messages); };
+  const double start = bench.server.cpu_us();
+  const DueTimes due = send_schedule(bench, {messages, static_cast<double>(size), kGap});
+  bench.figures.add(name + ".send_redis_us", us_each(start, bench.server.cpu_us()));
+  ConsumerOptions eight;
+  eight.concurrency = 8;
+  Consumer consumer(
+      bench.server.url(), kQueue, [](const Message&) { return ack(); }, eight);
+  consumer.start();
+  std::this_thread::sleep_until(due.first - kBefore);
+  const double before = bench.server.cpu_us();
+  await_acks(consumer, messages, due.last);
+  bench.figures.add(name + ".redis_us", us_each(before, bench.server.cpu_us()));
+  static_cast<void>(consumer.stop());
+}
+
+}  // namespace
+
+void batches(Bench& bench) {
+  for (int i = 0; i < bench.scale.repetitions; ++i) {
+    for (const std::size_t size : kSizes) measure(bench, size);
+  }
+}
+
+}  // namespace bench
