@@ -32,11 +32,20 @@ set(figures
   probe_ms.p50 probe_ms.p999
   idle.requests_per_s idle.cpu_percent
   herd.requests
+  crowd.requests_per_s crowd.lateness_ms.p50 crowd.lateness_ms.p99
   burst.lateness_ms.p50 burst.lateness_ms.p99 burst.lateness_ms.max burst.probe_ms.p50 burst.probe_ms.p99
+  sleepers.64.share sleepers.256.share
+  durability.none.send durability.none.receive durability.everysec.send durability.everysec.receive
+  durability.always.send durability.always.receive
+  transport.unix.send transport.unix.receive transport.tcp.send transport.tcp.receive
+  transport.tls.send transport.tls.receive
+  processes.1.receive processes.2.receive processes.4.receive
+  rss_mib.client.start rss_mib.client.end rss_mib.client.most
+  rss_mib.server.start rss_mib.server.end rss_mib.server.most
   backlog.first_100k_per_s backlog.last_100k_per_s
   memory.bytes_per_message
   client.cpu_us_per_message)
-set(may_be_zero idle.requests_per_s idle.cpu_percent herd.requests)
+set(may_be_zero idle.requests_per_s idle.cpu_percent herd.requests crowd.requests_per_s)
 
 execute_process(COMMAND "${PROGRAM}" --tiny OUTPUT_VARIABLE json ERROR_VARIABLE progress RESULT_VARIABLE result)
 if(NOT result EQUAL 0)

@@ -1,4 +1,4 @@
-// The cost of idle consumers, and the commands that fifty of them send for one message.
+// The cost of idle consumers, the commands that fifty of them send for one message, and how late a hundred are.
 #include <delayqueue/consumer.h>
 #include <delayqueue/producer.h>
 
@@ -11,6 +11,7 @@
 
 #include "bench/monitor.h"
 #include "bench/part.h"
+#include "bench/schedule.h"
 
 namespace bench {
 namespace {
@@ -20,11 +21,14 @@ using namespace delayqueue;
 constexpr milliseconds kSettle{500};  // time to settle after a start
 constexpr std::chrono::seconds kPatience{20};
 constexpr milliseconds kStarts{500};  // the consumers start within this time, not at once
+constexpr milliseconds kCrowdGap{10};
 
 class Idlers {
  public:
-  Idlers(Bench& bench, std::size_t count, const ConsumerOptions& options = {}) {
-    const auto handler = [this](const Message&) {
+  // `log`: records the lateness of the messages; null: nothing is recorded.
+  Idlers(Bench& bench, std::size_t count, const ConsumerOptions& options = {}, LatenessLog* log = nullptr) {
+    const auto handler = [this, log](const Message& message) {
+      if (log != nullptr) static_cast<void>(log->record(message));
       ++handled_;
       return ack();
     };
@@ -58,6 +62,29 @@ double requests_until(Monitor& monitor, Clock::time_point moment, const Idlers& 
     std::this_thread::sleep_for(milliseconds(1));
   }
   return static_cast<double>(monitor.requests(false));
+}
+
+// Many idle consumers of one queue, and then a message every 10 ms.
+void measure_crowd(Bench& bench) {
+  bench.server.flush();
+  const std::size_t messages = bench.scale.crowd_messages;
+  LatenessLog log(messages);
+  Idlers many(bench, bench.scale.crowd, {}, &log);
+  std::this_thread::sleep_for(bench.scale.crowd_calm);
+  {
+    Monitor monitor(bench.server);
+    const auto start = Clock::now();
+    std::this_thread::sleep_for(bench.scale.crowd_idle);
+    bench.figures.add("crowd.requests_per_s", static_cast<double>(monitor.requests()) / since(start));
+  }
+  const DueTimes due = send_schedule(bench, {messages, 1, kCrowdGap});
+  std::this_thread::sleep_until(due.last);
+  for (const auto limit = Clock::now() + kPatience; log.recorded() < messages;) {
+    if (Clock::now() > limit) throw std::runtime_error("crowd: not all messages were handled in time");
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  bench.figures.add("crowd.lateness_ms.p50", percentile(log.late_ms(), 0.5));
+  bench.figures.add("crowd.lateness_ms.p99", percentile(log.late_ms(), 0.99));
 }
 
 // Counts the requests that one message causes, including its send. The poll interval of the consumers is longer than
@@ -105,6 +132,10 @@ void idle(Bench& bench) {
     bench.figures.add("idle.cpu_percent", 100 * (cpu_time() - cpu) / took);
     bench.figures.add("idle.requests_per_s", static_cast<double>(monitor.requests()) / took);
   }
+}
+
+void crowd(Bench& bench) {
+  for (int i = 0; i < bench.scale.repetitions; ++i) measure_crowd(bench);
 }
 
 void herd(Bench& bench) {

@@ -14,6 +14,7 @@
 #include "bench/part.h"
 #include "bench/peers.h"
 #include "bench/placement.h"
+#include "bench/processes.h"
 #include "store/moves.h"
 
 namespace bench {
@@ -32,7 +33,13 @@ const std::vector<Part>& parts() {
       {"wake", wake},
       {"idle", idle},
       {"herd", herd},
+      {"crowd", crowd, Runs::full},
       {"burst", burst, Runs::full},
+      {"sleepers", sleepers, Runs::full},
+      {"durability", durability, Runs::full},
+      {"transport", transport, Runs::full},
+      {"processes", processes, Runs::full},
+      {"rss", rss, Runs::on_request},
       {"million", million},  // last: its drain is cut short if the run takes too long
   };
   return all;
@@ -125,6 +132,7 @@ void run(const Arguments& arguments) {
 }  // namespace bench
 
 int main(int count, char** words) {
+  if (count == 3 && std::string(words[1]) == "--consume") return bench::consume(words[2]);
   bench::Arguments arguments;
   try {
     arguments = bench::arguments_of(count, words);

@@ -49,7 +49,13 @@ void load(Bench& bench);
 void wake(Bench& bench);
 void idle(Bench& bench);
 void herd(Bench& bench);
+void crowd(Bench& bench);
 void burst(Bench& bench);
+void sleepers(Bench& bench);
+void durability(Bench& bench);
+void transport(Bench& bench);
+void processes(Bench& bench);
+void rss(Bench& bench);
 void million(Bench& bench);  // stall, probe, backlog
 
 inline double seconds(Clock::duration span) { return std::chrono::duration<double>(span).count(); }
