@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -22,8 +23,12 @@ std::atomic<pid_t> running{-1};
 
 void run_peers(Bench& bench, const std::string& program) {
   bench.server.flush();
+  const Scale& scale = bench.scale;
+  const auto number = [](auto value) { return std::to_string(value); };
   std::vector<std::string> words{program, "--url", bench.server.url(), "--socket", bench.server.socket(), "--private"};
-  if (bench.scale.name != "full") words.emplace_back("--quick");
+  words.insert(words.end(), {"--count", number(scale.compared), "--repeat", number(scale.repetitions)});
+  words.insert(words.end(), {"--late", number(scale.late_messages), "--waiting", number(scale.messages)});
+  words.insert(words.end(), {"--idle", number(std::max<long long>(1, scale.idle / std::chrono::seconds(1)))});
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("peers: " + delayqueue::reason(errno));
   const delayqueue::Descriptor reading(ends[0]);

@@ -5,6 +5,9 @@
 #   run.sh [--quick] [--only NAME[,NAME...]]                                starts a Redis server
 #   run.sh --socket PATH --private [--quick] [--only NAME[,NAME...]]        uses that Redis and EMPTIES it
 #
+# The numbers of scripts/bench.sh, which passes its own: --count N messages for each rate, --repeat N times each figure,
+# --late N scheduled messages, --waiting N messages whose memory is measured, --idle N seconds with an idle worker.
+#
 # Names: go-delayqueue asynq bullmq redisson. All use the unix socket; --url and --port are accepted and ignored.
 # GO_DELAYQUEUE_GOFLAGS replaces GOFLAGS while go-delayqueue is built.
 # Everything is built in build/peers.
@@ -19,11 +22,22 @@ fail() {
   exit 2
 }
 
-socket='' private=0 only=("${all[@]}") size=(--count 20000 --repeat 3 --seconds 10) waiting=200000 idle_for=10
+socket='' private=0 only=("${all[@]}") count=50000 repeat=3 late=10000 waiting=200000 idle_for=10
 while [ $# -gt 0 ]; do
   case $1 in
-    --quick) size=(--count 4000 --repeat 1 --seconds 2) waiting=50000 idle_for=3 ;;
+    --quick) count=15000 repeat=1 late=2000 waiting=50000 idle_for=2 ;;
     --private) private=1 ;;
+    --count | --repeat | --late | --waiting | --idle)
+      [[ ${2-} =~ ^[1-9][0-9]*$ ]] || fail "$1: expected a number of at least 1"
+      case $1 in
+        --count) count=$2 ;;
+        --repeat) repeat=$2 ;;
+        --late) late=$2 ;;
+        --waiting) waiting=$2 ;;
+        --idle) idle_for=$2 ;;
+      esac
+      shift
+      ;;
     --socket | --url | --port | --only)
       [ $# -ge 2 ] || fail "$1: expected a value"
       if [ "$1" = --socket ]; then socket=$(realpath -m "$2"); fi
@@ -34,6 +48,8 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+[ $((late % 1000)) = 0 ] || fail "--late: $late messages; expected whole thousands, because one is due each millisecond"
+size=(--count "$count" --repeat "$repeat")
 for name in "${only[@]}"; do
   [[ " ${all[*]} " == *" $name "* ]] || fail "--only: no peer '$name'; expected one of ${all[*]}"
 done
@@ -146,7 +162,7 @@ build_peer() {
 # --- running
 
 # Requests a second while one worker is idle, without the commands that scripts call.
-idle_requests() {
+idle_once() {
   redis FLUSHALL >/dev/null
   "${run[@]}" --socket "$socket" --idle >"$build/idle" 2>/dev/null &
   local worker=$! i requests
@@ -158,7 +174,51 @@ idle_requests() {
   requests=$(timeout "$idle_for" redis-cli -s "$socket" MONITOR | grep -c '^[0-9.]* \[[0-9]* [^l]' || true)
   kill "$worker" 2>/dev/null || true
   wait "$worker" 2>/dev/null || true
-  awk "BEGIN { printf \"%.2f\", $requests / $idle_for }"
+  awk "BEGIN { printf \"%.2f\n\", $requests / $idle_for }"
+}
+
+# The median of several measurements.
+idle_requests() {
+  local i
+  for ((i = 0; i < repeat; i++)); do idle_once; done | sort -n | sed -n "$(((repeat + 1) / 2))p"
+}
+
+# The cores that this script may use, as in "0,1" or "0-3", and the first two of them.
+cores='' first='' second=''
+if command -v taskset >/dev/null; then
+  cores=$(taskset -pc $$ | sed 's/.*: //')
+  if [[ $cores =~ ^([0-9]+)(([,-])([0-9]+))? ]]; then
+    first=${BASH_REMATCH[1]}
+    if [ "${BASH_REMATCH[3]}" = , ]; then second=${BASH_REMATCH[4]}; fi
+    if [ "${BASH_REMATCH[3]}" = - ]; then second=$((first + 1)); fi
+  fi
+fi
+
+# Sends by one thread, with Redis on the first core and the driver on the given one. Prints the rate.
+placed_sends() {
+  local server_pid rate status=0
+  server_pid=$(redis INFO server | tr -d '\r' | sed -n 's/^process_id://p')
+  taskset -a -pc "$first" "$server_pid" >/dev/null || return 1
+  rate=$(timeout 600 taskset -c "$1" "${run[@]}" --socket "$socket" --bytes 64 "${size[@]}" --one-thread) || status=1
+  taskset -a -pc "$cores" "$server_pid" >/dev/null || status=1
+  redis FLUSHALL >/dev/null
+  [ $status = 0 ] && echo "$rate"
+}
+
+# The rates on one core and on two cores, as the members of a JSON object.
+all_placed_sends() {
+  local rate
+  if [ -z "$first" ]; then
+    echo '  left out: sends on known cores (taskset is not installed; Debian: util-linux)' >&2
+  elif ! rate=$(placed_sends "$first"); then
+    echo '  left out: sends on known cores (the driver failed, or the server cannot be pinned)' >&2
+  elif printf '"one_core":%s' "$rate" && [ -z "$second" ]; then
+    echo '  left out: sends on two cores (this process may use one core only)' >&2
+  elif ! rate=$(placed_sends "$second"); then
+    echo '  left out: sends on two cores (the driver failed, or the server cannot be pinned)' >&2
+  else
+    printf ',"two_cores":%s' "$rate"
+  fi
 }
 
 # The current speed of the machine, which depends on the load of its host.
@@ -167,15 +227,17 @@ sets_per_s() {
 }
 
 measure() {
-  local figures bytes before
+  local figures bytes before placed
   before=$(sets_per_s)
   redis FLUSHALL >/dev/null
   bytes=$(timeout 120 "${run[@]}" --socket "$socket" --bytes 64 --memory $waiting) || return 1
   redis FLUSHALL >/dev/null
-  figures=$(timeout 600 "${run[@]}" --socket "$socket" --bytes 64 "${size[@]}") || return 1
+  figures=$(timeout 1200 "${run[@]}" --socket "$socket" --bytes 64 "${size[@]}" --seconds $((late / 1000))) || return 1
   redis FLUSHALL >/dev/null
-  printf '%s,"memory":{"bytes_per_message":%s},"machine":{"sets_per_s":%d},"idle":{"requests_per_s":%s}}' \
-    "${figures%\}}" "$bytes" $(((before + $(sets_per_s)) / 2)) "$(idle_requests)"
+  placed=$(all_placed_sends)
+  printf '%s,"send_one_thread":{%s},"memory":{"bytes_per_message":%s},"machine":{"sets_per_s":%d},' \
+    "${figures%\}}" "$placed" "$bytes" $(((before + $(sets_per_s)) / 2))
+  printf '"idle":{"requests_per_s":%s},"count":%d,"repeat":%d}' "$(idle_requests)" "$count" "$repeat"
 }
 
 result='' name=''

@@ -11,18 +11,19 @@ const { values: given } = parseArgs({
   options: {
     socket: { type: 'string' },
     port: { type: 'string', default: '0' }, // not used: unix sockets do
-    count: { type: 'string', default: '20000' },
+    count: { type: 'string', default: '50000' },
     bytes: { type: 'string', default: '64' },
     repeat: { type: 'string', default: '3' },
     seconds: { type: 'string', default: '10' },
     memory: { type: 'string', default: '0' }, // only print bytes for each of so many waiting messages
     idle: { type: 'boolean', default: false },
+    'one-thread': { type: 'boolean', default: false }, // only print the rate of sends one after the other
     produce: { type: 'string' }, // only for itself
   },
 });
 const [count, bytes, repeat, seconds] = ['count', 'bytes', 'repeat', 'seconds'].map((name) => Number(given[name]));
 if (!given.socket || !(count >= 1) || !(bytes >= 24) || !(repeat >= 1) || !(seconds >= 1)) {
-  console.error('usage: --socket PATH [--count N] [--bytes N] [--repeat N] [--seconds N] [--idle | --memory N]');
+  console.error('usage: --socket PATH [--count N] [--bytes N] [--repeat N] [--seconds N] [--idle | --memory N | --one-thread]');
   process.exit(2);
 }
 
@@ -189,6 +190,14 @@ async function lateness() {
   return { min: share(0), p50: share(0.5), p99: share(0.99), max: share(1) };
 }
 
+// The median of each percentile.
+async function medianLateness() {
+  const all = [];
+  for (let i = 0; i < repeat; i++) all.push(await lateness());
+  const middle = (name) => all.map((one) => one[name]).sort((a, b) => a - b)[(repeat - 1) >> 1];
+  return Object.fromEntries(['min', 'p50', 'p99', 'max'].map((name) => [name, middle(name)]));
+}
+
 async function median(measure) {
   const rates = [];
   for (let i = 0; i < repeat; i++) {
@@ -220,6 +229,12 @@ async function main() {
     return close();
   }
   if (given.produce) return produce(given.produce);
+  const oneThread = () => median((queue) => sendAll(queue, count, 1, hour));
+  if (given['one-thread']) {
+    await sendAll(newQueue(), 2000, 1, hour);
+    console.log(await oneThread());
+    return close();
+  }
   say('warm-up');
   const warm = newQueue();
   await sendBulk(warm, 2000, 0);
@@ -227,7 +242,7 @@ async function main() {
   await sendAll(newQueue(), 2000, 8, hour);
 
   const send = {
-    one_thread: await median((queue) => sendAll(queue, count, 1, hour)),
+    one_thread: await oneThread(),
     eight_threads: await median((queue) => sendAll(queue, count, 8, hour)),
     batch: await median((queue) => sendBulk(queue, count, hour)),
   };
@@ -248,7 +263,7 @@ async function main() {
     send,
     receive: receiveRates,
     end_to_end: both,
-    lateness_ms: await lateness(),
+    lateness_ms: await medianLateness(),
   }));
   await close();
 }

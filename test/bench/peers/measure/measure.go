@@ -49,10 +49,11 @@ const (
 var (
 	socket  = flag.String("socket", "", "unix socket of a private Redis")
 	_       = flag.Int("port", 0, "not used: unix sockets do")
-	count   = flag.Int("count", 20000, "messages for each figure")
+	count   = flag.Int("count", 50000, "messages for each figure")
 	size    = flag.Int("bytes", 64, "of each payload")
-	repeat  = flag.Int("repeat", 3, "how often each rate is measured; the median counts")
+	repeat  = flag.Int("repeat", 3, "how often each figure is measured; the median counts")
 	seconds = flag.Int("seconds", 10, "of scheduled messages")
+	lone    = flag.Bool("one-thread", false, "only print the rate of sends by one thread")
 	memory  = flag.Int("memory", 0, "only print what so many waiting messages cost an empty Redis, in bytes for each")
 	idle    = flag.Bool("idle", false, "only start an idle worker, and print a line when it runs")
 )
@@ -63,7 +64,7 @@ func Socket() string {
 		flag.Parse()
 	}
 	if *socket == "" || *size < 24 || *count < 1 || *repeat < 1 || *seconds < 1 {
-		log.Fatal("usage: -socket PATH [-count N] [-bytes N, at least 24] [-repeat N] [-seconds N] [-idle | -memory N]")
+		log.Fatal("usage: -socket PATH [-count N] [-bytes N, at least 24] [-repeat N] [-seconds N] [-idle | -memory N | -one-thread]")
 	}
 	return *socket
 }
@@ -85,12 +86,18 @@ func Run(peer Peer, plan Plan) {
 		fmt.Println(round(float64(UsedMemory(*socket)-before) / float64(*memory)))
 		return
 	}
+	oneThread := func(q string) float64 { return m.sendAll(q, *count, 1, later) }
+	if *lone {
+		m.sendAll("warm", warmups, 1, later)
+		fmt.Println(median(oneThread))
+		return
+	}
 	say("warm-up")
 	m.sendAll("warm", warmups, senders, time.Time{})
 	m.receive("warm", warmups, plan.Works[plan.Best])
 
 	send := map[string]float64{
-		"one_thread":    median(func(q string) float64 { return m.sendAll(q, *count, 1, later) }),
+		"one_thread":    median(oneThread),
 		"eight_threads": median(func(q string) float64 { return m.sendAll(q, *count, senders, later) }),
 	}
 	say("sent %v/s", send)
@@ -111,9 +118,9 @@ func Run(peer Peer, plan Plan) {
 		"end_to_end": median(func(q string) float64 { return m.endToEnd(q, *count, plan.Works[plan.Best]) }),
 	}
 	say("lateness")
-	result["lateness_ms"] = m.lateness("late", Work{Handlers: 4})
+	result["lateness_ms"] = m.medianLateness("late", Work{Handlers: 4})
 	if plan.Tuned != "" {
-		result["lateness_tuned_ms"] = m.lateness("tuned", Work{Handlers: 4, Tuned: true})
+		result["lateness_tuned_ms"] = m.medianLateness("tuned", Work{Handlers: 4, Tuned: true})
 		result["tuned"] = plan.Tuned
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
@@ -241,6 +248,22 @@ func (m *run) start(queue string, work Work, fast bool, handle func(string)) (st
 			stop()
 		}
 	}
+}
+
+// medianLateness measures on a new queue each time and has the median of each percentile.
+func (m *run) medianLateness(queue string, work Work) map[string]float64 {
+	all := map[string][]float64{}
+	for i := 0; i < *repeat; i++ {
+		for name, ms := range m.lateness(queue+strconv.Itoa(i), work) {
+			all[name] = append(all[name], ms)
+		}
+	}
+	result := map[string]float64{}
+	for name, values := range all {
+		sort.Float64s(values)
+		result[name] = values[(len(values)-1)/2]
+	}
+	return result
 }
 
 // lateness has one message due each millisecond. All are sent before the first is due, then the worker starts.

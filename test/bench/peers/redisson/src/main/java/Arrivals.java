@@ -50,14 +50,14 @@ final class Arrivals {
     return lastNanos;
   }
 
-  String lateness() {
+  /** In ms: the least, p50, p99 and the most. */
+  double[] lateness() {
     double[] ms = new double[late.length()];
     for (int i = 0; i < ms.length; i++) {
       ms[i] = (late.get(i) - OFFSET) / 1000.0;
     }
     Arrays.sort(ms);
     int n = ms.length;
-    String form = "{\"min\":%.2f,\"p50\":%.2f,\"p99\":%.2f,\"max\":%.2f}";
-    return String.format(form, ms[0], ms[(n - 1) / 2], ms[(n - 1) * 99 / 100], ms[n - 1]);
+    return new double[] {ms[0], ms[(n - 1) / 2], ms[(n - 1) * 99 / 100], ms[n - 1]};
   }
 }

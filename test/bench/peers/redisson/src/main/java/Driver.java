@@ -53,7 +53,7 @@ public final class Driver {
 
   private Driver(RedissonClient redisson, Map<String, String> given) {
     this.redisson = redisson;
-    count = Integer.parseInt(given.getOrDefault("count", "20000"));
+    count = Integer.parseInt(given.getOrDefault("count", "50000"));
     bytes = Integer.parseInt(given.getOrDefault("bytes", "64"));
     repeat = Integer.parseInt(given.getOrDefault("repeat", "3"));
     seconds = Integer.parseInt(given.getOrDefault("seconds", "10"));
@@ -169,8 +169,8 @@ public final class Driver {
   }
 
   /** One message is due each millisecond. All are sent before the first is due, then the worker starts. */
-  private String lateness(int n) throws Exception {
-    String queue = "late" + n;
+  private double[] lateness(int n) throws Exception {
+    String queue = "late" + ++queues;
     RDelayedQueue<String> sender = delayed(queue);
     long first = System.currentTimeMillis() + 500 + n / 5;
     for (int from = 0; from < n; from += IN_FLIGHT) {
@@ -192,6 +192,27 @@ public final class Driver {
     arrivals.await();
     running.close();
     return arrivals.lateness();
+  }
+
+  /** The median of each percentile, as JSON. */
+  private String medianLateness() throws Exception {
+    double[][] values = new double[4][repeat];
+    for (int i = 0; i < repeat; i++) {
+      double[] four = lateness(seconds * PER_SECOND);
+      for (int k = 0; k < four.length; k++) {
+        values[k][i] = four[k];
+      }
+    }
+    for (double[] of : values) {
+      Arrays.sort(of);
+    }
+    int middle = (repeat - 1) / 2;
+    String form = "{\"min\":%.2f,\"p50\":%.2f,\"p99\":%.2f,\"max\":%.2f}";
+    return String.format(form, values[0][middle], values[1][middle], values[2][middle], values[3][middle]);
+  }
+
+  private String oneThread() throws Exception {
+    return median(q -> sendAll(delayed(q), count, 1, HOUR_MS));
   }
 
   private String median(Measure measure) throws Exception {
@@ -230,7 +251,7 @@ public final class Driver {
   private void run() throws Exception {
     say("warm-up");
     warmUp();
-    String send = "{\"one_thread\":" + median(q -> sendAll(delayed(q), count, 1, HOUR_MS))
+    String send = "{\"one_thread\":" + oneThread()
         + ",\"eight_threads\":" + median(q -> sendAll(delayed(q), count, SENDERS, HOUR_MS))
         + ",\"async_500\":" + median(q -> sendAsync(delayed(q), count, HOUR_MS)) + "}";
     say("sent " + send);
@@ -243,14 +264,14 @@ public final class Driver {
     System.out.println(String.format(
         "{\"version\":\"4.7.0\",\"transport\":\"unix\",\"send\":%s,\"receive\":%s,\"end_to_end\":%s,\"lateness_ms\":%s,"
             + "\"settles\":0}",
-        send, receive, both, lateness(seconds * PER_SECOND)));
+        send, receive, both, medianLateness()));
   }
 
   public static void main(String[] args) throws Exception {
     Locale.setDefault(Locale.ROOT);
     Map<String, String> given = new HashMap<>();
     for (int i = 0; i < args.length; i++) {
-      boolean flag = args[i].equals("--idle");
+      boolean flag = args[i].equals("--idle") || args[i].equals("--one-thread");
       if (!args[i].startsWith("--") || (!flag && i + 1 == args.length)) {
         throw new IllegalArgumentException("not an option with a value: " + args[i]);
       }
@@ -258,7 +279,8 @@ public final class Driver {
     }
     if (!given.containsKey("socket")) {
       System.err.println(
-          "usage: --socket PATH [--count N] [--bytes N] [--repeat N] [--seconds N] [--idle | --memory N]");
+          "usage: --socket PATH [--count N] [--bytes N] [--repeat N] [--seconds N]"
+              + " [--idle | --memory N | --one-thread]");
       System.exit(2);
     }
     Config config = new Config();
@@ -273,6 +295,9 @@ public final class Driver {
     }
     if (given.containsKey("memory")) {
       System.out.println(String.format("%.2f", driver.memory(Integer.parseInt(given.get("memory")))));
+    } else if (given.containsKey("one-thread")) {
+      driver.sendAll(driver.delayed("warm-send"), 30000, 1, HOUR_MS);
+      System.out.println(driver.oneThread());
     } else {
       driver.run();
     }
