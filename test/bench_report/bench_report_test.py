@@ -45,12 +45,23 @@ class Report(unittest.TestCase):
         titles = ['**delayqueue**', 'Go delayqueue 1.1.2', 'BullMQ 6.7.0', 'Redisson 4.7.0']
         self.assertEqual(rows['messages a second'], titles)
         self.assertEqual(rows['send, one thread'], ['19,500', '**25,374**', '8,148', '15,171'])
+        self.assertEqual(rows['send, one thread, one core'], ['24,000', '**25,000**', '–', '–'])
+        self.assertEqual(rows['send, one thread, two cores'], ['**11,900**', '9,000', '–', '–'])
         self.assertEqual(rows['send, its fastest way'], ['**172,000**', '49,786', '29,647', '39,096'])
+        self.assertEqual(rows['receive, one handler'], ['**96,000**', '9,184', '6,573', '12,805 †'])
         self.assertEqual(rows['receive, eight handlers'], ['**151,000**', '18,430', '13,243', '20,687 †'])
         self.assertEqual(rows['min'], ['0.08', '−53.6', '0.26', '0.06'])
         self.assertEqual(rows['p50, tuned'], ['–', '−435', '–', '–'])
         self.assertEqual(rows['bytes for each waiting message'], ['431', '696', '930', '**275**'])
         self.assertEqual(rows['requests a second of an idle worker'], ['1.1', '4.5', '**0**', '**0**'])
+
+    def test_figures_stand_beside_their_limits(self):
+        rows = self.rows(self.report(SAMPLE)['report.md'])
+        self.assertEqual(rows['send, one thread, on one core'], ['24,000', 'a trivial script', '60,000', '0.40'])
+        self.assertEqual(rows['receive, round trip of 1 ms'], ['45,000', 'no delay', '90,000', '0.50'])
+        self.assertEqual(rows['receive, scheduled, eight handlers'],
+                         ['145,000', 'bare commands, others in flight', '172,000', '0.84'])
+        self.assertNotIn('send, TLS', rows)  # was not measured
 
     def test_what_was_skipped_is_named_with_its_reason(self):
         self.assertIn('- asynq: not measured: go is not installed.', self.report(SAMPLE)['report.md'])
@@ -69,7 +80,10 @@ class Report(unittest.TestCase):
         self.assertEqual(rows['`ratio.receive`'], ['0.88', 'at least 0.85', 'pass'])
         self.assertEqual(rows['`lateness_ms.p50`'], ['0.6', 'at most 1', 'pass'])
         self.assertEqual(rows['`wake_ms.p50`'], ['–', 'at most 0.5', 'not measured'])
-        self.assertEqual(rows['`send.batch / BullMQ send.batch`'], ['6.92', 'at least 5', 'pass'])
+        self.assertEqual(rows['`send.batch / BullMQ send.batch`'], ['7.25', 'at least 5', 'pass'])
+        self.assertEqual(rows['`ratio.one_thread.two_cores`'], ['0.85', 'at least 0.85', 'pass'])
+        self.assertEqual(rows['`send.one_thread.one_core / asynq send_one_thread.one_core`'],
+                         ['–', 'at least 1', 'not measured'])
         self.assertEqual(rows['`end_to_end / Go delayqueue end_to_end`'], ['4.7', 'at least 15', '**short**'])
 
     def test_peers_are_not_needed(self):
@@ -118,7 +132,7 @@ class Report(unittest.TestCase):
         far['limit'] = {'send': 400000, 'receive': 12000, 'receive_others_in_hand': 12000}
         slow = copy.deepcopy(SAMPLE)
         slow['lateness_ms'] = {'min': 0, 'p50': 0, 'p99': 0, 'max': 0}
-        slow['send'] = {'one_thread': 1, 'eight_threads': 2, 'batch': 3}
+        slow['send'] = {'one_thread': {'unpinned': 1}, 'eight_threads': 2, 'batch': 3, 'batch_compared': 3}
         del slow['peers']
         for figures in (SAMPLE, far, slow):
             files = self.report(figures)
