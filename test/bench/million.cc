@@ -107,7 +107,7 @@ void stalls(const Million& of) {
 void drain(Bench& bench, std::size_t count) {
   const std::size_t part = count / 10;
   // A slow drain is cut short. The last messages are then those before the deadline.
-  const auto deadline = std::max(bench.start + bench.scale.until, Clock::now() + std::chrono::seconds(4));
+  const auto deadline = std::max(bench.start + bench.scale.until, Clock::now() + std::chrono::seconds(5));
   Probe probe(bench.server.socket());
   std::vector<std::size_t> marks;
   for (std::size_t mark = part; mark <= count; mark += part / 10) marks.push_back(mark);

@@ -13,17 +13,17 @@ Scale quick() {
   scale.idle = milliseconds(2'000);
   scale.round_trips = 4'000;
   scale.wakes = 200;
-  scale.ahead = milliseconds(300);
+  scale.ahead = milliseconds(400);
   scale.payload_bytes = 48 * 1024 * 1024;
   scale.payload_messages = 20'000;
   scale.big_sends = 100;
-  scale.batch_groups = 60;
+  scale.batch_groups = 50;
   scale.linked = 20'000;
   scale.load_backlog = 30'000;
   scale.load = milliseconds(300);
   scale.herds = 1;
   scale.millions = 1;
-  scale.until = milliseconds(48'000);
+  scale.until = milliseconds(46'000);
   return scale;
 }
 
