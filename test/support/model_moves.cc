@@ -74,7 +74,7 @@ auto Play::ask(const std::string& move, Add add) {
   log_.push_back(move);
   pipeline.run();
   const auto real = answer.get();
-  before_ = std::exchange(dump_, read_dump(pipeline.reply(2)));
+  before_ = std::exchange(dump_, read_dump(pipeline.reply(pipeline.size() - 1)));
   now_ = {read_time(pipeline.reply(0)), dump_.now_us};
   log_.back() += " -> " + shown(real);
   return real;
