@@ -147,8 +147,10 @@ void ConsumerLoop::send(Purpose purpose) {
   const bool stopping = stopping_;
   RoundTrip& round_trip = round_trips_.start(connection_.get(), purpose);
   const std::size_t settled_count = purpose.settle ? add_settling(round_trip) : 0;
-  if (purpose.settle && !stopping) prefetcher_.fetch(round_trip, store_);
-  if (purpose.take) add_taking(round_trip);
+  if (purpose.take) {
+    prefetcher_.fetch(round_trip, store_);
+    add_taking(round_trip);
+  }
   if (purpose.settle) {
     wakeups_.add(round_trip, store_, stopping);
     maintenance_.add(round_trip, store_, stopping);
@@ -173,7 +175,7 @@ bool ConsumerLoop::finish_round_trip() {
 void ConsumerLoop::add_taking(RoundTrip& round_trip) {
   const run::WorkerLoad load = handlers_.load();
   // Messages that cannot be settled must not pile up here.
-  const bool backlog = settler_.size() > store::kBatch;
+  const bool backlog = settler_.size() > kMostBatches * store::kBatch;
   const bool reclaims = add_reclaim(round_trip);
   const bool promotes = timers_.promote_is_due(Clock::now());
   if (promotes && !reclaims && !backlog && prefetcher_.takes_due(load)) {
@@ -200,9 +202,11 @@ bool ConsumerLoop::add_reclaim(RoundTrip& round_trip) {
 void ConsumerLoop::add_promote(RoundTrip& round_trip, const run::WorkerLoad& load) {
   const bool has_room = prefetcher_.room(load) > 0;
   const auto next_call = has_room ? std::optional(options_.poll_interval) : std::nullopt;
-  const auto answer =
-      store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(next_call));
-  round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
+  for (std::size_t i = 0; i < prefetcher_.batches(load); ++i) {
+    const auto answer =
+        store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(next_call));
+    round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
+  }
   timers_.promoting(Clock::now());
 }
 

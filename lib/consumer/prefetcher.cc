@@ -8,8 +8,14 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kRetryShare = 8;     // one of so many messages taken is for retry
-constexpr milliseconds kPrefetchSpan{10};  // the prefetch is the number of messages handled in this time
+constexpr std::size_t kRetryShare = 8;  // one of so many messages taken is for retry
+
+// The prefetch is the number of messages handled in this time, or in that of the round trips from a take to the handler
+// on a longer link.
+constexpr milliseconds kPrefetchSpan{10};
+constexpr milliseconds kLongestPrefetchSpan{100};
+constexpr int kRoundTripsToHandler = 4;
+
 constexpr double kBodyBytes = 256 * 1024;  // fetched in one MGET, estimated from the latest sizes
 
 std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
@@ -48,42 +54,58 @@ store::TakeLimits Prefetcher::limits(const run::WorkerLoad& load) const {
   return limits;
 }
 
+std::size_t Prefetcher::batches(const run::WorkerLoad& load) const {
+  if (!full_ || retry_waits()) return 1;
+  return std::clamp<std::size_t>(room(load) / store::kBatch, 1, kMostBatches);
+}
+
+// Only the first take may return messages from retry.
+std::vector<store::TakeLimits> Prefetcher::limits_of_batches(const run::WorkerLoad& load) const {
+  std::vector<store::TakeLimits> all{limits(load)};
+  for (std::size_t i = batches(load); i > 1; --i) all.push_back({store::kBatch});
+  return all;
+}
+
 void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load) {
-  const store::TakeLimits requested = limits(load);
-  if (requested.total == 0) return;
   const Clock::time_point sent_at = Clock::now();
-  round_trip.expect(
-      store.ready2unack(round_trip.pipeline(), requested, lease_),
-      [this, requested, sent_at](const auto& taken) {
-        coming_ = 0;
-        const store::Taken result = taken.get();
-        read_taken(requested, sent_at, result, result.popped == requested.total);
-      },
-      [this] { coming_ = 0; });
-  coming_ = requested.total;
+  for (const store::TakeLimits& requested : limits_of_batches(load)) {
+    if (requested.total == 0) return;
+    coming_ += requested.total;
+    round_trip.expect(
+        store.ready2unack(round_trip.pipeline(), requested, lease_),
+        [this, requested, sent_at](const auto& taken) {
+          coming_ = minus(coming_, requested.total);
+          const store::Taken result = taken.get();
+          read_taken(requested, sent_at, result, result.popped == requested.total);
+        },
+        [this, requested] { coming_ = minus(coming_, requested.total); });
+  }
 }
 
 void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load, bool with_ids,
                           const store::Watcher& watcher) {
-  const store::TakeLimits requested = limits(load);
   const Clock::time_point sent_at = Clock::now();
-  round_trip.expect(
-      store.pending2unack(round_trip.pipeline(), with_ids, watcher, requested.total, lease_),
-      [this, requested, sent_at](const auto& answer) {
-        coming_ = 0;
-        const auto [promoted, taken] = answer.get();
-        listener_.promoted(promoted);
-        if (!taken) return expect_more();
-        read_taken(requested, sent_at, *taken, promoted.moved > taken->popped);
-      },
-      [this] { coming_ = 0; });
-  coming_ = requested.total;
+  for (const store::TakeLimits& requested : limits_of_batches(load)) {
+    coming_ += requested.total;
+    round_trip.expect(
+        store.pending2unack(round_trip.pipeline(), with_ids, watcher, requested.total, lease_),
+        [this, requested, sent_at](const auto& answer) {
+          coming_ = minus(coming_, requested.total);
+          const auto [promoted, taken] = answer.get();
+          listener_.promoted(promoted);
+          if (!taken) return expect_more();
+          read_taken(requested, sent_at, *taken, promoted.moved > taken->popped);
+        },
+        [this, requested] { coming_ = minus(coming_, requested.total); });
+  }
 }
 
 // more: messages are left in ready, as far as is known.
 void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
                             bool more) {
   more_ready_ = more;
+  full_ = taken.popped == store::kBatch;
+  latency_ += 0.1 * (Clock::now() - sent_at - latency_);
   lists_empty_ = !more && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
   retry_left_ = taken.retry_left;
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
@@ -110,7 +132,7 @@ void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
   if (fetching_.empty()) return;
   const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(kBodyBytes / body_size_));
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < std::min({fit, fetching_.size(), store::kBatch}); ++i) {
+  for (std::size_t i = 0; i < std::min({fit, fetching_.size(), kMostBatches * store::kBatch}); ++i) {
     ids.push_back(fetching_[i]->message.id());
   }
   round_trip.expect(
@@ -146,10 +168,12 @@ void Prefetcher::handled(const std::vector<DeliveryPtr>& done) {
   poison_guard_.forget(done);
   handled_lately_ += done.size();
   const Clock::time_point now = Clock::now();
-  const std::chrono::duration<double> span = now - counting_since_;
-  if (span < kPrefetchSpan / 2) return;
-  const double in_span = static_cast<double>(handled_lately_) * (std::chrono::duration<double>(kPrefetchSpan) / span);
-  prefetch_ = static_cast<std::size_t>(std::min(in_span, static_cast<double>(most_prefetched_)));
+  const Seconds counted = now - counting_since_;
+  const Seconds span = std::clamp<Seconds>(kRoundTripsToHandler * latency_, kPrefetchSpan, kLongestPrefetchSpan);
+  if (counted < span / 2) return;
+  const double in_span = static_cast<double>(handled_lately_) * (span / counted);
+  const auto wanted = static_cast<std::size_t>(std::min(in_span, static_cast<double>(most_prefetched_)));
+  prefetch_ = std::max(wanted, prefetch_ / 2);
   handled_lately_ = 0;
   counting_since_ = now;
 }

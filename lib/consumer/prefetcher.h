@@ -22,6 +22,7 @@ namespace delayqueue {
 class Prefetcher {
  public:
   using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
   using Bodies = std::vector<std::optional<std::string>>;
 
   // What one take returned.
@@ -95,14 +96,17 @@ class Prefetcher {
   // deliveries, and retry would never get its share.
   bool retry_is_due() const;
 
-  // Adds a take of as many messages as there is room for, if any.
+  // How many batches there is room for: one, or more under load, if the last take returned a full one.
+  std::size_t batches(const run::WorkerLoad& load) const;
+
+  // Adds takes of as many messages as there is room for, if any.
   void take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load);
 
   // Whether to take due messages with take_due(), in place of pending2ready and take(): there is room, and the lists are
   // empty as far as is known. If they are not, take_due() only moves the messages to ready, and a take must follow.
   bool takes_due(const run::WorkerLoad& load) const { return lists_empty_ && room(load) > 0; }
 
-  // Adds a take of due messages from pending, of as many as there is room for. Call it only if takes_due().
+  // Adds takes of due messages from pending, of as many as there is room for. Call it only if takes_due().
   void take_due(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load, bool with_ids,
                 const store::Watcher& watcher);
 
@@ -121,6 +125,7 @@ class Prefetcher {
   std::size_t free_workers(const run::WorkerLoad& load) const;
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
   store::TakeLimits limits(const run::WorkerLoad& load) const;
+  std::vector<store::TakeLimits> limits_of_batches(const run::WorkerLoad& load) const;
   void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken, bool more);
   void read_bodies(Bodies bodies, std::size_t requested);
   void count_share(const store::Taken& taken);
@@ -137,7 +142,9 @@ class Prefetcher {
   std::size_t promoted_ = 0;  // messages that pending2ready has moved since the last take
   std::size_t retry_left_ = 0;
   std::size_t since_retry_ = 0;  // messages taken since retry had its share
-  std::size_t coming_ = 0;       // most messages that the take under way returns; 0: none is
+  std::size_t coming_ = 0;       // most messages that the takes under way return
+  bool full_ = false;            // the last take returned kBatch messages
+  Seconds latency_{0};           // of takes, running average
 
   std::size_t prefetch_ = 0;
   std::size_t handled_lately_ = 0;

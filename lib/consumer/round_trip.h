@@ -7,6 +7,7 @@
 #include <delayqueue/error.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -14,8 +15,8 @@
 
 namespace delayqueue {
 
-// The purpose of a round trip: to settle, to take, or both. `settle`: verdicts, lease renewals, bodies, wake-ups,
-// maintenance and events. `take`: the moves of messages that are due, and the take.
+// The purpose of a round trip: to settle, to take, or both. `settle`: verdicts, lease renewals, wake-ups, maintenance
+// and events. `take`: bodies of messages taken before, the moves of messages that are due, and the take.
 //
 // At most one round trip of each purpose is under way: Redis works on one while the consumer works on the answers of
 // the other. The two are independent, except for the order: renew runs before unack2retry, so that the consumer's own
@@ -27,6 +28,10 @@ struct Purpose {
 inline constexpr Purpose kSettle{true, false};
 inline constexpr Purpose kTake{false, true};
 inline constexpr Purpose kSettleAndTake{true, true};
+
+// Most requests of kBatch messages each that a round trip has for one purpose. Under load it takes that many to hide
+// the time that a network needs.
+inline constexpr std::size_t kMostBatches = 4;
 
 class RoundTrip {
  public:

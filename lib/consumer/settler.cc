@@ -40,7 +40,7 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
                                                  [](const DeliveryPtr& delivery) { return !delivery->refused; });
   holds_back_ = end != waiting_.end();
   const auto ready = static_cast<std::size_t>(end - waiting_.begin());
-  for (std::size_t i = 0; i < std::min(ready, store::kBatch); ++i) {
+  for (std::size_t i = 0; i < std::min(ready, kMostBatches * store::kBatch); ++i) {
     if (nacks.size() + snoozes.size() == kSlow) break;
     const DeliveryPtr& delivery = waiting_[i];
     delivery->settling = true;
@@ -63,9 +63,9 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
   }
   const std::size_t taken = acks.size() + expired.size() + foreign.size() + nacks.size() + snoozes.size();
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
-  if (!acks.empty()) add_removals(round_trip, store, &store::Store::ack, std::move(acks));
-  if (!expired.empty()) add_removals(round_trip, store, &store::Store::expire, std::move(expired));
-  if (!foreign.empty()) add_removals(round_trip, store, &store::Store::remove_foreign, std::move(foreign));
+  if (!acks.empty()) add_removals(round_trip, store, &store::Store::ack, acks);
+  if (!expired.empty()) add_removals(round_trip, store, &store::Store::expire, expired);
+  if (!foreign.empty()) add_removals(round_trip, store, &store::Store::remove_foreign, foreign);
   if (!nacks.empty()) add_nacks(round_trip, store, std::move(nacks));
   if (!snoozes.empty()) add_snoozes(round_trip, store, std::move(snoozes));
   return taken;
@@ -73,9 +73,14 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
 
 // `remove` is the move that deletes the messages: each kind is counted in another field of the statistics.
 void Settler::add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove,
-                           std::vector<DeliveryPtr> members) {
-  const auto answer = (store.*remove)(round_trip.pipeline(), receipts_of(members));
-  expect(round_trip, answer, {Verdict::Kind::ack, std::move(members)});
+                           const std::vector<DeliveryPtr>& members) {
+  for (std::size_t first = 0; first < members.size(); first += store::kBatch) {
+    const auto begin = members.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, members.size() - first));
+    std::vector<DeliveryPtr> some(begin, begin + size);
+    const auto answer = (store.*remove)(round_trip.pipeline(), receipts_of(some));
+    expect(round_trip, answer, {Verdict::Kind::ack, std::move(some)});
+  }
 }
 
 void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {

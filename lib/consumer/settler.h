@@ -38,7 +38,7 @@ class Settler {
   // Takes a delivery whose handler has returned, or whose body is gone.
   void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }
 
-  // Adds requests for the oldest deliveries that wait, at most kBatch, and returns their number. A delivery that is
+  // Adds requests for the oldest deliveries that wait, and returns their number. A delivery that is
   // being settled cannot be renewed. So if the round trip also `renews`, deliveries that Redis refused to settle are
   // held back; otherwise their leases would end while Redis refuses.
   std::size_t settle(RoundTrip& round_trip, const store::Store& store, bool renews);
@@ -59,7 +59,8 @@ class Settler {
   using Removal = store::Answer<store::Outcomes> (store::Store::*)(redis::Pipeline&,
                                                                    const std::vector<store::Receipt>&) const;
 
-  void add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove, std::vector<DeliveryPtr> members);
+  void add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove,
+                    const std::vector<DeliveryPtr>& members);
   void add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
   void add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
   void expect(RoundTrip& round_trip, const store::Answer<store::Outcomes>& answer, Batch batch);

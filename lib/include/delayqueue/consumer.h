@@ -39,7 +39,7 @@ struct ConsumerOptions {
                                 // delivered again
   std::size_t prefetch = 1000;  // most messages held in addition to the running ones, up to a million. Only as many
                                 // are taken as will start within milliseconds, so a consumer with slow handlers holds
-                                // none
+                                // none. Raise it for fast handlers behind a link of several milliseconds
   Logger logger{};
   EventCallback on_event{};
   bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
