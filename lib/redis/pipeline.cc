@@ -109,6 +109,11 @@ Pipeline& Pipeline::repeatable() {
   return *this;
 }
 
+Pipeline& Pipeline::needs(std::size_t before) {
+  requests_.back().needs = before;
+  return *this;
+}
+
 Pipeline& Pipeline::takes(milliseconds time) {
   requests_.back().takes = time;
   return *this;
@@ -190,6 +195,7 @@ bool Pipeline::repeats_with(std::size_t i, bool redirected, const std::optional<
 Reply Pipeline::reply(std::size_t i) const {
   const Reply reply(replies_.at(i).get());
   const Script* script = requests_[i].script;
+  for (std::size_t k = i - requests_[i].needs; reply.is_error() && k < i; ++k) static_cast<void>(this->reply(k));
   if (connection_.redirection(reply)) {
     throw ConnectionError("redis at " + connection_.where() +
                           ": gave up after following several redirections; the last was: " + escaped(reply.text()));

@@ -44,7 +44,10 @@ class Pipeline {
   Pipeline& arg(std::int64_t number);
 
   // Attributes of the request added last.
-  Pipeline& repeatable();              // may be sent twice: see NOSCRIPT above
+  Pipeline& repeatable();  // may be sent twice: see NOSCRIPT above
+  Pipeline& needs(
+      std::size_t before);  // this many requests before it: if one of them fails, and then this one, too, the
+                            // answer is the error of that one
   Pipeline& takes(milliseconds time);  // extends the command timeout for its answer by this much
 
   std::size_t size() const { return requests_.size(); }
@@ -77,6 +80,7 @@ class Pipeline {
     std::size_t keys = 0;
     std::size_t begin;  // in words_
     bool repeatable = false;
+    std::size_t needs = 0;  // of the requests before it
     milliseconds takes{0};
     bool by_eval = false;  // sent with EVAL and the script's body, not with EVALSHA
   };

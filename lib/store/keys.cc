@@ -30,6 +30,7 @@ Keys make_keys(const std::string& queue, const KeyOptions& options) {
   keys.settings = keys.base + ":settings";
   const std::string& body_prefix = options.bodies_under_dp ? "dp" : options.prefix;
   keys.bodies = base_of(body_prefix, queue, options.hash_tag) + ":msg:";
+  keys.staged = keys.base + ":staged:";
   keys.queues = options.prefix + ":queues";
   keys.channel = "dq:" + queue + ":reportEvents";
   return keys;

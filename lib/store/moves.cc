@@ -1,9 +1,11 @@
 #include "store/moves.h"
 
+#include "store/record.h"
 #include "store/replies.h"
 #include "store/scripts.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace delayqueue::store {
 
@@ -17,15 +19,28 @@ void Store::add_due(Pipeline& pipeline, const Due& due) const {
 
 Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                              const SendTerms& terms) const {
-  if (messages.size() == 1 && terms.fresh) return send_one(pipeline, messages.front(), terms);
+  const auto add_bytes = [](std::size_t sum, const NewMessage& message) { return sum + message.payload.size(); };
+  const std::size_t bytes = std::accumulate(messages.begin(), messages.end(), std::size_t{0}, add_bytes);
+  const bool stages = bytes >= messages.size() * options_.staged_bytes;
+  if (messages.size() == 1 && terms.fresh && !stages) return send_one(pipeline, messages.front(), terms);
+  const std::vector<std::string> staged = stages ? new_ids(messages.size()) : std::vector<std::string>();
+  for (std::size_t i = 0; i < staged.size(); ++i) {
+    pipeline.command("SET").key(keys_.staged, staged[i]).arg(messages[i].payload);
+    pipeline.arg("PX").arg(milliseconds(kStagedFor).count());
+  }
   pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.wake);
   pipeline.key(keys_.retry);
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
+  for (const std::string& name : staged) pipeline.key(keys_.staged, name);
   pipeline.arg(terms.fresh ? "1" : "0");
   add_due(pipeline, terms.due);
   pipeline.arg(terms.retries).arg(terms.ttl.count());
-  for (const NewMessage& message : messages) pipeline.arg(message.payload);
+  if (stages) {
+    pipeline.needs(staged.size());
+  } else {
+    for (const NewMessage& message : messages) pipeline.arg(message.payload);
+  }
   return {pipeline, as_sent};
 }
 

@@ -24,6 +24,11 @@ using redis::Answer;
 using redis::Pipeline;
 using std::chrono::milliseconds;
 
+// Payloads are staged from this average size on: below it, the commands for each payload cost Redis more than the
+// passage through Lua, which hashes each byte.
+inline constexpr std::size_t kStagedBytes = 4096;
+inline constexpr std::chrono::seconds kStagedFor{60};  // a staged payload that no script takes is deleted after this
+
 inline constexpr const char* kMarker = "w";  // the wake-up marker: the member of `wake`
 
 // When a message is due: after a delay by the clock of Redis or, if that is unset, at `at_ms` since 1970.
@@ -90,6 +95,7 @@ class Store {
   struct Options {
     bool keep_dead = true;
     std::size_t search_lists = 0;  // cancel, reschedule and bury remove ids from lists up to this long
+    std::size_t staged_bytes = kStagedBytes;
   };
 
   explicit Store(Keys keys) : Store(std::move(keys), Options()) {}
@@ -99,6 +105,8 @@ class Store {
   std::size_t search_lists() const { return options_.search_lists; }
 
   // '1' created, '0' existed, 'C' was cancelled and a consumer still holds it. At most kBatch messages.
+  // Large payloads are staged: SET stores them under keys with a TTL, and the script renames these to the bodies. So no
+  // call writes or deletes the body of another one, whenever it arrives. One small fresh message goes by send_one.lua.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
   // Whether the send that was just added is the first one since the queue was created or deleted by forget.
   static Answer<bool> is_first(Pipeline& pipeline);

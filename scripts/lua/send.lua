@@ -11,13 +11,15 @@
 -- KEYS[9] stats     hash
 -- KEYS[10] wake     zset
 -- KEYS[11] retry    list
--- KEYS[12...]       body of each message; the last 36 characters are its id
+-- KEYS[12...]       body of each message; the last 36 characters are its id. Then, if the payloads are staged, the key
+--                   that holds the payload of each message, in the same order
 -- ARGV[1] '1': the ids are new, so none can exist; '0': the script checks that first
 -- ARGV[2] delay in ms, or ''
 -- ARGV[3] due time in ms since 1970, used when there is no delay
 -- ARGV[4] retries
 -- ARGV[5] TTL in ms after the due time, '0' for none
--- ARGV[6...] payload of each message
+-- ARGV[6...] payload of each message; absent if the payloads are staged: each is the value of a key with a TTL, which
+--            becomes the body by RENAME. If one of them is missing, nothing is stored
 --
 -- A message is finished, and is created again, if it has no body; if it is in garbage and in no zset; or if it has no
 -- retry count and is not dead, since nothing would deliver it. But while a consumer holds a cancelled message, nothing
@@ -28,7 +30,8 @@
 local pending, ready, count, garbage, unack = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, attempts, reason, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local wake, retry = KEYS[10], KEYS[11]
-local messages = #KEYS - 11
+local staged = #ARGV == 5
+local messages = staged and (#KEYS - 11) / 2 or #KEYS - 11
 local ttl = tonumber(ARGV[5])
 
 local time = redis.call('TIME')
@@ -67,7 +70,10 @@ if ARGV[1] ~= '1' then
     end
   end
   created = #new
-  if created == 0 then return table.concat(answer) end
+  if created == 0 then
+    if staged then redis.pcall('UNLINK', unpack(KEYS, 12 + messages)) end
+    return table.concat(answer)
+  end
   has_retry_entries = redis.call('LLEN', retry) > 0
   redis.call('ZCARD', unack)
   redis.call('ZCARD', dead)
@@ -76,13 +82,16 @@ if ARGV[1] ~= '1' then
   ids = new
 end
 
--- Store the new ones.
+-- Store the new ones. `bodies` has, after the key of each body, its payload or the key that holds it.
 local bodies, counts, scores = {}, {}, {}
 local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
 for i = 1, messages do
   if (answer[i] or '1') == '1' then
     bodies[#bodies + 1] = KEYS[11 + i]
-    bodies[#bodies + 1] = ARGV[5 + i]
+    bodies[#bodies + 1] = staged and KEYS[11 + messages + i] or ARGV[5 + i]
+    if staged and redis.call('EXISTS', bodies[#bodies]) == 0 then
+      return redis.error_reply('ERR send: a staged payload is missing, nothing was stored; repeat the call')
+    end
   end
 end
 for i = 1, #ids do
@@ -112,12 +121,22 @@ if later then
 else
   redis.call('LPUSH', ready, unpack(ids))
 end
-redis.call('MSET', unpack(bodies))  -- last: a message with a body exists, and a repeated send does nothing
+-- Last: a message with a body exists, and a repeated send does nothing.
+for i = 1, staged and #bodies or 0, 2 do
+  redis.call('PERSIST', bodies[i + 1])  -- before it is a body: none may expire, even if the next command is refused
+  local renamed = redis.pcall('RENAME', bodies[i + 1], bodies[i])
+  if renamed.err then
+    redis.pcall('PEXPIRE', bodies[i + 1], 1)
+    return renamed
+  end
+end
+if not staged then redis.call('MSET', unpack(bodies)) end
 if ARGV[1] ~= '1' then redis.call('SREM', garbage, unpack(ids)) end  -- before this, a repeated send creates it again
 if ttl > 0 then
   local life = math.max(1, math.ceil(due - now) + ttl)
   for i = 1, #bodies, 2 do redis.call('PEXPIRE', bodies[i], life) end
 end
+if staged and created < messages then redis.pcall('UNLINK', unpack(KEYS, 12 + messages)) end
 local first = redis.pcall('HINCRBY', stats, 'sent', created) == created
 
 -- A hint, so its errors are ignored: the marker wakes a consumer if a message is due now, or first in pending.

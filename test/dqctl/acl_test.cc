@@ -94,6 +94,7 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   op.dqctl({"drain", "orders", "--timeout", "1ms"});
   op.guarded.admin.cmd({"FLUSHALL"});
   op.dqctl({"send", "orders", "x"});
+  op.dqctl({"send", "orders", std::string(100'000, 'x')});
   op.dqctl({"purge", "orders", "--all", "--state", "ready", "--yes"});
   op.dqctl({"forget", "orders"});
 

@@ -220,3 +220,42 @@ TEST_CASE("cluster: while a slot moves, no key is made on the new node that is s
   six().finish_migration(slot);
   CHECK(producer.send("y").created);
 }
+
+TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of it or nothing") {
+  const std::string queue = fresh_queue();
+  const std::string base = "{dp:" + queue + "}";
+  const int slot = test::slot_of(base);
+  const std::string large(100'000, 'x');
+  Producer producer(six().url(), queue);
+  for (int i = 0; i < 16; ++i) CHECK(producer.send(large).created);
+  Node& from = six().owner_of(slot);
+  Node& to = six().other_master(from);
+  const auto bodies = [&] {
+    return from.cmd({"KEYS", base + ":msg:*"}).array.size() + to.cmd({"KEYS", base + ":msg:*"}).array.size();
+  };
+  six().begin_migration(slot, to);
+  std::vector<std::string> ids;
+  do {
+    const std::string text = thrown([&] {
+      try {
+        producer.send(large);
+      } catch (const ConnectionError& e) {
+        ids.push_back(e.ids().at(0));
+        throw;
+      }
+    });
+    REQUIRE_MESSAGE(text.find("TRYAGAIN") != std::string::npos, text);
+    CHECK(bodies() == 16);
+  } while (six().migrate_keys(slot, 4) > 0);
+  six().finish_migration(slot);
+  CHECK(ids.size() > 2);
+  CHECK(producer.send(large).created);  // this one is redirected
+  for (const std::string& id : ids) {
+    SendOptions again;
+    again.id = id;
+    CHECK(producer.send(large, again).created);
+    CHECK_FALSE(producer.send(large, again).created);
+  }
+  CHECK(Inspector(six().url(), queue).counts().ready == 17 + ids.size());
+  CHECK(bodies() == 17 + ids.size());
+}

@@ -91,6 +91,33 @@ TEST_CASE("durability: a send that no replica has is an error with its id, and a
   CHECK(Inspector(servers.master.url(), queue).counts().ready == 1);
 }
 
+TEST_CASE("durability: of a large payload, too, the call waits until a replica has it") {
+  Pair servers;
+  const std::string queue = fresh_queue();
+  const std::string large(100'000, 'x');
+  servers.link();
+  Producer producer(servers.master.url(), queue, sends(Durability::replicas(1, 5s)));
+  CHECK(producer.send(large).created);
+  servers.unlink();
+  SendOptions again;
+  try {
+    producer.send(large);
+    FAIL("no replica is there");
+  } catch (const ConnectionError& e) {
+    CHECK(std::string(e.what()).find("only 0 of 1 replicas have it within 5000 ms") != std::string::npos);
+    again.id = e.ids().at(0);
+  }
+  CHECK(Inspector(servers.master.url(), queue).counts().ready == 2);
+  servers.link();
+  Producer patient(servers.master.url(), queue, sends(Durability::replicas(1, 10s)));
+  CHECK_FALSE(patient.send(large, again).created);
+  const std::string id = patient.send(large).id;
+  servers.master.kill();
+  Redis(servers.replica.socket()).cmd({"REPLICAOF", "NO", "ONE"});
+  CHECK((Inspector(servers.replica.url(), queue).find(id)->payload == large));
+  CHECK(Inspector(servers.replica.url(), queue).counts().ready == 3);
+}
+
 TEST_CASE("durability: a send that returned under replicas(1) survives the loss of the master") {
   Pair servers;
   servers.link();

@@ -137,6 +137,26 @@ TEST_CASE("out of memory: a batch that fills it is stored by whole script calls;
   CHECK(queue.inspector.counts().totals.sent == batch.size() + 1);
 }
 
+TEST_CASE("out of memory: messages with large payloads are stored by whole script calls, and leave no bodies") {
+  World world;
+  test::Queue queue(world.url());
+  queue.send(std::string(10'000, 'x'));
+  limit(world, 3'000'000);
+  const std::vector<std::string> batch(80, std::string(100'000, 'x'));  // two messages in each script call
+  const std::string error = thrown([&] { queue.producer.send_batch(batch); });
+  CHECK_MESSAGE(has(error, "ReplyError: "), error);
+  CHECK_MESSAGE(has(error, kAdvice), error);
+  empty(world);
+  const std::size_t ready = queue.inspector.counts().ready;
+  CHECK(ready > 1);
+  CHECK(ready < batch.size());
+  CHECK(ready % 2 == 1);
+  CHECK(world.admin.cmd({"KEYS", queue.base + ":msg:*"}).array.size() == ready);
+  CHECK(queue.inspector.counts().totals.sent == ready);
+  CHECK(queue.producer.send_batch(batch).size() == batch.size());
+  CHECK(queue.inspector.counts().ready == ready + batch.size());
+}
+
 Verdict act_on(const Message& message) {
   if (message.payload() == "nack once") return message.attempt() == 1 ? nack(0ms, "once") : ack();
   if (message.payload() == "nack always") return nack(0ms, "always");

@@ -194,6 +194,10 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       return reader(kStore.pending2unack(p, true, {"me", std::chrono::seconds(1)}, 200, 1s));
     },
+    [](Pipeline& p) {
+      static const Store kStaging(kKeys, {true, 0, 0});
+      return reader(kStaging.send(p, {{kId, "x"}, {kId, ""}}, {}));
+    },
 };
 
 // True if the server's bytes contain the password, which libFuzzer guesses now and then. Errors quote the server.

@@ -1,4 +1,5 @@
 #include "store/scripts.h"
+#include "support/ledger.h"
 #include "support/moves.h"
 
 #include <doctest/doctest.h>
@@ -211,6 +212,134 @@ TEST_CASE("send: one script stores 1, 199 or 200 messages, with and without look
       CHECK(scene.run(&Store::send, messages(ids), in(5min)) == std::string(count, '0'));
       CHECK(scene.changes().empty());
     }
+  }
+}
+
+// ---- Staged payloads: stored by SET under keys with a TTL, which the script renames to the bodies ----
+
+Scene::Setup staging() {
+  Scene::Setup setup;
+  setup.store.staged_bytes = 0;
+  return setup;
+}
+
+std::size_t staged(Scene& scene) { return scene.cmd({"KEYS", scene.keys().staged + "*"}).array.size(); }
+
+TEST_CASE("send staged: stores what a send through the script stores, and leaves no staged payload") {
+  for (const SendTerms& terms : {in(5min, 7), in(5min, 7, 10min), in(0ms, 0), at(0), fresh(in(5min, 7)),
+                                 fresh(in(5min, 7, 10min)), fresh(in(0ms, 0)), fresh(at(0))}) {
+    std::string changes[2];
+    for (const bool stages : {false, true}) {
+      Scene scene(stages ? staging() : Scene::Setup());
+      const std::string before = test::info("commandstats", "cmdstat_rename");
+      CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), ""}}, terms) == "11");
+      CHECK((test::info("commandstats", "cmdstat_rename") != before) == stages);
+      changes[stages ? 1 : 0] = scene.changes();
+      for (const char* name : {"a", "b"}) {
+        const std::int64_t left = scene.ttl_ms(name);
+        CHECK((terms.ttl > 0ms ? left > 600'000 : left == -1));
+      }
+      CHECK(staged(scene) == 0);
+      CHECK(scene.run(&Store::send, {{scene.id("a"), "other"}, {scene.id("b"), ""}}, in(5min)) == "00");
+      CHECK(scene.changes().empty());
+      CHECK(staged(scene) == 0);
+    }
+    CHECK(changes[0] == changes[1]);
+    CHECK_FALSE(changes[0].empty());
+  }
+}
+
+TEST_CASE("send staged: of several ids live messages are not changed, in any state, and the others are created") {
+  Scene scene(staging());
+  scene.put(At::pending, "o1").put(At::ready, "o2").put(At::retry, "o3").put(At::held, "o4").put(At::dead, "o5");
+  scene.put(At::cancelled, "c").put(At::garbage, "g");
+  CHECK(scene.run(&Store::send, messages(scene.ids({"o1", "new", "o2", "o3", "o4", "o5", "c", "g", "new"})),
+                  in(5min)) == "010000C10");
+  CHECK(staged(scene) == 0);
+  CHECK(scene.lost().empty());
+}
+
+TEST_CASE("send staged: from this average size on; a smaller single fresh message goes by send_one") {
+  Scene scene;
+  const std::string small(kStagedBytes - 1, 'x');
+  const std::string large = small + 'x';
+  const auto calls = [](const std::string& command) { return test::info("commandstats", "cmdstat_" + command); };
+  const std::string before = calls("rename");
+  CHECK(scene.run(&Store::send, {{scene.id("a"), small}}, fresh(in(5min))) == "1");
+  CHECK(scene.run(&Store::send, {{scene.id("b"), small}, {scene.id("c"), large}}, in(5min)) == "11");
+  CHECK(calls("rename") == before);
+  CHECK(scene.run(&Store::send, {{scene.id("d"), large}}, fresh(in(5min))) == "1");
+  const std::string one = calls("rename");
+  CHECK(one != before);
+  CHECK(scene.run(&Store::send, {{scene.id("e"), large}, {scene.id("f"), large}}, in(5min)) == "11");
+  CHECK(calls("rename") != one);
+}
+
+TEST_CASE("send staged: a script that the server has not loaded takes the payloads all the same") {
+  Scene scene(staging());
+  scene.cmd({"SCRIPT", "FLUSH"});
+  CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "world"}}, fresh(in(5min))) == "11");
+  CHECK(scene.changes() == "msg +a=hello +b=world; pending +a@now+5m +b@now+5m; retry:cnt +a=3 +b=3; stats sent+2; ");
+  CHECK(staged(scene) == 0);
+}
+
+TEST_CASE("send staged: without one of the payloads nothing is stored; what is staged expires") {
+  Scene scene;
+  const Keys& keys = scene.keys();
+  const auto send = [&] {
+    return scene.run_at(1'800'000'000'123'000, scripts::send,
+                        {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
+                         keys.reason, keys.stats, keys.wake, keys.retry, keys.bodies + scene.id("a"),
+                         keys.bodies + scene.id("b"), keys.staged + "1", keys.staged + "2"},
+                        {"1", "0", "", "3", "0"});
+  };
+  scene.cmd({"SET", keys.staged + "2", "stored", "PX", "60000"});
+  const test::Reply refused = send();
+  CHECK(refused.error());
+  CHECK_MESSAGE(refused.text.find("a staged payload is missing") != std::string::npos, refused.text);
+  CHECK(scene.changes().empty());
+  CHECK(scene.cmd({"PTTL", keys.staged + "2"}).integer > 0);
+  scene.cmd({"SET", keys.staged + "1", "", "PX", "60000"});
+  CHECK(send() == 2);
+  CHECK(staged(scene) == 0);
+}
+
+TEST_CASE("send staged: a payload that is refused is the error of the send, nothing is stored, and the rest expires") {
+  for (const std::string command : {"set", "rename", "persist", "evalsha", "lpush"}) {
+    CAPTURE(command);
+    Scene::Setup setup = staging();
+    setup.login.user = "limited";
+    setup.login.password = "secret";
+    test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+    Scene scene(setup);
+    const std::string text = test::refusal([&] { scene.run(&Store::send, {{scene.id("a"), "hello"}}, in(0ms)); });
+    CHECK_MESSAGE(text.find("see \"The smallest ACL rule\"") != std::string::npos, text);
+    CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id("a")}) == 0);
+    for (const std::string& key : scene.cmd({"KEYS", scene.keys().staged + "*"}).strings()) {
+      CHECK(!(scene.cmd({"PTTL", key}) == -1));
+    }
+    test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
+    CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}}, in(0ms)) == "1");
+  }
+  test::redis().cmd({"ACL", "DELUSER", "limited"});
+}
+
+TEST_CASE("send staged: a late call that fails changes no body of a message, in any state") {
+  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::dead}) {
+    CAPTURE(test::to_string(at));
+    Scene scene(staging());
+    scene.put(at, "a", {630s, "3", "", "", 1h});
+    scene.cmd({"DEL", scene.keys().ready});
+    scene.cmd({"SET", scene.keys().ready, "in the way"});
+    const std::int64_t life = scene.ttl_ms("a");
+    const std::string text = test::refusal([&] {
+      scene.run(&Store::send, {{scene.id("a"), "late"}, {scene.id("b"), "late"}}, fresh(in(5min)));
+    });
+    CHECK_MESSAGE(text.find("WRONGTYPE") != std::string::npos, text);
+    CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("a")}) == "payload");
+    CHECK(life > 0);
+    CHECK(scene.ttl_ms("a") > 0);
+    CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id("b")}) == 0);
   }
 }
 

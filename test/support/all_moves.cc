@@ -51,6 +51,7 @@ std::string script_of(const std::string& move_name) {
 
 const std::vector<AnyMove>& all_moves() {
   static const std::string body = "new";
+  static const std::string large(delayqueue::store::kStagedBytes, 'x');
   static const std::vector<AnyMove> moves = {
       {"send",
        [](Scene& s) {
@@ -71,6 +72,14 @@ const std::vector<AnyMove>& all_moves() {
       {"send_one now",
        [](Scene& s) {
          s.run(&Store::send, {{s.id("none"), body}}, {{0ms, 0}, 3, 0ms, true});
+       }},
+      {"send staged",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), large}, {s.id("garb"), large}}, {{5min, 0}, 3, 1h});
+       }},
+      {"send staged fresh",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), large}}, {{5min, 0}, 3, 0ms, true});
        }},
       {"pending2ready",
        [](Scene& s) {

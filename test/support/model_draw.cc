@@ -39,7 +39,8 @@ Play::Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const 
       random_(seed),
       options_(options),
       connection_(connection),
-      store_(delayqueue::store::make_keys(queue_, {}), {options.keep_dead, 0}),
+      store_(delayqueue::store::make_keys(queue_, {}),
+             {options.keep_dead, 0, seed % 3 == 0 ? 0 : delayqueue::store::kStagedBytes}),
       searching_(store_.keys(), {options.keep_dead, kSearchLists}),
       consumers_(kConsumers) {
   read_state("queue " + queue_);

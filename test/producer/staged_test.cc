@@ -1,0 +1,161 @@
+// Large payloads: SET stores them under keys with a TTL, and the script renames these to the bodies.
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "store/moves.h"
+#include "store/record.h"
+#include "support/answers.h"
+#include "support/ledger.h"
+#include "support/proxy.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::FaultProxy;
+using test::has;
+using test::Queue;
+using test::Redis;
+using test::thrown;
+using test::World;
+
+const std::string kLarge(2 * store::kStagedBytes, 'x');
+
+std::size_t keys(const Queue& queue, const std::string& kind, Redis& on) {
+  return on.cmd({"KEYS", queue.base + ":" + kind + ":*"}).array.size();
+}
+
+// Staged payloads that no script has taken. Each must have a TTL.
+std::size_t left_staged(const Queue& queue, Redis& on) {
+  const auto names = on.cmd({"KEYS", queue.base + ":staged:*"}).strings();
+  for (const std::string& name : names) CHECK(on.cmd({"PTTL", name}).integer > 0);
+  return names.size();
+}
+
+bool is_clean(Queue& queue) {
+  CheckOptions options;
+  options.recheck_after = 0ms;
+  return queue.admin.check(options).clean();
+}
+
+TEST_CASE("large payloads: no send passes one through Lua, be it the first of a connection or one with an own id") {
+  World world;
+  Queue queue(world.url());
+  const auto through_lua = [&] { return test::info("commandstats", "cmdstat_mset", world.admin); };
+  const Sent sent = queue.producer.send(kLarge);
+  CHECK(sent.created);
+  SendOptions own;
+  own.id = store::new_ids(1).front();
+  CHECK(queue.producer.send(kLarge, own).created);
+  CHECK_FALSE(queue.producer.send(kLarge, own).created);
+  CHECK(queue.producer.send_batch(std::vector<std::string>(500, kLarge)).size() == 500);
+  CHECK(through_lua() == "");
+  CHECK(queue.producer.send("small", own = {}).created);
+  CHECK(through_lua() != "");
+  CHECK(queue.inspector.find(sent.id)->payload == kLarge);
+  CHECK(queue.inspector.counts().ready == 503);
+  CHECK(left_staged(queue, world.admin) == 0);
+  CHECK(is_clean(queue));
+}
+
+TEST_CASE("large payloads: they arrive as they were sent, byte for byte, and expire with their TTL") {
+  Queue queue;
+  ProducerOptions options;
+  options.max_payload = 4 * 1024 * 1024;
+  Producer producer(queue.url, queue.name, options);
+  std::string payload(3 * 1024 * 1024, 'x');
+  for (std::size_t i = 0; i < payload.size(); i += 7) payload[i] = static_cast<char>(i);
+  const std::string lines = std::string(kLarge) + "\r\n" + std::string(3, '\0') + "$5\r\n";
+  SendOptions expires;
+  expires.ttl = 1h;
+  const std::vector<Sent> sent =
+      producer.send_batch({OutgoingMessage{payload, {}}, OutgoingMessage{lines, expires}, OutgoingMessage{"x", {}}});
+  CHECK((queue.inspector.find(sent[0].id)->payload == payload));
+  CHECK((queue.inspector.find(sent[1].id)->payload == lines));
+  CHECK(test::redis().cmd({"PTTL", queue.base + ":msg:" + sent[0].id}) == -1);
+  CHECK(test::redis().cmd({"PTTL", queue.base + ":msg:" + sent[1].id}).integer > 3'500'000);
+}
+
+TEST_CASE("large payloads: when the answer or the request is lost, a repeated send makes one message") {
+  World world;
+  FaultProxy proxy(world.server.socket());
+  enum Fault { reply_lost, reply_cut, request_lost };
+  for (const Fault fault : {reply_lost, reply_cut, request_lost}) {
+    CAPTURE(fault);
+    Queue queue(proxy.url());
+    CHECK(queue.producer.send(kLarge).created);
+    if (fault == reply_lost) proxy.drop_replies(1);
+    if (fault == reply_cut) proxy.truncate_replies(1);
+    if (fault == request_lost) proxy.drop_commands(1);
+    SendOptions again;
+    try {
+      queue.producer.send(kLarge);
+    } catch (const ConnectionError& e) {
+      REQUIRE(e.ids().size() == 1);
+      again.id = e.ids().front();
+    }
+    REQUIRE(!again.id.empty());
+    queue.producer.send(kLarge, again);
+    CHECK_FALSE(queue.producer.send(kLarge, again).created);
+    CHECK(queue.inspector.counts().ready == 2);
+    CHECK(queue.inspector.counts().totals.sent == 2);
+    CHECK(keys(queue, "msg", world.admin) == 2);
+    CHECK(left_staged(queue, world.admin) <= 1);
+    CHECK(is_clean(queue));
+  }
+}
+
+TEST_CASE("large payloads: of two sends with one id and other payloads one makes the message, whole") {
+  World world;
+  Queue queue(world.url());
+  Producer other(world.url(), queue.name);
+  for (int i = 0; i < 50; ++i) {
+    SendOptions own;
+    own.id = store::new_ids(1).front();
+    const std::string mine(20'000, 'm'), yours(30'000, 'y');
+    auto first = other.send_async(yours, own);
+    const bool created = queue.producer.send(mine, own).created;
+    CHECK(first.get().created != created);
+    CHECK((queue.inspector.find(own.id)->payload == (created ? mine : yours)));
+  }
+  CHECK(left_staged(queue, world.admin) == 0);
+}
+
+TEST_CASE("large payloads: a server that has lost the scripts stores them") {
+  World world;
+  Queue queue(world.url());
+  queue.producer.send(kLarge);
+  world.admin.cmd({"SCRIPT", "FLUSH"});
+  CHECK(queue.producer.send(kLarge).created);
+  world.admin.cmd({"SCRIPT", "FLUSH"});
+  CHECK(queue.producer.send_batch(std::vector<std::string>(300, kLarge)).size() == 300);
+  CHECK(queue.inspector.counts().ready == 302);
+  CHECK(keys(queue, "msg", world.admin) == 302);
+  CHECK(left_staged(queue, world.admin) == 0);
+  CHECK(is_clean(queue));
+}
+
+TEST_CASE("large payloads: a key of a wrong type causes a ReplyError with WRONGTYPE, and nothing is stored") {
+  for (const char* key : {"pending", "ready", "retry:cnt"}) {
+    CAPTURE(key);
+    Queue queue;
+    queue.producer.send(kLarge);
+    test::redis().cmd({"DEL", queue.base + ":" + key});
+    test::redis().cmd({"SET", queue.base + ":" + key, "in the way"});
+    const auto before = queue.kept();
+    for (const milliseconds delay : {0ms, 3'600'000ms}) {
+      SendOptions options;
+      options.delay = delay;
+      CHECK(has(thrown([&] { queue.producer.send(kLarge, options); }), "WRONGTYPE"));
+      CHECK((queue.kept() == before));
+      CHECK(left_staged(queue, test::redis()) > 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace delayqueue
