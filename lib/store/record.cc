@@ -2,14 +2,12 @@
 
 #include <delayqueue/error.h>
 
-#include <pthread.h>
 #include <unistd.h>
 #ifdef __APPLE__
 #include <sys/random.h>
 #endif
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <limits>
@@ -32,25 +30,15 @@ void increment(IdBytes& bytes) {
   }
 }
 
-[[noreturn]] void fail(const std::string& what, int error) {
-  throw SetupError("cannot make the id of a message: " + what + ": " + std::generic_category().message(error));
-}
-
-// How many forks lie between the first process and this one.
-std::atomic<unsigned> forks{0};
-
-// A child of a fork has the random bytes of its parent: they must not be used in both.
-void count_forks() {
-  static const int error = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
-  if (error != 0) fail("the system refuses to announce forks", error);
-}
-
 // Makes the ids of one thread. One system call fetches the random bytes for many calls of new_ids().
 class IdMaker {
  public:
   // Goes on to ids of the time `now`. In the same 244 ns, which have the same prefix, the ids go on ascending.
   void begin(WallClock::time_point now) {
-    if (forks_ != forks) *this = IdMaker();
+    if (const pid_t process = ::getpid(); process_ != process) {
+      *this = IdMaker();
+      process_ = process;
+    }
     IdBytes first{};
     set_time(first, now);
     if (std::equal(first.begin(), first.begin() + kPrefix, next_.begin())) return;
@@ -73,17 +61,18 @@ class IdMaker {
   static constexpr std::ptrdiff_t kTail = 8;    // bytes of an id: variant and random bits
 
   void fetch_random() {
-    count_forks();
     while (::getentropy(random_.data(), random_.size()) != 0) {
-      if (errno != EINTR) fail("the system provides no random bytes", errno);
+      if (errno == EINTR) continue;
+      throw SetupError("cannot make the id of a message: the system provides no random bytes: " +
+                       std::generic_category().message(errno) +
+                       "; allow the system call getrandom (seccomp), or use a newer kernel");
     }
-    forks_ = forks;
     left_ = static_cast<std::ptrdiff_t>(random_.size());
   }
 
   std::array<unsigned char, 256> random_{};  // 256 is the most that getentropy() provides
   std::ptrdiff_t left_ = 0;                  // bytes at the end of random_ that no id has
-  unsigned forks_ = 0;                       // the value of `forks` when they were fetched
+  pid_t process_ = 0;                        // that uses this object; a child must not use the bytes of its parent
   IdBytes next_{};
 };
 

@@ -65,7 +65,7 @@ struct ConsumerOptions {
 class DELAYQUEUE_EXPORT Consumer {
  public:
   // url: as in producer.h. Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
-  // process may open no more files.
+  // process may open no more files, or the system provides no random bytes.
   Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options = {});
 
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must

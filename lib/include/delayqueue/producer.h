@@ -122,9 +122,9 @@ class DELAYQUEUE_EXPORT Producer {
   // arguments throw std::invalid_argument at once. The messages of one calling thread are sent in the order of its
   // calls. Blocks while 10,000 messages, or 16 MiB of payloads, have no reply yet.
   //
-  // The first call starts a thread that sends these messages and calls on_event for them; if the system refuses the
-  // thread, the call throws SetupError and sends nothing. The callback may call send_async, which does not block in
-  // that thread. The destructor of the Producer waits until all futures are ready.
+  // The first call starts a thread that sends these messages and calls on_event for them. If the system refuses the
+  // thread, or random bytes for an id, the call throws SetupError and sends nothing. The callback may call send_async,
+  // which does not block in that thread. The destructor of the Producer waits until all futures are ready.
   [[nodiscard]] std::future<Sent> send_async(std::string payload, const SendOptions& options = {});
 
   // Cancels the message and returns the state it was in:
