@@ -1,7 +1,6 @@
 #include "os/resources.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <unistd.h>
 #ifdef __APPLE__
 #include <sys/random.h>
@@ -34,14 +33,6 @@ std::string thread_refused(const std::string& purpose, int error) {
   std::string text = "cannot start a thread for " + purpose + ": " + reason(error);
   if (error == EAGAIN) text += "; raise the limit of processes and threads (ulimit -u; TasksMax of a systemd unit)";
   return text;
-}
-
-std::size_t usable_cores() {
-#ifdef __linux__
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) return static_cast<std::size_t>(CPU_COUNT(&cores));
-#endif
-  return std::thread::hardware_concurrency();  // Linux: more cores than cpu_set_t can hold
 }
 
 unsigned random_seed() {

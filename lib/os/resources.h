@@ -1,11 +1,10 @@
-// Pipes, threads, cores and random numbers: what the system may refuse to a process that has reached a limit.
+// Pipes, threads and random numbers: what the system may refuse to a process that has reached a limit.
 #pragma once
 
 #include "os/descriptor.h"
 
 #include <delayqueue/error.h>
 
-#include <cstddef>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -31,9 +30,6 @@ std::thread start_thread(const std::string& purpose, Function&& function) {
     throw Failure(thread_refused(purpose, e.code().value()));
   }
 }
-
-// The number of cores on which this thread may run; 0 if it is unknown.
-std::size_t usable_cores();
 
 // A seed for the jitter of pauses. Unlike std::random_device, it never throws: without random bytes it is the time.
 unsigned random_seed();

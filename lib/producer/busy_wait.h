@@ -3,7 +3,7 @@
 // send takes.
 #pragma once
 
-#include "os/resources.h"
+#include "os/cores.h"
 
 #include <algorithm>
 #include <array>
@@ -12,22 +12,22 @@
 
 namespace delayqueue {
 
-// Decides by measurement which waits are busy, since a busy wait can also delay the answer: if client and server share
-// a core, or other work needs all cores. The waits are counted in rounds of 1000. In each round the first 16 sleep and
-// the next 16 are busy. The rest is busy if the median of the busy ones was at least a tenth shorter, and within the
-// limit. No wait is busy while this thread may run on one core only. For one thread at a time.
+// Decides by measurement which waits are busy, since a busy wait can also delay the answer, for example if other work
+// needs all cores. The waits are counted in rounds of 1000. In each round the first 16 sleep and the next 16 are busy.
+// The rest is busy if the median of the busy ones was at least a tenth shorter, and within the limit. If
+// may_wait_busily() returns false after the first 16, all waits of the round sleep. For one thread at a time.
 class BusyWait {
  public:
   // longest: limit of one busy wait; 0: none is busy.
-  explicit BusyWait(std::chrono::microseconds longest, std::size_t (*cores)() = usable_cores)
-      : longest_(longest), cores_(cores) {}
+  explicit BusyWait(std::chrono::microseconds longest, bool (*allows)(int socket) = may_wait_busily)
+      : longest_(longest), allows_(allows) {}
 
-  // Begins the wait for an answer. Returns how long it may be busy; 0: not at all.
-  std::chrono::microseconds begin() {
+  // Begins the wait for an answer on this socket. Returns how long it may be busy; 0: not at all.
+  std::chrono::microseconds begin(int socket) {
     constexpr std::chrono::microseconds kNone{0};
     if (longest_ == kNone) return kNone;
     if (wait_ == kRound) restart();
-    if (wait_ == 0) allowed_ = cores_() > 1;
+    if (wait_ == kTrial) allowed_ = allows_(socket);
     const bool busy = wait_ >= kTrial && (wait_ < 2 * kTrial || faster_);
     return allowed_ && busy ? longest_ : kNone;
   }
@@ -56,9 +56,9 @@ class BusyWait {
   }
 
   const std::chrono::microseconds longest_;
-  std::size_t (*const cores_)();
+  bool (*const allows_)(int socket);
   std::size_t wait_ = 0;  // waits of this round that have ended
-  bool allowed_ = false;  // there are several cores
+  bool allowed_ = false;  // what allows_ returned in this round
   bool faster_ = false;   // see above; known after 2 * kTrial waits
   Times asleep_{};        // how long the first waits of the round took
   Times busy_{};          // the next ones

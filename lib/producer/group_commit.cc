@@ -331,11 +331,11 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) co
 }
 
 // Reads the answers of the batch. A lone sender of one message waits busily at first, where that is faster.
-void GroupCommit::receive(InFlightBatch& batch) {
+void GroupCommit::receive(InFlightBatch& batch, int socket) {
   if (senders_ > 1) busy_wait_.restart();
   if (senders_ > 1 || batch.messages > 1) return batch.pipeline->receive();
   const auto start = redis::Clock::now();
-  const auto until = start + busy_wait_.begin();
+  const auto until = start + busy_wait_.begin(socket);
   bool arrived = false;
   while (!arrived && senders_ == 1 && redis::Clock::now() < until) arrived = batch.pipeline->receive_arrived();
   if (!arrived) batch.pipeline->receive();
@@ -343,7 +343,7 @@ void GroupCommit::receive(InFlightBatch& batch) {
 }
 
 void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) {
-  receive(batch);
+  receive(batch, connection.fd());
   const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
   std::exception_ptr broken;  // the connection broke, or leads to the wrong server
   const std::lock_guard lock(mutex_);

@@ -67,7 +67,7 @@ class GroupCommit {
   bool load(InFlightBatch& batch, const Sender& sender);
   bool add_call(InFlightBatch& batch, SendRequest& request);
   void submit(InFlightBatch& batch, redis::Connection& connection) const;
-  void receive(InFlightBatch& batch);
+  void receive(InFlightBatch& batch, int socket);
   void complete(InFlightBatch& batch, redis::Connection& connection);
   void fail(const std::deque<InFlightBatch>& batches);
   void fail_waiting();

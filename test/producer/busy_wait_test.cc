@@ -4,8 +4,8 @@
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
-#include <sched.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -14,8 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "support/cores.h"
 #include "support/proxy.h"
+#include "support/raw_server.h"
 #include "support/server.h"
+#include "support/tls_files.h"
 
 namespace {
 
@@ -38,14 +41,16 @@ using namespace std::chrono_literals;
 using std::chrono::microseconds;
 using test::FaultProxy;
 
-std::size_t one_core() { return 1; }
-std::size_t two_cores() { return 2; }
+constexpr int kSocket = 7;
+
+bool allows(int socket) { return socket == kSocket; }
+bool forbids(int /*socket*/) { return false; }
 
 // Ends `waits` waits whose answers take so long. Returns how many of them may be busy.
 int busy_waits(BusyWait& wait, int waits, microseconds asleep, microseconds busy) {
   int count = 0;
   for (int i = 0; i < waits; ++i) {
-    const bool is_busy = wait.begin() > 0us;
+    const bool is_busy = wait.begin(kSocket) > 0us;
     count += is_busy ? 1 : 0;
     wait.end(is_busy ? busy : asleep);
   }
@@ -59,7 +64,7 @@ TEST_CASE("busy wait: 16 waits sleep, 16 are busy, and the rest of 1000 are busy
   } const cases[] = {{90us, 40us, 968}, {60us, 54us, 968}, {60us, 55us, 0}, {90us, 61us, 0}, {40us, 50us, 0}};
   for (const auto& one : cases) {
     CAPTURE(one.busy.count());
-    BusyWait wait(60us, two_cores);
+    BusyWait wait(60us, allows);
     for (int round = 0; round < 3; ++round) {
       CHECK(busy_waits(wait, 16, one.asleep, one.busy) == 0);
       CHECK(busy_waits(wait, 16, one.asleep, one.busy) == 16);
@@ -69,35 +74,45 @@ TEST_CASE("busy wait: 16 waits sleep, 16 are busy, and the rest of 1000 are busy
 }
 
 TEST_CASE("busy wait: ends when it is no longer faster, and begins when it is") {
-  BusyWait wait(60us, two_cores);
+  BusyWait wait(60us, allows);
   CHECK(busy_waits(wait, 1000, 90us, 40us) == 984);
   CHECK(busy_waits(wait, 1000, 40us, 50us) == 16);
   CHECK(busy_waits(wait, 1000, 90us, 40us) == 984);
 }
 
 TEST_CASE("busy wait: is not for answers that take long, and one slow answer does not decide") {
-  BusyWait wait(60us, two_cores);
+  BusyWait wait(60us, allows);
   CHECK(busy_waits(wait, 1000, 5000us, 3000us) == 16);
-  CHECK(wait.begin() == 0us);
+  CHECK(wait.begin(kSocket) == 0us);
   wait.end(10s);
   CHECK(busy_waits(wait, 999, 50us, 49us) == 16);
-  CHECK(wait.begin() == 0us);
+  CHECK(wait.begin(kSocket) == 0us);
   wait.end(90us);
   CHECK(busy_waits(wait, 15, 90us, 40us) == 0);
-  CHECK(wait.begin() == 60us);
+  CHECK(wait.begin(kSocket) == 60us);
   wait.end(10s);
   CHECK(busy_waits(wait, 983, 90us, 40us) == 983);
 }
 
-TEST_CASE("busy wait: never on one core, and never if it is switched off") {
-  BusyWait alone(60us, one_core);
-  CHECK(busy_waits(alone, 3000, 90us, 40us) == 0);
-  BusyWait off(0us, two_cores);
+TEST_CASE("busy wait: never where the thread may not wait busily, and never if it is switched off") {
+  BusyWait forbidden(60us, forbids);
+  CHECK(busy_waits(forbidden, 3000, 90us, 40us) == 0);
+  BusyWait off(0us, allows);
   CHECK(busy_waits(off, 3000, 90us, 40us) == 0);
 }
 
+TEST_CASE("busy wait: whether the thread may is decided in each round") {
+  static bool may = true;
+  BusyWait wait(60us, [](int) { return may; });
+  CHECK(busy_waits(wait, 1000, 90us, 40us) == 984);
+  may = false;
+  CHECK(busy_waits(wait, 1000, 90us, 40us) == 0);
+  may = true;
+  CHECK(busy_waits(wait, 1000, 90us, 40us) == 984);
+}
+
 TEST_CASE("busy wait: when another thread has sent, 16 waits sleep again") {
-  BusyWait wait(60us, two_cores);
+  BusyWait wait(60us, allows);
   CHECK(busy_waits(wait, 500, 90us, 40us) == 484);
   for (int i = 0; i < 100; ++i) {
     wait.restart();
@@ -114,8 +129,14 @@ ProducerOptions waiting_busily(microseconds longest) {
 // Sends through a proxy that delays, so that no answer arrives within a busy wait.
 class SlowSends {
  public:
-  explicit SlowSends(microseconds busy_wait)
-      : proxy_(test::server().socket()), producer_(proxy_.url(), test::fresh_queue(), waiting_busily(busy_wait)) {
+  explicit SlowSends(microseconds busy_wait, FaultProxy::Via via = FaultProxy::Via::port)
+      : SlowSends(test::server().socket(), waiting_busily(busy_wait), "", via) {}
+
+  // scheme: of the producer's URL; empty: that of the proxy.
+  SlowSends(const std::string& server, const ProducerOptions& options, const std::string& scheme,
+            FaultProxy::Via via = FaultProxy::Via::port)
+      : proxy_(server, via),
+        producer_(scheme.empty() ? proxy_.url() : scheme + proxy_.address(), test::fresh_queue(), options) {
     static_cast<void>(producer_.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"));  // connects
     producer_.send("loads the script");
     proxy_.delay(2ms);
@@ -123,8 +144,14 @@ class SlowSends {
 
   // Returns how many reads found nothing.
   long send(int messages) {
+    return during([&](Producer& producer) {
+      for (int i = 0; i < messages; ++i) producer.send("x");
+    });
+  }
+  template <class Call>
+  long during(Call call) {
     const long before = empty_reads;
-    for (int i = 0; i < messages; ++i) producer_.send("x");
+    call(producer_);
     return empty_reads - before;
   }
 
@@ -134,7 +161,7 @@ class SlowSends {
 };
 
 TEST_CASE("busy wait: a lone sender tries it, and then sleeps because it does not help") {
-  if (usable_cores() < 2) return;
+  if (!test::has_two_cores()) return;
   SlowSends sends(500us);
   CHECK(sends.send(15) <= 2 * 15);  // one was sent before
   CHECK(sends.send(16) > 3 * 16);
@@ -146,39 +173,91 @@ TEST_CASE("busy wait: a Producer with busy_wait 0 sleeps at once") {
   CHECK(sends.send(50) <= 2 * 50);
 }
 
-#ifdef __linux__
-TEST_CASE("busy wait: a thread that may run on one core only sleeps at once") {
-  long reads = 0;
-  std::thread([&] {
-    cpu_set_t core;
-    CPU_ZERO(&core);
-    CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &core);
-    if (::sched_setaffinity(0, sizeof core, &core) != 0) return;
-    SlowSends sends(500us);
-    reads = sends.send(50);
-  }).join();
-  CHECK(reads > 0);
-  CHECK(reads <= 2 * 50);
+TEST_CASE(
+    "busy wait: a thread that is pinned to one core sleeps at once only if its server is pinned to the same one") {
+  if (!test::has_two_cores()) return;
+  const cpu_set_t all = test::cores_of(0);
+  const cpu_set_t first = test::only(0, all);
+  const struct {
+    FaultProxy::Via via;
+    cpu_set_t own;
+    bool tries;
+  } cases[] = {{FaultProxy::Via::unix_socket, first, false},
+               {FaultProxy::Via::unix_socket, test::only(1, all), true},
+               {FaultProxy::Via::port, first, true}};
+  for (const auto& one : cases) {
+    SlowSends sends(500us, one.via);
+    const test::Pinned server(::getpid(), first);  // the server is the proxy in this process
+    long reads = 0;
+    std::thread([&] {
+      const test::Pinned own(0, one.own);
+      sends.send(15);
+      reads = sends.send(16);
+    }).join();
+    CAPTURE(one.via);
+    CHECK((one.tries ? reads > 3 * 16 : reads <= 2 * 16));
+  }
 }
-#endif
 
-TEST_CASE("busy wait: threads that send at the same time sleep at once") {
-  SlowSends sends(500us);
+TEST_CASE("busy wait: a lone sender tries it over TLS, too") {
+  if (!test::has_two_cores()) return;
+  const test::TlsFiles& files = test::TlsFiles::shared();
+  const test::RedisChild server(test::serving(files.server));
+  ProducerOptions options = waiting_busily(500us);
+  options.connection.tls.ca_file = files.ca;
+  SlowSends sends("127.0.0.1:" + std::to_string(server.tls().port), options, "rediss://");
+  CHECK(sends.send(15) <= 4 * 15);
+  CHECK(sends.send(16) > 10 * 16);
+  CHECK(sends.send(50) <= 4 * 50);
+}
+
+TEST_CASE("busy wait: a lone sender with durability tries it, too") {
+  if (!test::has_two_cores()) return;
+  const test::RedisChild master({"--repl-diskless-sync-delay", "0"});
+  const PrivateServer replica;
+  const std::string port = std::to_string(master.plain().port);
+  test::Redis(replica.socket()).cmd({"REPLICAOF", "127.0.0.1", port});
+  test::Redis to_master(master.plain().port);
+  REQUIRE(test::eventually([&] { return to_master.cmd({"WAIT", "1", "100"}) == 1; }, test::kPatience));
+  ProducerOptions options = waiting_busily(500us);
+  options.durability = Durability::replicas(1, 10s);
+  SlowSends sends("127.0.0.1:" + port, options, "");
+  CHECK(sends.send(15) <= 4 * 15);  // the answer of WAIT may arrive after the other one
+  CHECK(sends.send(16) > 10 * 16);
+  CHECK(sends.send(50) <= 4 * 50);
+}
+
+// Sends from three threads until 200 messages are sent. Returns how many reads found nothing.
+long send_at_once(const std::vector<SlowSends*>& sends) {
   std::atomic<int> left{200};
-  std::atomic<long> reads{0};
   std::atomic<int> sent{0};
+  std::atomic<long> reads{0};
   std::vector<std::thread> threads;
-  for (int i = 0; i < 3; ++i) {
-    threads.emplace_back([&] {
+  for (std::size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
       while (--left >= 0) {
-        reads += sends.send(1);
+        reads += sends[i % sends.size()]->send(1);
         ++sent;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(sent == 200);
-  CHECK(reads <= 2 * 200);
+  return reads;
+}
+
+TEST_CASE("busy wait: threads that send at the same time sleep at once") {
+  SlowSends a(500us);
+  CHECK(send_at_once({&a}) <= 2 * 200);
+}
+
+TEST_CASE("busy wait: after other threads have sent, a lone sender sleeps 16 times before it tries again") {
+  if (!test::has_two_cores()) return;
+  SlowSends sends(500us);
+  sends.send(15);  // the next waits are busy
+  static_cast<void>(send_at_once({&sends}));
+  CHECK(sends.send(10) <= 2 * 10);  // the last of the threads may have sent a few alone
+  CHECK(sends.send(22) > 3 * 16);
 }
 
 TEST_CASE("busy wait: a lost reply is a ConnectionError with the id, and sending it again makes no second message") {
