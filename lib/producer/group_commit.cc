@@ -2,9 +2,11 @@
 
 #include "os/resources.h"
 
+#include <pthread.h>
 #include <semaphore.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <optional>
 #include <stdexcept>
@@ -85,16 +87,16 @@ struct ScriptCall {
   }
 };
 
+// The threads of this process that are in send(), of any Producer.
+std::atomic<int> senders{0};
+
 // Counts a thread as long as it is in send().
 class CountedSender {
  public:
-  explicit CountedSender(std::atomic<int>& senders) : senders_(senders) { ++senders_; }
-  ~CountedSender() { --senders_; }
+  CountedSender() { ++senders; }
+  ~CountedSender() { --senders; }
   CountedSender(const CountedSender&) = delete;
   CountedSender& operator=(const CountedSender&) = delete;
-
- private:
-  std::atomic<int>& senders_;
 };
 
 // Copies an error: if several threads get the same error, each needs its own exception object and text.
@@ -134,6 +136,7 @@ struct Sender {
 
   sem_t semaphore;  // not a condition variable: a woken thread should not have to lock a mutex
   bool is_leader = false;
+  bool sends_one = false;  // one message in all
   Sender* next_done = nullptr;
   std::size_t left = 0;      // requests that are not done
   std::size_t unloaded = 0;  // requests with messages that are in no batch yet
@@ -153,6 +156,12 @@ struct GroupCommit::InFlightBatch {
   WriteConcern::Asked confirmation;
 };
 
+GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait)
+    : shared_connection_(connection), busy_wait_(busy_wait) {
+  // The other threads of this process do not exist in a child. If this fails, a child may never wait busily.
+  [[maybe_unused]] static const int failed = ::pthread_atfork(nullptr, nullptr, [] { senders = 0; });
+}
+
 GroupCommit::~GroupCommit() = default;
 
 void SendRequest::check() const {
@@ -168,9 +177,10 @@ void SendRequest::check() const {
 }
 
 void GroupCommit::send(std::vector<SendRequest>& requests) {
-  const CountedSender counted(senders_);
+  const CountedSender counted;
   Sender sender;
   sender.left = sender.unloaded = requests.size();
+  sender.sends_one = requests.size() == 1 && requests.front().messages.size() == 1;
   std::vector<SendRequest*> queued;
   queued.reserve(requests.size());
   for (SendRequest& request : requests) {
@@ -257,6 +267,7 @@ void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque
     if (batches.empty()) return;
     bool resent = true;
     while (resent && !batches.empty()) {
+      receive(batches.front(), sender, connection.fd());
       complete(batches.front(), connection);
       resent = batches.front().pipeline->resent();  // later batches are resent, too: keep the order
       batches.pop_front();
@@ -330,20 +341,20 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) co
   pipeline.send();
 }
 
-// Reads the answers of the batch. A lone sender of one message waits busily at first, where that is faster.
-void GroupCommit::receive(InFlightBatch& batch, int socket) {
-  if (senders_ > 1) busy_wait_.restart();
-  if (senders_ > 1 || batch.messages > 1) return batch.pipeline->receive();
+// Reads the answers of the batch. A thread that sends alone, and one message only, waits busily at first, where that is
+// faster.
+void GroupCommit::receive(InFlightBatch& batch, const Sender& leader, int socket) {
+  if (senders > 1) busy_wait_.restart();
+  if (senders > 1 || !leader.sends_one) return batch.pipeline->receive();
   const auto start = redis::Clock::now();
   const auto until = start + busy_wait_.begin(socket);
   bool arrived = false;
-  while (!arrived && senders_ == 1 && redis::Clock::now() < until) arrived = batch.pipeline->receive_arrived();
+  while (!arrived && senders == 1 && redis::Clock::now() < until) arrived = batch.pipeline->receive_arrived();
   if (!arrived) batch.pipeline->receive();
   busy_wait_.end(redis::Clock::now() - start);
 }
 
 void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) {
-  receive(batch, connection.fd());
   const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
   std::exception_ptr broken;  // the connection broke, or leads to the wrong server
   const std::lock_guard lock(mutex_);

@@ -10,7 +10,6 @@
 
 #include <delayqueue/producer.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -48,8 +47,7 @@ struct SendRequest {
 class GroupCommit {
  public:
   // busy_wait: see ProducerOptions.
-  GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait)
-      : shared_connection_(connection), busy_wait_(busy_wait) {}
+  GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait);
   ~GroupCommit();
 
   // Sends the requests. Returns when all have been sent or have failed. Any thread may call it. Waiting requests take
@@ -67,7 +65,7 @@ class GroupCommit {
   bool load(InFlightBatch& batch, const Sender& sender);
   bool add_call(InFlightBatch& batch, SendRequest& request);
   void submit(InFlightBatch& batch, redis::Connection& connection) const;
-  void receive(InFlightBatch& batch, int socket);
+  void receive(InFlightBatch& batch, const Sender& leader, int socket);
   void complete(InFlightBatch& batch, redis::Connection& connection);
   void fail(const std::deque<InFlightBatch>& batches);
   void fail_waiting();
@@ -76,9 +74,8 @@ class GroupCommit {
   void finish(SendRequest& request);
 
   SharedConnection& shared_connection_;
-  std::atomic<int> senders_{0};  // threads in send()
-  BusyWait busy_wait_;           // used by the leader only
-  std::mutex mutex_;             // guards all members below, and the private members of requests
+  BusyWait busy_wait_;  // used by the leader only
+  std::mutex mutex_;    // guards all members below, and the private members of requests
   bool has_leader_ = false;
   std::deque<SendRequest*> waiting_;  // requests with messages that are in no batch yet
   std::uint64_t batch_count_ = 0;     // batches loaded so far

@@ -10,11 +10,14 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/cores.h"
+#include "support/forked.h"
 #include "support/proxy.h"
 #include "support/raw_server.h"
 #include "support/server.h"
@@ -23,6 +26,7 @@
 namespace {
 
 thread_local long empty_reads = 0;
+thread_local const std::function<void()>* at_empty_read = nullptr;  // called once
 
 }  // namespace
 
@@ -30,7 +34,10 @@ thread_local long empty_reads = 0;
 // each answer that the thread sleeps for, and many in a busy wait.
 extern "C" ssize_t recv(int fd, void* to, std::size_t size, int flags) {
   const ssize_t got = ::recvfrom(fd, to, size, flags, nullptr, nullptr);
-  if (got < 0 && errno == EAGAIN) ++empty_reads;
+  if (got >= 0 || errno != EAGAIN) return got;
+  ++empty_reads;
+  if (at_empty_read != nullptr) (*std::exchange(at_empty_read, nullptr))();
+  errno = EAGAIN;
   return got;
 }
 
@@ -227,6 +234,18 @@ TEST_CASE("busy wait: a lone sender with durability tries it, too") {
   CHECK(sends.send(50) <= 4 * 50);
 }
 
+TEST_CASE("busy wait: batches sleep, also if each step has one large message, and are not measured") {
+  SlowSends sends(500us);
+  sends.send(15);  // the next waits of single messages are busy
+  const long small = sends.during([](Producer& producer) {
+    for (int i = 0; i < 50; ++i) producer.send_batch({"x", "y"});
+  });
+  CHECK(small <= 2 * 50);
+  const std::vector<std::string> large(40, std::string(300 * 1024, 'x'));
+  CHECK(sends.during([&](Producer& producer) { producer.send_batch(large); }) <= 20 * 40);
+  if (test::has_two_cores()) CHECK(sends.send(16) > 3 * 16);
+}
+
 // Sends from three threads until 200 messages are sent. Returns how many reads found nothing.
 long send_at_once(const std::vector<SlowSends*>& sends) {
   std::atomic<int> left{200};
@@ -246,9 +265,13 @@ long send_at_once(const std::vector<SlowSends*>& sends) {
   return reads;
 }
 
-TEST_CASE("busy wait: threads that send at the same time sleep at once") {
+TEST_CASE("busy wait: threads that send at the same time sleep at once, with one Producer or one for each") {
   SlowSends a(500us);
   CHECK(send_at_once({&a}) <= 2 * 200);
+  SlowSends b(500us);
+  SlowSends c(500us);
+  SlowSends d(500us);
+  CHECK(send_at_once({&b, &c, &d}) <= 2 * 200);
 }
 
 TEST_CASE("busy wait: after other threads have sent, a lone sender sleeps 16 times before it tries again") {
@@ -258,6 +281,57 @@ TEST_CASE("busy wait: after other threads have sent, a lone sender sleeps 16 tim
   static_cast<void>(send_at_once({&sends}));
   CHECK(sends.send(10) <= 2 * 10);  // the last of the threads may have sent a few alone
   CHECK(sends.send(22) > 3 * 16);
+}
+
+TEST_CASE("busy wait: ends when a second thread begins to send") {
+  if (!test::has_two_cores()) return;
+  SlowSends sends(1000us);
+  SlowSends others(0us);
+  sends.send(15);  // the next waits are busy
+  std::atomic<bool> begin{false};
+  std::atomic<bool> sending{false};
+  const std::function<void()> report = [&] { sending = true; };
+  const std::function<void()> let_second_begin = [&] {
+    begin = true;
+    while (!sending) std::this_thread::yield();
+  };
+  std::thread second([&] {
+    while (!begin) std::this_thread::yield();
+    at_empty_read = &report;
+    others.send(1);
+    sending = true;  // its answer may have been there at the first read
+  });
+  at_empty_read = &let_second_begin;
+  CHECK(sends.send(1) <= 4);
+  at_empty_read = nullptr;
+  begin = true;
+  second.join();
+}
+
+TEST_CASE("busy wait: in a child of a fork, the senders of the parent do not count") {
+  if (!test::has_two_cores()) return;
+  FaultProxy held(test::server().socket());
+  Producer producer(held.url(), test::fresh_queue());
+  producer.send("x");
+  held.hold_replies(true);
+  std::atomic<bool> sending{false};
+  const std::function<void()> report = [&] { sending = true; };
+  std::thread sender([&] {
+    at_empty_read = &report;
+    producer.send("x");
+  });
+  CHECK(test::eventually([&] { return sending.load(); }, test::kPatience));
+  FaultProxy slow(test::server().socket());
+  slow.delay(2ms);
+  CHECK(test::in_child([&] {
+          Producer own(slow.url(), test::fresh_queue(), waiting_busily(500us));
+          for (int i = 0; i < 16; ++i) own.send("x");
+          const long before = empty_reads;
+          for (int i = 0; i < 16; ++i) own.send("x");
+          return empty_reads - before > 3 * 16;
+        }) == 0);
+  held.hold_replies(false);
+  sender.join();
 }
 
 TEST_CASE("busy wait: a lost reply is a ConnectionError with the id, and sending it again makes no second message") {

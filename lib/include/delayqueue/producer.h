@@ -34,8 +34,9 @@ struct ProducerOptions {
   QueueOptions queue{};
   // How long a thread that sends alone may wait busily for the answer to one message before it sleeps; 0 to 1000 us, 0:
   // not at all. Costs at most this much CPU time a send. It waits busily only while sends are at least a tenth faster
-  // that way: the Producer measures it. It does not while several threads send, if the process has less than two CPUs
-  // (by the machine, or by the quota of a container), or if the thread and Redis are pinned to the same core.
+  // that way: the Producer measures it. It does not while several threads of the process send (the thread of send_async
+  // counts), if the process has less than two CPUs (by the machine, or by the quota of a container), or if the thread
+  // and Redis are pinned to the same core.
   std::chrono::microseconds busy_wait{60};
 };
 
