@@ -1,5 +1,6 @@
 // A million messages in one queue. Measures the server's time for single calls with so many messages in each state, and
 // then a consumer that handles them all while another client sends a GET each millisecond.
+#include <optional>
 #include <stdexcept>
 
 #include "bench/bare.h"
@@ -85,6 +86,17 @@ void of_ready(const Million& of) {
   });
 }
 
+void of_pending_taken(const Million& of) {
+  of.stall.measure("pending2unack", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
+    const store::Watcher watcher{"bench", std::chrono::seconds(1)};
+    return [answer = of.store.pending2unack(pipeline, false, watcher, kBatch, kLater)] {
+      const std::optional<store::Taken> taken = answer.get().taken;
+      if (!taken || taken->messages.size() != kBatch)
+        throw std::runtime_error("million: pending2unack returned fewer messages than a full batch");
+    };
+  });
+}
+
 void stalls(const Million& of) {
   Progress& progress = of.bench.progress;
   progress.stage("of pending");
@@ -93,6 +105,10 @@ void stalls(const Million& of) {
   of.stock.pending_to_unack();
   of_unack(of);
   of.stock.unack_to_pending();
+  progress.stage("of pending, taken");
+  of.stock.keep_pending();
+  of_pending_taken(of);
+  of.stock.restore_pending();
   progress.stage("of ready");
   of.stock.keep_pending();
   of.stall.measure("pending2ready", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
