@@ -1,14 +1,14 @@
 #!/bin/sh
 # The benchmark: starts a Redis server and measures the library on it. Prints progress on stderr and one JSON object on
-# stdout. test/bench/README.md describes the figures.
+# stdout. test/bench/README.md describes the figures. If a part fails, the others are measured, and the exit code is 1.
 #
 #   scripts/bench.sh [--quick] [--only PART[,PART...]] [--peers]
 #
 #   --quick   takes at most 60 s; without it, each figure is the median of several repetitions, which takes about ten
 #             minutes
 #   --only    runs only these parts:
-#               in all runs        throughput sends receives end_to_end payloads batches links lateness load wake idle
-#                                  herd million
+#               in all runs        throughput sends receives end_to_end payloads big_sends batches links lateness load
+#                                  wake idle herd million
 #               not with --quick   crowd burst sleepers durability transport processes
 #               only if named      rss (ten minutes)
 #   --peers   also measures other libraries whose toolchains are installed

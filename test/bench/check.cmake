@@ -9,6 +9,7 @@ set(figures
   limit.round_trip.one_core limit.round_trip.two_cores limit.script.one_core limit.script.two_cores
   send.batch send.batch_compared send.eight_threads
   send.one_thread.one_core send.one_thread.two_cores send.one_thread.unpinned
+  sleeps_per_send.one_core sleeps_per_send.two_cores sleeps_per_send.unpinned
   receive.empty_handler receive.one_worker
   receive.scheduled.one_worker receive.scheduled.eight_workers receive.due.one_worker receive.due.eight_workers
   end_to_end
@@ -18,9 +19,9 @@ set(figures
   payload.1048576.send payload.1048576.receive payload.1048576.limit_send
   batch.1.redis_us batch.10.redis_us batch.100.redis_us batch.200.redis_us
   batch.1.send_redis_us batch.10.send_redis_us batch.100.send_redis_us batch.200.send_redis_us
-  link.0.send link.0.receive link.1.send link.1.receive link.4.send link.4.receive
+  link.none.send link.none.receive link.0.send link.0.receive link.1.send link.1.receive link.4.send link.4.receive
   ratio.send ratio.receive ratio.one_thread.one_core ratio.one_thread.two_cores
-  ratio.link_1_send ratio.link_1_receive ratio.link_4_send ratio.link_4_receive
+  ratio.link_0_send ratio.link_0_receive ratio.link_1_send ratio.link_1_receive ratio.link_4_send ratio.link_4_receive
   lateness_ms.min lateness_ms.p50 lateness_ms.p99 lateness_ms.max
   load.capacity
   load.25.lateness_ms.p50 load.25.lateness_ms.p99 load.25.lateness_ms.p999
@@ -28,8 +29,12 @@ set(figures
   load.75.lateness_ms.p50 load.75.lateness_ms.p99 load.75.lateness_ms.p999
   wake_ms.p50 wake_ms.p99
   stall_ms.send stall_ms.pending2ready stall_ms.ready2unack stall_ms.unack2retry stall_ms.ack stall_ms.cancel
-  stall_ms.purge stall_ms.send_1mib stall_p50_ms.send_1mib
-  probe_ms.p50 probe_ms.p999
+  stall_ms.purge stall_ms.pending2unack
+  stall_ms.send_1mib stall_ms.send_1mib_new_id stall_ms.send_1mib_first stall_ms.send_1mib_own_id
+  stall_p50_ms.send_1mib stall_p50_ms.send_1mib_new_id stall_p50_ms.send_1mib_first stall_p50_ms.send_1mib_own_id
+  redis_us.send_1mib
+  probe_ms.p50 probe_ms.p999 probe_ms.send_1mib.p50 probe_ms.send_1mib.p99 probe_ms.send_1mib.max
+  probe_ms.alone.p50 probe_ms.alone.p99 probe_ms.alone.max
   idle.requests_per_s idle.cpu_percent
   herd.requests
   crowd.requests_per_s crowd.lateness_ms.p50 crowd.lateness_ms.p99
@@ -45,7 +50,8 @@ set(figures
   backlog.first_100k_per_s backlog.last_100k_per_s
   memory.bytes_per_message
   client.cpu_us_per_message)
-set(may_be_zero idle.requests_per_s idle.cpu_percent herd.requests crowd.requests_per_s)
+set(may_be_zero sleeps_per_send.one_core sleeps_per_send.two_cores sleeps_per_send.unpinned
+  idle.requests_per_s idle.cpu_percent herd.requests crowd.requests_per_s)
 
 execute_process(COMMAND "${PROGRAM}" --tiny OUTPUT_VARIABLE json ERROR_VARIABLE progress RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
@@ -67,6 +73,20 @@ foreach(figure IN LISTS figures)
     message(SEND_ERROR "${figure}: ${value}, so it was not measured")
   endif()
 endforeach()
+
+# A part that fails costs no figure of another one, but the exit code tells.
+find_program(fails false REQUIRED)
+execute_process(COMMAND "${PROGRAM}" --tiny --only wake --peers "${fails}"
+  OUTPUT_VARIABLE json ERROR_VARIABLE progress RESULT_VARIABLE result)
+string(JSON wake ERROR_VARIABLE error GET "${json}" wake_ms p50)
+string(JSON failed ERROR_VARIABLE error GET "${json}" environment failed)
+if(NOT result EQUAL 1 OR NOT wake GREATER 0 OR NOT failed STREQUAL "peers")
+  message(SEND_ERROR "peers that fail: expected exit code 1, wake_ms.p50, and their name in environment.failed; "
+    "got ${result}, '${wake}' and '${failed}': ${progress}")
+endif()
+if(NOT progress MATCHES "left out: the rest of the part peers \\(peers: ${fails} failed\\)")
+  message(SEND_ERROR "peers that fail: expected a line with the reason, got: ${progress}")
+endif()
 
 execute_process(COMMAND "${PROGRAM}" --only nonsense OUTPUT_QUIET ERROR_VARIABLE advice RESULT_VARIABLE result)
 if(NOT result EQUAL 2 OR NOT advice MATCHES "--only: no part 'nonsense'; expected one of throughput")

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -26,6 +27,7 @@ const std::vector<Part>& parts() {
       {"receives", receives},
       {"end_to_end", end_to_end},
       {"payloads", payloads},
+      {"big_sends", big_sends},
       {"batches", batches},
       {"links", links},
       {"lateness", lateness},
@@ -52,6 +54,12 @@ double cpu_time() {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
   };
   return seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
+}
+
+long sleeps() {
+  rusage used{};
+  ::getrusage(RUSAGE_THREAD, &used);
+  return used.ru_nvcsw;
 }
 
 std::string payload() { return std::string(64, 'x'); }
@@ -105,7 +113,21 @@ void raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-void run(const Arguments& arguments) {
+// Runs a part. If it fails, the run continues, with the figures that were measured until then. Returns whether all went
+// well.
+bool succeeds(Bench& bench, const std::string& name, const std::function<void()>& measure) {
+  bench.progress.part(name);
+  try {
+    measure();
+    return true;
+  } catch (const std::exception& e) {
+    bench.progress.left_out("the rest of the part " + name, e.what());
+    return false;
+  }
+}
+
+// Returns whether all parts were measured.
+bool run(const Arguments& arguments) {
   raise_file_limit();
   const sigset_t set = interruptions();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before any thread starts, because threads inherit the mask
@@ -115,17 +137,19 @@ void run(const Arguments& arguments) {
   Progress progress;
   Bench bench{server, arguments.scale, figures, progress};
   describe(bench);
+  std::string failed;  // names of parts, separated by spaces
+  const auto measure = [&](const std::string& name, const std::function<void()>& part) {
+    if (!succeeds(bench, name, part)) failed += (failed.empty() ? "" : " ") + name;
+  };
   for (const Part& part : parts()) {
-    if (!arguments.wants(part)) continue;
-    progress.part(part.name);
-    part.run(bench);
+    if (arguments.wants(part)) measure(part.name, [&] { part.run(bench); });
   }
-  if (!arguments.peers.empty()) {
-    progress.part("peers");
-    run_peers(bench, arguments.peers);
-  }
+  if (!arguments.peers.empty()) measure("peers", [&] { run_peers(bench, arguments.peers); });
   progress.end();
+  if (!failed.empty()) figures.environment("failed", failed);
   std::puts(figures.json().c_str());
+  if (!failed.empty()) std::fprintf(stderr, "bench: these parts failed: %s\n", failed.c_str());
+  return failed.empty();
 }
 
 }  // namespace
@@ -141,8 +165,7 @@ int main(int count, char** words) {
     return 2;
   }
   try {
-    bench::run(arguments);
-    return 0;
+    return bench::run(arguments) ? 0 : 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "bench: %s\n", e.what());
     return 1;

@@ -41,9 +41,10 @@ void throughput(Bench& bench);  // limit, send.batch, receive.empty_handler, rat
 void sends(Bench& bench);       // send.one_thread, send.eight_threads, limit.round_trip, limit.script
 void receives(Bench& bench);    // receive.scheduled, receive.due
 void end_to_end(Bench& bench);
-void payloads(Bench& bench);  // payload, stall_ms.send_1mib
-void batches(Bench& bench);   // batch
-void links(Bench& bench);     // link
+void payloads(Bench& bench);   // payload
+void big_sends(Bench& bench);  // send_1mib of stall_ms, redis_us and probe_ms
+void batches(Bench& bench);  // batch
+void links(Bench& bench);    // link
 void lateness(Bench& bench);
 void load(Bench& bench);
 void wake(Bench& bench);
@@ -63,6 +64,9 @@ inline double since(Clock::time_point start) { return seconds(Clock::now() - sta
 
 // CPU time of this process with all its threads, in seconds.
 double cpu_time();
+
+// How often the calling thread has slept, for example because it waited for an answer.
+long sleeps();
 
 // The payload of all figures that name no other: 64 bytes.
 std::string payload();

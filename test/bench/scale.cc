@@ -6,7 +6,7 @@ Scale quick() {
   Scale scale;
   scale.name = "quick";
   scale.rounds = 2;
-  scale.messages = 50'000;
+  scale.messages = 30'000;
   scale.repetitions = 1;
   scale.compared = 15'000;
   scale.late_messages = 2'000;

@@ -1,7 +1,9 @@
 #include "bench/server.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <stdexcept>
 
 namespace bench {
@@ -19,6 +21,12 @@ PrivateServerOptions options_with(const std::vector<std::string>& arguments) {
 
 std::string text_of(redis::Reply reply) {
   return reply.is_text() ? std::string(reply.text()) : std::to_string(reply.integer());
+}
+
+// The number after `name` in a line of INFO; 0 if it is not there.
+double number_after(std::string_view line, std::string_view name) {
+  const std::size_t at = line.find(name);
+  return at == std::string_view::npos ? 0 : std::strtod(line.data() + at + name.size(), nullptr);
 }
 
 }  // namespace
@@ -95,15 +103,18 @@ std::string_view field_of(std::string_view info, std::string_view field) {
   return {};
 }
 
-double command_us(std::string_view stats, const std::string& command) {
-  const std::string_view line = field_of(stats, "cmdstat_" + command);
-  const std::size_t at = line.find("usec=");
-  return at == std::string_view::npos ? 0 : std::strtod(line.data() + at + 5, nullptr);
-}
-
-double held_us(std::string_view before, std::string_view after) {
-  const double exec = command_us(after, "exec") - command_us(before, "exec");
-  return exec > 0 ? exec : command_us(after, "evalsha") - command_us(before, "evalsha");
+double longest_us(std::string_view before, std::string_view after) {
+  double longest = 0;
+  std::istringstream lines{std::string(after)};
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(0, line.find(':'));
+    if (name.rfind("cmdstat_", 0) != 0 || name == "cmdstat_info") continue;
+    const std::string_view stats_after = field_of(after, name), stats_before = field_of(before, name);
+    const double calls = number_after(stats_after, "calls=") - number_after(stats_before, "calls=");
+    const double us = number_after(stats_after, "usec=") - number_after(stats_before, "usec=");
+    if (calls > 0) longest = std::max(longest, us / calls);
+  }
+  return longest;
 }
 
 }  // namespace bench

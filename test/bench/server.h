@@ -50,11 +50,9 @@ class Server {
 // The text after "<field>:" in an answer to INFO; empty if the field is missing.
 std::string_view field_of(std::string_view info, std::string_view field);
 
-// The time in us that Redis has spent in a command, by INFO commandstats; 0 if it was never called.
-double command_us(std::string_view stats, const std::string& command);
-
-// The time in us that Redis was held by one or more script calls between two answers to INFO commandstats: in EXEC with
-// all commands of the transaction, or in EVALSHA if there was no EXEC.
-double held_us(std::string_view before, std::string_view after);
+// Redis' own time in us for the longest single command between two answers to INFO commandstats, without INFO: a script
+// call with all commands that it calls, EXEC with all commands of the transaction, or a plain command. For a command that
+// ran several times it is the mean. Excluded is the time in which Redis reads the request and writes the answer.
+double longest_us(std::string_view before, std::string_view after);
 
 }  // namespace bench

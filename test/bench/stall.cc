@@ -31,7 +31,7 @@ void Stall::measure(const std::string& name, const AddCall& add_call) {
   Totals before = call(add_call, 0);  // the first call loads the script
   for (std::size_t i = 1; i <= calls; ++i) {
     Totals after = call(add_call, i);
-    const double ms = held_us(before.stats, after.stats) / 1000;
+    const double ms = longest_us(before.stats, after.stats) / 1000;
     const bool table = std::abs(after.memory - before.memory) > kTableBytes;
     table ? void(growth = std::max(growth, ms)) : usual.push_back(ms);
     before = std::move(after);

@@ -1,8 +1,8 @@
 // Measures single sends beside their limits, the same receive in four forms, and sending and handling at the same time.
 #include <delayqueue/producer.h>
 
+#include <future>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include "bench/drain.h"
@@ -35,11 +35,19 @@ double send_all(Bench& bench, std::size_t threads) {
   if (threads == 1) {
     send_share(0);  // in this thread, which may be pinned
   } else {
-    std::vector<std::thread> senders;
-    for (std::size_t i = 0; i < threads; ++i) senders.emplace_back(send_share, i);
-    for (std::thread& sender : senders) sender.join();
+    std::vector<std::future<void>> senders;
+    for (std::size_t i = 0; i < threads; ++i) senders.push_back(std::async(std::launch::async, send_share, i));
+    for (std::future<void>& sender : senders) sender.get();
   }
   return static_cast<double>(messages) / since(start);
+}
+
+// A lone sender: its rate, and how often it sleeps in a send. A sender that waits busily rarely sleeps.
+void lone_sends(Bench& bench, const std::string& placement) {
+  const long before = sleeps();
+  bench.figures.add("send.one_thread." + placement, send_all(bench, 1));
+  const auto slept = static_cast<double>(sleeps() - before);
+  bench.figures.add("sleeps_per_send." + placement, slept / static_cast<double>(bench.scale.compared));
 }
 
 // A lone sender and its limits, alternating, with Redis and the sender on known cores.
@@ -49,7 +57,7 @@ void placed_sends(Bench& bench, Cores cores) {
   const Placement placement(bench.server, cores);
   bench.figures.add("limit.round_trip." + name, ping_rate(bench, bench.scale.round_trips));
   bench.figures.add("limit.script." + name, script_rate(bench, bench.scale.round_trips));
-  bench.figures.add("send.one_thread." + name, send_all(bench, 1));
+  lone_sends(bench, name);
 }
 
 void receive(Bench& bench, Due due, const std::string& name) {
@@ -80,14 +88,14 @@ void sends(Bench& bench) {
   if (!two) {
     bench.progress.left_out(
         "limit.round_trip.two_cores limit.script.two_cores send.one_thread.two_cores "
-        "ratio.one_thread.two_cores",
+        "ratio.one_thread.two_cores sleeps_per_send.two_cores",
         "this process may use one core only");
   }
   for (int i = 0; i < bench.scale.repetitions; ++i) {
     placed_sends(bench, Cores::one);
     if (two) placed_sends(bench, Cores::two);
     bench.progress.step("unpinned");
-    bench.figures.add("send.one_thread.unpinned", send_all(bench, 1));
+    lone_sends(bench, "unpinned");
     bench.progress.step("eight threads");
     bench.figures.add("send.eight_threads", send_all(bench, 8));
   }
