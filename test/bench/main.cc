@@ -41,6 +41,7 @@ const std::vector<Part>& parts() {
       {"durability", durability, Runs::full},
       {"transport", transport, Runs::full},
       {"processes", processes, Runs::full},
+      {"border", border, Runs::on_request},
       {"rss", rss, Runs::on_request},
       {"million", million},  // last: its drain is cut short if the run takes too long
   };

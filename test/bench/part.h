@@ -43,6 +43,7 @@ void receives(Bench& bench);    // receive.scheduled, receive.due
 void end_to_end(Bench& bench);
 void payloads(Bench& bench);   // payload
 void big_sends(Bench& bench);  // send_1mib of stall_ms, redis_us and probe_ms
+void border(Bench& bench);
 void batches(Bench& bench);  // batch
 void links(Bench& bench);    // link
 void lateness(Bench& bench);

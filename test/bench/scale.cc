@@ -41,6 +41,8 @@ Scale tiny() {
   scale.payload_bytes = 4 * 1024 * 1024;
   scale.payload_messages = 500;
   scale.big_sends = 3;
+  scale.border_bytes = 8 * 1024 * 1024;
+  scale.border_messages = 20;
   scale.batch_groups = 5;
   scale.linked = 500;
   scale.load_backlog = 1'000;

@@ -32,6 +32,10 @@ struct Scale {
   std::size_t payload_messages = 100'000;
   std::size_t big_sends = 300;  // single sends of 1 MiB
 
+  // Messages of each size and form of `border`: as many as fit, but at most the second.
+  std::size_t border_bytes = 64 * 1024 * 1024;
+  std::size_t border_messages = 10'000;
+
   std::size_t batch_groups = 250;  // deliveries of so many messages at a time
   std::size_t linked = 100'000;    // messages over each link
   std::size_t load_backlog = 100'000;
