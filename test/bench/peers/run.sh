@@ -232,7 +232,7 @@ measure() {
   redis FLUSHALL >/dev/null
   bytes=$(timeout 120 "${run[@]}" --socket "$socket" --bytes 64 --memory $waiting) || return 1
   redis FLUSHALL >/dev/null
-  figures=$(timeout 1200 "${run[@]}" --socket "$socket" --bytes 64 "${size[@]}" --seconds $((late / 1000))) || return 1
+  figures=$(timeout 1800 "${run[@]}" --socket "$socket" --bytes 64 "${size[@]}" --seconds $((late / 1000))) || return 1
   redis FLUSHALL >/dev/null
   placed=$(all_placed_sends)
   printf '%s,"send_one_thread":{%s},"memory":{"bytes_per_message":%s},"machine":{"sets_per_s":%d},' \

@@ -52,7 +52,7 @@ func main() {
 		Version: "0.26.0",
 		Works: []measure.Work{
 			{Name: "one_worker", Handlers: 1},
-			{Name: "eight", Handlers: 8},
+			{Name: "eight_workers", Handlers: 8},
 			{Name: "concurrency_100", Handlers: 100},
 			{Name: "four_servers", Handlers: 8, Instances: 4},
 		},

@@ -102,6 +102,18 @@ async function sendBulk(queue, n, delay) {
   return (n * 1000) / (performance.now() - start);
 }
 
+// All messages are due at the same time, after the last send. Returns when they are due. No worker runs.
+async function sendScheduled(queue, n) {
+  const due = Math.ceil(wallClock() + 1000 + n / 10);
+  await inBulks(n, (from, to) => {
+    const jobs = [];
+    for (let i = from; i < to; i++) jobs.push({ ...job(i, due), opts: at(due) });
+    return queue.addBulk(jobs);
+  });
+  if (wallClock() > due) throw new Error('scheduled: sending took longer than the time before the messages are due');
+  await sleep(due - wallClock() + 10);
+}
+
 // Records the first delivery of each message, and the time when all have arrived.
 function expect(n) {
   const late = new Array(n).fill(null);
@@ -248,9 +260,13 @@ async function main() {
   };
   say('sent ' + JSON.stringify(send));
   const receiveRates = {};
-  for (const [name, concurrency] of [['one_worker', 1], ['eight', 8], ['concurrency_100', 100]]) {
-    receiveRates[name] = await median(async (queue) => {
+  for (const [name, concurrency] of [['one_worker', 1], ['eight_workers', 8], ['concurrency_100', 100]]) {
+    receiveRates['due_' + name] = await median(async (queue) => {
       await sendBulk(queue, count, 0);
+      return receive(queue, count, concurrency);
+    });
+    receiveRates['scheduled_' + name] = await median(async (queue) => {
+      await sendScheduled(queue, count);
       return receive(queue, count, concurrency);
     });
   }

@@ -54,7 +54,7 @@ func main() {
 		Version: "1.1.2",
 		Works: []measure.Work{
 			{Name: "one_worker", Handlers: 1},
-			{Name: "eight", Handlers: 8},
+			{Name: "eight_workers", Handlers: 8},
 			{Name: "eight_instances", Handlers: 1, Instances: 8},
 		},
 		Best:  2,

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Work is one way to set up a worker: its name under "receive", and how many handlers run at the same time.
+// Work is one way to set up a worker: its name under "receive", after "due_" and "scheduled_", and how many handlers run
+// at the same time.
 type Work struct {
 	Name      string
 	Handlers  int
@@ -35,7 +36,7 @@ type Peer interface {
 // Plan has the settings that differ between libraries.
 type Plan struct {
 	Version string
-	Works   []Work // the figures under "receive"
+	Works   []Work // each gives two figures under "receive"
 	Best    int    // which of them takes part in end_to_end
 	Tuned   string // what Work.Tuned changes, for people
 }
@@ -104,11 +105,16 @@ func Run(peer Peer, plan Plan) {
 	receive := map[string]float64{}
 	for _, work := range plan.Works {
 		work := work
-		receive[work.Name] = median(func(q string) float64 {
+		due, scheduled := "due_"+work.Name, "scheduled_"+work.Name
+		receive[due] = median(func(q string) float64 {
 			m.sendAll(q, *count, senders, time.Time{})
 			return m.receive(q, *count, work)
 		})
-		say("received %v/s with %s", receive[work.Name], work.Name)
+		receive[scheduled] = median(func(q string) float64 {
+			m.sendScheduled(q, *count)
+			return m.receive(q, *count, work)
+		})
+		say("received with %s: due %v/s, scheduled %v/s", work.Name, receive[due], receive[scheduled])
 	}
 	result := map[string]interface{}{
 		"version":    plan.Version,
@@ -178,6 +184,16 @@ func (m *run) sendAll(queue string, n, threads int, due time.Time) float64 {
 	}
 	group.Wait()
 	return float64(n) / time.Since(start).Seconds()
+}
+
+// sendScheduled sends messages that are all due at the same whole second, and returns when they are due. No worker runs.
+func (m *run) sendScheduled(queue string, n int) {
+	due := time.Now().Add(2*time.Second + time.Duration(n)*time.Second/10000).Truncate(time.Second)
+	m.sendAll(queue, n, senders, due)
+	if time.Now().After(due) {
+		log.Fatal("scheduled: sending took longer than the time before the messages are due")
+	}
+	time.Sleep(time.Until(due.Add(10 * time.Millisecond)))
 }
 
 // arrivals records the first delivery of each message, and the time when all have arrived.
