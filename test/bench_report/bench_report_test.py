@@ -35,33 +35,56 @@ class Report(unittest.TestCase):
         self.assertEqual(sorted(files), ['lateness.svg', 'report.md', 'throughput.svg'])
         return files
 
-    def rows(self, markdown):
-        """The cells of each line of a table, by their first."""
+    def rows(self, markdown, title):
+        """The cells of each line of a section's table, by their first."""
+        markdown = markdown.split('## %s\n' % title)[1].split('\n## ')[0]
         lines = [line.strip('| ').split(' | ') for line in markdown.splitlines() if line.startswith('|')]
         return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in lines}
 
     def test_the_table_has_every_library_and_marks_the_best_of_a_line(self):
-        rows = self.rows(self.report(SAMPLE)['report.md'])
+        rows = self.rows(self.report(SAMPLE)['report.md'], 'Beside other libraries')
         titles = ['**delayqueue**', 'Go delayqueue 1.1.2', 'BullMQ 6.7.0', 'Redisson 4.7.0']
         self.assertEqual(rows['messages a second'], titles)
         self.assertEqual(rows['send, one thread'], ['19,500', '**25,374**', '8,148', '15,171'])
         self.assertEqual(rows['send, one thread, one core'], ['24,000', '**25,000**', '–', '–'])
         self.assertEqual(rows['send, one thread, two cores'], ['**11,900**', '9,000', '–', '–'])
         self.assertEqual(rows['send, its fastest way'], ['**172,000**', '49,786', '29,647', '39,096'])
-        self.assertEqual(rows['receive, one handler'], ['**96,000**', '9,184', '6,573', '12,805 †'])
-        self.assertEqual(rows['receive, eight handlers'], ['**151,000**', '18,430', '13,243', '20,687 †'])
+        self.assertEqual(rows['receive, due, one handler'], ['**96,000**', '9,184', '6,573', '–'])
+        self.assertEqual(rows['receive, due, its fastest way'], ['**151,000**', '22,792', '17,576', '–'])
+        eight = ['**145,000**', '18,100', '12,800', '20,687 †']
+        self.assertEqual(rows['receive, scheduled, eight handlers'], eight)
+        fastest = ['145,000', '22,100', '16,900', '**146,147** †']
+        self.assertEqual(rows['receive, scheduled, its fastest way'], fastest)
         self.assertEqual(rows['min'], ['0.08', '−53.6', '0.26', '0.06'])
         self.assertEqual(rows['p50, tuned'], ['–', '−435', '–', '–'])
         self.assertEqual(rows['bytes for each waiting message'], ['431', '696', '930', '**275**'])
         self.assertEqual(rows['requests a second of an idle worker'], ['1.1', '4.5', '**0**', '**0**'])
 
     def test_figures_stand_beside_their_limits(self):
-        rows = self.rows(self.report(SAMPLE)['report.md'])
-        self.assertEqual(rows['send, one thread, on one core'], ['24,000', 'a trivial script', '60,000', '0.40'])
-        self.assertEqual(rows['receive, round trip of 1 ms'], ['45,000', 'no delay', '90,000', '0.50'])
-        self.assertEqual(rows['receive, scheduled, eight handlers'],
-                         ['145,000', 'bare commands, others in flight', '172,000', '0.84'])
+        rows = self.rows(self.report(SAMPLE)['report.md'], 'Figures and limits')
+        self.assertEqual(rows['send, one thread, on one core'],
+                         ['`send.one_thread.one_core`', '24,000', '`limit.script.one_core`', '60,000', '0.40'])
+        self.assertEqual(rows['receive, round trip of 1 ms'],
+                         ['`link.1.receive`', '45,000', '`link.none.receive`', '100,000', '0.45'])
+        self.assertEqual(rows['end to end'], ['`end_to_end`', '71,000'])
         self.assertNotIn('send, TLS', rows)  # was not measured
+
+    def test_figures_that_belong_together_share_a_row(self):
+        report = self.report(SAMPLE)['report.md']
+        self.assertEqual(self.rows(report, 'Lateness')['`lateness_ms`'], ['0.08', '0.6', '2.4', '–', '7.9'])
+        self.assertEqual(self.rows(report, 'Time of single calls')['`send_1mib`'], ['0.7', '0.8', '–'])
+        border = self.rows(report, 'Bodies through Lua, and staged')
+        self.assertEqual(border['`border.64`'], ['**9**', '12', '**3**', '5.5'])
+        self.assertEqual(border['`border.1048576`'], ['2,300', '**800**', '–', '–'])
+        self.assertNotIn('`border.16`', border)
+        self.assertEqual(self.rows(report, 'The run')['cores'], ['2'])
+        self.assertIn('## CPU time of Redis\n\nNot in this run.\n', report)
+
+    def test_a_library_with_one_form_has_a_footnote(self):
+        report = self.report(SAMPLE)['report.md']
+        self.assertIn('- Redisson: fastest send: 500 async, scheduled: poll(500);', report)
+        self.assertEqual(report.count('no figures for due messages'), 1)
+        self.assertNotIn('no figures for scheduled messages', report)
 
     def test_what_was_skipped_is_named_with_its_reason(self):
         self.assertIn('- asynq: not measured: go is not installed.', self.report(SAMPLE)['report.md'])
@@ -75,12 +98,15 @@ class Report(unittest.TestCase):
 
     def test_targets_say_pass_short_or_not_measured(self):
         self.assertNotIn('Targets', self.report(SAMPLE)['report.md'])
-        rows = self.rows(self.report(SAMPLE, '--targets')['report.md'])
+        rows = self.rows(self.report(SAMPLE, '--targets')['report.md'], 'Targets')
         self.assertEqual(rows['`ratio.send`'], ['0.88', 'at least 0.9', '**short**'])
         self.assertEqual(rows['`ratio.receive`'], ['0.88', 'at least 0.85', 'pass'])
         self.assertEqual(rows['`lateness_ms.p50`'], ['0.6', 'at most 1', 'pass'])
         self.assertEqual(rows['`wake_ms.p50`'], ['–', 'at most 0.5', 'not measured'])
-        self.assertEqual(rows['`send.batch / BullMQ send.batch`'], ['7.25', 'at least 5', 'pass'])
+        self.assertEqual(rows['`send.batch_compared / BullMQ send.batch`'], ['6.92', 'at least 5', 'pass'])
+        self.assertEqual(rows['`receive.due.one_worker / Go delayqueue receive.due_one_worker`'],
+                         ['10.5', 'at least 15', '**short**'])
+        self.assertEqual(rows['`stall_ms.pending2unack`'], ['0.9', 'at most 2', 'pass'])
         self.assertEqual(rows['`ratio.one_thread.two_cores`'], ['0.85', 'at least 0.85', 'pass'])
         self.assertEqual(rows['`send.one_thread.one_core / asynq send_one_thread.one_core`'],
                          ['–', 'at least 1', 'not measured'])
@@ -88,9 +114,10 @@ class Report(unittest.TestCase):
 
     def test_peers_are_not_needed(self):
         alone = {key: value for key, value in SAMPLE.items() if key != 'peers'}
-        rows = self.rows(self.report(alone, '--targets')['report.md'])
-        self.assertEqual(rows['messages a second'], ['**delayqueue**'])
-        self.assertEqual(rows['`end_to_end / Go delayqueue end_to_end`'], ['–', 'at least 15', 'not measured'])
+        report = self.report(alone, '--targets')['report.md']
+        self.assertEqual(self.rows(report, 'Beside other libraries')['messages a second'], ['**delayqueue**'])
+        self.assertEqual(self.rows(report, 'Targets')['`end_to_end / Go delayqueue end_to_end`'],
+                         ['–', 'at least 15', 'not measured'])
 
     def test_charts_are_xml_for_light_and_dark_that_loads_nothing(self):
         files = self.report(SAMPLE)
@@ -156,14 +183,55 @@ class Report(unittest.TestCase):
         lacking = copy.deepcopy(SAMPLE)
         del lacking['limit']
         lacking['send']['batch'] = 'fast'
-        self.refused('lacks limit.send, limit.receive, limit.receive_others_in_hand, send.batch; run scripts/bench.sh', [], json.dumps(lacking))
+        missing = 'lacks limit.send, limit.receive, limit.receive_others_in_hand, send.batch; '
+        self.refused(missing + 'run scripts/bench.sh', [], json.dumps(lacking))
+        lacking['environment']['failed'] = 'throughput'
+        self.refused(missing + 'these parts failed: throughput', [], json.dumps(lacking))
         broken = dict(SAMPLE, peers=[1])
         self.report(broken)  # as if there were none
 
     def test_a_folder_that_cannot_be_written_gets_one_line(self):
         done = run(['--out', os.path.join(HERE, 'sample.json')], json.dumps(SAMPLE))
         self.assertEqual(done.returncode, 1)
-        self.assertIn('cannot write into', done.stderr.decode())
+        self.assertIn('cannot write', done.stderr.decode())
+
+    # --- a page
+
+    def page(self, text):
+        path = os.path.join(self.folder.name, 'docs', 'page.md')
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text)
+        return path
+
+    def test_a_page_gets_the_tables_and_the_charts_that_it_shows(self):
+        path = self.page('# A\n![Rates](../charts/throughput.svg)\n'
+                         '<!-- bench_report: lateness -->\nold\n<!-- /bench_report -->\nB\n'
+                         '<!-- bench_report: border -->\n<!-- /bench_report -->\n')
+        for _ in range(2):  # the second time replaces what the first one wrote
+            done = run(['--page', path], json.dumps(SAMPLE))
+            self.assertEqual((done.returncode, done.stderr.decode()), (0, ''))
+        chart = os.path.join(self.folder.name, 'docs', '..', 'charts', 'throughput.svg')
+        self.assertEqual(done.stdout.decode().split(), [path, chart])
+        self.assertTrue(os.path.exists(chart))
+        with open(path, encoding='utf-8') as file:
+            lines = file.read().splitlines()
+        self.assertNotIn('old', lines)
+        self.assertEqual([line for line in lines if line in ('# A', 'B')], ['# A', 'B'])
+        self.assertEqual(len([line for line in lines if line.startswith('| `lateness_ms`')]), 1)
+        self.assertLess(lines.index('B'), lines.index('| `border.64` | **9** | 12 | **3** | 5.5 |'))
+
+    def test_a_wrong_page_gets_one_line_and_stays(self):
+        for said, text in (("has a section 'speed'; expected one of run, ",
+                            '<!-- bench_report: lateness -->\n<!-- /bench_report -->\n'
+                            '<!-- bench_report: speed -->\n<!-- /bench_report -->\n'),
+                           ("has no line '<!-- bench_report: NAME -->'", '# A\n')):
+            path = self.page(text)
+            done = run(['--page', path], json.dumps(SAMPLE))
+            self.assertEqual((done.returncode, done.stdout.decode()), (1, ''))
+            self.assertIn(said, done.stderr.decode())
+            with open(path, encoding='utf-8') as file:
+                self.assertEqual(file.read(), text)
 
 
 if __name__ == '__main__':
