@@ -2,6 +2,7 @@
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -232,6 +233,25 @@ class Report(unittest.TestCase):
             self.assertIn(said, done.stderr.decode())
             with open(path, encoding='utf-8') as file:
                 self.assertEqual(file.read(), text)
+
+    def test_docs_performance_has_the_figures_of_the_run_beside_its_charts_and_no_others(self):
+        root = os.path.join(HERE, '..', '..')
+        with open(os.path.join(root, 'docs', 'performance.md'), encoding='utf-8') as file:
+            text = file.read()
+        path = self.page(text)
+        done = run([os.path.join(root, 'test', 'bench', 'figures', 'run.json'), '--page', path])
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, ''))
+        with open(path, encoding='utf-8') as file:
+            self.assertEqual(file.read(), text, 'write it with scripts/bench_report: see its last section')
+        for name in ('throughput.svg', 'lateness.svg'):
+            charts = [os.path.join(folder, 'test', 'bench', 'figures', name) for folder in (root, self.folder.name)]
+            both = []
+            for chart in charts:
+                with open(chart, encoding='utf-8') as file:
+                    both.append(file.read())
+            self.assertEqual(both[0], both[1], name)
+        prose = re.sub(r'<!-- bench_report: .*?<!-- /bench_report -->|```.*?```|`[^`]*`', '', text, flags=re.S)
+        self.assertEqual(re.findall(r'[\d.,]*\d ?(?:us|µs|%|times|percent)\b|\d[.,]\d+', prose), [])
 
 
 if __name__ == '__main__':
