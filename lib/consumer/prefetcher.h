@@ -138,7 +138,7 @@ class Prefetcher {
   PoisonGuard poison_guard_;
 
   bool more_ready_ = false;
-  bool lists_empty_ = false;  // the last take found nothing in ready and retry, except what was moved for it
+  bool lists_empty_ = false;  // the last take returned nothing from ready and retry, except what was moved for it
   std::size_t promoted_ = 0;  // messages that pending2ready has moved since the last take
   std::size_t retry_left_ = 0;
   std::size_t since_retry_ = 0;  // messages taken since retry had its share

@@ -13,14 +13,15 @@
 -- KEYS[11] watch    string  see pending2ready
 -- ARGV[1] most ids to move
 -- ARGV[2] '1': return the ids
--- ARGV[3] name of the calling consumer, which has a free worker
+-- ARGV[3] name of the calling consumer, which has room for messages
 -- ARGV[4] us until it calls again in any case
 -- ARGV[5] most ids to take: the first of those that move; the others go to ready
 -- ARGV[6] duration of the lease in us
 --
 -- Takes ids only if ready and retry are empty, the queue is not paused, and pending has no empty member. Else this is
 -- pending2ready: the ids in the lists must be taken before those in pending, and ready2unack gives retry its share.
--- Each id taken goes where ready2unack would move it from ready.
+-- Each id taken goes where ready2unack would move it from ready. An empty member of unack, which ready2unack removes,
+-- stays.
 -- Returns {what pending2ready returns, what ready2unack returns}, or only the first of them if this was pending2ready.
 local pending, ready, retry, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
@@ -79,7 +80,7 @@ for i = 1, new do
     if counts[i] then foreign[#foreign + 1] = string.sub(id, 1, 64) end
   end
 end
-if #finished > 0 then redis.call('SCARD', garbage) end  -- the same for garbage
+if #finished > 0 then redis.call('SCARD', garbage) end  -- a key of a wrong type fails here
 
 -- So that Redis accepts the rest when out of memory: see nack. Removing an empty member changes the ids and ranks.
 if #ids > 0 and redis.call('ZREM', pending, '') == 1 then

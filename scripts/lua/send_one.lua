@@ -26,8 +26,8 @@ if ARGV[1] ~= '0' then  -- else the message is due now, and the time makes no di
   later = due > now
 end
 
--- A key of a wrong type fails here or at the first write. The head of pending is for the marker below: a user without
--- the right to ZRANGE sends, too.
+-- A key of a wrong type fails here or at the first write. The head of pending decides about the marker below. A user
+-- without the right to ZRANGE may send; the marker is then always set.
 local head
 if later then
   head = redis.pcall('ZRANGE', pending, 0, 0, 'WITHSCORES')
