@@ -5,7 +5,6 @@
 #include "store/scripts.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace delayqueue::store {
 
@@ -17,17 +16,24 @@ void Store::add_due(Pipeline& pipeline, const Due& due) const {
   }
 }
 
-Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
-                             const SendTerms& terms) const {
-  const auto add_bytes = [](std::size_t sum, const NewMessage& message) { return sum + message.payload.size(); };
-  const std::size_t bytes = std::accumulate(messages.begin(), messages.end(), std::size_t{0}, add_bytes);
-  const bool stages = bytes >= messages.size() * options_.staged_bytes;
-  if (messages.size() == 1 && terms.fresh && !stages) return send_one(pipeline, messages.front(), terms);
-  const std::vector<std::string> staged = stages ? new_ids(messages.size()) : std::vector<std::string>();
-  for (std::size_t i = 0; i < staged.size(); ++i) {
-    pipeline.command("SET").key(keys_.staged, staged[i]).arg(messages[i].payload);
+// Adds a SET for each message, if they are large enough on average. Returns the names of the keys, without their prefix.
+template <class Messages>
+std::vector<std::string> Store::stage(Pipeline& pipeline, const Messages& messages) const {
+  std::size_t bytes = 0;
+  for (const auto& message : messages) bytes += message.payload.size();
+  if (bytes < messages.size() * options_.staged_bytes) return {};
+  std::vector<std::string> names = new_ids(messages.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    pipeline.command("SET").key(keys_.staged, names[i]).arg(messages[i].payload);
     pipeline.arg("PX").arg(milliseconds(kStagedFor).count());
   }
+  return names;
+}
+
+Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
+                             const SendTerms& terms) const {
+  const std::vector<std::string> staged = stage(pipeline, messages);
+  if (messages.size() == 1 && terms.fresh && staged.empty()) return send_one(pipeline, messages.front(), terms);
   pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.wake);
   pipeline.key(keys_.retry);
@@ -36,11 +42,10 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   pipeline.arg(terms.fresh ? "1" : "0");
   add_due(pipeline, terms.due);
   pipeline.arg(terms.retries).arg(terms.ttl.count());
-  if (stages) {
-    pipeline.needs(staged.size());
-  } else {
+  if (staged.empty()) {
     for (const NewMessage& message : messages) pipeline.arg(message.payload);
   }
+  pipeline.needs(staged.size());
   return {pipeline, as_sent};
 }
 
@@ -244,13 +249,17 @@ Answer<Outcomes> Store::extend(Pipeline& pipeline, const std::vector<std::string
 }
 
 Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<RestoreRecord>& messages) const {
+  const std::vector<std::string> staged = stage(pipeline, messages);
   pipeline.script(scripts::restore).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.retry);
   for (const RestoreRecord& message : messages) pipeline.key(keys_.bodies, message.id);
+  for (const std::string& name : staged) pipeline.key(keys_.staged, name);
   for (const RestoreRecord& message : messages) {
     pipeline.arg(message.dead ? "dead" : "alive").arg(message.at_us).arg(message.retries).arg(message.deliveries);
-    pipeline.arg(message.ttl.count()).arg(message.reason).arg(message.payload);
+    pipeline.arg(message.ttl.count()).arg(message.reason);
+    pipeline.arg(staged.empty() ? message.payload : std::string_view());
   }
+  pipeline.needs(staged.size());
   return {pipeline, as_text};
 }
 

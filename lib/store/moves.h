@@ -150,7 +150,8 @@ class Store {
   Answer<std::string> reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const;
   Answer<Outcomes> redrive(Pipeline& pipeline, const std::vector<std::string>& ids, int retries) const;
 
-  // bury, extend and restore take at most kBatch messages; bury takes one if search_lists is set.
+  // bury, extend and restore take at most kBatch messages; bury takes one if search_lists is set. restore stages large
+  // payloads, as send does.
   Answer<Outcomes> bury(Pipeline& pipeline, const std::vector<std::string>& ids, std::string_view reason,
                         bool force) const;
   Answer<Outcomes> extend(Pipeline& pipeline, const std::vector<std::string>& ids, milliseconds by, bool force) const;
@@ -174,6 +175,8 @@ class Store {
   Answer<bool> unlock(Pipeline& pipeline, std::string_view holder) const;
 
  private:
+  template <class Messages>
+  std::vector<std::string> stage(Pipeline& pipeline, const Messages& messages) const;
   Answer<Outcomes> send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const;
   Answer<Purged> purge_some(Pipeline& pipeline, const char* what, const std::string& list, std::size_t limit) const;
   Answer<Outcomes> remove(Pipeline& pipeline, std::string_view counted_as, const std::vector<Receipt>& receipts) const;

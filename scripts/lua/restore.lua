@@ -10,9 +10,10 @@
 -- KEYS[8] reason    hash
 -- KEYS[9] stats     hash
 -- KEYS[10] retry    list
--- KEYS[11...]       body of each message; the last 36 characters are its id
+-- KEYS[11...]       body of each message; the last 36 characters are its id. Then, if the payloads are staged, the key
+--                   that holds the payload of each message, in the same order: see send
 -- ARGV[1...] seven per message: 'dead' or 'alive'; when it became a dead letter or is due, us since 1970; retries;
---            deliveries so far; TTL in ms, '0' for none; reason; payload
+--            deliveries so far; TTL in ms, '0' for none; reason; payload, or '' if it is staged
 --
 -- A message that exists (see send) is not changed, so a repeated call is safe. Messages that are due become ready, in
 -- the order given.
@@ -23,8 +24,10 @@ local dead, attempts, reason, stats, retry = KEYS[6], KEYS[7], KEYS[8], KEYS[9],
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
+local messages = #ARGV / 7
+local staged = #KEYS > 10 + messages
 local ids = {}
-for i = 11, #KEYS do ids[#ids + 1] = string.sub(KEYS[i], -36) end
+for i = 1, messages do ids[i] = string.sub(KEYS[10 + i], -36) end
 local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 local in_unack = redis.call('ZMSCORE', unack, unpack(ids))
@@ -58,7 +61,7 @@ local function create(i, id)
   local ttl = tonumber(ARGV[7 * i - 2])
   local is_dead = ARGV[7 * i - 6] == 'dead'
   new[#new + 1] = id
-  add(bodies, KEYS[10 + i], ARGV[7 * i])
+  add(bodies, KEYS[10 + i], staged and KEYS[10 + messages + i] or ARGV[7 * i])
   if is_dead or delivered ~= '0' or has_retry_entries then add(deliveries, id, delivered) end
   if failure ~= '' then add(reasons, id, failure) end
   if ttl > 0 then add(ttls, KEYS[10 + i], ttl) end
@@ -84,7 +87,15 @@ for i, id in ipairs(ids) do
     create(i, id)
   end
 end
-if #new == 0 then return table.concat(answer) end
+for i = 2, staged and #bodies or 0, 2 do
+  if redis.call('EXISTS', bodies[i]) == 0 then
+    return redis.error_reply('ERR restore: a staged payload is missing, nothing was stored; repeat the call')
+  end
+end
+if #new == 0 then
+  if staged then redis.pcall('UNLINK', unpack(KEYS, 11 + messages)) end
+  return table.concat(answer)
+end
 
 -- The first write: out of memory all is refused.
 if #live_ids > 0 then redis.call('HSET', count, unpack(counts_of_live)) end
@@ -101,8 +112,18 @@ if #deliveries > 0 then redis.call('HSET', attempts, unpack(deliveries)) end
 if #reasons > 0 then redis.call('HSET', reason, unpack(reasons)) end
 if #pending_scores > 0 then redis.call('ZADD', pending, unpack(pending_scores)) end
 if #due_ids > 0 then redis.call('LPUSH', ready, unpack(due_ids)) end
-redis.call('MSET', unpack(bodies))  -- last, then out of garbage: see send
+-- Last, then out of garbage: see send.
+for i = 1, staged and #bodies or 0, 2 do
+  redis.call('PERSIST', bodies[i + 1])
+  local renamed = redis.pcall('RENAME', bodies[i + 1], bodies[i])
+  if renamed.err then
+    redis.pcall('PEXPIRE', bodies[i + 1], 1)
+    return renamed
+  end
+end
+if not staged then redis.call('MSET', unpack(bodies)) end
 redis.call('SREM', garbage, unpack(new))
 for i = 1, #ttls, 2 do redis.call('PEXPIRE', ttls[i], math.min(ttls[i + 1], 9e15)) end
+if staged and #new < messages then redis.pcall('UNLINK', unpack(KEYS, 11 + messages)) end
 redis.pcall('HINCRBY', stats, 'sent', #new)
 return table.concat(answer)

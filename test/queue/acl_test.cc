@@ -177,6 +177,10 @@ void admin_by_id(Guarded& guarded, Seeds& seeds, Inspector& inspector, QueueAdmi
   MessageInfo living = *inspector.find(seeds.send("x"));
   must(admin.purge(State::ready, {living.id}).messages == 1);
   must(admin.restore({living}).front().created);
+  living.payload = std::string(100'000, 'x');
+  living.size = living.payload.size();
+  must(admin.purge(State::ready, {living.id}).messages == 1);
+  must(admin.restore({living}).front().created);
   must(admin.cancel({living.id}).front() == State::ready);
   guarded.admin.cmd({"DEL", kBase + ":unack"});
 }

@@ -183,28 +183,58 @@ TEST_CASE("purge_ids: does not delete messages that were redriven, or that a con
 
 TEST_CASE(
     "restore: keeps due times to the microsecond, the order of due messages, TTLs, and the time of dead letters") {
-  Scene::Setup quiet;
-  quiet.lists = false;
-  Scene scene(quiet);
-  const std::int64_t due = scene.start_ms() * 1000 + 600'000'123;
-  const std::int64_t died = 1'700'000'000'123'457;
-  CHECK(scene.run(&Store::restore, {{scene.keep("a"), false, due, 1, 0, 1h, "", "A"},
-                                    {scene.keep("b"), false, 0, 5, 2, 2h, "again", std::string_view("\0\xff", 2)},
-                                    {scene.keep("c"), false, 0, 0, 0, 0ms, "", ""},
-                                    {scene.keep("d"), true, died, 0, 0, 1h, "why", "D"},
-                                    {scene.keep("c"), false, 0, 0, 0, 0ms, "", "other"}}) == "11110");
-  CHECK(scene.score_us(scene.keys().pending, "a") == due);
-  CHECK(scene.score_us(scene.keys().dead, "d") == died);
-  CHECK(scene.cmd({"HGET", scene.keys().attempts, scene.id("d")}) == "0");
-  CHECK(scene.ttl_ms("a") > 3'590'000);
-  CHECK(scene.ttl_ms("b") > 7'190'000);
-  CHECK(scene.ttl_ms("c") == -1);
-  const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
-  REQUIRE(taken.messages.size() == 2);
-  CHECK(taken.messages[0] == std::pair(scene.id("c"), 1));
-  CHECK(taken.messages[1] == std::pair(scene.id("b"), 3));
-  CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("b")}).text == std::string("\0\xff", 2));
-  CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("c")}) == "");
+  for (const bool staged : {false, true}) {
+    CAPTURE(staged);
+    Scene::Setup quiet;
+    quiet.lists = false;
+    if (staged) quiet.store.staged_bytes = 0;
+    Scene scene(quiet);
+    const std::int64_t due = scene.start_ms() * 1000 + 600'000'123;
+    const std::int64_t died = 1'700'000'000'123'457;
+    CHECK(scene.run(&Store::restore, {{scene.keep("a"), false, due, 1, 0, 1h, "", "A"},
+                                      {scene.keep("b"), false, 0, 5, 2, 2h, "again", std::string_view("\0\xff", 2)},
+                                      {scene.keep("c"), false, 0, 0, 0, 0ms, "", ""},
+                                      {scene.keep("d"), true, died, 0, 0, 1h, "why", "D"},
+                                      {scene.keep("c"), false, 0, 0, 0, 0ms, "", "other"}}) == "11110");
+    CHECK(scene.score_us(scene.keys().pending, "a") == due);
+    CHECK(scene.score_us(scene.keys().dead, "d") == died);
+    CHECK(scene.cmd({"HGET", scene.keys().attempts, scene.id("d")}) == "0");
+    CHECK(scene.ttl_ms("a") > 3'590'000);
+    CHECK(scene.ttl_ms("b") > 7'190'000);
+    CHECK(scene.ttl_ms("c") == -1);
+    const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
+    REQUIRE(taken.messages.size() == 2);
+    CHECK(taken.messages[0] == std::pair(scene.id("c"), 1));
+    CHECK(taken.messages[1] == std::pair(scene.id("b"), 3));
+    CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("b")}).text == std::string("\0\xff", 2));
+    CHECK(scene.cmd({"GET", scene.keys().bodies + scene.id("c")}) == "");
+    const std::vector<RestoreRecord> again = {{scene.keep("a"), false, due, 1, 0, 1h, "", "A"}};
+    CHECK(scene.run(&Store::restore, again) == "0");
+    CHECK(scene.cmd({"KEYS", scene.keys().staged + "*"}).array.empty());
+  }
+}
+
+TEST_CASE("restore: without a staged payload nothing is stored; what is staged expires, if a right is missing, too") {
+  for (const std::string command : {"set", "rename", "persist", "lpush"}) {
+    CAPTURE(command);
+    Scene::Setup setup;
+    setup.store.staged_bytes = 0;
+    setup.login.user = "limited";
+    setup.login.password = "secret";
+    test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+    Scene scene(setup);
+    const std::vector<RestoreRecord> all = {{scene.keep("a"), false, 0, 2, 1, 1h, "again", "body"}};
+    const std::string text = test::refusal([&] { scene.run(&Store::restore, all); });
+    CHECK_MESSAGE(text.find("see \"The smallest ACL rule\"") != std::string::npos, text);
+    CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id("a")}) == 0);
+    if (command == "set") CHECK(scene.changes().empty());
+    for (const std::string& key : scene.cmd({"KEYS", scene.keys().staged + "*"}).strings()) {
+      CHECK(!(scene.cmd({"PTTL", key}) == -1));
+    }
+    test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
+    CHECK(scene.run(&Store::restore, all) == "1");
+  }
+  test::redis().cmd({"ACL", "DELUSER", "limited"});
 }
 
 TEST_CASE("restore: removes everything of an earlier message whose body is gone") {

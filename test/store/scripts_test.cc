@@ -149,13 +149,13 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     const auto calls = matches(code, "redis\\.p?call");
     CHECK(calls.size() > 0);
     CHECK(matches(code, "redis\\.p?call\\('[A-Z]+'[,)]").size() == calls.size());
-    // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. send also
-    // deletes staged payloads by it, and those of a RENAME that was refused, before it returns that error.
+    // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. send and
+    // restore also delete staged payloads by it, and those of a RENAME that was refused, before it returns that error.
     const std::string hints =
         "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, 0, 0";
     const std::string staged =
-        "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 12|redis\\.pcall\\('(?:RENAME|PEXPIRE)', bodies\\[i \\+ 1\\]";
-    const std::string allowed = script->name == "send" ? hints + '|' + staged : hints;
+        "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[12]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', bodies\\[i \\+ 1\\]";
+    const std::string allowed = script->name == "send" || script->name == "restore" ? hints + '|' + staged : hints;
     CHECK(matches(code, allowed).size() == matches(code, "redis\\.pcall").size());
     for (const char* word : {"PUBLISH", "loadstring", "'EVAL", "'KEYS'", "'SCAN'", "redis.log"}) {
       CHECK(code.find(word) == std::string::npos);

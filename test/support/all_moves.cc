@@ -179,6 +179,11 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Store::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", body},
                                  {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
        }},
+      {"restore staged",
+       [](Scene& s) {
+         s.run(&Store::restore, {{s.keep("none"), false, s.start_ms() * 1000 + 300'000'000, 3, 2, 1h, "why", large},
+                                 {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", large}});
+       }},
       {"restore dead",
        [](Scene& s) {
          s.run(&Store::restore, {{s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
