@@ -29,13 +29,15 @@ const std::vector<double>& Probe::waits() {
 
 void Probe::run() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), -20);
-  for (auto next = Clock::now(); !ending_; next = std::max(next + kEvery, Clock::now())) {
+  auto next = Clock::now();
+  do {  // at least once, however soon it ends
     std::this_thread::sleep_until(next);
     const auto sent = Clock::now();
     wire_.write(kRequest);
     wire_.read(kAnswer.size());
     for (double wait = 1000 * since(sent); wait > 0; wait -= 1) waits_.push_back(wait);
-  }
+    next = std::max(next + kEvery, Clock::now());
+  } while (!ending_);
 }
 
 }  // namespace bench
