@@ -15,6 +15,7 @@
 #include "support/local.h"
 #include "support/raw_server.h"
 #include "support/sanitized.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {

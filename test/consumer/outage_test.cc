@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
@@ -18,14 +19,13 @@ namespace {
 using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
+using test::has;
 using test::kPatience;
 using test::Ledger;
 using test::Queue;
 using test::quick;
 using test::Redis;
 using test::thrown;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_CASE("outage: handlers continue, and their verdicts are settled when Redis is back") {
   for (const bool killed : {false, true}) {

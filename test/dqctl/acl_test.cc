@@ -11,6 +11,7 @@
 
 #include "queue.h"
 #include "support/local.h"
+#include "support/text.h"
 
 namespace {
 

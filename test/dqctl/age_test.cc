@@ -7,6 +7,7 @@
 #include "screen.h"
 
 #include "support/regex.h"
+#include "support/text.h"
 
 using nlohmann::json;
 using test::has;

@@ -11,14 +11,14 @@
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using test::DqctlOptions;
+using test::has;
 using test::Ran;
 using test::run;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 DqctlOptions at(const std::string& uri) {
   DqctlOptions options;

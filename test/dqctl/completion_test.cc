@@ -18,6 +18,7 @@
 #include "fill.h"
 #include "queue.h"
 #include "shell.h"
+#include "support/text.h"
 
 namespace {
 

@@ -9,16 +9,16 @@
 #include "run.h"
 #include "support/local.h"
 #include "support/server.h"
+#include "support/text.h"
 #include "support/tls_files.h"
 
 using nlohmann::json;
 using test::DqctlOptions;
+using test::has;
 using test::Ran;
 using test::run;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 DqctlOptions at(const std::string& uri) {
   DqctlOptions options;

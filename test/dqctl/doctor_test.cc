@@ -13,15 +13,15 @@
 #include "support/ledger.h"
 #include "support/scripted_server.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using nlohmann::json;
+using test::has;
 using test::Ran;
 using test::run;
 using namespace std::chrono_literals;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 Ran doctor(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"doctor", "--settle", "50ms"});

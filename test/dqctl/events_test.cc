@@ -5,21 +5,17 @@
 #include <csignal>
 
 #include "parse_json.h"
+#include "support/text.h"
 #include "work_support.h"
 
 using nlohmann::json;
 using test::Dqctl;
+using test::has;
 using test::Ran;
 using test::run;
 using test::text_lines;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE("no '" << part << "' in: " << text);
-  return found;
-}
 
 // A queue with a producer that reports events.
 struct ReportedQueue {

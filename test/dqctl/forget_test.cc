@@ -8,6 +8,7 @@
 #include "parse_json.h"
 #include "queue.h"
 #include "support/cluster.h"
+#include "support/text.h"
 
 namespace {
 

@@ -12,15 +12,15 @@
 #include "parse_json.h"
 #include "run.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using nlohmann::json;
+using test::has;
 using test::Ran;
 using test::run;
 using namespace std::chrono_literals;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 json listed(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "ls");
@@ -262,7 +262,7 @@ void check_goes_on(const Ran& ended) {
   std::snprintf(next, sizeof next, "0190f7c2-5b1f-7000-8000-%012lx",
                 std::count(ended.out.begin(), ended.out.end(), '\n') + 1);
   const Ran more = run({"ls", "q", "--state", "dead", "--limit", "1", "--cursor", cursor, "-o", "ndjson"});
-  CHECK_MESSAGE(has(more.out, next), more.out);
+  CHECK(has(more.out, next));
 }
 
 TEST_CASE("ls: SIGINT ends a long listing and keeps the lines that were found") {

@@ -7,6 +7,7 @@
 
 #include "queue.h"
 #include "support/command_times.h"
+#include "support/text.h"
 
 using test::Ran;
 

@@ -9,6 +9,7 @@
 #include "parse_json.h"
 #include "queue.h"
 #include "support/process.h"
+#include "support/text.h"
 
 namespace {
 

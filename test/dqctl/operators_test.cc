@@ -18,6 +18,7 @@
 #include "queue.h"
 #include "support/local.h"
 #include "support/proxy.h"
+#include "support/text.h"
 
 namespace {
 

@@ -13,13 +13,13 @@
 #include "support/paths.h"
 #include "support/regex.h"
 #include "support/server.h"
+#include "support/text.h"
 
+using test::has;
 using test::Ran;
 using test::run;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::set<std::string> all_matches(const std::string& text, const char* pattern) {
   std::set<std::string> out;

@@ -3,6 +3,7 @@
 
 #include "parse_json.h"
 #include "queue.h"
+#include "support/text.h"
 
 namespace {
 

@@ -44,6 +44,4 @@ inline std::vector<nlohmann::json> lines_of(const std::string& text) {
   return lines;
 }
 
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace test

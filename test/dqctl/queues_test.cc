@@ -8,6 +8,7 @@
 #include "run.h"
 #include "support/cluster.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using nlohmann::json;
 using test::Ran;

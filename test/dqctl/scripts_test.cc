@@ -6,6 +6,7 @@
 #include "queue.h"
 #include "support/acl.h"
 #include "support/sentinels.h"
+#include "support/text.h"
 
 namespace {
 
@@ -25,10 +26,10 @@ TEST_CASE("scripts: list reports missing scripts with exit code 5, and a user wi
   const auto loader = at(guarded.url("loader"));
   const auto before = run({"scripts", "list"}, loader);
   CHECK(before.code == 5);
-  CHECK_MESSAGE(has(before.out, "missing: all"), before.out);
+  CHECK(has(before.out, "missing: all"));
   const auto loaded = run({"scripts", "load"}, loader);
   CHECK(loaded.code == 0);
-  CHECK_MESSAGE(has(loaded.out, "unix:" + guarded.server.socket()), loaded.out);
+  CHECK(has(loaded.out, "unix:" + guarded.server.socket()));
   CHECK(has(loaded.out, "SERVER"));
   CHECK(run({"scripts", "list"}, loader).code == 0);
   CHECK(run({"send", "orders", "x"}, at(guarded.url("producer"))).code == 0);
@@ -54,13 +55,13 @@ TEST_CASE("scripts: with Sentinels there is a row for each server; exit code 4 i
   world.node(1).kill();
   const auto some = run({"scripts", "load"}, at(world.url()));
   CHECK(some.code == 4);
-  CHECK_MESSAGE(has(some.out, world.node(1).address()), some.out);
+  CHECK(has(some.out, world.node(1).address()));
 }
 
 TEST_CASE("scripts: an action other than load and list is exit code 2") {
   const auto wrong = run({"scripts", "flush"});
   CHECK(wrong.code == 2);
-  CHECK_MESSAGE(has(wrong.err, "ACTION: neither load nor list"), wrong.err);
+  CHECK(has(wrong.err, "ACTION: neither load nor list"));
 }
 
 }  // namespace

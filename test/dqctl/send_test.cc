@@ -6,6 +6,7 @@
 
 #include "parse_json.h"
 #include "queue.h"
+#include "support/text.h"
 
 namespace {
 
@@ -92,7 +93,7 @@ nonsense
         "line 8: delay and at: expected one", "line 9: payload: missing", "line 10: id: \"7\"; expected a UUID",
         "line 11: retries: -1; expected", "line 12: payload_base64: \"AP8\"; expected base64",
         "line 13: is no JSON object"}) {
-    CHECK_MESSAGE(has(ran.err, expected), ran.err);
+    CHECK(has(ran.err, expected));
   }
   CHECK(inspector.find(id)->payload == std::string("\0\xff\n", 3));
   CHECK(inspector.find(id)->ttl);
@@ -137,7 +138,7 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON payloads are sent unchanged; a f
     options.input = line + '\n';
     const Ran ran = run({"send", queue, "--ndjson", "-"}, options);
     CHECK(ran.code == 1);
-    CHECK_MESSAGE(has(ran.err, expected), ran.err);
+    CHECK(has(ran.err, expected));
   }
   CHECK(inspector.counts().totals.sent == before);
 }
@@ -243,7 +244,7 @@ TEST_CASE_FIXTURE(Fixture, "send: wrong arguments are exit code 2, and nothing i
   for (const auto& [arguments, expected] : rows) {
     const Ran ran = run(arguments);
     CHECK(ran.code == 2);
-    CHECK_MESSAGE(has(ran.err, expected), ran.err);
+    CHECK(has(ran.err, expected));
   }
   CHECK(inspector.counts().totals.sent == 0);
 }

@@ -6,15 +6,15 @@
 #include "parse_json.h"
 #include "run.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using nlohmann::json;
+using test::has;
 using test::Ran;
 using test::run;
 using namespace std::chrono_literals;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 constexpr const char* kUnknown = "0190f7c2-5b1f-7000-8000-000000000001";
 

@@ -13,8 +13,10 @@
 #include "fill.h"
 #include "run.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using nlohmann::json;
+using test::has;
 using test::Ran;
 using test::run;
 using namespace std::chrono_literals;
@@ -24,8 +26,6 @@ using ::dqctl::StuckFinding;
 using ::dqctl::StuckOptions;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 json stuck(std::vector<std::string> arguments, int code) {
   arguments.insert(arguments.begin(), {"stuck", "-o", "json", "--look", "300ms"});

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "queue.h"
+#include "support/text.h"
 
 namespace {
 

@@ -8,24 +8,20 @@
 #include "parse_json.h"
 #include "queue.h"
 #include "screen.h"
+#include "support/text.h"
 #include "work_support.h"
 
 using delayqueue::Inspector;
 using delayqueue::Producer;
 using delayqueue::SendOptions;
 using test::Emulator;
+using test::has;
 using test::run;
 using test::Screen;
 
 namespace {
 
 constexpr char kUp[] = "\033[A", kDown[] = "\033[B", kPageDown[] = "\033[6~", kPageUp[] = "\033[5~", kEscape[] = "\033";
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE("no '" << part << "' in: " << text);
-  return found;
-}
 
 void send(const std::string& queue, int count, const SendOptions& options = {}, const std::string& payload = "hello",
           const std::string& url = test::server().url()) {

@@ -10,6 +10,7 @@
 #include "queue.h"
 
 #include "support/regex.h"
+#include "support/text.h"
 
 namespace {
 

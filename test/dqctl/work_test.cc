@@ -6,12 +6,14 @@
 #include <cstdlib>
 
 #include "parse_json.h"
+#include "support/text.h"
 #include "work_support.h"
 
 using delayqueue::SendOptions;
 using delayqueue::State;
 using nlohmann::json;
 using test::content_of;
+using test::has;
 using test::process_runs;
 using test::Ran;
 using test::run;
@@ -19,12 +21,6 @@ using test::text_lines;
 using test::Work;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE("no '" << part << "' in: " << text);
-  return found;
-}
 
 SendOptions once() {
   SendOptions options;

@@ -22,12 +22,14 @@
 #include "os/descriptor.h"
 #include "support/limits.h"
 #include "support/server.h"
+#include "support/text.h"
 
 namespace fs = std::filesystem;
 using delayqueue::PrivateServer;
 using delayqueue::PrivateServerOptions;
 using namespace std::chrono_literals;
 using test::eventually;
+using test::has;
 
 namespace {
 
@@ -171,8 +173,6 @@ PrivateServerOptions running(const std::string& program, std::chrono::millisecon
   return options;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("helper: private server" * doctest::skip()) {
@@ -270,17 +270,17 @@ TEST_CASE("private server: restart ends the running one first") {
 
 TEST_CASE("private server: the error for a program that cannot be the server has its path and how it failed") {
   const Folder folder;
-  CHECK(contains(error_of(running("no-such-redis")), "no-such-redis is not on PATH; install redis-server"));
-  CHECK(contains(error_of(running("/nix/redis")), "/nix/redis cannot be run: No such file"));
+  CHECK(has(error_of(running("no-such-redis")), "no-such-redis is not on PATH; install redis-server"));
+  CHECK(has(error_of(running("/nix/redis")), "/nix/redis cannot be run: No such file"));
   const auto locked = folder.program("#!/bin/sh\n", 0600);
-  CHECK(contains(error_of(running(locked)), locked + " cannot be run: Permission denied"));
+  CHECK(has(error_of(running(locked)), locked + " cannot be run: Permission denied"));
   const auto loud = folder.program("#!/bin/sh\necho I am no Redis >&2\nexit 3\n");
-  CHECK(contains(error_of(running(loud)), loud + " ended with exit status 3; its log:\nI am no Redis"));
+  CHECK(has(error_of(running(loud)), loud + " ended with exit status 3; its log:\nI am no Redis"));
   const auto silent = folder.program("#!/bin/sh\nsleep 60\n");
-  CHECK(contains(error_of(running(silent, 2s)), silent + " did not answer in time; its log is empty"));
+  CHECK(has(error_of(running(silent, 2s)), silent + " did not answer in time; its log is empty"));
   PrivateServerOptions wrong;
   wrong.arguments = {"--no-such-option", "1"};
-  CHECK(contains(error_of(wrong), "no-such-option"));
+  CHECK(has(error_of(wrong), "no-such-option"));
 }
 
 TEST_CASE("private server: a temporary folder is removed; a given one gets mode 0700 and stays") {
@@ -320,7 +320,7 @@ TEST_CASE("private server: a second one in the same folder is refused, and the f
   const PrivateServer first(in(folder / "d"));
   test::Redis redis(first.socket());
   redis.cmd({"SET", "a", "1"});
-  CHECK(contains(error_of(in(folder / "d")), folder / "d: another server runs in this folder"));
+  CHECK(has(error_of(in(folder / "d")), folder / "d: another server runs in this folder"));
   CHECK(redis.cmd({"GET", "a"}) == "1");
 }
 

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/text.h"
+
 namespace delayqueue {
 namespace {
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/raw_server.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
@@ -126,7 +127,7 @@ TEST_CASE("LOADING: a server that reads its data after a restart") {
                  };
                  REQUIRE(eventually(written, kPatience));
                  restart = std::thread([&w] { w.server.restart(); });
-                 REQUIRE(eventually([&] {
+                 REQUIRE(eventually([&]() -> bool {
                    try {
                      return test::has(Redis(w.server.socket()).cmd({"GET", "x"}).text, "LOADING");
                    } catch (const std::exception&) {

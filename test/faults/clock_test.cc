@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/text.h"
 #include "support/wrong_clock.h"
 
 namespace delayqueue {
@@ -21,14 +22,13 @@ namespace {
 using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
+using test::has;
 using test::kPatience;
 using test::Ledger;
 using test::Queue;
 using test::quick;
 using test::Redis;
 using test::WrongClock;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Records the warnings about clocks.
 class ClockWarnings {

@@ -20,6 +20,7 @@
 #include "support/local.h"
 #include "support/scripted_server.h"
 #include "support/server.h"
+#include "support/text.h"
 #include "support/tls_files.h"
 
 using delayqueue::ConnectionOptions;
@@ -215,7 +216,7 @@ TEST_CASE("permanent mistakes: without a logger a consumer logs retried errors t
   };
   const std::string logged = wait_for_it({});
   CHECK_MESSAGE(logged.find("delayqueue: warning: queue q, consumer ") == 0, logged);
-  CHECK_MESSAGE(test::has(logged, ": cannot connect to unix:"), logged);
+  CHECK(test::has(logged, ": cannot connect to unix:"));
   CHECK(wait_for_it(delayqueue::no_log()) == "");
   CHECK(wait_for_it([](delayqueue::Severity, const std::string&) {}) == "");
 }

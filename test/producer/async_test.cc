@@ -13,17 +13,17 @@
 
 #include "support/ledger.h"
 #include "support/proxy.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
 using test::FaultProxy;
+using test::has;
 using test::numbers;
 using test::Queue;
 using test::thrown;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A future whose exception lives as long as it does. std::future releases an exception before the test reads it. The
 // thread sanitizer does not see that the library frees the exception only after that.

@@ -15,17 +15,17 @@
 
 #include "support/ledger.h"
 #include "support/raw_server.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using test::has;
 using test::Ledger;
 using test::Queue;
 using test::Redis;
 using test::thrown;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 PrivateServer server_with(std::vector<std::string> arguments) {
   PrivateServerOptions options;

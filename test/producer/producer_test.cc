@@ -9,19 +9,19 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::system_clock;
+using test::has;
 using test::Queue;
 using test::redis;
 using test::thrown;
 
 constexpr char kId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 SendOptions delayed(milliseconds delay) {
   SendOptions options;

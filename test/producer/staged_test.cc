@@ -11,6 +11,7 @@
 #include "support/answers.h"
 #include "support/ledger.h"
 #include "support/proxy.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "support/ledger.h"
 #include "support/server.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
+using test::has;
 using test::Ledger;
 using test::Queue;
 using test::redis;

@@ -19,17 +19,17 @@
 
 #include "support/ledger.h"
 #include "support/raw_server.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
 using test::eventually;
+using test::has;
 using test::kPatience;
 using test::Queue;
 using test::quick;
 using test::Redis;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Collects log lines.
 class Lines {

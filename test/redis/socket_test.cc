@@ -18,11 +18,13 @@
 
 #include "os/interrupt.h"
 #include "support/raw_server.h"
+#include "support/text.h"
 
 namespace delayqueue::redis {
 namespace {
 
 using namespace std::chrono_literals;
+using test::has;
 using test::Listener;
 using test::RedisChild;
 
@@ -40,13 +42,9 @@ std::string error_of(Call call) {
   }
 }
 
-void check_has(const std::string& text, const std::string& part) {
-  CHECK_MESSAGE(text.find(part) != std::string::npos, text << "\n  lacks: " << part);
-}
-
 // The milliseconds that stand in an error after `words`.
 long waited(const std::string& text, const std::string& words) {
-  check_has(text, words);
+  CHECK(has(text, words));
   const std::size_t at = text.find(words);
   return at == std::string::npos ? -1 : std::strtol(text.c_str() + at + words.size(), nullptr, 10);
 }
@@ -157,13 +155,13 @@ TEST_CASE("transport: the error of a refused connect has the address and the rea
 TEST_CASE("transport: the error has the host name that cannot be resolved") {
   Address address;
   address.host = "two..dots";
-  check_has(error_of([&] { open(address); }), "no address for the name 'two..dots': ");
+  CHECK(has(error_of([&] { open(address); }), "no address for the name 'two..dots': "));
 }
 
 TEST_CASE("transport: a path too long for a unix socket is refused with its length") {
   Address address;
   address.path = "/tmp/" + std::string(200, 'x');
-  check_has(error_of([&] { open(address); }), "the path has 205 bytes, the limit for a unix socket is ");
+  CHECK(has(error_of([&] { open(address); }), "the path has 205 bytes, the limit for a unix socket is "));
 }
 
 TEST_CASE("transport: a connect that is not accepted ends at the deadline") {
@@ -175,7 +173,7 @@ TEST_CASE("transport: a connect that is not accepted ends at the deadline") {
   const auto filled = error_of([&] {
     for (int i = 0; i < 50; ++i) fillers.push_back(open_transport(address, {}, in(300ms)));
   });
-  check_has(filled, "timed out");
+  CHECK(has(filled, "timed out"));
   const auto text = timed_error_of(200ms, [&] { open_transport(address, {}, in(200ms)); });
   CHECK(waited(text, "cannot connect to " + address.text() + ": timed out after ") >= 198);
   ::close(listener);
@@ -227,7 +225,7 @@ TEST_CASE("transport: half an answer is returned, and the read of the other half
   std::size_t got = 0;
   while (got < 3) got += link->read(bytes + got, sizeof bytes - got, in(5s));
   CHECK(std::string(bytes, got) == "+PO");
-  check_has(timed_error_of(100ms, [&] { link->read(bytes, sizeof bytes, in(100ms)); }), "no answer");
+  CHECK(has(timed_error_of(100ms, [&] { link->read(bytes, sizeof bytes, in(100ms)); }), "no answer"));
 }
 
 TEST_CASE("transport: bytes that have arrived are read even after the deadline") {
@@ -255,7 +253,7 @@ TEST_CASE("transport: readable returns whether a read would not wait, also at th
   char byte = 0;
   CHECK(link->read(&byte, 1, in(1s)) == 1);
   CHECK(link->readable(in(5s)));
-  check_has(error_of([&] { link->read(&byte, 1, in(5s)); }), "closed the connection");
+  CHECK(has(error_of([&] { link->read(&byte, 1, in(5s)); }), "closed the connection"));
 }
 
 TEST_CASE("transport: a write to a server that reads nothing ends at the deadline") {
@@ -266,7 +264,7 @@ TEST_CASE("transport: a write to a server that reads nothing ends at the deadlin
   const auto link = open(address);
   const std::string much(50'000'000, 'x');
   const auto text = timed_error_of(100ms, [&] { link->write(much, in(100ms)); });
-  check_has(text, "timed out sending to " + address.text());
+  CHECK(has(text, "timed out sending to " + address.text()));
   ::close(listener);
 }
 
@@ -280,12 +278,12 @@ TEST_CASE("transport: a closed connection is an error with the server's address,
   const auto link = open(server.address());
   link->write("PING", in(1s));
   char byte = 0;
-  check_has(error_of([&] { link->read(&byte, 1, in(5s)); }),
-            "the server at " + server.address().text() + " closed the connection before its first answer");
+  CHECK(has(error_of([&] { link->read(&byte, 1, in(5s)); }),
+            "the server at " + server.address().text() + " closed the connection before its first answer"));
   const auto text = error_of([&] {
     for (int i = 0; i < 1000; ++i) link->write("PING\r\n", in(1s)), std::this_thread::sleep_for(1ms);
   });
-  check_has(text, "the server at " + server.address().text() + " closed the connection");
+  CHECK(has(text, "the server at " + server.address().text() + " closed the connection"));
   CHECK(signals_seen == 0);
 }
 
@@ -310,7 +308,7 @@ TEST_CASE("transport: signals do not interrupt a waiting read") {
   done = true;
   disturber.join();
   CHECK(text == "no error");
-  check_has(late, "no answer");
+  CHECK(has(late, "no answer"));
   CHECK(signals_seen > 0);
 }
 
@@ -353,7 +351,7 @@ TEST_CASE("transport: a deadline holds while the interrupt's descriptor is reada
   });
   done.set_value();
   rescue.join();
-  check_has(text, "no answer from " + server.address().text());
+  CHECK(has(text, "no answer from " + server.address().text()));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "redis/connection.h"
 #include "support/raw_server.h"
+#include "support/text.h"
 #include "support/tls_files.h"
 
 namespace delayqueue::redis {
@@ -22,6 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::Certificate;
+using test::has;
 using test::Listener;
 using test::RedisChild;
 using test::serving;
@@ -65,10 +67,6 @@ std::string misuse(const Address& address, const TlsOptions& options) {
   }
 }
 
-void check_has(const std::string& text, const std::string& part) {
-  CHECK_MESSAGE(text.find(part) != std::string::npos, text << "\n  lacks: " << part);
-}
-
 TEST_CASE("tls: a certificate is valid for the host name and the IP address in it") {
   const RedisChild server(serving(files().server));
   auto options = trusting(files().ca);
@@ -85,21 +83,21 @@ TEST_CASE("tls: tls.server_name is verified instead of the host") {
   CHECK(ping(server.tls("127.0.0.1"), options) ==
         "the certificate of " + at + " is not valid for 127.0.0.1: IP address mismatch; set tls.server_name if the " +
             "name in the certificate differs");
-  check_has(ping(server.tls("localhost"), options), "is not valid for localhost: ");
+  CHECK(has(ping(server.tls("localhost"), options), "is not valid for localhost: "));
   options.server_name = "queue.example";
   CHECK(ping(server.tls(), options) == "+PONG\r\n");
   options.server_name = "other.example";
-  check_has(ping(server.tls(), options), "is not valid for other.example: ");
+  CHECK(has(ping(server.tls(), options), "is not valid for other.example: "));
   options.server_name = "127.0.0.1";
-  check_has(ping(server.tls(), options), "is not valid for 127.0.0.1: ");
+  CHECK(has(ping(server.tls(), options), "is not valid for 127.0.0.1: "));
 }
 
 TEST_CASE("tls: a certificate of an authority that is not in ca_file, or not in the system's store, is refused") {
   const RedisChild server(serving(files().server));
   const auto text = ping(server.tls(), trusting(files().other_ca));
-  check_has(text, "the certificate of " + server.tls().text() + " is not signed by a trusted authority: ");
-  check_has(text, "its authority is not in tls.ca_file '" + files().other_ca + "'");
-  check_has(ping(server.tls(), {}), "set tls.ca_file to the authority's certificate");
+  CHECK(has(text, "the certificate of " + server.tls().text() + " is not signed by a trusted authority: "));
+  CHECK(has(text, "its authority is not in tls.ca_file '" + files().other_ca + "'"));
+  CHECK(has(ping(server.tls(), {}), "set tls.ca_file to the authority's certificate"));
 }
 
 // The system may have hundreds of authorities to read, and the machine may be busy.
@@ -137,7 +135,7 @@ TEST_CASE("tls: reading the authorities does not count against the connect timeo
 TEST_CASE("tls: an expired certificate is refused") {
   const RedisChild server(serving(files().expired));
   const auto text = ping(server.tls(), trusting(files().ca));
-  check_has(text, "the certificate of " + server.tls().text() + " is not valid today: certificate has expired");
+  CHECK(has(text, "the certificate of " + server.tls().text() + " is not valid today: certificate has expired"));
 }
 
 TEST_CASE("tls: a client certificate is sent; a missing one and one of another authority have their own errors") {
@@ -149,12 +147,12 @@ TEST_CASE("tls: a client certificate is sent; a missing one and one of another a
     CHECK(ping(server.tls(), trusting(files().ca, files().client)) == "+PONG\r\n");
     for (int i = 0; i < 30; ++i) {  // the alert and the reset may arrive in either order
       const auto missing = ping(server.tls(), trusting(files().ca));
-      check_has(missing, "the server at " + server.tls().text());
-      check_has(missing, "client certificate");
-      check_has(missing, "set tls.cert_file and tls.key_file");
+      CHECK(has(missing, "the server at " + server.tls().text()));
+      CHECK(has(missing, "client certificate"));
+      CHECK(has(missing, "set tls.cert_file and tls.key_file"));
     }
     const auto foreign = ping(server.tls(), trusting(files().ca, files().foreign_client));
-    check_has(foreign, "refuses the client certificate '" + files().foreign_client.cert + "': ");
+    CHECK(has(foreign, "refuses the client certificate '" + files().foreign_client.cert + "': "));
   }
 }
 
@@ -167,15 +165,18 @@ TEST_CASE("tls: files that cannot be used are refused by path before anything is
   const auto& client = files().client;
   const auto empty = files().file("empty.pem");
   const std::ofstream made(empty);
-  check_has(misuse(nowhere, trusting("/no/ca.pem")), "tls.ca_file: cannot use '/no/ca.pem': No such file or directory");
-  check_has(misuse(nowhere, trusting(empty)), "tls.ca_file: cannot use '" + empty + "': ");
-  check_has(misuse(nowhere, trusting(ca, {"/no/c.pem", client.key})), "tls.cert_file: cannot use '/no/c.pem': No such");
-  check_has(misuse(nowhere, trusting(ca, {client.cert, "/no/k.pem"})), "tls.key_file: cannot use '/no/k.pem': No such");
-  check_has(misuse(nowhere, trusting(ca, {client.cert, ""})), "tls.key_file: empty");
-  check_has(misuse(nowhere, trusting(ca, {"", client.key})), "tls.cert_file: empty");
-  check_has(misuse(nowhere, trusting(ca, {client.cert, files().server.key})), "tls.key_file: cannot use");
-  check_has(misuse(nowhere, trusting(ca, {client.cert, files().locked_key})),
-            "' is encrypted; give a key file without");
+  CHECK(
+      has(misuse(nowhere, trusting("/no/ca.pem")), "tls.ca_file: cannot use '/no/ca.pem': No such file or directory"));
+  CHECK(has(misuse(nowhere, trusting(empty)), "tls.ca_file: cannot use '" + empty + "': "));
+  CHECK(
+      has(misuse(nowhere, trusting(ca, {"/no/c.pem", client.key})), "tls.cert_file: cannot use '/no/c.pem': No such"));
+  CHECK(
+      has(misuse(nowhere, trusting(ca, {client.cert, "/no/k.pem"})), "tls.key_file: cannot use '/no/k.pem': No such"));
+  CHECK(has(misuse(nowhere, trusting(ca, {client.cert, ""})), "tls.key_file: empty"));
+  CHECK(has(misuse(nowhere, trusting(ca, {"", client.key})), "tls.cert_file: empty"));
+  CHECK(has(misuse(nowhere, trusting(ca, {client.cert, files().server.key})), "tls.key_file: cannot use"));
+  CHECK(
+      has(misuse(nowhere, trusting(ca, {client.cert, files().locked_key})), "' is encrypted; give a key file without"));
 }
 
 TEST_CASE("tls: a server name that would disable the verification is refused") {
@@ -186,10 +187,10 @@ TEST_CASE("tls: a server name that would disable the verification is refused") {
   TlsOptions options;
   for (const std::string name : {".example", ".", " ", "a b", "a\n"}) {
     options.server_name = name;
-    check_has(misuse(address, options), "tls.server_name: '");
+    CHECK(has(misuse(address, options), "tls.server_name: '"));
   }
   address.host.clear();
-  check_has(misuse(address, {}), "tls.server_name: ''");
+  CHECK(has(misuse(address, {}), "tls.server_name: ''"));
 }
 
 TEST_CASE("tls: a port without TLS is detected by its answer or at the deadline") {
@@ -208,8 +209,8 @@ TEST_CASE("tls: a port without TLS is detected by its answer or at the deadline"
     took = Clock::now() - start;
   }
   CHECK(took < 2s);
-  check_has(text, "no answer from " + address.text());
-  check_has(text, "if this port is without TLS, use a redis:// URL");
+  CHECK(has(text, "no answer from " + address.text()));
+  CHECK(has(text, "if this port is without TLS, use a redis:// URL"));
 
   const Listener web([](int fd) {
     CHECK(::write(fd, "HTTP/1.1 400 no\r\n\r\n", 19) == 19);
@@ -217,7 +218,7 @@ TEST_CASE("tls: a port without TLS is detected by its answer or at the deadline"
   });
   address = web.address();
   address.tls = true;
-  check_has(ping(address, trusting(files().ca)), "the server at " + address.text() + " does not answer in TLS");
+  CHECK(has(ping(address, trusting(files().ca)), "the server at " + address.text() + " does not answer in TLS"));
 }
 
 TEST_CASE("tls: a server that closes during the handshake has its own error") {
@@ -227,14 +228,14 @@ TEST_CASE("tls: a server that closes during the handshake has its own error") {
   });
   auto address = server.address();
   address.tls = true;
-  check_has(ping(address, {}), "closed the connection (during the TLS handshake");
+  CHECK(has(ping(address, {}), "closed the connection (during the TLS handshake"));
 }
 
 TEST_CASE("tls: the error of a plain client at a TLS port advises TLS") {
   const RedisChild server(serving(files().server));
   auto address = server.tls();
   address.tls = false;
-  for (int i = 0; i < 20; ++i) check_has(ping(address, {}), "TLS");
+  for (int i = 0; i < 20; ++i) CHECK(has(ping(address, {}), "TLS"));
 }
 
 TEST_CASE("tls: megabytes pass both ways, and bytes buffered by OpenSSL count as readable") {
@@ -279,7 +280,7 @@ TEST_CASE("tls: a killed server is an error for readers and writers, and no SIGP
     text = e.what();
   }
   ::sigaction(SIGPIPE, &before, nullptr);
-  check_has(text, expected);
+  CHECK(has(text, expected));
   CHECK(pipes_seen == 0);
 }
 

@@ -11,6 +11,7 @@
 #include "output/text.h"
 #include "parse_json.h"
 #include "queue.h"
+#include "support/text.h"
 
 using namespace std::chrono_literals;
 using nlohmann::json;

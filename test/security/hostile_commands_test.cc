@@ -17,6 +17,7 @@
 #include "queue.h"
 #include "support/sanitized.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using nlohmann::json;
 using test::HostileField;

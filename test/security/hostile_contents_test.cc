@@ -16,6 +16,7 @@
 #include "support/answers.h"
 #include "support/ledger.h"
 #include "support/server.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {

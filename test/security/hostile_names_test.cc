@@ -17,6 +17,7 @@
 #include "support/local.h"
 #include "support/paths.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using test::has_shell;
 using test::Ran;

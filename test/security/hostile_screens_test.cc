@@ -16,6 +16,7 @@
 #include "queue.h"
 #include "screen.h"
 #include "support/server.h"
+#include "support/text.h"
 #include "top/top.h"
 
 using namespace std::chrono_literals;

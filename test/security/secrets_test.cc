@@ -9,6 +9,7 @@
 #include "queue.h"
 #include "run.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using test::has;
 using test::Ran;

@@ -14,6 +14,7 @@
 #include "queue.h"
 #include "run.h"
 #include "support/server.h"
+#include "support/text.h"
 
 using nlohmann::json;
 using test::Ran;

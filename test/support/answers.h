@@ -12,8 +12,6 @@
 
 namespace test {
 
-bool has(const std::string& text, const std::string& part);
-
 // Collects the log lines of a consumer.
 class Lines {
  public:

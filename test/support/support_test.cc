@@ -13,6 +13,7 @@
 #include "support/cluster.h"
 #include "support/proxy.h"
 #include "support/sentinels.h"
+#include "support/text.h"
 
 namespace test {
 namespace {
@@ -27,12 +28,6 @@ std::string failure(Redis& client, const std::vector<std::string>& words) {
   } catch (const std::runtime_error& e) {
     return e.what();
   }
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE("no '" << part << "' in: " << text);
-  return found;
 }
 
 // A plain server for the tests of the proxy.
