@@ -16,8 +16,8 @@ namespace {
 using Clock = LeaseKeeper::Clock;
 
 // A LeaseKeeper with one delivery.
-struct Scene {
-  Scene() {
+struct HeldDelivery {
+  HeldDelivery() {
     const auto time = test::redis().cmd({"TIME"}).strings();
     const std::int64_t now_us = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]);
     delivery =
@@ -75,7 +75,7 @@ struct Scene {
 };
 
 TEST_CASE("renewal: after a lost answer the same renewal is sent again, and the next one follows at once") {
-  Scene scene;
+  HeldDelivery scene;
   CHECK(scene.keeper.renewal_due() > Clock::now());
   scene.renew_and_lose_the_answer();
   scene.renew();
@@ -90,7 +90,7 @@ TEST_CASE("renewal: after a lost answer the same renewal is sent again, and the 
 }
 
 TEST_CASE("renewal: a repeated renewal that Redis refuses stays unconfirmed") {
-  Scene scene;
+  HeldDelivery scene;
   scene.renew_and_lose_the_answer();
   const std::string unack = scene.store.keys().unack;
   test::redis().cmd({"RENAME", unack, unack + ":away"});

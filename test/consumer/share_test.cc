@@ -21,7 +21,7 @@ using test::Queue;
 using test::quick;
 
 // Puts `count` messages into retry, whose first delivery failed.
-void fill_retry(Queue& queue, std::size_t count, const std::string& payload) {
+void nack_into_retry(Queue& queue, std::size_t count, const std::string& payload) {
   queue.producer.send_batch(std::vector<std::string>(count, payload));
   Ledger ledger;
   const auto failing = queue.consumer(ledger.watch([](const Message&) { return nack(1h, "first"); }), quick(4));
@@ -48,7 +48,7 @@ TEST_CASE("share: under a flood of new messages retry gets at least one delivery
     CAPTURE(row.concurrency);
     CAPTURE(row.prefetch);
     Queue queue;
-    fill_retry(queue, 24, "again");
+    nack_into_retry(queue, 24, "again");
     queue.producer.send_batch(std::vector<std::string>(row.flood, "new"));
     Ledger ledger;
     ConsumerOptions options = quick(row.concurrency);
@@ -73,7 +73,7 @@ TEST_CASE("share: under a flood of new messages retry gets at least one delivery
 
 TEST_CASE("share: while retry is full, new messages get most of the deliveries") {
   Queue queue;
-  fill_retry(queue, 200, "again");
+  nack_into_retry(queue, 200, "again");
   queue.producer.send_batch(std::vector<std::string>(60, "new"));
   Ledger ledger;
   ConsumerOptions options = quick();
@@ -89,7 +89,7 @@ TEST_CASE("share: while retry is full, new messages get most of the deliveries")
 
 TEST_CASE("redelivered messages are taken only for free workers, and never wait behind a slow handler") {
   Queue queue;
-  fill_retry(queue, 12, "again");
+  nack_into_retry(queue, 12, "again");
   Gate gate;
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch([&](const Message&) {
@@ -150,7 +150,7 @@ TEST_CASE("a backlog far larger than a batch is delivered, both pending and retr
   SendOptions later;
   later.delay = 1h;
   queue.producer.send_batch(std::vector<std::string>(3000, "pending"), later);
-  fill_retry(queue, 1, "again");  // rewinds, so that all are due
+  nack_into_retry(queue, 1, "again");  // rewinds, so that all are due
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), quick(4));
   consumer->start();

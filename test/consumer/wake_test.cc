@@ -15,18 +15,15 @@ namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using test::calls_of;
 using test::ConsumerPtr;
+using test::delayed;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;
 using test::Queue;
 using test::Redis;
 using Clock = std::chrono::steady_clock;
-
-std::size_t calls_of(const std::string& command, Redis& on) {
-  const std::string line = test::info("commandstats", "cmdstat_" + command, on);
-  return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
-}
 
 // Commands that clients send for messages. Commands inside scripts do not count. Left out: BZPOPMIN, which is sent
 // again every 5 s, and SRANDMEMBER and HSCAN, which are maintenance.
@@ -62,12 +59,6 @@ struct Idle {
   std::vector<ConsumerPtr> consumers;
 };
 
-SendOptions in(milliseconds delay) {
-  SendOptions options;
-  options.delay = delay;
-  return options;
-}
-
 Handler behind(test::Gate& gate) {
   return [&gate](const Message&) {
     gate.pass();
@@ -102,7 +93,7 @@ TEST_CASE("a message that is due now or later wakes one of many idle consumers")
     const std::size_t delivered = idle.ledger.size();
     const std::size_t caused = in_span([&] {
       const auto begin = Clock::now();
-      queue.producer.send("x", in(delay));
+      queue.producer.send("x", delayed(delay));
       CHECK(lateness(idle.ledger, delivered + 1, begin + delay) < kLate);
     });
     MESSAGE("requests: " << caused << ", beside " << baseline << " without a message");
@@ -126,7 +117,7 @@ std::size_t requests_when_due() {
     return 0;
   }
   // All consumers poll between the send and the due time, and none within a second of the due time.
-  queue.producer.send("x", in(std::chrono::duration_cast<milliseconds>(first + 3 * kPoll / 2 + kPoll / 8 - last)));
+  queue.producer.send("x", delayed(std::chrono::duration_cast<milliseconds>(first + 3 * kPoll / 2 + kPoll / 8 - last)));
   std::this_thread::sleep_until(first + 3 * kPoll / 2);
   const std::size_t before = requests(client);
   CHECK(idle.ledger.reaches(1));
@@ -149,9 +140,9 @@ TEST_CASE("a message is on time with a long poll_interval: sent to idle consumer
   Queue queue(own.url());
   Idle idle(queue, client, 3);
   const auto begin = Clock::now();
-  const std::string moved = queue.send("moved", in(1h));
-  queue.send("later", in(3s));
-  queue.send("sooner", in(2s));
+  const std::string moved = queue.send("moved", delayed(1h));
+  queue.send("later", delayed(3s));
+  queue.send("sooner", delayed(2s));
   CHECK(queue.producer.reschedule(moved, {1s, {}}) == Moved::moved);
   CHECK(lateness(idle.ledger, 3, begin + 3s) < kLate);
   CHECK(idle.ledger.payloads() == std::vector<std::string>{"moved", "sooner", "later"});
@@ -163,8 +154,8 @@ TEST_CASE("a message is on time after the message that the watch was set for was
   Queue queue(own.url());
   Idle idle(queue, client, 3);
   const auto begin = Clock::now();
-  const std::string first = queue.send("first", in(4s));
-  queue.send("second", in(5s));
+  const std::string first = queue.send("first", delayed(4s));
+  queue.send("second", delayed(5s));
   CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
   CHECK(queue.producer.cancel(first) == State::pending);
   CHECK(lateness(idle.ledger, 1, begin + 5s) < kLate);
@@ -178,7 +169,7 @@ TEST_CASE("a message is on time that is sent as soon as the last pending one was
   Idle idle(queue, client, 3);
   for (std::size_t n = 1; n <= 6; ++n) {
     const auto begin = Clock::now();
-    queue.send("x", in(300ms));
+    queue.send("x", delayed(300ms));
     CHECK(lateness(idle.ledger, n, begin + 300ms) < kLate);
   }
 }
@@ -189,7 +180,7 @@ TEST_CASE("a message is on time after the consumer that held the watch stopped")
   Queue queue(own.url());
   Idle watching(queue, client, 1);
   const auto begin = Clock::now();
-  queue.send("x", in(5s));
+  queue.send("x", delayed(5s));
   CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
   Ledger ledger;
   const auto other = queue.consumer(ledger.watch(), patient());
@@ -207,7 +198,7 @@ TEST_CASE("the watch of a killed process ends soon after its time, and others fi
   // due.
   test::Process process(test::worker(queue, 1, "30000", "60000"));
   CHECK(eventually([&] { return Idle::blocked(client) == 1; }, kPatience));
-  queue.send("x", in(10s));
+  queue.send("x", delayed(10s));
   CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
   process.kill(SIGKILL);
   process.wait();
@@ -260,7 +251,7 @@ TEST_CASE("a consumer whose workers are all busy passes its watch on") {
   const auto full = queue.consumer(busy.watch(behind(gate)), patient());
   full->start();
   const auto begin = Clock::now();
-  queue.send("second", in(5s));
+  queue.send("second", delayed(5s));
   CHECK(eventually([&] { return client.cmd({"EXISTS", queue.base + ":watch"}) == 1; }, kPatience));
   queue.send("first");
   CHECK(busy.reaches(1));
@@ -279,7 +270,7 @@ TEST_CASE("a message that becomes due while all workers are busy is handled as s
   consumer->start();
   queue.send("slow");
   REQUIRE(ledger.reaches(1));
-  for (int i = 0; i < 3; ++i) queue.send("soon", in(200ms));
+  for (int i = 0; i < 3; ++i) queue.send("soon", delayed(200ms));
   std::this_thread::sleep_for(1s);  // they become due, and the consumer polls
   const auto start = Clock::now();
   gate.open();
@@ -296,7 +287,7 @@ TEST_CASE("an idle consumer takes messages that become due by one script, not th
   Idle idle(queue, client, 1, options);
   client.cmd({"CONFIG", "RESETSTAT"});
   for (std::size_t n = 1; n <= 5; ++n) {
-    queue.send("x", in(100ms));
+    queue.send("x", delayed(100ms));
     CHECK(idle.ledger.settles(n));
   }
   CHECK(calls_of("zremrangebyrank", client) == 5);
@@ -314,7 +305,7 @@ TEST_CASE("a message in ready that no marker announced is delivered when the con
   const auto looked = [&] { return client.cmd({"EXISTS", queue.base + ":wake"}) == 0 && Idle::blocked(client) == 1; };
   CHECK(eventually(looked, kPatience));  // so the consumer assumes that ready is empty
   client.cmd({"DEL", queue.base + ":paused"});
-  queue.send("later", in(1h));
+  queue.send("later", delayed(1h));
   CHECK(idle.ledger.reaches(1));
   CHECK(idle.ledger.payloads() == std::vector<std::string>{"waiting"});
 }

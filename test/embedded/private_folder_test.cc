@@ -20,11 +20,6 @@ namespace {
 
 std::function<void()> before_next_mkdirat;  // the action of another process at that moment
 
-unsigned mode_of(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : 0U;
-}
-
 }  // namespace
 
 // Replaces the function of the C library.
@@ -44,7 +39,7 @@ TEST_CASE("private folder: a link that appears while the folder is made is not f
   CHECK_THROWS_WITH_AS(delayqueue::open_private_folder(folder), doctest::Contains("it is a symbolic link"),
                        delayqueue::SetupError);
   CHECK_FALSE(before_next_mkdirat);
-  CHECK(mode_of(target) == 0755);
+  CHECK(test::mode_of(target) == 0755);
 }
 
 TEST_CASE("private folder: a relative folder whose working directory was removed is refused with advice") {

@@ -21,6 +21,8 @@
 #include "embedded/folder_servers.h"
 #include "os/descriptor.h"
 #include "support/limits.h"
+#include "support/local.h"
+#include "support/process.h"
 #include "support/server.h"
 #include "support/text.h"
 
@@ -28,8 +30,11 @@ namespace fs = std::filesystem;
 using delayqueue::PrivateServer;
 using delayqueue::PrivateServerOptions;
 using namespace std::chrono_literals;
+using test::ended;
 using test::eventually;
 using test::has;
+using test::mode_of;
+using test::server_pid;
 
 namespace {
 
@@ -112,20 +117,6 @@ void print_and_wait(const std::string& text) {
   }
 }
 
-bool ended(int pid) {  // also true for a zombie
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string id, name, state;
-  return !(file >> id >> name >> state) || state == "Z" || state == "X";
-}
-
-int server_pid(const std::string& socket) {
-  std::istringstream info(test::Redis(socket).cmd({"INFO", "server"}).text);
-  for (std::string line; std::getline(info, line);) {
-    if (line.rfind("process_id:", 0) == 0) return std::stoi(line.substr(11));
-  }
-  return -1;
-}
-
 // Retries as a client of an embedded URL does, because a server that is ending may still accept a connection.
 bool finds(const std::string& folder, const std::string& key, const std::string& value) {
   return eventually([&folder, &key, &value] {
@@ -144,11 +135,6 @@ std::set<std::string> open_files(int pid) {
     result.insert(fs::read_symlink(entry.path(), gone).string());
   }
   return result;
-}
-
-unsigned mode_of(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 0777U : 0U;
 }
 
 std::string error_of(const PrivateServerOptions& options) {

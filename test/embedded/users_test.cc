@@ -25,11 +25,14 @@
 #include "support/process.h"
 #include "support/server.h"
 
+using test::ended;
 using test::eventually;
+using test::server_pid;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // A process that consumes until it ends.
 std::unique_ptr<test::Process> user_of(const std::string& url) {
@@ -43,17 +46,6 @@ bool answers(const std::string& socket) {
   } catch (const std::runtime_error&) {
     return false;
   }
-}
-
-int server_pid(const std::string& socket) {
-  const std::string text = test::Redis(socket).cmd({"INFO", "server"}).text;
-  return std::stoi(text.substr(text.find("process_id:") + 11));
-}
-
-bool ended(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string id, name, state;
-  return !(file >> id >> name >> state) || state == "Z" || state == "X";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Errors of passwords and ACL rules: reported, retried with long pauses, and work continues when the cause is removed.
 #include "support/answers.h"
+#include "support/text.h"
 
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
@@ -8,8 +9,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "support/text.h"
 
 namespace delayqueue {
 namespace {
@@ -22,7 +21,7 @@ using test::Lines;
 using test::see_through;
 using test::World;
 
-void worker(World& world, const std::vector<std::string>& rules) {
+void set_rules(World& world, const std::vector<std::string>& rules) {
   std::vector<std::string> words = {"ACL", "SETUSER", "worker"};
   words.insert(words.end(), rules.begin(), rules.end());
   REQUIRE(world.admin.cmd(words) == "OK");
@@ -46,10 +45,10 @@ TEST_CASE("WRONGPASS: a password that was changed, and changed back") {
   World world;
   see_through({"WRONGPASS", "ReplyError", "WRONGPASS", "check the user and password",
                [](World& w) {
-                 worker(w, {"resetpass", ">other"});
+                 set_rules(w, {"resetpass", ">other"});
                  w.end_connections();
                },
-               [](World& w) { worker(w, {">pw"}); }, true, false, 5s},
+               [](World& w) { set_rules(w, {">pw"}); }, true, false, 5s},
               world);
 }
 
@@ -66,8 +65,8 @@ TEST_CASE("NOPERM: a right that was revoked, and granted again") {
   };
   for (const auto& one : cases) {
     World world;
-    see_through({one.error, "ReplyError", one.error, advice, [&](World& w) { worker(w, one.taken); },
-                 [&](World& w) { worker(w, one.given); }, one.reads, false, 5s},
+    see_through({one.error, "ReplyError", one.error, advice, [&](World& w) { set_rules(w, one.taken); },
+                 [&](World& w) { set_rules(w, one.given); }, one.reads, false, 5s},
                 world);
   }
 }
@@ -84,7 +83,7 @@ TEST_CASE("a refused password is retried seldom and logged once, and work contin
   consumer.start();
   CHECK(ledger.settles(1));
   REQUIRE(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
-  worker(world, {"resetpass", ">other"});
+  set_rules(world, {"resetpass", ">other"});
   world.end_connections();
   REQUIRE(eventually([&] { return !lines.find("WRONGPASS").empty(); }, kPatience));
   const auto before = consumer.stats().errors;
@@ -94,7 +93,7 @@ TEST_CASE("a refused password is retried seldom and logged once, and work contin
   CHECK(consumer.stats().errors - before >= 1);
   CHECK(lines.count() == logged);
   for (const char* secret : {"pw@", ":pw", "other"}) CHECK(lines.find(secret, Severity::debug).empty());
-  worker(world, {">pw"});
+  set_rules(world, {">pw"});
   CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
   CHECK(consumer.stop());
 }
@@ -107,12 +106,12 @@ TEST_CASE("leases are renewed while a missing right prevents settling") {
   ConsumerOptions options = test::quick(3);
   options.lease = 7s;  // so that a pause of the machine of two seconds does no harm
   const auto consumer = queue.consumer(ledger.watch(), options);
-  worker(world, {"-unlink"});  // an ack cannot be settled
+  set_rules(world, {"-unlink"});  // an ack cannot be settled
   consumer->start();
   REQUIRE(ledger.settles(3));
   std::this_thread::sleep_for(10s);  // longer than the lease, and than the pauses between retries
   CHECK(consumer->stats().errors >= 3);
-  worker(world, {"+unlink"});
+  set_rules(world, {"+unlink"});
   CHECK(eventually([&] { return queue.empty(world.admin); }, kPatience));
   CHECK(ledger.size() == 3);
   CHECK(consumer->stats().stale == 0);
@@ -122,7 +121,7 @@ TEST_CASE("leases are renewed while a missing right prevents settling") {
 
 TEST_CASE("optional rights: without them there are no events and the queue is not registered, but it works") {
   World world;
-  worker(world, {"-publish", "-sadd", "-bzpopmin", "-info", "-config"});
+  set_rules(world, {"-publish", "-sadd", "-bzpopmin", "-info", "-config"});
   const std::string name = test::fresh_queue();
   Lines lines;
   Ledger ledger;

@@ -28,11 +28,8 @@ using test::Ledger;
 using test::Lines;
 using test::Redis;
 using test::see_through;
+using test::set_config;
 using test::World;
-
-void set(Redis& redis, const std::string& option, const std::string& value) {
-  REQUIRE(redis.cmd({"CONFIG", "SET", option, value}) == "OK");
-}
 
 TEST_CASE("READONLY: a master that becomes a replica") {
   World world;
@@ -62,8 +59,8 @@ TEST_CASE("MASTERDOWN: a replica that lost its master and is configured not to s
 TEST_CASE("NOREPLICAS: a master with fewer replicas than min-replicas-to-write") {
   World world;
   see_through({"NOREPLICAS", "ReplyError", "NOREPLICAS", "connect replicas, or lower min-replicas-to-write",
-               [](World& w) { set(w.admin, "min-replicas-to-write", "1"); },
-               [](World& w) { set(w.admin, "min-replicas-to-write", "0"); }, false},
+               [](World& w) { set_config(w.admin, "min-replicas-to-write", "1"); },
+               [](World& w) { set_config(w.admin, "min-replicas-to-write", "0"); }, false},
               world);
 }
 
@@ -79,7 +76,7 @@ TEST_CASE("MISCONF: a master that cannot save to its disk") {
   const std::string in_the_way = world.admin.cmd({"CONFIG", "GET", "dir"}).array.at(1).text + "/dump.rdb";
   see_through({"MISCONF", "ReplyError", "MISCONF", "free space on its disk or repair its folder",
                [&](World& w) {
-                 set(w.admin, "save", "3600 1");
+                 set_config(w.admin, "save", "3600 1");
                  std::filesystem::create_directories(in_the_way + "/full");
                  save(w, "err");
                },
@@ -143,10 +140,10 @@ TEST_CASE("max clients: a server that accepts no more clients") {
   World world;
   see_through({"max clients", "ConnectionError", "max number of clients reached", "raise maxclients",
                [](World& w) {
-                 set(w.admin, "maxclients", "1");
+                 set_config(w.admin, "maxclients", "1");
                  w.end_connections();
                },
-               [](World& w) { set(w.admin, "maxclients", "1000"); }},
+               [](World& w) { set_config(w.admin, "maxclients", "1000"); }},
               world);
 }
 

@@ -20,6 +20,7 @@ namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using test::delayed;
 using test::eventually;
 using test::Gate;
 using test::has;
@@ -53,14 +54,8 @@ class ClockWarnings {
 // The seconds of "... +3600.0 s ...".
 double seconds_in(const std::string& line) { return std::strtod(line.c_str() + line.find_first_of("+-"), nullptr); }
 
-SendOptions in(milliseconds delay) {
-  SendOptions options;
-  options.delay = delay;
-  return options;
-}
-
 // A server, and a consumer with a short lease whose handler holds one message.
-struct Scene {
+struct HeldMessage {
   WrongClock clock;
   Queue queue{clock.server().url()};
   Redis client{clock.server().socket()};
@@ -69,7 +64,7 @@ struct Scene {
   Ledger ledger;
   test::ConsumerPtr consumer;
 
-  Scene() {
+  HeldMessage() {
     ConsumerOptions options = quick(3);
     options.lease = 3s;
     options.logger = warnings.logger();
@@ -100,9 +95,9 @@ struct Scene {
 };
 
 TEST_CASE("clock: after a jump forward messages are early by the jump at most, and none is lost") {
-  Scene scene;
-  scene.queue.send("half an hour", in(30min));
-  const std::string later = scene.queue.send("two hours", in(2h));
+  HeldMessage scene;
+  scene.queue.send("half an hour", delayed(30min));
+  const std::string later = scene.queue.send("two hours", delayed(2h));
   scene.handles("before");
   CHECK(!scene.delivered("half an hour"));
   scene.clock.jump(1h);
@@ -127,8 +122,8 @@ TEST_CASE("clock: after a jump forward messages are early by the jump at most, a
 }
 
 TEST_CASE("clock: after a jump back scheduled messages wait, and ready and in-flight messages are handled") {
-  Scene scene;
-  const std::string soon = scene.queue.send("soon", in(10min));
+  HeldMessage scene;
+  const std::string soon = scene.queue.send("soon", delayed(10min));
   scene.handles("before");
   scene.clock.jump(-1h);
   for (int i = 0; i < 20; ++i) scene.handles("after " + std::to_string(i));
@@ -179,7 +174,7 @@ TEST_CASE("clock: messages in backoff are delivered again after jumps in both di
 TEST_CASE("clock: a different clock after a reconnect has its own warning, once, and only if it is far off") {
   for (const milliseconds by : {milliseconds(3s), milliseconds(1h)}) {
     CAPTURE(by.count());
-    Scene scene;
+    HeldMessage scene;
     scene.handles("before");
     const auto connects = scene.consumer->stats().connects;
     scene.clock.server().stop();

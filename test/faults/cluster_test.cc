@@ -27,7 +27,7 @@ test::Cluster& six() {
   return cluster;
 }
 
-ConsumerOptions quick() {
+ConsumerOptions quick_to_fail_over() {
   ConsumerOptions options = test::quick(2);
   options.connection.command_timeout = 1s;  // the time after which a frozen node is detected
   return options;
@@ -141,7 +141,7 @@ TEST_CASE("cluster: a slot that moves while its queue is used loses and repeats 
   const std::string queue = fresh_queue();
   const int slot = test::slot_of("{dp:" + queue + "}");
   Ledger ledger;
-  Consumer consumer(six().url(), queue, ledger.watch(), quick());
+  Consumer consumer(six().url(), queue, ledger.watch(), quick_to_fail_over());
   consumer.start();
   test::Sender sender(six().url(), queue);
   for (int round = 0; round < 3; ++round) {
@@ -165,7 +165,7 @@ TEST_CASE("cluster: after a failover, requested or by the loss of the master, th
     const std::string queue = fresh_queue();
     const std::string key = "{dp:" + queue + "}";
     Ledger ledger;
-    Consumer consumer(six().url(), queue, ledger.watch(), quick());
+    Consumer consumer(six().url(), queue, ledger.watch(), quick_to_fail_over());
     consumer.start();
     ProducerOptions durable;
     durable.durability = Durability::replicas(1, 5s);

@@ -16,15 +16,10 @@ using test::eventually;
 using test::fresh_queue;
 using test::kPatience;
 using test::Redis;
+using test::server_with;
 using test::thrown;
 
 namespace {
-
-PrivateServer server_with(std::vector<std::string> arguments) {
-  PrivateServerOptions options;
-  options.arguments = std::move(arguments);
-  return PrivateServer(options);
-}
 
 // A master that listens on loopback, because replicas connect by TCP only, and a replica that can be linked to it.
 struct Pair {

@@ -20,7 +20,6 @@ using test::begun;
 using test::eventually;
 using test::kPatience;
 using test::Ledger;
-using test::Process;
 using test::Queue;
 using test::quick;
 using test::Redis;
@@ -36,7 +35,7 @@ TEST_CASE("kill -9 of a worker: its in-flight and prefetched messages are delive
   send(words(3000, "quick"));  // fast handlers, so that it prefetches many messages
   send(words(2, "hang"));
   send(words(3000, "behind"));
-  Process process(worker(queue, 2, "1800000"));
+  test::Process process(worker(queue, 2, "1800000"));
   const auto both_hang = [&] { return process.said("end").size() == 3000 && process.said("begin").size() == 3002; };
   REQUIRE(eventually(both_hang, kPatience));
   process.kill(SIGKILL);
@@ -70,7 +69,7 @@ TEST_CASE("SIGTERM: running handlers finish, and prefetched messages are ready a
   queue.producer.send_batch(words(2000, "quick"));
   queue.producer.send_batch(words(3, "slow"));
   queue.producer.send_batch(words(2000, "slow"));
-  Process process(worker(queue, 3));
+  test::Process process(worker(queue, 3));
   REQUIRE(eventually([&] { return process.said("begin").size() - process.said("end").size() == 3; }, kPatience));
   process.kill(SIGTERM);
   CHECK(process.wait() == 0);
@@ -98,7 +97,7 @@ TEST_CASE("a message that kills its worker each time ends in dead with its reaso
     int deaths = 0;
     for (int round = 0; round < 20 && queue.state(poison) != State::dead; ++round) {
       send(50);
-      Process process(worker(queue, concurrency));
+      test::Process process(worker(queue, concurrency));
       const auto settled = [&] {
         const State state = queue.state(poison);
         return state == State::dead || begun(process).count(poison) == 1;
@@ -134,7 +133,7 @@ TEST_CASE("kill -9 again and again: every message is handled at least once, none
   for (const Sent& sent : queue.producer.send_batch(words(4000, "quick"), patient)) all.insert(sent.id);
   std::set<std::string> seen;
   for (int round = 0; round < 6; ++round) {
-    Process one(worker(queue, 2)), two(worker(queue, 2));
+    test::Process one(worker(queue, 2)), two(worker(queue, 2));
     const std::size_t goal = 50 * static_cast<std::size_t>(round + 1);
     const auto far_enough = [&] {
       const bool all_done = queue.inspector.counts().totals.acked == 4000;
@@ -145,7 +144,7 @@ TEST_CASE("kill -9 again and again: every message is handled at least once, none
     two.kill(SIGKILL);
     one.wait();
     two.wait();
-    for (const Process* process : {&one, &two}) seen.merge(begun(*process));
+    for (const test::Process* process : {&one, &two}) seen.merge(begun(*process));
     test::rewind(queue.base, 1h);
   }
   Ledger ledger;
@@ -166,8 +165,8 @@ TEST_CASE("Redis killed and restarted under a producer and two workers: all cont
   PrivateServer own(always);
   Queue queue(own.url());
   Redis client(own.socket());
-  Process one(worker(queue, 2, "2000")), two(worker(queue, 2, "2000"));
-  Process producer({"produce", queue.url, queue.name, "2000"});
+  test::Process one(worker(queue, 2, "2000")), two(worker(queue, 2, "2000"));
+  test::Process producer({"produce", queue.url, queue.name, "2000"});
   for (const std::size_t goal : {300U, 800U, 1300U}) {
     REQUIRE(eventually([&] { return producer.said("sent").size() > goal; }, kPatience));
     goal == 800 ? own.stop() : own.kill();
@@ -178,7 +177,7 @@ TEST_CASE("Redis killed and restarted under a producer and two workers: all cont
   CHECK(producer.wait() == 0);
   CHECK(producer.said("done").size() == 1);
   CHECK(eventually([&] { return queue.empty(client); }, kPatience));
-  for (Process* process : {&one, &two}) {
+  for (test::Process* process : {&one, &two}) {
     process->kill(SIGTERM);
     CHECK(process->wait() == 0);
   }

@@ -61,7 +61,7 @@ constexpr milliseconds kStart{500};   // the documented wait of start()
 constexpr milliseconds kSlack{TEST_SANITIZED ? 1500 : 100};
 constexpr std::chrono::seconds kTries{10};
 
-ConsumerOptions patient() {
+ConsumerOptions long_timeouts() {
   ConsumerOptions options;
   options.connection.connect_timeout = 60s;
   options.connection.command_timeout = 15s;
@@ -99,7 +99,7 @@ class Best {
 };
 
 // Checks the durations of start(), stop() and the destructor of a consumer with this URL.
-void check_returns(const std::string& url, const ConsumerOptions& options = patient()) {
+void check_returns(const std::string& url, const ConsumerOptions& options = long_timeouts()) {
   CAPTURE(url);
   Best start(kStart), stop(kTimeout), end(0ms);
   do {
@@ -207,7 +207,7 @@ TEST_CASE("frozen: stop() keeps its deadline while the server is frozen, idle, o
         while (!go_on) std::this_thread::sleep_for(1ms);
         return ack();
       };
-      std::optional<Consumer> consumer(std::in_place, server.url(), queue, handler, patient());
+      std::optional<Consumer> consumer(std::in_place, server.url(), queue, handler, long_timeouts());
       consumer->start();
       if (state != State::idle) Producer(server.url(), queue).send("a");
       if (state != State::idle) CHECK(test::eventually([&] { return handling.load(); }));
@@ -323,7 +323,7 @@ TEST_CASE("frozen: start() and stop() return when an embedded server does not st
   check_returns(url);
   {
     Consumer starts(
-        url, "q", [](const Message&) { return ack(); }, patient());
+        url, "q", [](const Message&) { return ack(); }, long_timeouts());
     starts.start();
     check_returns(url);  // waits for the start by the other consumer
     CHECK_FALSE(starts.stop(kTimeout));
@@ -336,7 +336,7 @@ TEST_CASE("frozen: start() and stop() return when an embedded server does not st
 }
 
 // Makes the data of an embedded server, in the format that Redis can be configured to load slowly.
-void fill(const std::string& folder) {
+void fill_folder(const std::string& folder) {
   PrivateServerOptions options;
   options.folder = folder;
   PrivateServer server(options);
@@ -352,7 +352,7 @@ void fill(const std::string& folder) {
 
 TEST_CASE("frozen: start() and stop() return while an embedded server loads its data for 20 s") {
   const test::TempDir base;
-  fill(base.file("q"));
+  fill_folder(base.file("q"));
   const char* const before = std::getenv("DELAYQUEUE_REDIS_SERVER");
   const std::string kept = before != nullptr ? before : "";
   std::ofstream(base.file("slow")) << "#!/bin/sh\nexec '" << (kept.empty() ? "redis-server" : kept)
@@ -370,7 +370,7 @@ TEST_CASE("frozen: a stop() does not wait for a stop() or start() of another thr
     Best stop(kTimeout);
     do {
       Consumer consumer(
-          "redis://" + silent.host(), "q", [](const Message&) { return ack(); }, patient());
+          "redis://" + silent.host(), "q", [](const Message&) { return ack(); }, long_timeouts());
       if (!starts) consumer.start();
       std::thread other([&] { starts ? consumer.start() : static_cast<void>(consumer.stop(3s)); });
       std::this_thread::sleep_for(50ms);
@@ -401,7 +401,7 @@ TEST_CASE("frozen: a consumer that was started while its server was frozen works
     handled = true;
     return ack();
   };
-  Consumer consumer(server.url(), queue, handler, patient());
+  Consumer consumer(server.url(), queue, handler, long_timeouts());
   {
     const Frozen frozen(server.pid());
     consumer.start();

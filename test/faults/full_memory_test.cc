@@ -38,7 +38,7 @@ void limit(World& world, long long room) {
 }
 
 // Fills the memory as another program, and lowers the limit a little more, so that changing buffers do not matter.
-void fill(World& world) {
+void use_up_memory(World& world) {
   limit(world, 1'000'000);
   int taken = 0;
   while (!world.admin.cmd({"SET", "other:" + std::to_string(taken), std::string(50'000, 'x')}).error()) ++taken;
@@ -71,7 +71,7 @@ TEST_CASE("out of memory: a refused send leaves no keys, and the same id can be 
   test::Queue queue(world.url());
   queue.send("before");
   for (const auto delay : {0ms, 60'000ms}) {
-    fill(world);
+    use_up_memory(world);
     const auto before = queue.kept(world.admin);
     SendOptions options;
     options.id = store::new_ids(1).front();
@@ -96,7 +96,7 @@ TEST_CASE("out of memory: a refused batch leaves no keys, and the same ids can b
   World world;
   test::Queue queue(world.url());
   queue.send("before");
-  fill(world);
+  use_up_memory(world);
   const auto before = queue.kept(world.admin);
   const std::vector<OutgoingMessage> batch = messages(450, "x");
   const std::string error = thrown([&] { queue.producer.send_batch(batch); });
@@ -180,7 +180,7 @@ TEST_CASE("out of memory: a consumer takes, acks, nacks, retries, snoozes and de
   world.admin.cmd({"DEL", queue.base + ":msg:" + expired});
   options.delay = 1s;
   queue.producer.send_batch(std::vector<std::string>(20, "later"), options);
-  fill(world);
+  use_up_memory(world);
   Lines lines;
   Ledger ledger;
   ConsumerOptions consuming = test::quick(3);
@@ -223,7 +223,7 @@ TEST_CASE("out of memory: leases are renewed, and messages of a crashed consumer
                                        options);
   consumer->start();
   REQUIRE(eventually([&] { return ledger.running() == 3; }, kPatience));
-  fill(world);
+  use_up_memory(world);
   std::this_thread::sleep_for(2500ms);  // longer than the lease
   CHECK(queue.inspector.counts().totals.retried == 0);
   const auto none_lost = [&] {
@@ -247,7 +247,7 @@ TEST_CASE("out of memory: leases are renewed, and messages of a crashed consumer
   REQUIRE(first.reaches(1));
   CHECK(!hung->stop(10ms));
   test::rewind(queue.base, 1h, world.admin);
-  fill(world);
+  use_up_memory(world);
   Ledger second;
   const auto next = queue.consumer(second.watch());
   next->start();
@@ -275,7 +275,7 @@ TEST_CASE("out of memory: cancel, release and purge work; redrive and pause are 
   Inspector& look = queue.inspector;
   QueueAdmin& admin = queue.admin;
   admin.resume();  // connects
-  fill(world);
+  use_up_memory(world);
   CHECK(queue.producer.cancel(ids[0]) == State::pending);
   CHECK(queue.producer.cancel(ready) == State::ready);
   RescheduleOptions when;
@@ -317,7 +317,7 @@ TEST_CASE("full and empty again: retried sends and a consumer lose and duplicate
   consumer->start();
   std::size_t refused = 0;
   for (int round = 0; round < 3; ++round) {
-    fill(world);
+    use_up_memory(world);
     const std::vector<OutgoingMessage> batch = messages(300, "x");
     for (int i = 0; i < 3; ++i) refused += thrown([&] { queue.producer.send_batch(batch); }) != "nothing";
     empty(world);

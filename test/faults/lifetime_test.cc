@@ -16,10 +16,9 @@ namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using test::kId;
 using test::redis;
 using test::server;
-
-const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 TEST_CASE("lifetime: a Consumer may be destroyed by its own handler, whose verdict still counts") {
   const std::string queue = test::fresh_queue();

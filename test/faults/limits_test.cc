@@ -18,6 +18,7 @@
 #include "redis/socket.h"
 #include "security/other_user.h"
 #include "support/forked.h"
+#include "support/ledger.h"
 #include "support/limits.h"
 #include "support/sanitized.h"
 #include "support/server.h"
@@ -27,13 +28,12 @@ namespace {
 
 using namespace std::chrono_literals;
 using doctest::Contains;
+using test::ack_all;
 using test::fresh_queue;
 using test::server;
 
 constexpr char kFiles[] = "raise this process's limit of open files (ulimit -n)";
 constexpr char kSentinel[] = "redis+sentinel://127.0.0.1:1/master";
-
-Verdict ack_all(const Message& /*message*/) { return ack(); }
 
 // Not with sanitizers: they need a pipe to look at an object of a type for the first time.
 constexpr bool kNeedsDescriptors = TEST_SANITIZED != 0;
@@ -68,14 +68,14 @@ TEST_CASE("limits: without descriptors, each of several sends throws a Connectio
 }
 
 #ifdef __GLIBC__
-constexpr char kThreads[] = "raise the limit of processes and threads (ulimit -u";
+constexpr char kRaiseThreads[] = "raise the limit of processes and threads (ulimit -u";
 
 TEST_CASE("limits: send_async without a thread throws a SetupError and sends nothing; the next one sends") {
   const std::string queue = fresh_queue();
   Producer producer(server().url(), queue);
   {
     const test::NoThreads none;
-    CHECK_THROWS_WITH_AS(static_cast<void>(producer.send_async("a")), Contains(kThreads), SetupError);
+    CHECK_THROWS_WITH_AS(static_cast<void>(producer.send_async("a")), Contains(kRaiseThreads), SetupError);
   }
   CHECK(producer.send_async("b").get().created);
   CHECK(Inspector(server().url(), queue).counts().ready == 1);
@@ -90,7 +90,7 @@ TEST_CASE("limits: a Consumer whose start() was refused a thread throws a SetupE
   });
   {
     const test::NoThreads none;
-    CHECK_THROWS_WITH_AS(consumer.start(), Contains(kThreads), SetupError);
+    CHECK_THROWS_WITH_AS(consumer.start(), Contains(kRaiseThreads), SetupError);
   }
   consumer.start();
   Producer(server().url(), queue).send("a");
@@ -106,9 +106,9 @@ TEST_CASE("limits: a connection that needs a thread throws a ConnectionError wit
   const Interrupt::Scope until(interrupt);  // without one, a name is looked up in this thread
   const test::NoThreads none;
   const auto connect = [&] { redis::open_transport(address, nullptr, std::chrono::steady_clock::now() + 10s); };
-  CHECK_THROWS_WITH_AS(connect(), Contains(kThreads), ConnectionError);
-  CHECK_THROWS_WITH_AS(Producer(kSentinel, "q").send("a"), Contains(kThreads), ConnectionError);
-  CHECK_THROWS_WITH_AS(PrivateServer{}, Contains(kThreads), ConnectionError);
+  CHECK_THROWS_WITH_AS(connect(), Contains(kRaiseThreads), ConnectionError);
+  CHECK_THROWS_WITH_AS(Producer(kSentinel, "q").send("a"), Contains(kRaiseThreads), ConnectionError);
+  CHECK_THROWS_WITH_AS(PrivateServer{}, Contains(kRaiseThreads), ConnectionError);
 }
 
 TEST_CASE("limits: a handler that destroys its Consumer without a thread: its verdict counts, no more is taken" *

@@ -17,6 +17,7 @@
 
 #include "queue/event_sink.h"
 #include "support/answers.h"
+#include "support/ledger.h"
 #include "support/local.h"
 #include "support/scripted_server.h"
 #include "support/server.h"
@@ -26,12 +27,11 @@
 using delayqueue::ConnectionOptions;
 using delayqueue::SetupError;
 using doctest::Contains;
+using test::ack_all;
 using test::eventually;
 using namespace std::chrono_literals;
 
 namespace {
-
-delayqueue::Verdict ack(const delayqueue::Message&) { return delayqueue::ack(); }
 
 // Each throws `Expected` with `text` from its constructor, or from start() or the first call.
 template <class Expected>
@@ -43,7 +43,7 @@ void check_refused(const std::string& url, const std::string& text, const Connec
   of_producer.connection = connection;
   delayqueue::InspectorOptions of_inspector;
   of_inspector.connection = connection;
-  CHECK_THROWS_WITH_AS(delayqueue::Consumer(url, "q", ack, of_consumer).start(), Contains(text.c_str()), Expected);
+  CHECK_THROWS_WITH_AS(delayqueue::Consumer(url, "q", ack_all, of_consumer).start(), Contains(text.c_str()), Expected);
   CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q", of_producer).send("x"), Contains(text.c_str()), Expected);
   CHECK_THROWS_WITH_AS(delayqueue::Producer(url, "q", of_producer).send_async("x").get(), Contains(text.c_str()),
                        Expected);
@@ -191,7 +191,7 @@ TEST_CASE("permanent mistakes: a port with another protocol is retried, and the 
     test::Lines lines;
     delayqueue::ConsumerOptions consuming;
     consuming.logger = lines.logger();
-    delayqueue::Consumer consumer(url, "q", ack, consuming);
+    delayqueue::Consumer consumer(url, "q", ack_all, consuming);
     CHECK_NOTHROW(consumer.start());
     CHECK(eventually([&] { return consumer.stats().errors >= 2; }));
     CHECK_MESSAGE(test::has(lines.find("queue q, consumer "), text), lines.find(""));
@@ -209,7 +209,7 @@ TEST_CASE("permanent mistakes: without a logger a consumer logs retried errors t
     return stderr_of([&] {
       delayqueue::ConsumerOptions options;
       options.logger = logger;
-      delayqueue::Consumer consumer(url, "q", ack, options);
+      delayqueue::Consumer consumer(url, "q", ack_all, options);
       consumer.start();
       CHECK(eventually([&consumer] { return consumer.stats().errors >= 2; }));
     });

@@ -26,7 +26,6 @@ using test::eventually;
 using test::Gate;
 using test::kPatience;
 using test::Ledger;
-using test::Process;
 using test::Queue;
 using test::quick;
 using test::words;
@@ -37,7 +36,7 @@ class Crew {
  public:
   Crew(const Queue& queue, std::size_t workers, const std::string& lease_ms)
       : command_(worker(queue, 8, lease_ms)), workers_(workers) {
-    for (auto& one : workers_) one = std::make_unique<Process>(command_);
+    for (auto& one : workers_) one = std::make_unique<test::Process>(command_);
   }
 
   // Replaces the processes that were killed and returns their number. Calls `before` before each new start.
@@ -50,7 +49,7 @@ class Crew {
       record(*one);
       ++dead;
       before();
-      one = std::make_unique<Process>(command_);
+      one = std::make_unique<test::Process>(command_);
     }
     deaths_ += dead;
     return dead;
@@ -72,13 +71,13 @@ class Crew {
   const std::map<std::string, int>& handled_at() const { return handled_at_; }
 
  private:
-  void record(const Process& process) {
+  void record(const test::Process& process) {
     for (const std::string& line : process.said("begin")) began_[line.substr(0, 36)] = std::stoi(line.substr(37));
     for (const std::string& id : process.said("end")) handled_at_[id] = began_[id];
   }
 
   const std::vector<std::string> command_;
-  std::vector<std::unique_ptr<Process>> workers_;
+  std::vector<std::unique_ptr<test::Process>> workers_;
   std::map<std::string, int> began_, handled_at_;
   int deaths_ = 0;
 };

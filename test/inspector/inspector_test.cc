@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/server.h"
 #include "support/text.h"
 
 namespace delayqueue {
@@ -19,23 +20,17 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::system_clock;
+using test::delayed;
 using test::eventually;
 using test::Gate;
 using test::has;
+using test::kId;
 using test::kPatience;
 using test::Ledger;
 using test::Queue;
 using test::quick;
 using test::redis;
 using test::thrown;
-
-constexpr char kId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-
-SendOptions delayed(milliseconds delay) {
-  SendOptions options;
-  options.delay = delay;
-  return options;
-}
 
 // Makes `count` dead letters with the payloads "0", "1" ... in the order of their deaths.
 std::vector<std::string> make_dead_letters(Queue& queue, std::size_t count) {

@@ -17,6 +17,7 @@ namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
+using test::delayed;
 using test::eventually;
 using test::Gate;
 using test::kPatience;
@@ -40,13 +41,6 @@ std::string as_text(const CheckReport& report) {
     text += std::string(to_string(finding.problem)) + ' ' + finding.id + ' ' + finding.description + '\n';
   }
   return text;
-}
-
-SendOptions in(milliseconds delay, std::optional<milliseconds> ttl = {}) {
-  SendOptions options;
-  options.delay = delay;
-  if (ttl) options.ttl = *ttl;
-  return options;
 }
 
 TEST_CASE("check: an invalid option throws; an unused queue is clean, and is not registered") {
@@ -83,8 +77,10 @@ TEST_CASE("check: a queue with messages in every state and hints in its lists is
   CHECK(eventually([&] { return queue.inspector.counts().dead == 1; }));
   CHECK(queue.producer.cancel(cancelled) == State::unack);
   queue.admin.pause();
-  queue.send("later", in(1h));
-  queue.send("with a TTL", in(1h, 1h));
+  queue.send("later", delayed(1h));
+  SendOptions with_ttl = delayed(1h);
+  with_ttl.ttl = 1h;
+  queue.send("with a TTL", with_ttl);
   for (int i = 0; i < 5000; ++i) queue.send(std::to_string(i));
   CHECK(queue.producer.cancel(queue.send("gone")) == State::ready);
   RescheduleOptions later;
@@ -107,7 +103,7 @@ TEST_CASE("check: a queue with messages in every state and hints in its lists is
 TEST_CASE("check: each kind of damage is found and repaired, and all messages with a body are delivered") {
   Queue queue;
   const std::string& base = queue.base;
-  const auto send = [&](const std::string& payload) { return queue.send(payload, in(1h)); };
+  const auto send = [&](const std::string& payload) { return queue.send(payload, delayed(1h)); };
   const auto cmd = [](const std::vector<std::string>& words) { REQUIRE(!redis().cmd(words).error()); };
   std::vector<std::string> ids;
   for (const char* name : {"stranded", "alone", "no retries", "no body", "two places", "unack", "healthy"}) {
@@ -331,7 +327,7 @@ TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs ta
         continue;
       }
       std::vector<std::string> payloads(20, "kept");
-      for (const Sent& one : queue.producer.send_batch(payloads, in(milliseconds(sent.size() % 3 * 10)))) {
+      for (const Sent& one : queue.producer.send_batch(payloads, delayed(milliseconds(sent.size() % 3 * 10)))) {
         sent.insert(one.id);
       }
       RescheduleOptions later;
@@ -339,7 +335,7 @@ TEST_CASE("check: finds nothing while a queue is in use, and repeated repairs ta
       static_cast<void>(queue.producer.reschedule(*sent.rbegin(), later));
       static_cast<void>(queue.producer.reschedule(*sent.begin(), later));
       static_cast<void>(queue.producer.cancel(queue.send("cancelled")));
-      static_cast<void>(queue.producer.cancel(queue.send("cancelled", in(10ms))));
+      static_cast<void>(queue.producer.cancel(queue.send("cancelled", delayed(10ms))));
       std::this_thread::sleep_for(1ms);
     }
   });

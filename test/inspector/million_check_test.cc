@@ -13,16 +13,15 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kMessages = 1'000'000;
-
 TEST_CASE("check: a million ready messages are checked in bounded calls, and the stranded ones among them are found") {
+  constexpr std::size_t kReady = 1'000'000;
   PrivateServerOptions options;
   options.arguments = {"--appendonly", "no", "--save", ""};
   PrivateServer own(options);
   test::Queue queue(own.url());
   test::Redis client(own.socket());
   std::vector<std::string> some;
-  for (std::size_t sent = 0; sent < kMessages; sent += 50'000) {
+  for (std::size_t sent = 0; sent < kReady; sent += 50'000) {
     const auto batch = queue.producer.send_batch(std::vector<std::string>(50'000, "x"));
     some.push_back(batch[25'000].id);
   }
@@ -48,7 +47,7 @@ TEST_CASE("check: a million ready messages are checked in bounded calls, and the
   CHECK(report.counts.size() == 1);
   CHECK(report.counts.at(Problem::stranded) == some.size());
   CHECK(report.repaired == some.size());
-  CHECK(queue.inspector.counts().ready == kMessages);
+  CHECK(queue.inspector.counts().ready == kReady);
   for (const std::string& id : some) CHECK(!client.cmd({"LPOS", queue.base + ":ready", id}).nil());
 }
 

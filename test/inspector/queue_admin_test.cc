@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/server.h"
 #include "support/text.h"
 
 namespace delayqueue {
@@ -19,13 +20,13 @@ using std::chrono::system_clock;
 using test::eventually;
 using test::Gate;
 using test::has;
+using test::kId;
 using test::kPatience;
 using test::Ledger;
 using test::Queue;
 using test::quick;
 using test::thrown;
 
-constexpr char kId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 constexpr char kUpper[] = "0197F3A4-5B6C-7D8E-9F01-23456789ABCD";
 
 std::vector<std::string> send_many(Queue& queue, std::size_t count, milliseconds delay = 0ms) {

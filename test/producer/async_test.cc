@@ -4,14 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <future>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/limits.h"
 #include "support/proxy.h"
 #include "support/text.h"
 
@@ -23,6 +22,7 @@ using test::FaultProxy;
 using test::has;
 using test::numbers;
 using test::Queue;
+using test::threads_of_this_process;
 using test::thrown;
 
 // A future whose exception lives as long as it does. std::future releases an exception before the test reads it. The
@@ -30,11 +30,6 @@ using test::thrown;
 using Kept = std::shared_future<Sent>;
 
 bool is_ready(const Kept& future) { return future.wait_for(0s) == std::future_status::ready; }
-
-std::size_t threads_of_this_process() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
-}
 
 TEST_CASE("send_async: the future returns what send() returns, and the messages are sent in the order of the calls") {
   Queue queue;

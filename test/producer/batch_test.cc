@@ -24,11 +24,6 @@ std::string body(const Queue& queue, const Sent& sent) {
   return redis().cmd({"GET", queue.base + ":msg:" + sent.id}).text;
 }
 
-std::size_t calls_of_evalsha() {
-  const std::string line = test::info("commandstats", "cmdstat_evalsha");
-  return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
-}
-
 TEST_CASE("send_batch: takes batches of any size, and returns the results in the order of the payloads") {
   for (const std::size_t count : {0U, 1U, 2U, 199U, 200U, 201U, 400U, 401U}) {
     CAPTURE(count);
@@ -107,9 +102,9 @@ TEST_CASE("send_batch: no script call has more than 200 messages or 256 KiB, exc
     CAPTURE(&row - rows);
     Queue queue(warm.url);
     CHECK(queue.producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd") == State::unknown);  // connects
-    const std::size_t before = calls_of_evalsha();
+    const std::size_t before = test::calls_of("evalsha");
     const std::vector<Sent> sent = queue.producer.send_batch(row.payloads);
-    CHECK(calls_of_evalsha() - before == row.steps);
+    CHECK(test::calls_of("evalsha") - before == row.steps);
     REQUIRE(sent.size() == row.payloads.size());
     for (std::size_t i = 0; i < sent.size(); ++i) CHECK((body(queue, sent[i]) == row.payloads[i]));
   }

@@ -25,13 +25,8 @@ using test::has;
 using test::Ledger;
 using test::Queue;
 using test::Redis;
+using test::server_with;
 using test::thrown;
-
-PrivateServer server_with(std::vector<std::string> arguments) {
-  PrivateServerOptions options;
-  options.arguments = std::move(arguments);
-  return PrivateServer(options);
-}
 
 TEST_CASE("send: without a server throws ConnectionError with the id; sending that id again creates one message") {
   PrivateServer own;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/server.h"
 #include "support/text.h"
 
 namespace delayqueue {
@@ -16,24 +17,13 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::system_clock;
+using test::delayed;
 using test::has;
+using test::kId;
+using test::named;
 using test::Queue;
 using test::redis;
 using test::thrown;
-
-constexpr char kId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-
-SendOptions delayed(milliseconds delay) {
-  SendOptions options;
-  options.delay = delay;
-  return options;
-}
-
-SendOptions named(const std::string& id, milliseconds delay = 0ms) {
-  SendOptions options = delayed(delay);
-  options.id = id;
-  return options;
-}
 
 TEST_CASE("send: an invalid option throws with its name and value, and nothing is stored") {
   Queue queue;

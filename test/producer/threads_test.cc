@@ -27,11 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kThreads = 40;
 
-std::size_t calls_of_evalsha(Redis& on = test::redis()) {
-  const std::string line = test::info("commandstats", "cmdstat_evalsha", on);
-  return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
-}
-
 // The result of one thread; `error` is "" if it succeeded.
 struct Outcome {
   Sent sent;
@@ -69,7 +64,7 @@ std::vector<Outcome> send_together(Producer& producer, FaultProxy& proxy, std::s
   return outcomes;
 }
 
-SendOptions at_once(std::size_t /*thread*/) { return {}; }
+SendOptions due_now(std::size_t /*thread*/) { return {}; }
 
 TEST_CASE("Producer: threads that send at the same time share script calls, and each gets its own result") {
   PrivateServer own;
@@ -77,9 +72,9 @@ TEST_CASE("Producer: threads that send at the same time share script calls, and 
   FaultProxy proxy(own.socket());
   Queue queue(proxy.url());
   queue.send("warm");
-  const std::size_t before = calls_of_evalsha(client);
-  const auto outcomes = send_together(queue.producer, proxy, kThreads, at_once, [&] { proxy.hold_replies(false); });
-  CHECK(calls_of_evalsha(client) - before < kThreads / 2);  // the cancel is one; usually three in all
+  const std::size_t before = test::calls_of("evalsha", client);
+  const auto outcomes = send_together(queue.producer, proxy, kThreads, due_now, [&] { proxy.hold_replies(false); });
+  CHECK(test::calls_of("evalsha", client) - before < kThreads / 2);  // the cancel is one; usually three in all
   for (std::size_t i = 0; i < kThreads; ++i) {
     CAPTURE(outcomes[i].error);
     CHECK(outcomes[i].sent.created);
@@ -165,7 +160,7 @@ TEST_CASE("Producer: when the connection is lost, each thread gets the id of its
   PrivateServer own;
   FaultProxy proxy(own.socket());
   Queue queue(proxy.url());
-  auto outcomes = send_together(queue.producer, proxy, kThreads, at_once, [&] {
+  auto outcomes = send_together(queue.producer, proxy, kThreads, due_now, [&] {
     proxy.hold_replies(false);
     proxy.cut();
   });

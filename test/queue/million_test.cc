@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::Redis;
 
-constexpr std::size_t kMessages = 1'000'000;
+constexpr std::size_t kMillion = 1'000'000;
 
 // Makes ten thousand pending messages due, beginning at the rank `from`.
 void make_due(Redis& client, const std::string& pending, std::size_t from) {
@@ -50,19 +50,19 @@ TEST_CASE("with a million pending and due messages, counts, cancel and a consume
   std::vector<std::string> some;  // every hundredth id
   SendOptions later;
   later.delay = 1h;
-  for (std::size_t sent = 0; sent < kMessages; sent += 50'000) {
+  for (std::size_t sent = 0; sent < kMillion; sent += 50'000) {
     const auto batch = queue.producer.send_batch(std::vector<std::string>(50'000, "x"), later);
     for (std::size_t i = 0; i < batch.size(); i += 100) some.push_back(batch[i].id);
   }
-  CHECK(queue.inspector.counts().pending == kMessages);
-  for (std::size_t from = 0; from < kMessages; from += 10'000) make_due(client, queue.base + ":pending", from);
-  CHECK(queue.inspector.counts().due == kMessages);
+  CHECK(queue.inspector.counts().pending == kMillion);
+  for (std::size_t from = 0; from < kMillion; from += 10'000) make_due(client, queue.base + ":pending", from);
+  CHECK(queue.inspector.counts().due == kMillion);
 
   std::size_t next = 0, cancelled = 0, wrong = 0;
   CHECK(bounded(client, "counts, cancel, reschedule, list, find", 8, [&] {
     for (int i = 0; i < 500; ++i, ++next) {
       const Counts counts = queue.inspector.counts();
-      if (counts.pending != kMessages - cancelled || counts.due + next < kMessages) ++wrong;
+      if (counts.pending != kMillion - cancelled || counts.due + next < kMillion) ++wrong;
       if (queue.inspector.find(some[next])->state != State::pending) ++wrong;
       if (i % 2 == 0 && queue.producer.cancel(some[next]) != State::pending) ++wrong;
       if (i % 2 == 0) ++cancelled;
@@ -97,7 +97,7 @@ TEST_CASE("with a million pending and due messages, counts, cancel and a consume
   }));
   CHECK(consumer->stop(test::kPatience));
   const Counts counts = queue.inspector.counts();
-  CHECK(counts.pending + counts.ready + handled == kMessages - cancelled - purged);
+  CHECK(counts.pending + counts.ready + handled == kMillion - cancelled - purged);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ const std::vector<Bad<ConnectionOptions>> bad_connections = {
 };
 
 template <class Options, class Make>
-void check_refused(const std::vector<Bad<Options>>& rows, Make make) {
+void check_values_refused(const std::vector<Bad<Options>>& rows, Make make) {
   for (const auto& row : rows) {
     CAPTURE(row.field);
     CAPTURE(row.value);
@@ -77,8 +77,8 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
     Consumer(
         kUrl, "q", [](const Message&) { return ack(); }, options);
   };
-  check_refused(rows, make);
-  check_refused(bad_connections, [&](const ConnectionOptions& connection) {
+  check_values_refused(rows, make);
+  check_values_refused(bad_connections, [&](const ConnectionOptions& connection) {
     O options;
     options.connection = connection;
     make(options);
@@ -102,8 +102,8 @@ TEST_CASE("options: a Producer refuses an invalid value with its name and value"
        }},
   };
   const auto make = [](const O& options) { Producer(kUrl, "q", options); };
-  check_refused(rows, make);
-  check_refused(bad_connections, [&](const ConnectionOptions& connection) {
+  check_values_refused(rows, make);
+  check_values_refused(bad_connections, [&](const ConnectionOptions& connection) {
     O options;
     options.connection = connection;
     make(options);
@@ -112,12 +112,12 @@ TEST_CASE("options: a Producer refuses an invalid value with its name and value"
 }
 
 TEST_CASE("options: an Inspector and a QueueAdmin refuse an invalid value with its name and value") {
-  check_refused(bad_connections, [&](const ConnectionOptions& connection) {
+  check_values_refused(bad_connections, [&](const ConnectionOptions& connection) {
     InspectorOptions options;
     options.connection = connection;
     Inspector(kUrl, "q", options);
   });
-  check_refused(bad_connections, [&](const ConnectionOptions& connection) {
+  check_values_refused(bad_connections, [&](const ConnectionOptions& connection) {
     InspectorOptions options;
     options.connection = connection;
     QueueAdmin(kUrl, "q", options);

@@ -9,14 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "support/answers.h"
 #include "support/ledger.h"
 #include "support/raw_server.h"
 #include "support/text.h"
@@ -27,30 +26,11 @@ namespace {
 using test::eventually;
 using test::has;
 using test::kPatience;
+using test::Lines;
 using test::Queue;
 using test::quick;
 using test::Redis;
-
-// Collects log lines.
-class Lines {
- public:
-  Logger logger() {
-    return [this](Severity severity, const std::string& line) {
-      const std::lock_guard lock(mutex_);
-      lines_.emplace_back(severity, line);
-    };
-  }
-
-  long count(Severity severity, const std::string& part) const {
-    const std::lock_guard lock(mutex_);
-    return std::count_if(lines_.begin(), lines_.end(),
-                         [&](const auto& line) { return line.first == severity && has(line.second, part); });
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::pair<Severity, std::string>> lines_;
-};
+using test::set_config;
 
 ConsumerOptions logging(Lines& lines) {
   ConsumerOptions options = quick();
@@ -64,10 +44,6 @@ std::vector<std::string> texts(const std::vector<Risk>& risks, RiskKind kind) {
     if (risk.kind == kind) found.push_back(risk.text);
   }
   return found;
-}
-
-void set(Redis& client, const std::string& name, const std::string& value) {
-  REQUIRE(client.cmd({"CONFIG", "SET", name, value}) == "OK");
 }
 
 struct Provoked {
@@ -108,7 +84,7 @@ void provoke(Redis& client, const Provoked& provoked) {
     if (name == "replicaof") {
       REQUIRE(client.cmd({"REPLICAOF", "127.0.0.1", "1"}) == "OK");
     } else {
-      set(client, name, value);
+      set_config(client, name, value);
     }
   }
 }
@@ -119,11 +95,11 @@ TEST_CASE("risks: a well configured server has none") {
   for (const Risk& risk : queue.inspector.server().risks) MESSAGE(risk.text);
   CHECK(queue.inspector.server().risks.empty());
   Redis client(own.socket());
-  set(client, "maxmemory-policy", "allkeys-lru");  // evicts nothing without maxmemory
+  set_config(client, "maxmemory-policy", "allkeys-lru");  // evicts nothing without maxmemory
   CHECK(queue.inspector.server().risks.empty());
-  set(client, "maxmemory-policy", "noeviction");
-  set(client, "maxmemory", "67108864");
-  set(client, "appendfsync", "always");
+  set_config(client, "maxmemory-policy", "noeviction");
+  set_config(client, "maxmemory", "67108864");
+  set_config(client, "appendfsync", "always");
   CHECK(queue.inspector.server().risks.empty());
   Lines lines;
   const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
@@ -181,12 +157,12 @@ long long used_memory(Redis& client) {
 }
 
 void set_used_percent(Redis& client, int percent) {
-  set(client, "maxmemory", std::to_string(used_memory(client) * 100 / percent));
+  set_config(client, "maxmemory", std::to_string(used_memory(client) * 100 / percent));
 }
 
 // Sends until Redis refuses with OOM.
 void fill_memory(Queue& queue, Redis& client) {
-  set(client, "maxmemory", std::to_string(used_memory(client) + 8'000'000));
+  set_config(client, "maxmemory", std::to_string(used_memory(client) + 8'000'000));
   const auto fill = [&] {
     for (int i = 0; i < 10'000; ++i) queue.send(std::string(1000, 'x'));
   };
@@ -214,7 +190,7 @@ TEST_CASE("risks: full memory is critical, and memory that is almost full is a r
   set_used_percent(client, 85);
   CHECK(queue.inspector.server().risks.empty());
   set_used_percent(client, 94);
-  set(client, "maxmemory-policy", "allkeys-lru");  // evicts: a risk of another kind
+  set_config(client, "maxmemory-policy", "allkeys-lru");  // evicts: a risk of another kind
   CHECK(texts(queue.inspector.server().risks, RiskKind::memory).empty());
 }
 
@@ -229,7 +205,7 @@ TEST_CASE("risks: a consumer warns once about full memory, even when the figures
   for (const int percent : {110, 120, 130}) {
     const auto connects = consumer->stats().connects;
     set_used_percent(client, percent);
-    if (percent == 130) set(client, "appendfsync", "no");
+    if (percent == 130) set_config(client, "appendfsync", "no");
     REQUIRE(test::cut_connections("delayqueue", client) > 0);
     REQUIRE(eventually([&] { return consumer->stats().connects > connects; }, kPatience));
   }
@@ -240,7 +216,7 @@ TEST_CASE("risks: a consumer warns once about full memory, even when the figures
 TEST_CASE("risks: a risk that several objects find at the same time is logged once") {
   PrivateServer own;
   Redis client(own.socket());
-  set(client, "appendfsync", "no");
+  set_config(client, "appendfsync", "no");
   Lines lines;
   ProducerOptions options;
   options.logger = lines.logger();
@@ -255,7 +231,7 @@ TEST_CASE("risks: a producer that only cancels or reschedules warns, too") {
   for (const bool cancels : {true, false}) {
     PrivateServer own;
     Redis client(own.socket());
-    set(client, "appendfsync", "no");
+    set_config(client, "appendfsync", "no");
     Lines lines;
     ProducerOptions options;
     options.logger = lines.logger();
@@ -290,7 +266,7 @@ TEST_CASE("risks: after a reconnect only new risks are logged") {
   PrivateServer own;
   Queue queue(own.url());
   Redis client(own.socket());
-  set(client, "appendfsync", "no");
+  set_config(client, "appendfsync", "no");
   Lines lines;
   const auto consumer = queue.consumer([](const Message&) { return ack(); }, logging(lines));
   consumer->start();
@@ -304,14 +280,14 @@ TEST_CASE("risks: after a reconnect only new risks are logged") {
   };
   reconnect();
   CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
-  set(client, "maxmemory-policy", "allkeys-random");
-  set(client, "maxmemory", "67108864");
+  set_config(client, "maxmemory-policy", "allkeys-random");
+  set_config(client, "maxmemory", "67108864");
   reconnect();
   CHECK(lines.count(Severity::warning, "allkeys-random") == 1);
   CHECK(lines.count(Severity::warning, "appendfsync no") == 1);
-  set(client, "appendfsync", "everysec");
+  set_config(client, "appendfsync", "everysec");
   reconnect();
-  set(client, "appendfsync", "no");
+  set_config(client, "appendfsync", "no");
   reconnect();
   CHECK(lines.count(Severity::warning, "allkeys-random") == 1);
   CHECK(lines.count(Severity::warning, "appendfsync no") == 2);
@@ -323,7 +299,7 @@ TEST_CASE("risks: a server that hides its settings is usable, and is reported as
     const bool info = user == "some";
     PrivateServer own;
     Redis client(own.socket());
-    set(client, "appendonly", "no");
+    set_config(client, "appendonly", "no");
     const std::string hidden = info ? "+info" : "-info";
     REQUIRE(client.cmd({"ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-config", hidden}) == "OK");
     Queue queue("unix://" + user + ":pw@" + own.socket());
@@ -352,7 +328,7 @@ TEST_CASE("risks: a connection lost while the risks are read costs one attempt; 
     return std::make_unique<redis::Connection>(address, redis::Login{"", "", "t", 0}, ConnectionOptions());
   };
   Redis client(own.socket());
-  set(client, "appendfsync", "no");
+  set_config(client, "appendfsync", "no");
   Lines lines;
   const EventSink report("queue q", lines.logger(), nullptr, false);
   RiskWatch watch;

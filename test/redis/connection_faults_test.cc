@@ -3,6 +3,7 @@
 #include "store/moves.h"
 #include "store/queries.h"
 #include "support/raw_server.h"
+#include "support/scripted_server.h"
 #include "support/text.h"
 
 #include <delayqueue/error.h>
@@ -23,15 +24,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::has;
+using test::hello;
 using test::Listener;
 
-const std::string kPassword = "s3cret-of-alice";
-const Login kLogin = {"alice", kPassword, "tester", 0};
-
-std::string hello(const std::string& version) {
-  return "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$" + std::to_string(version.size()) + "\r\n" + version +
-         "\r\n";
-}
+const Login kLogin = {"alice", "s3cret-of-alice", "tester", 0};
 
 ConnectionOptions patient(milliseconds connect, milliseconds command) {
   ConnectionOptions options;
@@ -59,7 +55,7 @@ enum class Then { close, be_silent };
 // A server that accepts any login and then sends `bytes` as the answer to the next request.
 std::function<void(int)> redis_with_answer(const std::string& bytes, Then then = Then::close) {
   return [bytes, then](int fd) {
-    if (answer(fd, hello("7.0.15")) && answer(fd, bytes) && then == Then::be_silent) test::swallow(fd);
+    if (answer(fd, hello()) && answer(fd, bytes) && then == Then::be_silent) test::swallow(fd);
   };
 }
 
@@ -79,7 +75,7 @@ std::string outcome(const Address& address, Call call) {
     text = e.what();
     CHECK_MESSAGE(text.find(address.text()) != std::string::npos, text);
   }
-  CHECK_MESSAGE(text.find(kPassword) == std::string::npos, text);
+  CHECK_MESSAGE(text.find(kLogin.password) == std::string::npos, text);
   return kind + text;
 }
 
@@ -205,7 +201,7 @@ TEST_CASE("a server that is silent longer than the command timeout is a Connecti
 
 TEST_CASE("a server that sends byte by byte never delays a call beyond the command timeout") {
   const Listener server([](int fd) {
-    if (!answer(fd, hello("7.0.15") + "$1000\r\n")) return;
+    if (!answer(fd, hello() + "$1000\r\n")) return;
     while (::send(fd, "x", 1, MSG_NOSIGNAL) == 1) ::usleep(5000);
   });
   Connection link(server.address(), kLogin, patient(5s, 150ms));

@@ -1,6 +1,7 @@
 #include "redis/connection.h"
 
 #include "redis/topology.h"
+#include "support/raw_server.h"
 #include "support/server.h"
 #include "support/text.h"
 
@@ -15,24 +16,19 @@ namespace delayqueue::redis {
 namespace {
 
 using namespace std::chrono_literals;
+using test::address_of;
 using test::has;
 
 const std::string kPassword = "s3cret-of-alice";
 
-Address address(const PrivateServer& server = test::server()) {
-  Address at;
-  at.path = server.socket();
-  return at;
-}
-
 Login login(const std::string& user, const std::string& password, int db = 0) { return {user, password, "tester", db}; }
 
-std::unique_ptr<Connection> connect(const Login& with, const Address& at = address()) {
+std::unique_ptr<Connection> connect(const Login& with, const Address& at = address_of()) {
   return std::make_unique<Connection>(at, with, ConnectionOptions());
 }
 
 // The text of the ReplyError, which must have the address and never the password.
-std::string refusal(const Login& with, const Address& at = address()) {
+std::string login_refusal(const Login& with, const Address& at = address_of()) {
   try {
     connect(with, at);
   } catch (const ReplyError& e) {
@@ -44,7 +40,7 @@ std::string refusal(const Login& with, const Address& at = address()) {
   return "no error";
 }
 
-ReplyPtr ask(Connection& link, std::initializer_list<std::string_view> words) {
+ReplyPtr answer_to(Connection& link, std::initializer_list<std::string_view> words) {
   std::string out;
   append_command(out, words);
   link.write(out);
@@ -61,29 +57,29 @@ class Alice {
 
 TEST_CASE("login: without user and password on a server that requires none") {
   const auto link = connect({});
-  CHECK(text_of(ask(*link, {"PING"})) == "PONG");
-  CHECK(text_of(ask(*link, {"ACL", "WHOAMI"})) == "default");
+  CHECK(text_of(answer_to(*link, {"PING"})) == "PONG");
+  CHECK(text_of(answer_to(*link, {"ACL", "WHOAMI"})) == "default");
   CHECK(link->where() == "unix:" + test::server().socket());
 }
 
 TEST_CASE("login: with user and password, as that user") {
   const Alice alice;
   const auto link = connect(login("alice", kPassword));
-  CHECK(text_of(ask(*link, {"ACL", "WHOAMI"})) == "alice");
+  CHECK(text_of(answer_to(*link, {"ACL", "WHOAMI"})) == "alice");
 }
 
 TEST_CASE("login: passwords may hold any bytes") {
   std::string password;
   for (int byte = 0; byte < 256; ++byte) password += static_cast<char>(byte);
   test::redis().cmd({"ACL", "SETUSER", "bytes", "reset", "on", ">" + password, "~*", "+@all"});
-  CHECK(text_of(ask(*connect(login("bytes", password)), {"ACL", "WHOAMI"})) == "bytes");
+  CHECK(text_of(answer_to(*connect(login("bytes", password)), {"ACL", "WHOAMI"})) == "bytes");
   test::redis().cmd({"ACL", "DELUSER", "bytes"});
 }
 
 TEST_CASE("login: a wrong password, a missing one, and an unknown user are refused, with advice") {
   const Alice alice;
   for (const Login& wrong : {login("alice", "wr0ng-pass"), login("alice", ""), login("bob", kPassword)}) {
-    const std::string text = refusal(wrong);
+    const std::string text = login_refusal(wrong);
     CHECK(has(text, "WRONGPASS"));
     CHECK(has(text, "check the user and password"));
   }
@@ -92,24 +88,24 @@ TEST_CASE("login: a wrong password, a missing one, and an unknown user are refus
 TEST_CASE("login: a server with a password refuses a missing and a wrong one") {
   const PrivateServer server;
   test::Redis(server.socket()).cmd({"CONFIG", "SET", "requirepass", kPassword});
-  const std::string none = refusal({}, address(server));
+  const std::string none = login_refusal({}, address_of(server));
   CHECK(has(none, "NOAUTH"));
   CHECK(has(none, "give a password in the URL or in connection.password"));
-  const std::string other = refusal(login("", "wr0ng-pass"), address(server));
+  const std::string other = login_refusal(login("", "wr0ng-pass"), address_of(server));
   CHECK(has(other, "WRONGPASS"));
-  CHECK(text_of(ask(*connect(login("", kPassword), address(server)), {"PING"})) == "PONG");
+  CHECK(text_of(answer_to(*connect(login("", kPassword), address_of(server)), {"PING"})) == "PONG");
 }
 
 TEST_CASE("login: a disabled user is refused") {
   const Alice alice;
   test::redis().cmd({"ACL", "SETUSER", "alice", "off"});
-  CHECK(has(refusal(login("alice", kPassword)), "WRONGPASS"));
+  CHECK(has(login_refusal(login("alice", kPassword)), "WRONGPASS"));
 }
 
 TEST_CASE("login: a user without the right to a command can log in; the error of the command has advice") {
   test::redis().cmd({"ACL", "SETUSER", "alice", "reset", "on", ">" + kPassword, "~*", "+@all", "-get"});
   const auto link = connect(login("alice", kPassword));
-  const auto reply = ask(*link, {"GET", "x"});
+  const auto reply = answer_to(*link, {"GET", "x"});
   CHECK(Reply(reply.get()).is_error());
   try {
     throw_if_error(Reply(reply.get()), link->where());
@@ -124,7 +120,7 @@ TEST_CASE("login: a user without the right to a command can log in; the error of
 
 TEST_CASE("login: the database number is honoured") {
   const auto link = connect(login("", "", 3));
-  CHECK(text_of(ask(*link, {"SET", "only-here", "x"})) == "OK");
+  CHECK(text_of(answer_to(*link, {"SET", "only-here", "x"})) == "OK");
   CHECK(test::redis().cmd({"GET", "only-here"}).nil());
   test::redis().cmd({"SELECT", "3"});
   CHECK(test::redis().cmd({"GET", "only-here"}) == "x");
@@ -134,7 +130,7 @@ TEST_CASE("login: the database number is honoured") {
 
 TEST_CASE("login: a database that does not exist is refused with its number") {
   for (const int db : {16, 99, -1}) {
-    const std::string text = refusal(login("", "", db));
+    const std::string text = login_refusal(login("", "", db));
     CHECK(has(text, "database " + std::to_string(db)));
     CHECK(has(text, "out of range"));
   }
@@ -149,7 +145,7 @@ TEST_CASE("login: the client's name is in CLIENT LIST, with and without a passwo
   }
   Login spaced = login("alice", kPassword);
   spaced.client_name = "two words";
-  CHECK(has(refusal(spaced), "name"));
+  CHECK(has(login_refusal(spaced), "name"));
 }
 
 TEST_CASE("login: each option overrides its part of the URL") {
@@ -191,17 +187,17 @@ TEST_CASE("connection: answers come in the order of the requests; errors are ans
 TEST_CASE("connection: requests and answers of many megabytes arrive complete") {
   ConnectionOptions patient;
   patient.command_timeout = std::chrono::minutes(1);
-  const auto link = std::make_unique<Connection>(address(), Login(), patient);
+  const auto link = std::make_unique<Connection>(address_of(), Login(), patient);
   std::string big(30'000'000, '\0');
   for (std::size_t i = 0; i < big.size(); ++i) big[i] = static_cast<char>(i * 7);
-  const auto reply = ask(*link, {"ECHO", big});
+  const auto reply = answer_to(*link, {"ECHO", big});
   CHECK((Reply(reply.get()).text() == big));
 }
 
 TEST_CASE("connection: the error for a key of another type has advice") {
   test::redis().cmd({"LPUSH", "a-list", "x"});
   const auto link = connect({});
-  const auto reply = ask(*link, {"GET", "a-list"});
+  const auto reply = answer_to(*link, {"GET", "a-list"});
   test::redis().cmd({"DEL", "a-list"});
   CHECK_THROWS_WITH_AS(
       throw_if_error(Reply(reply.get()), "here"),
@@ -210,22 +206,22 @@ TEST_CASE("connection: the error for a key of another type has advice") {
 
 TEST_CASE("is_stale: false on a healthy connection, true once the server has closed it") {
   const auto link = connect({});
-  const auto id = ask(*link, {"CLIENT", "ID"});
+  const auto id = answer_to(*link, {"CLIENT", "ID"});
   CHECK_FALSE(link->is_stale());
   CHECK_FALSE(link->is_stale());
   CHECK(test::redis().cmd({"CLIENT", "KILL", "ID", std::to_string(Reply(id.get()).integer())}) == 1);
   CHECK(test::eventually([&] { return link->is_stale(); }));
-  CHECK_THROWS_AS(ask(*link, {"PING"}), ConnectionError);
+  CHECK_THROWS_AS(answer_to(*link, {"PING"}), ConnectionError);
   CHECK(link->is_stale());
 }
 
 TEST_CASE("is_stale: true when the server has ended, and after a failed request even if it is back") {
   PrivateServer server;
-  const auto link = connect({}, address(server));
+  const auto link = connect({}, address_of(server));
   server.kill();
   CHECK(test::eventually([&] { return link->is_stale(); }));
   try {
-    ask(*link, {"PING"});
+    answer_to(*link, {"PING"});
     CHECK(false);
   } catch (const ConnectionError& e) {
     CHECK(has(e.what(), "unix:" + server.socket()));
@@ -233,12 +229,12 @@ TEST_CASE("is_stale: true when the server has ended, and after a failed request 
   }
   server.restart();
   CHECK(link->is_stale());
-  CHECK(text_of(ask(*connect({}, address(server)), {"PING"})) == "PONG");
+  CHECK(text_of(answer_to(*connect({}, address_of(server)), {"PING"})) == "PONG");
 }
 
 TEST_CASE("is_stale: true when an unrequested answer has arrived") {
   const auto link = connect({});
-  ask(*link, {"SUBSCRIBE", "a-channel"});
+  answer_to(*link, {"SUBSCRIBE", "a-channel"});
   CHECK_FALSE(link->is_stale());
   test::redis().cmd({"PUBLISH", "a-channel", "hello"});
   CHECK(test::eventually([&] { return link->is_stale(); }));
@@ -246,7 +242,7 @@ TEST_CASE("is_stale: true when an unrequested answer has arrived") {
 
 TEST_CASE("read_until: null without an answer, else the answer") {
   const auto link = connect({});
-  ask(*link, {"SUBSCRIBE", "a-channel"});
+  answer_to(*link, {"SUBSCRIBE", "a-channel"});
   CHECK(link->read_until(Clock::now()) == nullptr);
   CHECK(link->read_until(Clock::now() + 20ms) == nullptr);
   CHECK_FALSE(link->is_stale());
@@ -258,10 +254,10 @@ TEST_CASE("read_until: null without an answer, else the answer") {
 
 TEST_CASE("reply: reading it as a type that it does not have is a ReplyError") {
   const auto link = connect({});
-  const auto text = ask(*link, {"ECHO", "12x"});
-  const auto number = ask(*link, {"INCR", "a-number"});
-  const auto nil = ask(*link, {"GET", "no-such-key"});
-  const auto list = ask(*link, {"TIME"});
+  const auto text = answer_to(*link, {"ECHO", "12x"});
+  const auto number = answer_to(*link, {"INCR", "a-number"});
+  const auto nil = answer_to(*link, {"GET", "no-such-key"});
+  const auto list = answer_to(*link, {"TIME"});
   test::redis().cmd({"DEL", "a-number"});
   CHECK_THROWS_AS(Reply(text.get()).integer(), ReplyError);
   CHECK_THROWS_AS(Reply(text.get()).size(), ReplyError);

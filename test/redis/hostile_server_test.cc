@@ -4,6 +4,7 @@
 #include "store/moves.h"
 #include "support/fed_transport.h"
 #include "support/sanitized.h"
+#include "support/scripted_server.h"
 #include "support/text.h"
 
 #include <doctest/doctest.h>
@@ -16,8 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::has;
-
-const std::string kHello = "*2\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
+using test::hello;
 
 // Sends `start` and then `again` without end; closes the connection if `again` is empty.
 test::FedTransport::Next endless(const std::string& start, const std::string& again) {
@@ -46,7 +46,7 @@ std::string error_of_reading(Connection link) {
 
 TEST_CASE("hostile: an array of too many elements is refused as soon as its length arrives") {
   for (const std::string header : {"*1048577\r\n", "*2147483647\r\n", "*1\r\n*500000000\r\n"}) {
-    const std::string text = error_of_reading(link_to(endless(kHello + header, "")));
+    const std::string text = error_of_reading(link_to(endless(hello() + header, "")));
     CHECK(has(text, "the answer of nowhere:6379 is too large: arrays of more than 1048576 elements"));
   }
 }
@@ -56,19 +56,19 @@ TEST_CASE("hostile: the limit is for the elements of all arrays of an answer, at
   for (const std::string inner : {"*1000\r\n*0\r\n", "*1\r\n*1000\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1000\r\n"}) {
     std::string elements;
     for (int i = 0; i < 1000; ++i) elements += ":1\r\n";
-    const std::string text = error_of_reading(link_to(endless(kHello + "*524288\r\n", inner + elements)));
+    const std::string text = error_of_reading(link_to(endless(hello() + "*524288\r\n", inner + elements)));
     CHECK(has(text, "the answer of nowhere:6379 is too large: arrays of more than 1048576 elements"));
   }
 }
 
 TEST_CASE("hostile: endlessly nested arrays are refused") {
-  const std::string text = error_of_reading(link_to(endless(kHello, "*1\r\n")));
+  const std::string text = error_of_reading(link_to(endless(hello(), "*1\r\n")));
   const bool refused = has(text, "nested deeper than 8") || has(text, "depth > 7");  // by us, or by an old hiredis
   CHECK_MESSAGE(refused, text);
 }
 
 TEST_CASE("hostile: the elements of one answer do not count for the next") {
-  std::string answers = kHello;
+  std::string answers = hello();
   for (int i = 0; i < 2; ++i) {
     answers += "*700000\r\n";
     for (int k = 0; k < 700'000; ++k) answers += ":1\r\n";
@@ -80,7 +80,7 @@ TEST_CASE("hostile: the elements of one answer do not count for the next") {
 TEST_CASE("hostile: the largest array that is allowed is read") {
   std::string elements;
   for (int i = 0; i < 1'048'576; ++i) elements += ":1\r\n";
-  Connection link = link_to(endless(kHello + "*1048576\r\n", elements));
+  Connection link = link_to(endless(hello() + "*1048576\r\n", elements));
   CHECK(Reply(link.read().get()).size() == 1'048'576);
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("hostile: an endless answer delays a call no longer than the command t
     CAPTURE(start);
     const std::string again = start == "*1000000\r\n" ? "*-1\r\n" : std::string(1000, 'x');
     const auto begun = Clock::now();
-    const std::string text = error_of_reading(link_to(endless(kHello + start, again), 50ms));
+    const std::string text = error_of_reading(link_to(endless(hello() + start, again), 50ms));
     CHECK(has(text, "the answer of nowhere:6379 is incomplete after the timeout"));
     CHECK(Clock::now() - begun >= 50ms);
     CHECK(Clock::now() - begun < 30s);
@@ -97,7 +97,7 @@ TEST_CASE("hostile: an endless answer delays a call no longer than the command t
 }
 
 TEST_CASE("hostile: read_until reads once, and keeps the part of the answer that has arrived") {
-  const std::string slow = kHello + "+" + std::string(5000, 'x') + "\r\n";
+  const std::string slow = hello() + "+" + std::string(5000, 'x') + "\r\n";
   Connection link = link_to(test::in_pieces(slow, 1000));
   int reads = 0;
   ReplyPtr reply;
@@ -108,7 +108,7 @@ TEST_CASE("hostile: read_until reads once, and keeps the part of the answer that
 
 #if !TEST_SANITIZED  // with a sanitizer it takes a minute
 TEST_CASE("hostile: a string longer than the largest payload is refused before all of it is in memory") {
-  const std::string start = kHello + "$1000000000000\r\n";
+  const std::string start = hello() + "$1000000000000\r\n";
   const std::string again(64 * 1024, 'x');
   std::size_t sent = 0;
   const std::string text = error_of_reading(link_to([&](std::size_t) -> std::string_view {
@@ -124,7 +124,7 @@ TEST_CASE("hostile: a string longer than the largest payload is refused before a
 
 TEST_CASE("hostile: a move's answer for more messages than a call can have is a ReplyError") {
   for (const std::string number : {"201", "1000000000000", "9223372036854775807"}) {
-    Connection link = link_to(endless(kHello + ":" + number + "\r\n", ""));
+    Connection link = link_to(endless(hello() + ":" + number + "\r\n", ""));
     Pipeline pipeline(link);
     const auto acked = store::Store(store::make_keys("q", {})).ack(pipeline, {{"id", 1}});
     pipeline.run();
@@ -135,7 +135,7 @@ TEST_CASE("hostile: a move's answer for more messages than a call can have is a 
 TEST_CASE("hostile: adding a time near the integer limit to another time does not overflow") {
   const std::string most = std::to_string(std::numeric_limits<std::int64_t>::max());
   const std::string n = ":" + most + "\r\n";
-  Connection link = link_to(endless(kHello + "*4\r\n" + n + n + "+\r\n:1\r\n*2\r\n" + n + "+\r\n", ""));
+  Connection link = link_to(endless(hello() + "*4\r\n" + n + n + "+\r\n:1\r\n*2\r\n" + n + "+\r\n", ""));
   Pipeline pipeline(link);
   const store::Store store(store::make_keys("q", {}));
   const auto promoted = store.pending2ready(pipeline, true, {"me", std::chrono::seconds(1)});

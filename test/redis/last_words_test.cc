@@ -13,6 +13,7 @@
 #include "redis/connection.h"
 #include "support/answers.h"
 #include "support/raw_server.h"
+#include "support/scripted_server.h"
 #include "support/text.h"
 
 namespace delayqueue::redis {
@@ -20,10 +21,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::has;
+using test::hello;
 using test::thrown;
 
 const std::string kFull = "-ERR max number of clients reached\r\n";
-const std::string kHello = "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
 
 void send_bytes(int fd, const std::string& words) {
   [[maybe_unused]] const auto sent = ::send(fd, words.data(), words.size(), MSG_NOSIGNAL);
@@ -40,7 +41,7 @@ TEST_CASE("final error: a failed write throws ConnectionError with the error tha
     test::Listener server([&](int fd) {
       char asked[1000];
       if (::read(fd, asked, sizeof asked) <= 0) return;
-      send_bytes(fd, kHello);
+      send_bytes(fd, hello());
       send_bytes(fd, words);
       reset_at_end(fd);
     });
@@ -61,7 +62,7 @@ TEST_CASE("final error: without a whole one, a failed write reports only the clo
     test::Listener server([&](int fd) {
       char asked[1000];
       if (::read(fd, asked, sizeof asked) <= 0) return;
-      send_bytes(fd, kHello + words);
+      send_bytes(fd, hello() + words);
       reset_at_end(fd);
     });
     Connection link(server.address(), {}, {});

@@ -16,12 +16,7 @@ namespace delayqueue::redis {
 namespace {
 
 using namespace std::chrono_literals;
-
-Address address() {
-  Address to;
-  to.path = test::server().socket();
-  return to;
-}
+using test::address_of;
 
 // A list, and a script that pushes to it and that the server has not loaded.
 struct Scene {
@@ -35,7 +30,7 @@ struct Scene {
   const std::string body = "-- " + list + "\nreturn redis.call('RPUSH', KEYS[1], ARGV[1])";
   const std::string sha1 = test::redis().cmd({"SCRIPT", "LOAD", body}).text;
   const Script pushes{"push", sha1, body};
-  Connection connection{address(), {{}, {}, "pipelines", 0}, {}};
+  Connection connection{address_of(), {{}, {}, "pipelines", 0}, {}};
 };
 
 TEST_CASE("pipelines: receive_arrived waits for no answer, and keeps those that have arrived") {
@@ -60,7 +55,7 @@ TEST_CASE("pipelines: receive_arrived waits for no answer, and keeps those that 
 TEST_CASE("pipelines: receive_arrived fails when the answer is overdue") {
   ConnectionOptions options;
   options.command_timeout = 200ms;
-  Connection connection{address(), {{}, {}, "pipelines", 0}, options};
+  Connection connection{address_of(), {{}, {}, "pipelines", 0}, options};
   Pipeline pipeline(connection);
   pipeline.command("BLPOP").key(test::fresh_queue()).arg(0);
   pipeline.send();

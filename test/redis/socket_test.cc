@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "os/interrupt.h"
+#include "redis/transport_support.h"
 #include "support/raw_server.h"
 #include "support/text.h"
 
@@ -27,8 +28,6 @@ using namespace std::chrono_literals;
 using test::has;
 using test::Listener;
 using test::RedisChild;
-
-Deadline in(std::chrono::milliseconds time) { return Clock::now() + time; }
 
 std::unique_ptr<Transport> open(const Address& address) { return open_transport(address, {}, in(5s)); }
 
@@ -58,17 +57,6 @@ std::string timed_error_of(std::chrono::milliseconds limit, Call call) {
   CHECK(took >= limit - 2ms);
   CHECK(took < limit + 2s);
   return text;
-}
-
-// Reads until the answer ends with "\r\n".
-std::string ask(Transport& link, const std::string& question) {
-  link.write(question, in(5s));
-  std::string answer;
-  while (answer.size() < 2 || answer.substr(answer.size() - 2) != "\r\n") {
-    char bytes[7];
-    answer.append(bytes, link.read(bytes, sizeof bytes, in(5s)));
-  }
-  return answer;
 }
 
 std::atomic<int> signals_seen{0};

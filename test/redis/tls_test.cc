@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "redis/connection.h"
+#include "redis/transport_support.h"
 #include "support/raw_server.h"
 #include "support/text.h"
 #include "support/tls_files.h"
@@ -33,27 +34,15 @@ using test::trusting;
 
 const TlsFiles& files() { return TlsFiles::shared(); }
 
-Deadline in(std::chrono::milliseconds time) { return Clock::now() + time; }
-
-std::unique_ptr<Transport> open(const Address& address, const TlsOptions& options, Deadline deadline) {
+std::unique_ptr<Transport> open_with(const Address& address, const TlsOptions& options, Deadline deadline) {
   if (!address.tls) return open_transport(address, nullptr, deadline);
   return open_transport(address, std::make_unique<Tls>(address, options).get(), deadline);
-}
-
-std::string ask(Transport& link, const std::string& question) {
-  link.write(question, in(5s));
-  std::string answer;
-  while (answer.size() < 2 || answer.substr(answer.size() - 2) != "\r\n") {
-    char bytes[7];
-    answer.append(bytes, link.read(bytes, sizeof bytes, in(5s)));
-  }
-  return answer;
 }
 
 // "+PONG\r\n", or the text of the error.
 std::string ping(const Address& address, const TlsOptions& options) {
   try {
-    return ask(*open(address, options, in(5s)), "PING\r\n");
+    return ask(*open_with(address, options, in(5s)), "PING\r\n");
   } catch (const ConnectionError& e) {
     return e.what();
   }
@@ -202,7 +191,7 @@ TEST_CASE("tls: a port without TLS is detected by its answer or at the deadline"
   for (int tries = 0; tries < 4 && took >= 2s; ++tries) {  // a busy machine may be late once
     const auto start = Clock::now();
     try {
-      open(address, trusting(files().ca), in(200ms));
+      open_with(address, trusting(files().ca), in(200ms));
     } catch (const ConnectionError& e) {
       text = e.what();
     }
@@ -240,7 +229,7 @@ TEST_CASE("tls: the error of a plain client at a TLS port advises TLS") {
 
 TEST_CASE("tls: megabytes pass both ways, and bytes buffered by OpenSSL count as readable") {
   const RedisChild server(serving(files().server));
-  const auto link = open(server.tls(), trusting(files().ca), in(5s));
+  const auto link = open_with(server.tls(), trusting(files().ca), in(5s));
   const std::string body(3'000'000, 'x');
   link->write("*2\r\n$4\r\nECHO\r\n$3000000\r\n" + body + "\r\n", in(5s));
   std::string answer;
@@ -267,8 +256,8 @@ TEST_CASE("tls: a killed server is an error for readers and writers, and no SIGP
   count.sa_handler = [](int) { ++pipes_seen; };
   ::sigaction(SIGPIPE, &count, &before);
   const RedisChild server(serving(files().server));
-  const auto reader = open(server.tls(), trusting(files().ca), in(5s));
-  const auto writer = open(server.tls(), trusting(files().ca), in(5s));
+  const auto reader = open_with(server.tls(), trusting(files().ca), in(5s));
+  const auto writer = open_with(server.tls(), trusting(files().ca), in(5s));
   server.send(SIGKILL);
   char byte = 0;
   const auto expected = "the server at " + server.tls().text() + " closed the connection";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/server.h"
 
 namespace delayqueue {
 namespace {
@@ -14,20 +15,13 @@ namespace {
 using namespace std::chrono_literals;
 using test::eventually;
 using test::Gate;
+using test::kId;
 using test::kPatience;
 using test::Ledger;
+using test::named;
 using test::Queue;
 using test::quick;
 using test::redis;
-
-constexpr char kId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-
-SendOptions named(const std::string& id, milliseconds delay = 0ms) {
-  SendOptions options;
-  options.id = id;
-  options.delay = delay;
-  return options;
-}
 
 // A message whose handler is still running after its lease has ended. It is in retry or dead, and since the queue is
 // paused, it stays there.

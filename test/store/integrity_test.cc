@@ -24,7 +24,7 @@ Words split(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-std::string score(Scene& scene, std::int64_t from_now_us) {
+std::string score_from_now(Scene& scene, std::int64_t from_now_us) {
   const std::string digits = std::to_string(scene.now_us() + from_now_us);
   return digits.substr(0, digits.size() - 6) + "." + digits.substr(digits.size() - 6);
 }
@@ -33,26 +33,27 @@ std::string score(Scene& scene, std::int64_t from_now_us) {
 void store_of(Scene& scene, const std::string& id, const Words& parts) {
   const Keys& k = scene.keys();
   const auto far = [&](std::int64_t s) { return std::to_string(scene.now_us() / 1'000'000 + s); };
-  const std::pair<const char*, Words> commands[] = {{"pending", {"ZADD", k.pending, score(scene, 300'000'000), id}},
-                                                    {"due", {"ZADD", k.pending, score(scene, -300'000'000), id}},
-                                                    {"held", {"ZADD", k.unack, far(60) + ".123457", id}},
-                                                    {"over", {"ZADD", k.unack, far(-60) + ".123457", id}},
-                                                    {"backoff", {"ZADD", k.unack, far(60) + ".123", id}},
-                                                    {"go", {"ZADD", k.unack, far(60), id}},
-                                                    {"go-late", {"ZADD", k.unack, far(-60), id}},
-                                                    {"go-long", {"ZADD", k.unack, far(7200), id}},
-                                                    {"year", {"ZADD", k.unack, far(365 * 86400) + ".123457", id}},
-                                                    {"ms", {"ZADD", k.unack, far(0) + "123", id}},
-                                                    {"inf", {"ZADD", k.unack, "inf", id}},
-                                                    {"dead", {"ZADD", k.dead, score(scene, -60'000'000), id}},
-                                                    {"count", {"HSET", k.count, id, "3"}},
-                                                    {"body", {"SET", k.bodies + id, "payload"}},
-                                                    {"hash", {"HSET", k.bodies + id, "some", "thing"}},
-                                                    {"garbage", {"SADD", k.garbage, id}},
-                                                    {"ready", {"LPUSH", k.ready, id}},
-                                                    {"retry", {"LPUSH", k.retry, id}},
-                                                    {"attempts", {"HSET", k.attempts, id, "2"}},
-                                                    {"reason", {"HSET", k.reason, id, "why"}}};
+  const std::pair<const char*, Words> commands[] = {
+      {"pending", {"ZADD", k.pending, score_from_now(scene, 300'000'000), id}},
+      {"due", {"ZADD", k.pending, score_from_now(scene, -300'000'000), id}},
+      {"held", {"ZADD", k.unack, far(60) + ".123457", id}},
+      {"over", {"ZADD", k.unack, far(-60) + ".123457", id}},
+      {"backoff", {"ZADD", k.unack, far(60) + ".123", id}},
+      {"go", {"ZADD", k.unack, far(60), id}},
+      {"go-late", {"ZADD", k.unack, far(-60), id}},
+      {"go-long", {"ZADD", k.unack, far(7200), id}},
+      {"year", {"ZADD", k.unack, far(365 * 86400) + ".123457", id}},
+      {"ms", {"ZADD", k.unack, far(0) + "123", id}},
+      {"inf", {"ZADD", k.unack, "inf", id}},
+      {"dead", {"ZADD", k.dead, score_from_now(scene, -60'000'000), id}},
+      {"count", {"HSET", k.count, id, "3"}},
+      {"body", {"SET", k.bodies + id, "payload"}},
+      {"hash", {"HSET", k.bodies + id, "some", "thing"}},
+      {"garbage", {"SADD", k.garbage, id}},
+      {"ready", {"LPUSH", k.ready, id}},
+      {"retry", {"LPUSH", k.retry, id}},
+      {"attempts", {"HSET", k.attempts, id, "2"}},
+      {"reason", {"HSET", k.reason, id, "why"}}};
   for (const std::string& part : parts) {
     const auto command =
         std::find_if(std::begin(commands), std::end(commands), [&](const auto& known) { return known.first == part; });

@@ -21,15 +21,8 @@ using test::model::Random;
 
 using Words = std::vector<std::string>;
 
-constexpr std::int64_t kNow = 1'800'000'000'123'456;
+constexpr std::int64_t kClockUs = 1'800'000'000'123'456;
 constexpr std::int64_t kSecond = 1'000'000;
-
-// A scene without other messages in the lists.
-Scene::Setup quiet() {
-  Scene::Setup setup;
-  setup.lists = false;
-  return setup;
-}
 
 std::string score(std::int64_t us) {
   const std::string number = std::to_string(us);
@@ -69,7 +62,7 @@ class RandomState {
 
   void put_pending(const std::string& id) {
     const auto distance = static_cast<std::int64_t>(random_.below(10 * kSecond));
-    add({"ZADD", keys_.pending, score(random_.one_in(3) ? kNow + 1 + distance : kNow - distance), id});
+    add({"ZADD", keys_.pending, score(random_.one_in(3) ? kClockUs + 1 + distance : kClockUs - distance), id});
   }
 
   void put(const std::string& id) {
@@ -80,13 +73,13 @@ class RandomState {
     }
     // Some of the ends are those that the lease would have.
     const std::int64_t end = random_.of({30'000'000, 30'000'001, 30'000'544, 30'000'545, 7, -5});
-    if (random_.one_in(6)) add({"ZADD", keys_.unack, score(kNow + end), id});
-    if (random_.one_in(9)) add({"ZADD", keys_.dead, score(kNow - kSecond), id});
+    if (random_.one_in(6)) add({"ZADD", keys_.unack, score(kClockUs + end), id});
+    if (random_.one_in(9)) add({"ZADD", keys_.dead, score(kClockUs - kSecond), id});
     if (random_.one_in(9)) add({"SADD", keys_.garbage, id});
   }
 
   void put_watch() {
-    const std::int64_t time = kNow + random_.of({1, 500, -10, -300'000, 10 * kSecond, 5 * kSecond});
+    const std::int64_t time = kClockUs + random_.of({1, 500, -10, -300'000, 10 * kSecond, 5 * kSecond});
     Words words = {"SET", keys_.watch, std::to_string(time) + one_of({" me", " another"})};
     if (!random_.one_in(5)) words.insert(words.end(), {"PX", "600000"});
     add(words);
@@ -108,7 +101,7 @@ void build(Scene& scene, const RandomState& state) {
 
 test::Reply pending2unack(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
-  return scene.run_at(kNow, scripts::pending2unack,
+  return scene.run_at(kClockUs, scripts::pending2unack,
                       {keys.pending, keys.ready, keys.retry, keys.unack, keys.dead, keys.count, keys.attempts,
                        keys.garbage, keys.paused, keys.stats, keys.watch},
                       {call.limit, call.with_ids, "me", call.next_call, call.total, call.lease});
@@ -116,13 +109,13 @@ test::Reply pending2unack(Scene& scene, const Call& call) {
 
 test::Reply pending2ready(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
-  return scene.run_at(kNow, scripts::pending2ready, {keys.pending, keys.ready, keys.watch, keys.wake},
+  return scene.run_at(kClockUs, scripts::pending2ready, {keys.pending, keys.ready, keys.watch, keys.wake},
                       {call.limit, call.with_ids, "me", call.next_call});
 }
 
 test::Reply ready2unack(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
-  return scene.run_at(kNow, scripts::ready2unack,
+  return scene.run_at(kClockUs, scripts::ready2unack,
                       {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
                        keys.garbage, keys.paused, keys.stats},
                       {call.total, "1", "5", call.lease, "1", "0"});
@@ -137,7 +130,7 @@ TEST_CASE("pending2unack: state and answers are those of pending2ready followed 
     const RandomState state(seed, keys);
     build(scene, state);
     const bool waiting = scene.cmd({"EXISTS", keys.ready, keys.retry, keys.paused}) != 0;
-    const bool due = scene.cmd({"ZCOUNT", keys.pending, "-inf", score(kNow)}) != 0;
+    const bool due = scene.cmd({"ZCOUNT", keys.pending, "-inf", score(kClockUs)}) != 0;
     const bool empty_member = due && !scene.cmd({"ZSCORE", keys.pending, ""}).nil();
     const bool takes = !waiting && !empty_member;
     (takes ? taken : moved) += 1;
@@ -155,7 +148,7 @@ TEST_CASE("pending2unack: state and answers are those of pending2ready followed 
 }
 
 TEST_CASE("pending2unack: leases messages in the order of their due times; those without a place move to ready") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   scene.put(At::pending, "a", {-1min}).put(At::pending, "b", {-3min}).put(At::pending, "c", {-2min, "1", "4"});
   scene.put(At::pending, "later", {1min});
   const PromotedAndTaken both = scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, 2, 5min);
@@ -176,7 +169,7 @@ TEST_CASE("pending2unack: leases messages in the order of their due times; those
 TEST_CASE("pending2unack: only moves messages to ready while others wait in ready or retry, or the queue is paused") {
   for (const std::string& what : {std::string("ready"), std::string("retry"), std::string("paused")}) {
     CAPTURE(what);
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put(At::pending, "a", {-1min});
     if (what == "ready") scene.put(At::ready, "b");
     if (what == "retry") scene.put(At::retry, "b");
@@ -193,7 +186,7 @@ TEST_CASE("pending2unack: one call moves at most 200: of 0, 1, 199, 200 and 201 
     for (const std::size_t total : {1U, 150U, 201U}) {
       CAPTURE(due);
       CAPTURE(total);
-      Scene scene(quiet());
+      Scene scene(Scene::Setup::without_lists());
       scene.put_many(At::pending, "m", static_cast<int>(due), {-5min});
       const PromotedAndTaken both =
           scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, total, 5min);
@@ -214,7 +207,7 @@ TEST_CASE("pending2unack: one call moves at most 200: of 0, 1, 199, 200 and 201 
 }
 
 TEST_CASE("pending2unack: a lease too long for microsecond steps is refused, and nothing is moved") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   scene.put(At::pending, "x", {-1min});
   for (const std::string& lease : {std::string("inf"), std::string("nan"), std::string("9007199254740992")}) {
     CAPTURE(lease);

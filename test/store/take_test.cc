@@ -17,13 +17,6 @@ using test::Scene;
 
 using Deliveries = std::vector<std::pair<std::string, int>>;
 
-// A scene without other messages in the lists.
-Scene::Setup quiet() {
-  Scene::Setup setup;
-  setup.lists = false;
-  return setup;
-}
-
 // Names and delivery numbers of the taken messages, in order.
 std::string describe(Scene& scene, const Taken& taken, const std::vector<std::string>& names) {
   std::string text;
@@ -83,7 +76,7 @@ TEST_CASE("ready2unack: the lease end is unique in unack") {
   const std::int64_t now = 1'800'000'000'123'456;
   for (const std::int64_t lease_us :
        {30'000'000, 30'000'543}) {  // the next microsecond is a whole millisecond, or is not
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put(At::held, "x").put(At::held, "y").put(At::ready, "a");
     const std::int64_t end = now + lease_us;
     for (const char* name : {"x", "y"}) {
@@ -107,7 +100,7 @@ TEST_CASE("ready2unack: many lease ends that another program has put side by sid
   constexpr int kCrafted = 10'000;
   for (const bool shares : {false, true}) {  // a different end each, or the same for all
     CAPTURE(shares);
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put(At::ready, "a");
     const auto seconds = [](std::int64_t us) {
       const std::string number = std::to_string(us);
@@ -135,7 +128,7 @@ TEST_CASE("ready2unack: many lease ends that another program has put side by sid
 }
 
 TEST_CASE("ready2unack: with nothing to take changes nothing, and returns how many wait in retry") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
   CHECK(taken.popped == 0);
   CHECK(taken.messages.empty());
@@ -151,7 +144,7 @@ TEST_CASE("ready2unack: with nothing to take changes nothing, and returns how ma
 TEST_CASE("ready2unack: takes at most the requested number of 0, 1, 199, 200, and never more than 200") {
   for (const std::size_t places : {0U, 1U, 199U, 200U, 201U}) {
     CAPTURE(places);
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put_many(At::ready, "m", 201);
     const Taken taken = scene.run(&Store::ready2unack, {places, 25, 0}, 5min);
     const std::size_t expected = std::min<std::size_t>(places, 200);
@@ -164,7 +157,7 @@ TEST_CASE("ready2unack: takes at most the requested number of 0, 1, 199, 200, an
 }
 
 TEST_CASE("ready2unack: a redelivery is numbered after the entry in attempts, and the last lease is deleted") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   scene.put(At::retry, "a").put(At::retry, "b", {10min, "3", "7 1700000000123457"}).put(At::retry, "c");
   scene.cmd({"HDEL", scene.keys().attempts, scene.id("c")});  // a Go worker put it there
   const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
@@ -176,7 +169,7 @@ TEST_CASE("ready2unack: a redelivery is numbered after the entry in attempts, an
 }
 
 TEST_CASE("ready2unack: a redelivered message in ready is a redelivery, too, after the first deliveries") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   scene.put(At::ready, "old", {10min, "3", "2"}).put(At::ready, "new");
   const Taken taken = scene.run(&Store::ready2unack, {200, 0, 0}, 5min);
   CHECK(describe(scene, taken, {"old", "new"}) == "new:1 old:3");
@@ -199,7 +192,7 @@ TEST_CASE("ready2unack: ready comes first, but retry has its share; either list 
     CAPTURE(one.retry_max);
     CAPTURE(one.ready);
     CAPTURE(one.retry);
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put_many(At::ready, "n", one.ready).put_many(At::retry, "o", one.retry);
     const Taken taken = scene.run(&Store::ready2unack, {one.total, one.share, one.retry_max}, 5min);
     CHECK(taken.popped == one.from_ready + one.from_retry);
@@ -241,7 +234,7 @@ TEST_CASE("possible poison: the last lease ran out, without a nack, and it was a
     const bool is_poison = one.second;
     CAPTURE(note);
     for (const std::size_t allowed : {0U, 1U}) {
-      Scene scene(quiet());
+      Scene scene(Scene::Setup::without_lists());
       scene.put(At::retry, "x", {10min, "3", note});
       if (note.empty()) scene.cmd({"DEL", scene.keys().attempts});
       const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, allowed, 0}, 5min);
@@ -275,7 +268,7 @@ TEST_CASE("possible poison: poison_max are taken, in order, and poison_skip more
     CAPTURE(one.retry_max);
     CAPTURE(one.poison_max);
     CAPTURE(one.poison_skip);
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put(At::ready, "new");
     for (const char* name : {"s1", "n1", "s2", "s3", "n2", "s4", "n3"}) {
       scene.put(At::retry, name, {10min, "3", name[0] == 's' ? "1 1700000000123457" : "1 1700000000123000"});
@@ -298,7 +291,7 @@ TEST_CASE("possible poison: poison_max are taken, in order, and poison_skip more
 }
 
 TEST_CASE("possible poison: new messages take the free places, and skipping has a limit") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   scene.put_many(At::ready, "n", 20).put_many(At::retry, "s", 250).put(At::retry, "old", {10min, "3", "2"});
   Taken taken = scene.run(&Store::ready2unack, {10, 5, 8, 0, 0}, 5min);
   CHECK(taken.popped == 10);
@@ -319,7 +312,7 @@ TEST_CASE("possible poison: new messages take the free places, and skipping has 
 }
 
 TEST_CASE("possible poison: skipping changes the order of retry, and nothing else") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   scene.put(At::retry, "a").put(At::retry, "b").put(At::retry, "c");
   const Taken taken = scene.run(&Store::ready2unack, {8, 1, 8, 0, 2}, 5min);
   CHECK(taken.popped == 0);
@@ -332,7 +325,7 @@ TEST_CASE("lists are hints: an id that is also in a zset leaves the list and sta
     for (const At at : {At::pending, At::held, At::held_by_go, At::backing_off, At::cancelled, At::dead}) {
       CAPTURE(to_string(list));
       CAPTURE(to_string(at));
-      Scene scene(quiet());
+      Scene scene(Scene::Setup::without_lists());
       scene.put(at, "x").put(list, "y");
       const auto& key = list == At::ready ? scene.keys().ready : scene.keys().retry;
       scene.cmd({"RPUSH", key, scene.id("x")});
@@ -348,7 +341,7 @@ TEST_CASE("lists are hints: an id that is also in a zset leaves the list and sta
 
 TEST_CASE("lists are hints: an id without a count that is in no zset goes to garbage") {
   for (const At list : {At::ready, At::retry}) {
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put(list, "x", {10min, "3", "2", "note"});
     scene.cmd({"HDEL", scene.keys().count, scene.id("x")});
     const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
@@ -359,7 +352,7 @@ TEST_CASE("lists are hints: an id without a count that is in no zset goes to gar
 }
 
 TEST_CASE("lists are hints: an id twice in a list, or in both, is delivered once") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c");
   scene.cmd({"LPUSH", scene.keys().ready, scene.id("a"), scene.id("a"), scene.id("c")});
   Taken taken = scene.run(&Store::ready2unack, {4, 1, 4}, 5min);
@@ -375,7 +368,7 @@ TEST_CASE("lists are hints: an id twice in a list, or in both, is delivered once
 }
 
 TEST_CASE("lists are hints: a full batch of hints is reported, so that the caller takes again at once") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   for (const auto& id : scene.many("h", 200)) scene.cmd({"LPUSH", scene.keys().ready, id});
   scene.put(At::ready, "x");
   Taken taken = scene.run(&Store::ready2unack, {200, 25, 0}, 5min);
@@ -394,7 +387,7 @@ TEST_CASE("lists are hints: foreign ids do not prevent deliveries") {
                                             std::string(10'000, 'x'),
                                             "00000000-0000-0000-0000-00000000000"};
   for (const At list : {At::ready, At::retry}) {
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     for (const auto& one : foreign) {
       scene.cmd({"LPUSH", list == At::ready ? scene.keys().ready : scene.keys().retry, one});
     }
@@ -409,7 +402,7 @@ TEST_CASE("lists are hints: foreign ids do not prevent deliveries") {
 
 TEST_CASE("ready2unack: a foreign id with a retry count is counted and finished, not delivered") {
   for (const At list : {At::ready, At::retry}) {
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     const std::string& key = list == At::ready ? scene.keys().ready : scene.keys().retry;
     scene.cmd({"LPUSH", key, "hello"});
     scene.cmd({"HSET", scene.keys().count, "hello", "3"});
@@ -426,7 +419,7 @@ TEST_CASE("ready2unack: a foreign id with a retry count is counted and finished,
 TEST_CASE("ready2unack: attempts that are no number do not strand a message") {
   for (const std::string note : {"", "abc", "-1", " 5", "1e3 17", "2.5 9"}) {
     CAPTURE(note);
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put(At::ready, "x").put(At::retry, "y");
     for (const char* name : {"x", "y"}) scene.cmd({"HSET", scene.keys().attempts, scene.id(name), note});
     const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
@@ -439,7 +432,7 @@ TEST_CASE("ready2unack: attempts that are no number do not strand a message") {
 }
 
 TEST_CASE("ready2unack: ids that cancel and reschedule left in the lists deliver nothing, and nothing early") {
-  Scene scene(quiet());
+  Scene scene(Scene::Setup::without_lists());
   scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c").put(At::retry, "d").put(At::ready, "e");
   CHECK(scene.run(&Store::cancel, scene.id("a")) == "ready");
   CHECK(scene.run(&Store::reschedule, scene.id("b"), {5min, 0}) == "moved");
@@ -454,7 +447,7 @@ TEST_CASE("ready2unack: ids that cancel and reschedule left in the lists deliver
 TEST_CASE("ready2unack: a lease too long for microsecond steps is refused, and nothing is taken") {
   for (const char* lease : {"inf", "nan", "1e302", "9007199254740992"}) {
     CAPTURE(lease);
-    Scene scene(quiet());
+    Scene scene(Scene::Setup::without_lists());
     scene.put(At::ready, "x");
     for (const char* end : {"inf", "1e296"}) scene.cmd({"ZADD", scene.keys().unack, end, std::string("held-") + end});
     const store::Keys& keys = scene.keys();

@@ -18,9 +18,9 @@ using namespace std::chrono_literals;
 using test::At;
 using test::Scene;
 
-const SendTerms kNow{{0ms, 0}, 3, 0ms, true};
+const SendTerms kDueNow{{0ms, 0}, 3, 0ms, true};
 
-SendTerms in(milliseconds delay) { return {{delay, 0}, 3, 0ms, true}; }
+SendTerms due_in(milliseconds delay) { return {{delay, 0}, 3, 0ms, true}; }
 
 // The score of the marker in us; unset: there is none.
 std::optional<std::int64_t> marker(Scene& scene) {
@@ -41,40 +41,40 @@ Scene& alone(Scene& scene) {
 
 TEST_CASE("send: a message due now sets the marker to now, from any earlier value") {
   Scene scene;
-  scene.run(&Store::send, {{scene.id("a"), "x"}}, kNow);
+  scene.run(&Store::send, {{scene.id("a"), "x"}}, kDueNow);
   CHECK(marker(scene) == 0);
   for (const auto& names : std::vector<std::vector<std::string>>{{"b"}, {"c", "d"}}) {  // by send_one, and by send
     scene.cmd({"ZADD", scene.keys().wake, "99", "w"});
     std::vector<NewMessage> messages;
     for (const std::string& name : names) messages.push_back({scene.keep(name), "x"});
-    scene.run(&Store::send, messages, kNow);
+    scene.run(&Store::send, messages, kDueNow);
     CHECK(marker(scene) == 0);
   }
 }
 
 TEST_CASE("send: a message due before all others in pending sets the marker to its time, others do not") {
   Scene scene;  // its first message in pending is due in ten minutes
-  scene.run(&Store::send, {{scene.id("a"), "x"}, {scene.id("b"), "x"}}, in(1h));
+  scene.run(&Store::send, {{scene.id("a"), "x"}, {scene.id("b"), "x"}}, due_in(1h));
   CHECK(!marker(scene));
-  scene.run(&Store::send, {{scene.id("c"), "x"}, {scene.id("d"), "x"}}, in(5min));
+  scene.run(&Store::send, {{scene.id("c"), "x"}, {scene.id("d"), "x"}}, due_in(5min));
   CHECK(marker(scene) == scene.score_us(scene.keys().pending, "c"));
-  scene.run(&Store::send, {{scene.id("e"), "x"}}, in(1min));
+  scene.run(&Store::send, {{scene.id("e"), "x"}}, due_in(1min));
   CHECK(marker(scene) == scene.score_us(scene.keys().pending, "e"));
-  scene.run(&Store::send, {{scene.id("f"), "x"}}, in(2min));
+  scene.run(&Store::send, {{scene.id("f"), "x"}}, due_in(2min));
   CHECK(marker(scene) == scene.score_us(scene.keys().pending, "e"));
 }
 
 TEST_CASE("send: a marker only moves to an earlier time") {
   Scene scene;
   scene.cmd({"ZADD", scene.keys().wake, "7", "w"});
-  scene.run(&Store::send, {{scene.id("a"), "x"}}, in(1min));
-  scene.run(&Store::send, {{scene.id("b"), "x"}, {scene.id("c"), "x"}}, in(1min));
+  scene.run(&Store::send, {{scene.id("a"), "x"}}, due_in(1min));
+  scene.run(&Store::send, {{scene.id("b"), "x"}, {scene.id("c"), "x"}}, due_in(1min));
   CHECK(marker(scene) == 7'000'000);
 }
 
 TEST_CASE("send: a message that exists already sets no marker") {
   Scene scene;
-  SendTerms again = kNow;
+  SendTerms again = kDueNow;
   again.fresh = false;
   scene.put(At::pending, "a", {5min});
   CHECK(scene.run(&Store::send, {{scene.id("a"), "x"}}, again) == "0");
@@ -220,8 +220,8 @@ TEST_CASE("hints: wake and watch of a wrong type, or with invalid values, fail n
     scene.cmd({"SET", scene.keys().wake, nonsense});
     CHECK(scene.run(&Store::pending2ready, false, {"ann", 2min}).keeps_watch);
     CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps_watch);
-    CHECK(scene.run(&Store::send, {{scene.id("b"), "x"}}, in(1s)) == "1");
-    CHECK(scene.run(&Store::send, {{scene.id("c"), "x"}}, kNow) == "1");
+    CHECK(scene.run(&Store::send, {{scene.id("b"), "x"}}, due_in(1s)) == "1");
+    CHECK(scene.run(&Store::send, {{scene.id("c"), "x"}}, kDueNow) == "1");
     CHECK(scene.run(&Store::reschedule, scene.id("c"), Due{1ms, 0}) == "moved");
     CHECK(scene.run(&Store::reschedule, scene.id("b"), Due{0ms, 0}) == "moved");
   }

@@ -14,7 +14,6 @@ using delayqueue::ConsumerOptions;
 using delayqueue::Message;
 using delayqueue::SendOptions;
 using delayqueue::Severity;
-using Clock = std::chrono::steady_clock;
 
 delayqueue::Logger Lines::logger() {
   return [this](Severity severity, const std::string& line) {
@@ -35,6 +34,13 @@ std::size_t Lines::count(Severity least) const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(
       std::count_if(lines_.begin(), lines_.end(), [&](const auto& line) { return line.first >= least; }));
+}
+
+std::size_t Lines::count(Severity severity, const std::string& part) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(lines_.begin(), lines_.end(), [&](const auto& line) {
+    return line.first == severity && has(line.second, part);
+  }));
 }
 
 namespace {
@@ -75,6 +81,10 @@ World::World(std::vector<std::string> arguments) : server(with(std::move(argumen
 std::string World::url() const { return "unix://worker:pw@" + server.socket(); }
 
 void World::end_connections() { admin.cmd({"CLIENT", "KILL", "SKIPME", "yes"}); }
+
+void set_config(Redis& client, const std::string& option, const std::string& value) {
+  REQUIRE(client.cmd({"CONFIG", "SET", option, value}) == "OK");
+}
 
 void see_through(const ServerFault& fault, World& world, const std::string& url) {
   CAPTURE(fault.name);
@@ -123,10 +133,10 @@ void see_through(const ServerFault& fault, World& world, const std::string& url)
   CHECK(during.errors < 50);  // a loop without pauses makes hundreds
 
   fault.undo(world);
-  const auto gone = Clock::now();
+  const auto gone = std::chrono::steady_clock::now();
   CHECK(eventually([&] { return consumer.stats().acked >= (fault.ran ? 4 : 6); }, kPatience));
   CHECK(ledger.settles(6));
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - gone);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - gone);
   MESSAGE(fault.name << ": went on " << took.count() << " ms after it was over");
   CHECK(took < fault.pause + 5s);
   if (!fault.ran) CHECK(producer.send("sent again", again).created);

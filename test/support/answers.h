@@ -20,6 +20,8 @@ class Lines {
   // Returns the first line of at least this severity that contains `part`, or "" if there is none.
   std::string find(const std::string& part, delayqueue::Severity least = delayqueue::Severity::warning) const;
   std::size_t count(delayqueue::Severity least = delayqueue::Severity::warning) const;
+  // The number of lines of this severity that contain `part`.
+  std::size_t count(delayqueue::Severity severity, const std::string& part) const;
 
  private:
   mutable std::mutex mutex_;
@@ -36,6 +38,9 @@ struct World {
   delayqueue::PrivateServer server;
   Redis admin;
 };
+
+// Sets an option of the server's configuration.
+void set_config(Redis& client, const std::string& option, const std::string& value);
 
 struct ServerFault {
   std::string name;

@@ -164,6 +164,18 @@ delayqueue::ConsumerOptions quick(std::size_t concurrency) {
   return options;
 }
 
+delayqueue::SendOptions delayed(std::chrono::milliseconds delay) {
+  delayqueue::SendOptions options;
+  options.delay = delay;
+  return options;
+}
+
+delayqueue::SendOptions named(const std::string& id, std::chrono::milliseconds delay) {
+  delayqueue::SendOptions options = delayed(delay);
+  options.id = id;
+  return options;
+}
+
 Queue::Queue(const std::string& url_) : url(url_), producer(url, name), inspector(url, name), admin(url, name) {}
 
 ConsumerPtr Queue::consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options) const {
@@ -210,6 +222,11 @@ std::string info(const std::string& section, const std::string& field, Redis& on
     if (line.rfind(field + ":", 0) == 0) return line.substr(field.size() + 1);
   }
   return {};
+}
+
+std::size_t calls_of(const std::string& command, Redis& on) {
+  const std::string line = info("commandstats", "cmdstat_" + command, on);
+  return line.empty() ? 0 : static_cast<std::size_t>(std::stoul(line.substr(line.find('=') + 1)));
 }
 
 std::string thrown(const std::function<void()>& call) {

@@ -19,6 +19,7 @@
 
 namespace test {
 
+inline delayqueue::Verdict ack_all(const delayqueue::Message& /*message*/) { return delayqueue::ack(); }
 inline delayqueue::Verdict ack_if(bool done) { return done ? delayqueue::ack() : delayqueue::nack(); }
 
 // Records deliveries. Handlers write it from any thread; the test reads it. Recording and counting stay cheap with many
@@ -94,6 +95,12 @@ long long redis_time_us(Redis& on = redis());
 // Options of a consumer that polls every 20 ms, retries at once and reclaims ended leases from the start.
 delayqueue::ConsumerOptions quick(std::size_t concurrency = 1);
 
+// Options of a message that is due after this delay.
+delayqueue::SendOptions delayed(std::chrono::milliseconds delay);
+
+// The same, with this id.
+delayqueue::SendOptions named(const std::string& id, std::chrono::milliseconds delay = {});
+
 // A fresh queue on server(), with a producer, an inspector and an admin.
 struct Queue {
   explicit Queue(const std::string& url = server().url());
@@ -121,6 +128,9 @@ std::size_t cut_connections(const std::string& name, Redis& on = redis());
 
 // The value of the line "<field>:<value>" in INFO <section>, or "" if there is none.
 std::string info(const std::string& section, const std::string& field, Redis& on = redis());
+
+// How often a command was called since the last CONFIG RESETSTAT.
+std::size_t calls_of(const std::string& command, Redis& on = redis());
 
 // Returns the type and text of the exception that `call` throws, or "nothing".
 std::string thrown(const std::function<void()>& call);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -47,6 +48,11 @@ Descriptor listening(Descriptor bound, const std::string& where) {
 }
 
 }  // namespace
+
+unsigned mode_of(const std::string& path) {
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0 ? found.st_mode & 07777U : 0U;
+}
 
 Port::Port() : bound_(bound_to(0)) {
   sockaddr_in address{};

@@ -17,6 +17,9 @@ class TempDir {
   const delayqueue::TemporaryFolder folder_;
 };
 
+// The permissions of a file; 0: it does not exist.
+unsigned mode_of(const std::string& path);
+
 // A port of 127.0.0.1 that the system gives to no other process while this object exists, even while nothing listens on
 // it: a restarted server finds it free. The listening socket must set SO_REUSEADDR, as redis-server does.
 class Port {

@@ -74,6 +74,12 @@ std::string to_string(At at) {
   return kNames[static_cast<int>(at)];
 }
 
+Scene::Setup Scene::Setup::without_lists() {
+  Setup setup;
+  setup.lists = false;
+  return setup;
+}
+
 Scene::Scene(Setup setup)
     : store_(make_keys(fresh_queue(), {}), setup.store),
       client_(setup.socket),

@@ -52,6 +52,8 @@ struct Put {
 class Scene {
  public:
   struct Setup {
+    static Setup without_lists();  // for moves that take messages: no bystanders come first
+
     delayqueue::store::Store::Options store{};
     bool lists = true;     // false: no bystanders in ready and retry, where they come first
     bool recorded = true;  // record the state before and after each move

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -59,6 +60,19 @@ class Child {
  private:
   int code_ = 0;
 };
+
+// Whether any process has ended. A zombie has.
+inline bool ended(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string id, name, state;
+  return !(file >> id >> name >> state) || state == "Z" || state == "X";
+}
+
+// The process of the server that listens on this unix socket.
+inline int server_pid(const std::string& socket) {
+  Redis client(socket);
+  return std::stoi(info("server", "process_id", client));
+}
 
 // A worker_program and its output so far.
 class Process : public Child {

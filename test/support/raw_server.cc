@@ -52,6 +52,12 @@ void Listener::run() {
   }
 }
 
+Address address_of(const delayqueue::PrivateServer& on) {
+  Address address;
+  address.path = on.socket();
+  return address;
+}
+
 void swallow(int fd) {
   char bytes[4096];
   while (::read(fd, bytes, sizeof bytes) > 0) {

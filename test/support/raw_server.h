@@ -10,6 +10,7 @@
 
 #include "redis/socket.h"
 #include "support/node.h"
+#include "support/server.h"
 
 namespace test {
 
@@ -31,6 +32,9 @@ class Listener {
   const int fd_;
   std::thread thread_;
 };
+
+// The address of a server's unix socket.
+delayqueue::redis::Address address_of(const delayqueue::PrivateServer& on = server());
 
 // Reads and discards bytes until the other end closes.
 void swallow(int fd);

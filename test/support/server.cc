@@ -134,6 +134,12 @@ delayqueue::PrivateServer& server() {
   return one;
 }
 
+delayqueue::PrivateServer server_with(std::vector<std::string> arguments) {
+  delayqueue::PrivateServerOptions options;
+  options.arguments = std::move(arguments);
+  return delayqueue::PrivateServer(options);
+}
+
 std::string fresh_queue() {
   static std::atomic<int> count{0};
   return "q" + std::to_string(++count);

@@ -20,8 +20,14 @@ namespace test {
 // Started by the first call, ended with the process. A test that stops or kills it must start it again.
 delayqueue::PrivateServer& server();
 
+// Starts a server with these arguments.
+delayqueue::PrivateServer server_with(std::vector<std::string> arguments);
+
 // A queue name that no other call returned.
 std::string fresh_queue();
+
+// The id of a message. Servers have no such message until a test sends it.
+inline constexpr char kId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 struct Reply {
   enum class Kind { nil, integer, string, array, error };
