@@ -18,7 +18,7 @@ namespace {
 
 const std::string kBase = "dp:q";
 
-std::string send(const std::string& id, std::chrono::milliseconds delay = 0ms) {
+std::string send_with_id(const std::string& id, std::chrono::milliseconds delay = 0ms) {
   delayqueue::SendOptions options;
   options.id = id;
   options.delay = delay;
@@ -26,11 +26,11 @@ std::string send(const std::string& id, std::chrono::milliseconds delay = 0ms) {
 }
 
 // Makes one message in each of ready, retry and dead. All of their times lie in the future.
-std::vector<std::string> fill() {
+std::vector<std::string> make_one_of_each() {
   test::empty_server();
-  const std::string ready = send(test::id_made(-1h, 1));
-  const std::string retry = send(test::id_made(-1h, 2), 1h);
-  const std::string dead = send(test::id_made(-1h, 3), 1h);
+  const std::string ready = send_with_id(test::id_made(-1h, 1));
+  const std::string retry = send_with_id(test::id_made(-1h, 2), 1h);
+  const std::string dead = send_with_id(test::id_made(-1h, 3), 1h);
   test::redis().cmd({"ZREM", kBase + ":pending", retry});
   test::redis().cmd({"LPUSH", kBase + ":retry", retry});
   const auto buried = delayqueue::QueueAdmin(test::server().url(), "q").bury({dead});
@@ -52,7 +52,7 @@ void check_ages(std::string text, const std::vector<std::string>& ids) {
 }  // namespace
 
 TEST_CASE("ages: with clocks that differ, no age is negative, and no past event is shown as a future one") {
-  const auto ids = fill();
+  const auto ids = make_one_of_each();
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"ls", "q", "--state", "ready"},
                                                     {"ls", "q", "--state", "retry"},
                                                     {"ls", "q", "--state", "dead"},
@@ -76,7 +76,7 @@ TEST_CASE("ages: with clocks that differ, no age is negative, and no past event 
 }
 
 TEST_CASE("ages: top shows no negative age of a queue or message") {
-  const auto ids = fill();
+  const auto ids = make_one_of_each();
   test::Screen screen({"top", "--interval", "200ms"});
   REQUIRE(screen.shows("> q"));
   CHECK(has(screen.seen().line(2), " 0ms"));

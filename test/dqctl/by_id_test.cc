@@ -20,7 +20,7 @@ using test::run;
 
 constexpr char kUnknownId[] = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
-struct Fixture {
+struct QueueFixture {
   std::string queue = test::fresh_queue();
   delayqueue::Producer producer{test::server().url(), queue};
   delayqueue::Inspector inspector{test::server().url(), queue};
@@ -56,7 +56,7 @@ struct Holder {
   delayqueue::Consumer consumer;
 };
 
-TEST_CASE_FIXTURE(Fixture, "by id: the table shows the outcome for each message") {
+TEST_CASE_FIXTURE(QueueFixture, "by id: the table shows the outcome for each message") {
   const std::string id = send();
   const Ran moved = run({"reschedule", queue, id, "--in", "2h"});
   CHECK(moved.code == 0);
@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: the table shows the outcome for each message"
   CHECK(gone.out == table(id, "unknown"));
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(QueueFixture,
                   "by id: a pending message without retries is reported as unknown, and neither moved nor released") {
   const std::string id = send();
   test::redis().cmd({"HDEL", "dp:" + queue + ":retry:cnt", id});
@@ -89,7 +89,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(run({"release", queue, id}).out == table(id, "unknown"));
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(QueueFixture,
                   "by id: JSON has the outcomes and their counts; exit code 4 if some ids are unknown, 3 if all are") {
   const std::string id = send();
   const Ran document = run({"cancel", queue, id, kUnknownId, "-o", "json"});
@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    QueueFixture,
     "by id: ids come from stdin, plain or as lines of ls; bad lines are reported, and all other ids are done") {
   const std::string one = send(), two = send(), three = send(), four = send();
   test::DqctlOptions options;
@@ -128,7 +128,7 @@ TEST_CASE_FIXTURE(
   CHECK(inspector.counts().dead == 1200);
 }
 
-TEST_CASE_FIXTURE(Fixture, "by id: a held message is refused without --force") {
+TEST_CASE_FIXTURE(QueueFixture, "by id: a held message is refused without --force") {
   const std::string id = send(0ms);
   Holder holder(queue);
   for (const std::vector<std::string>& command :
@@ -150,7 +150,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: a held message is refused without --force") {
   CHECK(has(run({"cancel", queue, other}).out, "cancelled, but held: gone unless that delivery succeeds"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "by id: wrong arguments are exit code 2, are named in the error, and change nothing") {
+TEST_CASE_FIXTURE(QueueFixture, "by id: wrong arguments are exit code 2, are named in the error, and change nothing") {
   const std::string id = send();
   const std::pair<std::vector<std::string>, std::string> rows[] = {
       {{"cancel", queue}, "ID... is required"},
@@ -179,7 +179,7 @@ TEST_CASE_FIXTURE(Fixture, "by id: wrong arguments are exit code 2, are named in
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "by id: more than 20 ids from stdin are a dry run without --yes, for every command") {
+TEST_CASE_FIXTURE(QueueFixture, "by id: more than 20 ids from stdin are a dry run without --yes, for every command") {
   std::string few, many;
   for (int i = 0; i < 21; ++i) {
     const std::string id = send();

@@ -13,18 +13,13 @@
 #include "support/server.h"
 #include "support/text.h"
 
+using test::at;
 using test::DqctlOptions;
 using test::has;
 using test::Ran;
 using test::run;
 
 namespace {
-
-DqctlOptions at(const std::string& uri) {
-  DqctlOptions options;
-  options.environment["DELAYQUEUE_URI"] = uri;
-  return options;
-}
 
 void write_file(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 

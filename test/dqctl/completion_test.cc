@@ -27,6 +27,7 @@ using test::has;
 using test::has_shell;
 using test::Ran;
 using test::run;
+using test::text_lines;
 using Strings = std::vector<std::string>;
 
 // Names that a shell misreads unless they are quoted. No two begin with the same two characters.
@@ -61,16 +62,6 @@ Strings sorted(Strings names) {
   return names;
 }
 
-Strings lines_of(const std::string& text) {
-  Strings lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 // The completions that dqctl offers for these words. dqctl stops after a short timeout, so a busy machine gets more
 // tries.
 Strings offered(Strings words, const test::DqctlOptions& options = {}) {
@@ -78,7 +69,7 @@ Strings offered(Strings words, const test::DqctlOptions& options = {}) {
   Ran ran = run(words, options);
   for (int tries = 1; ran.code == 1 && tries < 5; ++tries) ran = run(words, options);
   CHECK(ran.code == 0);
-  return sorted(lines_of(ran.out));
+  return sorted(text_lines(ran.out));
 }
 
 // The output of a shell script, with more tries while it is empty, for the same reason.
@@ -283,13 +274,13 @@ TEST_CASE("completion: ids of a queue with a quoted name are completed, in every
   std::ofstream(folder.file("typed")) << "'a b$(touch pwned)'\\'''";  // valid in all three shells
   if (has_shell("bash")) {
     const std::string complete = test::kBashHead + "complete_for dqctl show \"$(<typed)\" ''\n";
-    CHECK(sorted(lines_of(written_by("bash --norc", complete, folder))) == all);
+    CHECK(sorted(text_lines(written_by("bash --norc", complete, folder))) == all);
     const std::string expanded = test::kBashHead + "complete_for dqctl show '$(touch pwned)' ''\n";
     CHECK(test::script("bash --norc", expanded, folder).empty());
   }
   if (has_shell("zsh")) {
     const std::string complete = test::kZshHead + "complete_for dqctl show \"$(<typed)\" ''\n";
-    CHECK(sorted(lines_of(written_by("zsh -f", complete, folder))) == all);
+    CHECK(sorted(text_lines(written_by("zsh -f", complete, folder))) == all);
   }
   if (has_shell("fish")) {
     const std::string complete = "dqctl completion fish | source\ncomplete -C 'dqctl show '(cat typed)' '\n";

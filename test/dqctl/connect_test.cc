@@ -13,20 +13,13 @@
 #include "support/tls_files.h"
 
 using nlohmann::json;
+using test::at;
 using test::DqctlOptions;
 using test::has;
 using test::Ran;
 using test::run;
 
-namespace {
-
-DqctlOptions at(const std::string& uri) {
-  DqctlOptions options;
-  options.environment["DELAYQUEUE_URI"] = uri;
-  return options;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("connect: dqctl connects over TLS with a client certificate") {
   const test::TlsFiles& files = test::TlsFiles::shared();

@@ -16,6 +16,7 @@
 #include "support/text.h"
 
 using nlohmann::json;
+using test::at;
 using test::has;
 using test::Ran;
 using test::run;
@@ -26,12 +27,6 @@ namespace {
 Ran doctor(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"doctor", "--settle", "50ms"});
   return run(arguments);
-}
-
-test::DqctlOptions at(const std::string& url) {
-  test::DqctlOptions options;
-  options.environment["DELAYQUEUE_URI"] = url;
-  return options;
 }
 
 void set(test::Redis& client, const std::string& name, const std::string& value) {

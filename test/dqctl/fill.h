@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "support/server.h"
+
 namespace test {
 
 // Removes all keys from server().
@@ -16,6 +18,12 @@ std::vector<std::string> send(const std::string& queue, const std::vector<std::s
 // Sends the payloads and makes the messages dead letters with this reason. Returns their ids.
 std::vector<std::string> make_dead(const std::string& queue, const std::vector<std::string>& payloads,
                                    const std::string& reason);
+
+// Stores so many dead letters in the queue q of an empty server. Sending a million would take long.
+void fill_dead(Redis& client, int count);
+
+// The most memory that dqctl may take for a queue of a million messages.
+constexpr long kMostKib = 50 * 1024;
 
 // Makes a message with the payload "held" as a consumer holds it: its lease ends after `left` (less than 0: has ended),
 // at this delivery.

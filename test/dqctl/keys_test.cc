@@ -13,7 +13,7 @@ using Kind = Key::Kind;
 
 namespace {
 
-std::vector<Kind> kinds(const std::string& bytes, bool complete = true) {
+std::vector<Kind> kinds_of_keys(const std::string& bytes, bool complete = true) {
   std::string rest = bytes;
   std::vector<Kind> out;
   for (const Key& key : take_keys(rest, complete)) out.push_back(key.kind);
@@ -23,7 +23,7 @@ std::vector<Kind> kinds(const std::string& bytes, bool complete = true) {
 }  // namespace
 
 TEST_CASE("keys: the sequences that terminals send are recognized") {
-  CHECK(kinds("\033[A\033OB\033[5~\033[6~\033[H\033[4~\t\033[Z\r\x7f\b\033") ==
+  CHECK(kinds_of_keys("\033[A\033OB\033[5~\033[6~\033[H\033[4~\t\033[Z\r\x7f\b\033") ==
         std::vector<Kind>{Kind::up, Kind::down, Kind::page_up, Kind::page_down, Kind::home, Kind::end, Kind::tab,
                           Kind::back_tab, Kind::enter, Kind::backspace, Kind::backspace, Kind::escape});
   std::string text = "q\xc3\xa4\x03";
@@ -51,9 +51,9 @@ TEST_CASE("keys: a key may come in pieces; an escape alone is a key if nothing f
 }
 
 TEST_CASE("keys: unknown sequences are dropped") {
-  CHECK(kinds("\033[99;5~\033[1;2Pq") == std::vector<Kind>{Kind::text});
-  CHECK(kinds("\xff\xfeq") == std::vector<Kind>{Kind::text});
-  CHECK(kinds("\033[12") == std::vector<Kind>{});
+  CHECK(kinds_of_keys("\033[99;5~\033[1;2Pq") == std::vector<Kind>{Kind::text});
+  CHECK(kinds_of_keys("\xff\xfeq") == std::vector<Kind>{Kind::text});
+  CHECK(kinds_of_keys("\033[12") == std::vector<Kind>{});
 }
 
 TEST_CASE("canvas: a line is cut at its width; a full one does not clear its end") {

@@ -12,28 +12,11 @@ using nlohmann::json;
 using test::Ran;
 using test::run;
 
-namespace {
-
-constexpr long kMostKib = 50 * 1024;
-
-void make_dead(int count) {
-  static constexpr char kScript[] = R"lua(
-    for i = ARGV[1] + 1, ARGV[1] + 20000 do
-      local id = string.format('0190f7c2-5b1f-7000-8000-%012x', i)
-      redis.call('ZADD', KEYS[1], 1000 + i / 1000, id)
-      redis.call('HSET', KEYS[2], id, i % 2 == 0 and 'gateway timeout' or 'no such user')
-      redis.call('SET', ARGV[2] .. id, 'payload ' .. i)
-    end)lua";
-  for (int from = 0; from < count; from += 20'000) {
-    test::redis().cmd({"EVAL", kScript, "2", "dp:q:dead", "dp:q:reason", std::to_string(from), "dp:q:msg:"});
-  }
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no reading command more than 50 MiB") {
   test::empty_server();
-  make_dead(1'000'000);
+  test::fill_dead(test::redis(), 1'000'000);
   std::chrono::milliseconds best{1'000'000};
   long most_kib = 0;
   for (int i = 0; i < 10 && best >= std::chrono::milliseconds(100); ++i) {  // the machine may be busy
@@ -44,22 +27,22 @@ TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no 
   }
   MESSAGE("ls --limit 20: " << best.count() << " ms, " << most_kib << " KiB");
   CHECK(best < std::chrono::milliseconds(100));
-  CHECK(most_kib < kMostKib);
+  CHECK(most_kib < test::kMostKib);
 
   const Ran stuck = run({"stuck", "q"});
   CHECK(stuck.code == 5);  // a million dead letters are an alarm
-  CHECK(stuck.peak_kib < kMostKib);
+  CHECK(stuck.peak_kib < test::kMostKib);
 
   const Ran last = run({"ls", "q", "--state", "dead", "--match", "payload 1000000", "-o", "json"});
   MESSAGE("ls --match of the last: " << last.took.count() << " ms, " << last.peak_kib << " KiB");
   CHECK(test::parse_json(last.out).at("messages").size() == 1);
-  CHECK(last.peak_kib < kMostKib);
+  CHECK(last.peak_kib < test::kMostKib);
   test::empty_server();
 }
 
 TEST_CASE("a hundred thousand dead letters: a complete listing takes no more memory than a page") {
   test::empty_server();
-  make_dead(100'000);
+  test::fill_dead(test::redis(), 100'000);
   for (const char* format : {"table", "json", "ndjson"}) {
     test::Dqctl running({"ls", "q", "--state", "dead", "--limit", "0", "-o", format});
     const Ran ran = running.wait();
@@ -68,7 +51,7 @@ TEST_CASE("a hundred thousand dead letters: a complete listing takes no more mem
     CHECK(lines >= 100'000);
     CHECK(lines <= 100'002);
     MESSAGE(std::string(format) << ": " << ran.took.count() << " ms, " << ran.peak_kib << " KiB");
-    CHECK(ran.peak_kib < kMostKib);
+    CHECK(ran.peak_kib < test::kMostKib);
   }
   test::empty_server();
 }

@@ -80,7 +80,7 @@ struct BrokenQueue {
   std::set<std::string> lost;  // have no body from the start
 };
 
-std::set<std::string> kinds(const json& stuck) {
+std::set<std::string> kinds_found(const json& stuck) {
   std::set<std::string> kinds;
   for (const json& finding : stuck.at("findings")) kinds.insert(finding.at("kind").get<std::string>());
   return kinds;
@@ -93,7 +93,7 @@ TEST_CASE("incident: stuck, ls, show, redrive, doctor, purge and import restore 
 
   // Find the faults.
   const json stuck = broken.json_of({"stuck", queue, "--warn", "1ms"}, 5);
-  const auto found = kinds(stuck);
+  const auto found = kinds_found(stuck);
   for (const char* kind : {"paused", "lease_ended", "no_body", "dead"}) CHECK_MESSAGE(found.count(kind) == 1, kind);
   const json held = broken.json_of({"ls", queue, "--state", "unack", "--limit", "3"}, 0);
   CHECK(held.at("messages").size() == 3);

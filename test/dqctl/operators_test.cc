@@ -32,7 +32,8 @@ using test::Ran;
 using test::run;
 using Words = std::vector<std::string>;
 
-std::vector<std::string> send(const std::string& queue, std::size_t count, std::chrono::milliseconds delay = 0ms) {
+std::vector<std::string> send_numbers(const std::string& queue, std::size_t count,
+                                      std::chrono::milliseconds delay = 0ms) {
   std::vector<std::string> payloads, ids;
   for (std::size_t i = 0; i < count; ++i) payloads.push_back(std::to_string(i));
   delayqueue::SendOptions options;
@@ -58,7 +59,7 @@ std::uint64_t total(const std::vector<Ran>& ran, const char* field) {
   return sum;
 }
 
-std::vector<std::string> ids_in(const std::string& file) {
+std::vector<std::string> ids_in_file(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::vector<std::string> ids;
   for (const json& line : test::lines_of({std::istreambuf_iterator<char>(in), {}})) {
@@ -116,8 +117,8 @@ TEST_CASE("operators: two or three purge --backup at once write each message to 
       const test::TempDir folder;
       const std::string queue = test::fresh_queue();
       const auto ids = state == State::dead    ? make_dead(queue, 6000, "x")
-                       : state == State::ready ? send(queue, 6000)
-                                               : send(queue, 6000, 1h);
+                       : state == State::ready ? send_numbers(queue, 6000)
+                                               : send_numbers(queue, 6000, 1h);
       std::vector<Words> commands;
       for (int i = 0; i < operators; ++i) {
         commands.push_back({"purge", queue, "--all", "--state", name, "--backup", folder.file(std::to_string(i)),
@@ -128,7 +129,7 @@ TEST_CASE("operators: two or three purge --backup at once write each message to 
       for (int i = 0; i < operators; ++i) {
         const json report = test::parse_json(ran[i].out);
         CHECK(ran[i].code == 0);
-        const auto file = ids_in(folder.file(std::to_string(i)));
+        const auto file = ids_in_file(folder.file(std::to_string(i)));
         CHECK(file.size() == report.at("purged").get<std::uint64_t>() + report.at("left_alone").get<std::uint64_t>());
         CHECK(unique(file).size() == file.size());
         lines.insert(lines.end(), file.begin(), file.end());
@@ -221,7 +222,7 @@ TEST_CASE("operators: redrive, redrive --to and purge at once leave each message
   CHECK(counts(queue).ready == here);
   CHECK(counts(other).ready == there + copied);
   CHECK(ran[1].code == (copied > 0 ? 4 : 0));
-  const auto lines = ids_in(folder.file("b"));
+  const auto lines = ids_in_file(folder.file("b"));
   CHECK(lines.size() == purged + test::parse_json(ran[2].out).at("left_alone").get<std::uint64_t>());
   CHECK(unique(lines).size() == lines.size());
 }
@@ -231,7 +232,7 @@ TEST_CASE("operators: of two commands with the same ids from stdin, the one that
   for (const char* command : {"bury", "release", "redrive", "cancel"}) {
     CAPTURE(command);
     const bool dead = std::string(command) == "redrive";
-    const auto ids = dead ? make_dead(queue, 3000, "x") : send(queue, 3000, 1h);
+    const auto ids = dead ? make_dead(queue, 3000, "x") : send_numbers(queue, 3000, 1h);
     test::DqctlOptions options;
     for (const std::string& id : ids) options.input += id + '\n';
     const Words words = {command, queue, "-", "--yes", "-o", "json"};
@@ -258,7 +259,7 @@ TEST_CASE("operators: the lock of a killed dqctl expires; a user without the rig
   CHECK(run(words, options).code == 0);
   test::redis().cmd({"ACL", "DELUSER", "nolock"});
   CHECK(counts(queue).dead == 0);
-  CHECK(ids_in(folder.file("b")).size() == 20);
+  CHECK(ids_in_file(folder.file("b")).size() == 20);
 
   make_dead(queue, 10, "x");
   test::redis().cmd({"SET", "dp:" + queue + ":lock", "for ever"});
@@ -322,14 +323,14 @@ TEST_CASE("purge --backup: a killed run has written every message that it remove
     purge.signal(SIGKILL);
     purge.wait();
     test::redis().cmd({"DEL", "dp:" + queue + ":lock"});
-    const auto lines = ids_in(file);
+    const auto lines = ids_in_file(file);
     CHECK(unique(lines).size() == lines.size());
     CHECK(lines.size() >= before - counts(queue).dead);
     all.insert(lines.begin(), lines.end());
   }
   const std::string file = folder.file("last");
   CHECK(run({"purge", queue, "--all", "--state", "dead", "--backup", file, "--yes"}).code == 0);
-  for (const std::string& id : ids_in(file)) all.insert(id);
+  for (const std::string& id : ids_in_file(file)) all.insert(id);
   CHECK((all == unique(ids)));
 }
 

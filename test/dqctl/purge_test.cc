@@ -50,8 +50,8 @@ std::set<std::string> ids_in(const std::string& lines) {
   return ids;
 }
 
-struct Fixture {
-  Fixture() {
+struct DeadFixture {
+  DeadFixture() {
     make_dead(queue, 12, "gateway: 500");
     make_dead(queue, 7, "no such order");
   }
@@ -59,7 +59,7 @@ struct Fixture {
   delayqueue::Inspector inspector{test::server().url(), queue};
 };
 
-TEST_CASE_FIXTURE(Fixture, "purge: without --yes it prints the count and a sample, and removes nothing") {
+TEST_CASE_FIXTURE(DeadFixture, "purge: without --yes it prints the count and a sample, and removes nothing") {
   const Ran ran = run({"purge", queue, "--state", "dead", "--reason", "no such*"});
   CHECK(ran.code == 0);
   CHECK(ran.err ==
@@ -77,7 +77,7 @@ TEST_CASE_FIXTURE(Fixture, "purge: without --yes it prints the count and a sampl
   CHECK(inspector.counts().dead == 19);
 }
 
-TEST_CASE_FIXTURE(Fixture, "purge: it removes by reason, payload, age or --all, and leaves all other messages") {
+TEST_CASE_FIXTURE(DeadFixture, "purge: it removes by reason, payload, age or --all, and leaves all other messages") {
   const json report = test::parse_json(
       run({"purge", queue, "--state", "dead", "--reason", "gateway*", "--match", "1?", "--yes", "-o", "json"}).out);
   CHECK(report ==
@@ -111,7 +111,7 @@ TEST_CASE("purge: it removes pending, ready and retry messages, with and without
   CHECK(run({"purge", queue, "--all", "--state", "retry", "--yes"}).code == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "purge: wrong arguments are exit code 2; a missing queue is exit code 3") {
+TEST_CASE_FIXTURE(DeadFixture, "purge: wrong arguments are exit code 2; a missing queue is exit code 3") {
   const std::pair<std::vector<std::string>, std::string> rows[] = {
       {{"purge", queue}, "--state is required"},
       {{"purge", queue, "--state", "unack", "--yes"}, "--state: 'unack'; expected pending, ready, retry or dead"},
@@ -135,7 +135,8 @@ TEST_CASE_FIXTURE(Fixture, "purge: wrong arguments are exit code 2; a missing qu
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "purge --backup: messages are in the file before they are removed, and import restores them completely") {
+    DeadFixture,
+    "purge --backup: messages are in the file before they are removed, and import restores them completely") {
   TempFile file;
   std::vector<delayqueue::MessageInfo> papers;
   std::string all_bytes;
@@ -171,7 +172,7 @@ TEST_CASE_FIXTURE(
   CHECK(run({"import", queue, file.path}).out == "imported 0 messages into " + queue + ", 20 existed\n");
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(DeadFixture,
                   "purge --backup: an existing file is refused without --append; a torn last line is ended first") {
   TempFile file;
   std::ofstream(file.path) << "{\"torn";
@@ -254,7 +255,7 @@ TEST_CASE("purge: SIGINT ends it between two steps; after another run the backup
   CHECK(counts(queue).dead == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "redrive: it moves by ids, by reason or all, with new retries on request") {
+TEST_CASE_FIXTURE(DeadFixture, "redrive: it moves by ids, by reason or all, with new retries on request") {
   const auto dead = inspector.list(State::dead).messages;
   const Ran named = run({"redrive", queue, dead[0].id, "0197f3a4-5b6c-7d8e-9f01-23456789abcd", "--retries", "9"});
   CHECK(named.code == 4);
@@ -297,7 +298,8 @@ TEST_CASE("redrive: among 6,000 dead letters it moves those that match, keeps to
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "redrive --to: it moves ids and payloads to another queue, and a run after an abort completes the move") {
+    DeadFixture,
+    "redrive --to: it moves ids and payloads to another queue, and a run after an abort completes the move") {
   const std::string other = test::fresh_queue();
   const auto dead = inspector.list(State::dead).messages;
   delayqueue::Inspector there(test::server().url(), other);
@@ -324,7 +326,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    DeadFixture,
     "redrive --to: an id that the other queue has already, alive or dead, is left alone, and no message is lost") {
   const std::string other = test::fresh_queue();
   const auto dead = inspector.list(State::dead).messages;

@@ -16,7 +16,7 @@ using test::run;
 
 namespace {
 
-void send(const std::string& queue, int count, bool later = false) {
+void send_some(const std::string& queue, int count, bool later = false) {
   delayqueue::SendOptions options;
   if (later) options.delay = std::chrono::hours(1);
   delayqueue::Producer producer(test::server().url(), queue);
@@ -27,9 +27,9 @@ void send(const std::string& queue, int count, bool later = false) {
 
 TEST_CASE("queues: every registered queue is listed with its counts, under any name") {
   test::redis().cmd({"FLUSHALL"});
-  send("plain", 2);
-  send("with space: and colon", 3, true);
-  send(std::string("raw\xff\n\x1b[31m"), 1);
+  send_some("plain", 2);
+  send_some("with space: and colon", 3, true);
+  send_some(std::string("raw\xff\n\x1b[31m"), 1);
   delayqueue::QueueAdmin(test::server().url(), "plain").pause();
 
   const Ran table = run({"queues"});
@@ -66,8 +66,8 @@ TEST_CASE("queues: an empty list is no error") {
 
 TEST_CASE("queues, stats: the row of a queue that cannot be read has the error, and the others are shown") {
   test::redis().cmd({"FLUSHALL"});
-  send("good", 2);
-  send("bad", 1);
+  send_some("good", 2);
+  send_some("bad", 1);
   test::redis().cmd({"DEL", "dp:bad:ready"});
   test::redis().cmd({"SET", "dp:bad:ready", "of another program"});
 
@@ -102,8 +102,8 @@ TEST_CASE("queues, stats: the row of a queue that cannot be read has the error, 
 
 TEST_CASE("queues: a queue that the user has no rights to is listed with the error") {
   test::redis().cmd({"FLUSHALL"});
-  send("mine", 2);
-  send("theirs", 1);
+  send_some("mine", 2);
+  send_some("theirs", 1);
   test::redis().cmd({"ACL", "SETUSER", "me", "on", ">geheim", "+@all", "~dp:queues", "~dp:mine:*"});
   test::DqctlOptions options;
   options.environment["DELAYQUEUE_PASSWORD"] = "geheim";

@@ -65,28 +65,6 @@ void close_fd(int& fd) {
   fd = -1;
 }
 
-std::vector<std::string> environment_of(const DqctlOptions& options) {
-  std::vector<std::string> out;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::string_view name = text.substr(0, text.find('='));
-    const bool ours = name.substr(0, 11) == "DELAYQUEUE_" || name == "NO_COLOR" || name == "TERM";
-    if (!ours && options.environment.count(std::string(name)) == 0) out.emplace_back(text);
-  }
-  if (options.environment.count("DELAYQUEUE_URI") == 0) out.push_back("DELAYQUEUE_URI=" + server().url());
-  for (const auto& [name, value] : options.environment) {
-    if (!value.empty()) out.push_back(name + '=' + value);
-  }
-  return out;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
-
 // Returns false at the end of the input.
 bool read_into(int& fd, std::string& text) {
   std::array<char, 65536> buffer;
@@ -197,6 +175,40 @@ Ran Dqctl::wait(milliseconds limit) {
 
 Ran run(const std::vector<std::string>& arguments, const DqctlOptions& options) {
   return Dqctl(arguments, options).wait();
+}
+
+DqctlOptions at(const std::string& uri) {
+  DqctlOptions options;
+  options.environment["DELAYQUEUE_URI"] = uri;
+  return options;
+}
+
+DqctlOptions with_input(const std::string& input) {
+  DqctlOptions options;
+  options.input = input;
+  return options;
+}
+
+std::vector<std::string> environment_of(const DqctlOptions& options) {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool ours = name.substr(0, 11) == "DELAYQUEUE_" || name == "NO_COLOR" || name == "TERM";
+    if (!ours && options.environment.count(std::string(name)) == 0) out.emplace_back(text);
+  }
+  if (options.environment.count("DELAYQUEUE_URI") == 0) out.push_back("DELAYQUEUE_URI=" + server().url());
+  for (const auto& [name, value] : options.environment) {
+    if (!value.empty()) out.push_back(name + '=' + value);
+  }
+  return out;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
 }
 
 }  // namespace test

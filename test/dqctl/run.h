@@ -59,4 +59,12 @@ class Dqctl {
 
 Ran run(const std::vector<std::string>& arguments, const DqctlOptions& options = {});
 
+// Options with this DELAYQUEUE_URI, and with this input.
+DqctlOptions at(const std::string& uri);
+DqctlOptions with_input(const std::string& input);
+
+// For execve(): the environment that the options describe, and pointers to the words, the last one null.
+std::vector<std::string> environment_of(const DqctlOptions& options);
+std::vector<char*> pointers(std::vector<std::string>& words);
+
 }  // namespace test

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "run.h"
 #include "support/paths.h"
 #include "support/server.h"
 
@@ -28,29 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-[[noreturn]] void broken(const char* what) {
+[[noreturn]] void broken_screen(const char* what) {
   throw std::runtime_error(std::string("screen: ") + what + ": " + std::generic_category().message(errno));
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-std::vector<std::string> environment_of(const std::map<std::string, std::string>& given) {
-  std::vector<std::string> out;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::string_view name = text.substr(0, text.find('='));
-    const bool ours = name.substr(0, 11) == "DELAYQUEUE_" || name == "NO_COLOR" || name == "TERM";
-    if (!ours) out.emplace_back(text);
-  }
-  std::map<std::string, std::string> all = {{"DELAYQUEUE_URI", server().url()}, {"TERM", "xterm"}};
-  for (const auto& [name, value] : given) all[name] = value;
-  for (const auto& [name, value] : all) out.push_back(name + '=' + value);
-  return out;
 }
 
 // A minimal shell: runs the program in the foreground, writes its pid to `pid_pipe`, and exits with its code.
@@ -194,24 +174,27 @@ Screen::Screen(const std::vector<std::string>& arguments, const std::map<std::st
                std::size_t columns, std::size_t rows) {
   std::vector<std::string> words = {test::program_path("dqctl")};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> settings = environment_of(environment);
+  DqctlOptions options;
+  options.environment = environment;
+  options.environment.emplace("TERM", "xterm");
+  std::vector<std::string> settings = environment_of(options);
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(settings);
   master_ = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0) broken("terminal");
+  if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0) broken_screen("terminal");
   slave_ = ::open(::ptsname(master_), O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (slave_ < 0 || ::tcgetattr(slave_, &before_) != 0) broken("terminal");
+  if (slave_ < 0 || ::tcgetattr(slave_, &before_) != 0) broken_screen("terminal");
   set_size(slave_, columns, rows);
   emulator_.resize(columns, rows);
   int pid_pipe[2];
-  if (::pipe2(pid_pipe, O_CLOEXEC) != 0) broken("pipe");
+  if (::pipe2(pid_pipe, O_CLOEXEC) != 0) broken_screen("pipe");
   shell_ = ::fork();
-  if (shell_ < 0) broken("fork");
+  if (shell_ < 0) broken_screen("fork");
   if (shell_ == 0) run_as_shell(slave_, pid_pipe[1], argv.data(), envp.data());
   ::close(pid_pipe[1]);
   const auto n = ::read(pid_pipe[0], &pid_, sizeof pid_);
   ::close(pid_pipe[0]);
-  if (n != static_cast<ssize_t>(sizeof pid_)) broken("shell");
+  if (n != static_cast<ssize_t>(sizeof pid_)) broken_screen("shell");
 }
 
 Screen::~Screen() {
@@ -224,7 +207,7 @@ Screen::~Screen() {
 }
 
 void Screen::type(const std::string& keys) {
-  if (::write(master_, keys.data(), keys.size()) != static_cast<ssize_t>(keys.size())) broken("type");
+  if (::write(master_, keys.data(), keys.size()) != static_cast<ssize_t>(keys.size())) broken_screen("type");
 }
 
 void Screen::resize(std::size_t columns, std::size_t rows) {

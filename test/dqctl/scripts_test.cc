@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <string>
-
 #include "parse_json.h"
 #include "queue.h"
 #include "support/acl.h"
@@ -11,15 +9,10 @@
 namespace {
 
 using nlohmann::json;
+using test::at;
 using test::Guarded;
 using test::has;
 using test::run;
-
-test::DqctlOptions at(const std::string& url) {
-  test::DqctlOptions options;
-  options.environment["DELAYQUEUE_URI"] = url;
-  return options;
-}
 
 TEST_CASE("scripts: list reports missing scripts with exit code 5, and a user with no other rights may load them") {
   Guarded guarded(false);

@@ -19,7 +19,7 @@ using test::run;
 
 const std::string kBytes("\0\xff\n{\"'\r\n", 9);
 
-struct Fixture {
+struct SendFixture {
   std::string queue = test::fresh_queue() + " with: colon";
   delayqueue::Inspector inspector{test::server().url(), queue};
 
@@ -34,7 +34,7 @@ struct Fixture {
   }
 };
 
-TEST_CASE_FIXTURE(Fixture, "send: it prints the id, and sets delay or time, retries, TTL and id of the message") {
+TEST_CASE_FIXTURE(SendFixture, "send: it prints the id, and sets delay or time, retries, TTL and id of the message") {
   auto found = inspector.find(sent_id({"order 42"}));
   CHECK(found->payload == "order 42");
   CHECK(found->state == State::ready);
@@ -58,14 +58,14 @@ TEST_CASE_FIXTURE(Fixture, "send: it prints the id, and sets delay or time, retr
         test::parse_json(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "send: - sends any bytes from stdin") {
+TEST_CASE_FIXTURE(SendFixture, "send: - sends any bytes from stdin") {
   test::DqctlOptions options;
   options.input = kBytes;
   CHECK(inspector.find(sent_id({"-"}, options))->payload == kBytes);
   CHECK(inspector.find(sent_id({"-"}))->payload.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(SendFixture,
                   "send --ndjson: each line is a message with its own fields; bad lines are reported by number") {
   test::DqctlOptions options;
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
@@ -105,7 +105,8 @@ nonsense
   CHECK(inspector.counts().ready == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON payloads are sent unchanged; a field that appears twice is an error") {
+TEST_CASE_FIXTURE(SendFixture,
+                  "send --ndjson: JSON payloads are sent unchanged; a field that appears twice is an error") {
   test::DqctlOptions options;
   const std::pair<std::string, std::string> good[] = {
       {R"({"payload":12345678901234567890123,"retries":1})", "12345678901234567890123"},
@@ -143,7 +144,7 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: JSON payloads are sent unchanged; a f
   CHECK(inspector.counts().totals.sent == before);
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(SendFixture,
                   "send, import: each form fails for the id of a cancelled message that a consumer still holds") {
   const std::string id = sent_id({"x"});
   test::Dqctl worker({"work", queue, "--exec", "sleep 600"});
@@ -197,7 +198,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(report.at("errors") == json::array({{{"line", 2}, {"error", expected("import")}}}));
 }
 
-TEST_CASE_FIXTURE(Fixture, "send --ndjson: -o ndjson prints each id, -o json the counts and the errors") {
+TEST_CASE_FIXTURE(SendFixture, "send --ndjson: -o ndjson prints each id, -o json the counts and the errors") {
   test::DqctlOptions options;
   options.input = "{\"payload\":\"one\"}\nx\n{\"payload\":\"two\"}\n";
   const auto lines = test::lines_of(run({"send", queue, "--ndjson", "-", "-o", "ndjson"}, options).out);
@@ -213,7 +214,8 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: -o ndjson prints each id, -o json the
   CHECK(run({"send", queue, "--ndjson", "-"}, options).code == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "send --ndjson: it sends 20,000 lines; after SIGINT it names the line to continue from") {
+TEST_CASE_FIXTURE(SendFixture,
+                  "send --ndjson: it sends 20,000 lines; after SIGINT it names the line to continue from") {
   test::DqctlOptions options;
   for (int i = 0; i < 20'000; ++i)
     options.input += "{\"payload\":\"" + std::string(i % 100 == 0 ? 50'000 : 20, 'x') + "\"}\n";
@@ -229,7 +231,7 @@ TEST_CASE_FIXTURE(Fixture, "send --ndjson: it sends 20,000 lines; after SIGINT i
   CHECK(has(ran.err, "tail -n +" + std::to_string(sent + 1)));
 }
 
-TEST_CASE_FIXTURE(Fixture, "send: wrong arguments are exit code 2, and nothing is sent") {
+TEST_CASE_FIXTURE(SendFixture, "send: wrong arguments are exit code 2, and nothing is sent") {
   const std::pair<std::vector<std::string>, std::string> rows[] = {
       {{"send", queue}, "PAYLOAD: missing"},
       {{"send", queue, "two", "words"}, "PAYLOAD: 2 words; expected one, in quotes"},
@@ -249,7 +251,7 @@ TEST_CASE_FIXTURE(Fixture, "send: wrong arguments are exit code 2, and nothing i
   CHECK(inspector.counts().totals.sent == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(SendFixture,
                   "send: an unreachable server is exit code 1; a server that restarts in time causes no error") {
   test::DqctlOptions options;
   options.environment["DELAYQUEUE_URI"] = "unix:///nowhere/at/all";

@@ -2,28 +2,24 @@
 #include <doctest/doctest.h>
 
 #include "queue.h"
+#include "support/server.h"
 #include "support/text.h"
 
 namespace {
 
 using nlohmann::json;
 using test::has;
+using test::kId;
 using test::Ran;
 using test::run;
+using test::with_input;
 
 const std::string kFar = "9999-12-31T00:00:00Z";
-const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 std::string line_at(const std::string& state, const std::string& at) {
   json line = {{"id", kId}, {"state", state}, {"payload", "x"}, {"at", at}};
   if (state == "pending") line["retries"] = 3;
   return line.dump() + "\n";
-}
-
-test::DqctlOptions reads(const std::string& input) {
-  test::DqctlOptions options;
-  options.input = input;
-  return options;
 }
 
 // Checks that the error names the accepted range, and that the queue has no message.
@@ -47,11 +43,11 @@ TEST_CASE("times: send --at refuses the year 9999, names the accepted range, and
 TEST_CASE("times: send --ndjson refuses a line with the year 9999 by its number, and sends the other lines") {
   const std::string queue = test::fresh_queue();
   const std::string far = R"({"payload":"far","at":")" + kFar + "\"}\n";
-  const Ran ran = run({"send", queue, "--ndjson", "-"}, reads(far));
+  const Ran ran = run({"send", queue, "--ndjson", "-"}, with_input(far));
   CHECK(has(ran.err, "line 1: "));
   check_refused(ran, 1, queue);
   const std::string soon = "{\"payload\":\"soon\",\"delay\":\"1h\"}\n";
-  const Ran both = run({"send", queue, "--ndjson", "-"}, reads(soon + far));
+  const Ran both = run({"send", queue, "--ndjson", "-"}, with_input(soon + far));
   CHECK(both.code == 4);
   CHECK(has(both.err, "line 2: "));
   CHECK(both.out == "sent 1 message to " + queue + "; 1 line failed\n");
@@ -66,11 +62,11 @@ TEST_CASE("times: import refuses the year 9999 for a pending and for a dead mess
     for (const bool dry : {true, false}) {
       std::vector<std::string> words = {"import", queue, "-"};
       if (dry) words.push_back("--dry-run");
-      const Ran ran = run(words, reads(line_at(state, kFar)));
+      const Ran ran = run(words, with_input(line_at(state, kFar)));
       CHECK(has(ran.err, "stdin, line 1: at: "));
       check_refused(ran, 1, queue);
     }
-    CHECK(run({"import", queue, "-"}, reads(line_at(state, "2199-12-31T00:00:00Z"))).code == 0);
+    CHECK(run({"import", queue, "-"}, with_input(line_at(state, "2199-12-31T00:00:00Z"))).code == 0);
     CHECK(test::counts(queue).pending + test::counts(queue).dead == 1);
     const Ran work = run({"work", queue, "--exec", "cat", "--until-empty"});
     CHECK(work.code == 0);

@@ -23,8 +23,8 @@ namespace {
 
 constexpr char kUp[] = "\033[A", kDown[] = "\033[B", kPageDown[] = "\033[6~", kPageUp[] = "\033[5~", kEscape[] = "\033";
 
-void send(const std::string& queue, int count, const SendOptions& options = {}, const std::string& payload = "hello",
-          const std::string& url = test::server().url()) {
+void send_copies(const std::string& queue, int count, const SendOptions& options = {},
+                 const std::string& payload = "hello", const std::string& url = test::server().url()) {
   Producer producer(url, queue);
   for (int i = 0; i < count; ++i) producer.send(payload, options);
 }
@@ -36,11 +36,11 @@ SendOptions later() {
 }
 
 // Makes two queues: "many" with 7 pending and 3 ready messages, "some" with 12 ready ones.
-void fill() {
+void make_many_and_some() {
   test::redis().cmd({"FLUSHALL"});
-  send("many", 7, later());
-  send("many", 3);
-  send("some", 12);
+  send_copies("many", 7, later());
+  send_copies("many", 3);
+  send_copies("some", 12);
 }
 
 std::string row_of(const Emulator& seen, const std::string& queue) {
@@ -53,7 +53,7 @@ std::string row_of(const Emulator& seen, const std::string& queue) {
 }  // namespace
 
 TEST_CASE("top: it shows the queues with their counts, and restores the terminal") {
-  fill();
+  make_many_and_some();
   Screen screen({"top", "--interval", "200ms"});
   REQUIRE(screen.shows("some"));
   CHECK(screen.seen().alternate());
@@ -66,7 +66,7 @@ TEST_CASE("top: it shows the queues with their counts, and restores the terminal
   CHECK(has(screen.seen().line(3), "  some"));
   CHECK(has(screen.seen().line(3), " 0    12     0     0     0"));
   CHECK(has(screen.seen().line(23), "q quit"));
-  send("some", 5);  // the next refresh shows the rate
+  send_copies("some", 5);  // the next refresh shows the rate
   CHECK(screen.wait([](const Emulator& seen) { return row_of(seen, "some").find(" 17 ") != std::string::npos; }));
   CHECK(screen.wait([](const Emulator& seen) { return row_of(seen, "some").find("0.0    0.0") != std::string::npos; }));
   screen.type("q");
@@ -76,8 +76,8 @@ TEST_CASE("top: it shows the queues with their counts, and restores the terminal
 }
 
 TEST_CASE("top: it shows only the named queues, and of them those that match the filter") {
-  fill();
-  send("more", 1);
+  make_many_and_some();
+  send_copies("more", 1);
   Screen screen({"top", "many", "more"});
   REQUIRE(screen.shows("more"));
   CHECK(screen.seen().text().find("some") == std::string::npos);
@@ -93,7 +93,7 @@ TEST_CASE("top: it shows only the named queues, and of them those that match the
 }
 
 TEST_CASE("top: s sorts by the next column and names it, r reverses the order") {
-  fill();
+  make_many_and_some();
   Screen screen({"top"});
   REQUIRE(screen.shows("> many"));
   screen.type("jk");  // after a move the cursor follows its queue
@@ -115,7 +115,7 @@ TEST_CASE("top: s sorts by the next column and names it, r reverses the order") 
 }
 
 TEST_CASE("top: p pauses and resumes a queue after the answer y only") {
-  fill();
+  make_many_and_some();
   Inspector some(test::server().url(), "some");
   Screen screen({"top"});
   REQUIRE(screen.shows("> many"));
@@ -140,8 +140,8 @@ TEST_CASE("top: p pauses and resumes a queue after the answer y only") {
 }
 
 TEST_CASE("top: it opens a queue, turns its pages, and shows a message") {
-  fill();
-  send("some", 30);
+  make_many_and_some();
+  send_copies("some", 30);
   Screen screen({"top"});
   REQUIRE(screen.shows("> many"));
   screen.type("j");
@@ -194,7 +194,7 @@ TEST_CASE("top: a long message is folded and can be scrolled") {
   test::redis().cmd({"FLUSHALL"});
   std::string payload = std::string(100, 'a') + "END\n";
   for (int i = 0; i < 50; ++i) payload += "line " + std::to_string(i) + "\n";
-  send("q", 1, later(), payload);
+  send_copies("q", 1, later(), payload);
   Screen screen({"top"});
   REQUIRE(screen.shows("> q"));
   screen.type("\r");
@@ -213,7 +213,7 @@ TEST_CASE("top: a payload, a reason or a name with control characters is escaped
   const std::string evil =
       "\033]0;evil\007\033[2J\x9b"
       "31m\r\n\tend\xff";
-  send("q" + evil, 1, later(), evil);
+  send_copies("q" + evil, 1, later(), evil);
   Screen screen({"top"});
   REQUIRE(screen.shows("q\\x1b]0;evil"));
   screen.type("\r");
@@ -232,7 +232,7 @@ TEST_CASE("top: a payload, a reason or a name with control characters is escaped
 }
 
 TEST_CASE("top: it restores the terminal after a signal") {
-  fill();
+  make_many_and_some();
   for (const int number : {SIGTERM, SIGINT}) {
     Screen screen({"top"});
     REQUIRE(screen.shows("> many"));
@@ -248,7 +248,7 @@ TEST_CASE("top: it restores the terminal after a signal") {
 }
 
 TEST_CASE("top: Ctrl-Z and SIGTSTP restore the terminal, and SIGCONT continues where it was") {
-  fill();
+  make_many_and_some();
   Screen screen({"top"});
   REQUIRE(screen.shows("> many"));
   for (const bool by_key : {true, false}) {
@@ -266,7 +266,7 @@ TEST_CASE("top: Ctrl-Z and SIGTSTP restore the terminal, and SIGCONT continues w
 }
 
 TEST_CASE("top: it follows the size of the terminal, down to one character") {
-  fill();
+  make_many_and_some();
   Screen screen({"top"});
   REQUIRE(screen.shows("> many"));
   CHECK(screen.seen().text().find("OVERDUE") == std::string::npos);
@@ -293,13 +293,13 @@ TEST_CASE("top: it marks the queues of which stuck warns, shows the finding, and
   test::redis().cmd({"FLUSHALL"});
   SendOptions old;
   old.id = test::id_made(std::chrono::minutes(20));
-  send("alone", 1, old);
-  send("due", 1, later());
+  send_copies("alone", 1, old);
+  send_copies("due", 1, later());
   test::rewind("dp:due", std::chrono::hours(1) + std::chrono::minutes(2));
   test::make_dead("one dead", 1, "why");
-  send("paused", 1);
+  send_copies("paused", 1);
   delayqueue::QueueAdmin(test::server().url(), "paused").pause();
-  send("young", 1);
+  send_copies("young", 1);
   const auto queues = test::parse_json(run({"stuck", "-o", "json"}).out).at("queues");
   REQUIRE(queues.size() == 5);
   Screen screen({"top", "--interval", "60s"});  // the first refresh does not wait for this interval
@@ -347,7 +347,7 @@ TEST_CASE("top: a queue that consumers serve has no mark, even if its backlog is
 }
 
 TEST_CASE("top: without colours, marks show the warnings") {
-  fill();
+  make_many_and_some();
   SendOptions once;
   once.retries = 0;
   const std::string id = Producer(test::server().url(), "many").send("x", once).id;
@@ -371,7 +371,7 @@ TEST_CASE("top: without colours, marks show the warnings") {
 
 TEST_CASE("top: if the server stops, it shows that, tries again, and keys still work") {
   delayqueue::PrivateServer server;
-  send("q", 3, {}, "hello", server.url());
+  send_copies("q", 3, {}, "hello", server.url());
   Screen screen({"top", "--interval", "200ms", "--connect-timeout", "60s", "--command-timeout", "60s"},
                 {{"DELAYQUEUE_URI", server.url()}});
   REQUIRE(screen.shows("> q"));
@@ -394,7 +394,7 @@ TEST_CASE("top: if the server stops, it shows that, tries again, and keys still 
 }
 
 TEST_CASE("top: a queue with a key of a wrong type does not hide the others") {
-  fill();
+  make_many_and_some();
   test::redis().cmd({"SET", "dp:other:ready", "x"});
   test::redis().cmd({"SADD", "dp:queues", "dp:other"});
   Screen screen({"top"}, {}, 200, 50);
@@ -405,15 +405,15 @@ TEST_CASE("top: a queue with a key of a wrong type does not hide the others") {
 }
 
 TEST_CASE("top: wrong arguments, a missing queue and an unreachable server have their exit codes") {
-  fill();
+  make_many_and_some();
   const test::Ran piped = run({"top"});
   CHECK(piped.code == 2);
   CHECK(has(piped.err, "top needs a terminal on stdin and stdout; expected dqctl stats QUEUE --watch 2s"));
   Screen dumb({"top"}, {{"TERM", "dumb"}});
   CHECK(dumb.code() == 2);
-  Screen json({"top", "-o", "json"});
-  CHECK(json.code() == 2);
-  CHECK(has(json.raw(), "stats --watch 2s -o ndjson"));
+  Screen as_json({"top", "-o", "json"});
+  CHECK(as_json.code() == 2);
+  CHECK(has(as_json.raw(), "stats --watch 2s -o ndjson"));
   Screen fast({"top", "--interval", "1ms"});
   CHECK(fast.code() == 2);
   Screen missing({"top", "not there"});

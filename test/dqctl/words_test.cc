@@ -19,28 +19,14 @@ using nlohmann::json;
 using test::has;
 using test::Ran;
 using test::run;
+using test::text_lines;
+using test::with_input;
 using Strings = std::vector<std::string>;
 
 std::size_t count_of(const std::string& text, const std::string& part) {
   std::size_t count = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
-}
-
-Strings lines_of(const std::string& text) {
-  Strings lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
-test::DqctlOptions reads(const std::string& input) {
-  test::DqctlOptions options;
-  options.input = input;
-  return options;
 }
 
 }  // namespace
@@ -86,7 +72,7 @@ TEST_CASE("texts: on a terminal a long name is cut, and no row is wider than the
        {Strings{"queues", "--no-color"}, Strings{"ls", longest, "--state", "pending", "--no-color"}}) {
     const Ran ran = run(words, terminal);
     CHECK(ran.code == 0);
-    for (std::string line : lines_of(ran.out)) {
+    for (std::string line : text_lines(ran.out)) {
       CAPTURE(line);
       if (!line.empty() && line.back() == '\r') line.pop_back();
       CHECK(line.size() <= 80 + 2 * count_of(line, "…"));  // "…" takes three bytes and one column
@@ -136,15 +122,16 @@ TEST_CASE("texts: a count of one is followed by the singular") {
   CHECK(has(output_of({"purge", "dead", "--state", "dead", "--all"}), "would purge 1 of 1 dead message of dead;"));
   CHECK(has(output_of({"redrive", "dead", "--all"}), "would redrive 1 of 1 dead message of dead;"));
   const std::string exported = run({"export", "dead"}).out;
-  CHECK(has(output_of({"import", "copy", "-", "--dry-run"}, reads(exported)), "dry run: 1 message, of which 1 dead\n"));
-  CHECK(has(output_of({"import", "copy", "-"}, reads(exported + "{}\n")),
+  CHECK(has(output_of({"import", "copy", "-", "--dry-run"}, with_input(exported)),
+            "dry run: 1 message, of which 1 dead\n"));
+  CHECK(has(output_of({"import", "copy", "-"}, with_input(exported + "{}\n")),
             "imported 1 message into copy; 1 line failed\n"));
   CHECK(has(output_of({"purge", "copy", "--state", "dead", "--all", "--yes"}), "purged 1 dead message of copy\n"));
   test::redis().cmd({"DEL", "dp:dead:msg:" + dead});
   CHECK(has(output_of({"export", "dead"}), "left out: 1 message without a body\n"));
   CHECK(has(stuck("dead"), "1 message has no payload"));
   CHECK(has(output_of({"redrive", "dead", "--all", "--yes"}), "removed: 1 message without a body\n"));
-  CHECK(has(output_of({"send", "sent", "--ndjson", "-"}, reads("{\"payload\":\"x\"}\n{}\n")),
+  CHECK(has(output_of({"send", "sent", "--ndjson", "-"}, with_input("{\"payload\":\"x\"}\n{}\n")),
             "sent 1 message to sent; 1 line failed\n"));
   CHECK(has(stuck("sent"), "1 message waits in ready and retry"));
   output_of({"pause", "sent"});

@@ -9,6 +9,7 @@
 
 using delayqueue::PrivateServer;
 using delayqueue::PrivateServerOptions;
+using test::at;
 using test::content_of;
 using test::Dqctl;
 using test::process_runs;
@@ -21,12 +22,6 @@ namespace {
 PrivateServerOptions durable() {
   PrivateServerOptions options;
   options.arguments = {"--appendfsync", "always"};
-  return options;
-}
-
-test::DqctlOptions at(const PrivateServer& server) {
-  test::DqctlOptions options;
-  options.environment = {{"DELAYQUEUE_URI", server.url()}};
   return options;
 }
 
@@ -46,7 +41,7 @@ TEST_CASE("work: with repeated kills of the worker and of its server, every mess
   const std::vector<std::string> more = {"--concurrency", "4", "--lease", "500ms"};
 
   for (int round = 0; round < 6; ++round) {
-    Dqctl worker(work.by(script, more), at(server));
+    Dqctl worker(work.by(script, more), at(server.url()));
     const std::size_t before = handled();
     const auto moved = [&] { return handled() >= before + 12; };
     REQUIRE(test::eventually(moved, std::chrono::seconds(60)));
@@ -60,7 +55,7 @@ TEST_CASE("work: with repeated kills of the worker and of its server, every mess
     worker.wait();
   }
   CHECK(handled() < kMessages);  // otherwise the kills came too late to prove anything
-  const test::Ran last = test::run(work.by(script, {"--concurrency", "4", "--until-empty"}), at(server));
+  const test::Ran last = test::run(work.by(script, {"--concurrency", "4", "--until-empty"}), at(server.url()));
   CHECK(last.code == 0);
   const auto lines = text_lines(content_of(ledger));
   CHECK(std::set<std::string>(lines.begin(), lines.end()) == sent);
@@ -89,7 +84,7 @@ TEST_CASE("work: a restart of Redis does not affect a running command") {
   PrivateServer server(durable());
   Work work(server.url());
   work.send("x");
-  Dqctl worker(work.by("echo begun; sleep 1; echo ended"), at(server));
+  Dqctl worker(work.by("echo begun; sleep 1; echo ended"), at(server.url()));
   REQUIRE(worker.wait_for("begun"));
   server.kill();
   REQUIRE(worker.wait_for("ended"));
@@ -103,7 +98,7 @@ TEST_CASE("work: if Redis stays down, two signals end it") {
   PrivateServer server(durable());
   Work work(server.url());
   work.send("x");
-  Dqctl worker(work.by("echo begun; sleep 1000"), at(server));
+  Dqctl worker(work.by("echo begun; sleep 1000"), at(server.url()));
   REQUIRE(worker.wait_for("begun"));
   server.kill();
   worker.signal(SIGINT);

@@ -15,20 +15,9 @@
 #include "run.h"
 #include "support/local.h"
 #include "support/server.h"
+#include "support/text.h"
 
 namespace test {
-
-inline std::string content_of(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-inline std::vector<std::string> text_lines(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(line);
-  return out;
-}
 
 // Whether a process runs. A zombie does not.
 inline bool process_runs(const std::string& pid) {

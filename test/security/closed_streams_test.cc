@@ -139,7 +139,7 @@ TEST_CASE("closed streams: no connection, pipe or file of the library gets the d
 }
 
 // The arguments of each command, for a queue with one message.
-std::map<std::string, std::vector<std::string>> calls(const std::string& queue, const std::string& id) {
+std::map<std::string, std::vector<std::string>> arguments_of_commands(const std::string& queue, const std::string& id) {
   return {{"queues", {"queues", "--names"}},
           {"stats", {"stats", queue}},
           {"ls", {"ls", queue, "--state", "pending"}},
@@ -183,7 +183,7 @@ TEST_CASE("closed streams: no command of dqctl sends its output to Redis") {
       CAPTURE(closed);
       const std::string queue = test::fresh_queue();
       const std::string id = test::send(queue, {kCommand}, 1h).front();
-      const auto known = calls(queue, id);
+      const auto known = arguments_of_commands(queue, id);
       REQUIRE(known.count(name) == 1);  // add a new command to the table above
       std::vector<std::string> words = known.at(name);
       words.insert(words.begin(),

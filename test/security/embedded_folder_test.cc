@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <string>
 
@@ -22,6 +21,7 @@
 #include "run.h"
 #include "support/local.h"
 #include "support/server.h"
+#include "support/text.h"
 
 namespace fs = std::filesystem;
 using delayqueue::PrivateServer;
@@ -33,16 +33,6 @@ using test::kOtherUser;
 namespace {
 
 void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
-
-std::string text_of(const std::string& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-unsigned mode_of(const std::string& path) {
-  struct stat facts {};
-  return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777U : 0U;
-}
 
 PrivateServer private_server_in(const std::string& folder) {
   delayqueue::PrivateServerOptions options;
@@ -162,10 +152,10 @@ TEST_CASE("embedded folder: it, new parents and the files in it are closed to ot
     {
       const auto server = private_server_in(base.file("a/b/queue"));
       ::umask(before);
-      for (const char* made : {"a", "a/b", "a/b/queue"}) CHECK(mode_of(base.file(made)) == 0700);
+      for (const char* made : {"a", "a/b", "a/b/queue"}) CHECK(test::mode_of(base.file(made)) == 0700);
       for (const auto& entry : fs::recursive_directory_iterator(base.file("a/b/queue"))) {
         CAPTURE(entry.path().string());
-        CHECK((mode_of(entry.path()) & 077) == 0);
+        CHECK((test::mode_of(entry.path()) & 077) == 0);
       }
     }
   }
@@ -231,7 +221,7 @@ TEST_CASE("embedded folder: the server writes no file through a link that leads 
       REQUIRE((hard ? ::link(victim.c_str(), file.c_str()) : ::symlink(victim.c_str(), file.c_str())) == 0);
       const auto text = refusal_by_all(folder);
       CHECK_MESSAGE(text.find(file) != std::string::npos, text);
-      CHECK(text_of(victim) == "keep this");
+      CHECK(test::content_of(victim) == "keep this");
       fs::remove(file);
     }
   }

@@ -24,7 +24,7 @@ using test::ScriptedServer;
 using Words = std::vector<std::string>;
 
 // ESC, a newline, a carriage return, a byte that is not UTF-8, C1 and bidirectional controls, and NUL.
-const std::string kHostile =
+const std::string kHostileAnswer =
     std::string("\x1b]0;owned\x07\nERROR all is well\r\xff\xc2\x9b\xe2\x80\xae") + '\0' + "end";
 const std::string kShown = "\\x1b]0;owned\\x07";
 
@@ -34,7 +34,7 @@ std::string one_line(std::string text) {  // RESP ends an error or a status at i
   return text;
 }
 
-const std::string kError = "-ERR " + one_line(kHostile) + "\r\n";
+const std::string kError = "-ERR " + one_line(kHostileAnswer) + "\r\n";
 
 bool is_printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -112,15 +112,16 @@ TEST_CASE("hostile answers: the error of a server is escaped, for every kind of 
   const Texts of_commands = all_classes("redis://" + later.host());
   check_shown(of_commands.send);
   check_shown(of_commands.counts);
-  ScriptedServer away(
-      [](const Words& words) { return words[0] == "HELLO" ? hello() : "-LOADING " + one_line(kHostile) + "\r\n"; });
+  ScriptedServer away([](const Words& words) {
+    return words[0] == "HELLO" ? hello() : "-LOADING " + one_line(kHostileAnswer) + "\r\n";
+  });
   check_shown(all_classes("redis://" + away.host()).logged);
 }
 
 TEST_CASE("hostile answers: a version and bytes that are not RESP are escaped") {
-  ScriptedServer old([](const Words&) { return hello("5." + kHostile); });
+  ScriptedServer old([](const Words&) { return hello("5." + kHostileAnswer); });
   check_shown(all_classes("redis://" + old.host()).send);
-  ScriptedServer mute([](const Words&) { return kHostile; });
+  ScriptedServer mute([](const Words&) { return kHostileAnswer; });
   all_classes("redis://" + mute.host());
 }
 
@@ -137,10 +138,11 @@ TEST_CASE("hostile answers: the fields that a server reports about itself are es
     if (words[0] == "EXISTS") return ":0\r\n";
     if (words[0] == "HMGET") return array({"$-1\r\n"});
     if (words[0] == "TIME") return array({bulk("1700000000"), bulk("0")});
-    if (words[0] == "CONFIG") return array({bulk(words[2]), bulk(kHostile)});
-    std::string info = "redis_version:" + kHostile + "\r\nmaxmemory:1" + kHostile + "\r\nmaxmemory_policy:allkeys" +
-                       kHostile + "\r\naof_enabled:0\r\nrole:slave\r\nmaster_host:" + kHostile +
-                       "\r\nmaster_port:" + kHostile + "\r\nredis_mode:" + kHostile + "\r\n";
+    if (words[0] == "CONFIG") return array({bulk(words[2]), bulk(kHostileAnswer)});
+    std::string info = "redis_version:" + kHostileAnswer + "\r\nmaxmemory:1" + kHostileAnswer +
+                       "\r\nmaxmemory_policy:allkeys" + kHostileAnswer +
+                       "\r\naof_enabled:0\r\nrole:slave\r\nmaster_host:" + kHostileAnswer +
+                       "\r\nmaster_port:" + kHostileAnswer + "\r\nredis_mode:" + kHostileAnswer + "\r\n";
     return bulk(info);
   });
   Inspector inspector("redis://" + server.host(), "q");
@@ -167,7 +169,7 @@ TEST_CASE("hostile answers: the fields that a server reports about itself are es
 
 TEST_CASE("hostile answers: the answers of a Sentinel are escaped") {
   ScriptedServer replica([](const Words& words) -> std::string {
-    if (words[0] == "ROLE") return array({bulk(kHostile)});
+    if (words[0] == "ROLE") return array({bulk(kHostileAnswer)});
     return hello();
   });
   const auto sentinel = [](const std::string& address) {
@@ -179,7 +181,7 @@ TEST_CASE("hostile answers: the answers of a Sentinel are escaped") {
   };
   ScriptedServer refuses([](const Words& words) { return words[0] == "HELLO" ? hello() : kError; });
   check_shown(all_classes("redis+sentinel://" + refuses.host() + "/m").send);
-  ScriptedServer strange(sentinel(array({bulk(kHostile), bulk("1")})));
+  ScriptedServer strange(sentinel(array({bulk(kHostileAnswer), bulk("1")})));
   check_shown(all_classes("redis+sentinel://" + strange.host() + "/m").send);
   ScriptedServer honest(sentinel(array({bulk("127.0.0.1"), bulk(std::to_string(replica.port()))})));
   check_shown(all_classes("redis+sentinel://" + honest.host() + "/m").send);
@@ -202,7 +204,7 @@ TEST_CASE("hostile answers: the answers of a Cluster node are escaped") {
   };
   ScriptedServer refuses([](const Words& words) { return words[0] == "HELLO" ? hello() : kError; });
   check_shown(all_classes("redis+cluster://" + refuses.host()).send);
-  ScriptedServer strange(node(kHostile, "1", kError));
+  ScriptedServer strange(node(kHostileAnswer, "1", kError));
   check_shown(all_classes("redis+cluster://" + strange.host()).send);
   for (const std::string port : {"0", "-1", "65536", "9223372036854775807"}) {
     ScriptedServer off(node("127.0.0.1", port, kError));
@@ -212,7 +214,7 @@ TEST_CASE("hostile answers: the answers of a Cluster node are escaped") {
   for (const std::string kind : {"MOVED", "ASK"}) {
     int own = 0;
     ScriptedServer moves([&, kind](const Words& words) {
-      const std::string away = "-" + kind + " 7 " + one_line(kHostile) + ":1\r\n";
+      const std::string away = "-" + kind + " 7 " + one_line(kHostileAnswer) + ":1\r\n";
       return node("127.0.0.1", std::to_string(own), away)(words);
     });
     own = moves.port();
@@ -223,8 +225,8 @@ TEST_CASE("hostile answers: the answers of a Cluster node are escaped") {
 TEST_CASE("hostile answers: a consumer escapes the id of a message in its log") {
   const std::string queue = test::fresh_queue();
   const std::string base = "dp:" + queue;
-  test::redis().cmd({"LPUSH", base + ":ready", "zz" + kHostile});
-  test::redis().cmd({"HSET", base + ":retry:cnt", "zz" + kHostile, "1"});
+  test::redis().cmd({"LPUSH", base + ":ready", "zz" + kHostileAnswer});
+  test::redis().cmd({"HSET", base + ":retry:cnt", "zz" + kHostileAnswer, "1"});
   std::mutex mutex;
   std::vector<std::string> lines;
   ConsumerOptions options;

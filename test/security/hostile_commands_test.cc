@@ -23,9 +23,10 @@ using nlohmann::json;
 using test::HostileField;
 using test::HostileValue;
 using test::Ran;
-using Words = std::vector<std::string>;
 
 namespace {
+
+using Words = std::vector<std::string>;
 
 struct Invocation {
   Words words{};
@@ -121,7 +122,7 @@ class Faults {
   std::set<std::string> all_;
 };
 
-std::string joined(const Words& words) {
+std::string shortened(const Words& words) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
   return out.size() > 90 ? out.substr(0, 90) + "..." : out;
@@ -145,7 +146,7 @@ void judge(const Ran& ran, const Invocation& invocation, const std::string& form
 }
 
 // Checks that the row of the second queue is shown with its true counts.
-void check_beside(const std::string& where, Faults& faults) {
+void check_row_beside(const std::string& where, Faults& faults) {
   for (const char* form : {"table", "json", "ndjson"}) {
     const Ran ran = test::run_here({"queues", "-o", form});
     const std::string row = R"({"queue":")" + test::kBeside + R"(","pending":0,"ready":1,)";
@@ -172,7 +173,7 @@ int run_commands(const std::string& name, test::Watchdog& watchdog, Faults& faul
         const std::string& form = kForms[i];
         Words words = {"-o", form};
         words.insert(words.end(), invocation.words.begin(), invocation.words.end());
-        const std::string where = joined(words) + " | " + name;
+        const std::string where = shortened(words) + " | " + name;
         watchdog.step(where);
         judge(test::run_here(words, invocation.input), invocation, form, where, faults);
         ++cases;
@@ -183,7 +184,8 @@ int run_commands(const std::string& name, test::Watchdog& watchdog, Faults& faul
   for (const auto& [command, unused] : kInvocations) {
     if (std::find(kActing.begin(), kActing.end(), command) == kActing.end()) run_all(command);
   }
-  if (name.rfind("queues as", 0) != 0) check_beside(name, faults);  // these values destroy the list of queues itself
+  if (name.rfind("queues as", 0) != 0)
+    check_row_beside(name, faults);  // these values destroy the list of queues itself
   for (const std::string& command : kActing) run_all(command);
   return cases;
 }

@@ -21,6 +21,7 @@
 
 using nlohmann::json;
 using test::has;
+using test::kId;
 using test::Ran;
 using test::run;
 using namespace std::chrono_literals;
@@ -30,20 +31,7 @@ namespace {
 // A sanitizer uses many times the memory of the program itself.
 constexpr long kTimes = TEST_SANITIZED ? 20 : 1;
 
-constexpr const char* kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
-
 void write_file(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
-
-std::string text_of(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-mode_t mode_of(const std::string& path) {
-  struct stat found {};
-  CHECK(::lstat(path.c_str(), &found) == 0);
-  return found.st_mode & 07777;
-}
 
 Ran purge_to(const std::string& file, bool append = true) {
   std::vector<std::string> words = {"purge", "q", "--state", "dead", "--older-than", "0s", "--yes", "--backup", file};
@@ -77,15 +65,15 @@ TEST_CASE("files: a backup is written through no link and into no pipe, folder o
       CHECK(ran.took < 10s);
     }
   }
-  CHECK(text_of(folder.file("victim")) == "untouched");
-  CHECK(text_of(folder.file("named")) == "untouched");
+  CHECK(test::content_of(folder.file("victim")) == "untouched");
+  CHECK(test::content_of(folder.file("named")) == "untouched");
   CHECK(::access(folder.file("nothing").c_str(), F_OK) != 0);
   CHECK(test::counts("q").dead == 1);
   if (::geteuid() == 0) {
     write_file(folder.file("theirs"), "untouched");
     REQUIRE(::chown(folder.file("theirs").c_str(), 65534, 65534) == 0);
     CHECK(purge_to(folder.file("theirs")).code == 2);
-    CHECK(text_of(folder.file("theirs")) == "untouched");
+    CHECK(test::content_of(folder.file("theirs")) == "untouched");
   } else {
     MESSAGE("skipped: a file of another user: needs root");
   }
@@ -98,11 +86,11 @@ TEST_CASE("files: a new backup is readable by its owner alone under any umask, a
   const mode_t before = ::umask(0);
   CHECK(purge_to(folder.file("backup"), false).code == 0);
   ::umask(before);
-  CHECK(mode_of(folder.file("backup")) == 0600);
+  CHECK(test::mode_of(folder.file("backup")) == 0600);
   test::make_dead("q", {"two"}, "reason");
   CHECK(purge_to(folder.file("backup"), false).code == 2);
   CHECK(purge_to(folder.file("backup"), true).code == 0);
-  CHECK(test::lines_of(text_of(folder.file("backup"))).size() == 2);
+  CHECK(test::lines_of(test::content_of(folder.file("backup"))).size() == 2);
 }
 
 TEST_CASE("files: the man page is not written through a link") {
@@ -110,10 +98,10 @@ TEST_CASE("files: the man page is not written through a link") {
   write_file(folder.file("victim"), "untouched");
   REQUIRE(::symlink(folder.file("victim").c_str(), folder.file("link").c_str()) == 0);
   CHECK(run({"man", "--file", folder.file("link")}).code == 2);
-  CHECK(text_of(folder.file("victim")) == "untouched");
+  CHECK(test::content_of(folder.file("victim")) == "untouched");
   CHECK(run({"man", "--file", folder.file("page")}).code == 0);
   CHECK(run({"man", "--file", folder.file("page")}).code == 0);
-  CHECK(mode_of(folder.file("page")) == 0644);
+  CHECK(test::mode_of(folder.file("page")) == 0644);
 }
 
 TEST_CASE("files: a password is read at once from a small regular file; any other file is refused") {

@@ -163,8 +163,8 @@ std::string delivery_fault(const std::string& queue, bool holds_up, bool settles
 }
 
 // Runs the cases of one field and returns their number.
-void run(const HostileField& field, const HostileValue& value, test::Watchdog& watchdog,
-         std::set<std::string>& faults) {
+void run_field(const HostileField& field, const HostileValue& value, test::Watchdog& watchdog,
+               std::set<std::string>& faults) {
   const std::string name = field.name + " = " + value.name;
   bool reply_error = false;
   const auto attempt = [&](const std::string& what, const std::function<void()>& call) {
@@ -185,14 +185,14 @@ void run(const HostileField& field, const HostileValue& value, test::Watchdog& w
   if (!fault.empty()) faults.insert(name + ": " + fault);
 }
 
-void check_beside(const std::string& name, test::Watchdog& watchdog, std::set<std::string>& faults) {
+void check_delivery_beside(const std::string& name, test::Watchdog& watchdog, std::set<std::string>& faults) {
   watchdog.step(name + ": beside");
   Producer(test::server().url(), test::kBeside).send("healthy");
   const std::string fault = delivery_fault(test::kBeside, false);
   if (!fault.empty()) faults.insert(name + ": beside: " + fault);
 }
 
-std::string text_of(const std::set<std::string>& faults) {
+std::string listed(const std::set<std::string>& faults) {
   std::string text;
   for (const std::string& fault : faults) text += fault + '\n';
   return text;
@@ -216,12 +216,12 @@ void run_all(const std::vector<HostileField>& fields, const std::vector<HostileV
         continue;
       }
       ++cases;
-      run(field, value, watchdog, faults);
+      run_field(field, value, watchdog, faults);
     }
-    check_beside(field.name, watchdog, faults);
+    check_delivery_beside(field.name, watchdog, faults);
   }
   MESSAGE(cases, " cases; ", refused, " that Redis refuses");
-  CHECK_MESSAGE(faults.empty(), text_of(faults));
+  CHECK_MESSAGE(faults.empty(), listed(faults));
 }
 
 }  // namespace

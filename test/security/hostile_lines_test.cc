@@ -18,11 +18,11 @@ using test::Ran;
 
 namespace {
 
-constexpr const char* kId = "018f0000-0000-7000-8000-0000000000ff";
+constexpr const char* kUnknownId = "018f0000-0000-7000-8000-0000000000ff";
 
 // A valid line, with this field set to this JSON value.
 std::string line_with(const std::string& field, const std::string& value) {
-  json line = {{"id", kId}, {"state", "dead"}, {"payload", "x"}, {"at", "2026-11-21T19:36:45Z"}, {"retries", 1}};
+  json line = {{"id", kUnknownId}, {"state", "dead"}, {"payload", "x"}, {"at", "2026-11-21T19:36:45Z"}, {"retries", 1}};
   line.erase(field);
   std::string text = line.dump();
   text.insert(1, dqctl::json_string(field) + ':' + value + ',');
@@ -90,7 +90,7 @@ TEST_CASE("hostile files: a valid line between hostile lines is imported as it s
     CAPTURE(value.name);
     test::build_queue();
     test::run_here({"import", "q", "-"}, value.bytes + '\n' + good + '\n' + value.bytes + '\n');
-    const auto found = delayqueue::Inspector(test::server().url(), "q").find(kId);
+    const auto found = delayqueue::Inspector(test::server().url(), "q").find(kUnknownId);
     REQUIRE(found);
     CHECK(found->payload == "good");
   }

@@ -34,7 +34,7 @@ std::vector<HostileValue> all_values() {
 }
 
 // The text of a row, without the code that clears the rest of the line.
-std::string text_of(std::string row) {
+std::string without_clearing(std::string row) {
   const std::string clear = "\x1b[K";
   if (row.size() >= clear.size() && row.compare(row.size() - clear.size(), clear.size(), clear) == 0) {
     row.resize(row.size() - clear.size());
@@ -46,7 +46,7 @@ void check_screen(dqctl::Top& top, const dqctl::Snapshot& snapshot, dqctl::Size 
   const std::vector<std::string> rows = top.draw(size, snapshot).rows(false);
   CHECK(rows.size() == size.rows);
   for (const std::string& row : rows) {
-    const std::string text = text_of(row);
+    const std::string text = without_clearing(row);
     CHECK_MESSAGE(dqctl::printable(text) == text, dqctl::printable(text));
     CHECK(dqctl::width_of(text) <= size.columns);
   }

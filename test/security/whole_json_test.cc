@@ -17,13 +17,12 @@
 #include "support/text.h"
 
 using nlohmann::json;
+using test::kId;
 using test::Ran;
 using test::run;
 using Strings = std::vector<std::string>;
 
 namespace {
-
-constexpr const char* kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 const Strings kKeys = {"pending", "ready", "unack",    "retry",  "retry:cnt", "garbage",
                        "dead",    "stats", "attempts", "reason", "paused",    "watch"};

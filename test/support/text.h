@@ -1,8 +1,12 @@
-// Texts: what is in an error or a log line.
+// Texts: what is in an error, a log line or a file.
 #pragma once
 
+#include <fstream>
+#include <iterator>
 #include <ostream>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace test {
 
@@ -21,6 +25,18 @@ struct TextSearch {
 
 inline TextSearch has(const std::string& text, const std::string& part) {
   return {text.find(part) != std::string::npos, part, text};
+}
+
+inline std::string content_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline std::vector<std::string> text_lines(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
 }
 
 }  // namespace test
