@@ -19,7 +19,7 @@ std::vector<FaultKind> Links::faults(milliseconds lease) {
 }
 
 void Links::apply(const Step& step) {
-  journal_.line("fault " + step.kind + ' ' + std::to_string(step.lasts.count()));
+  journal_.line("fault " + described(step));
   const std::size_t some = 1 + step.pick % 5;
   const auto switched = [&](auto&& set) {
     set(true);

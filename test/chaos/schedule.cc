@@ -10,11 +10,13 @@ void shuffle(Random& random, std::vector<FaultKind>& kinds) {
   for (std::size_t i = kinds.size(); i > 1; --i) std::swap(kinds[i - 1], kinds[random() % i]);
 }
 
-milliseconds draw(Random& random, milliseconds least, milliseconds most) {
+milliseconds draw_time(Random& random, milliseconds least, milliseconds most) {
   return milliseconds(between(random, least.count(), most.count()));
 }
 
 }  // namespace
+
+std::string described(const Step& step) { return step.kind + ' ' + std::to_string(step.lasts.count()); }
 
 std::vector<Step> draw_lane(Random& random, const std::vector<FaultKind>& kinds, milliseconds least, milliseconds most,
                             milliseconds end) {
@@ -27,9 +29,9 @@ std::vector<Step> draw_lane(Random& random, const std::vector<FaultKind>& kinds,
       if (deck.empty()) return steps;
       shuffle(random, deck);
     }
-    const milliseconds rest = draw(random, least, most);
+    const milliseconds rest = draw_time(random, least, most);
     now += rest;
-    Step step{now, deck.back().name, draw(random, deck.back().least, deck.back().most), rest, random()};
+    Step step{now, deck.back().name, draw_time(random, deck.back().least, deck.back().most), rest, random()};
     deck.pop_back();
     now += step.lasts;
     if (now > end) return steps;

@@ -20,6 +20,8 @@ struct Step {
   std::uint64_t pick = 0;  // random number that chooses a process or a node
 };
 
+std::string described(const Step& step);  // for the journal: the kind and the duration
+
 // A kind of fault, with the limits of its duration.
 struct FaultKind {
   std::string name{};

@@ -21,16 +21,15 @@ namespace {
 using namespace std::chrono_literals;
 using delayqueue::Event;
 using delayqueue::EventKind;
-using delayqueue::Message;
 using delayqueue::milliseconds;
 using delayqueue::Verdict;
 
 constexpr std::int64_t kHeldEvery = 100'000;
 
 // Writes the journal of one delivery.
-class Delivery {
+class LoggedDelivery {
  public:
-  Delivery(const Journal& journal, const Message& message, const Task& task)
+  LoggedDelivery(const Journal& journal, const delayqueue::Message& message, const Task& task)
       : journal_(journal), message_(message), name_(message.id() + ' ' + std::to_string(++count_)) {
     const std::int64_t now = now_us();
     const bool held = !message.lease_lost();
@@ -81,16 +80,16 @@ class Delivery {
   static std::atomic<std::int64_t> count_;
 
   const Journal& journal_;
-  const Message& message_;
+  const delayqueue::Message& message_;
   const std::string name_;
   std::int64_t last_held_ = 0;
   std::int64_t last_logged_ = 0;
   bool lost_ = false;
 };
 
-std::atomic<std::int64_t> Delivery::count_{0};
+std::atomic<std::int64_t> LoggedDelivery::count_{0};
 
-Verdict handle(Delivery& delivery, const Task& task, int attempt) {
+Verdict handle(LoggedDelivery& delivery, const Task& task, int attempt) {
   const bool first = attempt == 1;
   switch (task.kind) {
     case Kind::ok:
@@ -154,9 +153,9 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
 
 // A server that loads its data refuses commands. The loop tries again, as a supervised service does.
 std::unique_ptr<delayqueue::Consumer> started(const Arguments& arguments, const Journal& journal) {
-  const auto handler = [&journal](const Message& message) {
+  const auto handler = [&journal](const delayqueue::Message& message) {
     const Task task = task_of(message.payload());
-    Delivery delivery(journal, message, task);
+    LoggedDelivery delivery(journal, message, task);
     return handle(delivery, task, message.attempt());
   };
   for (;;) {

@@ -8,21 +8,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-test::ClusterOptions with_persistence() {
+test::ClusterOptions persistent_cluster() {
   test::ClusterOptions options;
   options.node = persistent();
   options.node_timeout = 2000ms;  // a busy machine stalls
   return options;
 }
 
-std::string described(const Step& step) { return step.kind + ' ' + std::to_string(step.lasts.count()); }
-
 }  // namespace
 
 ClusterWorld::ClusterWorld(std::string queue, const Journal& journal)
     : queue_(std::move(queue)),
       journal_(journal),
-      cluster_(with_persistence()),
+      cluster_(persistent_cluster()),
       watch_([this] { return cluster_.owner(base()).address(); }, journal) {}
 
 std::vector<std::string> ClusterWorld::logs() {

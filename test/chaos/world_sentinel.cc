@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-test::SentinelsOptions with_persistence() {
+test::SentinelsOptions persistent_sentinels() {
   test::SentinelsOptions options;
   options.node = persistent();
   options.down_after = 2000ms;  // a busy machine stalls
@@ -18,14 +18,12 @@ void demote(const test::Node& old, const test::Node& promoted) {
   test::must(old, {"REPLICAOF", "127.0.0.1", std::to_string(promoted.port())});
 }
 
-std::string described(const Step& step) { return step.kind + ' ' + std::to_string(step.lasts.count()); }
-
 }  // namespace
 
 SentinelWorld::SentinelWorld(std::string queue, const Journal& journal)
     : queue_(std::move(queue)),
       journal_(journal),
-      sentinels_(with_persistence()),
+      sentinels_(persistent_sentinels()),
       watch_([this] { return sentinels_.master().address(); }, journal) {}
 
 std::vector<std::string> SentinelWorld::logs() {

@@ -25,7 +25,7 @@ std::vector<FaultKind> SingleWorld::faults() const {
 }
 
 void SingleWorld::apply(const Step& step) {
-  journal_.line("fault " + step.kind + ' ' + std::to_string(step.lasts.count()));
+  journal_.line("fault " + described(step));
   if (apply_common(step, node_)) return;
   const bool freezes = step.kind.rfind("freeze", 0) == 0;
   if (freezes) {
