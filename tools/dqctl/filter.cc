@@ -126,7 +126,23 @@ std::string whole_characters(std::string bytes) {
   return bytes;
 }
 
-Object object_of(const MessageInfo& message, const char* payload_name) {
+std::optional<MessageInfo> first_message(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
+  if (count == 0) return std::nullopt;
+  delayqueue::ListOptions one;
+  one.limit = 1;
+  one.payload = 0;
+  delayqueue::MessagePage page = inspector.list(state, one);
+  if (page.empty()) return std::nullopt;
+  return std::move(page.messages.front());
+}
+
+const char* time_name(const MessageInfo& message) {
+  if (message.state == State::pending) return "due";
+  if (message.state == State::dead) return "dead since";
+  return message.held ? "lease ends" : "backoff ends";
+}
+
+Object message_object(const MessageInfo& message, const char* payload_name) {
   Object object;
   object.add("id", message.id).add("state", delayqueue::to_string(message.state)).add("at", message.at);
   object.add("sent", message.sent).add("held", message.held).add("deliveries", message.deliveries);

@@ -76,8 +76,14 @@ class Walk {
   std::uint64_t examined_ = 0;
 };
 
+// The first message of a state that has `count` of them; not its payload.
+std::optional<delayqueue::MessageInfo> first_message(delayqueue::Inspector& inspector, delayqueue::State state,
+                                                     std::uint64_t count);
+
+const char* time_name(const delayqueue::MessageInfo& message);  // the meaning of MessageInfo::at in its state
+
 // The fields of a message, with its payload under the given name. A missing payload has no field.
-Object object_of(const delayqueue::MessageInfo& message, const char* payload_name);
+Object message_object(const delayqueue::MessageInfo& message, const char* payload_name);
 
 // Removes a character at the end that was cut in two.
 std::string whole_characters(std::string bytes);

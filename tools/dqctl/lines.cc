@@ -214,7 +214,7 @@ MessageInfo message_in(const std::string& line) {
   return message;
 }
 
-std::string line_of(const MessageInfo& message) { return object_of(message, "payload").text(); }
+std::string line_of(const MessageInfo& message) { return message_object(message, "payload").text(); }
 
 delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::SendOptions& options) {
   const json object = parsed(line);

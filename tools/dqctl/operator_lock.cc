@@ -13,8 +13,10 @@
 namespace dqctl {
 namespace {
 
-constexpr milliseconds kMost{10'000};  // the lock expires: a killed dqctl blocks others for this long
-constexpr milliseconds kPause{10};
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kLockTime{10'000};  // the lock expires: a killed dqctl blocks others for this long
+constexpr milliseconds kLockPause{10};
 
 const std::string& holder() {
   static const std::string name = "dqctl " + std::to_string(::getpid()) + ' ' + std::to_string(std::random_device()());
@@ -24,10 +26,9 @@ const std::string& holder() {
 }  // namespace
 
 OperatorLock::OperatorLock(Output& output, delayqueue::QueueAdmin& admin) : admin_(admin) {
-  using Clock = std::chrono::steady_clock;
   auto patience = Clock::now() + std::chrono::seconds(1);
   try {
-    while (!(held_ = admin_.lock(holder(), kMost)) && sleep_for(kPause)) {
+    while (!(held_ = admin_.lock(holder(), kLockTime)) && sleep_for(kLockPause)) {
       if (Clock::now() < patience) continue;
       output.stderr_line("waiting: another dqctl is purging or redriving messages of this queue");
       patience = Clock::time_point::max();

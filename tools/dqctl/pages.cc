@@ -175,7 +175,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
     show_sample(out, sample, counts.now);
   } else {
     std::vector<Object> objects;
-    for (const MessageInfo& message : sample) objects.push_back(object_of(message, "payload_start"));
+    for (const MessageInfo& message : sample) objects.push_back(message_object(message, "payload_start"));
     Object object;
     object.add("queue", queue).add("state", delayqueue::to_string(state)).add("dry_run", true);
     object.add("matching", matching).add("of", pages.total()).add("sample", objects);

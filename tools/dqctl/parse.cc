@@ -10,8 +10,8 @@ namespace dqctl {
 namespace {
 
 constexpr long long kDay = 24LL * 3'600'000;
-constexpr long long kLongest = 36'525 * kDay;       // 100 years, in ms
-constexpr int kFirstYear = 1970, kLastYear = 2199;  // as in the library; its clock would overflow after 2262
+constexpr long long kLongestDuration = 36'525 * kDay;  // 100 years, in ms
+constexpr int kFirstYear = 1970, kLastYear = 2199;     // as in the library; its clock would overflow after 2262
 
 [[noreturn]] void wrong(const std::string& name, std::string_view text, const char* expected) {
   throw Usage(name + ": '" + printable(text) + "'; expected " + expected);
@@ -49,7 +49,7 @@ std::optional<milliseconds> duration_of(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, long long>, 5> kUnits = {
       {{"d", kDay}, {"h", 3'600'000}, {"ms", 1}, {"m", 60'000}, {"s", 1000}}};
   long long total = 0;
-  long long last = kLongest;
+  long long last = kLongestDuration;
   if (text.empty()) return std::nullopt;
   while (!text.empty()) {
     const auto number = take_number<std::uint64_t>(text);
@@ -58,9 +58,9 @@ std::optional<milliseconds> duration_of(std::string_view text) {
     for (const auto& [word, ms] : kUnits) {
       if (unit == 0 && take(text, word)) unit = ms;
     }
-    if (unit == 0 || unit >= last || *number > static_cast<std::uint64_t>(kLongest / unit)) return std::nullopt;
+    if (unit == 0 || unit >= last || *number > static_cast<std::uint64_t>(kLongestDuration / unit)) return std::nullopt;
     total += static_cast<long long>(*number) * unit;
-    if (total > kLongest) return std::nullopt;
+    if (total > kLongestDuration) return std::nullopt;
     last = unit;
   }
   return milliseconds(total);

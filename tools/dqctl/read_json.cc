@@ -2,11 +2,11 @@
 
 namespace dqctl {
 
-bool is_too_deep(std::string_view json) {
+bool is_too_deep(std::string_view text) {
   int depth = 0;
   bool in_text = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (in_text && c == '\\') {
       ++i;
     } else if (c == '"') {

@@ -8,6 +8,8 @@
 namespace dqctl {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 volatile sig_atomic_t received = 0;
 
 void on_signal(int) { received = 1; }
@@ -26,14 +28,13 @@ void watch_signals() {
 bool interrupted() { return received != 0; }
 
 bool sleep_for(std::chrono::milliseconds span) {
-  using Clock = std::chrono::steady_clock;
   // A signal may arrive just before nanosleep, which then does not notice it.
-  constexpr std::chrono::milliseconds kSlice{50};
+  constexpr std::chrono::milliseconds kLongestSleep{50};
   const auto end = Clock::now() + span;
   while (!interrupted()) {
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(end - Clock::now());
     if (left.count() <= 0) return true;
-    const timespec slice{0, static_cast<long>(std::min<std::chrono::nanoseconds>(left, kSlice).count())};
+    const timespec slice{0, static_cast<long>(std::min<std::chrono::nanoseconds>(left, kLongestSleep).count())};
     ::nanosleep(&slice, nullptr);
   }
   return false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "filter.h"
+
 namespace dqctl {
 namespace {
 
@@ -235,24 +237,15 @@ class Finder {
   std::vector<StuckFinding> found_;
 };
 
-std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
-  if (count == 0) return std::nullopt;
-  delayqueue::ListOptions one;
-  one.limit = 1;
-  one.payload = 0;
-  delayqueue::MessagePage page = inspector.list(state, one);
-  return page.empty() ? std::nullopt : std::optional(std::move(page.messages.front()));
-}
-
 }  // namespace
 
 QueueState read_state(delayqueue::Inspector& inspector) {
   QueueState state;
   state.counts = inspector.counts();
   if (state.counts.paused) state.pause = inspector.paused();
-  state.first_ready = first_of(inspector, State::ready, state.counts.ready);
-  state.first_retry = first_of(inspector, State::retry, state.counts.retry);
-  state.first_unack = first_of(inspector, State::unack, state.counts.overdue);
+  state.first_ready = first_message(inspector, State::ready, state.counts.ready);
+  state.first_retry = first_message(inspector, State::retry, state.counts.retry);
+  state.first_unack = first_message(inspector, State::unack, state.counts.overdue);
   return state;
 }
 

@@ -15,7 +15,7 @@ using delayqueue::Moved;
 using delayqueue::Released;
 using delayqueue::State;
 
-struct Args {
+struct ByIdArgs {
   std::string queue{};
   std::vector<std::string> ids{};
   std::string verb{};
@@ -26,50 +26,50 @@ struct Args {
   std::optional<When> when{};
 };
 
-struct Outcome {
+struct IdOutcome {
   std::string text;
   Grade grade;
 };
 
-using Outcomes = std::vector<Outcome>;
-using Act = Outcomes (*)(Context&, const std::vector<std::string>&, const Args&);
+using IdOutcomes = std::vector<IdOutcome>;
+using Act = IdOutcomes (*)(Context&, const std::vector<std::string>&, const ByIdArgs&);
 
 template <class Answer, class Meaning>
-Outcomes meanings(const std::vector<Answer>& answers, Meaning meaning) {
-  Outcomes out;
+IdOutcomes meanings(const std::vector<Answer>& answers, Meaning meaning) {
+  IdOutcomes out;
   out.reserve(answers.size());
   for (const Answer answer : answers) out.push_back(meaning(answer));
   return out;
 }
 
-const Outcome kUnknown{"unknown", Grade::unknown};
+const IdOutcome kUnknown{"unknown", Grade::unknown};
 
-HeldMessages held_messages(const Args& args) { return args.force ? HeldMessages::force : HeldMessages::skip; }
+HeldMessages held_messages(const ByIdArgs& args) { return args.force ? HeldMessages::force : HeldMessages::skip; }
 
-Outcomes cancel(Context& context, const std::vector<std::string>& ids, const Args& args) {
+IdOutcomes cancel(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
   return meanings(context.admin(args.queue).cancel(ids), [](State was) {
     if (was == State::unknown) return kUnknown;
-    return Outcome{was == State::unack ? "cancelled, but held: gone unless that delivery succeeds"
-                                       : std::string("cancelled, was ") + delayqueue::to_string(was),
-                   Grade::good};
+    return IdOutcome{was == State::unack ? "cancelled, but held: gone unless that delivery succeeds"
+                                         : std::string("cancelled, was ") + delayqueue::to_string(was),
+                     Grade::good};
   });
 }
 
-Outcomes reschedule(Context& context, const std::vector<std::string>& ids, const Args& args) {
+IdOutcomes reschedule(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
   delayqueue::RescheduleOptions when;
   when.delay = args.when->delay;
   when.at = args.when->at;
   return meanings(context.admin(args.queue).reschedule(ids, when), [](Moved moved) {
-    return moved == Moved::moved     ? Outcome{"moved", Grade::good}
-           : moved == Moved::refused ? Outcome{"refused: held, or dead", Grade::refused}
+    return moved == Moved::moved     ? IdOutcome{"moved", Grade::good}
+           : moved == Moved::refused ? IdOutcome{"refused: held, or dead", Grade::refused}
                                      : kUnknown;
   });
 }
 
-Outcomes release(Context& context, const std::vector<std::string>& ids, const Args& args) {
-  Outcomes outcomes = meanings(context.admin(args.queue).release(ids, held_messages(args)), [](Released released) {
-    return released == Released::released ? Outcome{"released", Grade::good}
-           : released == Released::held   ? Outcome{"held", Grade::refused}
+IdOutcomes release(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
+  IdOutcomes outcomes = meanings(context.admin(args.queue).release(ids, held_messages(args)), [](Released released) {
+    return released == Released::released ? IdOutcome{"released", Grade::good}
+           : released == Released::held   ? IdOutcome{"held", Grade::refused}
                                           : kUnknown;
   });
   for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
@@ -84,33 +84,33 @@ Outcomes release(Context& context, const std::vector<std::string>& ids, const Ar
   return outcomes;
 }
 
-Outcomes bury(Context& context, const std::vector<std::string>& ids, const Args& args) {
+IdOutcomes bury(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
   delayqueue::BuryOptions options;
   options.reason = args.why;
   options.held = held_messages(args);
   return meanings(context.admin(args.queue).bury(ids, options), [](Buried buried) {
-    return buried == Buried::buried    ? Outcome{"buried", Grade::good}
-           : buried == Buried::already ? Outcome{"was dead already", Grade::already}
-           : buried == Buried::held    ? Outcome{"held", Grade::refused}
+    return buried == Buried::buried    ? IdOutcome{"buried", Grade::good}
+           : buried == Buried::already ? IdOutcome{"was dead already", Grade::already}
+           : buried == Buried::held    ? IdOutcome{"held", Grade::refused}
                                        : kUnknown;
   });
 }
 
-Outcomes extend(Context& context, const std::vector<std::string>& ids, const Args& args) {
+IdOutcomes extend(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
   return meanings(context.admin(args.queue).extend(ids, *args.span, held_messages(args)), [](Extended extended) {
-    return extended == Extended::extended ? Outcome{"extended", Grade::good}
-           : extended == Extended::held   ? Outcome{"held: its consumer renews it", Grade::refused}
-                                          : Outcome{"neither held nor backing off", Grade::unknown};
+    return extended == Extended::extended ? IdOutcome{"extended", Grade::good}
+           : extended == Extended::held   ? IdOutcome{"held: its consumer renews it", Grade::refused}
+                                          : IdOutcome{"neither held nor backing off", Grade::unknown};
   });
 }
 
-Exit act_on(Context& context, const Args& args, Act act) {
+Exit act_on(Context& context, const ByIdArgs& args, Act act) {
   IdReader ids(context.out(), args.ids);
   context.counts(args.queue);
   if (const auto code = dry_run(context.out(), args.verb, args.queue, ids, args.yes)) return *code;
   OutcomeReport report(context.out(), args.queue);
   return report.run(ids, [&](const std::vector<std::string>& some) {
-    const Outcomes outcomes = act(context, some, args);
+    const IdOutcomes outcomes = act(context, some, args);
     for (std::size_t i = 0; i < some.size(); ++i) report.add(some[i], outcomes[i].text, outcomes[i].grade);
   });
 }
@@ -118,7 +118,7 @@ Exit act_on(Context& context, const Args& args, Act act) {
 const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 Command& add_by_id(Cli& cli, Context& context, const std::string& name, const std::string& what,
-                   std::vector<std::string> examples, const std::shared_ptr<Args>& args, Act act) {
+                   std::vector<std::string> examples, const std::shared_ptr<ByIdArgs>& args, Act act) {
   args->verb = name;
   Command& command = cli.add(name, what, examples);
   command.argument("QUEUE", args->queue, "The queue")
@@ -133,11 +133,11 @@ Command& add_by_id(Cli& cli, Context& context, const std::string& name, const st
 void add_cancel(Cli& cli, Context& context) {
   add_by_id(cli, context, "cancel", "Cancels messages, in any state",
             {"cancel orders " + kId, "ls orders --state dead --limit 0 -o ndjson | dqctl cancel orders - --yes"},
-            std::make_shared<Args>(), cancel);
+            std::make_shared<ByIdArgs>(), cancel);
 }
 
 void add_reschedule(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<ByIdArgs>();
   const auto take = [args](const char* name) {
     return [args, name](const std::string& value) {
       if (args->when) throw Usage("--in and --at: expected one of them");
@@ -157,7 +157,7 @@ void add_reschedule(Cli& cli, Context& context) {
 }
 
 void add_release(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<ByIdArgs>();
   add_by_id(cli, context, "release", "Delivers messages now that are pending or wait out a backoff",
             {"release orders " + kId, "release orders " + kId + " --force"}, args, release)
       .flag("--force", args->force,
@@ -165,7 +165,7 @@ void add_release(Cli& cli, Context& context) {
 }
 
 void add_bury(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<ByIdArgs>();
   add_by_id(cli, context, "bury", "Makes messages dead letters: they are kept until redriven or purged",
             {"bury orders " + kId + " --why 'customer left'"}, args, bury)
       .text("--why", args->why, "TEXT", "The reason to keep (buried with dqctl); '' leaves the last failure's")
@@ -175,7 +175,7 @@ void add_bury(Cli& cli, Context& context) {
 }
 
 void add_extend(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<ByIdArgs>();
   add_by_id(cli, context, "extend", "Extends the backoff of messages, or the lease of a worker of the Go library",
             {"extend orders " + kId + " --by 10m"}, args, extend)
       .duration("--by", args->span, "By how much: from the end, or from now if that is past")

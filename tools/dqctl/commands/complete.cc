@@ -15,12 +15,12 @@ namespace {
 
 using delayqueue::State;
 
-constexpr unsigned kLongest = 2;          // seconds; a Tab that takes longer offers nothing
+constexpr unsigned kTimeout = 2;          // seconds; a Tab that takes longer offers nothing
 constexpr milliseconds kEachWait{1000};   // for a connection, and for each answer
 constexpr std::size_t kLooked = 500;      // messages per state
 constexpr std::size_t kIdsOffered = 100;  // more than anyone reads
 
-struct Args {
+struct CompleteArgs {
   bool bash = false;
   std::vector<std::string> words{};
 };
@@ -229,7 +229,7 @@ std::vector<std::string> ids_of(Context& context, const CommandLine& line) {
   return ids;
 }
 
-Exit complete(Cli& cli, Context& context, const Args& args) {
+Exit complete(Cli& cli, Context& context, const CompleteArgs& args) {
   std::vector<std::string> words = args.words;
   Typed typed;
   for (std::string& word : words) {
@@ -254,7 +254,7 @@ Exit complete(Cli& cli, Context& context, const Args& args) {
   apply_options(cli, context, words);
   if (context.uri().rfind("embedded:", 0) == 0) return Exit::done;  // a connection would start a server
   ::signal(SIGALRM, [](int) { ::_exit(static_cast<int>(Exit::failed)); });
-  ::alarm(kLongest);
+  ::alarm(kTimeout);
   for (const std::string& name : ids ? ids_of(context, line) : context.inspector("queues").queues()) {
     const bool repeated = std::find(given.begin(), given.end(), name) != given.end();
     if (is_plain_name(name) && !repeated) offer(name, "");
@@ -265,7 +265,7 @@ Exit complete(Cli& cli, Context& context, const Args& args) {
 }  // namespace
 
 void add_complete(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<CompleteArgs>();
   cli.add("__complete", "Writes what may stand at the end of a command line", {"__complete -- show orders ''"}, true)
       .flag("--bash", args->bash, "The words are quoted for bash; so is what is written, to replace the last word")
       .arguments("WORD...", args->words, "The words behind dqctl, up to the cursor; the last may be empty")

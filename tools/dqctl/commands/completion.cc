@@ -4,7 +4,7 @@
 namespace dqctl {
 namespace {
 
-struct Args {
+struct CompletionArgs {
   std::string shell{};
 };
 
@@ -71,7 +71,7 @@ complete -c dqctl -f -a '(__dqctl_offered)'
 }  // namespace
 
 void add_completion(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<CompletionArgs>();
   cli.add("completion", "Writes a shell script that completes commands, options and names of queues",
           {"completion bash > /etc/bash_completion.d/dqctl", "completion fish | source"})
       .argument("SHELL", args->shell, "bash, zsh or fish")

@@ -25,7 +25,7 @@ using std::chrono::microseconds;
 
 constexpr int kPings = 20;
 
-struct Args {
+struct DoctorArgs {
   std::string queue{};
   bool repair = false;
   bool yes = false;
@@ -65,7 +65,7 @@ void must_be_there(Context& context, const std::string& queue) {
   }
 }
 
-const char* to_string(RiskKind kind) {
+const char* risk_name(RiskKind kind) {
   switch (kind) {
     case RiskKind::eviction:
       return "eviction";
@@ -90,7 +90,7 @@ std::vector<std::string> names_of_risks() {
   std::vector<std::string> names;
   for (const RiskKind kind : {RiskKind::eviction, RiskKind::memory, RiskKind::persistence, RiskKind::disk,
                               RiskKind::replica, RiskKind::clock}) {
-    names.emplace_back(to_string(kind));
+    names.emplace_back(risk_name(kind));
   }
   return names;
 }
@@ -101,8 +101,8 @@ Level level_of(const Risk& risk) {
   return risk.critical ? Level::critical : Level::warning;
 }
 
-bool is_accepted(const Risk& risk, const Args& args) {
-  return std::find(args.accepted.begin(), args.accepted.end(), to_string(risk.kind)) != args.accepted.end();
+bool is_accepted(const Risk& risk, const DoctorArgs& args) {
+  return std::find(args.accepted.begin(), args.accepted.end(), risk_name(risk.kind)) != args.accepted.end();
 }
 
 std::string ms_text(microseconds span) {
@@ -118,13 +118,13 @@ struct Findings {
   std::optional<CheckReport> check{};
 };
 
-ServerInfo server_of(Inspector& inspector, const std::vector<ServerInfo>& masters, const Args& args) {
+ServerInfo server_of(Inspector& inspector, const std::vector<ServerInfo>& masters, const DoctorArgs& args) {
   if (masters.size() > 1 && !args.queue.empty()) return inspector.server();
   const auto answered = std::find_if(masters.begin(), masters.end(), [](const auto& one) { return one.error.empty(); });
   return answered == masters.end() ? masters.front() : *answered;
 }
 
-CheckReport check(Context& context, const Args& args) {
+CheckReport check(Context& context, const DoctorArgs& args) {
   Output& out = context.out();
   Progress progress(out, args.repair && args.yes ? "checked and repaired" : "checked");
   delayqueue::CheckOptions options;
@@ -169,9 +169,9 @@ Object object_with_error(const ServerInfo& master) {
   return master.error.empty() ? object.add_null("error") : object.add("error", printable(master.error));
 }
 
-Object object_of(const Risk& risk, const std::string& address, const Args& args) {
+Object object_of(const Risk& risk, const std::string& address, const DoctorArgs& args) {
   Object object;
-  object.add("server", address).add("kind", to_string(risk.kind)).add("level", to_string(level_of(risk)));
+  object.add("server", address).add("kind", risk_name(risk.kind)).add("level", to_string(level_of(risk)));
   return object.add("accepted", is_accepted(risk, args)).add("text", risk.text);
 }
 
@@ -245,7 +245,7 @@ std::vector<ShownRisk> risks_of(const std::vector<ServerInfo>& masters) {
   return shown;
 }
 
-void write_risks(Output& out, const Findings& found, const Args& args) {
+void write_risks(Output& out, const Findings& found, const DoctorArgs& args) {
   const auto line = [&](const std::string& name, Colour colour, const std::string& text) {
     out.line(out.paint(colour, name) + std::string(12 - name.size(), ' ') + printable(text));
   };
@@ -272,7 +272,7 @@ void write_risks(Output& out, const Findings& found, const Args& args) {
   if (clean) out.line("risks       " + out.paint(Colour::green, "none found"));
 }
 
-void write_check(Output& out, const CheckReport& report, const Args& args) {
+void write_check(Output& out, const CheckReport& report, const DoctorArgs& args) {
   out.line("");
   const std::string name = printable(args.queue);
   if (report.counts.empty()) return out.line(name + ": " + out.paint(Colour::green, "all in order"));
@@ -297,7 +297,7 @@ void write_check(Output& out, const CheckReport& report, const Args& args) {
   }
 }
 
-Exit code_of(const Findings& found, const Args& args) {
+Exit code_of(const Findings& found, const DoctorArgs& args) {
   bool risky = false;
   RowErrors errors;
   for (const ServerInfo& master : found.masters) {
@@ -313,7 +313,7 @@ Exit code_of(const Findings& found, const Args& args) {
   return risky ? Exit::threshold : errors.code();
 }
 
-void print_next_step(Output& out, const Findings& found, const Args& args) {
+void print_next_step(Output& out, const Findings& found, const DoctorArgs& args) {
   if (!found.check) return;
   const std::uint64_t left = left_of(*found.check);
   if (args.repair && args.yes) {
@@ -326,7 +326,7 @@ void print_next_step(Output& out, const Findings& found, const Args& args) {
   }
 }
 
-Exit doctor(Context& context, const Args& args) {
+Exit doctor(Context& context, const DoctorArgs& args) {
   if (args.repair && args.queue.empty()) throw Usage("--repair: repairs a queue; expected QUEUE, too");
   if (args.yes && !args.repair) throw Usage("--yes: does what --repair shows; expected --repair, too");
   Output& out = context.out();
@@ -376,7 +376,7 @@ Exit doctor(Context& context, const Args& args) {
 }  // namespace
 
 void add_doctor(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<DoctorArgs>();
   cli.add("doctor",
           "Checks the server (of a Cluster all masters) for settings that can lose messages, and the keys of a queue",
           {"doctor", "doctor orders", "doctor orders --accept persistence", "doctor orders --repair --yes"})

@@ -15,18 +15,18 @@ using Clock = std::chrono::steady_clock;
 using delayqueue::Event;
 using delayqueue::EventKind;
 
-constexpr milliseconds kSlice{100};  // delay until a signal is noticed
-constexpr milliseconds kPause{500};  // between two attempts to reconnect
+constexpr milliseconds kPoll{100};            // delay until a signal is noticed
+constexpr milliseconds kReconnectPause{500};  // between two attempts to reconnect
 constexpr milliseconds kSilence{3000};
 
-struct Args {
+struct EventsArgs {
   std::string queue{};
   bool follow = false;
   std::optional<milliseconds> span{};
   std::uint64_t limit = 0;
 };
 
-const char* name_of(EventKind kind) {
+const char* event_name(EventKind kind) {
   switch (kind) {
     case EventKind::sent:
       return "sent";
@@ -53,7 +53,7 @@ Colour colour_of(EventKind kind) {
 
 class EventFollower {
  public:
-  EventFollower(Context& context, const Args& args)
+  EventFollower(Context& context, const EventsArgs& args)
       : args_(args),
         out_(context.out()),
         inspector_(context.inspector(args.queue)),
@@ -67,7 +67,7 @@ class EventFollower {
   void show(const Event& event);
   void hint();
 
-  const Args& args_;
+  const EventsArgs& args_;
   Output& out_;
   delayqueue::Inspector& inspector_;
   Listing listing_;
@@ -96,20 +96,20 @@ bool EventFollower::over() const {
 
 std::optional<Event> EventFollower::next() {
   try {
-    std::optional<Event> event = inspector_.next_event(kSlice);
+    std::optional<Event> event = inspector_.next_event(kPoll);
     if (std::exchange(disconnected_, false)) out_.stderr_line("listening again");
     return event;
   } catch (const delayqueue::ConnectionError& error) {
     if (!std::exchange(disconnected_, true))
       out_.stderr_line("dqctl: " + printable(error.what()) + "; events are lost until it is back");
-    sleep_for(kPause);
+    sleep_for(kReconnectPause);
     return std::nullopt;
   }
 }
 
 void EventFollower::show(const Event& event) {
   ++shown_;
-  std::string name = name_of(event.kind);
+  std::string name = event_name(event.kind);
   Object object;
   object.add("time", event.at).add("event", name).add("count", event.count);
   name.resize(9, ' ');  // fixed width: rows are written one at a time
@@ -126,7 +126,7 @@ void EventFollower::hint() {
                    " shows rates without it");
 }
 
-Exit follow(Context& context, const Args& args) {
+Exit follow(Context& context, const EventsArgs& args) {
   context.counts(args.queue);
   return EventFollower(context, args).run();
 }
@@ -134,7 +134,7 @@ Exit follow(Context& context, const Args& args) {
 }  // namespace
 
 void add_events(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<EventsArgs>();
   cli.add("events", "Shows what happens in a queue, live",
           {"events orders --follow", "events orders --for 1m -o ndjson"})
       .argument("QUEUE", args->queue, "Its name")

@@ -15,9 +15,9 @@ using delayqueue::MessageInfo;
 using delayqueue::State;
 
 constexpr std::size_t kPayloadStart = 64;
-constexpr std::size_t kReasonWidth = 40;
+constexpr std::size_t kReasonColumn = 40;
 
-struct Args {
+struct LsArgs {
   std::string queue{};
   std::optional<State> state{};
   Filter filter{};
@@ -51,13 +51,13 @@ std::vector<Cell> row_of(const MessageInfo& message, Time now) {
   row.push_back({message.deliveries == 0 ? "-" : std::to_string(message.deliveries)});
   if (message.state != State::dead) row.push_back({message.retries ? std::to_string(*message.retries) : "none"});
   row.push_back({message.size ? size_text(*message.size) : "missing", message.size ? Colour::plain : Colour::red});
-  if (has_reasons(message.state)) row.push_back({cut(printable(message.reason), kReasonWidth)});
+  if (has_reasons(message.state)) row.push_back({cut(printable(message.reason), kReasonColumn)});
   const bool is_whole = !message.size || message.payload.size() >= *message.size;
   row.push_back({is_whole ? printable(message.payload) : printable(whole_characters(message.payload)) + "…"});
   return row;
 }
 
-Exit list(Context& context, const Args& args) {
+Exit list(Context& context, const LsArgs& args) {
   Output& out = context.out();
   const delayqueue::Counts counts = context.counts(args.queue);
   const State state = *args.state;
@@ -74,7 +74,7 @@ Exit list(Context& context, const Args& args) {
     for (; shown < limit; ++shown) {
       const std::optional<MessageInfo> message = walk.next();
       if (!message) break;
-      listing.add(row_of(*message, counts.now), object_of(*message, "payload_start"));
+      listing.add(row_of(*message, counts.now), message_object(*message, "payload_start"));
       progress.update(walk.examined(), count_of(counts, state));
     }
   }
@@ -95,7 +95,7 @@ Exit list(Context& context, const Args& args) {
 }  // namespace
 
 void add_ls(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<LsArgs>();
   Command& command = cli.add("ls", "Lists messages of one state, the oldest first",
                              {"ls orders --state dead", "ls orders --state dead --reason '*timeout*' --older-than 1h",
                               "ls orders --state pending --match '*\"user\":42,*' -o ndjson"});

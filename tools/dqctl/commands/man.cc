@@ -10,7 +10,7 @@
 namespace dqctl {
 namespace {
 
-struct Args {
+struct ManArgs {
   std::string file{};
 };
 
@@ -49,7 +49,7 @@ std::string synopsis(const CommandInfo& command) {
   return out + " [\\fIoptions\\fR]";
 }
 
-std::string command_text(const CommandInfo& command) {
+std::string section_of(const CommandInfo& command) {
   std::string out = ".SS " + synopsis(command) + "\n" + escaped(command.what) + ".\n";
   for (const OptionInfo& option : command.options) out += option_text(option);
   out += ".PP\nFor example:\n.PP\n.nf\n";
@@ -132,7 +132,7 @@ Exit write_page(const Cli& cli, Context& context, const std::string& file) {
   page += ".SH OPTIONS OF ALL COMMANDS\nMay stand before the command or behind it.\n";
   for (const OptionInfo& option : cli.global_options()) page += option_text(option);
   page += ".SH COMMANDS\n";
-  for (const CommandInfo& command : cli.commands()) page += command_text(command);
+  for (const CommandInfo& command : cli.commands()) page += section_of(command);
   page += kTail;
   if (file.empty()) {
     context.out().require_open();
@@ -152,7 +152,7 @@ Exit write_page(const Cli& cli, Context& context, const std::string& file) {
 }  // namespace
 
 void add_man(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<ManArgs>();
   cli.add("man", "Writes the man page", {"man | man -l -"}, true)
       .text("--file", args->file, "FILE", "Where to (standard output)")
       .silent()

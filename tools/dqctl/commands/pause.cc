@@ -13,7 +13,7 @@ using delayqueue::Inspector;
 using delayqueue::State;
 using Clock = std::chrono::steady_clock;
 
-struct Args {
+struct PauseArgs {
   std::string queue{};
   std::optional<milliseconds> span{};
   std::string why{};
@@ -42,7 +42,7 @@ Exit show_pause(Context& context, const std::string& queue, std::optional<bool> 
   return Exit::done;
 }
 
-Exit pause(Context& context, const Args& args) {
+Exit pause(Context& context, const PauseArgs& args) {
   context.counts(args.queue);
   const auto old = context.inspector(args.queue).paused();
   if (old && !args.replace) {
@@ -59,7 +59,7 @@ Exit pause(Context& context, const Args& args) {
   return show_pause(context, args.queue);
 }
 
-Exit resume(Context& context, const Args& args) {
+Exit resume(Context& context, const PauseArgs& args) {
   context.counts(args.queue);
   const bool was = context.inspector(args.queue).paused().has_value();
   context.admin(args.queue).resume();
@@ -89,7 +89,7 @@ Remaining read_remaining(Inspector& inspector) {
           count_unless_empty(inspector, State::retry, counts.retry), counts.paused};
 }
 
-Exit drain(Context& context, const Args& args) {
+Exit drain(Context& context, const PauseArgs& args) {
   Output& out = context.out();
   context.counts(args.queue);
   Inspector& inspector = context.inspector(args.queue);
@@ -124,7 +124,7 @@ Exit drain(Context& context, const Args& args) {
 }  // namespace
 
 void add_pause(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<PauseArgs>();
   cli.add("pause", "Consumers take nothing any more, until resume",
           {"pause orders --for 10m --why 'database maintenance'"})
       .argument("QUEUE", args->queue, "The queue")
@@ -141,14 +141,14 @@ void add_pause(Cli& cli, Context& context) {
 }
 
 void add_resume(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<PauseArgs>();
   cli.add("resume", "Ends a pause", {"resume orders"})
       .argument("QUEUE", args->queue, "The queue")
       .run([&context, args] { return resume(context, *args); });
 }
 
 void add_drain(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<PauseArgs>();
   cli.add("drain",
           "Waits until nothing is due, ready, in flight or to be tried again; exit code 5 if it takes too long",
           {"drain orders --timeout 5m && echo 'only what is pending is left'"})

@@ -20,7 +20,7 @@ using delayqueue::MessageInfo;
 using delayqueue::QueueAdmin;
 using delayqueue::State;
 
-struct Args {
+struct PurgeArgs {
   std::string queue{};
   std::optional<State> state{};
   bool all = false;
@@ -33,12 +33,12 @@ struct Args {
 bool is_list(State state) { return state == State::ready || state == State::retry; }
 
 // Whether the purge can skip reading the messages. It then also removes foreign ids.
-bool is_plain(const Args& args) {
+bool is_plain(const PurgeArgs& args) {
   const Filter& filter = args.filter;
   return !args.backup && !filter.match && !filter.reason && !(is_list(*args.state) && filter.older_than);
 }
 
-Steps purge_all(Output& out, QueueAdmin& admin, const Args& args, std::uint64_t total) {
+Steps purge_all(Output& out, QueueAdmin& admin, const PurgeArgs& args, std::uint64_t total) {
   constexpr std::uint64_t kStep = 2000;
   std::uint64_t left = total;
   bool more = true;
@@ -61,7 +61,7 @@ Steps purge_all(Output& out, QueueAdmin& admin, const Args& args, std::uint64_t 
 // Removes messages page by page, and counts only those that this run removed: other processes may be faster.
 class PurgePages {
  public:
-  PurgePages(Context& context, const Args& args, const Counts& counts, Backup* backup)
+  PurgePages(Context& context, const PurgeArgs& args, const Counts& counts, Backup* backup)
       : out_(context.out()),
         admin_(context.admin(args.queue)),
         state_(*args.state),
@@ -127,7 +127,7 @@ class PurgePages {
   std::uint64_t unanswered_ = 0, kept_ = 0;
 };
 
-Exit purge(Context& context, const Args& args) {
+Exit purge(Context& context, const PurgeArgs& args) {
   if (*args.state == State::unack) {
     throw Usage(
         "--state: 'unack'; expected pending, ready, retry or dead. To remove messages that are held or "
@@ -170,7 +170,7 @@ Exit purge(Context& context, const Args& args) {
 }  // namespace
 
 void add_purge(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<PurgeArgs>();
   Command& command = cli.add("purge", "Removes messages of a state for good; without --yes only shows which",
                              {"purge orders --state dead --older-than 30d",
                               "purge orders --state dead --reason 'no such*' --backup dead.ndjson --yes"});

@@ -22,7 +22,7 @@ using delayqueue::Redriven;
 using delayqueue::State;
 using Clock = std::chrono::steady_clock;
 
-struct Args {
+struct RedriveArgs {
   std::string queue{};
   std::vector<std::string> ids{};
   bool all = false;
@@ -66,7 +66,7 @@ enum class RedriveOutcome { redriven, no_body, exists, copied, unknown };
 
 class Redrive {
  public:
-  Redrive(Context& context, const Args& args)
+  Redrive(Context& context, const RedriveArgs& args)
       : out_(context.out()),
         from_(context.inspector(args.queue)),
         from_admin_(context.admin(args.queue)),
@@ -198,7 +198,7 @@ const char* text_of(RedriveOutcome outcome) {
   return "not among the dead";
 }
 
-Exit by_ids(Context& context, const Args& args) {
+Exit by_ids(Context& context, const RedriveArgs& args) {
   IdReader ids(context.out(), args.ids);
   context.counts(args.queue);
   if (const auto code = dry_run(context.out(), "redrive", args.queue, ids, args.yes)) return *code;
@@ -219,7 +219,7 @@ Exit by_ids(Context& context, const Args& args) {
   return report.run(ids, act, limiter.most(kRoundTrip));
 }
 
-Exit by_filter(Context& context, const Args& args) {
+Exit by_filter(Context& context, const RedriveArgs& args) {
   Output& out = context.out();
   const Counts counts = context.counts(args.queue);
   const std::string verb = args.to ? "redrive to " + in_quotes(*args.to) + ' ' : "redrive";
@@ -300,7 +300,7 @@ void must_exist(Context& context, const std::string& queue) {
   }
 }
 
-Exit redrive(Context& context, const Args& args) {
+Exit redrive(Context& context, const RedriveArgs& args) {
   if (!args.ids.empty() && (args.all || args.filter.any())) {
     throw Usage("ID...: expected either ids, or --all, --match, --reason, --older-than");
   }
@@ -317,7 +317,7 @@ Exit redrive(Context& context, const Args& args) {
 }  // namespace
 
 void add_redrive(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<RedriveArgs>();
   Command& command = cli.add(
       "redrive", "Makes dead letters ready again; without ids or --yes only shows which",
       {"redrive orders 0197f3a4-5b6c-7d8e-9f01-23456789abcd", "redrive orders --reason 'gateway*' --rate 100/s --yes",

@@ -12,7 +12,7 @@ namespace {
 
 using delayqueue::ServerScripts;
 
-struct Args {
+struct ScriptsArgs {
   std::string action{};
 };
 
@@ -48,7 +48,7 @@ void show(Output& out, const std::vector<ServerScripts>& servers) {
   listing.end();
 }
 
-Exit scripts(Context& context, const Args& args) {
+Exit scripts(Context& context, const ScriptsArgs& args) {
   if (args.action != "load" && args.action != "list") {
     throw Usage("ACTION: neither load nor list (not repeated here, for it may be a password); expected one of them");
   }
@@ -66,7 +66,7 @@ Exit scripts(Context& context, const Args& args) {
 }  // namespace
 
 void add_scripts(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<ScriptsArgs>();
   cli.add("scripts",
           "Loads the scripts into every server that may serve a queue, for users without the right to EVAL; or lists "
           "which servers have them",

@@ -20,13 +20,10 @@ using delayqueue::Producer;
 using delayqueue::SendOptions;
 using delayqueue::Sent;
 
-constexpr std::size_t kBatch = 1000;
-constexpr std::size_t kBatchBytes = 4U << 20U;
-constexpr std::size_t kErrorsKept = 100;
 const std::size_t kMostPayload = delayqueue::ProducerOptions().max_payload;
 const std::size_t kLongestDraft = 6 * kMostPayload + 64 * 1024;  // every byte as \u0000, and the other fields
 
-struct Args {
+struct SendArgs {
   std::string queue{};
   std::optional<std::string> payload{};
   std::string payload_text{};
@@ -37,7 +34,7 @@ struct Args {
   std::optional<std::string> id{};
 };
 
-SendOptions options_of(const Args& args) {
+SendOptions options_of(const SendArgs& args) {
   SendOptions options;
   if (args.when) {
     options.delay = args.when->delay;
@@ -86,7 +83,7 @@ auto send_with_retries(std::vector<OutgoingMessage> messages, Send send) {
   }
 }
 
-Exit send_one(Context& context, const Args& args) {
+Exit send_one(Context& context, const SendArgs& args) {
   Output& out = context.out();
   OutgoingMessage message;
   message.payload = args.payload_text == "-" ? all_of_stdin() : args.payload_text;
@@ -113,7 +110,7 @@ Exit send_one(Context& context, const Args& args) {
 
 class Stream {
  public:
-  Stream(Context& context, const Args& args)
+  Stream(Context& context, const SendArgs& args)
       : out_(context.out()),
         producer_(context.producer(args.queue)),
         queue_(args.queue),
@@ -137,6 +134,8 @@ class Stream {
   bool read() {
     drafts_.clear();
     numbers_.clear();
+    constexpr std::size_t kBatch = 1000;
+    constexpr std::size_t kBatchBytes = 4U << 20U;
     std::string line;
     for (std::size_t bytes = 0; drafts_.size() < kBatch && bytes < kBatchBytes;) {
       try {
@@ -191,6 +190,7 @@ class Stream {
   }
 
   void fail(const std::string& what, std::uint64_t line = 0) {
+    constexpr std::size_t kErrorsKept = 100;
     ++failed_;
     if (line == 0) line = lines_.number();
     out_.stderr_line("line " + std::to_string(line) + ": " + printable(what));
@@ -230,7 +230,7 @@ class Stream {
   std::uint64_t existed_ = 0, cancelled_ = 0, failed_ = 0, last_sent_ = 0;
 };
 
-Exit send(Context& context, const Args& args) {
+Exit send(Context& context, const SendArgs& args) {
   const bool given = !args.payload_text.empty() || args.payload;
   if (args.file && given) throw Usage("PAYLOAD and --ndjson: expected one of them");
   if (args.file && args.id) throw Usage("--id: every message of --ndjson needs its own; expected \"id\" in its line");
@@ -242,7 +242,7 @@ Exit send(Context& context, const Args& args) {
 }  // namespace
 
 void add_send(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<SendArgs>();
   const auto words = std::make_shared<std::vector<std::string>>();
   const auto take = [args](const char* name) {
     return [args, name](const std::string& value) {

@@ -16,7 +16,7 @@ using delayqueue::State;
 
 constexpr std::size_t kShownText = 4096;  // bytes
 
-struct Args {
+struct ShowArgs {
   std::string queue{};
   std::vector<std::string> ids{};
   std::string payload = "text";
@@ -62,17 +62,6 @@ std::optional<std::string> json_of(std::string_view bytes, int indent) {
 }
 
 // The label of the time: "due", "lease ends" ...
-std::string time_name(const MessageInfo& message) {
-  switch (message.state) {
-    case State::pending:
-      return "due";
-    case State::unack:
-      return message.held ? "lease ends" : "backoff ends";
-    default:
-      return "dead since";
-  }
-}
-
 class Sheet {
  public:
   Sheet(Output& out, Time now) : out_(out), now_(now) {}
@@ -101,7 +90,7 @@ void write_payload(Output& out, const MessageInfo& message, const std::string& f
   out.write(text_of(message.payload));
 }
 
-void write_sheet(Output& out, const MessageInfo& message, const Args& args, Time now) {
+void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, Time now) {
   Sheet sheet(out, now);
   sheet.line("id", printable(message.id), Colour::bold);
   const bool backoff = message.state == State::unack && !message.held;
@@ -124,7 +113,7 @@ void write_sheet(Output& out, const MessageInfo& message, const Args& args, Time
 }
 
 Object document_of(const MessageInfo& message, const std::string& form) {
-  Object object = object_of(message, "payload");
+  Object object = message_object(message, "payload");
   if (!message.size) return object;
   if (form == "hex") object.add("payload_hex", hex(message.payload));
   if (form == "json") {
@@ -134,7 +123,7 @@ Object document_of(const MessageInfo& message, const std::string& form) {
   return object;
 }
 
-Exit show_raw(Context& context, const Args& args) {
+Exit show_raw(Context& context, const ShowArgs& args) {
   if (args.ids.size() != 1) throw Usage("--payload: raw is for one message; expected one ID");
   const auto message = context.inspector(args.queue).find(args.ids.front());
   if (!message)
@@ -144,7 +133,7 @@ Exit show_raw(Context& context, const Args& args) {
   return Exit::done;
 }
 
-Exit show(Context& context, const Args& args) {
+Exit show(Context& context, const ShowArgs& args) {
   Output& out = context.out();
   for (const std::string& id : args.ids) {
     if (!is_id(id)) throw Usage("ID: " + in_quotes(id) + "; expected a UUID");
@@ -180,7 +169,7 @@ Exit show(Context& context, const Args& args) {
 }  // namespace
 
 void add_show(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<ShowArgs>();
   cli.add("show", "Shows everything known about messages",
           {"show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55",
            "show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55 --payload raw > body"})

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "commands.h"
+#include "filter.h"
 #include "output/table.h"
 #include "row_error.h"
 #include "signals.h"
@@ -17,7 +18,7 @@ using delayqueue::Pause;
 using delayqueue::State;
 using delayqueue::Totals;
 
-struct Args {
+struct StatsArgs {
   std::vector<std::string> queues{};
   std::optional<milliseconds> watch{};
   std::uint64_t count = 0;
@@ -40,7 +41,7 @@ constexpr std::array<Total, 11> kTotals = {{{"sent", &Totals::sent},
                                             {"purged", &Totals::purged},
                                             {"foreign", &Totals::foreign}}};
 
-struct Reading {
+struct StatsReading {
   std::string queue{};
   Counts counts{};
   std::optional<Pause> pause{};
@@ -48,35 +49,25 @@ struct Reading {
   std::optional<RowError> error{};  // why the queue could not be read; the other fields are then unset
 };
 
-std::optional<MessageInfo> first_of(delayqueue::Inspector& inspector, State state, std::uint64_t count) {
-  if (count == 0) return std::nullopt;
-  delayqueue::ListOptions one;
-  one.limit = 1;
-  one.payload = 0;
-  delayqueue::MessagePage page = inspector.list(state, one);
-  if (page.empty()) return std::nullopt;
-  return std::move(page.messages.front());
-}
-
-void fill(Reading& reading, Context& context, const std::string& queue) {
+void fill(StatsReading& reading, Context& context, const std::string& queue) {
   reading.counts = context.counts(queue);
   delayqueue::Inspector& inspector = context.inspector(queue);
   if (reading.counts.paused) reading.pause = inspector.paused();
-  reading.ready = first_of(inspector, State::ready, reading.counts.ready);
-  reading.unack = first_of(inspector, State::unack, reading.counts.unack);
-  reading.retry = first_of(inspector, State::retry, reading.counts.retry);
-  reading.dead = first_of(inspector, State::dead, reading.counts.dead);
+  reading.ready = first_message(inspector, State::ready, reading.counts.ready);
+  reading.unack = first_message(inspector, State::unack, reading.counts.unack);
+  reading.retry = first_message(inspector, State::retry, reading.counts.retry);
+  reading.dead = first_message(inspector, State::dead, reading.counts.dead);
 }
 
-Reading read_queue(Context& context, const std::string& queue) {
-  Reading reading;
+StatsReading read_queue(Context& context, const std::string& queue) {
+  StatsReading reading;
   reading.queue = queue;
   reading.error = read_row(context, [&] { fill(reading, context, queue); });
   return reading;
 }
 
 // Events per second between two readings; unset without an earlier reading.
-std::optional<double> rate_of(const Total& total, const Reading& now, const Reading* before) {
+std::optional<double> rate_of(const Total& total, const StatsReading& now, const StatsReading* before) {
   if (before == nullptr || before->error) return std::nullopt;
   const auto seconds = std::chrono::duration<double>(span_between(before->counts.now, now.counts.now)).count();
   const std::uint64_t first = before->counts.totals.*total.member;
@@ -89,7 +80,7 @@ std::optional<Time> sent_of(const std::optional<MessageInfo>& message) {
   return message ? message->sent : std::nullopt;
 }
 
-Object object_of(const Reading& reading, const Reading* before) {
+Object object_of(const StatsReading& reading, const StatsReading* before) {
   if (reading.error) return Object().add("queue", reading.queue).add("error", printable(reading.error->text));
   const Counts& counts = reading.counts;
   Object totals;
@@ -128,7 +119,7 @@ std::string pending_text(const Counts& counts) {
   return count_text(counts.due) + " due but not taken, the oldest " + with_age("", counts.oldest_due, counts.now);
 }
 
-std::string unack_text(const Reading& reading) {
+std::string unack_text(const StatsReading& reading) {
   const Counts& counts = reading.counts;
   std::string text = with_time("the first lease ends ", counts.oldest_lease, counts.now);
   if (counts.overdue > 0) {
@@ -138,7 +129,7 @@ std::string unack_text(const Reading& reading) {
   return text + with_age("; its message was sent ", sent_of(reading.unack), counts.now);
 }
 
-void write_states(Output& out, const Reading& reading) {
+void write_states(Output& out, const StatsReading& reading) {
   const Counts& counts = reading.counts;
   const Time now = counts.now;
   Listing listing(out, {{"STATE"}, {"COUNT", true}, {""}}, "");
@@ -165,7 +156,7 @@ std::string rate_text(const std::optional<double>& rate) {
   return text;
 }
 
-void write_totals(Output& out, const Reading& reading, const Reading* before) {
+void write_totals(Output& out, const StatsReading& reading, const StatsReading* before) {
   std::vector<Column> columns = {{"TOTAL"}, {"COUNT", true}};
   if (before != nullptr) columns.push_back({"RATE", true});
   Listing listing(out, columns, "");
@@ -179,7 +170,7 @@ void write_totals(Output& out, const Reading& reading, const Reading* before) {
   listing.end();
 }
 
-std::string pause_text(const Reading& reading) {
+std::string pause_text(const StatsReading& reading) {
   if (!reading.counts.paused) return "";
   std::string text = "paused";
   if (reading.pause && !reading.pause->reason.empty()) text += ": " + printable(reading.pause->reason);
@@ -187,7 +178,7 @@ std::string pause_text(const Reading& reading) {
   return text;
 }
 
-void write_sheet(Output& out, const Reading& reading, const Reading* before) {
+void write_sheet(Output& out, const StatsReading& reading, const StatsReading* before) {
   if (reading.error) {
     out.line(out.paint(Colour::bold, printable(reading.queue)) + "  " +
              out.paint(Colour::red, printable(reading.error->text)));
@@ -201,7 +192,8 @@ void write_sheet(Output& out, const Reading& reading, const Reading* before) {
   write_totals(out, reading, before);
 }
 
-void write(Output& out, const std::vector<Reading>& readings, const std::vector<Reading>& before, bool watches) {
+void write(Output& out, const std::vector<StatsReading>& readings, const std::vector<StatsReading>& before,
+           bool watches) {
   const auto former = [&](std::size_t i) { return before.empty() ? nullptr : &before[i]; };
   if (out.is_table()) {
     if (watches && out.is_terminal()) out.write("\033[H\033[2J");
@@ -222,14 +214,14 @@ void write(Output& out, const std::vector<Reading>& readings, const std::vector<
   out.flush();
 }
 
-Exit stats(Context& context, const Args& args) {
+Exit stats(Context& context, const StatsArgs& args) {
   const bool watches = args.watch.has_value();
   if (args.count > 0 && !watches)
     throw Usage("--count: the number of readings of --watch; expected --watch 2s or the like, too");
   if (watches && args.watch->count() == 0) throw Usage("--watch: '0s'; expected at least 1ms");
-  std::vector<Reading> before;
+  std::vector<StatsReading> before;
   for (std::uint64_t done = 1;; ++done) {
-    std::vector<Reading> readings;
+    std::vector<StatsReading> readings;
     RowErrors errors;
     context.use_short_timeouts(false);
     for (const std::string& queue : args.queues) {
@@ -251,7 +243,7 @@ Exit stats(Context& context, const Args& args) {
 }  // namespace
 
 void add_stats(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<StatsArgs>();
   cli.add("stats", "Shows what is in a queue, how old it is, and what has passed through",
           {"stats orders", "stats orders mails --watch 2s", "stats orders --watch 10s --count 2 -o ndjson"})
       .arguments("QUEUE", args->queues, "One or more names")

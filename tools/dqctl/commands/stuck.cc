@@ -22,7 +22,7 @@ constexpr std::size_t kSampled = 1000;  // of each state
 constexpr std::size_t kReasonBytes = 200;
 constexpr const char* kInterrupted = "stuck: interrupted between its two readings; nothing is known";
 
-struct Args {
+struct StuckArgs {
   std::string queue{};
   StuckOptions options{};
 };
@@ -51,7 +51,7 @@ void add(Sample& sample, const MessageInfo& message, int hot) {
 }
 
 // The readings of one queue.
-struct Reading {
+struct StuckReading {
   std::string queue{};
   Evidence evidence{};
   std::map<std::string, int> held{};  // ids held at the first reading, with their deliveries
@@ -59,7 +59,7 @@ struct Reading {
   std::optional<RowError> error{};
 };
 
-void take_sample(Inspector& inspector, Reading& reading, int hot) {
+void take_sample(Inspector& inspector, StuckReading& reading, int hot) {
   for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
     for (const MessageInfo& message : page_of(inspector, state, kSampled)) {
       add(reading.evidence.sample, message, hot);
@@ -75,7 +75,7 @@ void recheck_bodies(Inspector& inspector, Sample& sample) {
   }
 }
 
-void count_still_held(Inspector& inspector, Reading& reading) {
+void count_still_held(Inspector& inspector, StuckReading& reading) {
   std::vector<std::string> ids;
   for (const auto& [id, deliveries] : reading.held) ids.push_back(id);
   for (const auto& message : inspector.find(ids, 0)) {
@@ -84,7 +84,7 @@ void count_still_held(Inspector& inspector, Reading& reading) {
   }
 }
 
-void read_first(Context& context, Reading& reading, int hot) {
+void read_first(Context& context, StuckReading& reading, int hot) {
   context.counts(reading.queue);  // throws if the queue does not exist
   Inspector& inspector = context.inspector(reading.queue);
   reading.evidence.before = read_state(inspector);
@@ -94,7 +94,7 @@ void read_first(Context& context, Reading& reading, int hot) {
                             !reading.evidence.sample.without_body.empty() || !reading.held.empty();
 }
 
-void read_second(Context& context, Reading& reading) {
+void read_second(Context& context, StuckReading& reading) {
   Inspector& inspector = context.inspector(reading.queue);
   recheck_bodies(inspector, reading.evidence.sample);
   count_still_held(inspector, reading);
@@ -102,19 +102,19 @@ void read_second(Context& context, Reading& reading) {
 }
 
 // Takes the first reading of all queues, waits once, then takes all second readings.
-std::vector<Reading> read_queues(Context& context, const std::vector<std::string>& queues,
-                                 const StuckOptions& options) {
-  std::vector<Reading> readings;
+std::vector<StuckReading> read_queues(Context& context, const std::vector<std::string>& queues,
+                                      const StuckOptions& options) {
+  std::vector<StuckReading> readings;
   bool something_waits = false;
   for (const std::string& queue : queues) {
     if (interrupted()) break;
     readings.emplace_back().queue = queue;
-    Reading& reading = readings.back();
+    StuckReading& reading = readings.back();
     reading.error = read_row(context, [&] { read_first(context, reading, options.hot); });
     something_waits = something_waits || reading.something_waits;
   }
   if (something_waits) sleep_for(*options.interval);
-  for (Reading& reading : readings) {
+  for (StuckReading& reading : readings) {
     if (!reading.error && !interrupted()) reading.error = read_row(context, [&] { read_second(context, reading); });
   }
   return readings;
@@ -139,7 +139,7 @@ std::string headline(const std::string& queue, Level level, const std::vector<St
   return printable(queue) + ": " + word + ": " + rest;
 }
 
-void write(Output& out, const std::string& queue, Level level, const std::vector<StuckFinding>& findings) {
+void write_findings(Output& out, const std::string& queue, Level level, const std::vector<StuckFinding>& findings) {
   out.line(out.paint(colour_of(level), headline(queue, level, findings)));
   for (const StuckFinding& finding : findings) {
     const std::string word = finding.level == Level::ok ? "note" : to_string(finding.level);
@@ -157,32 +157,33 @@ Object object_of(const std::string& queue, Level level, const std::vector<StuckF
   return Object().add("queue", queue).add("level", to_string(level)).add("findings", objects);
 }
 
-Exit one(Context& context, const Args& args) {
+Exit one(Context& context, const StuckArgs& args) {
   Output& out = context.out();
-  const std::vector<Reading> readings = read_queues(context, {args.queue}, args.options);
+  const std::vector<StuckReading> readings = read_queues(context, {args.queue}, args.options);
   if (interrupted()) throw Failure(Exit::interrupted, kInterrupted);
-  const Reading& reading = readings.front();
+  const StuckReading& reading = readings.front();
   if (reading.error) throw Failure(reading.error->code, reading.error->text);
   const std::vector<StuckFinding> findings = diagnose(reading.evidence, args.queue, args.options);
   const Level level = findings.empty() ? Level::ok : findings.front().level;
-  out.is_table() ? write(out, args.queue, level, findings) : out.object(object_of(args.queue, level, findings));
+  out.is_table() ? write_findings(out, args.queue, level, findings)
+                 : out.object(object_of(args.queue, level, findings));
   return level == Level::ok ? Exit::done : Exit::threshold;
 }
 
 // Queues that cannot be read come first: their state is unknown.
-Exit all(Context& context, const Args& args) {
+Exit all(Context& context, const StuckArgs& args) {
   Output& out = context.out();
   struct Row {
-    const Reading* reading;
+    const StuckReading* reading;
     Level level;
     std::vector<StuckFinding> findings;
   };
-  const std::vector<Reading> readings = read_queues(context, context.inspector("queues").queues(), args.options);
+  const std::vector<StuckReading> readings = read_queues(context, context.inspector("queues").queues(), args.options);
   if (interrupted()) throw Failure(Exit::interrupted, kInterrupted);
   std::vector<Row> rows;
   RowErrors errors;
   bool stuck = false;
-  for (const Reading& reading : readings) {
+  for (const StuckReading& reading : readings) {
     errors.add(reading.error);
     Row row{&reading, Level::critical, {}};
     if (!reading.error) {
@@ -198,7 +199,7 @@ Exit all(Context& context, const Args& args) {
   });
   Listing listing(out, {}, "queues");
   for (const Row& row : rows) {
-    const Reading& reading = *row.reading;
+    const StuckReading& reading = *row.reading;
     if (out.is_table()) {
       out.line(reading.error
                    ? out.paint(Colour::red, printable(reading.queue) + ": UNKNOWN: " + printable(reading.error->text))
@@ -216,7 +217,7 @@ Exit all(Context& context, const Args& args) {
   return stuck ? Exit::threshold : errors.code();
 }
 
-Exit stuck(Context& context, const Args& args) {
+Exit stuck(Context& context, const StuckArgs& args) {
   if (*args.options.crit < *args.options.warn) throw Usage("--crit: less than --warn; expected the same or more");
   if (args.options.dead_crit < args.options.dead) {
     throw Usage("--dead-crit: less than --dead; expected the same or more");
@@ -227,7 +228,7 @@ Exit stuck(Context& context, const Args& args) {
 }  // namespace
 
 void add_stuck(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<StuckArgs>();
   cli.add("stuck", "Shows which messages should have moved and have not, and why; exit code 5 if any",
           {"stuck", "stuck orders", "stuck orders --warn 30s --crit 5m -o json"})
       .argument("QUEUE", args->queue, "Its name; without it all queues, one line each, the worst first", false)

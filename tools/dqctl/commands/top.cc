@@ -12,7 +12,7 @@ namespace {
 
 constexpr milliseconds kTick{1000};  // updates ages and durations on the screen
 
-struct Args {
+struct TopArgs {
   std::vector<std::string> queues{};
   std::optional<milliseconds> interval{};
 };
@@ -29,7 +29,7 @@ void show(Terminal& terminal, Poller& poller, Top& top, bool styles) {
   }
 }
 
-Exit watch(Context& context, const Args& args) {
+Exit watch(Context& context, const TopArgs& args) {
   if (!context.out().is_table()) throw Usage("-o: top is for people; expected dqctl stats --watch 2s -o ndjson");
   if (!Terminal::is_there()) {
     throw Usage("top needs a terminal on stdin and stdout; expected dqctl stats QUEUE --watch 2s elsewhere");
@@ -56,7 +56,7 @@ Exit watch(Context& context, const Args& args) {
 }  // namespace
 
 void add_top(Cli& cli, Context& context) {
-  const auto args = std::make_shared<Args>();
+  const auto args = std::make_shared<TopArgs>();
   cli.add("top", "Shows queues on the whole screen, updated at an interval", {"top", "top orders mails --interval 1s"})
       .arguments("QUEUE", args->queues, "Their names; none: all there are", false)
       .duration("--interval", args->interval, "Time between two polls (2s)")

@@ -26,7 +26,7 @@ using delayqueue::ConsumerOptions;
 using delayqueue::Counts;
 
 constexpr milliseconds kForever{100LL * 365 * 24 * 3'600'000};
-constexpr milliseconds kStep{50};
+constexpr milliseconds kPollPause{50};
 constexpr milliseconds kPatience{5000};
 
 // The first signal stops the worker, the second terminates the commands, the third ends dqctl by its default action.
@@ -47,7 +47,7 @@ void count_signals() {
 }
 
 void pause_a_step() {
-  const timespec step{0, std::chrono::nanoseconds(kStep).count()};
+  const timespec step{0, std::chrono::nanoseconds(kPollPause).count()};
   ::nanosleep(&step, nullptr);  // ends early on a signal
 }
 
@@ -66,7 +66,7 @@ class EmptyDetector {
   delayqueue::Inspector& inspector_;
   const std::string& queue_;
   CommandRunner& runner_;
-  milliseconds pause_ = kStep;
+  milliseconds pause_ = kPollPause;
   Clock::time_point next_ = Clock::now();
   Clock::time_point since_ = Clock::now();
   std::uint64_t finished_ = 0;
@@ -77,7 +77,7 @@ bool EmptyDetector::reached() {
   const auto now = Clock::now();
   if (runner_.finished() != finished_ || runner_.running() > 0) {
     finished_ = runner_.finished();
-    pause_ = kStep;
+    pause_ = kPollPause;
     since_ = now;
     next_ = std::min(next_, now + pause_);
   }

@@ -142,26 +142,26 @@ std::string id_text(std::string_view id) {
   return cut(printable(id), kWidest);
 }
 
-std::string json_escaped(std::string_view json) {
+std::string json_escaped(std::string_view text) {
   std::string out;
-  out.reserve(json.size());
-  while (!json.empty()) {
+  out.reserve(text.size());
+  while (!text.empty()) {
     const auto ascii =
-        std::find_if(json.begin(), json.end(), [](char c) { return static_cast<signed char>(c) < 0 || c == 0x7F; });
-    out.append(json.begin(), ascii);
-    json.remove_prefix(static_cast<std::size_t>(ascii - json.begin()));
-    if (json.empty()) break;
-    const Character next = front(json);
+        std::find_if(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) < 0 || c == 0x7F; });
+    out.append(text.begin(), ascii);
+    text.remove_prefix(static_cast<std::size_t>(ascii - text.begin()));
+    if (text.empty()) break;
+    const Character next = front(text);
     if (next.length == 0) {
       out += "\\ufffd";
     } else if (!is_unsafe(next.code)) {
-      out += json.substr(0, next.length);
+      out += text.substr(0, next.length);
     } else if (next.code > 0xFFFF) {  // as a surrogate pair
       out += escaped(0xD800 + ((next.code - 0x10000) >> 10)) + escaped(0xDC00 + ((next.code - 0x10000) & 0x3FF));
     } else {
       out += format("\\u%04x", static_cast<unsigned>(next.code));
     }
-    json.remove_prefix(std::max<std::size_t>(next.length, 1));
+    text.remove_prefix(std::max<std::size_t>(next.length, 1));
   }
   return out;
 }

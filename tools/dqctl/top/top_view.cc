@@ -107,12 +107,6 @@ std::vector<std::string> payload_lines(const MessageInfo& message, bool in_hex, 
   return lines;
 }
 
-const char* time_name(const MessageInfo& message) {
-  if (message.state == State::pending) return "due";
-  if (message.state == State::dead) return "dead since";
-  return message.held ? "lease ends" : "backoff ends";
-}
-
 std::string state_text(const MessageInfo& message) {
   std::string text = delayqueue::to_string(message.state);
   if (message.state != State::unack) return text;
