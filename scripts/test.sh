@@ -4,7 +4,8 @@
 #   scripts/test.sh [--all] [release|debug|asan|tsan] [arguments for ctest]
 #
 # Without --all it leaves out the tests that take long (chaos, millions of messages, Sentinel, wake-ups, hostile contents in
-# every command, packages, the benchmark) and runs the model test with fewer seeds. At the end it lists the skipped tests with their reasons.
+# every command, packages, the benchmark), does not build the programs that only they need, and runs the model test with
+# fewer seeds. At the end it lists the skipped tests with their reasons.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,9 @@ esac
 scripts/setup.sh
 jobs=$(getconf _NPROCESSORS_ONLN)
 cmake --preset "$preset"
-cmake --build --preset "$preset" --parallel "$jobs"
+target=all
+[ -n "$all" ] || target=short_tests
+cmake --build --preset "$preset" --parallel "$jobs" --target "$target"
 if [ -z "$all" ]; then
   export DELAYQUEUE_SEEDS="${DELAYQUEUE_SEEDS:-60}"
   set -- -LE long "$@"
