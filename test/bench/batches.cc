@@ -1,5 +1,5 @@
-// What Redis spends on a message that is due alone, and on messages that are due together: its CPU time, with all that
-// wakes, fetches and settles them.
+// CPU time of Redis for a message that is due alone, and for messages that are due together, with all that wakes,
+// fetches and settles them.
 #include <delayqueue/consumer.h>
 
 #include <string>

@@ -5,7 +5,7 @@ cmake_minimum_required(VERSION 3.19)
 
 set(figures
   limit.send limit.receive
-  limit.send_two_in_flight limit.receive_two_in_flight limit.send_mset limit.receive_others_in_hand
+  limit.send_two_in_flight limit.receive_two_in_flight limit.send_mset limit.receive_others_in_flight
   limit.round_trip.one_core limit.round_trip.two_cores limit.script.one_core limit.script.two_cores
   send.batch send.batch_compared send.eight_threads
   send.one_thread.one_core send.one_thread.two_cores send.one_thread.unpinned

@@ -64,7 +64,7 @@ void bare_variants(Bench& bench) {
   Wire wire(bench.server.socket());
   run_bare(bench, wire, "send_mset", bare_sends(keys, ids, Bodies::mset), 1);
   run(wire, bare_residents(keys), 1);
-  run_bare(bench, wire, "receive_others_in_hand", bare_receives(keys, ids), 1);
+  run_bare(bench, wire, "receive_others_in_flight", bare_receives(keys, ids), 1);
 }
 
 std::size_t send_all(Bench& bench) {
@@ -117,7 +117,7 @@ void throughput(Bench& bench) {
   bench.server.flush();
   bench.figures.ratio("ratio.send", "send.batch", "limit.send");
   bench.figures.ratio("ratio.receive", "receive.empty_handler", "limit.receive");
-  bench.figures.ratio("ratio.receive_others_in_hand", "receive.empty_handler", "limit.receive_others_in_hand");
+  bench.figures.ratio("ratio.receive_others_in_flight", "receive.empty_handler", "limit.receive_others_in_flight");
 }
 
 }  // namespace bench

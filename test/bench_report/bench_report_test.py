@@ -157,7 +157,7 @@ class Report(unittest.TestCase):
     def test_labels_do_not_overlap_with_any_figures(self):
         far = copy.deepcopy(SAMPLE)
         far['lateness_ms'] = {'min': -9000, 'p50': 0.01, 'p99': 20000, 'max': 65000}
-        far['limit'] = {'send': 400000, 'receive': 12000, 'receive_others_in_hand': 12000}
+        far['limit'] = {'send': 400000, 'receive': 12000, 'receive_others_in_flight': 12000}
         slow = copy.deepcopy(SAMPLE)
         slow['lateness_ms'] = {'min': 0, 'p50': 0, 'p99': 0, 'max': 0}
         slow['send'] = {'one_thread': {'unpinned': 1}, 'eight_threads': 2, 'batch': 3, 'batch_compared': 3}
@@ -184,10 +184,11 @@ class Report(unittest.TestCase):
         lacking = copy.deepcopy(SAMPLE)
         del lacking['limit']
         lacking['send']['batch'] = 'fast'
-        missing = 'lacks limit.send, limit.receive, limit.receive_others_in_hand, send.batch; '
+        missing = 'lacks limit.send, limit.receive, limit.receive_others_in_flight, send.batch; '
         self.refused(missing + 'run scripts/bench.sh', [], json.dumps(lacking))
         lacking['environment']['failed'] = 'throughput'
-        self.refused(missing + 'these parts failed: throughput', [], json.dumps(lacking))
+        advice = 'these parts failed: throughput; see stderr of that run, and run scripts/bench.sh again'
+        self.refused(missing + advice, [], json.dumps(lacking))
         broken = dict(SAMPLE, peers=[1])
         self.report(broken)  # as if there were none
 
@@ -226,7 +227,7 @@ class Report(unittest.TestCase):
         for said, text in (("has a section 'speed'; expected one of run, ",
                             '<!-- bench_report: lateness -->\n<!-- /bench_report -->\n'
                             '<!-- bench_report: speed -->\n<!-- /bench_report -->\n'),
-                           ("has no line '<!-- bench_report: NAME -->'", '# A\n')):
+                           ("has no line '<!-- bench_report: NAME -->'; add one where a table belongs", '# A\n')):
             path = self.page(text)
             done = run(['--page', path], json.dumps(SAMPLE))
             self.assertEqual((done.returncode, done.stdout.decode()), (1, ''))
