@@ -33,7 +33,7 @@ void increment(IdBytes& bytes) {
 // Makes the ids of one thread. One system call fetches the random bytes for many calls of new_ids().
 class IdMaker {
  public:
-  // Goes on to ids of the time `now`. In the same 244 ns, which have the same prefix, the ids go on ascending.
+  // Continues with ids of the time `now`. Times within the same 244 ns have the same prefix: then the ids count up.
   void begin(WallClock::time_point now) {
     if (const pid_t process = ::getpid(); process_ != process) {
       *this = IdMaker();
@@ -63,9 +63,10 @@ class IdMaker {
   void fetch_random() {
     while (::getentropy(random_.data(), random_.size()) != 0) {
       if (errno == EINTR) continue;
-      throw SetupError("cannot make the id of a message: the system provides no random bytes: " +
+      throw SetupError("cannot make a unique id: the system provides no random bytes (" +
                        std::generic_category().message(errno) +
-                       "; allow the system call getrandom (seccomp), or use a newer kernel");
+                       "); allow the system call getrandom in the seccomp profile of this process, or use Linux 3.17 "
+                       "or later");
     }
     left_ = static_cast<std::ptrdiff_t>(random_.size());
   }

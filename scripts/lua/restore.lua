@@ -89,7 +89,8 @@ for i, id in ipairs(ids) do
 end
 for i = 2, staged and #bodies or 0, 2 do
   if redis.call('EXISTS', bodies[i]) == 0 then
-    return redis.error_reply('ERR restore: a staged payload is missing, nothing was stored; repeat the call')
+    return redis.error_reply('ERR restore: a payload that was stored ahead of the script (key ' .. bodies[i] ..
+      ') is gone: it expired, or was deleted or evicted; nothing was stored; restore again')
   end
 end
 if #new == 0 then

@@ -18,8 +18,8 @@
 -- ARGV[3] due time in ms since 1970, used when there is no delay
 -- ARGV[4] retries
 -- ARGV[5] TTL in ms after the due time, '0' for none
--- ARGV[6...] payload of each message; absent if the payloads are staged: each is the value of a key with a TTL, which
---            becomes the body by RENAME. If one of them is missing, nothing is stored
+-- ARGV[6...] payload of each message; absent if the payloads are staged: then SET has stored each under a key with a
+--            TTL, and this script renames that key to the body. If such a key is missing, nothing is stored
 --
 -- A message is finished, and is created again, if it has no body; if it is in garbage and in no zset; or if it has no
 -- retry count and is not dead, since nothing would deliver it. But while a consumer holds a cancelled message, nothing
@@ -90,7 +90,8 @@ for i = 1, messages do
     bodies[#bodies + 1] = KEYS[11 + i]
     bodies[#bodies + 1] = staged and KEYS[11 + messages + i] or ARGV[5 + i]
     if staged and redis.call('EXISTS', bodies[#bodies]) == 0 then
-      return redis.error_reply('ERR send: a staged payload is missing, nothing was stored; repeat the call')
+      return redis.error_reply('ERR send: a payload that was stored ahead of the script (key ' .. bodies[#bodies] ..
+        ') is gone: it expired, or was deleted or evicted; nothing was stored; send again')
     end
   end
 end

@@ -96,7 +96,7 @@ TEST_CASE("ids: ascend within one call, even over many, and from one call to a l
   CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
 }
 
-TEST_CASE("ids: of one thread ascend, however soon one call follows another") {
+TEST_CASE("ids: those of one thread ascend, also if calls follow each other at once") {
   std::vector<std::string> all;
   for (int i = 0; i < 100'000; ++i) all.push_back(new_ids(1).front());
   CHECK(std::is_sorted(all.begin(), all.end()));
@@ -183,9 +183,10 @@ TEST_CASE("ids: without random bytes a call throws SetupError; a later call may 
       return std::string(e.what()) + (new_ids(1).size() == 1 ? ", then an id" : "");
     }
   });
-  CHECK(text == "cannot make the id of a message: the system provides no random bytes: " +
+  CHECK(text == "cannot make a unique id: the system provides no random bytes (" +
                     std::generic_category().message(ENOSYS) +
-                    "; allow the system call getrandom (seccomp), or use a newer kernel, then an id");
+                    "); allow the system call getrandom in the seccomp profile of this process, or use Linux 3.17 or "
+                    "later, then an id");
   CHECK(in_new_thread([] {
           next_entropy_error = EINTR;
           return new_ids(1).size();

@@ -259,7 +259,7 @@ TEST_CASE("send staged: of several ids live messages are not changed, in any sta
   CHECK(scene.lost().empty());
 }
 
-TEST_CASE("send staged: from this average size on; a smaller single fresh message goes by send_one") {
+TEST_CASE("send: stages payloads of kStagedBytes or more on average; a smaller new message goes by send_one") {
   Scene scene;
   const std::string small(kStagedBytes - 1, 'x');
   const std::string large = small + 'x';
@@ -283,7 +283,7 @@ TEST_CASE("send staged: a script that the server has not loaded takes the payloa
   CHECK(staged(scene) == 0);
 }
 
-TEST_CASE("send staged: without one of the payloads nothing is stored; what is staged expires") {
+TEST_CASE("send staged: stores nothing if a staged payload is missing; the other staged payloads expire") {
   Scene scene;
   const Keys& keys = scene.keys();
   const auto send = [&] {
@@ -296,7 +296,8 @@ TEST_CASE("send staged: without one of the payloads nothing is stored; what is s
   scene.cmd({"SET", keys.staged + "2", "stored", "PX", "60000"});
   const test::Reply refused = send();
   CHECK(refused.error());
-  CHECK_MESSAGE(refused.text.find("a staged payload is missing") != std::string::npos, refused.text);
+  const std::string gone = "a payload that was stored ahead of the script (key " + keys.staged + "1) is gone: ";
+  CHECK_MESSAGE(refused.text.find(gone) != std::string::npos, refused.text);
   CHECK(scene.changes().empty());
   CHECK(scene.cmd({"PTTL", keys.staged + "2"}).integer > 0);
   scene.cmd({"SET", keys.staged + "1", "", "PX", "60000"});
@@ -304,7 +305,7 @@ TEST_CASE("send staged: without one of the payloads nothing is stored; what is s
   CHECK(staged(scene) == 0);
 }
 
-TEST_CASE("send staged: a payload that is refused is the error of the send, nothing is stored, and the rest expires") {
+TEST_CASE("send staged: if a permission is missing, send throws and stores no body; staged payloads expire") {
   for (const std::string command : {"set", "rename", "persist", "evalsha", "lpush"}) {
     CAPTURE(command);
     Scene::Setup setup = staging();
