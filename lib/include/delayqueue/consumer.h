@@ -38,8 +38,9 @@ struct ConsumerOptions {
                                 // confirmed in time is logged and counted, not repeated: at worst the message is
                                 // delivered again
   std::size_t prefetch = 1000;  // most messages held in addition to the running ones, up to a million. Only as many
-                                // are taken as will start within milliseconds, so a consumer with slow handlers holds
-                                // none. Raise it for fast handlers behind a link of several milliseconds
+                                // are taken as will start within 10 ms, or up to 100 ms behind a slow link, so a
+                                // consumer with slow handlers holds none. Raise it for fast handlers behind a link of
+                                // several milliseconds
   Logger logger{};
   EventCallback on_event{};
   bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents

@@ -33,10 +33,10 @@ struct ProducerOptions {
   ConnectionOptions connection{};
   QueueOptions queue{};
   // How long a thread that sends alone may wait busily for the answer to one message before it sleeps; 0 to 1000 us, 0:
-  // not at all. Costs at most this much CPU time a send. It waits busily only while sends are at least a tenth faster
-  // that way: the Producer measures it. It does not while several threads of the process send (the thread of send_async
-  // counts), if the process has less than two CPUs (by the machine, or by the quota of a container), or if the thread
-  // and Redis are pinned to the same core.
+  // not at all. Costs at most this much CPU time for each send. The Producer measures: in each 1000 sends it tries 16
+  // busy waits, and the rest are busy only if these were at least a tenth faster. No wait is busy while several threads
+  // of the process send (the thread of send_async counts while it sends), if the process can use fewer than two CPUs
+  // (by the machine, or by the quota of a container), or if the thread and Redis are pinned to the same core.
   std::chrono::microseconds busy_wait{60};
 };
 
@@ -106,8 +106,8 @@ class DELAYQUEUE_EXPORT Producer {
   Sent send(std::string_view payload, const SendOptions& options = {});
 
   // Sends many messages, in atomic steps of at most 200 messages and 256 KiB (a larger message is a step alone). The
-  // results are in the order of the messages. Throws as send(). After a ReplyError or ConnectionError some steps may be
-  // stored, each completely; the ids() of a ConnectionError are those of all messages, in order.
+  // results are in the order of the messages. Throws as send(). After a ReplyError, ConnectionError or SetupError some
+  // steps may be stored, each completely; the ids() of a ConnectionError are those of all messages, in order.
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
 
   // The same with one set of options. The payloads are any range of strings or string views, which are not copied.

@@ -98,7 +98,9 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // time. All others are ready. Retries, number of deliveries and reason are those of the message. MessageInfo::ttl
   // counts from this call. A message that exists is not changed (`created` is false), so a call may be repeated, also
   // after an error in the middle. Throws std::invalid_argument, before anything is stored, for a message without its
-  // whole payload, with a time outside 1970 to 2199, or without retries unless it is a dead letter.
+  // whole payload, with a time outside 1970 to 2199, or without retries unless it is a dead letter. Throws SetupError
+  // if the system provides no random bytes for the names of large payloads; earlier steps may be stored then, and the
+  // call may be repeated.
   [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages);
 
   // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
