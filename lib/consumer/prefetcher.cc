@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kRetryShare = 8;  // one of so many messages taken is for retry
 
-// The prefetch is the number of messages handled in this time, or in that of the round trips from a take to the handler
-// on a longer link.
+// The prefetch is the number of messages handled in a span: kPrefetchSpan, or kRoundTripsToHandler times the latency of
+// a take if that is longer, at most kLongestPrefetchSpan.
 constexpr milliseconds kPrefetchSpan{10};
 constexpr milliseconds kLongestPrefetchSpan{100};
 constexpr int kRoundTripsToHandler = 4;

@@ -96,14 +96,15 @@ class Prefetcher {
   // deliveries, and retry would never get its share.
   bool retry_is_due() const;
 
-  // How many batches there is room for: one, or more under load, if the last take returned a full one.
+  // Number of batches to take: 1; or up to kMostBatches if the last take was full, there is room for them, and no
+  // messages of retry can be taken.
   std::size_t batches(const run::WorkerLoad& load) const;
 
   // Adds takes of as many messages as there is room for, if any.
   void take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load);
 
-  // Whether to take due messages with take_due(), in place of pending2ready and take(): there is room, and the lists are
-  // empty as far as is known. If they are not, take_due() only moves the messages to ready, and a take must follow.
+  // Whether to take due messages with take_due(), in place of pending2ready and take(): there is room, and the lists
+  // are empty as far as is known. If they are not, take_due() only moves the messages to ready, and a take must follow.
   bool takes_due(const run::WorkerLoad& load) const { return lists_empty_ && room(load) > 0; }
 
   // Adds takes of due messages from pending, of as many as there is room for. Call it only if takes_due().

@@ -29,8 +29,8 @@ inline constexpr Purpose kSettle{true, false};
 inline constexpr Purpose kTake{false, true};
 inline constexpr Purpose kSettleAndTake{true, true};
 
-// Most requests of kBatch messages each that a round trip has for one purpose. Under load it takes that many to hide
-// the time that a network needs.
+// Limit of a round trip: it takes, fetches or settles at most this many times kBatch messages. Several batches are
+// needed to use a link whose round trip is long.
 inline constexpr std::size_t kMostBatches = 4;
 
 class RoundTrip {

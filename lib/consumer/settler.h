@@ -38,9 +38,9 @@ class Settler {
   // Takes a delivery whose handler has returned, or whose body is gone.
   void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }
 
-  // Adds requests for the oldest deliveries that wait, and returns their number. A delivery that is
-  // being settled cannot be renewed. So if the round trip also `renews`, deliveries that Redis refused to settle are
-  // held back; otherwise their leases would end while Redis refuses.
+  // Adds requests for the oldest deliveries that wait, at most kMostBatches * kBatch, and returns the number of these
+  // deliveries. A delivery that is being settled cannot be renewed. So if the round trip also `renews`, deliveries that
+  // Redis refused to settle are held back; otherwise their leases would end while Redis refuses.
   std::size_t settle(RoundTrip& round_trip, const store::Store& store, bool renews);
   bool holds_back() const { return holds_back_; }
 

@@ -10,11 +10,11 @@ namespace delayqueue {
 double usable_cpus(const std::string& root = "");
 
 // Whether this thread may wait busily for the server at the other end of the socket. It may not in two cases:
-// - The thread and the server may run on one core only, the same one. Then the server cannot answer meanwhile.
-// - This process has less than two CPUs, by the machine or by its quota. Then the busy wait takes what other threads
-//   need, or uses up the quota, and the system stops the whole process for a while.
-// The cores of the server are known if it listens on a unix socket and its process is visible. Otherwise (TCP, another
-// container) they are taken to be others than those of the thread.
+// - The thread and the server are both pinned to the same single core: the server cannot run while the thread waits.
+// - This process can use fewer than two CPUs, by the machine or by its quota. Then the busy wait takes what other
+//   threads need, or uses up the quota, and the system stops the whole process for a while.
+// The cores of the server are known only if it listens on a unix socket and its process is visible. Otherwise (TCP,
+// another container) this function assumes that the server has other cores.
 bool may_wait_busily(int socket);
 
 }  // namespace delayqueue

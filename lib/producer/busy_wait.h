@@ -41,8 +41,8 @@ class BusyWait {
     faster_ = busy <= longest_ && busy * 10 <= median(asleep_) * 9;
   }
 
-  // Begins a new round: called when another thread sends, too. So busy waits begin again when one thread has sent alone
-  // for a while.
+  // Begins a new round. The caller does so when several threads send. So busy waits start again only after one thread
+  // has sent alone for a while.
   void restart() { wait_ = 0; }
 
  private:

@@ -341,8 +341,8 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) co
   pipeline.send();
 }
 
-// Reads the answers of the batch. A thread that sends alone, and one message only, waits busily at first, where that is
-// faster.
+// Reads the answers of the batch. If the leader is the only sender and sends one message, it first waits busily, where
+// BusyWait allows it.
 void GroupCommit::receive(InFlightBatch& batch, const Sender& leader, int socket) {
   if (senders > 1) busy_wait_.restart();
   if (senders > 1 || !leader.sends_one) return batch.pipeline->receive();

@@ -109,8 +109,8 @@ Pipeline& Pipeline::repeatable() {
   return *this;
 }
 
-Pipeline& Pipeline::needs(std::size_t before) {
-  requests_.back().needs = before;
+Pipeline& Pipeline::needs(std::size_t count) {
+  requests_.back().needs = count;
   return *this;
 }
 

@@ -45,9 +45,9 @@ class Pipeline {
 
   // Attributes of the request added last.
   Pipeline& repeatable();  // may be sent twice: see NOSCRIPT above
-  Pipeline& needs(
-      std::size_t before);  // this many requests before it: if one of them fails, and then this one, too, the
-                            // answer is the error of that one
+  // Depends on the `count` requests added just before it: if this request fails and one of those failed, too, reply()
+  // throws the error of the earlier one.
+  Pipeline& needs(std::size_t count);
   Pipeline& takes(milliseconds time);  // extends the command timeout for its answer by this much
 
   std::size_t size() const { return requests_.size(); }
@@ -80,7 +80,7 @@ class Pipeline {
     std::size_t keys = 0;
     std::size_t begin;  // in words_
     bool repeatable = false;
-    std::size_t needs = 0;  // of the requests before it
+    std::size_t needs = 0;  // number of requests before it on which it depends
     milliseconds takes{0};
     bool by_eval = false;  // sent with EVAL and the script's body, not with EVALSHA
   };

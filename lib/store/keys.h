@@ -14,7 +14,7 @@ struct Keys {
   std::string attempts, reason, dead, stats, paused, wake, watch, lock, settings;
 
   std::string bodies;   // prefix of the bodies' keys; the id follows
-  std::string staged;   // prefix of the keys of payloads that become bodies; any unique name follows
+  std::string staged;   // prefix of the keys of staged payloads; a new UUID follows
   std::string queues;   // set of the bases of all queues with this prefix; it is in another slot of a cluster
   std::string channel;  // Pub/Sub channel of the Go library's events
 };

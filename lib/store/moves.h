@@ -105,8 +105,9 @@ class Store {
   std::size_t search_lists() const { return options_.search_lists; }
 
   // '1' created, '0' existed, 'C' was cancelled and a consumer still holds it. At most kBatch messages.
-  // Large payloads are staged: SET stores them under keys with a TTL, and the script renames these to the bodies. So no
-  // call writes or deletes the body of another one, whenever it arrives. One small fresh message goes by send_one.lua.
+  // Large payloads are staged: SET stores them under keys with a TTL, and the script renames these to the bodies. So a
+  // call never changes a body that another call has stored, however late it arrives. A single small message with a new
+  // id goes by send_one.lua.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
   // Whether the send that was just added is the first one since the queue was created or deleted by forget.
   static Answer<bool> is_first(Pipeline& pipeline);
@@ -121,8 +122,8 @@ class Store {
   void leave_watch(Pipeline& pipeline, std::string_view name) const;
 
   Answer<Taken> ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const;
-  // pending2ready, followed by ready2unack for at most `total` messages if ready and retry were empty before. The
-  // watcher must have a next_call.
+  // pending2ready, followed by ready2unack for at most `total` messages unless ready or retry had ids, the queue is
+  // paused, or pending had an empty member. The watcher must have a next_call.
   Answer<PromotedAndTaken> pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher, std::size_t total,
                                          milliseconds lease) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;

@@ -24,10 +24,10 @@ inline constexpr std::size_t kIdLength = 36;  // characters
 // The ids of one thread ascend, within one call and from call to call, unless the clock is set back. So ids sort by
 // creation time, and messages with equal due times are delivered in that order.
 //
-// Each thread uses other random bytes, and so does each forked process if its process id differs from that of its
-// parent (in a new PID namespace it may be the same). Copies of a running virtual machine use the same bytes for up to
-// 32 calls of each thread: their ids differ by their times alone. Throws SetupError if the system provides no random
-// bytes. Early in the boot of a machine it waits for them.
+// Each thread has its own random bytes, and so has each forked process whose process id differs from that of its parent
+// (in a new PID namespace it may be the same). Copies of a running virtual machine share the bytes of up to 32 calls of
+// each thread: then only the time makes their ids different. Throws SetupError if the system provides no random bytes.
+// Early in the boot of a machine it waits for them.
 std::vector<std::string> new_ids(std::size_t count);
 
 // The binary form of an id, to keep many in memory.

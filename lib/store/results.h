@@ -44,7 +44,8 @@ struct Taken {
 // The results of pending2ready and, if it took messages as ready2unack does, of ready2unack.
 struct PromotedAndTaken {
   Promoted promoted;
-  std::optional<Taken> taken;  // unset: ready or retry was not empty, or the queue is paused
+  // Unset: ready or retry was not empty, the queue is paused, or pending had an empty member.
+  std::optional<Taken> taken;
 };
 
 struct Renewed {

@@ -20,8 +20,8 @@
 --
 -- Takes ids only if ready and retry are empty, the queue is not paused, and pending has no empty member. Else this is
 -- pending2ready: the ids in the lists must be taken before those in pending, and ready2unack gives retry its share.
--- Each id taken goes where ready2unack would move it from ready. An empty member of unack, which ready2unack removes,
--- stays.
+-- For each id taken the result (unack, retry or garbage) is that of ready2unack for the same id in ready. An empty
+-- member of unack, which ready2unack removes, stays.
 -- Returns {what pending2ready returns, what ready2unack returns}, or only the first of them if this was pending2ready.
 local pending, ready, retry, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]

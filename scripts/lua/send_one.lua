@@ -12,7 +12,7 @@
 -- ARGV[4] TTL in ms after the due time, '0' for none
 -- ARGV[5] payload
 --
--- Unlike send it does not use the key of the list or zset to which the message does not go.
+-- Unlike send, it reads only one of pending and ready: the one that gets the message.
 -- Returns 1, or -1 if the message is the first that stats counts: the queue may be missing in the set of queues.
 local pending, ready, count, stats, wake, body = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id = string.sub(body, -36)
