@@ -86,7 +86,7 @@ TEST_CASE("durability: a send that no replica has is an error with its id, and a
   CHECK(Inspector(servers.master.url(), queue).counts().ready == 1);
 }
 
-TEST_CASE("durability: of a large payload, too, the call waits until a replica has it") {
+TEST_CASE("durability: a send of a large payload also waits until a replica has it") {
   Pair servers;
   const std::string queue = fresh_queue();
   const std::string large(100'000, 'x');

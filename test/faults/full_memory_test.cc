@@ -138,7 +138,7 @@ TEST_CASE("out of memory: a batch that fills it is stored by whole script calls;
   CHECK(queue.inspector.counts().totals.sent == batch.size() + 1);
 }
 
-TEST_CASE("out of memory: messages with large payloads are stored by whole script calls, and leave no bodies") {
+TEST_CASE("out of memory: a batch with large payloads stores whole script calls; the refused ones leave no bodies") {
   World world;
   test::Queue queue(world.url());
   queue.send(std::string(10'000, 'x'));

@@ -57,7 +57,7 @@ TEST_CASE("usable CPUs: the lowest quota of the control group and of those above
   }
 }
 
-TEST_CASE("usable CPUs: those of the machine without a quota, with a larger one, and if the files make no sense") {
+TEST_CASE("usable CPUs: without a quota, with a larger one, or with unreadable files, those of the machine") {
   const double machine = std::thread::hardware_concurrency();
   CHECK(usable_cpus_with({}) == machine);
   for (const char* text :
@@ -77,7 +77,7 @@ TEST_CASE("usable CPUs: those of the machine without a quota, with a larger one,
   }
 }
 
-TEST_CASE("busy wait: a thread may, unless it and the server have one core together") {
+TEST_CASE("busy wait: allowed unless the thread and the server share their only core") {
   if (!test::has_two_cores()) return;
   const cpu_set_t all = test::cores_of(0);
   const cpu_set_t first = test::only(0, all);

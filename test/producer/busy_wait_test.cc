@@ -117,7 +117,7 @@ TEST_CASE("busy wait: never where the thread may not wait busily, and never if i
   CHECK(busy_waits(off, 3000, 90us, 40us) == 0);
 }
 
-TEST_CASE("busy wait: whether the thread may is decided in each round") {
+TEST_CASE("busy wait: each round checks again whether the thread may wait busily") {
   static bool may = true;
   BusyWait wait(60us, [](int) { return may; });
   CHECK(busy_waits(wait, 1000, 90us, 40us) == 984);

@@ -43,7 +43,7 @@ bool is_clean(Queue& queue) {
   return queue.admin.check(options).clean();
 }
 
-TEST_CASE("large payloads: no send passes one through Lua, be it the first of a connection or one with an own id") {
+TEST_CASE("large payloads: no send passes them through Lua, be it the first of a connection or with a caller's id") {
   World world;
   Queue queue(world.url());
   const auto through_lua = [&] { return test::info("commandstats", "cmdstat_mset", world.admin); };
@@ -110,7 +110,7 @@ TEST_CASE("large payloads: when the answer or the request is lost, a repeated se
   }
 }
 
-TEST_CASE("large payloads: of two sends with one id and other payloads one makes the message, whole") {
+TEST_CASE("large payloads: two sends with one id and different payloads make one message, with one whole payload") {
   World world;
   Queue queue(world.url());
   Producer other(world.url(), queue.name);

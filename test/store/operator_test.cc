@@ -214,7 +214,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("restore: without a staged payload nothing is stored; what is staged expires, if a right is missing, too") {
+TEST_CASE("restore: stores no body if a staged payload or a permission is missing; staged payloads expire") {
   for (const std::string command : {"set", "rename", "persist", "lpush"}) {
     CAPTURE(command);
     Scene::Setup setup;

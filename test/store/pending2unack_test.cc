@@ -181,7 +181,7 @@ TEST_CASE("pending2unack: only moves messages to ready while others wait in read
   }
 }
 
-TEST_CASE("pending2unack: one call moves at most 200: of 0, 1, 199, 200 and 201 due, the earliest") {
+TEST_CASE("pending2unack: one call moves the earliest 200 at most, of 0, 1, 199, 200 and 201 due messages") {
   for (const std::size_t due : {0U, 1U, 199U, 200U, 201U}) {
     for (const std::size_t total : {1U, 150U, 201U}) {
       CAPTURE(due);

@@ -28,7 +28,7 @@ TEST_CASE("ack: deletes everything of a message, and counts it") {
   CHECK(scene.changes() == "msg -a -b; attempts -b; reason -b; retry:cnt -a -b; stats acked+2; unack -a -b; ");
 }
 
-TEST_CASE("ack: of one message has the effect that it has among others, in every state and with every receipt") {
+TEST_CASE("ack: one message alone is settled as among others, in every state and with every receipt") {
   const auto same_effect = [](At at, bool noted, bool others_noted, int which) {
     std::string outcomes[2];
     std::string changes[2];
