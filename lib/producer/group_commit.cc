@@ -43,7 +43,9 @@ bool is_in_doubt(const std::exception_ptr& error) {
 std::exception_ptr in_doubt(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const ReplyError& e) {
+  } catch (const ConnectionError&) {
+    return error;
+  } catch (const Error& e) {
     return std::make_exception_ptr(ConnectionError(e.what()));
   } catch (...) {
     return error;
@@ -387,8 +389,8 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
   if (broken != nullptr) std::rethrow_exception(broken);
 }
 
-// Fails the requests of these batches with the current exception. Their messages may have been stored even if it is a
-// ReplyError: another node may have refused the client after a redirection.
+// Fails the requests of these batches with the current exception. With any exception their messages may be stored:
+// another node may have refused the client after a redirection, or a later batch could not be sent.
 void GroupCommit::fail(const std::deque<InFlightBatch>& batches) {
   const std::exception_ptr error = in_doubt(std::current_exception());
   const std::lock_guard lock(mutex_);

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <list>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "store/record.h"
+#include "support/entropy.h"
 #include "support/ledger.h"
 
 namespace delayqueue {
@@ -191,6 +195,33 @@ TEST_CASE("send_batch: an id that occurs twice in a batch creates one message") 
   CHECK(queue.inspector.counts().ready == 2);
   CHECK(queue.inspector.find(mine.id)->payload == "first");
 }
+
+#ifdef __linux__
+TEST_CASE("send_batch: if a later part cannot be sent for lack of random bytes, those sent before are in doubt") {
+  Queue queue;
+  queue.producer.send_batch(std::vector<std::string>(2, "x"));     // the server knows the script from now on
+  std::vector<std::string> payloads(800, "x");                     // as many as are sent at once
+  payloads.resize(payloads.size() + 5, std::string(50'000, 'y'));  // staged: their names need random bytes
+  std::thread([&] {
+    // Random bytes are fetched for 32 calls at a time.
+    for (int i = 0; i < 31; ++i) {
+      static_cast<void>(store::new_ids(1));
+      std::this_thread::sleep_for(1us);  // calls within the same 244 ns share their random bytes
+    }
+    test::fail_next_entropy(EIO);
+    std::vector<std::string> ids;
+    try {
+      queue.producer.send_batch(payloads);
+    } catch (const ConnectionError& e) {
+      ids = e.ids();
+    } catch (const Error&) {
+    }
+    CHECK(ids.size() == payloads.size());
+  }).join();
+  // How many are stored depends on what the server had read when the connection was closed.
+  CHECK(test::eventually([&] { return queue.inspector.counts().ready > 2; }, test::kPatience));
+}
+#endif
 
 }  // namespace
 }  // namespace delayqueue

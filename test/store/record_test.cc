@@ -1,6 +1,7 @@
 #include "store/record.h"
 
 #include "os/resources.h"
+#include "support/entropy.h"
 #include "support/forked.h"
 
 #include <doctest/doctest.h>
@@ -22,25 +23,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#ifdef __linux__
-namespace {
-
-std::atomic<int> entropy_calls{0};
-thread_local int next_entropy_error = 0;  // 0: the next call succeeds
-
-}  // namespace
-
-// Replaces the function of the C library in this program, so that a test can count its calls and let one fail.
-extern "C" int getentropy(void* to, std::size_t size) {
-  ++entropy_calls;
-  if (const int error = std::exchange(next_entropy_error, 0); error != 0) {
-    errno = error;
-    return -1;
-  }
-  return ::syscall(SYS_getrandom, to, size, 0) == static_cast<long>(size) ? 0 : -1;
-}
-#endif
 
 namespace delayqueue::store {
 namespace {
@@ -166,9 +148,9 @@ TEST_CASE("ids: a forked process and its parent use different random bytes") {
 #ifdef __linux__
 TEST_CASE("ids: one system call fetches the random bytes for 32 calls") {
   const int used = in_new_thread([] {
-    const int before = entropy_calls;
+    const int before = test::entropy_calls;
     static_cast<void>(random_digits(320));
-    return entropy_calls - before;
+    return test::entropy_calls - before;
   });
   CHECK(used >= 1);
   CHECK(used <= 10);
@@ -176,7 +158,7 @@ TEST_CASE("ids: one system call fetches the random bytes for 32 calls") {
 
 TEST_CASE("ids: without random bytes a call throws SetupError; a later call may succeed; a signal does no harm") {
   const std::string text = in_new_thread([] {
-    next_entropy_error = ENOSYS;
+    test::fail_next_entropy(ENOSYS);
     try {
       return new_ids(1).front();
     } catch (const SetupError& e) {
@@ -188,7 +170,7 @@ TEST_CASE("ids: without random bytes a call throws SetupError; a later call may 
                     "); allow the system call getrandom in the seccomp profile of this process, or use Linux 3.17 or "
                     "later, then an id");
   CHECK(in_new_thread([] {
-          next_entropy_error = EINTR;
+          test::fail_next_entropy(EINTR);
           return new_ids(1).size();
         }) == 1);
 }
