@@ -3,9 +3,9 @@
 #
 #   scripts/test.sh [--all] [release|debug|asan|tsan] [arguments for ctest]
 #
-# Without --all it leaves out the tests that take long (chaos, millions of messages, Sentinel, wake-ups, hostile contents in
-# every command, packages, the benchmark), does not build the programs that only they need, and runs the model test with
-# fewer seeds. At the end it lists the skipped tests with their reasons.
+# Without --all it leaves out the tests that take long (chaos, millions of messages, Sentinel, wake-ups, hostile contents
+# in every script and command, packages, the benchmark), does not build the programs that only they need, and runs the
+# model test with fewer seeds. At the end it lists the skipped tests with their reasons.
 set -eu
 cd "$(dirname "$0")/.."
 
