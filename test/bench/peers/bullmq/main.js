@@ -104,7 +104,7 @@ async function sendBulk(queue, n, delay) {
 
 // All messages are due at the same time, after the last send. Returns when they are due. No worker runs.
 async function sendScheduled(queue, n) {
-  const due = Math.ceil(wallClock() + 1000 + n / 10);
+  const due = Math.ceil(wallClock() + 1000 + n / 4);
   await inBulks(n, (from, to) => {
     const jobs = [];
     for (let i = from; i < to; i++) jobs.push({ ...job(i, due), opts: at(due) });
