@@ -1,7 +1,5 @@
 #include "queue/endpoint.h"
 
-#include "embedded/folder_servers.h"
-#include "embedded/private_folder.h"
 #include "queue/option_checks.h"
 #include "redis/escaped.h"
 #include "redis/pipeline.h"
@@ -17,49 +15,7 @@ namespace delayqueue {
 namespace {
 
 using redis::Connection;
-using redis::Topology;
 using redis::Url;
-
-// The server of an embedded: URL. The first connection to a server that does not run starts it.
-class EmbeddedServer : public Topology {
- public:
-  EmbeddedServer(Url url, ConnectionOptions options) : url_(std::move(url)), options_(std::move(options)) {
-    // Resolved now, because the program may change its working directory later.
-    if (!url_.folder.empty()) folder_ = absolute_folder(url_.folder);
-  }
-
-  std::unique_ptr<Connection> connect() override { return dial(servers().front()); }
-
-  std::vector<redis::Address> servers() override {
-    redis::Address address;
-    address.path = embedded_socket(folder_);
-    address.own_user = true;
-    return {address};
-  }
-
-  std::unique_ptr<Connection> dial(const redis::Address& server) override {
-    return std::make_unique<Connection>(server, redis::login_of(url_, options_), options_);
-  }
-
- private:
-  const Url url_;
-  const ConnectionOptions options_;
-  std::string folder_;
-};
-
-std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options, const store::Keys& keys) {
-  switch (url.kind) {
-    case Url::Kind::embedded:
-      return std::make_unique<EmbeddedServer>(url, options);
-    case Url::Kind::sentinel:
-      return redis::sentinels(url, options);
-    case Url::Kind::cluster:
-      return redis::cluster(url, options, keys.pending);
-    case Url::Kind::server:
-      break;
-  }
-  return redis::single_server(url, options);
-}
 
 store::Keys keys_of(const std::string& queue, const QueueOptions& options, bool hash_tag) {
   return store::make_keys(queue, {options.prefix, hash_tag, options.go.bodies_under_dp});
@@ -144,11 +100,11 @@ Url validated(const std::string& url, const std::string& queue, const Connection
 }  // namespace
 
 Endpoint::Endpoint(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options, RegisterQueue registers)
-    : Endpoint(validated(url, queue, connection, options), queue, connection, options, registers) {}
+                   const QueueOptions& options, RegisterQueue registers, SharePool shares)
+    : Endpoint(validated(url, queue, connection, options), queue, connection, options, registers, shares) {}
 
 Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOptions& connection,
-                   const QueueOptions& options, RegisterQueue registers)
+                   const QueueOptions& options, RegisterQueue registers, SharePool shares)
     : prefix_(options.prefix),
       where_(url.text()),
       warning_(risk_of_forged_sentinels(url, connection)),
@@ -156,17 +112,18 @@ Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOpt
       other_keys_(keys_of(queue, options, !wants_hash_tag(options, url))),
       registers_(registers),
       check_hash_tag_conflict_(url.kind != Url::Kind::cluster),
-      topology_(make_topology(url, connection, keys_)) {}
+      pool_(shares == SharePool::yes ? ConnectionPool::of_process(url, connection, keys_.pending)
+                                     : std::make_shared<ConnectionPool>(url, connection, keys_.pending)) {}
 
 std::unique_ptr<Connection> Endpoint::connect() {
-  std::unique_ptr<Connection> connection = topology_->connect();
-  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Connection> connection = pool_->topology().connect();
   verify(*connection);
   return connection;
 }
 
 // The format is checked at each connection: a newer version may have changed it meanwhile. The rest is checked once.
 void Endpoint::verify(Connection& connection) {
+  const std::lock_guard lock(mutex_);
   redis::Pipeline pipeline(connection);
   pipeline.command("HMGET").key(keys_.settings).arg("format");
   const auto add_exists = [&](const store::Keys& keys) {

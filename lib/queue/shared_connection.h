@@ -1,15 +1,19 @@
-// One connection to one queue that several threads share; one thread uses it at a time, in the order of their calls.
+// The connection of one object to its queue, which its threads share: one thread uses it at a time, in the order of
+// their calls. It comes from the pool of the process, so that objects share it while they do not call at the same time.
 #pragma once
 
+#include "queue/connection_pool.h"
 #include "queue/endpoint.h"
 #include "queue/write_concern.h"
 #include "redis/pipeline.h"
 #include "run/fair_mutex.h"
 #include "store/moves.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -20,7 +24,7 @@ class SharedConnection {
   SharedConnection(const std::string& url, const std::string& queue, const ConnectionOptions& connection,
                    const QueueOptions& options, const Durability& durability = {},
                    RegisterQueue registers = RegisterQueue::yes)
-      : endpoint_(url, queue, connection, options, registers),
+      : endpoint_(url, queue, connection, options, registers, SharePool::yes),
         store_(endpoint_.keys(), {true, options.go.remove_from_lists ? kMaxSearchedList : 0}),
         write_concern_(durability) {}
 
@@ -28,25 +32,25 @@ class SharedConnection {
   const WriteConcern& write_concern() const { return write_concern_; }
   Endpoint& endpoint() { return endpoint_; }
 
-  // Runs `call` with the connection. First connects if there is no connection, or the server has closed the last one.
-  // After an exception other than ReplyError the connection is closed.
+  // Runs `call` with a connection on which the queue is verified. Connects if the process has none that no other call
+  // uses, or the server has closed it. After an exception other than ReplyError the connection is closed.
   template <class Call>
   auto with_connection(Call call) {
     const auto called_at = redis::Clock::now();
     const std::lock_guard lock(mutex_);
-    if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
-    if (connection_ == nullptr) connect(called_at);
+    ConnectionPool::Lent connection = take(called_at);
     try {
-      return call(*connection_);
+      return call(*connection);
     } catch (const ReplyError&) {
       throw;
     } catch (...) {  // replies may be unread
-      connection_.reset();
+      connection.close();
+      reconnects_ = true;
       throw;
     }
   }
 
-  // Whether another thread waits for the connection.
+  // Whether another thread of this object waits for the connection.
   bool is_wanted() { return mutex_.is_wanted(); }
 
   // Sends one request and returns its reply: `ask` adds the request to a pipeline. Throws ConnectionError if the change
@@ -69,13 +73,13 @@ class SharedConnection {
  private:
   // Callers that waited for a connect that failed share its error: each would otherwise spend its own timeout on a
   // server that does not respond.
-  void connect(redis::Clock::time_point called_at) {
+  ConnectionPool::Lent take(redis::Clock::time_point called_at) {
     if (connect_error_ != nullptr && called_at <= failed_at_) std::rethrow_exception(connect_error_);
     try {
-      auto connection = endpoint_.connect();
-      write_concern_.check(*connection);
-      connection_ = std::move(connection);
+      ConnectionPool::Lent connection = take_idle();
+      if (connection.is_none()) connection = connect();
       connect_error_ = nullptr;
+      return connection;
     } catch (const Error&) {
       connect_error_ = std::current_exception();
       failed_at_ = redis::Clock::now();
@@ -83,13 +87,49 @@ class SharedConnection {
     }
   }
 
+  // A connection that the process has; or none. After a failed call the next one opens a connection: the others may
+  // lead to the same server, which may be frozen or no longer the master.
+  ConnectionPool::Lent take_idle() {
+    if (reconnects_) return {};
+    ConnectionPool::Lent connection = endpoint_.pool().take();
+    try {
+      if (!connection.is_none()) verify(connection);
+    } catch (const ConnectionError&) {  // nothing of the call is sent yet, so it may use another connection
+    }
+    return connection;
+  }
+
+  ConnectionPool::Lent connect() {
+    ConnectionPool::Lent connection = endpoint_.pool().connect();
+    verify(connection);
+    reconnects_ = false;
+    return connection;
+  }
+
+  // Verifies the queue once on each connection: until now objects of other queues may have used it. An error of the
+  // queue leaves the connection to them.
+  void verify(ConnectionPool::Lent& connection) {
+    if (verified_.count(connection.number()) != 0) return;
+    try {
+      endpoint_.verify(*connection);
+      write_concern_.check(*connection);
+    } catch (const ConnectionError&) {
+      connection.close();
+      throw;
+    }
+    if (verified_.size() == kMaxVerified) verified_.clear();  // most of these connections are closed
+    verified_.insert(connection.number());
+  }
+
   static constexpr std::size_t kMaxSearchedList = 5000;  // LREM in a list of this length takes well under 2 ms
+  static constexpr std::size_t kMaxVerified = 1000;
 
   Endpoint endpoint_;
   const store::Store store_;
   const WriteConcern write_concern_;
-  FairMutex mutex_;  // guards all members below
-  std::unique_ptr<redis::Connection> connection_;
+  FairMutex mutex_;                   // guards all members below
+  std::set<std::uint64_t> verified_;  // the numbers of connections on which the queue is verified
+  bool reconnects_ = false;           // the last call has failed: the next one opens a connection
   std::exception_ptr connect_error_;  // of the last attempt to connect; null: it succeeded
   redis::Clock::time_point failed_at_;
 };

@@ -28,6 +28,13 @@ Sentinels& trio() {
   return sentinels;
 }
 
+// Of a Producer that asks the Sentinels itself, and shares nothing with the other Producers of the test.
+ProducerOptions with_own_connection() {
+  ProducerOptions options;
+  options.connection.client_name = "another";
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("sentinel: after a failover no connection to the demoted master remains") {
@@ -66,7 +73,7 @@ TEST_CASE("sentinel: a queue works while two of three Sentinels are down") {
 
   trio().sentinel(0).kill();
   trio().sentinel(1).freeze();
-  Producer another(trio().url(), queue);
+  Producer another(trio().url(), queue, with_own_connection());
   another.send("with one Sentinel left");
   CHECK(eventually([&] { return consumer.stats().acked == 301; }, kPatience));
   trio().sentinel(1).thaw();
@@ -169,7 +176,7 @@ TEST_CASE("sentinel: an outdated Sentinel neither leads clients to its master no
   Producer producer(url, queue);
   CHECK(producer.send("its master is dead").created);
   outdated.sentinel.freeze();
-  Producer another(url, queue);
+  Producer another(url, queue, with_own_connection());
   CHECK(another.send("it says nothing").created);
   CHECK(eventually([&] { return ledger.different() == 32; }, kPatience));
   CHECK(consumer.stats().connects == 1);

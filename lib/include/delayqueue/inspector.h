@@ -33,8 +33,8 @@ struct InspectorOptions {
   QueueOptions queue{};
 };
 
-// Any number of threads may use one Inspector; their calls share one connection. URL, errors and fork() as for
-// Producer. An Inspector of a queue that does not exist does not add its name to queues().
+// Any number of threads may use one Inspector; their calls share one connection. URL, shared connections, errors and
+// fork() as for Producer. An Inspector of a queue that does not exist does not add its name to queues().
 class DELAYQUEUE_EXPORT Inspector {
  public:
   Inspector(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
@@ -61,7 +61,7 @@ class DELAYQUEUE_EXPORT Inspector {
 
   // Waits up to `wait` for the next event on the Go library's event channel; unset: there was none. Receives only
   // events of processes that publish them (report_events; EnableReport in Go), from the first call of next_event on.
-  // Events that are published while the connection is broken are lost. Uses a second connection. One thread at a time
+  // Events that are published while the connection is broken are lost. Uses its own connection. One thread at a time
   // waits in it; others wait for that thread first, beyond their `wait`.
   [[nodiscard]] std::optional<Event> next_event(milliseconds wait);
 

@@ -1,0 +1,227 @@
+#include "queue/connection_pool.h"
+
+#include "embedded/folder_servers.h"
+#include "embedded/private_folder.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+using redis::Connection;
+using redis::Topology;
+using redis::Url;
+
+// The server of an embedded: URL. The first connection to a server that does not run starts it.
+class EmbeddedServer : public Topology {
+ public:
+  EmbeddedServer(Url url, ConnectionOptions options) : url_(std::move(url)), options_(std::move(options)) {
+    // Resolved now, because the program may change its working directory later.
+    if (!url_.folder.empty()) folder_ = absolute_folder(url_.folder);
+  }
+
+  std::unique_ptr<Connection> connect() override { return dial(servers().front()); }
+
+  std::vector<redis::Address> servers() override {
+    redis::Address address;
+    address.path = embedded_socket(folder_);
+    address.own_user = true;
+    return {address};
+  }
+
+  std::unique_ptr<Connection> dial(const redis::Address& server) override {
+    return std::make_unique<Connection>(server, redis::login_of(url_, options_), options_);
+  }
+
+ private:
+  const Url url_;
+  const ConnectionOptions options_;
+  std::string folder_;
+};
+
+std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options, const std::string& key) {
+  switch (url.kind) {
+    case Url::Kind::embedded:
+      return std::make_unique<EmbeddedServer>(url, options);
+    case Url::Kind::sentinel:
+      return redis::sentinels(url, options);
+    case Url::Kind::cluster:
+      return redis::cluster(url, options, key);
+    case Url::Kind::server:
+      break;
+  }
+  return redis::single_server(url, options);
+}
+
+// ---- The pools of the process ---------------------------------------------------------------------------------------
+
+// A text that is equal for equal URLs and options, and for no others. The structured bindings name all members of a
+// struct: a new member does not compile until it is part of the text.
+class PoolName {
+ public:
+  PoolName(const Url& url, const ConnectionOptions& options, const std::string& key) {
+    add(url);
+    add(options);
+    if (url.kind == Url::Kind::cluster) add(key);
+  }
+
+  std::string text() && { return std::move(text_); }
+
+ private:
+  void add(std::string_view word) {
+    add(static_cast<std::int64_t>(word.size()));
+    text_ += word;
+  }
+
+  void add(std::int64_t number) {
+    text_ += std::to_string(number);
+    text_ += ' ';
+  }
+
+  void add(const redis::Address& address) {
+    const auto& [host, port, path, tls, own_user] = address;
+    add(host);
+    add(port);
+    add(path);
+    add(tls);
+    add(own_user);
+  }
+
+  void add(const Url& url) {
+    const auto& [kind, addresses, master, folder, user, password, db] = url;
+    add(static_cast<int>(kind));
+    add(static_cast<std::int64_t>(addresses.size()));
+    for (const redis::Address& address : addresses) add(address);
+    add(master);
+    add(folder);
+    add(user);
+    add(password);
+    add(db);
+  }
+
+  void add(const TlsOptions& options) {
+    const auto& [ca_file, cert_file, key_file, server_name] = options;
+    add(ca_file);
+    add(cert_file);
+    add(key_file);
+    add(server_name);
+  }
+
+  void add(const SentinelOptions& options) {
+    const auto& [user, password, encrypted, tls, refuse_unpinned] = options;
+    add(user);
+    add(password);
+    add(encrypted ? static_cast<int>(*encrypted) : -1);
+    add(tls.has_value());
+    if (tls) add(*tls);
+    add(refuse_unpinned);
+  }
+
+  void add(const ConnectionOptions& options) {
+    const auto& [user, password, client_name, connect_timeout, command_timeout, tls, sentinel] = options;
+    add(user);
+    add(password);
+    add(client_name);
+    add(connect_timeout.count());
+    add(command_timeout.count());
+    add(tls);
+    add(sentinel);
+  }
+
+  std::string text_;
+};
+
+struct Registry {
+  explicit Registry(const Registry* of_parent) : parent(of_parent) {}
+
+  const Registry* const parent;  // of the process that forked this one; never used
+  const pid_t owner = ::getpid();
+  std::mutex mutex;  // guards the map
+  std::map<std::string, std::weak_ptr<ConnectionPool>> pools;
+};
+
+// Never destroyed, because static objects of the host program may use it until the process ends.
+std::atomic<Registry*> current_registry{nullptr};
+
+// A forked process makes a new registry: two processes must not share a connection, and threads that the new process
+// does not have may hold locks of the inherited one.
+Registry& registry_of_this_process() {
+  Registry* registry = current_registry;
+  while (registry == nullptr || registry->owner != ::getpid()) {
+    auto fresh = std::make_unique<Registry>(registry);
+    if (current_registry.compare_exchange_strong(registry, fresh.get())) registry = fresh.release();
+  }
+  return *registry;
+}
+
+}  // namespace
+
+std::shared_ptr<ConnectionPool> ConnectionPool::of_process(Url url, const ConnectionOptions& options,
+                                                           const std::string& key) {
+  // The same relative folder is another one after the program has changed its working directory.
+  if (!url.folder.empty()) url.folder = absolute_folder(url.folder);
+  std::string name = PoolName(url, options, key).text();
+  Registry& registry = registry_of_this_process();
+  const std::lock_guard lock(registry.mutex);
+  const auto found = registry.pools.find(name);
+  std::shared_ptr<ConnectionPool> pool = found == registry.pools.end() ? nullptr : found->second.lock();
+  if (pool != nullptr) return pool;
+  pool = std::make_shared<ConnectionPool>(url, options, key);
+  registry.pools[name] = pool;
+  pool->name_ = std::move(name);
+  return pool;
+}
+
+ConnectionPool::ConnectionPool(const Url& url, const ConnectionOptions& options, const std::string& key,
+                               milliseconds idle_limit)
+    : topology_(make_topology(url, options, key)), idle_limit_(idle_limit) {}
+
+ConnectionPool::~ConnectionPool() {
+  if (name_.empty()) return;
+  Registry& registry = registry_of_this_process();
+  const std::lock_guard lock(registry.mutex);
+  const auto found = registry.pools.find(name_);
+  // Another thread may already have made the next pool with this name.
+  if (found != registry.pools.end() && found->second.expired()) registry.pools.erase(found);
+}
+
+ConnectionPool::Lent ConnectionPool::take() {
+  for (;;) {
+    std::unique_ptr<Entry> entry;
+    {
+      const std::lock_guard lock(mutex_);
+      if (idle_.empty()) return {};
+      entry = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    if (!entry->connection->is_stale()) return {std::move(entry), this};
+  }
+}
+
+ConnectionPool::Lent ConnectionPool::connect() {
+  static std::atomic<std::uint64_t> made{0};
+  auto entry = std::make_unique<Entry>();
+  entry->connection = topology_->connect();
+  entry->number = ++made;
+  return {std::move(entry), this};
+}
+
+// Without memory for the list the connection is closed.
+void ConnectionPool::give_back(std::unique_ptr<Entry> entry) noexcept try {
+  std::unique_ptr<Entry> unneeded;  // closed after the lock is released
+  entry->returned = redis::Clock::now();
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(entry));
+  if (idle_.back()->returned - idle_.front()->returned < idle_limit_) return;
+  unneeded = std::move(idle_.front());
+  idle_.pop_front();
+} catch (const std::exception&) {
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,97 @@
+// ConnectionPool: the connections of this process to the same servers with the same options. Each is lent to one call
+// at a time.
+//
+// A call takes a connection that no other call uses, and opens one if there is none. So the objects that one thread
+// uses share one connection, and no call waits for a call of another object: neither for its round trip, nor for a
+// large payload, nor until its writes are durable. A connection that breaks fails only the call that has it.
+#pragma once
+
+#include "redis/topology.h"
+#include "redis/url.h"
+
+#include <delayqueue/options.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace delayqueue {
+
+// Any number of threads may use one ConnectionPool.
+class ConnectionPool {
+  struct Entry;
+
+ public:
+  // A connection while a call uses it. The destructor returns it to the pool, close() does not.
+  class Lent {
+   public:
+    Lent() = default;  // none
+
+    redis::Connection& operator*() const { return *entry_->connection; }
+    bool is_none() const { return entry_ == nullptr; }
+
+    // The number of the connection: no other connection of this process has the same.
+    std::uint64_t number() const { return entry_->number; }
+
+    void close() { delete entry_.release(); }
+
+   private:
+    friend class ConnectionPool;
+    struct Return {
+      Return() : pool(nullptr) {}
+      explicit Return(ConnectionPool* to) : pool(to) {}
+      void operator()(Entry* entry) const noexcept { pool->give_back(std::unique_ptr<Entry>(entry)); }
+
+      ConnectionPool* pool;
+    };
+
+    Lent(std::unique_ptr<Entry> entry, ConnectionPool* pool) : entry_(entry.release(), Return(pool)) {}
+
+    std::unique_ptr<Entry, Return> entry_;
+  };
+
+  static constexpr milliseconds kIdleLimit{10'000};
+
+  // The pool of this process for this URL and these options. Its first user makes it, and its last user destroys it,
+  // which closes the connections. In a Cluster each queue has its own: `key` is a key of the queue. After a fork() the
+  // child process makes other ones. Throws as the constructors of topologies do.
+  static std::shared_ptr<ConnectionPool> of_process(redis::Url url, const ConnectionOptions& options,
+                                                    const std::string& key);
+
+  // A pool that is not shared. A connection that no call has needed for `idle_limit` is closed when a call returns
+  // another one.
+  ConnectionPool(const redis::Url& url, const ConnectionOptions& options, const std::string& key,
+                 milliseconds idle_limit = kIdleLimit);
+  ~ConnectionPool();
+  ConnectionPool(const ConnectionPool&) = delete;
+  ConnectionPool& operator=(const ConnectionPool&) = delete;
+
+  // The topology of all users. It outlives the connections of the pool.
+  redis::Topology& topology() { return *topology_; }
+
+  // The connection that was returned last and is usable as far as it is known without a request; or none.
+  Lent take();
+
+  // A new connection. Throws as Topology::connect() does.
+  Lent connect();
+
+ private:
+  struct Entry {
+    std::unique_ptr<redis::Connection> connection;
+    std::uint64_t number = 0;
+    redis::Clock::time_point returned{};
+  };
+
+  void give_back(std::unique_ptr<Entry> entry) noexcept;
+
+  std::string name_{};  // in the registry of the process; empty: not shared
+  const std::unique_ptr<redis::Topology> topology_;
+  const milliseconds idle_limit_;
+  std::mutex mutex_;                         // guards idle_
+  std::deque<std::unique_ptr<Entry>> idle_;  // in the order in which they were returned
+};
+
+}  // namespace delayqueue

@@ -1,0 +1,367 @@
+// Producers, Inspectors and QueueAdmins of one process share connections, and neither delay nor disturb each other.
+#include "queue/connection_pool.h"
+
+#include <delayqueue/delayqueue.h>
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "redis/url.h"
+#include "support/forked.h"
+#include "support/ledger.h"
+#include "support/proxy.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::FaultProxy;
+using test::fresh_queue;
+using test::kPatience;
+using test::Redis;
+using test::server;
+using test::thrown;
+using Pool = std::shared_ptr<ConnectionPool>;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// The lines of CLIENT LIST about connections with this name.
+std::vector<std::string> clients(const std::string& name, Redis& on = test::redis()) {
+  std::istringstream all(on.cmd({"CLIENT", "LIST"}).text);
+  std::vector<std::string> found;
+  for (std::string line; std::getline(all, line);) {
+    if (has(line, " name=" + name + " ")) found.push_back(line);
+  }
+  return found;
+}
+
+// The ids of these connections.
+std::vector<std::string> ids(const std::string& name, Redis& on = test::redis()) {
+  std::vector<std::string> found;
+  for (const std::string& line : clients(name, on)) found.push_back(line.substr(0, line.find(' ')));
+  return found;
+}
+
+ConnectionOptions named(const std::string& name) {
+  ConnectionOptions options;
+  options.client_name = name;
+  return options;
+}
+
+// A Producer whose connection has this name.
+Producer producer_of(const std::string& queue, const std::string& name, const Durability& durability = {}) {
+  ProducerOptions options;
+  options.connection = named(name);
+  options.durability = durability;
+  return Producer(server().url(), queue, options);
+}
+
+Inspector inspector_of(const std::string& queue, const std::string& name) {
+  InspectorOptions options;
+  options.connection = named(name);
+  return Inspector(server().url(), queue, options);
+}
+
+void set_format(const std::string& queue, const std::string& format) {
+  test::redis().cmd({"HSET", "dp:" + queue + ":settings", "format", format});
+}
+
+Pool pool_of(const std::string& url, const ConnectionOptions& options = {}, const std::string& key = "{dp:q}:pending") {
+  return ConnectionPool::of_process(redis::parse_url(url), options, key);
+}
+
+TEST_CASE("connections: Producers, Inspectors and QueueAdmins of many queues share one, and the last one closes it") {
+  const std::string name = fresh_queue();
+  InspectorOptions options;
+  options.connection = named(name);
+  std::vector<Producer> producers;
+  std::vector<Inspector> inspectors;
+  std::vector<QueueAdmin> admins;
+  for (int i = 0; i < 10; ++i) {
+    const std::string queue = fresh_queue();
+    producers.push_back(producer_of(queue, name));
+    inspectors.push_back(inspector_of(queue, name));
+    admins.emplace_back(server().url(), queue, options);
+  }
+  for (int round = 1; round <= 2; ++round) {
+    for (std::size_t i = 0; i < 10; ++i) {
+      CHECK(producers[i].send("x").created);
+      CHECK(inspectors[i].counts().ready == static_cast<std::uint64_t>(round));
+      CHECK(admins[i].purge(State::dead) == 0);
+    }
+  }
+  const auto one = ids(name);
+  CHECK(one.size() == 1);
+  producers.clear();
+  inspectors.clear();
+  admins.erase(admins.begin() + 1, admins.end());
+  CHECK(admins.front().purge(State::dead) == 0);
+  CHECK(ids(name) == one);
+  admins.clear();
+  CHECK(eventually([&] { return clients(name).empty(); }, kPatience));
+}
+
+TEST_CASE("connections: objects with another URL, user or timeout have their own") {
+  const std::string name = fresh_queue(), queue = fresh_queue();
+  ProducerOptions usual, patient, as_default;
+  usual.connection = patient.connection = as_default.connection = named(name);
+  patient.connection.command_timeout = 20s;
+  as_default.connection.user = "default";
+  Producer first(server().url(), queue, usual);
+  Producer second(server().url(), queue, patient);
+  Producer third(server().url(), queue, as_default);
+  Producer fourth(server().url() + "?db=1", queue, usual);
+  for (Producer* producer : {&first, &second, &third, &fourth}) CHECK(producer->send("x").created);
+  CHECK(ids(name).size() == 4);
+}
+
+TEST_CASE("connection pool: equal URLs and options have one pool, and any difference makes another one") {
+  std::vector<Pool> pools;
+  const auto add = [&](const std::string& url, const ConnectionOptions& options) {
+    CAPTURE(url);
+    const Pool pool = pool_of(url, options);
+    CHECK((pool_of(url, options) == pool));
+    for (const Pool& other : pools) CHECK((other != pool));
+    pools.push_back(pool);
+  };
+  for (const char* url :
+       {"redis://h", "redis://h:1", "redis://i", "rediss://h", "redis://h/1", "redis://u:p@h", "redis://u:q@h",
+        "redis://v:p@h", "unix:///h", "redis+sentinel://h/m", "redis+sentinel://h/n", "redis+sentinel://h,i/m",
+        "redis+cluster://h", "redis+cluster://h,i", "embedded:", "embedded:/h"}) {
+    add(url, {});
+  }
+  using Change = void (*)(ConnectionOptions&);
+  const Change changes[] = {[](ConnectionOptions& o) { o.user = "x"; },
+                            [](ConnectionOptions& o) { o.password = "x"; },
+                            [](ConnectionOptions& o) { o.client_name = "x"; },
+                            [](ConnectionOptions& o) { o.connect_timeout = 7ms; },
+                            [](ConnectionOptions& o) { o.command_timeout = 7ms; },
+                            [](ConnectionOptions& o) { o.tls.ca_file = "x"; },
+                            [](ConnectionOptions& o) { o.tls.cert_file = "x"; },
+                            [](ConnectionOptions& o) { o.tls.key_file = "x"; },
+                            [](ConnectionOptions& o) { o.tls.server_name = "x"; },
+                            [](ConnectionOptions& o) { o.sentinel.user = "x"; },
+                            [](ConnectionOptions& o) { o.sentinel.password = "x"; },
+                            [](ConnectionOptions& o) { o.sentinel.encrypted = true; },
+                            [](ConnectionOptions& o) { o.sentinel.encrypted = false; },
+                            [](ConnectionOptions& o) { o.sentinel.tls = TlsOptions(); },
+                            [](ConnectionOptions& o) { o.sentinel.refuse_unpinned = true; }};
+  for (const Change change : changes) {
+    ConnectionOptions options;
+    change(options);
+    add("rediss+sentinel://h/m", options);
+  }
+  // In a Cluster the node depends on the queue.
+  CHECK((pool_of("redis+cluster://h", {}, "{dp:a}:pending") != pool_of("redis+cluster://h", {}, "{dp:b}:pending")));
+}
+
+TEST_CASE("connection pool: one that no call has needed for the limit is closed when another one is returned") {
+  const std::string name = fresh_queue();
+  ConnectionPool pool(redis::parse_url(server().url()), named(name), "", 1s);
+  {
+    const auto first = pool.connect();
+    const auto second = pool.connect();
+    CHECK(pool.take().is_none());
+    CHECK(first.number() != second.number());
+  }
+  CHECK(ids(name).size() == 2);
+  std::this_thread::sleep_for(1100ms);
+  CHECK(ids(name).size() == 2);  // no thread watches them
+  CHECK(!pool.take().is_none());
+  CHECK(eventually([&] { return ids(name).size() == 1; }, kPatience));
+  CHECK(!pool.take().is_none());
+}
+
+TEST_CASE("connections: after a fork the child opens its own, and the parent keeps its connection") {
+  const std::string name = fresh_queue(), queue = fresh_queue();
+  Producer producer = producer_of(queue, name);
+  CHECK(producer.send("a").created);
+  const auto before = ids(name);
+  CHECK(test::in_child([&] {
+          Redis client(server().socket());
+          Producer own = producer_of(queue, name);
+          Inspector inspector = inspector_of(queue, name);
+          return own.send("b").created && inspector.counts().ready == 2 && ids(name, client).size() == 2;
+        }) == 0);
+  CHECK(producer.send("c").created);
+  CHECK(eventually([&] { return ids(name) == before; }, kPatience));
+  CHECK(inspector_of(queue, name).counts().ready == 3);
+}
+
+TEST_CASE("connections: an error of one queue neither closes the connection nor fails the calls of other queues") {
+  const std::string name = fresh_queue();
+  const std::string good = fresh_queue(), newer = fresh_queue(), blocked = fresh_queue(), tagged = fresh_queue();
+  Producer producer = producer_of(good, name);
+  CHECK(producer.send("x").created);
+  const auto one = ids(name);
+
+  set_format(newer, "2");
+  Producer to_newer = producer_of(newer, name);
+  test::redis().cmd({"SET", "dp:" + blocked + ":ready", "in the way"});
+  Producer to_blocked = producer_of(blocked, name);
+  test::redis().cmd({"ZADD", "{dp:" + tagged + "}:pending", "1", "id"});
+  Producer to_tagged = producer_of(tagged, name);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(has(thrown([&] { to_newer.send("x"); }), "ReplyError: the queue dp:" + newer));
+    CHECK(has(thrown([&] { to_blocked.send("x"); }), "WRONGTYPE"));
+    CHECK(has(thrown([&] { to_tagged.send("x"); }), "invalid_argument: queue.hash_tag"));
+    CHECK(producer.send("x").created);
+  }
+  CHECK(ids(name) == one);
+
+  Producer durable = producer_of(fresh_queue(), name, Durability::replicas(1, 1ms));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(has(thrown([&] { durable.send("x"); }), "ConnectionError: "));  // closes the connection that it has
+    CHECK(producer.send("x").created);
+  }
+}
+
+TEST_CASE("connections: after a reconnect the format of each queue is checked again") {
+  const std::string name = fresh_queue();
+  const std::vector<std::string> queues = {fresh_queue(), fresh_queue(), fresh_queue()};
+  std::vector<Producer> producers;
+  for (const std::string& queue : queues) producers.push_back(producer_of(queue, name));
+  for (Producer& producer : producers) CHECK(producer.send("x").created);
+  set_format(queues[1], "2");
+  CHECK(producers[1].send("over the connection that was checked").created);
+  REQUIRE(test::cut_connections(name) == 1);
+  CHECK(producers[0].send("opens a connection").created);
+  CHECK(has(thrown([&] { producers[1].send("x"); }), "format \"2\""));
+  CHECK(producers[2].send("x").created);
+  CHECK(ids(name).size() == 1);
+  test::redis().cmd({"DEL", "dp:" + queues[1] + ":settings"});
+  CHECK(producers[1].send("x").created);
+}
+
+TEST_CASE("connections: a Producer that waits for its replicas delays no other object") {
+  const std::string name = fresh_queue(), queue = fresh_queue();
+  Producer waiting = producer_of(fresh_queue(), name, Durability::replicas(1, kPatience));
+  Producer producer = producer_of(queue, name);
+  Inspector inspector = inspector_of(queue, name);
+  CHECK(producer.send("opens the connection").created);
+  std::string error;
+  std::thread thread([&] { error = thrown([&] { waiting.send("x"); }); });
+  const auto blocked = [&] {
+    std::string found;
+    for (const std::string& line : clients(name)) {
+      if (has(line, " flags=b ") && has(line, " cmd=wait ")) found = line.substr(3, line.find(' ') - 3);
+    }
+    return found;
+  };
+  CHECK(eventually([&] { return !blocked().empty(); }, kPatience));
+  for (std::uint64_t i = 2; i <= 100; ++i) {
+    CHECK(producer.send("x").created);
+    CHECK(inspector.counts().ready == i);
+  }
+  const std::string id = blocked();
+  CHECK(!id.empty());  // it has waited all the time
+  CHECK(ids(name).size() == 2);
+  CHECK(test::redis().cmd({"CLIENT", "UNBLOCK", id}) == 1);
+  thread.join();
+  CHECK(has(error, "only 0 of 1 replicas"));
+}
+
+TEST_CASE("connections: threads with one Producer each send all messages, over at most one connection each") {
+  constexpr std::size_t kThreads = 8;
+  constexpr std::uint64_t kSends = 200;
+  const std::string name = fresh_queue();
+  std::vector<std::string> queues;
+  std::vector<Producer> producers;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    queues.push_back(fresh_queue());
+    producers.push_back(producer_of(queues.back(), name));
+  }
+  std::atomic<std::uint64_t> created{0};
+  std::vector<std::thread> threads;
+  for (Producer& producer : producers) {
+    threads.emplace_back([&created, &producer] {
+      for (std::uint64_t i = 0; i < kSends; ++i) created += producer.send("x").created ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(created == kThreads * kSends);
+  CHECK(ids(name).size() <= kThreads);
+  for (const std::string& queue : queues) CHECK(inspector_of(queue, name).counts().ready == kSends);
+}
+
+TEST_CASE("connections: objects that threads make and destroy all the time share them safely") {
+  const std::string name = fresh_queue(), queue = fresh_queue();
+  std::atomic<int> created{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 50; ++n) created += producer_of(queue, name).send("x").created ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(created == 200);
+  CHECK(inspector_of(queue, name).counts().ready == 200);
+  CHECK(eventually([&] { return clients(name).empty(); }, kPatience));
+}
+
+// Stops a server, so that its connections stay open and nothing answers.
+class Frozen {
+ public:
+  explicit Frozen(const PrivateServer& frozen) : pid_(frozen.pid()) { ::kill(pid_, SIGSTOP); }
+  ~Frozen() { ::kill(pid_, SIGCONT); }
+  Frozen(const Frozen&) = delete;
+  Frozen& operator=(const Frozen&) = delete;
+
+ private:
+  const int pid_;
+};
+
+ProducerOptions hasty() {
+  ProducerOptions options;
+  options.connection.command_timeout = 2s;
+  return options;
+}
+
+TEST_CASE("connections: an object whose first call gets a dead connection opens another one, and the call succeeds") {
+  PrivateServer old, next;
+  FaultProxy proxy(old.socket());
+  Producer first(proxy.url(), "first", hasty());
+  CHECK(first.send("x").created);
+  const Frozen frozen(old);
+  proxy.retarget(next.socket());  // as after the failover of an address
+  Producer second(proxy.url(), "second", hasty());
+  CHECK(second.send("x").created);
+  CHECK(first.send("x").created);
+  CHECK(Inspector(next.url(), "second").counts().ready == 1);
+  CHECK(Inspector(next.url(), "first").counts().ready == 1);
+}
+
+TEST_CASE("connections: after a failed call the next one opens a connection, even if others wait in the pool") {
+  PrivateServer old, next;
+  FaultProxy proxy(old.socket());
+  const Pool pool = pool_of(proxy.url(), hasty().connection);
+  Producer producer(proxy.url(), "q", hasty());
+  {
+    const auto other = pool->connect();
+    CHECK(producer.send("over a second connection").created);
+  }
+  CHECK(producer.send("over the first one").created);
+  CHECK(proxy.counts().links == 2);
+  const Frozen frozen(old);
+  proxy.retarget(next.socket());
+  CHECK(has(thrown([&] { producer.send("x"); }), "ConnectionError: "));
+  CHECK(producer.send("x").created);
+  CHECK(proxy.counts().links == 3);
+  CHECK(Inspector(next.url(), "q").counts().ready == 1);
+}
+
+TEST_CASE("connections: a static Producer may be the last user of a connection, at the end of the process") {
+  static Producer lasting = producer_of(fresh_queue(), fresh_queue());
+  CHECK(lasting.send("x").created);
+}
+
+}  // namespace
+}  // namespace delayqueue
