@@ -5,8 +5,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -26,7 +28,7 @@ class EmbeddedServer : public Topology {
     if (!url_.folder.empty()) folder_ = absolute_folder(url_.folder);
   }
 
-  std::unique_ptr<Connection> connect() override { return dial(servers().front()); }
+  std::unique_ptr<Connection> connect(int /*slot*/) override { return dial(servers().front()); }
 
   std::vector<redis::Address> servers() override {
     redis::Address address;
@@ -45,14 +47,14 @@ class EmbeddedServer : public Topology {
   std::string folder_;
 };
 
-std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options, const std::string& key) {
+std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions& options) {
   switch (url.kind) {
     case Url::Kind::embedded:
       return std::make_unique<EmbeddedServer>(url, options);
     case Url::Kind::sentinel:
       return redis::sentinels(url, options);
     case Url::Kind::cluster:
-      return redis::cluster(url, options, key);
+      return redis::cluster(url, options);
     case Url::Kind::server:
       break;
   }
@@ -65,10 +67,9 @@ std::unique_ptr<Topology> make_topology(const Url& url, const ConnectionOptions&
 // struct: a new member does not compile until it is part of the text.
 class PoolName {
  public:
-  PoolName(const Url& url, const ConnectionOptions& options, const std::string& key) {
+  PoolName(const Url& url, const ConnectionOptions& options) {
     add(url);
     add(options);
-    if (url.kind == Url::Kind::cluster) add(key);
   }
 
   std::string text() && { return std::move(text_); }
@@ -162,25 +163,23 @@ Registry& registry_of_this_process() {
 
 }  // namespace
 
-std::shared_ptr<ConnectionPool> ConnectionPool::of_process(Url url, const ConnectionOptions& options,
-                                                           const std::string& key) {
+std::shared_ptr<ConnectionPool> ConnectionPool::of_process(Url url, const ConnectionOptions& options) {
   // The same relative folder is another one after the program has changed its working directory.
   if (!url.folder.empty()) url.folder = absolute_folder(url.folder);
-  std::string name = PoolName(url, options, key).text();
+  std::string name = PoolName(url, options).text();
   Registry& registry = registry_of_this_process();
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.pools.find(name);
   std::shared_ptr<ConnectionPool> pool = found == registry.pools.end() ? nullptr : found->second.lock();
   if (pool != nullptr) return pool;
-  pool = std::make_shared<ConnectionPool>(url, options, key);
+  pool = std::make_shared<ConnectionPool>(url, options);
   registry.pools[name] = pool;
   pool->name_ = std::move(name);
   return pool;
 }
 
-ConnectionPool::ConnectionPool(const Url& url, const ConnectionOptions& options, const std::string& key,
-                               milliseconds idle_limit)
-    : topology_(make_topology(url, options, key)), idle_limit_(idle_limit) {}
+ConnectionPool::ConnectionPool(const Url& url, const ConnectionOptions& options, milliseconds idle_limit)
+    : topology_(make_topology(url, options)), idle_limit_(idle_limit) {}
 
 ConnectionPool::~ConnectionPool() {
   if (name_.empty()) return;
@@ -191,23 +190,26 @@ ConnectionPool::~ConnectionPool() {
   if (found != registry.pools.end() && found->second.expired()) registry.pools.erase(found);
 }
 
-ConnectionPool::Lent ConnectionPool::take() {
+ConnectionPool::Lent ConnectionPool::take(int slot) {
   for (;;) {
     std::unique_ptr<Entry> entry;
     {
       const std::lock_guard lock(mutex_);
-      if (idle_.empty()) return {};
-      entry = std::move(idle_.back());
-      idle_.pop_back();
+      const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const std::unique_ptr<Entry>& idle) {
+        return topology_->reuse(*idle->connection, slot);
+      });
+      if (found == idle_.rend()) return {};
+      entry = std::move(*found);
+      idle_.erase(std::next(found).base());
     }
     if (!entry->connection->is_stale()) return {std::move(entry), this};
   }
 }
 
-ConnectionPool::Lent ConnectionPool::connect() {
+ConnectionPool::Lent ConnectionPool::connect(int slot) {
   static std::atomic<std::uint64_t> made{0};
   auto entry = std::make_unique<Entry>();
-  entry->connection = topology_->connect();
+  entry->connection = topology_->connect(slot);
   entry->number = ++made;
   return {std::move(entry), this};
 }
@@ -215,12 +217,19 @@ ConnectionPool::Lent ConnectionPool::connect() {
 // Without memory for the list the connection is closed.
 void ConnectionPool::give_back(std::unique_ptr<Entry> entry) noexcept try {
   std::unique_ptr<Entry> unneeded;  // closed after the lock is released
-  entry->returned = redis::Clock::now();
+  const auto now = redis::Clock::now();
+  entry->returned = now;
   const std::lock_guard lock(mutex_);
+  // In a Cluster the only connection to a node stays, however seldom it is used.
+  const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const std::unique_ptr<Entry>& idle) {
+    if (now - idle->returned < idle_limit_) return false;
+    return idle->connection->where() == entry->connection->where() || idle->connection->is_stale();
+  });
+  if (found != idle_.end()) {
+    unneeded = std::move(*found);
+    idle_.erase(found);
+  }
   idle_.push_back(std::move(entry));
-  if (idle_.back()->returned - idle_.front()->returned < idle_limit_) return;
-  unneeded = std::move(idle_.front());
-  idle_.pop_front();
 } catch (const std::exception&) {
 }
 

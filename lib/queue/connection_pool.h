@@ -56,15 +56,13 @@ class ConnectionPool {
   static constexpr milliseconds kIdleLimit{10'000};
 
   // The pool of this process for this URL and these options. Its first user makes it, and its last user destroys it,
-  // which closes the connections. In a Cluster each queue has its own: `key` is a key of the queue. After a fork() the
-  // child process makes other ones. Throws as the constructors of topologies do.
-  static std::shared_ptr<ConnectionPool> of_process(redis::Url url, const ConnectionOptions& options,
-                                                    const std::string& key);
+  // which closes the connections. After a fork() the child process makes other ones. Throws as the constructors of
+  // topologies do.
+  static std::shared_ptr<ConnectionPool> of_process(redis::Url url, const ConnectionOptions& options);
 
   // A pool that is not shared. A connection that no call has needed for `idle_limit` is closed when a call returns
-  // another one.
-  ConnectionPool(const redis::Url& url, const ConnectionOptions& options, const std::string& key,
-                 milliseconds idle_limit = kIdleLimit);
+  // another one to the same server.
+  ConnectionPool(const redis::Url& url, const ConnectionOptions& options, milliseconds idle_limit = kIdleLimit);
   ~ConnectionPool();
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
@@ -72,11 +70,12 @@ class ConnectionPool {
   // The topology of all users. It outlives the connections of the pool.
   redis::Topology& topology() { return *topology_; }
 
-  // The connection that was returned last and is usable as far as it is known without a request; or none.
-  Lent take();
+  // The connection to the owner of the slot (see Topology) that was returned last and is usable as far as it is known
+  // without a request; or none.
+  Lent take(int slot);
 
   // A new connection. Throws as Topology::connect() does.
-  Lent connect();
+  Lent connect(int slot);
 
  private:
   struct Entry {

@@ -112,11 +112,12 @@ Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOpt
       other_keys_(keys_of(queue, options, !wants_hash_tag(options, url))),
       registers_(registers),
       check_hash_tag_conflict_(url.kind != Url::Kind::cluster),
-      pool_(shares == SharePool::yes ? ConnectionPool::of_process(url, connection, keys_.pending)
-                                     : std::make_shared<ConnectionPool>(url, connection, keys_.pending)) {}
+      slot_(redis::slot_of(keys_.pending)),
+      pool_(shares == SharePool::yes ? ConnectionPool::of_process(url, connection)
+                                     : std::make_shared<ConnectionPool>(url, connection)) {}
 
 std::unique_ptr<Connection> Endpoint::connect() {
-  std::unique_ptr<Connection> connection = pool_->topology().connect();
+  std::unique_ptr<Connection> connection = pool_->topology().connect(slot_);
   verify(*connection);
   return connection;
 }

@@ -43,8 +43,9 @@ class Endpoint {
   // Returns a new connection on which the queue is verified. It must not outlive the Endpoint.
   std::unique_ptr<redis::Connection> connect();
 
-  // Connections that were opened before. The queue is not verified on them.
-  ConnectionPool& pool() { return *pool_; }
+  // A connection of the pool that no call uses, or none; and a new one. The queue is not verified on them.
+  ConnectionPool::Lent take_idle() { return pool_->take(slot_); }
+  ConnectionPool::Lent open() { return pool_->connect(slot_); }
 
   // Verifies the queue; to be called once for each connection. Throws ReplyError if the queue is stored in a format
   // that this version does not read. The first call also adds the queue to the set of known queues, and throws
@@ -57,7 +58,7 @@ class Endpoint {
   std::unique_ptr<redis::Connection> dial(const redis::Address& server) { return pool_->topology().dial(server); }
 
   // Like connect(), but looks at no key. Not in a Cluster, which has several masters.
-  std::unique_ptr<redis::Connection> connect_to_master() { return pool_->topology().connect(); }
+  std::unique_ptr<redis::Connection> connect_to_master() { return pool_->topology().connect(slot_); }
 
   // Adds the queue to the set of known queues.
   void register_queue(redis::Connection& connection);
@@ -75,6 +76,7 @@ class Endpoint {
   const store::Keys other_keys_;  // the keys with the other hash tag form: with or without it
   const RegisterQueue registers_;
   const bool check_hash_tag_conflict_;  // not in a Cluster, which requires a hash tag
+  const int slot_;                      // in a Cluster
   const std::shared_ptr<ConnectionPool> pool_;
   std::mutex mutex_;  // guards verified_
   bool verified_ = false;

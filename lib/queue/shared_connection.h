@@ -91,7 +91,7 @@ class SharedConnection {
   // lead to the same server, which may be frozen or no longer the master.
   ConnectionPool::Lent take_idle() {
     if (reconnects_) return {};
-    ConnectionPool::Lent connection = endpoint_.pool().take();
+    ConnectionPool::Lent connection = endpoint_.take_idle();
     try {
       if (!connection.is_none()) verify(connection);
     } catch (const ConnectionError&) {  // nothing of the call is sent yet, so it may use another connection
@@ -100,7 +100,7 @@ class SharedConnection {
   }
 
   ConnectionPool::Lent connect() {
-    ConnectionPool::Lent connection = endpoint_.pool().connect();
+    ConnectionPool::Lent connection = endpoint_.open();
     verify(connection);
     reconnects_ = false;
     return connection;

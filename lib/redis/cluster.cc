@@ -1,20 +1,37 @@
 // The topology of a Redis Cluster. All keys of a queue are in one slot, so one node owns the queue at a time.
 #include "redis/pipeline.h"
+#include "redis/slot.h"
 #include "redis/topology.h"
 
 #include <delayqueue/error.h>
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <mutex>
 
 namespace delayqueue::redis {
 namespace {
 
-// The slot map of one node, reduced to the queue's slot.
+// The owners of ranges of slots.
+class SlotOwners {
+ public:
+  void add(int first, int last, Address owner) { ranges_[last] = {first, std::move(owner)}; }
+  void clear() { ranges_.clear(); }
+
+  // Null: unknown.
+  const Address* find(int slot) const {
+    const auto found = ranges_.lower_bound(slot);
+    return found != ranges_.end() && found->second.first <= slot ? &found->second.second : nullptr;
+  }
+
+ private:
+  std::map<int, std::pair<int, Address>> ranges_;  // by the last slot: the first one, and the owner
+};
+
+// The slot map of one node.
 struct SlotMap {
-  int slot = -1;
-  Address owner;
+  SlotOwners owners;
   std::vector<Address> nodes;
   bool is_down = false;  // the node reports its Cluster as down; it may be partitioned from the others
 };
@@ -29,35 +46,29 @@ Address node_of(Reply entry, const Address& asked, const Connection& connection)
 
 bool is_down(const Pipeline& asked) {
   try {
-    return asked.reply(2).text().find("cluster_state:fail") != std::string_view::npos;
+    return asked.reply(1).text().find("cluster_state:fail") != std::string_view::npos;
   } catch (const ReplyError&) {  // an ACL rule or a proxy refuses CLUSTER INFO
     return false;
   }
 }
 
-SlotMap slot_map_of(Connection& connection, const Address& asked, const std::string& key) {
+SlotMap slot_map_of(Connection& connection, const Address& asked) {
   Pipeline pipeline(connection);
-  pipeline.command("CLUSTER").arg("KEYSLOT").key(key);
   pipeline.command("CLUSTER").arg("SLOTS");
   pipeline.command("CLUSTER").arg("INFO");
   pipeline.run();
   SlotMap map;
   map.is_down = is_down(pipeline);
-  map.slot = static_cast<int>(std::clamp(pipeline.reply(0).integer(), -1LL, 16'383LL));
-  const Reply ranges = pipeline.reply(1);
-  bool owned = false;
+  const Reply ranges = pipeline.reply(0);
+  const auto slot_at = [](Reply number) { return static_cast<int>(std::clamp(number.integer(), 0LL, kSlots - 1LL)); };
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Reply range = ranges[i];
     for (std::size_t node = 2; node < range.size() && map.nodes.size() < kMostNodes; ++node) {
       map.nodes.push_back(node_of(range[node], asked, connection));
     }
-    if (map.slot < range[0].integer() || map.slot > range[1].integer()) continue;
-    map.owner = node_of(range[2], asked, connection);
-    owned = true;
+    map.owners.add(slot_at(range[0]), slot_at(range[1]), node_of(range[2], asked, connection));
   }
-  if (owned) return map;
-  throw ConnectionError(asked.text() + " has no node for slot " + std::to_string(map.slot) +
-                        " in its slot map; check the Cluster with redis-cli --cluster check");
+  return map;
 }
 
 // The address in a line of CLUSTER NODES: "<id> <ip>:<port>@<bus port>[,<host name>] <flags> ...". nullopt for a node
@@ -128,18 +139,27 @@ std::vector<Address> nodes_of(Connection& connection, const Address& asked) {
 
 class ClusterTopology : public Topology, public Cluster {
  public:
-  ClusterTopology(const Url& url, const ConnectionOptions& options, const std::string& key)
+  ClusterTopology(const Url& url, const ConnectionOptions& options)
       : seeds_(url.addresses),
         where_(url.text()),
         login_(login_of(url, options)),
         options_(with_probe_timeout(options)),
-        limit_(options.connect_timeout),
-        key_(key) {}
+        limit_(options.connect_timeout) {}
 
-  std::unique_ptr<Connection> connect() override {
+  std::unique_ptr<Connection> connect(int slot) override {
     std::vector<Address> failed;
-    return first_success(candidates(), "cannot reach the queue's node through " + where_, Clock::now() + limit_,
-                         [&](const Address& node) { return connect_via(node, failed); });
+    return first_success(candidates(slot), "cannot reach the queue's node through " + where_, Clock::now() + limit_,
+                         [&](const Address& node) { return connect_via(node, slot, failed); });
+  }
+
+  bool reuse(Connection& connection, int slot) override {
+    {
+      const std::lock_guard lock(mutex_);
+      const Address* const owner = owner_of(slot);
+      if (owner == nullptr || owner->text() != connection.where()) return false;
+    }
+    connection.set_slot(slot);
+    return true;
   }
 
   std::unique_ptr<Connection> dial(const Address& node) override {
@@ -157,34 +177,41 @@ class ClusterTopology : public Topology, public Cluster {
                          [this](const Address& node) { return masters_of(*dial(node), node); });
   }
 
-  bool moved(const Redirection& to) override {
+  void moved(const Redirection& to) override {
+    if (to.slot < 0 || to.slot >= static_cast<int>(kSlots)) return;
     const std::lock_guard lock(mutex_);
-    if (to.slot != slot_) return false;
-    owner_ = to.address;
-    return true;
+    moved_[to.slot] = to.address;
   }
 
  private:
+  static constexpr int kNoSlot = -1;
+
   // A connection to the slot's owner according to `node`. `failed`: nodes that could not be reached in this connect().
-  std::unique_ptr<Connection> connect_via(const Address& node, std::vector<Address>& failed) {
-    auto connection = open(node, failed);
-    const SlotMap map = slot_map_of(*connection, node, key_);
+  std::unique_ptr<Connection> connect_via(const Address& node, int slot, std::vector<Address>& failed) {
+    auto connection = open(node, slot, failed);
+    const SlotMap map = slot_map_of(*connection, node);
+    const Address* const owner = map.owners.find(slot);
+    if (owner == nullptr) {
+      throw ConnectionError(node.text() + " has no node for slot " + std::to_string(slot) +
+                            " in its slot map; check the Cluster with redis-cli --cluster check");
+    }
     update(map);
     if (map.is_down) {
       throw ConnectionError(node.text() + " reports its Cluster as down; the Cluster lacks a master, or the node is " +
                             "partitioned from the others");
     }
-    return same(map.owner, node) ? std::move(connection) : open(map.owner, failed);
+    return same(*owner, node) ? std::move(connection) : open(*owner, slot, failed);
   }
 
-  std::unique_ptr<Connection> open(const Address& node, std::vector<Address>& failed) {
+  std::unique_ptr<Connection> open(const Address& node, int slot, std::vector<Address>& failed) {
     if (has(failed, node)) throw ConnectionError(node.text() + " could not be reached a moment ago");
     try {
-      return std::make_unique<Connection>(node, login_, options_, this);
+      auto connection = std::make_unique<Connection>(node, login_, options_, this);
+      connection->set_slot(slot);
+      return connection;
     } catch (const ConnectionError&) {
       failed.push_back(node);
       const std::lock_guard lock(mutex_);
-      owner_.reset();
       unreachable_.erase(std::remove_if(unreachable_.begin(), unreachable_.end(), is(node)), unreachable_.end());
       unreachable_.push_back(node);
       throw;
@@ -193,23 +220,29 @@ class ClusterTopology : public Topology, public Cluster {
 
   void update(const SlotMap& map) {
     const std::lock_guard lock(mutex_);
-    if (map.is_down) {  // its owner of the slot may be outdated, but the other nodes are worth trying
-      owner_.reset();
+    moved_.clear();
+    if (map.is_down) {  // its owners of the slots may be outdated, but the other nodes are worth trying
+      owners_.clear();
       for (const Address& node : map.nodes) add(nodes_, node);
       return;
     }
-    slot_ = map.slot;
-    owner_ = map.owner;
+    owners_ = map.owners;
     nodes_ = map.nodes;
     unreachable_.clear();
   }
 
+  // Null: unknown. Requires the lock.
+  const Address* owner_of(int slot) const {
+    const auto found = moved_.find(slot);
+    return found != moved_.end() ? &found->second : owners_.find(slot);
+  }
+
   // The nodes to try, the likeliest owner first. The nodes of the URL follow the discovered ones, because those may all
   // be gone. Unreachable nodes come last, the latest failure at the very end: the deadline may allow a few tries only.
-  std::vector<Address> candidates() {
+  std::vector<Address> candidates(int slot = kNoSlot) {
     const std::lock_guard lock(mutex_);
     std::vector<Address> nodes;
-    if (owner_) nodes.push_back(*owner_);
+    if (const Address* const owner = owner_of(slot)) nodes.push_back(*owner);
     for (const Address& node : nodes_) add(nodes, node);
     for (const Address& node : seeds_) add(nodes, node);
     for (const Address& node : unreachable_) {
@@ -224,19 +257,25 @@ class ClusterTopology : public Topology, public Cluster {
   const Login login_;
   const ConnectionOptions options_;  // for each node
   const milliseconds limit_;         // for all nodes together
-  const std::string key_;
 
-  std::mutex mutex_;  // guards the rest
-  int slot_ = -1;
-  std::optional<Address> owner_;
+  std::mutex mutex_;              // guards the rest
+  SlotOwners owners_;             // of the last slot map
+  std::map<int, Address> moved_;  // the owners of slots that have moved since then
   std::vector<Address> nodes_;
   std::vector<Address> unreachable_;  // since the last slot map, in the order of the failures
 };
 
 }  // namespace
 
-std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options, const std::string& key) {
-  return std::make_unique<ClusterTopology>(url, options, key);
+std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options) {
+  return std::make_unique<ClusterTopology>(url, options);
+}
+
+int slot_of(std::string_view key) {
+  const std::size_t open = key.find('{');
+  const std::size_t close = open == key.npos ? open : key.find('}', open + 1);
+  const bool tagged = close != key.npos && close > open + 1;
+  return static_cast<int>(crc16(tagged ? key.substr(open + 1, close - open - 1) : key) % kSlots);
 }
 
 }  // namespace delayqueue::redis

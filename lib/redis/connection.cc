@@ -170,7 +170,11 @@ std::optional<Redirection> Connection::redirection(Reply reply) const {
 }
 
 Connection& Connection::follow(const Redirection& redirection) {
-  if (!redirection.ask && cluster_->moved(redirection)) moved_ = true;
+  if (!redirection.ask) {
+    cluster_->moved(redirection);
+    moved_ = moved_ || redirection.slot == slot_;
+  }
+  redirected_slot_ = redirection.slot;
   const std::string where = redirection.address.text();
   if (redirected_ == nullptr || redirected_where_ != where || redirected_->is_stale()) {
     redirected_ = cluster_->dial(redirection.address);

@@ -58,8 +58,8 @@ class Cluster {
 
   virtual std::unique_ptr<Connection> dial(const Address& node) = 0;
 
-  // Records that a slot has moved. Returns true if it is the slot that the connection was made for.
-  virtual bool moved(const Redirection& redirection) = 0;
+  // Records that a slot has moved.
+  virtual void moved(const Redirection& redirection) = 0;
 };
 
 // Used by one thread at a time. Unusable after a ConnectionError: make another one.
@@ -99,6 +99,15 @@ class Connection {
   // Called when a pipeline is destroyed. If it is still in flight, the connection becomes unusable, because later
   // answers could no longer be matched with their requests.
   void give_up(const Pipeline* pipeline);
+
+  // Sets the slot of the queue that the next requests are for, with a `cluster`. MOVED for this slot makes the connection
+  // stale. The next user may set another slot that the same node owns. Closes the connection to the node of the last
+  // redirection, unless that may be needed again: after ASK for this slot.
+  void set_slot(int slot) {
+    if (moved_ || redirected_slot_ != slot) redirected_.reset();
+    slot_ = slot;
+    moved_ = false;
+  }
 
   // Whether the connection must be replaced: it is broken, the server closed it or sent an unrequested answer, or the
   // node no longer owns the queue's slot. Call only while no answer is outstanding.
@@ -153,9 +162,11 @@ class Connection {
   std::deque<Pipeline*> awaited_;
   std::optional<Deadline> due_;  // of the answer that read_arrived() waits for
   bool broken_ = false;
-  bool moved_ = false;
+  int slot_ = -1;                           // see set_slot()
+  bool moved_ = false;                      // slot_ has moved to another node
   std::unique_ptr<Connection> redirected_;  // to the node of the last redirection
   std::string redirected_where_;
+  int redirected_slot_ = -1;
 };
 
 // Appends a command in RESP2 to `out`.

@@ -73,7 +73,7 @@ class SentinelTopology : public Topology {
     if (thread_.joinable()) thread_.join();
   }
 
-  std::unique_ptr<Connection> connect() override {
+  std::unique_ptr<Connection> connect(int /*slot*/) override {
     const Deadline deadline = Clock::now() + options_.connect_timeout;
     start_listener();
     for (;;) {

@@ -10,7 +10,7 @@ class SingleServer : public Topology {
   SingleServer(const Url& url, const ConnectionOptions& options)
       : address_(url.addresses.front()), login_(login_of(url, options)), options_(options) {}
 
-  std::unique_ptr<Connection> connect() override { return dial(address_); }
+  std::unique_ptr<Connection> connect(int /*slot*/) override { return dial(address_); }
   std::vector<Address> servers() override { return {address_}; }
   std::unique_ptr<Connection> dial(const Address& server) override {
     return std::make_unique<Connection>(server, login_, options_);

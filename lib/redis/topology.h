@@ -7,18 +7,24 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace delayqueue::redis {
 
 // Locates the master of a queue. The owner of a connection calls connect() again after the connection was lost.
-// Thread-safe. A topology must outlive the connections that it makes.
+// Thread-safe. Any number of queues may use one. A topology must outlive the connections that it makes.
 class Topology {
  public:
   virtual ~Topology() = default;
 
-  // A new, logged-in connection to the master. Throws what Connection's constructor throws.
-  virtual std::unique_ptr<Connection> connect() = 0;
+  // A new, logged-in connection to the master; in a Cluster to the one that owns the slot of the queue. Throws what
+  // Connection's constructor throws.
+  virtual std::unique_ptr<Connection> connect(int slot) = 0;
+
+  // Whether an open connection of this topology leads to that master, as far as it is known. If so, prepares it for
+  // requests about the slot.
+  virtual bool reuse(Connection& /*connection*/, int /*slot*/) { return true; }
 
   // Every server that may be the master now or after a failover: the master, its replicas, all nodes of a Cluster.
   // Queries Sentinels or Cluster nodes. Throws as connect() does.
@@ -42,8 +48,11 @@ std::unique_ptr<Topology> single_server(const Url& url, const ConnectionOptions&
 // connections to the old one, because a demoted master accepts writes for a while and then loses them.
 std::unique_ptr<Topology> sentinels(const Url& url, const ConnectionOptions& options);
 
-// The node of a Cluster that owns the slot of `key`.
-std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options, const std::string& key);
+// The nodes of a Cluster that own slots.
+std::unique_ptr<Topology> cluster(const Url& url, const ConnectionOptions& options);
+
+// The slot of a key in a Cluster: that of its hash tag, if it has one.
+int slot_of(std::string_view key);
 
 // ---- For topologies of several nodes -------------------------------------------------------------------------------
 

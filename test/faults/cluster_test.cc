@@ -2,6 +2,8 @@
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,6 +59,70 @@ TEST_CASE("cluster: a queue works through any node, with a hash tag") {
   }
 }
 
+// The ids of the connections with this client name.
+std::vector<std::string> ids_at(const Node& node, const std::string& name) {
+  std::istringstream all(node.cmd({"CLIENT", "LIST"}).text);
+  std::vector<std::string> found;
+  for (std::string line; std::getline(all, line);) {
+    if (line.find(" name=" + name + " ") != std::string::npos) found.push_back(line.substr(0, line.find(' ')));
+  }
+  return found;
+}
+
+TEST_CASE("cluster: the Producers and Inspectors of many queues have one connection to each master together") {
+  const std::string name = fresh_queue();
+  ProducerOptions sending;
+  InspectorOptions reading;
+  sending.connection.client_name = reading.connection.client_name = name;
+  std::vector<Producer> producers;
+  std::vector<Inspector> inspectors;
+  for (int i = 0; i < 40; ++i) {
+    const std::string queue = fresh_queue();
+    producers.emplace_back(six().url(), queue, sending);
+    inspectors.emplace_back(six().url(), queue, reading);
+  }
+  for (std::uint64_t round = 1; round <= 2; ++round) {
+    for (std::size_t i = 0; i < producers.size(); ++i) {
+      CHECK(producers[i].send("x").created);
+      CHECK(inspectors[i].counts().ready == round);
+    }
+  }
+  for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
+    CAPTURE(i);
+    const std::size_t expected = six().node(i).info("role") == "master" ? 1 : 0;
+    CHECK(eventually([&] { return ids_at(six().node(i), name).size() == expected; }, kPatience));
+  }
+}
+
+TEST_CASE("cluster: when the slot of one queue moves, the connection stays open for the other queues of that master") {
+  const std::string name = fresh_queue(), moving = fresh_queue();
+  const int slot = test::slot_of("{dp:" + moving + "}");
+  Node& from = six().owner_of(slot);
+  Node& to = six().other_master(from);
+  std::string staying = fresh_queue();
+  while (&six().owner("{dp:" + staying + "}") != &from) staying = fresh_queue();
+  ProducerOptions options;
+  options.connection.client_name = name;
+  Producer one(six().url(), moving, options);
+  Producer other(six().url(), staying, options);
+  for (Producer* producer : {&one, &other}) CHECK(producer->send("x").created);
+  CHECK(eventually([&] { return ids_at(from, name).size() == 1; }, kPatience));
+  const auto before = ids_at(from, name);
+
+  six().begin_migration(slot, to);
+  while (six().migrate_keys(slot, 100) > 0) {
+  }
+  six().finish_migration(slot);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(one.send("x").created);
+    CHECK(other.send("x").created);
+  }
+  CHECK(ids_at(from, name) == before);
+  CHECK(eventually([&] { return ids_at(to, name).size() == 1; }, kPatience));
+  CHECK(Inspector(six().url(), moving).counts().ready == 4);
+  CHECK(Inspector(six().url(), staying).counts().ready == 4);
+}
+
 TEST_CASE("cluster: a queue without a hash tag is refused; a URL with the wrong scheme gets advice") {
   ProducerOptions off;
   off.queue.hash_tag = HashTag::off;
@@ -102,6 +168,7 @@ TEST_CASE("cluster: unreachable nodes are tried last, so any number of them dela
   const auto sends = [&] { return thrown([&] { producer.send("x"); }) == "nothing"; };
   CHECK(eventually(sends, kPatience));
   // Now this node is as silent as the others, until each of them has been tried.
+  options.connection.client_name = "another";  // so that it has no connection yet
   Producer another(url + good.address(), fresh_queue(), options);
   good.freeze();
   for (int i = 0; i < 2; ++i) CHECK(thrown([&] { another.send("x"); }).find("ConnectionError") != std::string::npos);

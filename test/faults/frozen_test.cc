@@ -298,7 +298,6 @@ TEST_CASE("frozen: start() and stop() return when nodes of a Cluster, or the slo
   ScriptedServer greets([](const Words& words) { return words[0] == "HELLO" ? hello() : ""; });
   ScriptedServer node([&](const Words& words) -> std::string {
     if (words[0] == "HELLO") return hello();
-    if (words[1] == "KEYSLOT") return ":0\r\n";
     if (words[1] == "INFO") return bulk("cluster_state:ok");
     const std::string owner = array({bulk("127.0.0.1"), ":" + std::to_string(silent.port()) + "\r\n", bulk("id")});
     return array({array({":0\r\n", ":16383\r\n", owner})});

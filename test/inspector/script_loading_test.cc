@@ -87,7 +87,7 @@ TEST_CASE("loading scripts: with Sentinels the replicas get them too, so that a 
 
 TEST_CASE("loading scripts: all nodes of a Cluster get them, so that a migrated slot needs no EVAL") {
   test::Cluster world;
-  const Words more = {"+cluster|slots", "+cluster|keyslot", "+cluster|info", "+asking"};
+  const Words more = {"+cluster|slots", "+cluster|info", "+asking"};
   for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
     add_user(world.node(i), "loader", {"+cluster|nodes"});
     for (const char* role : {"producer", "consumer"}) add_user(world.node(i), role, more);

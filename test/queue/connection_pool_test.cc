@@ -74,9 +74,11 @@ void set_format(const std::string& queue, const std::string& format) {
   test::redis().cmd({"HSET", "dp:" + queue + ":settings", "format", format});
 }
 
-Pool pool_of(const std::string& url, const ConnectionOptions& options = {}, const std::string& key = "{dp:q}:pending") {
-  return ConnectionPool::of_process(redis::parse_url(url), options, key);
+Pool pool_of(const std::string& url, const ConnectionOptions& options) {
+  return ConnectionPool::of_process(redis::parse_url(url), options);
 }
+
+constexpr int kNoSlot = 0;  // only in a Cluster the server depends on the slot
 
 TEST_CASE("connections: Producers, Inspectors and QueueAdmins of many queues share one, and the last one closes it") {
   const std::string name = fresh_queue();
@@ -159,25 +161,23 @@ TEST_CASE("connection pool: equal URLs and options have one pool, and any differ
     change(options);
     add("rediss+sentinel://h/m", options);
   }
-  // In a Cluster the node depends on the queue.
-  CHECK((pool_of("redis+cluster://h", {}, "{dp:a}:pending") != pool_of("redis+cluster://h", {}, "{dp:b}:pending")));
 }
 
 TEST_CASE("connection pool: one that no call has needed for the limit is closed when another one is returned") {
   const std::string name = fresh_queue();
-  ConnectionPool pool(redis::parse_url(server().url()), named(name), "", 1s);
+  ConnectionPool pool(redis::parse_url(server().url()), named(name), 1s);
   {
-    const auto first = pool.connect();
-    const auto second = pool.connect();
-    CHECK(pool.take().is_none());
+    const auto first = pool.connect(kNoSlot);
+    const auto second = pool.connect(kNoSlot);
+    CHECK(pool.take(kNoSlot).is_none());
     CHECK(first.number() != second.number());
   }
   CHECK(ids(name).size() == 2);
   std::this_thread::sleep_for(1100ms);
   CHECK(ids(name).size() == 2);  // no thread watches them
-  CHECK(!pool.take().is_none());
+  CHECK(!pool.take(kNoSlot).is_none());
   CHECK(eventually([&] { return ids(name).size() == 1; }, kPatience));
-  CHECK(!pool.take().is_none());
+  CHECK(!pool.take(kNoSlot).is_none());
 }
 
 TEST_CASE("connections: after a fork the child opens its own, and the parent keeps its connection") {
@@ -345,7 +345,7 @@ TEST_CASE("connections: after a failed call the next one opens a connection, eve
   const Pool pool = pool_of(proxy.url(), hasty().connection);
   Producer producer(proxy.url(), "q", hasty());
   {
-    const auto other = pool->connect();
+    const auto other = pool->connect(kNoSlot);
     CHECK(producer.send("over a second connection").created);
   }
   CHECK(producer.send("over the first one").created);

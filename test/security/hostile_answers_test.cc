@@ -197,7 +197,6 @@ TEST_CASE("hostile answers: the answers of a Cluster node are escaped") {
     return [=](const Words& words) -> std::string {
       if (words[0] == "HELLO") return hello();
       if (words[0] != "CLUSTER") return answer;
-      if (words[1] == "KEYSLOT") return ":7\r\n";
       if (words[1] == "INFO") return bulk("cluster_state:ok");
       return array({array({":0\r\n", ":16383\r\n", array({bulk(host), ":" + port + "\r\n"})})});
     };

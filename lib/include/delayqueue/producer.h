@@ -79,7 +79,7 @@ using IfPayloads = std::enable_if_t<std::is_convertible_v<Element, std::string_v
 //
 // Producers, Inspectors and QueueAdmins of one process with the same URL and equal ConnectionOptions share connections:
 // a call uses one that no other object uses at that moment, and opens one if there is none. So no call waits for
-// another object, and a process with one thread has one connection. In a Cluster the objects of one queue share.
+// another object, and a process with one thread has one connection; in a Cluster, one to each master.
 //
 // After a fork() the child process must create its own Producers, Consumers, Inspectors and QueueAdmins. In the child
 // every call to an object of the parent throws std::logic_error. The destructor of such an object returns at once,
