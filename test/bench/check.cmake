@@ -21,6 +21,9 @@ set(figures
   batch.1.send_redis_us batch.10.send_redis_us batch.100.send_redis_us batch.200.send_redis_us
   link.none.send link.none.receive link.0.send link.0.receive link.1.send link.1.receive link.4.send link.4.receive
   ratio.send ratio.receive ratio.one_thread.one_core ratio.one_thread.two_cores
+  sharing.1.own.send sharing.1.own.p99_us sharing.1.shared.send sharing.1.shared.p99_us ratio.sharing_1
+  sharing.2.own.send sharing.2.own.p99_us sharing.2.shared.send sharing.2.shared.p99_us ratio.sharing_2
+  sharing.8.own.send sharing.8.own.p99_us sharing.8.shared.send sharing.8.shared.p99_us ratio.sharing_8
   ratio.link_0_send ratio.link_0_receive ratio.link_1_send ratio.link_1_receive ratio.link_4_send ratio.link_4_receive
   lateness_ms.min lateness_ms.p50 lateness_ms.p99 lateness_ms.max
   load.capacity

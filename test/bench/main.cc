@@ -42,6 +42,7 @@ const std::vector<Part>& parts() {
       {"transport", transport, Runs::full},
       {"processes", processes, Runs::full},
       {"border", border, Runs::on_request},
+      {"sharing", sharing, Runs::on_request},
       {"rss", rss, Runs::on_request},
       {"million", million},  // last: its drain is cut short if the run takes too long
   };

@@ -46,6 +46,7 @@ void big_sends(Bench& bench);  // send_1mib of stall_ms, redis_us and probe_ms
 void border(Bench& bench);
 void batches(Bench& bench);  // batch
 void links(Bench& bench);    // link
+void sharing(Bench& bench);
 void lateness(Bench& bench);
 void load(Bench& bench);
 void wake(Bench& bench);
