@@ -17,6 +17,7 @@
 #include "support/forked.h"
 #include "support/ledger.h"
 #include "support/proxy.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
@@ -25,13 +26,12 @@ using namespace std::chrono_literals;
 using test::eventually;
 using test::FaultProxy;
 using test::fresh_queue;
+using test::has;
 using test::kPatience;
 using test::Redis;
 using test::server;
 using test::thrown;
 using Pool = std::shared_ptr<ConnectionPool>;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // The lines of CLIENT LIST about connections with this name.
 std::vector<std::string> clients(const std::string& name, Redis& on = test::redis()) {
@@ -50,7 +50,7 @@ std::vector<std::string> ids(const std::string& name, Redis& on = test::redis())
   return found;
 }
 
-ConnectionOptions named(const std::string& name) {
+ConnectionOptions connection_named(const std::string& name) {
   ConnectionOptions options;
   options.client_name = name;
   return options;
@@ -59,14 +59,14 @@ ConnectionOptions named(const std::string& name) {
 // A Producer whose connection has this name.
 Producer producer_of(const std::string& queue, const std::string& name, const Durability& durability = {}) {
   ProducerOptions options;
-  options.connection = named(name);
+  options.connection = connection_named(name);
   options.durability = durability;
   return Producer(server().url(), queue, options);
 }
 
 Inspector inspector_of(const std::string& queue, const std::string& name) {
   InspectorOptions options;
-  options.connection = named(name);
+  options.connection = connection_named(name);
   return Inspector(server().url(), queue, options);
 }
 
@@ -83,7 +83,7 @@ constexpr int kNoSlot = 0;  // only in a Cluster the server depends on the slot
 TEST_CASE("connections: Producers, Inspectors and QueueAdmins of many queues share one, and the last one closes it") {
   const std::string name = fresh_queue();
   InspectorOptions options;
-  options.connection = named(name);
+  options.connection = connection_named(name);
   std::vector<Producer> producers;
   std::vector<Inspector> inspectors;
   std::vector<QueueAdmin> admins;
@@ -114,7 +114,7 @@ TEST_CASE("connections: Producers, Inspectors and QueueAdmins of many queues sha
 TEST_CASE("connections: objects with another URL, user or timeout have their own") {
   const std::string name = fresh_queue(), queue = fresh_queue();
   ProducerOptions usual, patient, as_default;
-  usual.connection = patient.connection = as_default.connection = named(name);
+  usual.connection = patient.connection = as_default.connection = connection_named(name);
   patient.connection.command_timeout = 20s;
   as_default.connection.user = "default";
   Producer first(server().url(), queue, usual);
@@ -165,7 +165,7 @@ TEST_CASE("connection pool: equal URLs and options have one pool, and any differ
 
 TEST_CASE("connection pool: one that no call has needed for the limit is closed when another one is returned") {
   const std::string name = fresh_queue();
-  ConnectionPool pool(redis::parse_url(server().url()), named(name), 1s);
+  ConnectionPool pool(redis::parse_url(server().url()), connection_named(name), 1s);
   {
     const auto first = pool.connect(kNoSlot);
     const auto second = pool.connect(kNoSlot);
@@ -270,12 +270,12 @@ TEST_CASE("connections: a Producer that waits for its replicas delays no other o
 }
 
 TEST_CASE("connections: threads with one Producer each send all messages, over at most one connection each") {
-  constexpr std::size_t kThreads = 8;
+  constexpr std::size_t kProducers = 8;
   constexpr std::uint64_t kSends = 200;
   const std::string name = fresh_queue();
   std::vector<std::string> queues;
   std::vector<Producer> producers;
-  for (std::size_t i = 0; i < kThreads; ++i) {
+  for (std::size_t i = 0; i < kProducers; ++i) {
     queues.push_back(fresh_queue());
     producers.push_back(producer_of(queues.back(), name));
   }
@@ -287,8 +287,8 @@ TEST_CASE("connections: threads with one Producer each send all messages, over a
     });
   }
   for (std::thread& thread : threads) thread.join();
-  CHECK(created == kThreads * kSends);
-  CHECK(ids(name).size() <= kThreads);
+  CHECK(created == kProducers * kSends);
+  CHECK(ids(name).size() <= kProducers);
   for (const std::string& queue : queues) CHECK(inspector_of(queue, name).counts().ready == kSends);
 }
 
