@@ -101,8 +101,8 @@ class SharedConnection {
 
   ConnectionPool::Lent connect() {
     ConnectionPool::Lent connection = endpoint_.open();
-    verify(connection);
     reconnects_ = false;
+    verify(connection);
     return connection;
   }
 
@@ -115,6 +115,7 @@ class SharedConnection {
       write_concern_.check(*connection);
     } catch (const ConnectionError&) {
       connection.close();
+      reconnects_ = true;
       throw;
     }
     if (verified_.size() == kMaxVerified) verified_.clear();  // most of these connections are closed
@@ -129,7 +130,7 @@ class SharedConnection {
   const WriteConcern write_concern_;
   FairMutex mutex_;                   // guards all members below
   std::set<std::uint64_t> verified_;  // the numbers of connections on which the queue is verified
-  bool reconnects_ = false;           // the last call has failed: the next one opens a connection
+  bool reconnects_ = false;           // the last connection failed: the next call opens one
   std::exception_ptr connect_error_;  // of the last attempt to connect; null: it succeeded
   redis::Clock::time_point failed_at_;
 };

@@ -224,6 +224,15 @@ TEST_CASE("connections: an error of one queue neither closes the connection nor 
   }
 }
 
+TEST_CASE("connections: calls that are refused after a failed one use its new connection, and open no more") {
+  const std::string name = fresh_queue(), queue = fresh_queue();
+  Producer producer = producer_of(queue, name, Durability::replicas(1, 1ms));
+  CHECK(has(thrown([&] { producer.send("x"); }), "only 0 of 1 replicas"));  // closes the connection
+  set_format(queue, "2");
+  for (int i = 0; i < 5; ++i) CHECK(has(thrown([&] { producer.send("x"); }), "format \"2\""));
+  CHECK(ids(name).size() == 1);
+}
+
 TEST_CASE("connections: after a reconnect the format of each queue is checked again") {
   const std::string name = fresh_queue();
   const std::vector<std::string> queues = {fresh_queue(), fresh_queue(), fresh_queue()};
