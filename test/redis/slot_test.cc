@@ -1,5 +1,7 @@
 #include "redis/slot.h"
 
+#include "redis/topology.h"
+
 #include <doctest/doctest.h>
 
 #include <string>
@@ -19,6 +21,17 @@ TEST_CASE("slots: the CRC of a text can be computed in parts") {
   for (std::size_t i = 0; i <= text.size(); ++i) {
     CHECK(crc16(text.substr(i), crc16(text.substr(0, i))) == crc16(text));
   }
+}
+
+TEST_CASE("slots: that of a key is the slot of its hash tag, if it has one") {
+  const auto slot = [](const char* text) { return static_cast<int>(crc16(text) % kSlots); };
+  CHECK(slot_of("{dp:orders}:pending") == slot("dp:orders"));
+  CHECK(slot_of("dp:orders:pending") == slot("dp:orders:pending"));
+  // The examples of the Cluster specification.
+  CHECK(slot_of("foo{}{bar}") == slot("foo{}{bar}"));
+  CHECK(slot_of("foo{{bar}}zap") == slot("{bar"));
+  CHECK(slot_of("foo{bar}{zap}") == slot("bar"));
+  CHECK(slot_of("foo}{bar") == slot("foo}{bar"));
 }
 
 }  // namespace
