@@ -2,6 +2,7 @@
 
 #include "queue/option_checks.h"
 #include "redis/escaped.h"
+#include "store/keys.h"
 
 #include <algorithm>
 #include <limits>
@@ -55,6 +56,9 @@ void check_at_least(const char* field, milliseconds value, milliseconds least) {
 
 void validate(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options) {
   check_name("queue", queue, options.hash_tag == HashTag::on);
+  if (store::is_partition_name(queue)) {
+    wrong("queue", '"' + queue + '"', "a name that does not end in #<number>.<number>, as those of partitions do");
+  }
   check_name("queue.prefix", options.prefix, options.hash_tag == HashTag::on);
   check_at_least("connection.connect_timeout", connection.connect_timeout, milliseconds(1));
   check_at_least("connection.command_timeout", connection.command_timeout, milliseconds(1));

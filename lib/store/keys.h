@@ -1,5 +1,8 @@
 // The names of a queue's keys. No other file builds one. Names and types are those of the Go library
 // HDT3213/delayqueue. This library adds attempts, reason, dead, stats, paused, wake, watch, lock and settings.
+//
+// A queue may have several partitions. Each is a complete set of keys, in another slot of a Cluster than the other
+// ones. Partition 0 has the keys of a queue without partitions.
 #pragma once
 
 #include <string>
@@ -7,8 +10,11 @@
 
 namespace delayqueue::store {
 
+// Most partitions of a queue. Their number is a power of two.
+inline constexpr unsigned kMostPartitions = 256;
+
 struct Keys {
-  std::string base;  // <prefix>:<queue>, in braces with a hash tag
+  std::string base;  // <prefix>:<queue>, in braces with a hash tag; of other partitions: see make_keys
 
   std::string pending, ready, unack, retry, count, garbage;  // count is retry:cnt
   std::string attempts, reason, dead, stats, paused, wake, watch, lock, settings;
@@ -25,7 +31,14 @@ struct KeyOptions {
   bool bodies_under_dp = false;
 };
 
-Keys make_keys(const std::string& queue, const KeyOptions& options);
+// The keys of one partition. Each partition but 0 has the base "{<prefix>:<queue>#<partition>.<s>}", with and without a
+// hash tag in partition 0. `s` is the smallest number that puts it near its place in the ring of slots. The places,
+// counted from the slot of partition 0, are 1/2, 1/4, 3/4, 1/8 ... of the ring: so 2^n partitions are spread evenly, and
+// more partitions move none. Throws std::invalid_argument if there can be no such partition.
+Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned partition = 0);
+
+// Whether a queue of this name could have the keys of another queue's partition.
+bool is_partition_name(std::string_view queue);
 
 // The name of the queue that has this base; the base itself if it has another prefix.
 std::string queue_of(std::string_view base, const std::string& prefix);

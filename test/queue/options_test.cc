@@ -50,6 +50,18 @@ void check_values_refused(const std::vector<Bad<Options>>& rows, Make make) {
   }
 }
 
+TEST_CASE("options: a queue named like a partition is refused with its name") {
+  for (const std::string name : {"orders#1.83", "#0.0"}) {
+    for (const std::string& error : {thrown([&] { Producer(kUrl, name); }), thrown([&] { Inspector(kUrl, name); }),
+                                     thrown([&] { QueueAdmin(kUrl, name); }),
+                                     thrown([&] { Consumer(kUrl, name, [](const Message&) { return ack(); }); })}) {
+      CHECK(error == "invalid_argument: queue: \"" + name +
+                         "\"; expected a name that does not end in #<number>.<number>, as those of partitions do");
+    }
+  }
+  CHECK(thrown([] { Producer(kUrl, "orders#1"); }) == "nothing");
+}
+
 TEST_CASE("options: a Consumer refuses an invalid value with its name and value") {
   using O = ConsumerOptions;
   const std::vector<Bad<O>> rows = {
