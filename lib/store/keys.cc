@@ -2,7 +2,6 @@
 
 #include "redis/slot.h"
 
-#include <cstdint>
 #include <stdexcept>
 
 namespace delayqueue::store {
@@ -83,6 +82,10 @@ Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned par
   keys.queues = options.prefix + ":queues";
   keys.channel = "dq:" + queue + ":reportEvents";
   return keys;
+}
+
+std::uint16_t name_crc(const std::string& queue, const std::string& prefix) {
+  return redis::crc16(base_of(prefix, queue, false));
 }
 
 bool is_partition_name(std::string_view queue) {

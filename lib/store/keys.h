@@ -5,6 +5,7 @@
 // ones. Partition 0 has the keys of a queue without partitions.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,9 @@ struct KeyOptions {
 // counted from the slot of partition 0, are 1/2, 1/4, 3/4, 1/8 ... of the ring: so 2^n partitions are spread evenly, and
 // more partitions move none. Throws std::invalid_argument if there can be no such partition.
 Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned partition = 0);
+
+// The CRC of "<prefix>:<queue>", by which the ids that were made for this queue are recognized: see partition_of().
+std::uint16_t name_crc(const std::string& queue, const std::string& prefix);
 
 // Whether a queue of this name could have the keys of another queue's partition.
 bool is_partition_name(std::string_view queue);

@@ -1,5 +1,7 @@
 #include "store/record.h"
 
+#include "redis/slot.h"
+
 #include <delayqueue/error.h>
 
 #include <unistd.h>
@@ -25,29 +27,51 @@ void set_time(IdBytes& bytes, WallClock::time_point now) {
   bytes[7] = static_cast<unsigned char>(fraction);
 }
 
+// The partition is byte 9. Its check has the lower four bits of byte 8 and the eight of byte 10. It covers the time, the
+// partition and the rest of byte 8, but not the bytes that count up: so the ids of one call ascend.
+constexpr std::size_t kPartition = 9;
+constexpr std::size_t kCounter = 11;  // the first byte that counts up
+
+unsigned check_of(IdBytes bytes, std::uint16_t name_crc) {
+  bytes[8] &= 0xf0;
+  std::array<char, kPartition + 1> covered{};
+  std::copy_n(bytes.begin(), covered.size(), covered.begin());
+  return redis::crc16({covered.data(), covered.size()}, name_crc) & 0xfffU;
+}
+
+void set_owner(IdBytes& bytes, IdOwner owner) {
+  bytes[kPartition] = owner.partition;
+  const unsigned check = check_of(bytes, owner.name_crc);
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0xf0U) | check >> 8);
+  bytes[10] = static_cast<unsigned char>(check);
+}
+
 void increment(IdBytes& bytes) {
-  for (std::size_t i = 15; i > 8 && ++bytes[i] == 0; --i) {
+  for (std::size_t i = 15; i >= kCounter && ++bytes[i] == 0; --i) {
   }
 }
 
 // Makes the ids of one thread. One system call fetches the random bytes for many calls of new_ids().
 class IdMaker {
  public:
-  // Continues with ids of the time `now`. Times within the same 244 ns have the same prefix: then the ids count up.
-  void begin(WallClock::time_point now) {
+  // Goes on to ids of the time `now`. In the same 244 ns, which have the same prefix, the ids go on counting up, those of
+  // all owners together.
+  void begin(WallClock::time_point now, IdOwner owner) {
     if (const pid_t process = ::getpid(); process_ != process) {
       *this = IdMaker();
       process_ = process;
     }
     IdBytes first{};
     set_time(first, now);
-    if (std::equal(first.begin(), first.begin() + kPrefix, next_.begin())) return;
-    if (left_ == 0) fetch_random();
-    std::copy_n(random_.end() - left_, kTail, first.begin() + kPrefix);
-    left_ -= kTail;
-    first[8] = static_cast<unsigned char>(0x80 | (first[8] & 0x3f));
-    first[9] &= 0x7f;  // so that counting up cannot overflow
-    next_ = first;
+    if (!std::equal(first.begin(), first.begin() + kPrefix, next_.begin())) {
+      if (left_ == 0) fetch_random();
+      std::copy_n(random_.end() - left_, kTail, first.begin() + kPrefix);
+      left_ -= kTail;
+      first[8] = static_cast<unsigned char>(0x80 | (first[8] & 0x30));
+      first[kCounter] &= 0x7f;  // so that counting up cannot overflow
+      next_ = first;
+    }
+    set_owner(next_, owner);
   }
 
   std::string next() {
@@ -58,7 +82,7 @@ class IdMaker {
 
  private:
   static constexpr std::ptrdiff_t kPrefix = 8;  // bytes of an id: version and time
-  static constexpr std::ptrdiff_t kTail = 8;    // bytes of an id: variant and random bits
+  static constexpr std::ptrdiff_t kTail = 8;    // the other bytes; two get the partition and most of its check
 
   void fetch_random() {
     while (::getentropy(random_.data(), random_.size()) != 0) {
@@ -88,13 +112,21 @@ int value_of(char digit) {
 
 }  // namespace
 
-std::vector<std::string> new_ids(std::size_t count) {
+std::vector<std::string> new_ids(std::size_t count, IdOwner owner) {
   thread_local IdMaker maker;
   std::vector<std::string> ids;
   ids.reserve(count);
-  if (count > 0) maker.begin(WallClock::now());
+  if (count > 0) maker.begin(WallClock::now(), owner);
   while (ids.size() < count) ids.push_back(maker.next());
   return ids;
+}
+
+std::optional<unsigned> partition_of(std::string_view id, std::uint16_t name_crc) {
+  const auto bytes = bytes_of(id);
+  if (!bytes || (*bytes)[6] >> 4 != 7 || (*bytes)[8] >> 6 != 2) return std::nullopt;
+  const unsigned check = ((*bytes)[8] & 0x0fU) << 8 | (*bytes)[10];
+  if (check != check_of(*bytes, name_crc)) return std::nullopt;
+  return (*bytes)[kPartition];
 }
 
 std::optional<IdBytes> bytes_of(std::string_view id) {

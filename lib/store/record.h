@@ -20,15 +20,26 @@ using WallClock = std::chrono::system_clock;
 
 inline constexpr std::size_t kIdLength = 36;  // characters
 
-// New ids: UUIDv7 (RFC 9562) of the current time, with the fraction of the millisecond in rand_a and the rest random.
-// The ids of one thread ascend, within one call and from call to call, unless the clock is set back. So ids sort by
-// creation time, and messages with equal due times are delivered in that order.
+// The queue and the partition that ids are made for.
+struct IdOwner {
+  std::uint16_t name_crc = 0;  // of the queue's name: see name_crc() in keys.h
+  std::uint8_t partition = 0;
+};
+
+// New ids: UUIDv7 (RFC 9562) of the current time, with the fraction of the millisecond in rand_a. Then follow the
+// partition and a check of it, by which partition_of() recognizes the id, and random bits.
+// For one partition, the ids of one thread ascend, within one call and from call to call, unless the clock is set back.
+// So ids sort by creation time, and messages with equal due times are delivered in that order.
 //
 // Each thread has its own random bytes, and so has each forked process whose process id differs from that of its parent
 // (in a new PID namespace it may be the same). Copies of a running virtual machine share the bytes of up to 32 calls of
 // each thread: then only the time makes their ids different. Throws SetupError if the system provides no random bytes.
 // Early in the boot of a machine it waits for them.
-std::vector<std::string> new_ids(std::size_t count);
+std::vector<std::string> new_ids(std::size_t count, IdOwner owner = {});
+
+// The partition that this id was made for by the library, if it was made for the queue whose name has this CRC; unset
+// for other ids. By chance, one in 4096 other UUIDv7 gets a partition, too. A UUID of another version gets none.
+std::optional<unsigned> partition_of(std::string_view id, std::uint16_t name_crc);
 
 // The binary form of an id, to keep many in memory.
 using IdBytes = std::array<unsigned char, 16>;

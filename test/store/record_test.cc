@@ -1,6 +1,8 @@
 #include "store/record.h"
 
 #include "os/resources.h"
+#include "redis/slot.h"
+#include "store/keys.h"
 #include "support/entropy.h"
 #include "support/forked.h"
 
@@ -19,6 +21,9 @@
 #include <functional>
 #include <future>
 #include <limits>
+#include <map>
+#include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -35,10 +40,10 @@ auto in_new_thread(Call call) {
   return std::async(std::launch::async, call).get();
 }
 
-// The last 12 digits, all of them random, of ids made by as many calls.
+// The last 10 digits, all of them random, of ids made by as many calls.
 std::vector<std::string> random_digits(int calls) {
   std::vector<std::string> digits;
-  for (int i = 0; i < calls; ++i) digits.push_back(new_ids(1).front().substr(24));
+  for (int i = 0; i < calls; ++i) digits.push_back(new_ids(1).front().substr(26));
   return digits;
 }
 
@@ -85,7 +90,7 @@ TEST_CASE("ids: those of one thread ascend, also if calls follow each other at o
   CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
 }
 
-TEST_CASE("ids: all random bits vary, and the variant does not") {
+TEST_CASE("ids: all random bits and those of the check vary, and the variant and the partition do not") {
   IdBytes ones{};
   IdBytes zeros{};
   for (int i = 0; i < 1000; ++i) {
@@ -98,9 +103,96 @@ TEST_CASE("ids: all random bits vary, and the variant does not") {
   }
   CHECK(int{ones[8]} == 0xbf);
   CHECK(int{zeros[8]} == 0x7f);
-  CHECK(int{ones[9]} == 0x7f);  // its first bit leaves room for counting up
+  CHECK(int{ones[9]} == 0);      // the partition
+  CHECK(int{ones[11]} == 0x7f);  // its first bit leaves room for counting up
   for (std::size_t k = 9; k < 16; ++k) CHECK(int{zeros[k]} == 0xff);
-  for (std::size_t k = 10; k < 16; ++k) CHECK(int{ones[k]} == 0xff);
+  for (const std::size_t k : {10U, 12U, 13U, 14U, 15U}) CHECK(int{ones[k]} == 0xff);
+}
+
+// ---- The partition in an id ----
+
+const std::uint16_t kOrders = name_crc("orders", "dp");
+
+TEST_CASE("ids: carry the partition that they were made for, and are recognized for this queue only") {
+  for (unsigned partition = 0; partition < kMostPartitions; ++partition) {
+    const IdOwner owner = {kOrders, static_cast<std::uint8_t>(partition)};
+    for (const std::string& id : new_ids(300, owner)) {
+      CAPTURE(id);
+      CHECK(is_id(id));
+      CHECK(id[14] == '7');
+      CHECK(partition_of(id, kOrders) == partition);
+      CHECK_FALSE(partition_of(id, name_crc("mails", "dp")));
+      CHECK_FALSE(partition_of(id, name_crc("orders", "shop")));
+    }
+  }
+}
+
+TEST_CASE("ids: have the check that the protocol describes") {
+  const std::string covered = {'\x01', '\x97', '\xf3', '\xa4', '\x5b', '\x6c', '\x7d', '\x8e', '\xb0', '\x06'};
+  const unsigned check = redis::crc16("dp:orders" + covered) & 0xfffU;
+  CHECK(check == 0xc71);
+  CHECK(partition_of("0197f3a4-5b6c-7d8e-bc06-7112345678ab", kOrders) == 6U);
+  CHECK(partition_of("0197F3A4-5B6C-7D8E-BC06-7112345678AB", kOrders) == 6U);
+}
+
+TEST_CASE("ids: one in which any bit before the counter is another is not recognized; the counter is not checked") {
+  const auto made = bytes_of(new_ids(1, {kOrders, 37}).front());
+  REQUIRE(made);
+  for (std::size_t bit = 0; bit < 128; ++bit) {
+    CAPTURE(bit);
+    IdBytes bytes = *made;
+    bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ 0x80U >> bit % 8);
+    CHECK(partition_of(text_of(bytes), kOrders).has_value() == (bit >= 88));
+  }
+}
+
+TEST_CASE("ids: of other programs are taken for those of the library at most by chance, and only if they are UUIDv7") {
+  std::mt19937_64 random(1);
+  constexpr int kIds = 500'000;  // 122 by chance, with a deviation of 11
+  int drawn = 0, of_time = 0, others = 0;
+  for (int i = 0; i < kIds; ++i) {
+    IdBytes bytes{};
+    for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random());
+    bytes[8] = static_cast<unsigned char>(0x80 | (bytes[8] & 0x3f));
+    bytes[6] = static_cast<unsigned char>(0x40 | (bytes[6] & 0x0f));
+    if (partition_of(text_of(bytes), kOrders)) ++others;
+    bytes[6] = static_cast<unsigned char>(0x70 | (bytes[6] & 0x0f));
+    if (partition_of(text_of(bytes), kOrders)) ++drawn;
+    // An id with nothing but a time and a number that counts up.
+    const std::uint64_t ms = 1'790'000'000'000U + static_cast<std::uint64_t>(i) / 3;
+    bytes = {};
+    for (std::size_t k = 0; k < 6; ++k) bytes[k] = static_cast<unsigned char>(ms >> (40 - 8 * k));
+    bytes[6] = 0x70;
+    bytes[8] = 0x80;
+    bytes[9] = static_cast<unsigned char>(i >> 8);
+    bytes[10] = static_cast<unsigned char>(i);
+    if (partition_of(text_of(bytes), kOrders)) ++of_time;
+  }
+  CHECK(others == 0);
+  CHECK(drawn > 66);
+  CHECK(drawn < 178);
+  CHECK(of_time < 178);
+  for (const char* id : {"", "hello", "00000000-0000-7000-0000-000000000000", "ffffffff-ffff-7fff-ffff-ffffffffffff"}) {
+    CHECK_FALSE(partition_of(id, kOrders));
+  }
+}
+
+TEST_CASE("ids: of one thread ascend in each partition and are all different, in any order of the partitions") {
+  std::map<unsigned, std::vector<std::string>> made;
+  std::set<std::string> counters;  // the rest of an id without its partition and check
+  for (std::size_t i = 0; i < 60'000; ++i) {
+    const std::uint8_t partition = i % 7 == 0 ? 200 : i % 2 == 0 ? 3 : 8;
+    for (std::string& id : new_ids(1 + i % 3, {kOrders, partition})) {
+      counters.insert(id.substr(0, 18) + id.substr(26));
+      made[partition].push_back(std::move(id));
+    }
+  }
+  std::size_t all = 0;
+  for (const auto& [partition, ids] : made) {
+    CHECK(std::is_sorted(ids.begin(), ids.end()));
+    all += ids.size();
+  }
+  CHECK(counters.size() == all);
 }
 
 // How a process forks: with the function of the C library, or past its handlers of forks.
@@ -133,14 +225,14 @@ TEST_CASE("ids: a forked process and its parent use different random bytes") {
     const auto write_digits = [&] {
       std::string text;
       for (const auto& digits : random_digits(40)) text += digits;
-      return ::write(ends.second.get(), text.data(), text.size()) == 480;
+      return ::write(ends.second.get(), text.data(), text.size()) == 400;
     };
     CHECK(in_child(fork, write_digits) == 0);
     const auto mine = random_digits(40);
-    char text[480];
-    REQUIRE(::read(ends.first.get(), text, sizeof text) == 480);
+    char text[400];
+    REQUIRE(::read(ends.first.get(), text, sizeof text) == 400);
     for (std::size_t i = 0; i < 40; ++i) {
-      CHECK(std::count(mine.begin(), mine.end(), std::string(text + 12 * i, 12)) == 0);
+      CHECK(std::count(mine.begin(), mine.end(), std::string(text + 10 * i, 10)) == 0);
     }
   }
 }
