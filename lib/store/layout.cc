@@ -1,0 +1,79 @@
+#include "store/layout.h"
+
+#include "store/scripts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <string_view>
+
+namespace delayqueue::store {
+namespace {
+
+using redis::Reply;
+
+// As layout.lua reads it: 0 unless it is a number of at most 16 digits.
+std::int64_t number_of(Reply reply) {
+  if (reply.is_nil()) return 0;
+  const std::string_view text = reply.text();
+  std::int64_t number = 0;
+  if (text.size() > 16 || text.find_first_not_of("0123456789") != std::string_view::npos) return 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+Layout layout_of(std::int64_t generation, std::int64_t partitions, std::int64_t top) {
+  Layout layout;
+  if (generation > 0 && partitions <= kMostPartitions && is_partition_count(static_cast<unsigned>(partitions))) {
+    layout.generation = generation;
+    layout.partitions = static_cast<unsigned>(partitions);
+  }
+  layout.top = top > kMostPartitions ? 1 : static_cast<unsigned>(top);
+  layout.top = std::max(layout.top, layout.partitions);
+  return layout;
+}
+
+Layout as_fields(Reply reply) { return layout_of(number_of(reply[0]), number_of(reply[1]), number_of(reply[2])); }
+
+StoredLayout as_stored(Reply reply) {
+  const auto number = [&](std::size_t i) { return std::max<std::int64_t>(0, reply[i].integer()); };
+  return {reply[0].integer() == 1, layout_of(number(1), number(2), number(3))};
+}
+
+Answer<StoredLayout> change(Pipeline& pipeline, const Keys& keys, const Layout& known, unsigned partitions,
+                            const char* as_new) {
+  pipeline.script(scripts::layout).key(keys.settings).arg(known.generation).arg(partitions).arg(known.top).arg(as_new);
+  return {pipeline, as_stored};
+}
+
+}  // namespace
+
+bool operator==(const Layout& a, const Layout& b) {
+  return a.generation == b.generation && a.partitions == b.partitions && a.top == b.top;
+}
+
+Layout merged(const Layout& a, const Layout& b) {
+  const bool b_counts = b.generation > a.generation || (b.generation == a.generation && b.partitions > a.partitions);
+  Layout both = b_counts ? b : a;
+  both.top = std::max(a.top, b.top);
+  return both;
+}
+
+bool is_partition_count(unsigned partitions) {
+  return partitions > 0 && partitions <= kMostPartitions && (partitions & (partitions - 1)) == 0;
+}
+
+Answer<Layout> read_layout(Pipeline& pipeline, const Keys& keys) {
+  pipeline.command("HMGET").key(keys.settings).arg("generation").arg("partitions").arg("top");
+  return {pipeline, as_fields};
+}
+
+Answer<StoredLayout> copy_layout(Pipeline& pipeline, const Keys& keys, const Layout& known) {
+  return change(pipeline, keys, known, known.partitions, "0");
+}
+
+Answer<StoredLayout> set_layout(Pipeline& pipeline, const Keys& keys, const Layout& known, unsigned partitions) {
+  return change(pipeline, keys, known, partitions, "1");
+}
+
+}  // namespace delayqueue::store

@@ -1,0 +1,44 @@
+// The layout of a queue: how many partitions it has, and ever had. Each partition keeps a copy of it in `settings`.
+#pragma once
+
+#include "redis/pipeline.h"
+#include "store/keys.h"
+
+#include <cstdint>
+
+namespace delayqueue::store {
+
+using redis::Answer;
+using redis::Pipeline;
+
+struct Layout {
+  std::int64_t generation = 0;  // of `partitions`: each setting of this number has a later one; 0: it was never set
+  unsigned partitions = 1;      // that messages are sent to; a power of two
+  unsigned top = 1;             // most partitions that the queue ever had; consumers serve all of them
+};
+
+bool operator==(const Layout& a, const Layout& b);
+inline bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
+
+// What two copies tell together: the number of the higher generation (of two numbers of one generation, the larger one),
+// and the larger top. So it does not matter in which order copies are read, nor how often.
+Layout merged(const Layout& a, const Layout& b);
+
+// Whether this number of partitions is possible: a power of two up to kMostPartitions.
+bool is_partition_count(unsigned partitions);
+
+// keys: of the partition that has the copy. Fields that no layout can have count as absent.
+Answer<Layout> read_layout(Pipeline& pipeline, const Keys& keys);
+
+// The layout of a copy after a call of layout.lua.
+struct StoredLayout {
+  bool done = true;  // false: it has a later generation than the caller has read, and was not changed
+  Layout copy;
+};
+
+// Updates the copy where it is behind `known`.
+Answer<StoredLayout> copy_layout(Pipeline& pipeline, const Keys& keys, const Layout& known);
+// Sets the number of partitions, in a generation after that of `known`.
+Answer<StoredLayout> set_layout(Pipeline& pipeline, const Keys& keys, const Layout& known, unsigned partitions);
+
+}  // namespace delayqueue::store
