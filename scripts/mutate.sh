@@ -1,15 +1,16 @@
 #!/bin/bash
-# Mutation test of the Lua scripts: removes checks from the scripts and runs the tests, which must fail. Takes minutes.
+# Mutation test of the Lua scripts and of the layout of partitions: removes checks and runs the tests, which must fail.
+# Takes minutes.
 #
 #   scripts/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
-# Builds a copy of the tree in a temporary folder. Then, for each line of test/store/mutations.txt, changes one script
-# there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec.
-# Prints
+# Builds a copy of the tree in a temporary folder. Then, for each line of test/store/mutations.txt, changes one file
+# there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec, and
+# those of the layout in test/queue. Prints
 #   KILLED    and the test that failed
 #   SURVIVED  no test failed: the check is unnecessary, or a test is missing
 #   ERROR     the mutation changes nothing, or its result is not valid Lua
-# Fails unless all mutations are killed. The model test reads DELAYQUEUE_SEEDS.
+# Fails unless all mutations are killed. The model tests read DELAYQUEUE_SEEDS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,11 +18,9 @@ pattern=${1:-.}
 work=$(mktemp -d "${TMPDIR:-/tmp}/delayqueue-mutate-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 tree=$work/tree
-lua=$tree/scripts/lua
 
 mkdir "$tree"
 tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree"
-cp -R "$lua" "$work/lua"
 
 echo "== building"
 cmake -S "$tree" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O1 \
@@ -31,10 +30,12 @@ build || { cat "$work/log"; exit 1; }
 
 run() { timeout 300 "$work/build/bin/delayqueue_test" --abort-after=1 "$@" >"$work/log" 2>&1; }
 model() { run --source-file='*/test/store/model_test.cc'; }
-others() { run --source-file='*/test/store/*,*/test/spec/*' --source-file-exclude='*/test/store/model_test.cc'; }
+others() {
+  run --source-file='*/test/store/*,*/test/spec/*,*/test/queue/layout_*' --source-file-exclude='*/test/store/model_test.cc'
+}
 model && others || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
-# Prints the result for the changed script.
+# Prints the result for the changed file.
 verdict() {
   build || { cat "$work/log"; exit 1; }
   local by=model
@@ -54,15 +55,17 @@ while IFS= read -r line; do
   grep -qE -- "$pattern" <<<"$line" || continue
   script=${line%% | *} rest=${line#* | }
   expression=${rest%% | *} what=${rest#* | }
-  cp "$work/lua/$script.lua" "$lua/$script.lua"
-  sed -i.before "$expression" "$lua/$script.lua"
-  rm "$lua/$script.lua.before"
-  if cmp -s "$work/lua/$script.lua" "$lua/$script.lua"; then
+  file=$tree/scripts/lua/$script.lua
+  if [[ $script == */* ]]; then file=$tree/$script; fi
+  cp "$file" "$work/original"
+  sed -i.before "$expression" "$file"
+  rm "$file.before"
+  if cmp -s "$work/original" "$file"; then
     result='ERROR (changes nothing)'
   else
     result=$(verdict)
   fi
-  cp "$work/lua/$script.lua" "$lua/$script.lua"
+  cp "$work/original" "$file"
   all=$((all + 1))
   if [[ $result == KILLED* ]]; then killed=$((killed + 1)); fi
   printf '%-24s %s: %s\n' "$result" "$script" "$what"

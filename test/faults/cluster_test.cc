@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "queue/endpoint.h"
+#include "queue/layout_keeper.h"
 #include "support/cluster.h"
 #include "support/ledger.h"
 #include "support/local.h"
@@ -121,6 +124,28 @@ TEST_CASE("cluster: when the slot of one queue moves, the connection stays open 
   CHECK(eventually([&] { return ids_at(to, name).size() == 1; }, kPatience));
   CHECK(Inspector(six().url(), moving).counts().ready == 4);
   CHECK(Inspector(six().url(), staying).counts().ready == 4);
+}
+
+TEST_CASE("cluster: partitions are on several masters, and a connection to one of them reaches the layout of all") {
+  const std::string queue = fresh_queue();
+  Endpoint endpoint(six().url(), queue, {}, {});
+  const auto connection = endpoint.connect();
+  LayoutKeeper keeper(queue, {"dp", true, false}, [&](unsigned, const auto& call) { call(*connection); });
+  CHECK(keeper.probe().empty());
+  CHECK(keeper.set(32).partitions == 32);
+  std::set<const Node*> owners;
+  for (unsigned partition = 0; partition < 32; ++partition) {
+    const store::Keys keys = store::make_keys(queue, {"dp", true, false}, partition);
+    Node& owner = six().owner(keys.base);
+    owners.insert(&owner);
+    keeper.copy_to(partition);
+    CHECK(owner.cmd({"HGET", keys.settings, "top"}) == "32");
+    if (partition < 2) CHECK(owner.cmd({"DEL", keys.settings}) == 1);
+  }
+  CHECK(owners.size() == 3);
+  LayoutKeeper other(queue, {"dp", true, false}, [&](unsigned, const auto& call) { call(*connection); });
+  CHECK(other.probe().empty());
+  CHECK(other.known() == keeper.known());
 }
 
 TEST_CASE("cluster: a queue without a hash tag is refused; a URL with the wrong scheme gets advice") {

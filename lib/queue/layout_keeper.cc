@@ -1,0 +1,141 @@
+#include "queue/layout_keeper.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+namespace delayqueue {
+
+using redis::Connection;
+using redis::Pipeline;
+using store::Keys;
+using store::kMostPartitions;
+using store::Layout;
+using store::StoredLayout;
+
+LayoutKeeper::LayoutKeeper(std::string queue, store::KeyOptions options, WithConnection with_connection)
+    : queue_(std::move(queue)), options_(std::move(options)), with_connection_(std::move(with_connection)) {}
+
+Layout LayoutKeeper::known() const {
+  const std::lock_guard lock(mutex_);
+  return known_;
+}
+
+bool LayoutKeeper::read() {
+  bool complete = true;
+  std::exception_ptr home_error;
+  std::vector<unsigned> copies;  // that were read
+  for (unsigned partition = 0; partition < homes(); ++partition) {
+    try {
+      read_copy(partition);
+      copies.push_back(partition);
+    } catch (const AccessDenied&) {
+    } catch (const ReplyError&) {
+      if (partition == 0) throw;  // in partition 1, something else uses the key
+    } catch (const Error&) {
+      complete = false;
+      if (partition == 0) home_error = std::current_exception();
+    }
+  }
+  if (home_error != nullptr && known() == Layout()) std::rethrow_exception(home_error);
+  for (const unsigned partition : copies) {
+    try {
+      copy_to(partition);
+    } catch (const Error&) {  // the next read tries again
+    }
+  }
+  return complete;
+}
+
+void LayoutKeeper::copy_to(unsigned partition) {
+  if (is_behind(partition)) update(partition, known());
+}
+
+Layout LayoutKeeper::set(unsigned partitions) {
+  if (!store::is_partition_count(partitions)) {
+    throw std::invalid_argument("partitions: " + std::to_string(partitions) + "; expected a power of two from 1 to " +
+                                std::to_string(kMostPartitions));
+  }
+  if (partitions > 1) keys_of(1);  // throws if the options allow one only
+  while (true) {
+    for (unsigned partition = 0; partition < homes(); ++partition) read_copy(partition);
+    Layout larger = known();
+    larger.top = std::max(larger.top, partitions);
+    for (unsigned partition = 0; partition < homes(); ++partition) update(partition, larger);
+    StoredLayout stored;
+    with_connection_(0, [&](Connection& connection) {
+      Pipeline pipeline(connection);
+      const auto answer = store::set_layout(pipeline, keys_of(0), known(), partitions);
+      pipeline.run();
+      stored = answer.get();
+    });
+    remember(0, stored.copy);
+    if (!stored.done) continue;  // another operator was faster
+    if (homes() > 1) update(1, known());
+    return known();
+  }
+}
+
+std::vector<unsigned> LayoutKeeper::probe() {
+  std::vector<unsigned> used;
+  for (unsigned partition = 0; partition < (homes() > 1 ? kMostPartitions : 1); ++partition) {
+    bool has_keys = false;
+    Layout copy;
+    with_connection_(partition, [&](Connection& connection) {
+      const Keys keys = keys_of(partition);
+      Pipeline pipeline(connection);
+      const auto answer = store::read_layout(pipeline, keys);
+      pipeline.command("EXISTS").key(keys.pending).key(keys.ready).key(keys.unack).key(keys.retry).key(keys.dead);
+      pipeline.key(keys.count).key(keys.garbage);
+      pipeline.run();
+      copy = answer.get();
+      has_keys = pipeline.reply(1).integer() > 0;
+    });
+    remember(partition, copy);
+    if (has_keys) used.push_back(partition);
+  }
+  for (unsigned partition = 0; partition < homes(); ++partition) copy_to(partition);
+  const unsigned top = known().top;  // above all partitions that have a copy
+  used.erase(used.begin(), std::lower_bound(used.begin(), used.end(), top));
+  return used;
+}
+
+void LayoutKeeper::read_copy(unsigned partition) {
+  Layout copy;
+  with_connection_(partition, [&](Connection& connection) {
+    Pipeline pipeline(connection);
+    const auto answer = store::read_layout(pipeline, keys_of(partition));
+    pipeline.run();
+    copy = answer.get();
+  });
+  remember(partition, copy);
+}
+
+void LayoutKeeper::update(unsigned partition, const Layout& layout) {
+  StoredLayout stored;
+  with_connection_(partition, [&](Connection& connection) {
+    Pipeline pipeline(connection);
+    const auto answer = store::copy_layout(pipeline, keys_of(partition), layout);
+    pipeline.run();
+    stored = answer.get();
+  });
+  remember(partition, stored.copy);
+}
+
+bool LayoutKeeper::is_behind(unsigned partition) const {
+  const std::lock_guard lock(mutex_);
+  const auto copy = copies_.find(partition);
+  const Layout seen = copy == copies_.end() ? Layout() : copy->second;
+  return store::merged(seen, known_) != seen;
+}
+
+void LayoutKeeper::remember(unsigned partition, const Layout& copy) {
+  const std::lock_guard lock(mutex_);
+  copies_[partition] = copy;
+  known_ = store::merged(known_, copy);
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,67 @@
+// LayoutKeeper: the layout of one queue (see store/layout.h), as this process knows it.
+#pragma once
+
+#include "redis/connection.h"
+#include "store/keys.h"
+#include "store/layout.h"
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+// Reads the copies of partitions 0 and 1, merges them with all that it read before, and updates a copy that is behind.
+// So each client restores what a copy has lost, in a failover without the last writes or a flush, and no partition that
+// one of them knows is lost for the others. Any number of threads may use it.
+class LayoutKeeper {
+ public:
+  // Calls a function with a connection over which the keys of a partition can be used, and passes on what it throws.
+  // Throws ConnectionError if there is no such connection.
+  using WithConnection = std::function<void(unsigned partition, const std::function<void(redis::Connection&)>&)>;
+
+  LayoutKeeper(std::string queue, store::KeyOptions options, WithConnection with_connection);
+
+  // All that was read so far; before the first read, the layout of a queue without partitions.
+  store::Layout known() const;
+
+  // Reads the copies of partitions 0 and 1, and updates those that are behind. Returns false if one of the two could not
+  // be read: the queue may then have more partitions than are known. Throws if that is the one of partition 0, and no
+  // layout was ever read. A copy that this user may not read counts as absent.
+  bool read();
+
+  // Updates the copy of a partition that is about to be used, if it is behind as far as this object has seen. By their
+  // copies, partitions in use can be told from other queues of the same name: see probe().
+  void copy_to(unsigned partition);
+
+  // Sets the number of partitions. The copies of partitions 0 and 1 get the larger `top` before one of them gets the
+  // number: so consumers serve each partition, also one that a sender learned of from a copy that was lost right after.
+  // Returns the layout that counts then: another operator may have set a later one. Throws std::invalid_argument if this
+  // number is impossible, and ConnectionError if one of the two copies could not be written: then it is unknown whether
+  // the number counts, and the call may be repeated.
+  store::Layout set(unsigned partitions);
+
+  // Looks for keys of all partitions that a queue can have, and adds what their copies tell, if those of 0 and 1 have
+  // lost it. Returns the partitions beyond `top` that have messages, but no copy: they may belong to another queue.
+  // Takes one round trip for each partition. Throws if one of them cannot be examined.
+  std::vector<unsigned> probe();
+
+ private:
+  store::Keys keys_of(unsigned partition) const { return store::make_keys(queue_, options_, partition); }
+  unsigned homes() const { return options_.bodies_under_dp ? 1 : 2; }  // partitions whose copies are read
+  void read_copy(unsigned partition);
+  void update(unsigned partition, const store::Layout& layout);
+  bool is_behind(unsigned partition) const;
+  void remember(unsigned partition, const store::Layout& copy);
+
+  const std::string queue_;
+  const store::KeyOptions options_;
+  const WithConnection with_connection_;
+  mutable std::mutex mutex_;  // guards the rest
+  store::Layout known_;
+  std::map<unsigned, store::Layout> copies_;  // as they were last seen
+};
+
+}  // namespace delayqueue

@@ -1,0 +1,298 @@
+#include "queue/layout_keeper.h"
+
+#include "support/ledger.h"
+#include "support/model_moves.h"
+#include "support/server.h"
+
+#include <delayqueue/error.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+namespace {
+
+using store::Layout;
+using test::redis;
+using test::thrown;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A queue whose partitions are on one server, as on several: each can be out of reach.
+class Partitions {
+ public:
+  LayoutKeeper client(store::KeyOptions options = {}) {
+    return {queue, std::move(options), [this](unsigned partition, const auto& call) {
+              ++calls;
+              if (const auto hook = before_call) hook();
+              if (away.count(partition) > 0)
+                throw ConnectionError("partition " + std::to_string(partition) + " is away");
+              call(connection_);
+            }};
+  }
+
+  // The layout that a client reads that reads it for the first time.
+  Layout fresh() {
+    LayoutKeeper keeper = client();
+    keeper.read();
+    return keeper.known();
+  }
+
+  std::string settings(unsigned partition) const { return store::make_keys(queue, {}, partition).settings; }
+  std::string partitions_in(unsigned partition) const {
+    return redis().cmd({"HGET", settings(partition), "partitions"}).text;
+  }
+  std::string top_in(unsigned partition) const { return redis().cmd({"HGET", settings(partition), "top"}).text; }
+  void lose(unsigned partition) { redis().cmd({"DEL", settings(partition)}); }
+  void put_message(unsigned partition) {
+    redis().cmd({"LPUSH", store::make_keys(queue, {}, partition).ready, "00000000-0000-7000-8000-000000000000"});
+  }
+
+  const std::string queue = test::fresh_queue();
+  std::set<unsigned> away;
+  int calls = 0;
+  std::function<void()> before_call;
+
+ private:
+  redis::Connection connection_ = test::model::connect();
+};
+
+TEST_CASE("layout: a number that one client sets is read by others, from partition 0 or 1") {
+  Partitions all;
+  CHECK(all.fresh() == Layout());
+  LayoutKeeper admin = all.client();
+  const Layout set = admin.set(8);
+  CHECK(set.partitions == 8);
+  CHECK(set.top == 8);
+  CHECK(admin.known() == set);
+  CHECK(all.fresh() == set);
+  for (const unsigned partition : {0U, 1U}) {
+    all.away = {partition};
+    LayoutKeeper keeper = all.client();
+    CHECK_FALSE(keeper.read());
+    CHECK(keeper.known() == set);
+  }
+}
+
+TEST_CASE("layout: fewer partitions are set likewise, and top stays") {
+  Partitions all;
+  LayoutKeeper admin = all.client();
+  admin.set(32);
+  CHECK(admin.set(4).partitions == 4);
+  CHECK(all.fresh().partitions == 4);
+  CHECK(all.fresh().top == 32);
+}
+
+TEST_CASE("layout: a queue that was never given partitions needs the server of partition 0 only") {
+  Partitions all;
+  LayoutKeeper keeper = all.client();
+  all.away = {1};
+  CHECK_FALSE(keeper.read());
+  CHECK(keeper.known() == Layout());
+  all.away = {0};
+  CHECK(thrown([&] { keeper.read(); }) == "ConnectionError: partition 0 is away");
+  all.away = {};
+  CHECK(keeper.read());
+  CHECK(redis().cmd({"EXISTS", all.settings(0), all.settings(1)}) == 0);
+}
+
+TEST_CASE("layout: a copy that was lost is restored from the other one by the next client that reads") {
+  for (const unsigned lost : {0U, 1U}) {
+    CAPTURE(lost);
+    Partitions all;
+    const Layout set = all.client().set(16);
+    all.lose(lost);
+    CHECK(all.fresh() == set);
+    CHECK(all.partitions_in(lost) == "16");
+    CHECK(all.top_in(lost) == "16");
+  }
+}
+
+TEST_CASE("layout: both copies are restored by a client that has read one before") {
+  Partitions all;
+  LayoutKeeper admin = all.client();
+  const Layout set = admin.set(16);
+  all.lose(0);
+  all.lose(1);
+  CHECK(admin.read());
+  CHECK(admin.known() == set);
+  CHECK(all.fresh() == set);
+}
+
+TEST_CASE("layout: a number that is set after both copies were lost counts, also for clients that remember another") {
+  Partitions all;
+  LayoutKeeper old = all.client();
+  old.set(16);
+  all.lose(0);
+  all.lose(1);
+  const Layout set = all.client().set(2);
+  old.read();
+  CHECK(old.known().partitions == 2);
+  CHECK(old.known().generation == set.generation);
+  CHECK(all.fresh().partitions == 2);
+  CHECK(all.fresh().top == 16);
+}
+
+TEST_CASE("layout: whenever setting a number ends early, no copy has it before both have its top") {
+  Partitions whole;
+  whole.client().set(8);
+  REQUIRE(whole.calls >= 5);
+  for (int last = 0; last < whole.calls; ++last) {
+    CAPTURE(last);
+    Partitions all;
+    LayoutKeeper admin = all.client();
+    all.before_call = [&] {
+      if (all.calls > last) throw std::runtime_error("the process ends");
+    };
+    CHECK_THROWS_AS(admin.set(8), std::runtime_error);
+    all.before_call = nullptr;
+    if (all.partitions_in(0) == "8" || all.partitions_in(1) == "8") {
+      CHECK(all.top_in(0) == "8");
+      CHECK(all.top_in(1) == "8");
+    }
+    CHECK(all.client().set(4).partitions == 4);
+  }
+}
+
+TEST_CASE("layout: setting a number needs the servers of partitions 0 and 1, and changes no number without them") {
+  for (const unsigned away : {0U, 1U}) {
+    CAPTURE(away);
+    Partitions all;
+    LayoutKeeper admin = all.client();
+    const Layout before = admin.set(4);
+    all.away = {away};
+    CHECK(has(thrown([&] { admin.set(8); }), "is away"));
+    all.away = {};
+    CHECK(all.fresh() == before);
+  }
+}
+
+TEST_CASE("layout: of two operators at once, the later one counts, and both read the same") {
+  Partitions alone;
+  alone.client().set(8);
+  for (const unsigned other : {2U, 32U}) {
+    for (int at = 1; at <= alone.calls; ++at) {
+      CAPTURE(at);
+      Partitions all;
+      LayoutKeeper a = all.client();
+      LayoutKeeper b = all.client();
+      Layout of_b;
+      all.before_call = [&] {
+        if (all.calls != at) return;
+        all.before_call = nullptr;
+        of_b = b.set(other);
+      };
+      const Layout of_a = a.set(8);
+      REQUIRE(of_b.partitions == other);
+      CHECK(of_a.partitions == (of_a.generation == of_b.generation ? other : 8));
+      CHECK(of_a.generation >= of_b.generation);
+      b.read();
+      CHECK(b.known() == of_a);
+      CHECK(all.fresh() == of_a);
+      CHECK(of_a.top == std::max(8U, other));
+    }
+  }
+}
+
+TEST_CASE("layout: only a power of two up to 256 can be set, and only 1 with bodies under dp:") {
+  Partitions all;
+  LayoutKeeper admin = all.client();
+  for (const unsigned wrong : {0U, 3U, 12U, 257U, 512U}) {
+    CHECK(thrown([&] { admin.set(wrong); }) ==
+          "invalid_argument: partitions: " + std::to_string(wrong) + "; expected a power of two from 1 to 256");
+  }
+  LayoutKeeper shared = all.client({"dp", false, true});
+  CHECK(has(thrown([&] { shared.set(2); }), "invalid_argument: queue.go.bodies_under_dp"));
+  CHECK(all.calls == 0);
+  CHECK(shared.set(1).partitions == 1);
+  CHECK(shared.read());
+  CHECK(redis().cmd({"EXISTS", all.settings(1)}) == 0);
+}
+
+TEST_CASE("layout: a partition gets its copy when a client first uses it, and again when the layout changes") {
+  Partitions all;
+  LayoutKeeper admin = all.client();
+  LayoutKeeper keeper = all.client();
+  keeper.read();
+  keeper.copy_to(0);
+  CHECK(redis().cmd({"EXISTS", all.settings(0)}) == 0);  // nothing to copy
+  admin.set(8);
+  keeper.read();
+  keeper.copy_to(5);
+  CHECK(all.partitions_in(5) == "8");
+  const int calls = all.calls;
+  keeper.copy_to(5);
+  CHECK(all.calls == calls);
+  admin.set(16);
+  keeper.read();
+  keeper.copy_to(5);
+  CHECK(all.partitions_in(5) == "16");
+}
+
+TEST_CASE("layout: a partition that both copies have lost is found by its keys, and its copy tells the rest") {
+  Partitions all;
+  LayoutKeeper admin = all.client();
+  const Layout set = admin.set(32);
+  admin.copy_to(20);
+  all.put_message(20);
+  all.lose(0);
+  all.lose(1);
+  CHECK(all.fresh() == Layout());
+  LayoutKeeper other = all.client();
+  CHECK(other.probe().empty());
+  CHECK(other.known() == set);
+  CHECK(all.fresh() == set);
+}
+
+TEST_CASE("layout: keys beyond the partitions of a queue, without a copy, are reported") {
+  Partitions all;
+  LayoutKeeper admin = all.client();
+  CHECK(admin.probe().empty());
+  admin.set(4);
+  for (const unsigned partition : {0U, 3U, 4U, 200U}) all.put_message(partition);
+  CHECK(all.client().probe() == std::vector<unsigned>{4, 200});
+  CHECK(all.fresh().top == 4);
+  all.away = {77};
+  CHECK(has(thrown([&] { admin.probe(); }), "partition 77 is away"));
+}
+
+TEST_CASE("layout: something else under the key of partition 1 does not disturb a queue without partitions") {
+  Partitions all;
+  redis().cmd({"SET", all.settings(1), "x"});
+  LayoutKeeper keeper = all.client();
+  CHECK(keeper.read());
+  CHECK(keeper.known() == Layout());
+  CHECK(has(thrown([&] { keeper.set(2); }), "WRONGTYPE"));
+  CHECK(all.fresh().partitions == 1);
+  redis().cmd({"SET", all.settings(0), "x"});
+  CHECK(has(thrown([&] { keeper.read(); }), "WRONGTYPE"));
+}
+
+TEST_CASE("layout: a user without rights to other partitions uses partition 0; setting a number names the right") {
+  Partitions all;
+  redis().cmd({"ACL", "SETUSER", "narrow", "reset", "on", ">secret", "~" + all.settings(0), "+@all"});
+  redis::Address address;
+  address.path = test::server().socket();
+  redis::Login login;
+  login.user = "narrow";
+  login.password = "secret";
+  redis::Connection connection(address, login, {});
+  LayoutKeeper keeper(all.queue, {}, [&](unsigned, const auto& call) { call(connection); });
+  CHECK(keeper.read());
+  CHECK(keeper.known() == Layout());
+  CHECK_THROWS_AS(keeper.set(2), AccessDenied);
+  CHECK(all.fresh().partitions == 1);
+  const Layout set = all.client().set(4);
+  CHECK(keeper.read());
+  CHECK(keeper.known() == set);
+  redis().cmd({"ACL", "DELUSER", "narrow"});
+}
+
+}  // namespace
+}  // namespace delayqueue
