@@ -5,6 +5,7 @@
 #include "redis/connection.h"
 #include "require.h"
 #include "store/integrity.h"
+#include "store/layout.h"
 #include "store/moves.h"
 #include "store/queries.h"
 #include "support/fed_transport.h"
@@ -105,6 +106,11 @@ void use(const Page& page) {
   for (const Entry& entry : page.entries) use(entry);
 }
 void use(const Found& found) { use(found.entry); }
+void use(const Layout& layout) {
+  REQUIRE(is_partition_count(layout.partitions));
+  REQUIRE(layout.top >= layout.partitions && layout.top <= kMostPartitions);
+}
+void use(const StoredLayout& stored) { use(stored.copy); }
 
 const Store kStore(make_keys("q", {}));
 const Keys& kKeys = kStore.keys();
@@ -198,6 +204,8 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
       static const Store kStaging(kKeys, {true, 0, 0});
       return reader(kStaging.send(p, {{kId, "x"}, {kId, ""}}, {}));
     },
+    [](Pipeline& p) { return reader(read_layout(p, kKeys)); },
+    [](Pipeline& p) { return reader(set_layout(p, kKeys, {}, 8)); },
 };
 
 // True if the server's bytes contain the password, which libFuzzer guesses now and then. Errors quote the server.
