@@ -9,6 +9,7 @@
 #include "queue/shared_connection.h"
 #include "queue/state.h"
 #include "redis/escaped.h"
+#include "store/keys.h"
 #include "store/queries.h"
 
 #include <algorithm>
@@ -274,7 +275,8 @@ std::vector<std::string> Inspector::queues() {
       for (std::size_t i = 0; i < reply[1].size(); ++i) {
         std::string name = store::queue_of(reply[1][i].text(), prefix);
         // An Inspector for such a name would be refused, so no queue has it.
-        const bool invalid = name.empty() || (tagged && name.find_first_of("{}") != std::string::npos);
+        const bool invalid =
+            name.empty() || store::is_partition_name(name) || (tagged && name.find_first_of("{}") != std::string::npos);
         if (!invalid) names.insert(std::move(name));
       }
       cursor = reply[0].text();

@@ -284,7 +284,8 @@ TEST_CASE("queues: returns the name of every queue ever used under the prefix, s
 
 TEST_CASE("queues: leaves out names that no queue can have") {
   const std::string prefix = test::fresh_queue();
-  test::redis().cmd({"SADD", prefix + ":queues", prefix + ":", '{' + prefix + ":}", prefix + ":a", prefix + ":b{c}"});
+  test::redis().cmd({"SADD", prefix + ":queues", prefix + ":", '{' + prefix + ":}", prefix + ":a", prefix + ":b{c}",
+                     '{' + prefix + ":a#1.83}"});
   InspectorOptions options;
   options.queue.prefix = prefix;
   CHECK(Inspector(test::server().url(), "a", options).queues() == std::vector<std::string>{"a", "b{c}"});
