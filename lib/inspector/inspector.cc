@@ -254,6 +254,12 @@ std::optional<Pause> Inspector::paused() {
   });
 }
 
+Layout Inspector::layout() {
+  LayoutKeeper keeper = layout_of(impl_->shared_connection());
+  keeper.read(LostCopies::leave);
+  return {keeper.known().partitions, keeper.known().top};
+}
+
 std::optional<Event> Inspector::next_event(milliseconds wait) {
   return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
 }

@@ -268,6 +268,22 @@ void QueueAdmin::resume() {
   });
 }
 
+Layout QueueAdmin::set_partitions(unsigned partitions) {
+  LayoutKeeper keeper = layout_of(impl_->shared_connection());
+  keeper.check(partitions);
+  const std::vector<unsigned> used = keeper.probe();
+  if (!used.empty() && used.front() < partitions) {
+    const Endpoint& endpoint = impl_->shared_connection().endpoint();
+    const store::Keys keys = store::make_keys(endpoint.queue(), endpoint.key_options(), used.front());
+    throw std::invalid_argument("partitions: " + std::to_string(partitions) + ", but " + keys.base +
+                                " has messages, and no copy of the layout of this queue: delete the keys of the " +
+                                "program that uses this name, or set fewer partitions; if they belong to this queue, " +
+                                "set the field top of " + keys.settings + " to " + std::to_string(used.front() + 1));
+  }
+  const store::Layout layout = keeper.set(partitions);
+  return {layout.partitions, layout.top};
+}
+
 Remains QueueAdmin::forget() { return QueueRemoval(impl_->shared_connection()).run(); }
 
 bool QueueAdmin::lock(const std::string& holder, milliseconds duration) {

@@ -17,8 +17,8 @@ namespace {
 using redis::Connection;
 using redis::Url;
 
-store::Keys keys_of(const std::string& queue, const QueueOptions& options, bool hash_tag) {
-  return store::make_keys(queue, {options.prefix, hash_tag, options.go.bodies_under_dp});
+store::KeyOptions key_options_of(const QueueOptions& options, bool hash_tag) {
+  return {options.prefix, hash_tag, options.go.bodies_under_dp};
 }
 
 bool wants_hash_tag(const QueueOptions& options, const Url& url) {
@@ -105,11 +105,12 @@ Endpoint::Endpoint(const std::string& url, const std::string& queue, const Conne
 
 Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOptions& connection,
                    const QueueOptions& options, RegisterQueue registers, SharePool shares)
-    : prefix_(options.prefix),
+    : queue_(queue),
+      key_options_(key_options_of(options, wants_hash_tag(options, url))),
       where_(url.text()),
       warning_(risk_of_forged_sentinels(url, connection)),
-      keys_(keys_of(queue, options, wants_hash_tag(options, url))),
-      other_keys_(keys_of(queue, options, !wants_hash_tag(options, url))),
+      keys_(store::make_keys(queue, key_options_)),
+      other_keys_(store::make_keys(queue, key_options_of(options, !wants_hash_tag(options, url)))),
       registers_(registers),
       check_hash_tag_conflict_(url.kind != Url::Kind::cluster),
       slot_(redis::slot_of(keys_.pending)),

@@ -33,8 +33,10 @@ class Endpoint {
     return {url, "any", connection, {}, RegisterQueue::if_exists};
   }
 
-  const store::Keys& keys() const { return keys_; }
-  const std::string& prefix() const { return prefix_; }
+  const std::string& queue() const { return queue_; }
+  const store::KeyOptions& key_options() const { return key_options_; }
+  const store::Keys& keys() const { return keys_; }  // of partition 0
+  const std::string& prefix() const { return key_options_.prefix; }
   const std::string& where() const { return where_; }  // the URL without the password
 
   // A warning if these options are unsafe, for the logger; empty: none.
@@ -69,7 +71,8 @@ class Endpoint {
 
   void check_format(const redis::Pipeline& pipeline) const;
 
-  const std::string prefix_;
+  const std::string queue_;
+  const store::KeyOptions key_options_;
   const std::string where_;
   const std::string warning_;
   const store::Keys keys_;

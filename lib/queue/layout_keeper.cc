@@ -13,18 +13,17 @@ using redis::Connection;
 using redis::Pipeline;
 using store::Keys;
 using store::kMostPartitions;
-using store::Layout;
 using store::StoredLayout;
 
 LayoutKeeper::LayoutKeeper(std::string queue, store::KeyOptions options, WithConnection with_connection)
     : queue_(std::move(queue)), options_(std::move(options)), with_connection_(std::move(with_connection)) {}
 
-Layout LayoutKeeper::known() const {
+store::Layout LayoutKeeper::known() const {
   const std::lock_guard lock(mutex_);
   return known_;
 }
 
-bool LayoutKeeper::read() {
+bool LayoutKeeper::read(LostCopies lost) {
   bool complete = true;
   std::exception_ptr home_error;
   std::vector<unsigned> copies;  // that were read
@@ -40,7 +39,8 @@ bool LayoutKeeper::read() {
       if (partition == 0) home_error = std::current_exception();
     }
   }
-  if (home_error != nullptr && known() == Layout()) std::rethrow_exception(home_error);
+  if (home_error != nullptr && known() == store::Layout()) std::rethrow_exception(home_error);
+  if (lost == LostCopies::leave) return complete;
   for (const unsigned partition : copies) {
     try {
       copy_to(partition);
@@ -54,15 +54,19 @@ void LayoutKeeper::copy_to(unsigned partition) {
   if (is_behind(partition)) update(partition, known());
 }
 
-Layout LayoutKeeper::set(unsigned partitions) {
+void LayoutKeeper::check(unsigned partitions) const {
   if (!store::is_partition_count(partitions)) {
     throw std::invalid_argument("partitions: " + std::to_string(partitions) + "; expected a power of two from 1 to " +
                                 std::to_string(kMostPartitions));
   }
   if (partitions > 1) keys_of(1);  // throws if the options allow one only
+}
+
+store::Layout LayoutKeeper::set(unsigned partitions) {
+  check(partitions);
   while (true) {
     for (unsigned partition = 0; partition < homes(); ++partition) read_copy(partition);
-    Layout larger = known();
+    store::Layout larger = known();
     larger.top = std::max(larger.top, partitions);
     for (unsigned partition = 0; partition < homes(); ++partition) update(partition, larger);
     StoredLayout stored;
@@ -83,7 +87,7 @@ std::vector<unsigned> LayoutKeeper::probe() {
   std::vector<unsigned> used;
   for (unsigned partition = 0; partition < (homes() > 1 ? kMostPartitions : 1); ++partition) {
     bool has_keys = false;
-    Layout copy;
+    store::Layout copy;
     with_connection_(partition, [&](Connection& connection) {
       const Keys keys = keys_of(partition);
       Pipeline pipeline(connection);
@@ -104,7 +108,7 @@ std::vector<unsigned> LayoutKeeper::probe() {
 }
 
 void LayoutKeeper::read_copy(unsigned partition) {
-  Layout copy;
+  store::Layout copy;
   with_connection_(partition, [&](Connection& connection) {
     Pipeline pipeline(connection);
     const auto answer = store::read_layout(pipeline, keys_of(partition));
@@ -114,7 +118,7 @@ void LayoutKeeper::read_copy(unsigned partition) {
   remember(partition, copy);
 }
 
-void LayoutKeeper::update(unsigned partition, const Layout& layout) {
+void LayoutKeeper::update(unsigned partition, const store::Layout& layout) {
   StoredLayout stored;
   with_connection_(partition, [&](Connection& connection) {
     Pipeline pipeline(connection);
@@ -128,11 +132,11 @@ void LayoutKeeper::update(unsigned partition, const Layout& layout) {
 bool LayoutKeeper::is_behind(unsigned partition) const {
   const std::lock_guard lock(mutex_);
   const auto copy = copies_.find(partition);
-  const Layout seen = copy == copies_.end() ? Layout() : copy->second;
+  const store::Layout seen = copy == copies_.end() ? store::Layout() : copy->second;
   return store::merged(seen, known_) != seen;
 }
 
-void LayoutKeeper::remember(unsigned partition, const Layout& copy) {
+void LayoutKeeper::remember(unsigned partition, const store::Layout& copy) {
   const std::lock_guard lock(mutex_);
   copies_[partition] = copy;
   known_ = store::merged(known_, copy);

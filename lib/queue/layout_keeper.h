@@ -13,6 +13,9 @@
 
 namespace delayqueue {
 
+// Whether a client that reads the layout also updates the copies that are behind. Readers that may change nothing do not.
+enum class LostCopies { restore, leave };
+
 // Reads the copies of partitions 0 and 1, merges them with all that it read before, and updates a copy that is behind.
 // So each client restores what a copy has lost, in a failover without the last writes or a flush, and no partition that
 // one of them knows is lost for the others. Any number of threads may use it.
@@ -30,17 +33,19 @@ class LayoutKeeper {
   // Reads the copies of partitions 0 and 1, and updates those that are behind. Returns false if one of the two could not
   // be read: the queue may then have more partitions than are known. Throws if that is the one of partition 0, and no
   // layout was ever read. A copy that this user may not read counts as absent.
-  bool read();
+  bool read(LostCopies lost = LostCopies::restore);
 
   // Updates the copy of a partition that is about to be used, if it is behind as far as this object has seen. By their
   // copies, partitions in use can be told from other queues of the same name: see probe().
   void copy_to(unsigned partition);
 
+  // Throws std::invalid_argument if the queue cannot have this number of partitions.
+  void check(unsigned partitions) const;
+
   // Sets the number of partitions. The copies of partitions 0 and 1 get the larger `top` before one of them gets the
   // number: so consumers serve each partition, also one that a sender learned of from a copy that was lost right after.
-  // Returns the layout that counts then: another operator may have set a later one. Throws std::invalid_argument if this
-  // number is impossible, and ConnectionError if one of the two copies could not be written: then it is unknown whether
-  // the number counts, and the call may be repeated.
+  // Returns the layout that counts then: another operator may have set a later one. Throws ConnectionError if one of the
+  // two copies could not be written: then it is unknown whether the number counts, and the call may be repeated.
   store::Layout set(unsigned partitions);
 
   // Looks for keys of all partitions that a queue can have, and adds what their copies tell, if those of 0 and 1 have

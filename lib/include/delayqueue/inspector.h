@@ -23,6 +23,7 @@
 namespace delayqueue {
 
 struct Counts;
+struct Layout;
 struct ListOptions;
 struct MessagePage;
 struct Pause;
@@ -58,6 +59,9 @@ class DELAYQUEUE_EXPORT Inspector {
 
   // The pause of the queue: why and until when; unset: the queue is not paused.
   [[nodiscard]] std::optional<Pause> paused();
+
+  // How many partitions the queue has, and had.
+  [[nodiscard]] Layout layout();
 
   // Waits up to `wait` for the next event on the Go library's event channel; unset: there was none. Receives only
   // events of processes that publish them (report_events; EnableReport in Go), from the first call of next_event on.
@@ -121,6 +125,12 @@ struct DELAYQUEUE_EXPORT MessagePage {
   auto end() const { return messages.end(); }
   auto size() const { return messages.size(); }
   bool empty() const { return messages.empty(); }
+};
+
+// The partitions of a queue: see QueueAdmin::set_partitions.
+struct Layout {
+  unsigned partitions = 1;  // that messages are sent to
+  unsigned top = 1;         // most that the queue ever had; consumers serve all of them
 };
 
 // A pause of a queue: see QueueAdmin::pause.

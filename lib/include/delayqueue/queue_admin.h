@@ -108,6 +108,15 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   void pause(const PauseOptions& options = {});
   void resume();  // ends the pause; does nothing if the queue is not paused
 
+  // Sets the number of partitions: a power of two from 1 to 256. In a Cluster each partition is in another slot, so that
+  // several masters share the work of the queue. Producers send to this many from then on. Consumers serve all partitions
+  // that the queue ever had: messages stay where they are. Order by due time holds within a partition.
+  //
+  // Returns the layout that counts then: another operator may have set a later one. Throws std::invalid_argument for
+  // another number, for more than one with GoCompatibility::bodies_under_dp, and if another program uses the keys of a
+  // new partition. Takes 256 round trips, to the servers of all partitions that a queue can have.
+  Layout set_partitions(unsigned partitions);
+
   // Deletes all that is stored of an empty queue: its statistics, its pause, orphaned metadata of messages, and its
   // name in queues(). First deletes finished messages that are not deleted yet. A queue with a message in any state, or
   // with a consumer that waits for messages, is not changed; the result contains the reasons. Looks for such a consumer
