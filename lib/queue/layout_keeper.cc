@@ -1,8 +1,11 @@
 #include "queue/layout_keeper.h"
 
+#include "store/record.h"
+
 #include <delayqueue/error.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <stdexcept>
 #include <utility>
@@ -48,6 +51,25 @@ bool LayoutKeeper::read(LostCopies lost) {
     }
   }
   return complete;
+}
+
+std::vector<unsigned> LayoutKeeper::partitions_of(const std::vector<std::string>& ids) {
+  const std::uint16_t name_crc = store::name_crc(queue_, options_.prefix);
+  std::vector<unsigned> partitions;
+  partitions.reserve(ids.size());
+  for (const std::string& id : ids) partitions.push_back(store::partition_of(id, name_crc).value_or(0));
+  const auto most = std::max_element(partitions.begin(), partitions.end());
+  if (most == partitions.end() || *most < known().top) return partitions;
+  const bool complete = read();
+  const unsigned top = known().top;
+  if (*most >= top && !complete) {
+    throw ConnectionError("cannot tell the partition of an id: it was made for partition " + std::to_string(*most) +
+                          " of " + queue_ + ", which is known to have " + std::to_string(top) +
+                          ", and the layout in partitions 0 and 1 cannot be read");
+  }
+  std::replace_if(
+      partitions.begin(), partitions.end(), [top](unsigned partition) { return partition >= top; }, 0U);
+  return partitions;
 }
 
 void LayoutKeeper::copy_to(unsigned partition) {

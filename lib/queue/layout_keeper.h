@@ -35,6 +35,11 @@ class LayoutKeeper {
   // layout was ever read. A copy that this user may not read counts as absent.
   bool read(LostCopies lost = LostCopies::restore);
 
+  // The partition that each id belongs to: the one that it was made for, if the queue has or had so many, else 0. Reads the
+  // copies again if an id names a partition beyond the known ones. Throws what read() throws, and ConnectionError if it
+  // then cannot be told whether the queue has that partition.
+  std::vector<unsigned> partitions_of(const std::vector<std::string>& ids);
+
   // Updates the copy of a partition that is about to be used, if it is behind as far as this object has seen. By their
   // copies, partitions in use can be told from other queues of the same name: see probe().
   void copy_to(unsigned partition);

@@ -1,5 +1,6 @@
 #include "queue/layout_keeper.h"
 
+#include "store/record.h"
 #include "support/ledger.h"
 #include "support/model_moves.h"
 #include "support/server.h"
@@ -8,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <stdexcept>
@@ -213,6 +215,40 @@ TEST_CASE("layout: only a power of two up to 256 can be set, and only 1 with bod
   CHECK(shared.set(1).partitions == 1);
   CHECK(shared.read());
   CHECK(redis().cmd({"EXISTS", all.settings(1)}) == 0);
+}
+
+TEST_CASE("layout: an id belongs to the partition that it was made for, and every other id to partition 0") {
+  Partitions all;
+  all.client().set(8);
+  LayoutKeeper keeper = all.client();
+  const std::uint16_t crc = store::name_crc(all.queue, "dp");
+  const std::vector<std::string> ids = {store::new_ids(1, {crc, 5}).front(),    store::new_ids(1, {crc, 0}).front(),
+                                        "00000000-0000-0000-0000-000000000000", "0197f3a4-5b6c-4d8e-9f01-23456789abcd",
+                                        store::new_ids(1, {crc, 7}).front(),    store::new_ids(1, {crc, 8}).front(),
+                                        store::new_ids(1, {crc, 255}).front()};
+  CHECK(keeper.partitions_of({ids[1], ids[3]}) == std::vector<unsigned>{0, 0});
+  CHECK(keeper.partitions_of({}).empty());
+  CHECK(all.calls == 6);  // only those of set()
+  CHECK(keeper.partitions_of({ids[0], ids[1]}) == std::vector<unsigned>{5, 0});
+  CHECK(all.calls == 8);
+  CHECK(keeper.partitions_of(ids) == std::vector<unsigned>{5, 0, 0, 0, 7, 0, 0});
+  all.client().set(16);
+  CHECK(keeper.partitions_of(ids) == std::vector<unsigned>{5, 0, 0, 0, 7, 8, 0});
+}
+
+TEST_CASE("layout: an id of a partition beyond the known ones is no id of partition 0 while a copy cannot be read") {
+  Partitions all;
+  all.client().set(8);
+  all.lose(0);
+  LayoutKeeper keeper = all.client();
+  const std::uint16_t crc = store::name_crc(all.queue, "dp");
+  const std::vector<std::string> ids = store::new_ids(1, {crc, 5});
+  all.away = {1};
+  CHECK(has(thrown([&] { keeper.partitions_of(ids); }), "ConnectionError: cannot tell the partition of an id"));
+  all.away = {};
+  CHECK(keeper.partitions_of(ids) == std::vector<unsigned>{5});
+  all.away = {0, 1};
+  CHECK(keeper.partitions_of(ids) == std::vector<unsigned>{5});
 }
 
 TEST_CASE("layout: a partition gets its copy when a client first uses it, and again when the layout changes") {
