@@ -7,15 +7,15 @@
 
 #include "store/keys.h"
 #include "support/ledger.h"
+#include "support/text.h"
 
 namespace delayqueue {
 namespace {
 
+using test::has;
 using test::Queue;
 using test::redis;
 using test::thrown;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string text_of(const Layout& layout) {
   return std::to_string(layout.partitions) + " of " + std::to_string(layout.top);

@@ -4,6 +4,7 @@
 #include "support/ledger.h"
 #include "support/model_moves.h"
 #include "support/server.h"
+#include "support/text.h"
 
 #include <delayqueue/error.h>
 #include <doctest/doctest.h>
@@ -21,10 +22,9 @@ namespace delayqueue {
 namespace {
 
 using store::Layout;
+using test::has;
 using test::redis;
 using test::thrown;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A queue whose partitions are on one server, as on several: each can be out of reach.
 class Partitions {

@@ -103,16 +103,16 @@ TEST_CASE("layout: setting a number is refused if another one was set since the 
 }
 
 TEST_CASE("layout: an update replaces an older number, keeps a later one, and raises top only") {
-  struct Row {
+  struct Update {
     Layout copy, known, then;
   };
-  const std::vector<Row> rows = {
+  const std::vector<Update> rows = {
       {{5, 4, 4}, {6, 2, 4}, {6, 2, 4}},     {{5, 4, 4}, {5, 4, 4}, {5, 4, 4}},     {{5, 4, 8}, {4, 2, 2}, {5, 4, 8}},
       {{5, 4, 4}, {4, 32, 32}, {5, 4, 32}},  {{5, 4, 4}, {5, 8, 8}, {5, 8, 8}},     {{5, 8, 8}, {5, 4, 4}, {5, 8, 8}},
       {{5, 1, 64}, {9, 2, 2}, {9, 2, 64}},   {{0, 1, 1}, {9, 16, 16}, {9, 16, 16}}, {{0, 1, 1}, {0, 1, 4}, {0, 1, 4}},
       {{5, 2, 2}, {0, 1, 128}, {5, 2, 128}}, {{5, 2, 2}, {6, 1, 2}, {6, 1, 2}},
   };
-  for (const Row& row : rows) {
+  for (const Update& row : rows) {
     CAPTURE(text_of(row.copy));
     CAPTURE(text_of(row.known));
     Copy copy;
@@ -129,12 +129,12 @@ TEST_CASE("layout: an update replaces an older number, keeps a later one, and ra
 }
 
 TEST_CASE("layout: fields that no layout can have count as absent, for the script as for a reader") {
-  struct Row {
+  struct Stored {
     std::string generation, partitions, top;
     Layout read;
   };
   const std::string controls("\x1b[2J\0", 5);
-  const std::vector<Row> rows = {
+  const std::vector<Stored> rows = {
       {"5", "4", "8", {5, 4, 8}},
       {"5", "4", "7", {5, 4, 7}},
       {"5", "4", "2", {5, 4, 4}},
@@ -157,7 +157,7 @@ TEST_CASE("layout: fields that no layout can have count as absent, for the scrip
       {"5", controls, "x", {0, 1, 1}},
       {"9007199254740990", "4", "4", {9'007'199'254'740'990, 4, 4}},
   };
-  for (const Row& row : rows) {
+  for (const Stored& row : rows) {
     CAPTURE(row.generation);
     CAPTURE(row.partitions);
     CAPTURE(row.top);
