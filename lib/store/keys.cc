@@ -28,11 +28,14 @@ std::string partition_base(const std::string& name, unsigned partition) {
   const std::string start = name + '#' + std::to_string(partition) + '.';
   const std::uint16_t crc = redis::crc16(start);
   const unsigned place = redis::crc16(name) + distance_of(partition);
-  for (unsigned s = 0;; ++s) {
-    const std::string end = std::to_string(s);
-    const unsigned past = (redis::crc16(end, crc) - place) % redis::kSlots;  // also of a negative difference
-    if (past <= kReach || past >= redis::kSlots - kReach) return '{' + start + end + '}';
-  }
+  const auto is_near = [&](unsigned s) {
+    // This is right for a negative difference, too.
+    const unsigned past = (redis::crc16(std::to_string(s), crc) - place) % redis::kSlots;
+    return past <= kReach || past >= redis::kSlots - kReach;
+  };
+  unsigned s = 0;
+  while (!is_near(s)) ++s;
+  return '{' + start + std::to_string(s) + '}';
 }
 
 // Removes the digits at the end; false if there are none.
