@@ -229,8 +229,8 @@ void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
 
 void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
   lease_keeper_.observe_clock(taken.now_us, taken.sent_at);
-  for (const DeliveryPtr& delivery : taken.deliveries) lease_keeper_.add(delivery);
-  for (const DeliveryPtr& delivery : taken.foreign) {
+  for (const InFlightPtr& delivery : taken.deliveries) lease_keeper_.add(delivery);
+  for (const InFlightPtr& delivery : taken.foreign) {
     lease_keeper_.add(delivery);
     settler_.add(delivery);  // the Settler removes it from unack
   }
@@ -241,7 +241,7 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
 // ---- Run ------------------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
-  for (const DeliveryPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
+  for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
   reporter_.fetched(fetched);
   handlers_.run(std::move(fetched));
 }
@@ -250,22 +250,22 @@ void ConsumerLoop::expire_overrunning() {
   const Clock::time_point now = Clock::now();
   if (!timers_.overrun_is_due(now)) return;
   timers_.checking_overrun(now);
-  for (const DeliveryPtr& delivery : lease_keeper_.expire_overrunning(options_.processing_timeout)) {
+  for (const InFlightPtr& delivery : lease_keeper_.expire_overrunning(options_.processing_timeout)) {
     reporter_.overrunning(*delivery, options_.processing_timeout);
     handlers_.replace_worker(*delivery, reporter_.sink());
   }
 }
 
-void ConsumerLoop::on_lost(const std::vector<DeliveryPtr>& lost) {
-  for (const DeliveryPtr& delivery : lost) {
+void ConsumerLoop::on_lost(const std::vector<InFlightPtr>& lost) {
+  for (const InFlightPtr& delivery : lost) {
     reporter_.lost(*delivery);
     handlers_.replace_worker(*delivery, reporter_.sink());
   }
 }
 
 void ConsumerLoop::collect_done() {
-  const std::vector<DeliveryPtr> done = handlers_.take_done();
-  for (const DeliveryPtr& delivery : done) settler_.add(delivery);
+  const std::vector<InFlightPtr> done = handlers_.take_done();
+  for (const InFlightPtr& delivery : done) settler_.add(delivery);
   prefetcher_.handled(done);
 }
 
@@ -283,7 +283,7 @@ std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
 void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
   for (const auto* group :
        {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
-    for (const DeliveryPtr& delivery : *group) lease_keeper_.remove(delivery);
+    for (const InFlightPtr& delivery : *group) lease_keeper_.remove(delivery);
   }
   reporter_.settled(outcome);
   if (!outcome.nacked.empty()) timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, options_.poll_interval));
@@ -294,10 +294,10 @@ void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
 
 // Gives back messages whose handler has not begun, as if they had never been taken. Returns whether there were any.
 bool ConsumerLoop::give_back_unstarted() {
-  std::vector<DeliveryPtr> unstarted = handlers_.take_back();
-  for (DeliveryPtr& delivery : prefetcher_.abandon_fetching()) unstarted.push_back(std::move(delivery));
+  std::vector<InFlightPtr> unstarted = handlers_.take_back();
+  for (InFlightPtr& delivery : prefetcher_.abandon_fetching()) unstarted.push_back(std::move(delivery));
   std::reverse(unstarted.begin(), unstarted.end());  // release puts each message in front of those released before it
-  for (const DeliveryPtr& delivery : unstarted) {
+  for (const InFlightPtr& delivery : unstarted) {
     delivery->end(snooze(milliseconds(0)));
     settler_.add(delivery);
   }

@@ -90,7 +90,7 @@ class ConsumerLoop {
 
   // What is done with their answers.
   void on_settled(const Settler::Outcome& outcome);
-  void on_lost(const std::vector<DeliveryPtr>& lost);
+  void on_lost(const std::vector<InFlightPtr>& lost);
   void on_reclaimed(const store::Reclaimed& reclaimed);
   void on_promoted(const store::Promoted& promoted);
   void on_taken(const Prefetcher::Taken& taken);

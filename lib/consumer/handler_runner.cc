@@ -9,11 +9,11 @@ namespace delayqueue {
 
 void HandlerRunner::start(std::size_t workers) {
   workers_ = std::make_unique<Workers>(
-      workers, [this](DeliveryPtr& delivery) { return handle(*delivery); }, wake_, stopping_);
+      workers, [this](InFlightPtr& delivery) { return handle(*delivery); }, wake_, stopping_);
 }
 
-// In a worker's thread. Returns whether the worker goes on: see Delivery::end().
-bool HandlerRunner::handle(Delivery& delivery) const {
+// In a worker's thread. Returns whether the worker goes on: see InFlightMessage::end().
+bool HandlerRunner::handle(InFlightMessage& delivery) const {
   --counters_.prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is given back untouched.
   if (delivery.message.lease_lost()) return delivery.end(snooze(milliseconds(0)));
@@ -47,19 +47,19 @@ void HandlerRunner::keep_one_free(bool on) {
   if (std::exchange(keeps_one_free_, on) != on) workers_->keep_one_free(on);
 }
 
-std::vector<DeliveryPtr> HandlerRunner::take_done() {
-  std::vector<DeliveryPtr> done = workers_->take_done();
+std::vector<InFlightPtr> HandlerRunner::take_done() {
+  std::vector<InFlightPtr> done = workers_->take_done();
   given_ -= done.size();
   return done;
 }
 
-std::vector<DeliveryPtr> HandlerRunner::take_back() {
-  std::vector<DeliveryPtr> unstarted = workers_->take_back();
+std::vector<InFlightPtr> HandlerRunner::take_back() {
+  std::vector<InFlightPtr> unstarted = workers_->take_back();
   given_ -= unstarted.size();
   return unstarted;
 }
 
-void HandlerRunner::replace_worker(Delivery& delivery, const EventSink& log) {
+void HandlerRunner::replace_worker(InFlightMessage& delivery, const EventSink& log) {
   if (!delivery.replace_worker()) return;
   try {
     workers_->add_worker();

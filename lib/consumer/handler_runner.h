@@ -2,7 +2,7 @@
 #pragma once
 
 #include "consumer/counters.h"
-#include "consumer/delivery.h"
+#include "consumer/in_flight_message.h"
 #include "consumer/prefetcher.h"
 #include "queue/event_sink.h"
 #include "run/worker_pool.h"
@@ -38,21 +38,21 @@ class HandlerRunner {
   void keep_one_free(bool on);
 
   // Deliveries whose handlers have returned since the last call.
-  std::vector<DeliveryPtr> take_done();
+  std::vector<InFlightPtr> take_done();
 
   // Removes the deliveries whose handlers have not begun, and returns them.
-  std::vector<DeliveryPtr> take_back();
+  std::vector<InFlightPtr> take_back();
 
   // Adds a worker in place of one whose handler goes on without its lease, so that other deliveries do not wait for it.
-  void replace_worker(Delivery& delivery, const EventSink& log);
+  void replace_worker(InFlightMessage& delivery, const EventSink& log);
 
   // Waits until all running handlers have returned, and ends the threads.
   void close() { workers_.reset(); }
 
  private:
-  using Workers = run::WorkerPool<DeliveryPtr>;
+  using Workers = run::WorkerPool<InFlightPtr>;
 
-  bool handle(Delivery& delivery) const;
+  bool handle(InFlightMessage& delivery) const;
   Verdict call_handler(const Message& message) const;
 
   const Handler handler_;

@@ -9,12 +9,12 @@ namespace delayqueue {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
-void LeaseKeeper::remove(const DeliveryPtr& delivery) {
+void LeaseKeeper::remove(const InFlightPtr& delivery) {
   if (holds(delivery)) held_.erase(delivery->message.id());
 }
 
 // The same message may be held again, as another delivery.
-bool LeaseKeeper::holds(const DeliveryPtr& delivery) const {
+bool LeaseKeeper::holds(const InFlightPtr& delivery) const {
   const auto found = held_.find(delivery->message.id());
   return found != held_.end() && found->second == delivery;
 }
@@ -39,14 +39,14 @@ LeaseKeeper::Renewal LeaseKeeper::new_renewal() const {
 
 void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store) {
   Renewal next = unconfirmed_;
-  std::vector<DeliveryPtr>& old = next.members;
+  std::vector<InFlightPtr>& old = next.members;
   old.erase(std::remove_if(old.begin(), old.end(), [&](const auto& one) { return !holds(one); }), old.end());
   next.repeats = !old.empty();
   if (old.empty()) next = new_renewal();
   next.sent_at = Clock::now();
   renewal_due_ = next.sent_at + lease_ / 3;
   const auto renewal = std::make_shared<const Renewal>(std::move(next));
-  const std::vector<DeliveryPtr>& members = renewal->members;
+  const std::vector<InFlightPtr>& members = renewal->members;
   for (std::size_t first = 0; first < members.size(); first += store::kBatch) {
     std::vector<store::Receipt> receipts;
     for (std::size_t i = first; i < std::min(first + store::kBatch, members.size()); ++i) {
@@ -72,9 +72,9 @@ void LeaseKeeper::finish(const Renewal& renewal, std::size_t first, const store:
   observe_clock(renewed.now_us, renewal.sent_at);
   const bool in_time = renewal.new_end_us > renewed.now_us;
   if (!in_time || renewal.repeats) renew_soon();
-  std::vector<DeliveryPtr> lost;
+  std::vector<InFlightPtr> lost;
   for (std::size_t i = 0; i < renewed.outcomes.size() && first + i < renewal.members.size(); ++i) {
-    const DeliveryPtr& delivery = renewal.members[first + i];
+    const InFlightPtr& delivery = renewal.members[first + i];
     const char outcome = renewed.outcomes[i];
     if (outcome == 'N') delivery->receipt_us = renewal.new_end_us;
     if (!holds(delivery)) continue;  // expired while the answer was on its way
@@ -95,12 +95,12 @@ void LeaseKeeper::keep_unconfirmed(const Renewal& renewal, std::size_t first) {
   renew_soon();
 }
 
-std::vector<DeliveryPtr> LeaseKeeper::expire_overrunning(milliseconds most) {
-  std::vector<DeliveryPtr> late;
+std::vector<InFlightPtr> LeaseKeeper::expire_overrunning(milliseconds most) {
+  std::vector<InFlightPtr> late;
   for (const auto& [id, delivery] : held_) {
     if (delivery->runs_longer_than(most)) late.push_back(delivery);
   }
-  for (const DeliveryPtr& delivery : late) {
+  for (const InFlightPtr& delivery : late) {
     delivery->lease->lose();
     remove(delivery);
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "consumer/clock_monitor.h"
-#include "consumer/delivery.h"
+#include "consumer/in_flight_message.h"
 #include "consumer/round_trip.h"
 #include "store/moves.h"
 
@@ -24,14 +24,14 @@ class LeaseKeeper {
 
   // `lost` is called with deliveries that turn out to belong to another consumer, or to be gone. They are not held any
   // more then.
-  LeaseKeeper(milliseconds lease, std::function<void(const std::vector<DeliveryPtr>&)> lost)
+  LeaseKeeper(milliseconds lease, std::function<void(const std::vector<InFlightPtr>&)> lost)
       : lease_(lease), lost_(std::move(lost)) {}
 
   bool empty() const { return held_.empty(); }
   std::size_t size() const { return held_.size(); }
 
-  void add(const DeliveryPtr& delivery) { held_.insert_or_assign(delivery->message.id(), delivery); }
-  void remove(const DeliveryPtr& delivery);
+  void add(const InFlightPtr& delivery) { held_.insert_or_assign(delivery->message.id(), delivery); }
+  void remove(const InFlightPtr& delivery);
 
   // Takes a sample of Redis' clock: `now_us` is from the answer to a request that was sent at `sent_at`.
   void observe_clock(std::int64_t now_us, Clock::time_point sent_at);
@@ -48,11 +48,11 @@ class LeaseKeeper {
 
   // Stops holding deliveries whose handler has been running for longer than `most`, and returns them. Their leases run
   // out.
-  std::vector<DeliveryPtr> expire_overrunning(milliseconds most);
+  std::vector<InFlightPtr> expire_overrunning(milliseconds most);
 
  private:
   struct Renewal {
-    std::vector<DeliveryPtr> members;
+    std::vector<InFlightPtr> members;
     std::int64_t new_end_us = 0;
     Clock::time_point trusted;  // by this machine's clock, and not after new_end_us by Redis'
     Clock::time_point sent_at;
@@ -60,13 +60,13 @@ class LeaseKeeper {
   };
 
   Renewal new_renewal() const;
-  bool holds(const DeliveryPtr& delivery) const;
+  bool holds(const InFlightPtr& delivery) const;
   void finish(const Renewal& renewal, std::size_t first, const store::Answer<store::Renewed>& answer);
   void keep_unconfirmed(const Renewal& renewal, std::size_t first);
 
   const milliseconds lease_;
-  const std::function<void(const std::vector<DeliveryPtr>&)> lost_;
-  std::unordered_map<std::string, DeliveryPtr> held_;
+  const std::function<void(const std::vector<InFlightPtr>&)> lost_;
+  std::unordered_map<std::string, InFlightPtr> held_;
   Renewal unconfirmed_;  // no members: none
   Clock::time_point renewal_due_;
   ClockSample sample_;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMostPassed = 1000;
 constexpr milliseconds kPause{100};
 
-bool has(const std::vector<DeliveryPtr>& deliveries, const DeliveryPtr& one) {
+bool has(const std::vector<InFlightPtr>& deliveries, const InFlightPtr& one) {
   return std::find(deliveries.begin(), deliveries.end(), one) != deliveries.end();
 }
 
@@ -27,16 +27,16 @@ void PoisonGuard::plan(store::TakeLimits& limits) const {
   limits.poison_skip = std::min(left_, store::kBatch - limits.total);
 }
 
-void PoisonGuard::forget(const std::vector<DeliveryPtr>& done) {
-  const auto over = [&](const DeliveryPtr& one) { return has(done, one); };
+void PoisonGuard::forget(const std::vector<InFlightPtr>& done) {
+  const auto over = [&](const InFlightPtr& one) { return has(done, one); };
   running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
 }
 
 // Possible poison messages that are met for the first time get a pause, because most leave retry soon. After it one
 // scan passes over all of retry. None is taken during a scan, so that they keep their order.
 void PoisonGuard::read(const store::TakeLimits& limits, const store::Taken& taken,
-                       const std::vector<DeliveryPtr>& deliveries) {
-  std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const DeliveryPtr& delivery) {
+                       const std::vector<InFlightPtr>& deliveries) {
+  std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const InFlightPtr& delivery) {
     return std::find(taken.possible_poison.begin(), taken.possible_poison.end(), delivery->message.id()) !=
            taken.possible_poison.end();
   });

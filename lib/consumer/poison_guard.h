@@ -6,7 +6,7 @@
 // possible poison messages for long: the guard scans retry for them.
 #pragma once
 
-#include "consumer/delivery.h"
+#include "consumer/in_flight_message.h"
 #include "store/moves.h"
 
 #include <chrono>
@@ -40,17 +40,17 @@ class PoisonGuard {
   void plan(store::TakeLimits& limits) const;
 
   // Reads the answer to a take from retry; `deliveries` are its messages.
-  void read(const store::TakeLimits& limits, const store::Taken& taken, const std::vector<DeliveryPtr>& deliveries);
+  void read(const store::TakeLimits& limits, const store::Taken& taken, const std::vector<InFlightPtr>& deliveries);
 
   // Messages came into retry: they may be behind possible poison messages.
   void retry_grew() { may_hide_others_ = true; }
 
   // These were handled, or will not be.
-  void forget(const std::vector<DeliveryPtr>& done);
+  void forget(const std::vector<InFlightPtr>& done);
 
  private:
   const milliseconds lease_;
-  std::vector<DeliveryPtr> running_;            // possible poison messages
+  std::vector<InFlightPtr> running_;            // possible poison messages
   bool owed_ = false;                           // the last take met possible poison, and was to take none
   bool may_hide_others_ = false;                // retry may hold other messages than those met
   bool scanning_ = false;                       // takes pass over possible poison, a part of it each

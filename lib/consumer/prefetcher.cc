@@ -31,7 +31,7 @@ std::size_t Prefetcher::free_workers(const run::WorkerLoad& load) const {
   const std::size_t free = minus(load.idle, load.waiting + fetching_.size());
   if (free > 0 || load.idle == 0 || !retry_is_due()) return free;
   // The worker that is kept free for retry takes no first deliveries.
-  const auto redelivered = [](const DeliveryPtr& delivery) { return delivery->message.attempt() > 1; };
+  const auto redelivered = [](const InFlightPtr& delivery) { return delivery->message.attempt() > 1; };
   return std::any_of(fetching_.begin(), fetching_.end(), redelivered) ? 0 : 1;
 }
 
@@ -110,8 +110,8 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
   retry_left_ = taken.retry_left;
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {
-    auto delivery = std::make_shared<Delivery>(
-        Delivery::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us}, sent_at + lease_);
+    auto delivery = std::make_shared<InFlightMessage>(
+        InFlightMessage::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us}, sent_at + lease_);
     delivery->foreign = !store::is_id(id);
     if (delivery->foreign && result.foreign_id.empty()) result.foreign_id = id;
     (delivery->foreign ? result.foreign : result.deliveries).push_back(std::move(delivery));
@@ -146,7 +146,7 @@ void Prefetcher::read_bodies(Bodies bodies, std::size_t requested) {
   const std::size_t count = std::min({bodies.size(), requested, fetching_.size()});
   for (auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) group->reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    DeliveryPtr& delivery = fetching_[i];
+    InFlightPtr& delivery = fetching_[i];
     std::optional<std::string>& body = bodies[i];
     if (!body) {
       delivery->expired = true;
@@ -164,7 +164,7 @@ void Prefetcher::read_bodies(Bodies bodies, std::size_t requested) {
 
 // Adapts the prefetch to the speed of the handlers: fast ones never wait for the network, slow ones leave messages to
 // other consumers.
-void Prefetcher::handled(const std::vector<DeliveryPtr>& done) {
+void Prefetcher::handled(const std::vector<InFlightPtr>& done) {
   poison_guard_.forget(done);
   handled_lately_ += done.size();
   const Clock::time_point now = Clock::now();

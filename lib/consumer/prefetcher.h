@@ -2,7 +2,7 @@
 // consumer's thread only.
 #pragma once
 
-#include "consumer/delivery.h"
+#include "consumer/in_flight_message.h"
 #include "consumer/poison_guard.h"
 #include "consumer/round_trip.h"
 #include "run/worker_pool.h"
@@ -27,10 +27,10 @@ class Prefetcher {
 
   // What one take returned.
   struct Taken {
-    std::vector<DeliveryPtr> deliveries{};
+    std::vector<InFlightPtr> deliveries{};
     std::int64_t now_us = 0;  // Redis' time
     Clock::time_point sent_at{};
-    std::vector<DeliveryPtr> foreign{};  // their ids are not valid: the Settler removes them from unack
+    std::vector<InFlightPtr> foreign{};  // their ids are not valid: the Settler removes them from unack
     std::size_t removed = 0;             // number of further foreign ids, which are removed already
     std::string foreign_id{};            // one of all these
   };
@@ -38,7 +38,7 @@ class Prefetcher {
   // Deliveries whose bodies have arrived. First deliveries wait for any worker. Redelivered messages were taken for a
   // free worker and start at once, so that one that kills its process costs no other message a retry.
   struct Fetched {
-    std::vector<DeliveryPtr> first, redelivered, expired;
+    std::vector<InFlightPtr> first, redelivered, expired;
   };
 
   struct Listener {
@@ -117,10 +117,10 @@ class Prefetcher {
   bool is_fetching() const { return !fetching_.empty(); }
 
   // The deliveries without body, which are the caller's from now on.
-  std::vector<DeliveryPtr> abandon_fetching() { return std::exchange(fetching_, {}); }
+  std::vector<InFlightPtr> abandon_fetching() { return std::exchange(fetching_, {}); }
 
   // Counts deliveries whose handlers have returned since the last call.
-  void handled(const std::vector<DeliveryPtr>& done);
+  void handled(const std::vector<InFlightPtr>& done);
 
  private:
   std::size_t free_workers(const run::WorkerLoad& load) const;
@@ -151,7 +151,7 @@ class Prefetcher {
   std::size_t handled_lately_ = 0;
   Clock::time_point counting_since_;
 
-  std::vector<DeliveryPtr> fetching_;  // taken; their bodies are missing
+  std::vector<InFlightPtr> fetching_;  // taken; their bodies are missing
   double body_size_ = 32 * 1024;       // running average; begins high, so that the first fetches are small
 };
 

@@ -7,10 +7,10 @@
 namespace delayqueue {
 namespace {
 
-std::vector<std::string> ids_of(const std::vector<DeliveryPtr>& deliveries) {
+std::vector<std::string> ids_of(const std::vector<InFlightPtr>& deliveries) {
   std::vector<std::string> ids;
   ids.reserve(deliveries.size());
-  for (const DeliveryPtr& delivery : deliveries) ids.push_back(delivery->message.id());
+  for (const InFlightPtr& delivery : deliveries) ids.push_back(delivery->message.id());
   return ids;
 }
 
@@ -58,13 +58,13 @@ void Reporter::settled(const Settler::Outcome& outcome) {
 }
 
 // A delivery in doubt was most likely settled, and its message is gone because of that.
-void Reporter::lost(const Delivery& delivery) const {
+void Reporter::lost(const InFlightMessage& delivery) const {
   if (delivery.in_doubt) return;
   log(Severity::warning,
       "lost the lease of " + redis::escaped(delivery.message.id()) + ": another consumer may have it");
 }
 
-void Reporter::overrunning(const Delivery& delivery, milliseconds processing_timeout) const {
+void Reporter::overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) const {
   log(Severity::warning, "the handler of " + redis::escaped(delivery.message.id()) +
                              " runs longer than processing_timeout (" + std::to_string(processing_timeout.count()) +
                              " ms): its lease may end");
@@ -92,7 +92,7 @@ void Reporter::warn_foreign(const std::string& id) {
                                    "are counted only (stats().foreign); check() finds what is left");
 }
 
-void Reporter::event(EventKind kind, const std::vector<DeliveryPtr>& deliveries) {
+void Reporter::event(EventKind kind, const std::vector<InFlightPtr>& deliveries) {
   sink_.count(kind, deliveries.size());
   if (sink_.wants_events()) sink_.event(kind, ids_of(deliveries));
 }

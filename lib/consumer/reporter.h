@@ -36,15 +36,15 @@ class Reporter {
   void settled(const Settler::Outcome& outcome);
 
   // Warnings and notices.
-  void lost(const Delivery& delivery) const;
-  void overrunning(const Delivery& delivery, milliseconds processing_timeout) const;
+  void lost(const InFlightMessage& delivery) const;
+  void overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) const;
   void trimmed(std::size_t dead_letters) const;
 
  private:
   void warn_expired(const std::string& id);
   void warn_foreign(const std::string& id);
   void event(EventKind kind, const std::vector<std::string>& ids);
-  void event(EventKind kind, const std::vector<DeliveryPtr>& deliveries);
+  void event(EventKind kind, const std::vector<InFlightPtr>& deliveries);
 
   EventSink sink_;
   Counters counters_;

@@ -14,18 +14,18 @@ constexpr std::size_t kLongestReason = 1024;
 constexpr char kRefused = '?';
 constexpr std::size_t kSlow = 64;  // most nacks and snoozes in a round trip: each takes several commands
 
-store::Receipt receipt_of(const DeliveryPtr& delivery) { return {delivery->message.id(), delivery->receipt_us}; }
+store::Receipt receipt_of(const InFlightPtr& delivery) { return {delivery->message.id(), delivery->receipt_us}; }
 
-std::vector<store::Receipt> receipts_of(const std::vector<DeliveryPtr>& deliveries) {
+std::vector<store::Receipt> receipts_of(const std::vector<InFlightPtr>& deliveries) {
   std::vector<store::Receipt> receipts;
   receipts.reserve(deliveries.size());
-  for (const DeliveryPtr& delivery : deliveries) receipts.push_back(receipt_of(delivery));
+  for (const InFlightPtr& delivery : deliveries) receipts.push_back(receipt_of(delivery));
   return receipts;
 }
 
 // Whether an earlier request settled the delivery, whose answer never came. After an ack nothing is left; after a nack
 // or snooze the message has no lease, or another one.
-bool was_settled_before(const Delivery& delivery, char outcome) {
+bool was_settled_before(const InFlightMessage& delivery, char outcome) {
   if (!delivery.in_doubt) return false;
   return outcome == 'G' || (outcome == 'T' && delivery.verdict.kind() != Verdict::Kind::ack);
 }
@@ -33,16 +33,16 @@ bool was_settled_before(const Delivery& delivery, char outcome) {
 }  // namespace
 
 std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bool renews) {
-  std::vector<DeliveryPtr> acks, expired, foreign, nacks, snoozes;
+  std::vector<InFlightPtr> acks, expired, foreign, nacks, snoozes;
   const bool hold = renews && !holds_back_;  // not twice in a row: it may be the renewal that is refused
   const auto end = !hold ? waiting_.end()
                          : std::stable_partition(waiting_.begin(), waiting_.end(),
-                                                 [](const DeliveryPtr& delivery) { return !delivery->refused; });
+                                                 [](const InFlightPtr& delivery) { return !delivery->refused; });
   holds_back_ = end != waiting_.end();
   const auto ready = static_cast<std::size_t>(end - waiting_.begin());
   for (std::size_t i = 0; i < std::min(ready, kMostBatches * store::kBatch); ++i) {
     if (nacks.size() + snoozes.size() == kSlow) break;
-    const DeliveryPtr& delivery = waiting_[i];
+    const InFlightPtr& delivery = waiting_[i];
     delivery->settling = true;
     if (delivery->expired || delivery->foreign) {
       (delivery->foreign ? foreign : expired).push_back(delivery);
@@ -73,20 +73,20 @@ std::size_t Settler::settle(RoundTrip& round_trip, const store::Store& store, bo
 
 // `remove` is the move that deletes the messages: each kind is counted in another field of the statistics.
 void Settler::add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove,
-                           const std::vector<DeliveryPtr>& members) {
+                           const std::vector<InFlightPtr>& members) {
   for (std::size_t first = 0; first < members.size(); first += store::kBatch) {
     const auto begin = members.begin() + static_cast<std::ptrdiff_t>(first);
     const auto size = static_cast<std::ptrdiff_t>(std::min(store::kBatch, members.size() - first));
-    std::vector<DeliveryPtr> some(begin, begin + size);
+    std::vector<InFlightPtr> some(begin, begin + size);
     const auto answer = (store.*remove)(round_trip.pipeline(), receipts_of(some));
     expect(round_trip, answer, {Verdict::Kind::ack, std::move(some)});
   }
 }
 
-void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
+void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<InFlightPtr> members) {
   std::vector<store::Nack> nacks;
   std::vector<milliseconds> delays;
-  for (const DeliveryPtr& delivery : members) {
+  for (const InFlightPtr& delivery : members) {
     delays.push_back(delay_of(*delivery));
     const std::string_view reason = std::string_view(delivery->verdict.reason()).substr(0, kLongestReason);
     const bool reject = delivery->verdict.kind() == Verdict::Kind::reject;
@@ -96,16 +96,16 @@ void Settler::add_nacks(RoundTrip& round_trip, const store::Store& store, std::v
   expect(round_trip, answer, {Verdict::Kind::nack, std::move(members), std::move(delays)});
 }
 
-void Settler::add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members) {
-  std::map<milliseconds, std::vector<DeliveryPtr>> by_delay;
-  for (DeliveryPtr& delivery : members) by_delay[delay_of(*delivery)].push_back(std::move(delivery));
+void Settler::add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<InFlightPtr> members) {
+  std::map<milliseconds, std::vector<InFlightPtr>> by_delay;
+  for (InFlightPtr& delivery : members) by_delay[delay_of(*delivery)].push_back(std::move(delivery));
   for (auto& [delay, some] : by_delay) {
     const auto answer = store.release(round_trip.pipeline(), receipts_of(some), delay);
     expect(round_trip, answer, {Verdict::Kind::snooze, std::move(some)});
   }
 }
 
-milliseconds Settler::delay_of(const Delivery& delivery) {
+milliseconds Settler::delay_of(const InFlightMessage& delivery) {
   const Verdict& verdict = delivery.verdict;
   if (verdict.after()) return sensible(*verdict.after(), verdict.kind() == Verdict::Kind::snooze ? "snooze" : "nack");
   if (verdict.kind() == Verdict::Kind::reject) return kLongest;
@@ -159,7 +159,7 @@ void Settler::finish(const Batch& batch, const store::Answer<store::Outcomes>& a
 
 // The answer will not come: Redis may have settled the deliveries or not. They are settled again.
 void Settler::drop(const Batch& batch) {
-  for (const DeliveryPtr& delivery : batch.members) {
+  for (const InFlightPtr& delivery : batch.members) {
     if (!delivery->settling) continue;  // sorted already
     delivery->settling = false;
     delivery->in_doubt = true;
@@ -169,7 +169,7 @@ void Settler::drop(const Batch& batch) {
 
 void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome& outcome) {
   for (std::size_t i = 0; i < batch.members.size(); ++i) {
-    const DeliveryPtr& delivery = batch.members[i];
+    const InFlightPtr& delivery = batch.members[i];
     delivery->settling = false;
     const bool settled = outcomes[i] == 'S' || outcomes[i] == 'D' || was_settled_before(*delivery, outcomes[i]);
     if (outcomes[i] == kRefused) {

@@ -1,7 +1,7 @@
 // Settles deliveries: sends their verdicts to Redis. Used by the consumer's thread only.
 #pragma once
 
-#include "consumer/delivery.h"
+#include "consumer/in_flight_message.h"
 #include "consumer/round_trip.h"
 #include "store/moves.h"
 
@@ -24,8 +24,8 @@ class Settler {
  public:
   // The deliveries that one request settled.
   struct Outcome {
-    std::vector<DeliveryPtr> acked, expired, foreign, nacked, snoozed, stale;
-    std::vector<DeliveryPtr> dead_lettered;     // these are among the nacked, too
+    std::vector<InFlightPtr> acked, expired, foreign, nacked, snoozed, stale;
+    std::vector<InFlightPtr> dead_lettered;     // these are among the nacked, too
     milliseconds soonest{milliseconds::max()};  // shortest backoff among the nacked
   };
 
@@ -36,7 +36,7 @@ class Settler {
   std::size_t size() const { return waiting_.size(); }
 
   // Takes a delivery whose handler has returned, or whose body is gone.
-  void add(const DeliveryPtr& delivery) { waiting_.push_back(delivery); }
+  void add(const InFlightPtr& delivery) { waiting_.push_back(delivery); }
 
   // Adds requests for the oldest deliveries that wait, at most kMostBatches * kBatch, and returns the number of these
   // deliveries. A delivery that is being settled cannot be renewed. So if the round trip also `renews`, deliveries that
@@ -52,7 +52,7 @@ class Settler {
   // The deliveries of one request.
   struct Batch {
     Verdict::Kind kind;
-    std::vector<DeliveryPtr> members;
+    std::vector<InFlightPtr> members;
     std::vector<milliseconds> delays{};  // of nacks
   };
 
@@ -60,20 +60,20 @@ class Settler {
                                                                    const std::vector<store::Receipt>&) const;
 
   void add_removals(RoundTrip& round_trip, const store::Store& store, Removal remove,
-                    const std::vector<DeliveryPtr>& members);
-  void add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
-  void add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<DeliveryPtr> members);
+                    const std::vector<InFlightPtr>& members);
+  void add_nacks(RoundTrip& round_trip, const store::Store& store, std::vector<InFlightPtr> members);
+  void add_snoozes(RoundTrip& round_trip, const store::Store& store, std::vector<InFlightPtr> members);
   void expect(RoundTrip& round_trip, const store::Answer<store::Outcomes>& answer, Batch batch);
   void finish(const Batch& batch, const store::Answer<store::Outcomes>& answer);
   void drop(const Batch& batch);
   void sort(const Batch& batch, const store::Outcomes& outcomes, Outcome& outcome);
-  milliseconds delay_of(const Delivery& delivery);
+  milliseconds delay_of(const InFlightMessage& delivery);
   milliseconds sensible(milliseconds after, const char* kind);
   void warn(const char* kind, std::string line);
 
   const Backoff backoff_;
   const std::function<void(const Outcome&)> settled_;
-  std::deque<DeliveryPtr> waiting_;
+  std::deque<InFlightPtr> waiting_;
   bool holds_back_ = false;
   std::map<std::string, std::optional<std::chrono::steady_clock::time_point>> warned_;  // by kind
   std::vector<std::string> warnings_;

@@ -20,8 +20,8 @@ struct HeldDelivery {
   HeldDelivery() {
     const auto time = test::redis().cmd({"TIME"}).strings();
     const std::int64_t now_us = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]);
-    delivery =
-        std::make_shared<Delivery>(Delivery::Taken{id, nullptr, 1, 0, now_us / 1000 * 1000 + 30'000'001}, Clock::now());
+    delivery = std::make_shared<InFlightMessage>(
+        InFlightMessage::Taken{id, nullptr, 1, 0, now_us / 1000 * 1000 + 30'000'001}, Clock::now());
     set_end(delivery->receipt_us);
     keeper.observe_clock(now_us, Clock::now());
     keeper.add(delivery);
@@ -68,10 +68,10 @@ struct HeldDelivery {
   const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
   const store::Store store{store::make_keys(test::fresh_queue(), {})};
   redis::Connection connection{address(), {{}, {}, "held", 0}, {}};
-  std::vector<DeliveryPtr> lost{};
+  std::vector<InFlightPtr> lost{};
   LeaseKeeper keeper{milliseconds(30'000),
                      [this](const auto& some) { lost.insert(lost.end(), some.begin(), some.end()); }};
-  DeliveryPtr delivery;
+  InFlightPtr delivery;
 };
 
 TEST_CASE("renewal: after a lost answer the same renewal is sent again, and the next one follows at once") {

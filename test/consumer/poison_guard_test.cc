@@ -26,7 +26,7 @@ TakeLimits planned(const PoisonGuard& guard) {
 
 // Reads the answer of a take with the planned limits: the possible poison messages it took, how many further ones
 // it found, and how many messages it left in retry.
-void take(PoisonGuard& guard, const std::vector<DeliveryPtr>& deliveries, std::size_t further_poison,
+void take(PoisonGuard& guard, const std::vector<InFlightPtr>& deliveries, std::size_t further_poison,
           std::size_t left) {
   Taken taken;
   for (const auto& one : deliveries) taken.possible_poison.push_back(one->message.id());
@@ -35,13 +35,13 @@ void take(PoisonGuard& guard, const std::vector<DeliveryPtr>& deliveries, std::s
   guard.read(planned(guard), taken, deliveries);
 }
 
-DeliveryPtr delivery(const std::string& id) {
-  return std::make_shared<Delivery>(Delivery::Taken{id, nullptr, 2, 0, 0}, Clock::now() + 1h);
+InFlightPtr delivery(const std::string& id) {
+  return std::make_shared<InFlightMessage>(InFlightMessage::Taken{id, nullptr, 2, 0, 0}, Clock::now() + 1h);
 }
 
 // A handler runs one possible poison message, and the scan has skipped 300 others.
-DeliveryPtr scan_retry(PoisonGuard& guard) {
-  const DeliveryPtr one = delivery("a");
+InFlightPtr scan_retry(PoisonGuard& guard) {
+  const InFlightPtr one = delivery("a");
   take(guard, {one}, 1, 300);
   CHECK(guard.blocks_retry());
   CHECK(guard.rescan_due() <= Clock::now() + 100ms);
@@ -67,7 +67,7 @@ TEST_CASE("poison guard: it takes the next possible poison message once the last
   PoisonGuard guard(50ms);
   CHECK(planned(guard).poison_max == 1);
   CHECK(planned(guard).poison_skip == 0);
-  const DeliveryPtr one = delivery("a");
+  const InFlightPtr one = delivery("a");
   take(guard, {one}, 0, 5);
   CHECK(planned(guard).poison_max == 0);
   guard.forget({delivery("b")});
@@ -75,7 +75,7 @@ TEST_CASE("poison guard: it takes the next possible poison message once the last
   guard.forget({one});
   CHECK(planned(guard).poison_max == 1);
 
-  const DeliveryPtr hangs = delivery("c");
+  const InFlightPtr hangs = delivery("c");
   take(guard, {hangs}, 0, 5);
   CHECK_FALSE(guard.may_take());
   hangs->begin();
@@ -94,7 +94,7 @@ TEST_CASE("poison guard: it scans retry once, and then not again until retry gro
 
 TEST_CASE("poison guard: a message handled during the scan is followed by the next one at once") {
   PoisonGuard guard(1h);
-  const DeliveryPtr one = scan_retry(guard);
+  const InFlightPtr one = scan_retry(guard);
   guard.forget({one});
   CHECK(guard.should_rescan());
   CHECK_FALSE(guard.blocks_retry());

@@ -1,4 +1,4 @@
-// One delivery, from the take until it is settled.
+// One message in flight: leased to this consumer, from the take until it is settled.
 #pragma once
 
 #include "consumer/message_contents.h"
@@ -12,7 +12,7 @@
 
 namespace delayqueue {
 
-struct Delivery {
+struct InFlightMessage {
   enum class Stage { waiting, running, replaced, done };
 
   // What a take returns about one message.
@@ -24,7 +24,7 @@ struct Delivery {
     std::int64_t receipt_us = 0;
   };
 
-  Delivery(Taken taken, Lease::Clock::time_point ends)
+  InFlightMessage(Taken taken, Lease::Clock::time_point ends)
       : lease(std::make_shared<Lease>(ends)),
         message(MessageContents::make(std::move(taken.id), std::move(taken.queue), taken.attempt, taken.retries_left,
                                       lease)),
@@ -78,6 +78,6 @@ struct Delivery {
   std::atomic<Lease::Clock::rep> started_{0};
 };
 
-using DeliveryPtr = std::shared_ptr<Delivery>;
+using InFlightPtr = std::shared_ptr<InFlightMessage>;
 
 }  // namespace delayqueue
