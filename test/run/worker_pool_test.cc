@@ -21,12 +21,14 @@ using namespace std::chrono_literals;
 using test::eventually;
 using test::kPatience;
 
-// A WorkerPool with numbers as tasks. work() returns at once for a task below 100, and after open() for others.
+// A WorkerPool with numbers as tasks. work() returns at once for a task below 100, and after open() for others. A
+// negative task keeps its place.
 class Workers {
  public:
-  explicit Workers(std::size_t workers)
+  explicit Workers(std::size_t workers, std::size_t places = 1000)
       : pool(
-            workers, [this](int& task) { return work(task); }, [this] { woken = true; }, holds) {}
+            workers, [this](int& task) { return WorkResult(work(task), task >= 0); }, [this] { woken = true; }, holds,
+            places) {}
   ~Workers() { open(); }
 
   void open() {
@@ -276,6 +278,83 @@ TEST_CASE("worker_pool: while `holds` is true, no task begins; take_back() retur
   std::this_thread::sleep_for(50ms);
   CHECK(workers.begun().size() == 2);
   CHECK(workers.pool.take_back().size() == 3);
+}
+
+TEST_CASE("worker_pool: tasks that keep their places after work() bound how many begin, until the places are freed") {
+  Workers workers(4, 3);
+  CHECK(workers.pool.load().places == 3);
+  CHECK(workers.pool.load().idle == 3);
+  workers.pool.submit({-1, -2, -3, -4, -5, 1});
+  REQUIRE(eventually([&] { return workers.done().size() == 3; }, kPatience));
+  std::this_thread::sleep_for(50ms);
+  CHECK(workers.begun().size() == 3);
+  CHECK(workers.pool.load().idle == 0);
+  CHECK(workers.pool.load().places == 0);
+  CHECK(workers.pool.load().waiting == 3);
+  workers.pool.submit_urgent({-6});
+  workers.pool.free_places(1);
+  REQUIRE(eventually([&] { return workers.done().size() == 4; }, kPatience));
+  CHECK(workers.begun().back() == -6);
+  workers.pool.free_places(2);
+  REQUIRE(eventually([&] { return workers.done().size() == 6; }, kPatience));
+  workers.pool.free_places(3);
+  REQUIRE(eventually([&] { return workers.done().size() == 7; }, kPatience));
+  CHECK(eventually([&] { return workers.pool.load().idle == 3; }, kPatience));
+}
+
+TEST_CASE("worker_pool: the last free place is kept for an urgent task, as the last free worker is") {
+  Workers workers(4, 2);
+  workers.pool.keep_one_free(true);
+  workers.pool.submit({-1, -2});
+  REQUIRE(eventually([&] { return workers.done().size() == 1; }, kPatience));
+  std::this_thread::sleep_for(50ms);
+  CHECK(workers.begun().size() == 1);
+  workers.pool.submit_urgent({-3});
+  CHECK(eventually([&] { return workers.done().size() == 2; }, kPatience));
+  CHECK(workers.begun().back() == -3);
+}
+
+TEST_CASE("worker_pool: a worker that ends leaves the place of its task to another one") {
+  Workers workers(1, 1);
+  workers.pool.submit({100});
+  REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
+  workers.pool.add_worker();
+  workers.pool.submit({1});
+  std::this_thread::sleep_for(50ms);
+  CHECK(workers.begun().size() == 1);
+  workers.stays = false;
+  workers.open();
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{100, 1}; }, kPatience));
+}
+
+TEST_CASE("worker_pool: calls are made before tasks, while `holds` is true and without a place, and end with a wake") {
+  Workers workers(1, 1);
+  workers.pool.submit({-1});
+  REQUIRE(eventually([&] { return workers.done().size() == 1; }, kPatience));
+  workers.holds = true;
+  workers.pool.submit({1});
+  std::atomic<int> made{0};
+  const auto owned = std::make_shared<int>(1);  // a worker destroys what a call owns
+  for (int i = 0; i < 10; ++i) workers.pool.call([&made, owned] { ++made; });
+  CHECK(eventually([&] { return made == 10 && !workers.pool.has_calls() && workers.woken; }, kPatience));
+  CHECK(owned.use_count() == 1);
+  CHECK(workers.begun().size() == 1);
+}
+
+TEST_CASE("worker_pool: close makes the calls that no worker has made") {
+  Workers workers(1);
+  workers.pool.submit({100});
+  REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
+  std::atomic<int> made{0};
+  for (int i = 0; i < 3; ++i) workers.pool.call([&made] { ++made; });
+  CHECK(made == 0);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(50ms);
+    workers.open();
+  });
+  workers.pool.close();
+  opener.join();
+  CHECK(made == 3);
 }
 
 TEST_CASE("worker_pool: tasks are moved, never copied") {
