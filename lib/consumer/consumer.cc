@@ -29,7 +29,7 @@ constexpr milliseconds kStoppedPause{1000};  // stop() ends it
 // Starts and stops the loop of a consumer, and the threads it needs.
 class Consumer::Impl {
  public:
-  Impl(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
+  Impl(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options)
       : consumer_loop_(url, queue, std::move(handler), std::move(options),
                        {this, [this] { loop_.wake(); }, [this] { on_drained(); }}),
         loop_([this] { return step(); }) {}
@@ -94,7 +94,8 @@ class Consumer::Impl::Turn {
 
 Consumer::Impl::~Impl() {
   stop(std::chrono::seconds(30));
-  consumer_loop_.join_handlers();  // while all that handlers use is still there
+  consumer_loop_.refuse_verdicts();  // stop() may have returned early, because another one has the turn
+  consumer_loop_.join_handlers();    // while all that handlers use is still there
 }
 
 void Consumer::Impl::start() {
@@ -188,6 +189,7 @@ bool Consumer::Impl::stop(milliseconds timeout) {
   interrupt_.raise();  // it may wait for a server that does not answer
   loop_.stop();
   if (first_thread_.joinable()) first_thread_.join();  // start() threw, or no step has joined it yet
+  consumer_loop_.refuse_verdicts();
   consumer_loop_.disconnect();
   const std::lock_guard lock(mutex_);
   stopped_ = true;
@@ -201,6 +203,9 @@ std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::t
 
 Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
     : impl_("Consumer", std::make_unique<Impl>(url, queue, std::move(handler), std::move(options))) {}
+
+Consumer::Consumer(const std::string& url, const std::string& queue, SettlesLater handler, ConsumerOptions options)
+    : impl_("Consumer", std::make_unique<Impl>(url, queue, std::move(handler.handler), std::move(options))) {}
 
 // A handler cannot wait for its own end, so another thread does. If there can be none, the consumer stops taking
 // messages and stays in memory. In a fork nothing is destroyed: see Owned.

@@ -14,16 +14,22 @@ namespace {
 using run::Loop;
 using Clock = std::chrono::steady_clock;
 
-ConsumerOptions validated(ConsumerOptions options, const Handler& handler) {
-  validate(options);
-  if (!handler) throw std::invalid_argument("handler: none; expected a function");
+// Sets the number of threads, too.
+ConsumerOptions validated(ConsumerOptions options, const AnyHandler& handler) {
+  const bool settles_later = std::holds_alternative<DeliveryHandler>(handler);
+  validate(options, settles_later);
+  if (std::visit([](const auto& function) { return !function; }, handler)) {
+    throw std::invalid_argument("handler: none; expected a function");
+  }
+  if (!settles_later) options.threads = options.concurrency;
+  if (options.threads == 0) options.threads = std::min(options.concurrency, ConsumerOptions::hardware_concurrency());
   return options;
 }
 
 }  // namespace
 
-ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options,
-                           Callbacks callbacks)
+ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, AnyHandler handler,
+                           ConsumerOptions options, Callbacks callbacks)
     : options_(validated(std::move(options), handler)),
       id_(store::new_ids(1).front()),
       drained_(std::move(callbacks.drained)),
@@ -252,21 +258,22 @@ void ConsumerLoop::expire_overrunning() {
   timers_.checking_overrun(now);
   for (const InFlightPtr& delivery : lease_keeper_.expire_overrunning(options_.processing_timeout)) {
     reporter_.overrunning(*delivery, options_.processing_timeout);
-    handlers_.replace_worker(*delivery, reporter_.sink());
+    handlers_.refill(*delivery, reporter_.sink());
   }
 }
 
 void ConsumerLoop::on_lost(const std::vector<InFlightPtr>& lost) {
   for (const InFlightPtr& delivery : lost) {
     reporter_.lost(*delivery);
-    handlers_.replace_worker(*delivery, reporter_.sink());
+    handlers_.refill(*delivery, reporter_.sink());
   }
 }
 
 void ConsumerLoop::collect_done() {
-  const std::vector<InFlightPtr> done = handlers_.take_done();
-  for (const InFlightPtr& delivery : done) settler_.add(delivery);
-  prefetcher_.handled(done);
+  const HandlerRunner::Done done = handlers_.take_done();
+  for (const InFlightPtr& delivery : done.deliveries) settler_.add(delivery);
+  for (const std::string& line : handlers_.warnings()) reporter_.log(Severity::warning, line);
+  prefetcher_.handled(done.returned, done.deliveries);
 }
 
 // ---- Settle ---------------------------------------------------------------------------------------------------------
@@ -283,7 +290,11 @@ std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
 void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
   for (const auto* group :
        {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
-    for (const InFlightPtr& delivery : *group) lease_keeper_.remove(delivery);
+    const Settlement settlement = group == &outcome.stale ? Settlement::stale : Settlement::settled;
+    for (const InFlightPtr& delivery : *group) {
+      lease_keeper_.remove(delivery);
+      handlers_.call_back(*delivery, settlement);
+    }
   }
   reporter_.settled(outcome);
   if (!outcome.nacked.empty()) timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, options_.poll_interval));

@@ -37,19 +37,19 @@ class ConsumerLoop {
  public:
   struct Callbacks {
     const void* scope = nullptr;    // see CallbackScope
-    std::function<void()> wake;     // called in a worker's thread: step() has something to do
+    std::function<void()> wake;     // called in any thread: step() has something to do
     std::function<void()> drained;  // after stop_taking(): nothing is left to settle; may be called repeatedly
   };
 
   // Connects to nothing yet. Throws std::invalid_argument.
-  ConsumerLoop(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options,
+  ConsumerLoop(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options,
                Callbacks callbacks);
 
   // Connects, and checks that the keys of the queue have their types. Throws what the library's calls throw.
   void connect_first();
 
   // Makes the worker threads. Throws SetupError; then it has made none.
-  void start_workers() { handlers_.start(options_.concurrency); }
+  void start_workers() { handlers_.start(options_.threads, options_.concurrency); }
 
   // One step of the Loop: connects if needed, then does one tick. Returns the pause before the next step, and what ends
   // it.
@@ -62,6 +62,8 @@ class ConsumerLoop {
   void stop_taking() { stopping_ = true; }
   bool is_stopping() const { return stopping_; }
 
+  // After the last step: no verdict of a Delivery is accepted any more.
+  void refuse_verdicts() { handlers_.refuse_verdicts(); }
   void disconnect();
 
   // Waits until all handlers have returned.

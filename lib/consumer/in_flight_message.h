@@ -2,6 +2,9 @@
 #pragma once
 
 #include "consumer/message_contents.h"
+#include "run/worker_pool.h"
+
+#include <delayqueue/delivery.h>
 
 #include <atomic>
 #include <chrono>
@@ -12,9 +15,10 @@
 
 namespace delayqueue {
 
+// Two things end its delivery, in any order: its handler returns, and its verdict is there. A Handler's verdict is
+// there when the handler returns, that of a Delivery when it is settled or destroyed. The second of the two frees the
+// place of the delivery, unless that was freed when the lease was lost.
 struct InFlightMessage {
-  enum class Stage { waiting, running, replaced, done };
-
   // What a take returns about one message.
   struct Taken {
     std::string id;
@@ -30,40 +34,85 @@ struct InFlightMessage {
                                       lease)),
         receipt_us(taken.receipt_us) {}
 
-  // The handler begins. The payload must be set.
-  void begin() {
+  // If on_settled was not called, the consumer has ended before Redis confirmed the verdict.
+  ~InFlightMessage() {
+    if (!on_settled) return;
+    try {
+      on_settled(Settlement::unconfirmed);
+    } catch (...) {  // there is no consumer that could log it
+    }
+  }
+  InFlightMessage(const InFlightMessage&) = delete;
+  InFlightMessage& operator=(const InFlightMessage&) = delete;
+
+  // The handler begins. The payload must be set. False if the lease is lost: then the handler must not be called.
+  bool begin() {
     started_.store(Lease::Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-    stage_.store(Stage::running, std::memory_order_release);
+    unsigned from = 0;
+    return stages_.compare_exchange_strong(from, kBegun, std::memory_order_acq_rel);
   }
 
-  // The handler has returned, or will not begin. False if its worker was replaced in the meantime and must end.
-  bool end(Verdict said) {
+  // The caller's verdict counts, as the only one. False if there is one already.
+  bool claim() {
+    const unsigned before = stages_.fetch_or(kClaimed, std::memory_order_acq_rel);
+    if ((before & kClaimed) != 0) return false;
+    frees_place = (before & kReturned) != 0 && (before & kLost) == 0;
+    return true;
+  }
+
+  // The handler has returned.
+  run::WorkResult end_handler() {
+    const unsigned before = stages_.fetch_or(kReturned, std::memory_order_acq_rel);
+    return {(before & kReplaced) == 0, (before & kClaimed) != 0 && (before & kLost) == 0};
+  }
+
+  // The handler has returned with this verdict, or will not begin.
+  run::WorkResult end(Verdict said) {
     verdict = std::move(said);
-    return stage_.exchange(Stage::done, std::memory_order_acq_rel) != Stage::replaced;
+    verdict_at_return = true;
+    const unsigned before = stages_.fetch_or(kClaimed | kReturned, std::memory_order_acq_rel);
+    return {(before & kReplaced) == 0, (before & kLost) == 0 || (before & kBegun) == 0};
   }
 
-  // Another worker replaces this delivery's. False if the handler does not run.
+  // Another worker replaces this delivery's. False if the handler does not run, or its worker was replaced before.
   bool replace_worker() {
-    Stage from = Stage::running;
-    return stage_.compare_exchange_strong(from, Stage::replaced, std::memory_order_acq_rel);
+    unsigned from = stages_.load(std::memory_order_acquire);
+    do {
+      if ((from & kBegun) == 0 || (from & (kReturned | kReplaced)) != 0) return false;
+    } while (!stages_.compare_exchange_weak(from, from | kReplaced, std::memory_order_acq_rel));
+    return true;
   }
 
   // No other worker could be started.
-  void keep_worker() {
-    Stage from = Stage::replaced;
-    stage_.compare_exchange_strong(from, Stage::running, std::memory_order_acq_rel);
+  void keep_worker() { stages_.fetch_and(~kReplaced, std::memory_order_acq_rel); }
+
+  // Frees the place because the lease is lost. False if the delivery has no place, or its end frees it.
+  bool lose_place() {
+    const unsigned before = stages_.fetch_or(kLost, std::memory_order_acq_rel);
+    const bool ended = (before & kClaimed) != 0 && (before & kReturned) != 0;
+    return (before & kBegun) != 0 && (before & kLost) == 0 && !ended;
   }
 
+  bool has_begun() const { return (stages_.load(std::memory_order_acquire) & kBegun) != 0; }
+
+  // Whether it has begun so long ago, and has no verdict yet.
   bool runs_longer_than(std::chrono::milliseconds most) const {
-    const Stage stage = stage_.load(std::memory_order_acquire);
-    if (stage != Stage::running && stage != Stage::replaced) return false;
+    const unsigned stages = stages_.load(std::memory_order_acquire);
+    if ((stages & kBegun) == 0 || (stages & kClaimed) != 0) return false;
     const Lease::Clock::duration began(started_.load(std::memory_order_relaxed));
     return Lease::Clock::now().time_since_epoch() - began >= most;
   }
 
   const std::shared_ptr<Lease> lease;
   Message message;
-  Verdict verdict = ack();  // the handler's, after it has returned
+
+  // Written by the thread that claims it; then of the consumer's thread.
+  Verdict verdict = ack();
+  SettlementCallback on_settled{};          // for the verdict; a worker calls and destroys it
+  std::shared_ptr<InFlightMessage> next{};  // in the VerdictInbox
+  bool dropped = false;                     // its Delivery was destroyed: the consumer's thread chooses the verdict
+  bool frees_place = false;                 // its handler had returned before: the verdict's arrival frees the place
+  bool verdict_at_return = false;           // the verdict arrives with the return of the handler, in no inbox
 
   // Of the consumer's thread only.
   std::int64_t receipt_us;  // the lease end as confirmed by Redis
@@ -72,9 +121,19 @@ struct InFlightMessage {
   bool settling = false;    // a request to settle it is under way
   bool in_doubt = false;    // the answer to a request to settle it never came
   bool refused = false;     // Redis refused to settle it
+  bool returned = false;    // its handler has returned
+  bool has_verdict = false;
+  bool refilled = false;  // its place was freed because its lease is lost
 
  private:
-  std::atomic<Stage> stage_{Stage::waiting};
+  // What has happened to it.
+  static constexpr unsigned kBegun = 1;
+  static constexpr unsigned kReturned = 2;
+  static constexpr unsigned kClaimed = 4;
+  static constexpr unsigned kReplaced = 8;  // its worker
+  static constexpr unsigned kLost = 16;     // its lease, and with it its place
+
+  std::atomic<unsigned> stages_{0};
   std::atomic<Lease::Clock::rep> started_{0};
 };
 

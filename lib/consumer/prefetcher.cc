@@ -36,8 +36,8 @@ std::size_t Prefetcher::free_workers(const run::WorkerLoad& load) const {
 }
 
 std::size_t Prefetcher::room(const run::WorkerLoad& load) const {
-  const std::size_t held = minus(workers_, load.idle) + load.waiting + fetching_.size() + coming_;
-  return minus(workers_ + prefetch_, held);
+  const std::size_t waiting = load.waiting + fetching_.size() + coming_;
+  return std::min(minus(workers_ + prefetch_, minus(workers_, load.idle) + waiting), minus(load.places, waiting));
 }
 
 bool Prefetcher::retry_is_due() const { return since_retry_ + 1 >= kRetryShare && retry_waits(); }
@@ -164,9 +164,9 @@ void Prefetcher::read_bodies(Bodies bodies, std::size_t requested) {
 
 // Adapts the prefetch to the speed of the handlers: fast ones never wait for the network, slow ones leave messages to
 // other consumers.
-void Prefetcher::handled(const std::vector<InFlightPtr>& done) {
+void Prefetcher::handled(std::size_t returned, const std::vector<InFlightPtr>& done) {
   poison_guard_.forget(done);
-  handled_lately_ += done.size();
+  handled_lately_ += returned;
   const Clock::time_point now = Clock::now();
   const Seconds counted = now - counting_since_;
   const Seconds span = std::clamp<Seconds>(kRoundTripsToHandler * latency_, kPrefetchSpan, kLongestPrefetchSpan);

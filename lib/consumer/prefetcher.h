@@ -119,8 +119,8 @@ class Prefetcher {
   // The deliveries without body, which are the caller's from now on.
   std::vector<InFlightPtr> abandon_fetching() { return std::exchange(fetching_, {}); }
 
-  // Counts deliveries whose handlers have returned since the last call.
-  void handled(const std::vector<InFlightPtr>& done);
+  // So many handlers have returned since the last call; these deliveries have a verdict now.
+  void handled(std::size_t returned, const std::vector<InFlightPtr>& done);
 
  private:
   std::size_t free_workers(const run::WorkerLoad& load) const;

@@ -65,8 +65,8 @@ void Reporter::lost(const InFlightMessage& delivery) const {
 }
 
 void Reporter::overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) const {
-  log(Severity::warning, "the handler of " + redis::escaped(delivery.message.id()) +
-                             " runs longer than processing_timeout (" + std::to_string(processing_timeout.count()) +
+  log(Severity::warning, "the delivery of " + redis::escaped(delivery.message.id()) +
+                             " takes longer than processing_timeout (" + std::to_string(processing_timeout.count()) +
                              " ms): its lease may end");
 }
 

@@ -20,7 +20,7 @@ inline constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};
 
 void validate(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
 void validate(const ProducerOptions& options);
-void validate(const ConsumerOptions& options);
+void validate(const ConsumerOptions& options, bool settles_later);  // true: with a DeliveryHandler
 void check_at_least(const char* field, milliseconds value, milliseconds least);
 
 // Validates and converts the due time of a send or reschedule.

@@ -16,6 +16,7 @@ using std::chrono::system_clock;
 
 constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
 constexpr std::chrono::microseconds kLongestBusyWait{1000};
+constexpr std::size_t kMostThreads = 10'000;
 
 [[noreturn]] void wrong(const std::string& field, const std::string& value, const std::string& wanted) {
   throw std::invalid_argument(field + ": " + redis::escaped(value) + "; expected " + wanted);
@@ -76,8 +77,12 @@ void validate(const ProducerOptions& options) {
   check_durability(options.durability);
 }
 
-void validate(const ConsumerOptions& options) {
-  check_number("concurrency", options.concurrency, 1, 10'000);
+void validate(const ConsumerOptions& options, bool settles_later) {
+  check_number("concurrency", options.concurrency, 1, settles_later ? 1'000'000 : kMostThreads);
+  check_number("threads", options.threads, 0, kMostThreads);
+  if (!settles_later && options.threads != 0) {
+    wrong("threads", std::to_string(options.threads), "none: each handler that returns a Verdict has its own thread");
+  }
   check_at_least("lease", options.lease, milliseconds(10));
   check_at_least("poll_interval", options.poll_interval, milliseconds(1));
   check_at_least("processing_timeout", options.processing_timeout, milliseconds(1));

@@ -17,6 +17,24 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
+
+// A pool of threads, which waits for its tasks when it is destroyed. One thread may post tasks.
+struct Pool {
+  Pool() = default;
+  ~Pool() {
+    for (std::thread& thread : threads) thread.join();
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  template <class Task>
+  void post(Task task) {
+    threads.emplace_back(std::move(task));
+  }
+
+  std::vector<std::thread> threads;
+};

@@ -68,6 +68,7 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
       {"concurrency", "0", [](O& o) { o.concurrency = 0; }},
       {"concurrency", "10001", [](O& o) { o.concurrency = 10'001; }},
       {"concurrency", "18446744073709551615", [](O& o) { o.concurrency = static_cast<std::size_t>(-1); }},
+      {"threads", "3", [](O& o) { o.threads = 3; }},
       {"lease", "0 ms", [](O& o) { o.lease = 0ms; }},
       {"lease", "3 ms", [](O& o) { o.lease = 3ms; }},
       {"lease", "-1000 ms", [](O& o) { o.lease = -1s; }},
@@ -97,6 +98,23 @@ TEST_CASE("options: a Consumer refuses an invalid value with its name and value"
   });
   CHECK(has(thrown([] { Consumer(kUrl, "q", nullptr); }), "invalid_argument: handler"));
   CHECK(has(thrown([] { Consumer(kUrl, "", [](const Message&) { return ack(); }); }), "invalid_argument: queue"));
+}
+
+TEST_CASE("options: with a DeliveryHandler, up to a million deliveries and 10,000 threads") {
+  const auto refusal = [](std::size_t concurrency, std::size_t threads) {
+    ConsumerOptions options;
+    options.concurrency = concurrency;
+    options.threads = threads;
+    return thrown([&] {
+      Consumer(
+          kUrl, "q", [](Delivery) {}, options);
+    });
+  };
+  CHECK(refusal(1'000'000, 10'000) == "nothing");
+  CHECK(refusal(1, 2) == "nothing");
+  CHECK(has(refusal(1'000'001, 0), "concurrency: 1000001; expected 1 to 1000000"));
+  CHECK(has(refusal(1, 10'001), "threads: 10001; expected 0 to 10000"));
+  CHECK(has(thrown([] { Consumer(kUrl, "q", DeliveryHandler()); }), "invalid_argument: handler"));
 }
 
 TEST_CASE("options: a Producer refuses an invalid value with its name and value") {

@@ -182,6 +182,10 @@ ConsumerPtr Queue::consumer(delayqueue::Handler handler, delayqueue::ConsumerOpt
   return ConsumerPtr(new delayqueue::Consumer(url, name, std::move(handler), std::move(options)));
 }
 
+ConsumerPtr Queue::delivery_consumer(delayqueue::DeliveryHandler handler, delayqueue::ConsumerOptions options) const {
+  return ConsumerPtr(new delayqueue::Consumer(url, name, std::move(handler), std::move(options)));
+}
+
 delayqueue::State Queue::state(const std::string& id) {
   const auto found = inspector.find(id);
   return found ? found->state : delayqueue::State::unknown;

@@ -113,6 +113,8 @@ struct Queue {
   delayqueue::QueueAdmin admin;
 
   ConsumerPtr consumer(delayqueue::Handler handler, delayqueue::ConsumerOptions options = quick()) const;
+  ConsumerPtr delivery_consumer(delayqueue::DeliveryHandler handler,
+                                delayqueue::ConsumerOptions options = quick()) const;
   delayqueue::State state(const std::string& id);
   std::string send(const std::string& payload, const delayqueue::SendOptions& options = {});
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <delayqueue/backoff.h>
+#include <delayqueue/delivery.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
 #include <delayqueue/export.h>
@@ -14,21 +15,26 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace delayqueue {
 
 struct ConsumerStats;
 
 struct ConsumerOptions {
-  // Handlers at the same time, each in its own thread: 1 to 10,000. Default: the number of processor cores.
+  // Handlers at the same time, each in its own thread: 1 to 10,000. With a DeliveryHandler: deliveries that are not
+  // settled, 1 to a million. Default: the number of processor cores.
   std::size_t concurrency = hardware_concurrency();
+  std::size_t threads = 0;  // that call a DeliveryHandler, up to 10,000; 0: the number of cores, at most `concurrency`
   // Time until messages of a dead process are delivered again; a living one renews it. At least 10 ms.
   milliseconds lease{30'000};
   Backoff backoff = Backoff::exponential(std::chrono::seconds(1), std::chrono::minutes(10));  // after exceptions, and
                                                                                               // nacks without a wait
   // A message whose sender wakes no consumer (Go library) is noticed within this time. At least 1 ms.
   milliseconds poll_interval{1000};
-  milliseconds processing_timeout{30 * 60'000};       // a handler running longer loses its lease; at least 1 ms
+  milliseconds processing_timeout{30 * 60'000};       // a handler running longer, or a Delivery not settled within it,
+                                                      // loses its lease; at least 1 ms
   milliseconds dead_retention{7 * 24 * 3'600'000LL};  // how long dead letters are kept; 0: not at all
   std::uint64_t dead_limit = 0;                       // most dead letters kept, the oldest go first; 0: no limit
   milliseconds reconnect_grace{2000};  // for this long after a connect, messages of other consumers are not taken over
@@ -58,6 +64,11 @@ struct ConsumerOptions {
 // still runs. One more thread does all other work: it calls logger, on_event and backoff, and renews the leases, so a
 // handler may run longer than one lease.
 //
+// With a DeliveryHandler the verdict may come from any thread, after the handler has returned. `threads` worker threads
+// call the handler, and up to `concurrency` deliveries may be outstanding. One that has lost its lease (usually because
+// of processing_timeout) and is not settled leaves its place to another one; but while more than `concurrency` such
+// deliveries are outstanding, no message is taken, and the logger gets a warning.
+//
 // Lost connection: the consumer logs a warning (once, then every minute) and reconnects after pauses of up to a second
 // (5 s while Redis refuses the password or a permission). Handlers continue meanwhile; their verdicts are settled after
 // the reconnect.
@@ -68,6 +79,11 @@ class DELAYQUEUE_EXPORT Consumer {
   // url: as in producer.h. Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
   // process may open no more files, or the system provides no random bytes.
   Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options = {});
+
+  // The same with a DeliveryHandler, or any other function of a Delivery.
+  template <class Function, class = std::enable_if_t<internal::kIsDeliveryHandler<Function>>>
+  Consumer(const std::string& url, const std::string& queue, Function handler, ConsumerOptions options = {})
+      : Consumer(url, queue, SettlesLater{std::move(handler)}, std::move(options)) {}
 
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
   // not outlive the consumer. Call stop() first to choose the timeout. In a handler or callback of this consumer the
@@ -96,10 +112,10 @@ class DELAYQUEUE_EXPORT Consumer {
   void run();
 
   // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue (this
-  // uses no retry). It waits for running handlers for at most `timeout`, and settles their verdicts. Returns true if
-  // all were settled. Returns false if a handler was still running or a verdict did not reach Redis: these messages are
-  // delivered again when their lease ends. Returns within `timeout` even if the server, a Sentinel or a name lookup
-  // never responds.
+  // uses no retry). It waits for running handlers and for deliveries that are not settled for at most `timeout`, and
+  // settles their verdicts. Returns true if all were settled. Returns false if a handler was still running, a Delivery
+  // was not settled or a verdict did not reach Redis: these messages are delivered again when their lease ends. Returns
+  // within `timeout` even if the server, a Sentinel or a name lookup never responds.
   //
   // Any thread may call it, also repeatedly: once the consumer has stopped, it returns the first result. In a handler
   // or callback it only requests the stop, and returns false. Do not call it in a signal handler: wait for signals in a
@@ -111,6 +127,11 @@ class DELAYQUEUE_EXPORT Consumer {
 
  private:
   class DELAYQUEUE_HIDDEN Impl;
+  struct SettlesLater {
+    DeliveryHandler handler;
+  };
+  Consumer(const std::string& url, const std::string& queue, SettlesLater handler, ConsumerOptions options);
+
   internal::Owned<Impl> impl_;
 };
 
@@ -127,7 +148,7 @@ struct ConsumerStats {
   std::uint64_t unconfirmed = 0;  // settled, but not as durably as `durability` requires within its timeout
   std::uint64_t connects = 0;     // connections made
   std::uint64_t errors = 0;       // connections lost or refused, and error replies
-  std::uint64_t running = 0;      // handlers that run now
+  std::uint64_t running = 0;      // handlers that run now; with a DeliveryHandler: deliveries that are outstanding now
   std::uint64_t prefetched = 0;   // messages that the consumer holds now, and whose handler has not begun
   bool connected = false;         // started, and Redis answered the last request without an error
   std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery

@@ -4,6 +4,7 @@
 
 #include <delayqueue/backoff.h>
 #include <delayqueue/consumer.h>
+#include <delayqueue/delivery.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
 #include <delayqueue/inspector.h>

@@ -1,0 +1,51 @@
+#include <delayqueue/delivery.h>
+
+#include "consumer/handler_scope.h"
+#include "consumer/verdict_inbox.h"
+
+#include <stdexcept>
+
+namespace delayqueue {
+
+Delivery& Delivery::operator=(Delivery&& other) noexcept {
+  Delivery moved(std::move(other));  // drops the one that it is swapped with
+  message_.swap(moved.message_);
+  inbox_.swap(moved.inbox_);
+  return *this;
+}
+
+Delivery::~Delivery() { drop(); }
+
+// While its handler runs in this thread, the worker passes it on: see HandlerScope.
+void Delivery::drop() noexcept {
+  if (message_ == nullptr || !message_->claim()) return;
+  message_->dropped = true;
+  if (!HandlerScope::keep_dropped(*message_)) inbox_->push(message_);
+}
+
+const Message& Delivery::message() const {
+  if (message_ == nullptr) throw std::logic_error("Delivery: used after it was moved from");
+  return message_->message;
+}
+
+bool Delivery::settle(Verdict verdict, SettlementCallback on_settled) && {
+  if (message_ == nullptr || !message_->claim()) return false;
+  message_->verdict = std::move(verdict);
+  message_->on_settled = std::move(on_settled);
+  if (inbox_->push(message_)) return true;
+  message_->on_settled = nullptr;
+  return false;
+}
+
+bool Delivery::ack() && { return std::move(*this).settle(delayqueue::ack()); }
+bool Delivery::nack() && { return std::move(*this).settle(delayqueue::nack()); }
+bool Delivery::nack(std::string reason) && { return std::move(*this).settle(delayqueue::nack(std::move(reason))); }
+bool Delivery::nack(std::chrono::milliseconds after, std::string reason) && {
+  return std::move(*this).settle(delayqueue::nack(after, std::move(reason)));
+}
+bool Delivery::reject(std::string reason) && { return std::move(*this).settle(delayqueue::reject(std::move(reason))); }
+bool Delivery::snooze(std::chrono::milliseconds after) && { return std::move(*this).settle(delayqueue::snooze(after)); }
+
+std::shared_ptr<Delivery> Delivery::share() && { return std::make_shared<Delivery>(std::move(*this)); }
+
+}  // namespace delayqueue
