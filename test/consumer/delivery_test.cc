@@ -2,9 +2,11 @@
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <deque>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,13 +17,18 @@
 #include <vector>
 
 #include "support/answers.h"
+#include "support/forked.h"
 #include "support/ledger.h"
+#include "support/limits.h"
+#include "support/proxy.h"
+#include "support/sanitized.h"
 
 namespace delayqueue {
 namespace {
 
 using namespace std::chrono_literals;
 using test::eventually;
+using test::Gate;
 using test::kPatience;
 using test::Lines;
 using test::numbers;
@@ -310,6 +317,350 @@ TEST_CASE("delivery: a handler that throws after it has moved it elsewhere is lo
   CHECK(eventually([&] { return queue.empty(); }, kPatience));
   CHECK(consumer->stop());
   CHECK(consumer->stats().nacked == 0);
+}
+
+// ---- Places, threads and leases -------------------------------------------------------------------------------------
+
+TEST_CASE("delivery: at most `concurrency` are outstanding, and the others are left to other consumers") {
+  Queue queue;
+  queue.producer.send_batch(numbers(10));
+  Held held;
+  ConsumerOptions options = quick(3);
+  options.threads = 1;
+  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  consumer->start();
+  REQUIRE(held.reaches(3));
+  for (std::size_t settled = 0; settled < 7; ++settled) {
+    const auto counts_are_right = [&] {
+      const Counts counts = queue.inspector.counts();
+      return counts.unack == 3 && counts.ready == 7 - settled;
+    };
+    CHECK(eventually(counts_are_right, kPatience));
+    std::this_thread::sleep_for(20ms);
+    CHECK(counts_are_right());
+    CHECK(held.size() == 3);
+    CHECK(accepts_ack(held.take()));
+    REQUIRE(held.reaches(3));
+  }
+  for (int i = 0; i < 3; ++i) CHECK(accepts_ack(held.take()));
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("delivery: leases are renewed until it is settled, over many leases") {
+  Queue queue;
+  queue.producer.send_batch(numbers(300));
+  Held held;
+  ConsumerOptions options = quick(300);
+  options.lease = 600ms;
+  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  consumer->start();
+  REQUIRE(held.reaches(300));
+  std::this_thread::sleep_for(6s);  // ten leases
+  CHECK(held.size() == 300);
+  CHECK(queue.inspector.counts().unack == 300);
+  for (int i = 0; i < 300; ++i) {
+    Delivery delivery = held.take();
+    CHECK_FALSE(delivery.message().lease_lost());
+    CHECK(std::move(delivery).ack());
+  }
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(consumer->stats().acked == 300);
+  CHECK(consumer->stats().stale == 0);
+  CHECK(queue.inspector.counts().totals.retried == 0);
+}
+
+std::size_t resident_bytes() {
+  std::ifstream status("/proc/self/statm");
+  std::size_t pages = 0, resident = 0;
+  status >> pages >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST_CASE("delivery: 100,000 outstanding ones take no thread each, and little memory") {
+  constexpr std::size_t kCount = TEST_SANITIZED ? 10'000 : 100'000;
+  constexpr std::size_t kMostBytes = 2'000;  // each
+  Queue queue;
+  const std::vector<std::string> some = numbers(1'000);
+  for (std::size_t sent = 0; sent < kCount; sent += some.size()) queue.producer.send_batch(some);
+  Held held;
+  ConsumerOptions options = quick(kCount);
+  options.threads = 2;
+  const std::size_t threads = test::threads_of_this_process();
+  const std::size_t bytes = resident_bytes();
+  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  consumer->start();
+  REQUIRE(held.reaches(kCount));
+  CHECK(test::threads_of_this_process() <= threads + 4);
+  if (!TEST_SANITIZED) CHECK((resident_bytes() - bytes) / kCount < kMostBytes);
+  CHECK(consumer->stats().running == kCount);
+  CHECK(queue.inspector.counts().unack == kCount);
+  std::vector<std::thread> settling;
+  settling.reserve(4);
+  for (int i = 0; i < 4; ++i) {
+    settling.emplace_back([&] {
+      for (std::size_t own = 0; own < kCount / 4; ++own) {
+        if (!accepts_ack(held.take())) return;
+      }
+    });
+  }
+  for (std::thread& thread : settling) thread.join();
+  CHECK(held.size() == 0);
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(consumer->stats().acked == kCount);
+}
+
+TEST_CASE("delivery: after processing_timeout the place is refilled; too many such ones stop the taking") {
+  Queue queue;
+  queue.producer.send_batch(numbers(20));
+  Held held;
+  Lines lines;
+  ConsumerOptions options = quick(2);
+  options.lease = 200ms;
+  options.processing_timeout = 100ms;
+  options.logger = lines.logger();
+  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  consumer->start();
+  REQUIRE(held.reaches(4));  // two have lost their leases
+  CHECK(eventually([&] { return !lines.find("more than `concurrency`").empty(); }, kPatience));
+  const std::size_t outstanding = held.size();
+  CHECK(outstanding <= 4);
+  std::this_thread::sleep_for(1s);
+  CHECK(held.size() == outstanding);
+  while (held.size() > 0) {
+    Delivery delivery = held.take();
+    CHECK(delivery.message().lease_lost());
+    CHECK(std::move(delivery).ack());
+  }
+  CHECK(held.reaches(2));  // the consumer goes on
+  std::atomic<bool> stopped{false};
+  std::thread dropping([&] {
+    while (!stopped) {
+      held.clear();
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  CHECK(consumer->stop(kPatience));
+  stopped = true;
+  dropping.join();
+}
+
+TEST_CASE("delivery: a handler that hangs longer than processing_timeout is replaced by another thread") {
+  Queue queue;
+  Gate gate;
+  ConsumerOptions options = quick(2);
+  options.threads = 1;
+  options.lease = 200ms;
+  options.processing_timeout = 100ms;
+  std::atomic<int> handled{0};
+  SendOptions once;
+  once.retries = 0;
+  queue.send("hangs", once);
+  const auto consumer = queue.delivery_consumer(
+      [&](Delivery delivery) {
+        if (delivery.message().payload() == "hangs") gate.pass();
+        handled += std::move(delivery).ack();
+      },
+      options);
+  consumer->start();
+  REQUIRE(eventually([&] { return consumer->stats().running == 1; }, kPatience));
+  for (int i = 0; i < 5; ++i) queue.send("meanwhile");
+  CHECK(eventually([&] { return handled == 5 && consumer->stats().running == 1; }, kPatience));
+  gate.open();
+  CHECK(eventually([&] { return consumer->stats().running == 0; }, kPatience));
+  for (int i = 0; i < 5; ++i) queue.send("afterwards");
+  CHECK(eventually([&] { return handled == 11; }, kPatience));
+  CHECK(consumer->stop());
+}
+
+// ---- The end of the consumer ----------------------------------------------------------------------------------------
+
+TEST_CASE("delivery: stop waits for outstanding ones, and settles their verdicts") {
+  Queue queue;
+  queue.producer.send_batch(numbers(50));
+  Held held;
+  const auto consumer = queue.delivery_consumer(held.keep(), quick(20));
+  consumer->start();
+  REQUIRE(held.reaches(20));
+  std::thread settling([&] {
+    std::this_thread::sleep_for(200ms);
+    for (int i = 0; i < 20; ++i) CHECK(accepts_ack(held.take()));
+  });
+  CHECK(consumer->stop(kPatience));
+  settling.join();
+  CHECK(held.size() == 0);
+  CHECK(consumer->stats().acked == 20);
+  CHECK(queue.inspector.counts().ready == 30);
+  CHECK(queue.inspector.counts().unack == 0);
+}
+
+TEST_CASE("delivery: after a stop that returned false it settles nothing and says so; the message comes again") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  Held held;
+  const auto consumer = queue.delivery_consumer(held.keep());
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  CHECK_FALSE(consumer->stop(100ms));
+  std::atomic<int> called{0};
+  CHECK_FALSE(held.take().settle(ack(), [&](Settlement) { ++called; }));
+  CHECK(called == 0);
+  CHECK(queue.inspector.find(id)->held);
+  test::rewind(queue.base, 1h);
+  Held after;
+  const auto next = queue.delivery_consumer(after.keep());
+  next->start();
+  REQUIRE(after.reaches(1));
+  Delivery again = after.take();
+  CHECK(again.message().attempt() == 2);
+  CHECK(std::move(again).ack());
+  CHECK(next->stop());
+  CHECK(queue.empty());
+}
+
+TEST_CASE("delivery: one that outlives its consumer settles nothing, and its message can be read") {
+  Queue queue;
+  queue.producer.send_batch(numbers(2));
+  Held held;
+  auto consumer = queue.delivery_consumer(held.keep(), quick(2));
+  consumer->start();
+  REQUIRE(held.reaches(2));
+  CHECK_FALSE(consumer->stop(0ms));
+  consumer.reset();
+  Delivery delivery = held.take();
+  CHECK_FALSE(delivery.message().payload().empty());
+  CHECK_FALSE(std::move(delivery).ack());
+  held.clear();  // destroys the other one
+  CHECK(queue.inspector.counts().unack == 2);
+}
+
+TEST_CASE("delivery: a consumer may be destroyed by its handler, which settles it afterwards") {
+  Queue queue;
+  queue.send("x");
+  std::atomic<bool> accepted{false};
+  std::unique_ptr<Consumer> consumer;
+  consumer = std::make_unique<Consumer>(queue.url, queue.name, [&](Delivery delivery) {
+    consumer.reset();
+    accepted = std::move(delivery).ack();
+  });
+  consumer->start();
+  CHECK(eventually([&] { return accepted && queue.empty(); }, kPatience));
+}
+
+TEST_CASE("delivery: in a fork it settles nothing, and the parent's one is not affected") {
+  Queue queue;
+  queue.send("x");
+  Held held;
+  const auto consumer = queue.delivery_consumer(held.keep());
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  const std::shared_ptr<Delivery> shared = held.take().share();
+  CHECK(test::in_child([&] { return !std::move(*shared).ack(); }) == 0);
+  CHECK(std::move(*shared).ack());
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("delivery: a verdict while Redis is away is settled after the reconnect") {
+  Queue queue;
+  queue.send("x");
+  test::FaultProxy proxy(test::server().socket());
+  Held held;
+  Consumer consumer(proxy.url(), queue.name, held.keep(), quick());
+  consumer.start();
+  REQUIRE(held.reaches(1));
+  proxy.refuse(true);
+  proxy.cut();
+  CHECK(accepts_ack(held.take()));
+  std::this_thread::sleep_for(100ms);
+  proxy.refuse(false);
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer.stop());
+}
+
+// ---- Callbacks ------------------------------------------------------------------------------------------------------
+
+TEST_CASE("settle: the callback tells when Redis has confirmed the verdict, and stop waits for it") {
+  Queue queue;
+  queue.send("x");
+  Held held;
+  const auto consumer = queue.delivery_consumer(held.keep());
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  std::atomic<bool> gone{false};
+  std::atomic<int> result{-1};
+  CHECK(held.take().settle(ack(), [&](Settlement settlement) {
+    gone = Inspector(queue.url, queue.name).counts().unack == 0;
+    std::this_thread::sleep_for(200ms);
+    result = static_cast<int>(settlement);
+  }));
+  CHECK(consumer->stop(kPatience));
+  CHECK(result == static_cast<int>(Settlement::settled));
+  CHECK(gone);
+}
+
+TEST_CASE("settle: the callback tells that the verdict came too late") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  Held held;
+  const auto consumer = queue.delivery_consumer(held.keep());
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  CHECK(queue.admin.bury({id}, {"an order of the test", HeldMessages::force}).size() == 1);
+  std::atomic<int> result{-1};
+  CHECK(held.take().settle(nack(), [&](Settlement settlement) { result = static_cast<int>(settlement); }));
+  CHECK(consumer->stop(kPatience));
+  CHECK(result == static_cast<int>(Settlement::stale));
+}
+
+TEST_CASE("settle: the callback tells that the consumer has ended before Redis confirmed the verdict") {
+  Queue queue;
+  queue.send("x");
+  test::FaultProxy proxy(test::server().socket());
+  Held held;
+  auto consumer = std::make_unique<Consumer>(proxy.url(), queue.name, held.keep(), quick());
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  proxy.black_hole(true);
+  std::atomic<int> result{-1};
+  CHECK(held.take().settle(ack(), [&](Settlement settlement) { result = static_cast<int>(settlement); }));
+  CHECK_FALSE(consumer->stop(300ms));
+  consumer.reset();
+  CHECK(result == static_cast<int>(Settlement::unconfirmed));
+}
+
+TEST_CASE("settle: an exception of the callback is logged") {
+  Queue queue;
+  queue.send("x");
+  Held held;
+  Lines lines;
+  ConsumerOptions options = quick();
+  options.logger = lines.logger();
+  const auto consumer = queue.delivery_consumer(held.keep(), options);
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  CHECK(held.take().settle(ack(), [](Settlement) { throw std::runtime_error("no idea"); }));
+  CHECK(
+      eventually([&] { return !lines.find("the callback of a settled delivery threw: no idea").empty(); }, kPatience));
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("settle: the callback may destroy the consumer") {
+  Queue queue;
+  queue.send("x");
+  Held held;
+  std::atomic<bool> destroyed{false};
+  auto consumer = std::make_unique<Consumer>(queue.url, queue.name, held.keep(), quick());
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  CHECK(held.take().settle(ack(), [&](Settlement) {
+    consumer.reset();
+    destroyed = true;
+  }));
+  CHECK(eventually([&] { return destroyed.load(); }, kPatience));
+  CHECK(queue.empty());
 }
 
 }  // namespace
