@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace delayqueue {
 namespace {
@@ -38,6 +39,7 @@ class Consumer::Impl {
   void start();
   void run();
   bool stop(milliseconds timeout);
+  void request_stop(std::function<void(bool)> stopped, milliseconds timeout);
   ConsumerStats stats() const { return consumer_loop_.stats(); }
 
   // Whether its handler or callback runs in this thread. In a fork made there, no thread is the consumer's.
@@ -50,14 +52,16 @@ class Consumer::Impl {
   void read_first();
   run::Loop::Pause step();
   void on_drained();
+  void join_stop_threads();
 
   const long process_ = internal::this_process();
   std::mutex
-      mutex_;  // guards the next four; only the owner of the turn changes stopped_, and reads it without the mutex
+      mutex_;  // guards the next five; only the owner of the turn changes stopped_, and reads it without the mutex
   bool turn_taken_ = false;      // by a start() or stop()
   bool drained_ = false;         // stopping, and nothing is left to settle
   bool stop_requested_ = false;  // by a stop() that did not wait: run() is to stop
   bool stopped_ = false;
+  std::vector<std::thread> stop_threads_;  // of request_stop()
   std::condition_variable changed_;
   bool clean_ = true;  // the result of stop(); of the owner of the turn, as is started_
   bool started_ = false;
@@ -94,8 +98,10 @@ class Consumer::Impl::Turn {
 
 Consumer::Impl::~Impl() {
   stop(std::chrono::seconds(30));
-  consumer_loop_.refuse_verdicts();  // stop() may have returned early, because another one has the turn
-  consumer_loop_.join_handlers();    // while all that handlers use is still there
+  join_stop_threads();  // one of them may have had the turn until now
+  consumer_loop_.refuse_verdicts();
+  consumer_loop_.join_handlers();  // while all that handlers use is still there
+  join_stop_threads();             // that the last handlers have started
 }
 
 void Consumer::Impl::start() {
@@ -197,6 +203,25 @@ bool Consumer::Impl::stop(milliseconds timeout) {
   return clean_;
 }
 
+void Consumer::Impl::request_stop(std::function<void(bool)> stopped, milliseconds timeout) {
+  const std::lock_guard lock(mutex_);
+  stop_threads_.reserve(stop_threads_.size() + 1);  // first: a thread that runs must be kept
+  stop_threads_.push_back(start_thread("the stop of a consumer", [this, timeout, call = std::move(stopped)]() mutable {
+    const bool clean = stop(timeout);
+    const CallbackScope callbacks(this);
+    if (call) std::exchange(call, nullptr)(clean);  // destroys it here, too: either may destroy the consumer
+  }));
+}
+
+void Consumer::Impl::join_stop_threads() {
+  std::vector<std::thread> threads;
+  {
+    const std::lock_guard lock(mutex_);
+    threads.swap(stop_threads_);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 // ---- The public class ----------------------------------------------------------------------------------------------
@@ -223,6 +248,9 @@ Consumer::~Consumer() {
 void Consumer::start() { impl_->start(); }
 void Consumer::run() { impl_->run(); }
 bool Consumer::stop(milliseconds timeout) { return impl_->stop(timeout); }
+void Consumer::request_stop(std::function<void(bool clean)> stopped, milliseconds timeout) {
+  impl_->request_stop(std::move(stopped), timeout);
+}
 ConsumerStats Consumer::stats() const { return impl_->stats(); }
 
 }  // namespace delayqueue

@@ -536,6 +536,73 @@ TEST_CASE("delivery: one that outlives its consumer settles nothing, and its mes
   CHECK(queue.inspector.counts().unack == 2);
 }
 
+TEST_CASE("request_stop: a thread that settles the deliveries need not wait; the callback gets the result of stop") {
+  Queue queue;
+  queue.producer.send_batch(numbers(5));
+  Held held;
+  const auto consumer = queue.delivery_consumer(held.keep(), quick(3));
+  consumer->start();
+  REQUIRE(held.reaches(3));
+  std::atomic<int> clean{0};
+  consumer->request_stop([&](bool result) { clean += result; }, kPatience);
+  consumer->request_stop([&](bool result) { clean += result; }, kPatience);
+  consumer->request_stop();
+  for (int i = 0; i < 3; ++i) CHECK(accepts_ack(held.take()));
+  CHECK(eventually([&] { return clean == 2; }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(consumer->stats().acked == 3);
+  CHECK(queue.inspector.counts().ready == 2);
+}
+
+TEST_CASE("request_stop: the callback gets false if a delivery is not settled in time") {
+  Queue queue;
+  queue.send("x");
+  Held held;
+  const auto consumer = queue.delivery_consumer(held.keep());
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  std::atomic<int> result{-1};
+  consumer->request_stop([&](bool clean) { result = clean ? 1 : 0; }, 100ms);
+  CHECK(eventually([&] { return result == 0; }, kPatience));
+  CHECK_FALSE(accepts_ack(held.take()));
+}
+
+TEST_CASE("request_stop: a handler may call it, run returns then, and the callback may destroy the consumer") {
+  Queue queue;
+  queue.send("x");
+  std::atomic<bool> destroyed{false};
+  std::atomic<bool> result{false};
+  std::unique_ptr<Consumer> consumer;
+  consumer = std::make_unique<Consumer>(
+      queue.url, queue.name,
+      [&](Delivery delivery) {
+        consumer->request_stop(
+            [&](bool clean) {
+              result = clean;
+              consumer.reset();
+              destroyed = true;
+            },
+            kPatience);
+        CHECK(std::move(delivery).ack());
+      },
+      quick());
+  consumer->start();
+  CHECK(eventually([&] { return destroyed.load(); }, kPatience));
+  CHECK(result);
+  CHECK(queue.empty());
+
+  queue.send("y");
+  Consumer running(
+      queue.url, queue.name,
+      [&](Delivery delivery) {
+        running.request_stop();
+        CHECK(std::move(delivery).ack());
+      },
+      quick());
+  running.run();
+  CHECK(running.stats().acked == 1);
+}
+
 TEST_CASE("delivery: a consumer may be destroyed by its handler, which settles it afterwards") {
   Queue queue;
   queue.send("x");

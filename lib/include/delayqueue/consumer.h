@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -121,6 +122,12 @@ class DELAYQUEUE_EXPORT Consumer {
   // or callback it only requests the stop, and returns false. Do not call it in a signal handler: wait for signals in a
   // thread (sigwait), as examples/work.cc does.
   [[nodiscard]] bool stop(milliseconds timeout = std::chrono::seconds(30));
+
+  // Requests a stop and returns at once, for a thread that must not wait in stop() because it settles deliveries: that
+  // of an event loop. Another thread calls stop(timeout), then `stopped` with the result. The destructor waits for that
+  // thread, unless it is called in `stopped`. An exception of `stopped` ends the process. Any thread, handler or
+  // callback may call it. Throws SetupError if the system refuses the thread; then nothing has changed.
+  void request_stop(std::function<void(bool clean)> stopped = {}, milliseconds timeout = std::chrono::seconds(30));
 
   // Any thread may call it.
   [[nodiscard]] ConsumerStats stats() const;
