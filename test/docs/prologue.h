@@ -1,4 +1,5 @@
 // What the snippets of the documents may use; the beginning of docs_test.cc.
+#include <delayqueue/batch.h>
 #include <delayqueue/delayqueue.h>
 #include <delayqueue/testing.h>
 
