@@ -14,6 +14,10 @@ namespace {
 using run::Loop;
 using Clock = std::chrono::steady_clock;
 
+// Most leases that a round trip renews: more would delay the verdicts behind them. There are more with a
+// DeliveryHandler only.
+constexpr std::size_t kMostRenewed = 20 * store::kBatch;
+
 // Sets the number of threads, too.
 ConsumerOptions validated(ConsumerOptions options, const AnyHandler& handler) {
   const bool settles_later = std::holds_alternative<DeliveryHandler>(handler);
@@ -283,7 +287,9 @@ std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
   const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
   const std::size_t settled_count = settler_.settle(round_trip, store_, renews);
   for (const std::string& line : settler_.warnings()) reporter_.log(Severity::warning, line);
-  if (renews) lease_keeper_.renew(round_trip, store_);
+  // After a failure there is a pause between two round trips, so each renews all.
+  const std::size_t most = connection_.works() ? kMostRenewed : lease_keeper_.size();
+  if (renews) lease_keeper_.renew(round_trip, store_, most);
   return settled_count;
 }
 

@@ -20,15 +20,25 @@ bool LeaseKeeper::holds(const InFlightPtr& delivery) const {
 }
 
 void LeaseKeeper::observe_clock(std::int64_t now_us, Clock::time_point sent_at) {
-  if (held_.empty() && !is_unconfirmed()) renewal_due_ = sent_at + lease_ / 3;
+  if (held_.empty() && !is_unconfirmed()) {
+    to_renew_.clear();
+    round_began_ = sent_at;
+    renewal_due_ = round_began_ + lease_ / 3;
+  }
   sample_ = {now_us, sent_at, Clock::now()};
 }
 
-LeaseKeeper::Renewal LeaseKeeper::new_renewal() const {
+LeaseKeeper::Renewal LeaseKeeper::new_renewal(std::size_t most) {
   const Clock::time_point now = Clock::now();
+  if (to_renew_.empty()) {
+    round_began_ = now;
+    to_renew_.reserve(held_.size());
+    for (const auto& [id, delivery] : held_) to_renew_.push_back(delivery);
+  }
   Renewal renewal;
-  for (const auto& [id, delivery] : held_) {
-    if (!delivery->settling) renewal.members.push_back(delivery);
+  for (; !to_renew_.empty() && renewal.members.size() < most; to_renew_.pop_back()) {
+    const InFlightPtr& delivery = to_renew_.back();
+    if (!delivery->settling && holds(delivery)) renewal.members.push_back(delivery);
   }
   // Redis' clock is at least the sample plus the time since its answer. How long the answer itself took is unknown.
   renewal.new_end_us = sample_.now_us + duration_cast<microseconds>(now - sample_.answered + lease_).count();
@@ -37,14 +47,14 @@ LeaseKeeper::Renewal LeaseKeeper::new_renewal() const {
   return renewal;
 }
 
-void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store) {
+void LeaseKeeper::renew(RoundTrip& round_trip, const store::Store& store, std::size_t most) {
   Renewal next = unconfirmed_;
   std::vector<InFlightPtr>& old = next.members;
   old.erase(std::remove_if(old.begin(), old.end(), [&](const auto& one) { return !holds(one); }), old.end());
   next.repeats = !old.empty();
-  if (old.empty()) next = new_renewal();
+  if (old.empty()) next = new_renewal(most);
   next.sent_at = Clock::now();
-  renewal_due_ = next.sent_at + lease_ / 3;
+  renewal_due_ = to_renew_.empty() ? round_began_ + lease_ / 3 : Clock::time_point();
   const auto renewal = std::make_shared<const Renewal>(std::move(next));
   const std::vector<InFlightPtr>& members = renewal->members;
   for (std::size_t first = 0; first < members.size(); first += store::kBatch) {
@@ -71,7 +81,8 @@ void LeaseKeeper::finish(const Renewal& renewal, std::size_t first, const store:
   }
   observe_clock(renewed.now_us, renewal.sent_at);
   const bool in_time = renewal.new_end_us > renewed.now_us;
-  if (!in_time || renewal.repeats) renew_soon();
+  const bool again = !in_time || renewal.repeats;
+  if (again) renew_soon();
   std::vector<InFlightPtr> lost;
   for (std::size_t i = 0; i < renewed.outcomes.size() && first + i < renewal.members.size(); ++i) {
     const InFlightPtr& delivery = renewal.members[first + i];
@@ -79,7 +90,10 @@ void LeaseKeeper::finish(const Renewal& renewal, std::size_t first, const store:
     if (outcome == 'N') delivery->receipt_us = renewal.new_end_us;
     if (!holds(delivery)) continue;  // expired while the answer was on its way
     if (outcome == 'N' && in_time) delivery->lease->renew(renewal.trusted);
-    if (outcome != 'T' && outcome != 'G') continue;
+    if (outcome != 'T' && outcome != 'G') {
+      if (again) to_renew_.push_back(delivery);
+      continue;
+    }
     delivery->lease->lose();
     remove(delivery);
     lost.push_back(delivery);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -37,13 +38,16 @@ class LeaseKeeper {
   void observe_clock(std::int64_t now_us, Clock::time_point sent_at);
   const ClockSample& last_sample() const { return sample_; }
 
-  // When renew() is to be called next: a third of a lease after the last time, so that two renewals may fail.
+  // When renew() is to be called next: a third of a lease after the last time, so that two renewals may fail. At once
+  // until all that was held then is renewed.
   Clock::time_point renewal_due() const { return renewal_due_; }
   void renew_soon() { renewal_due_ = Clock::time_point(); }
 
-  // Adds the renewal of all that is held, except for deliveries that are settled in the same pipeline. If the answer to
-  // the last renewal never came, or Redis refused it, that renewal is repeated as it was: whether it ran is not known.
-  void renew(RoundTrip& round_trip, const store::Store& store);
+  // Adds the renewal of all that is held, or of the next `most` of it, except for deliveries that are settled in the
+  // same pipeline. If the answer to the last renewal never came, or Redis refused it, that renewal is repeated as it
+  // was: whether it ran is not known.
+  void renew(RoundTrip& round_trip, const store::Store& store,
+             std::size_t most = std::numeric_limits<std::size_t>::max());
   bool is_unconfirmed() const { return !unconfirmed_.members.empty(); }
 
   // Stops holding deliveries whose handler has been running for longer than `most`, and returns them. Their leases run
@@ -59,7 +63,7 @@ class LeaseKeeper {
     bool repeats = false;  // the end was chosen earlier: the next renewal must follow soon
   };
 
-  Renewal new_renewal() const;
+  Renewal new_renewal(std::size_t most);
   bool holds(const InFlightPtr& delivery) const;
   void finish(const Renewal& renewal, std::size_t first, const store::Answer<store::Renewed>& answer);
   void keep_unconfirmed(const Renewal& renewal, std::size_t first);
@@ -67,7 +71,9 @@ class LeaseKeeper {
   const milliseconds lease_;
   const std::function<void(const std::vector<InFlightPtr>&)> lost_;
   std::unordered_map<std::string, InFlightPtr> held_;
-  Renewal unconfirmed_;  // no members: none
+  Renewal unconfirmed_;                // no members: none
+  std::vector<InFlightPtr> to_renew_;  // of those held when the last round of renewals began
+  Clock::time_point round_began_;
   Clock::time_point renewal_due_;
   ClockSample sample_;
 };

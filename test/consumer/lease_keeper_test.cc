@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -22,21 +23,22 @@ struct HeldDelivery {
     const std::int64_t now_us = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]);
     delivery = std::make_shared<InFlightMessage>(
         InFlightMessage::Taken{id, nullptr, 1, 0, now_us / 1000 * 1000 + 30'000'001}, Clock::now());
-    set_end(delivery->receipt_us);
     keeper.observe_clock(now_us, Clock::now());
-    keeper.add(delivery);
+    hold(delivery);
   }
 
-  void set_end(std::int64_t us) {
+  void hold(const InFlightPtr& one) {
+    const std::int64_t us = one->receipt_us;
     char score[40];
     std::snprintf(score, sizeof score, "%lld.%06lld", static_cast<long long>(us / 1'000'000),
                   static_cast<long long>(us % 1'000'000));
-    test::redis().cmd({"ZADD", store.keys().unack, score, id});
+    test::redis().cmd({"ZADD", store.keys().unack, score, one->message.id()});
+    keeper.add(one);
   }
 
-  void renew() {
+  void renew(std::size_t most = 1000) {
     RoundTrip round_trip(connection, kSettle);
-    keeper.renew(round_trip, store);
+    keeper.renew(round_trip, store, most);
     round_trip.send();
     round_trip.receive();
     round_trip.finish();
@@ -103,6 +105,56 @@ TEST_CASE("renewal: a repeated renewal that Redis refuses stays unconfirmed") {
   CHECK(scene.keeper.size() == 1);
   CHECK_FALSE(scene.delivery->lease->lost());
   CHECK(scene.receipt_is_right());
+}
+
+TEST_CASE("renewal: many leases are renewed in parts, one directly after the other, and then all are again in time") {
+  HeldDelivery scene;
+  const std::int64_t before = scene.delivery->receipt_us;
+  std::vector<InFlightPtr> all{scene.delivery};
+  for (char digit = '0'; digit < '4'; ++digit) {
+    all.push_back(std::make_shared<InFlightMessage>(
+        InFlightMessage::Taken{"0197f3a4-5b6c-7d8e-9f01-00000000000" + std::string(1, digit), nullptr, 1, 0, before},
+        Clock::now()));
+    scene.hold(all.back());
+  }
+  const auto renewed = [&] {
+    return std::count_if(all.begin(), all.end(), [&](const auto& one) { return one->receipt_us != before; });
+  };
+  scene.renew(2);
+  CHECK(renewed() == 2);
+  CHECK(scene.keeper.renewal_due() <= Clock::now());
+  scene.keeper.remove(scene.delivery);  // settled meanwhile
+  for (int i = 0; i < 3 && scene.keeper.renewal_due() <= Clock::now(); ++i) scene.renew(2);
+  CHECK(renewed() >= 4);
+  CHECK(scene.keeper.renewal_due() > Clock::now());
+  CHECK(scene.lost.empty());
+  for (const InFlightPtr& one : all) {
+    if (one != scene.delivery) CHECK_FALSE(one->lease->lost());
+  }
+}
+
+TEST_CASE("renewal: after a lost answer to a part, that part is repeated and renewed again, and then the others") {
+  HeldDelivery scene;
+  const std::int64_t before = scene.delivery->receipt_us;
+  const auto other = std::make_shared<InFlightMessage>(
+      InFlightMessage::Taken{"0197f3a4-5b6c-7d8e-9f01-000000000001", nullptr, 1, 0, before}, Clock::now());
+  scene.hold(other);
+  {
+    RoundTrip round_trip(scene.connection, kSettle);
+    scene.keeper.renew(round_trip, scene.store, 1);
+    round_trip.pipeline().run();
+  }
+  REQUIRE(scene.keeper.is_unconfirmed());
+  scene.renew(1);
+  CHECK_FALSE(scene.keeper.is_unconfirmed());
+  CHECK((scene.delivery->receipt_us == before) != (other->receipt_us == before));
+  CHECK(scene.keeper.renewal_due() <= Clock::now());
+  scene.renew(1);
+  scene.renew(1);
+  CHECK(scene.delivery->receipt_us != before);
+  CHECK(other->receipt_us != before);
+  CHECK(scene.keeper.renewal_due() > Clock::now());
+  CHECK(scene.lost.empty());
 }
 
 }  // namespace
