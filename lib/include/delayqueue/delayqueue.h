@@ -1,5 +1,5 @@
-// Includes all public headers but batch.h and testing.h. The library is a queue of delayed messages in Redis, delivered
-// at least once.
+// Includes all public headers but asio.h, batch.h and testing.h. The library is a queue of delayed messages in Redis,
+// delivered at least once.
 #pragma once
 
 #include <delayqueue/backoff.h>

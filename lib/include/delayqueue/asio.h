@@ -1,0 +1,179 @@
+// Asio: a consumer whose handler is a coroutine, and sends that can be awaited. A layer over Delivery and
+// Producer::send_async, of this header only.
+//
+// It uses standalone Asio if there is <asio.hpp>, else Boost.Asio; DELAYQUEUE_BOOST_ASIO selects Boost.Asio. Coroutines
+// need C++20. This library does not depend on Asio: only programs that include this header do.
+#pragma once
+
+#include <delayqueue/delivery.h>
+#include <delayqueue/error.h>
+#include <delayqueue/producer.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#if !defined(DELAYQUEUE_BOOST_ASIO) && __has_include(<asio.hpp>)
+#include <asio.hpp>
+namespace delayqueue {
+namespace net = ::asio;  // the Asio in use
+}
+#else
+#include <boost/asio.hpp>
+namespace delayqueue {
+namespace net = ::boost::asio;  // the Asio in use
+}
+#endif
+
+namespace delayqueue {
+
+// Sends of a Producer with the completion tokens of Asio: callbacks, use_future, use_awaitable. Any thread may use it.
+//
+//   AsioProducer sends(producer);
+//   const Sent sent = co_await sends.async_send("order 42", {}, net::use_awaitable);
+//
+// The Producer must outlive it, and so must the executors of its completion handlers.
+class AsioProducer {
+ public:
+  // Starts a thread that waits for the results. Throws SetupError if the system refuses it.
+  explicit AsioProducer(Producer& producer) : producer_(producer) {
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& e) {
+      throw SetupError(std::string("cannot start a thread for the results of sends: ") + e.what());
+    }
+  }
+  // Waits until the completions of all sends are posted.
+  ~AsioProducer() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  AsioProducer(const AsioProducer&) = delete;
+  AsioProducer& operator=(const AsioProducer&) = delete;
+
+  // Like Producer::send_async: a send with the signature void(std::exception_ptr, Sent). The completion handler gets
+  // the errors of the send, also those of invalid arguments. It is called on its associated executor, never in this
+  // call. Blocks like Producer::send_async while too many sends have no reply.
+  template <class CompletionToken>
+  auto async_send(std::string payload, const SendOptions& options, CompletionToken&& token) {
+    return net::async_initiate<CompletionToken, void(std::exception_ptr, Sent)>(
+        [this](auto handler, std::string body, const SendOptions& terms) {
+          this->start(std::move(handler), std::move(body), terms);
+        },
+        token, std::move(payload), options);
+  }
+
+ private:
+  struct Waiting {
+    std::future<Sent> result;
+    std::function<void(std::exception_ptr, const Sent&)> complete;
+  };
+
+  template <class CompletionHandler>
+  void start(CompletionHandler handler, std::string payload, const SendOptions& options) {
+    auto work = net::make_work_guard(net::get_associated_executor(handler));  // the executor runs until the completion
+    const auto shared = std::make_shared<CompletionHandler>(std::move(handler));
+    Waiting waiting{{}, [shared, work](std::exception_ptr error, const Sent& sent) {
+                      net::post(work.get_executor(),
+                                [own = std::move(*shared), error, sent]() mutable { std::move(own)(error, sent); });
+                    }};
+    try {
+      waiting.result = producer_.send_async(std::move(payload), options);
+    } catch (...) {
+      return waiting.complete(std::current_exception(), Sent());
+    }
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(waiting));
+    changed_.notify_one();
+  }
+
+  // The results arrive in the order of the sends, as far as one thread sends.
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return ended_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      Waiting first = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      complete(first);
+      lock.lock();
+    }
+  }
+
+  static void complete(Waiting& waiting) {
+    std::exception_ptr error;
+    Sent sent;
+    try {
+      sent = waiting.result.get();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    waiting.complete(error, sent);
+  }
+
+  Producer& producer_;
+  std::mutex mutex_;  // guards the members below
+  std::condition_variable changed_;
+  std::deque<Waiting> waiting_;
+  bool ended_ = false;
+  std::thread thread_;  // last: it uses the members above
+};
+
+#if defined(__cpp_impl_coroutine)
+
+namespace internal {
+
+template <class Coroutine>
+net::awaitable<void> settle_by(Coroutine coroutine, Delivery delivery) {
+  std::optional<Verdict> verdict;
+  try {
+    verdict = co_await coroutine(delivery.message());
+  } catch (const std::exception& e) {
+    verdict = nack(std::string(e.what()));
+  } catch (...) {
+    verdict = nack("the handler threw something that is no std::exception");
+  }
+  static_cast<void>(std::move(delivery).settle(*std::move(verdict)));
+}
+
+}  // namespace internal
+
+// Returns a handler for a Consumer that runs a coroutine for each message on this executor:
+//
+//   net::awaitable<Verdict> expire_order(const Message& message);
+//
+//   ConsumerOptions options;
+//   options.concurrency = 10'000;  // coroutines at the same time
+//   options.threads = 1;           // it only starts them
+//   Consumer worker(url, "orders", in_coroutines(io.get_executor(), expire_order), options);
+//
+// The message is valid until the coroutine ends. An exception is a nack with its text as reason.
+//
+// The order of ends: first stop the consumer while the executor runs, by stop() in a thread that does not run the
+// executor, or by request_stop(); then end the executor; its context must outlive the consumer. Coroutines that are
+// suspended when the context is destroyed settle nothing: after a stop their messages are delivered again when their
+// leases end.
+template <class Executor, class Coroutine>
+DeliveryHandler in_coroutines(Executor executor, Coroutine coroutine) {
+  return [executor, coroutine](Delivery delivery) {
+    net::co_spawn(executor, internal::settle_by(coroutine, std::move(delivery)), net::detached);
+  };
+}
+
+#endif
+
+}  // namespace delayqueue

@@ -1,0 +1,165 @@
+// Coroutines of Asio as handlers, and sends that are awaited. A separate program, because it needs C++20; skipped where
+// Asio is not installed.
+#include <delayqueue/asio.h>
+#include <delayqueue/consumer.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::kPatience;
+using test::numbers;
+using test::Queue;
+using test::quick;
+
+// An io_context with one thread.
+class OneThread {
+ public:
+  OneThread() : thread_([this] { io_.run(); }) {}
+  ~OneThread() { stop(); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+  auto executor() { return io_.get_executor(); }
+  std::thread::id id() const { return thread_.get_id(); }
+  void stop() {
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  net::io_context io_;
+  decltype(net::make_work_guard(std::declval<net::io_context&>().get_executor())) work_ =
+      net::make_work_guard(io_.get_executor());
+  std::thread thread_;
+};
+
+net::awaitable<void> sleep_for(milliseconds time) {
+  net::steady_timer timer(co_await net::this_coro::executor, time);
+  co_await timer.async_wait(net::use_awaitable);
+}
+
+TEST_CASE("asio: coroutines on the caller's executor settle messages, many at the same time in one thread") {
+  Queue queue;
+  queue.producer.send_batch(numbers(200));
+  OneThread io;
+  std::atomic<int> elsewhere{0};
+  std::atomic<int> running{0};
+  std::atomic<int> most{0};
+  ConsumerOptions options = quick(200);
+  options.threads = 1;
+  const auto consumer = queue.delivery_consumer(in_coroutines(io.executor(),
+                                                              [&](const Message&) -> net::awaitable<Verdict> {
+                                                                if (std::this_thread::get_id() != io.id()) ++elsewhere;
+                                                                most = std::max<int>(most, ++running);
+                                                                co_await sleep_for(300ms);
+                                                                --running;
+                                                                co_return ack();
+                                                              }),
+                                                options);
+  consumer->start();
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(consumer->stats().acked == 200);
+  CHECK(elsewhere == 0);
+  CHECK(most > 100);
+}
+
+TEST_CASE("asio: an exception of the coroutine is a nack with its text") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  OneThread io;
+  ConsumerOptions options = quick();
+  options.backoff = Backoff::fixed(1h);
+  const auto consumer = queue.delivery_consumer(in_coroutines(io.executor(),
+                                                              [](const Message&) -> net::awaitable<Verdict> {
+                                                                co_await sleep_for(1ms);
+                                                                throw std::runtime_error("stock service: timeout");
+                                                              }),
+                                                options);
+  consumer->start();
+  CHECK(eventually([&] { return consumer->stats().nacked == 1; }, kPatience));
+  CHECK(consumer->stop());
+  CHECK(queue.inspector.find(id)->reason == "stock service: timeout");
+}
+
+TEST_CASE("asio: the executor's only thread may request the stop, and its coroutines are waited for") {
+  Queue queue;
+  queue.producer.send_batch(numbers(3));
+  OneThread io;
+  std::unique_ptr<Consumer> consumer;
+  std::atomic<int> clean{-1};
+  std::atomic<int> begun{0};
+  consumer = std::make_unique<Consumer>(queue.url, queue.name,
+                                        in_coroutines(io.executor(),
+                                                      [&](const Message&) -> net::awaitable<Verdict> {
+                                                        const bool last = ++begun == 3;
+                                                        if (last)
+                                                          consumer->request_stop(
+                                                              [&](bool result) { clean = result ? 1 : 0; }, kPatience);
+                                                        co_await sleep_for(100ms);
+                                                        co_return ack();
+                                                      }),
+                                        quick(3));
+  consumer->start();
+  CHECK(eventually([&] { return clean == 1; }, kPatience));
+  CHECK(consumer->stats().acked == 3);
+  CHECK(queue.empty());
+}
+
+TEST_CASE("asio: coroutines that are suspended when their context ends leave their messages to the leases") {
+  Queue queue;
+  queue.producer.send_batch(numbers(3));
+  std::optional<OneThread> io(std::in_place);
+  std::atomic<int> begun{0};
+  auto consumer = queue.delivery_consumer(in_coroutines(io->executor(),
+                                                        [&](const Message&) -> net::awaitable<Verdict> {
+                                                          ++begun;
+                                                          co_await sleep_for(1h);
+                                                          co_return ack();
+                                                        }),
+                                          quick(3));
+  consumer->start();
+  REQUIRE(eventually([&] { return begun == 3; }, kPatience));
+  CHECK_FALSE(consumer->stop(50ms));
+  consumer.reset();
+  io.reset();
+  CHECK(queue.inspector.counts().unack == 3);
+}
+
+TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
+  Queue queue;
+  OneThread io;
+  AsioProducer sends(queue.producer);
+  const auto send = [&](std::string payload, std::string id) -> net::awaitable<Sent> {
+    SendOptions options;
+    options.id = std::move(id);
+    co_return co_await sends.async_send(std::move(payload), options, net::use_awaitable);
+  };
+  const std::string id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+  const Sent sent = net::co_spawn(io.executor(), send("x", id), net::use_future).get();
+  CHECK(sent.id == id);
+  CHECK(sent.created);
+  CHECK_FALSE(net::co_spawn(io.executor(), send("x", id), net::use_future).get().created);
+  CHECK(queue.inspector.counts().ready == 1);
+  CHECK_THROWS_AS(static_cast<void>(net::co_spawn(io.executor(), send("x", "no UUID"), net::use_future).get()),
+                  std::invalid_argument);
+  CHECK(sends.async_send("y", {}, net::use_future).get().created);
+}
+
+}  // namespace
+}  // namespace delayqueue
