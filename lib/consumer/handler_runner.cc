@@ -175,9 +175,10 @@ void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
 
 void HandlerRunner::call_back(InFlightMessage& delivery, Settlement settlement) {
   if (!delivery.on_settled) return;
-  workers_->call([this, on_settled = std::exchange(delivery.on_settled, nullptr), settlement] {
+  workers_->call([this, on_settled = std::exchange(delivery.on_settled, nullptr), settlement]() mutable {
     const CallbackScope scope(scope_);
-    const auto thrown = thrown_by("the callback", [&] { on_settled(settlement); });
+    // Destroys it here, too: what it owns may be the consumer.
+    const auto thrown = thrown_by("the callback", [&] { std::exchange(on_settled, nullptr)(settlement); });
     if (thrown) warn("the callback of a settled delivery threw: " + redis::escaped(*thrown));
   });
 }

@@ -731,5 +731,19 @@ TEST_CASE("settle: the callback may destroy the consumer") {
   CHECK(queue.empty());
 }
 
+TEST_CASE("settle: the callback may own the consumer") {
+  Queue queue;
+  queue.send("x");
+  Held held;
+  const auto used = std::make_shared<int>(0);  // by the consumer, until it is destroyed
+  auto consumer = std::make_shared<Consumer>(
+      queue.url, queue.name, [&held, used](Delivery delivery) { held.add(std::move(delivery)); }, quick());
+  consumer->start();
+  REQUIRE(held.reaches(1));
+  CHECK(held.take().settle(ack(), [own = std::move(consumer)](Settlement) {}));
+  CHECK(eventually([&] { return used.use_count() == 1; }, kPatience));
+  CHECK(queue.empty());
+}
+
 }  // namespace
 }  // namespace delayqueue
