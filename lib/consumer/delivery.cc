@@ -16,11 +16,11 @@ Delivery& Delivery::operator=(Delivery&& other) noexcept {
 
 Delivery::~Delivery() { drop(); }
 
-// While its handler runs in this thread, the worker passes it on: see HandlerScope.
+// While its handler runs in this thread, the worker settles it: see HandlerScope.
 void Delivery::drop() noexcept {
-  if (message_ == nullptr || !message_->claim()) return;
+  if (message_ == nullptr || HandlerScope::keep_dropped(*message_) || !message_->claim()) return;
   message_->dropped = true;
-  if (!HandlerScope::keep_dropped(*message_)) inbox_->push(message_);
+  inbox_->push(message_);
 }
 
 const Message& Delivery::message() const {

@@ -82,11 +82,10 @@ Verdict HandlerRunner::call(const Handler& handler, const Message& message) cons
 void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
   const HandlerScope scope(*delivery);
   const auto thrown = thrown_by("the handler", [&] { handler(Delivery(delivery, inbox_)); });
-  if (scope.dropped()) {
+  if (scope.dropped() && delivery->claim()) {
     delivery->verdict_at_return = true;
-    if (!thrown) return;
-    delivery->dropped = false;
-    delivery->verdict = nack(*thrown);
+    delivery->dropped = !thrown;
+    if (thrown) delivery->verdict = nack(*thrown);
   } else if (thrown) {
     warn("the handler of " + redis::escaped(delivery->message.id()) + " threw after its delivery was settled or moved" +
          " elsewhere, so this is not the reason of a nack: " + redis::escaped(*thrown));

@@ -7,9 +7,9 @@
 
 namespace delayqueue {
 
-// A handler that throws destroys its Delivery before the exception can be caught. So the worker keeps a delivery that
-// is dropped in the thread where its handler runs, until the handler has ended: then the exception's text is the
-// reason.
+// A handler that throws destroys its Delivery before the exception can be caught. So a delivery that is dropped in the
+// thread where its handler runs gets its verdict from the worker when the handler has ended: then the exception's text
+// is the reason. Until then it has none, so processing_timeout applies to a handler that goes on.
 class HandlerScope {
  public:
   explicit HandlerScope(const InFlightMessage& message) : message_(message), before_(std::exchange(current(), this)) {}

@@ -476,6 +476,34 @@ TEST_CASE("delivery: a handler that hangs longer than processing_timeout is repl
   CHECK(consumer->stop());
 }
 
+TEST_CASE("delivery: one whose handler has dropped it, and hangs, loses its lease after processing_timeout") {
+  Queue queue;
+  Gate gate;
+  ConsumerOptions options = quick();
+  options.lease = 200ms;
+  options.processing_timeout = 100ms;
+  std::atomic<int> handled{0};
+  SendOptions once;
+  once.retries = 0;
+  queue.send("hangs", once);
+  const auto consumer = queue.delivery_consumer(
+      [&](Delivery delivery) {
+        if (delivery.message().payload() == "hangs") {
+          { const Delivery dropped = std::move(delivery); }
+          gate.pass();
+          return;
+        }
+        handled += std::move(delivery).ack();
+      },
+      options);
+  consumer->start();
+  REQUIRE(eventually([&] { return consumer->stats().running == 1; }, kPatience));
+  queue.send("next");
+  CHECK(eventually([&] { return handled == 1; }, kPatience));
+  gate.open();
+  CHECK(consumer->stop());
+}
+
 // ---- The end of the consumer ----------------------------------------------------------------------------------------
 
 TEST_CASE("delivery: stop waits for outstanding ones, and settles their verdicts") {
