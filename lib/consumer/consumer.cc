@@ -195,7 +195,10 @@ bool Consumer::Impl::stop(milliseconds timeout) {
   interrupt_.raise();  // it may wait for a server that does not answer
   loop_.stop();
   if (first_thread_.joinable()) first_thread_.join();  // start() threw, or no step has joined it yet
-  consumer_loop_.refuse_verdicts();
+  {
+    const CallbackScope callbacks(this);  // of verdicts that came too late for the last step
+    consumer_loop_.refuse_verdicts();
+  }
   consumer_loop_.disconnect();
   const std::lock_guard lock(mutex_);
   stopped_ = true;

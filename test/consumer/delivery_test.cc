@@ -727,6 +727,35 @@ TEST_CASE("settle: the callback tells that the consumer has ended before Redis c
   CHECK(result == static_cast<int>(Settlement::unconfirmed));
 }
 
+TEST_CASE("settle: a callback that stop calls, because the verdict came too late, may destroy the consumer") {
+  Queue queue;
+  queue.producer.send_batch(numbers(2));
+  test::FaultProxy proxy(test::server().socket());
+  Held held;
+  ConsumerOptions options = quick(2);
+  options.lease = 1h;
+  options.processing_timeout = 50ms;
+  auto consumer = std::make_unique<Consumer>(proxy.url(), queue.name, held.keep(), options);
+  consumer->start();
+  REQUIRE(held.reaches(2));
+  Delivery first = held.take();
+  std::optional<Delivery> second = held.take();
+  REQUIRE(eventually([&] { return first.message().lease_lost() && second->message().lease_lost(); }, kPatience));
+  proxy.black_hole(true);
+  std::this_thread::sleep_for(200ms);
+  CHECK(std::move(first).ack());  // then requests of each kind wait for an answer
+  std::this_thread::sleep_for(200ms);
+  std::atomic<int> result{-1};
+  CHECK(std::move(*second).settle(ack(), [&](Settlement settlement) {
+    result = static_cast<int>(settlement);
+    consumer.reset();
+  }));
+  second.reset();
+  CHECK_FALSE(consumer->stop(300ms));
+  consumer.reset();  // only if the verdict has reached the consumer's thread after all
+  CHECK(result == static_cast<int>(Settlement::unconfirmed));
+}
+
 TEST_CASE("settle: an exception of the callback is logged") {
   Queue queue;
   queue.send("x");

@@ -25,8 +25,8 @@ enum class Settlement {
 };
 
 // Called once for an accepted verdict, in one of the threads that run handlers; if the verdict is unconfirmed, in a
-// thread that destroys the consumer or the Delivery. So it must not own the Delivery. An exception is logged, as far as
-// there is a consumer to log it.
+// thread that stops or destroys the consumer, or destroys the Delivery. So it must not own the Delivery. An exception is
+// logged, as far as there is a consumer to log it.
 using SettlementCallback = std::function<void(Settlement)>;
 
 // A message that its handler owns until it is settled. The handler may move it elsewhere and return: to a thread pool,
