@@ -217,12 +217,15 @@ void Consumer::Impl::request_stop(std::function<void(bool)> stopped, millisecond
 }
 
 void Consumer::Impl::join_stop_threads() {
-  std::vector<std::thread> threads;
-  {
-    const std::lock_guard lock(mutex_);
-    threads.swap(stop_threads_);
+  for (;;) {
+    std::vector<std::thread> threads;
+    {
+      const std::lock_guard lock(mutex_);
+      threads.swap(stop_threads_);
+    }
+    if (threads.empty()) return;
+    for (std::thread& thread : threads) thread.join();  // its callback may have started another one
   }
-  for (std::thread& thread : threads) thread.join();
 }
 
 std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::thread::hardware_concurrency()); }
