@@ -214,6 +214,7 @@ void Consumer::Impl::request_stop(std::function<void(bool)> stopped, millisecond
     const CallbackScope callbacks(this);
     if (call) std::exchange(call, nullptr)(clean);  // destroys it here, too: either may destroy the consumer
   }));
+  consumer_loop_.stop_taking();  // not only when the thread runs
 }
 
 void Consumer::Impl::join_stop_threads() {

@@ -124,9 +124,10 @@ class DELAYQUEUE_EXPORT Consumer {
   [[nodiscard]] bool stop(milliseconds timeout = std::chrono::seconds(30));
 
   // Requests a stop and returns at once, for a thread that must not wait in stop() because it settles deliveries: that
-  // of an event loop. Another thread calls stop(timeout), then `stopped` with the result. The destructor waits for that
-  // thread, unless it is called in `stopped`. An exception of `stopped` ends the process. Any thread, handler or
-  // callback may call it. Throws SetupError if the system refuses the thread; then nothing has changed.
+  // of an event loop. The consumer takes no more messages from then on. Another thread calls stop(timeout), then
+  // `stopped` with the result. The destructor waits for that thread, unless it is called in `stopped`. An exception of
+  // `stopped` ends the process. Any thread, handler or callback may call it. Throws SetupError if the system refuses the
+  // thread; then nothing has changed.
   void request_stop(std::function<void(bool clean)> stopped = {}, milliseconds timeout = std::chrono::seconds(30));
 
   // Any thread may call it.
