@@ -28,7 +28,7 @@ net::awaitable<delayqueue::Verdict> handle(delayqueue::AsioProducer& done, const
   net::steady_timer request(co_await net::this_coro::executor, 1s);
   co_await request.async_wait(net::use_awaitable);
   if (message.lease_lost()) co_return delayqueue::nack("the request took too long");
-  co_await done.async_send(message.payload(), {}, net::use_awaitable);
+  co_await done.async_send(message.payload(), net::use_awaitable);
   co_return delayqueue::ack();
 }
 

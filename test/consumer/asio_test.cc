@@ -158,7 +158,12 @@ TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
   CHECK(queue.inspector.counts().ready == 1);
   CHECK_THROWS_AS(static_cast<void>(net::co_spawn(io.executor(), send("x", "no UUID"), net::use_future).get()),
                   std::invalid_argument);
-  CHECK(sends.async_send("y", {}, net::use_future).get().created);
+  CHECK(sends.async_send("y", net::use_future).get().created);
+  const auto send_short = [&]() -> net::awaitable<Sent> {
+    co_return co_await sends.async_send("z", net::use_awaitable);
+  };
+  CHECK(net::co_spawn(io.executor(), send_short(), net::use_future).get().created);
+  CHECK(queue.inspector.counts().ready == 3);
 }
 
 }  // namespace

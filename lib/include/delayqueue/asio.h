@@ -39,7 +39,7 @@ namespace delayqueue {
 // Sends of a Producer with the completion tokens of Asio: callbacks, use_future, use_awaitable. Any thread may use it.
 //
 //   AsioProducer sends(producer);
-//   const Sent sent = co_await sends.async_send("order 42", {}, net::use_awaitable);
+//   const Sent sent = co_await sends.async_send("order 42", net::use_awaitable);
 //
 // The Producer must outlive it, and so must the executors of its completion handlers.
 class AsioProducer {
@@ -74,6 +74,12 @@ class AsioProducer {
           this->start(std::move(handler), std::move(body), terms);
         },
         token, std::move(payload), options);
+  }
+
+  // The same without options. In a co_await, gcc 12 destroys options that are written as {} twice.
+  template <class CompletionToken>
+  auto async_send(std::string payload, CompletionToken&& token) {
+    return async_send(std::move(payload), SendOptions(), std::forward<CompletionToken>(token));
   }
 
  private:
