@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -164,6 +165,16 @@ TEST_CASE("asio: a coroutine awaits a send, and gets its errors") {
   };
   CHECK(net::co_spawn(io.executor(), send_short(), net::use_future).get().created);
   CHECK(queue.inspector.counts().ready == 3);
+}
+
+TEST_CASE("asio: a send calls a function that has no executor, in another thread") {
+  Queue queue;
+  std::atomic<int> called{0};
+  AsioProducer sends(queue.producer);
+  sends.async_send("x", [&, caller = std::this_thread::get_id()](std::exception_ptr error, const Sent& sent) {
+    called = error == nullptr && sent.created && std::this_thread::get_id() != caller ? 1 : 2;
+  });
+  CHECK(eventually([&] { return called == 1; }, kPatience));
 }
 
 }  // namespace

@@ -65,8 +65,9 @@ class AsioProducer {
   AsioProducer& operator=(const AsioProducer&) = delete;
 
   // Like Producer::send_async: a send with the signature void(std::exception_ptr, Sent). The completion handler gets
-  // the errors of the send, also those of invalid arguments. It is called on its associated executor, never in this
-  // call. Blocks like Producer::send_async while too many sends have no reply.
+  // the errors of the send, also those of invalid arguments. It is called on its associated executor (default: the
+  // system executor of Asio), never in this call. A send cannot be cancelled. Blocks like Producer::send_async while too
+  // many sends have no reply.
   template <class CompletionToken>
   auto async_send(std::string payload, const SendOptions& options, CompletionToken&& token) {
     return net::async_initiate<CompletionToken, void(std::exception_ptr, Sent)>(
@@ -90,7 +91,8 @@ class AsioProducer {
 
   template <class CompletionHandler>
   void start(CompletionHandler handler, std::string payload, const SendOptions& options) {
-    auto work = net::make_work_guard(net::get_associated_executor(handler));  // the executor runs until the completion
+    // The executor runs until the completion.
+    auto work = net::make_work_guard(net::get_associated_executor(handler, net::system_executor()));
     const auto shared = std::make_shared<CompletionHandler>(std::move(handler));
     Waiting waiting{{}, [shared, work](std::exception_ptr error, const Sent& sent) {
                       net::post(work.get_executor(),
