@@ -2,7 +2,8 @@
 // Producer::send_async, of this header only.
 //
 // It uses standalone Asio if there is <asio.hpp>, else Boost.Asio; DELAYQUEUE_BOOST_ASIO selects Boost.Asio. Coroutines
-// need C++20. This library does not depend on Asio: only programs that include this header do.
+// need C++20, and an Asio that has them for the compiler: clang with libstdc++ needs 1.26. This library does not depend on
+// Asio: only programs that include this header do.
 #pragma once
 
 #include <delayqueue/delivery.h>
@@ -141,7 +142,7 @@ class AsioProducer {
   std::thread thread_;  // last: it uses the members above
 };
 
-#if defined(__cpp_impl_coroutine)
+#if defined(ASIO_HAS_CO_AWAIT) || defined(BOOST_ASIO_HAS_CO_AWAIT)
 
 namespace internal {
 
