@@ -203,9 +203,8 @@ TEST_CASE("delivery: 64 threads settle different ones at the same time, while ha
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(accepted == kThreads * kEach);
-  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(eventually([&] { return consumer->stats().acked == kThreads * kEach && queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == kThreads * kEach);
 }
 
 TEST_CASE("delivery: one that was moved from settles nothing and has no message; the other one does") {
@@ -362,9 +361,8 @@ TEST_CASE("delivery: leases are renewed until it is settled, over many leases") 
     CHECK_FALSE(delivery.message().lease_lost());
     CHECK(std::move(delivery).ack());
   }
-  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(eventually([&] { return consumer->stats().acked == kCount && queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == kCount);
   CHECK(consumer->stats().stale == 0);
   CHECK(queue.inspector.counts().totals.retried == 0);
 }
@@ -405,9 +403,8 @@ TEST_CASE("delivery: 100,000 outstanding ones take no thread each, and little me
   }
   for (std::thread& thread : settling) thread.join();
   CHECK(held.size() == 0);
-  CHECK(eventually([&] { return queue.empty(); }, kPatience));
+  CHECK(eventually([&] { return consumer->stats().acked == kCount && queue.empty(); }, kPatience));
   CHECK(consumer->stop());
-  CHECK(consumer->stats().acked == kCount);
 }
 
 TEST_CASE("delivery: after processing_timeout the place is refilled; too many such ones stop the taking") {
@@ -427,7 +424,7 @@ TEST_CASE("delivery: after processing_timeout the place is refilled; too many su
   CHECK(outstanding <= 4);
   std::this_thread::sleep_for(1s);
   CHECK(held.size() == outstanding);
-  while (held.size() > 0) {
+  for (std::size_t i = 0; i < outstanding; ++i) {
     Delivery delivery = held.take();
     CHECK(delivery.message().lease_lost());
     CHECK(std::move(delivery).ack());

@@ -55,10 +55,10 @@ TEST_CASE("inbox: after close it accepts nothing, wakes nothing, and keeps nothi
   inbox.close();
 }
 
-TEST_CASE("inbox: a million messages that are left are destroyed one by one, not recursively") {
+TEST_CASE("inbox: many messages that are left are destroyed one by one: recursion would overflow the stack") {
   VerdictInbox inbox([] {});
   const InFlightPtr kept = in_flight();
-  for (int i = 0; i < 1'000'000; ++i) inbox.push(in_flight());
+  for (int i = 0; i < 200'000; ++i) inbox.push(in_flight());
   inbox.push(kept);
   inbox.close();
   CHECK(kept.use_count() == 1);
