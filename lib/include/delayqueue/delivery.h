@@ -46,13 +46,13 @@ using SettlementCallback = std::function<void(Settlement)>;
 // when its lease ends. The same holds in a fork of the process that has the consumer.
 class DELAYQUEUE_EXPORT Delivery {
  public:
-  Delivery(Delivery &&other) noexcept = default;
-  Delivery &operator=(Delivery &&other) noexcept;  // settles the one that it replaces as the destructor does
+  Delivery(Delivery&& other) noexcept = default;
+  Delivery& operator=(Delivery&& other) noexcept;  // settles the one that it replaces as the destructor does
   ~Delivery();
 
   // The message; valid as long as this object, also after it was settled. Throws std::logic_error if this was moved
   // from.
-  const Message &message() const;
+  const Message& message() const;
 
   // Settles the message with this verdict. Returns true if the consumer has accepted it: it sends the verdict to Redis
   // soon, and again if the answer is lost. Consumer::stop() returns false if it could not send an accepted verdict.
@@ -91,8 +91,8 @@ namespace internal {
 // A function that a Handler can be made of is none, also if its parameter is `auto`.
 template <class Function>
 inline constexpr bool kIsDeliveryHandler =
-    std::conjunction_v<std::negation<std::is_invocable_r<Verdict, Function &, const Message &>>,
-                       std::is_invocable<Function &, Delivery>>;
+    std::conjunction_v<std::negation<std::is_invocable_r<Verdict, Function&, const Message&>>,
+                       std::is_invocable<Function&, Delivery>>;
 
 }  // namespace internal
 
