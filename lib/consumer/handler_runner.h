@@ -48,7 +48,7 @@ class HandlerRunner {
   // While on, one worker runs redelivered messages only.
   void keep_one_free(bool on);
 
-  // What has ended since the last call.
+  // Returns the handlers and deliveries that have ended since the last call.
   Done take_done();
 
   // Removes the deliveries whose handlers have not begun, and returns them.
@@ -62,7 +62,7 @@ class HandlerRunner {
   // Calls the delivery's callback in a worker, if it has one.
   void call_back(InFlightMessage& delivery, Settlement settlement);
 
-  // What handlers and callbacks threw and no verdict could tell, since the last call.
+  // Warnings since the last call, about exceptions of handlers and callbacks that are not the reason of a nack.
   std::vector<std::string> warnings();
 
   // From now on no verdict is accepted.

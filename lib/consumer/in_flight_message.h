@@ -126,7 +126,7 @@ struct InFlightMessage {
   bool refilled = false;  // its place was freed because its lease is lost
 
  private:
-  // What has happened to it.
+  // The bits of stages_: events that have happened.
   static constexpr unsigned kBegun = 1;
   static constexpr unsigned kReturned = 2;
   static constexpr unsigned kClaimed = 4;

@@ -15,7 +15,7 @@
 namespace delayqueue {
 
 // A list whose nodes are the messages themselves, so that push() allocates nothing. Deliveries own it together with the
-// consumer, and may outlive that. It knows neither handler nor queue.
+// consumer, and may outlive that. It refers to no handler and no queue.
 class VerdictInbox {
  public:
   // Calls `wake` in a thread that makes the list non-empty, until close().

@@ -520,7 +520,7 @@ TEST_CASE("delivery: stop waits for outstanding ones, and settles their verdicts
   CHECK(queue.inspector.counts().unack == 0);
 }
 
-TEST_CASE("delivery: after a stop that returned false it settles nothing and says so; the message comes again") {
+TEST_CASE("delivery: after a stop that returned false its calls return false; the message is delivered again") {
   Queue queue;
   const std::string id = queue.send("x");
   Held held;
@@ -673,7 +673,7 @@ TEST_CASE("delivery: a verdict while Redis is away is settled after the reconnec
 
 // ---- Callbacks ------------------------------------------------------------------------------------------------------
 
-TEST_CASE("settle: the callback tells when Redis has confirmed the verdict, and stop waits for it") {
+TEST_CASE("settle: the callback is called when Redis has confirmed the verdict, and stop waits for it") {
   Queue queue;
   queue.send("x");
   Held held;
@@ -692,7 +692,7 @@ TEST_CASE("settle: the callback tells when Redis has confirmed the verdict, and 
   CHECK(gone);
 }
 
-TEST_CASE("settle: the callback tells that the verdict came too late") {
+TEST_CASE("settle: the callback gets `stale` if the verdict came too late") {
   Queue queue;
   const std::string id = queue.send("x");
   Held held;
@@ -706,7 +706,7 @@ TEST_CASE("settle: the callback tells that the verdict came too late") {
   CHECK(result == static_cast<int>(Settlement::stale));
 }
 
-TEST_CASE("settle: the callback tells that the consumer has ended before Redis confirmed the verdict") {
+TEST_CASE("settle: the callback gets `unconfirmed` if the consumer has ended before Redis confirmed the verdict") {
   Queue queue;
   queue.send("x");
   test::FaultProxy proxy(test::server().socket());

@@ -172,10 +172,10 @@ net::awaitable<void> settle_by(Coroutine coroutine, Delivery delivery) {
 //
 // The message is valid until the coroutine ends. An exception is a nack with its text as reason.
 //
-// The order of ends: first stop the consumer while the executor runs, by stop() in a thread that does not run the
-// executor, or by request_stop(); then end the executor; its context must outlive the consumer. Coroutines that are
-// suspended when the context is destroyed settle nothing: after a stop their messages are delivered again when their
-// leases end.
+// The executor must run while the consumer does: keep a work guard, because a context without work returns from run().
+// To end, first stop the consumer while the executor runs, by stop() in a thread that does not run the executor, or by
+// request_stop(). Then end the executor. Its context must outlive the consumer. Coroutines that are suspended when the
+// context is destroyed settle nothing: after a stop their messages are delivered again when their leases end.
 template <class Executor, class Coroutine>
 DeliveryHandler in_coroutines(Executor executor, Coroutine coroutine) {
   return [executor, coroutine](Delivery delivery) {
