@@ -1,12 +1,12 @@
 #!/bin/bash
-# Mutation test of the Lua scripts and of the layout of partitions: removes checks and runs the tests, which must fail.
-# Takes minutes.
+# Mutation test of the Lua scripts, of the layout of partitions, and of the places and leases of deliveries: removes
+# checks and runs the tests, which must fail. Takes minutes.
 #
 #   scripts/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
 # Builds a copy of the tree in a temporary folder. Then, for each line of test/store/mutations.txt, changes one file
-# there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec, and
-# those of the layout in test/queue. Prints
+# there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec,
+# those of the layout in test/queue, and those of places and leases in test/consumer. Prints
 #   KILLED    and the test that failed
 #   SURVIVED  no test failed: the check is unnecessary, or a test is missing
 #   ERROR     the mutation changes nothing, or its result is not valid Lua
@@ -31,7 +31,8 @@ build || { cat "$work/log"; exit 1; }
 run() { timeout 300 "$work/build/bin/delayqueue_test" --abort-after=1 "$@" >"$work/log" 2>&1; }
 model() { run --source-file='*/test/store/model_test.cc'; }
 others() {
-  run --source-file='*/test/store/*,*/test/spec/*,*/test/queue/layout_*' --source-file-exclude='*/test/store/model_test.cc'
+  run --source-file='*/test/store/*,*/test/spec/*,*/test/queue/layout_*,*/test/consumer/verdict_inbox_*,*/test/consumer/lease_keeper_*' \
+    --source-file-exclude='*/test/store/model_test.cc'
 }
 model && others || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
