@@ -38,7 +38,7 @@ struct InFlightMessage {
   ~InFlightMessage() {
     if (!on_settled) return;
     try {
-      on_settled(Settlement::unconfirmed);
+      on_settled(Settlement::in_doubt);
     } catch (...) {  // there is no consumer that could log it
     }
   }

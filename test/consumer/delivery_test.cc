@@ -706,7 +706,7 @@ TEST_CASE("settle: the callback gets `stale` if the verdict came too late") {
   CHECK(result == static_cast<int>(Settlement::stale));
 }
 
-TEST_CASE("settle: the callback gets `unconfirmed` if the consumer has ended before Redis confirmed the verdict") {
+TEST_CASE("settle: the callback gets `in_doubt` if the consumer has ended before Redis confirmed the verdict") {
   Queue queue;
   queue.send("x");
   test::FaultProxy proxy(test::server().socket());
@@ -719,7 +719,7 @@ TEST_CASE("settle: the callback gets `unconfirmed` if the consumer has ended bef
   CHECK(held.take().settle(ack(), [&](Settlement settlement) { result = static_cast<int>(settlement); }));
   CHECK_FALSE(consumer->stop(300ms));
   consumer.reset();
-  CHECK(result == static_cast<int>(Settlement::unconfirmed));
+  CHECK(result == static_cast<int>(Settlement::in_doubt));
 }
 
 TEST_CASE("settle: a callback that stop calls, because the verdict came too late, may destroy the consumer") {
@@ -748,7 +748,7 @@ TEST_CASE("settle: a callback that stop calls, because the verdict came too late
   second.reset();
   CHECK_FALSE(consumer->stop(300ms));
   consumer.reset();  // only if the verdict has reached the consumer's thread after all
-  CHECK(result == static_cast<int>(Settlement::unconfirmed));
+  CHECK(result == static_cast<int>(Settlement::in_doubt));
 }
 
 TEST_CASE("settle: an exception of the callback is logged") {

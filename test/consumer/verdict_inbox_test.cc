@@ -97,7 +97,7 @@ TEST_CASE("inbox: a callback that nothing has called gets `unconfirmed` when the
     one->on_settled = [&](Settlement settlement) { results.push_back(settlement); };
     CHECK(results.empty());
   }
-  CHECK(results == std::vector<Settlement>{Settlement::unconfirmed});
+  CHECK(results == std::vector<Settlement>{Settlement::in_doubt});
 }
 
 // b: the handler begins, r: it returns, v: the verdict is there, l: the lease is lost. In each order that is possible.

@@ -19,12 +19,12 @@ struct InFlightMessage;  // internal
 
 // The end of a verdict that Delivery::settle() has accepted.
 enum class Settlement {
-  settled,      // Redis has confirmed it
-  stale,        // it came too late and changed nothing: another consumer has the message, or it was removed
-  unconfirmed,  // the consumer has ended before Redis confirmed it: the message may be delivered again
+  settled,   // Redis has executed it; `durability` is not waited for
+  stale,     // it came too late and changed nothing: another consumer has the message, or it was removed
+  in_doubt,  // the consumer has ended before Redis confirmed it: the message may be delivered again
 };
 
-// Called once for an accepted verdict, in one of the threads that run handlers; if the verdict is unconfirmed, in a
+// Called once for an accepted verdict, in one of the threads that run handlers; if it is in doubt, in a
 // thread that stops or destroys the consumer, or destroys the Delivery. So it must not own the Delivery. An exception is
 // logged, as far as there is a consumer to log it.
 using SettlementCallback = std::function<void(Settlement)>;
