@@ -261,7 +261,7 @@ TEST_CASE("connections: a Producer that waits for its replicas delays no other o
   const auto blocked = [&] {
     std::string found;
     for (const std::string& line : clients(name)) {
-      if (has(line, " flags=b ") && has(line, " cmd=wait ")) found = line.substr(3, line.find(' ') - 3);
+      if (has(line, " flags=b") && has(line, " cmd=wait ")) found = line.substr(3, line.find(' ') - 3);
     }
     return found;
   };
