@@ -1,4 +1,5 @@
 #include "store/integrity.h"
+#include "store/layout.h"
 #include "support/all_moves.h"
 #include "support/paths.h"
 
@@ -198,7 +199,7 @@ std::vector<Damage> foreign_ids(const Keys& keys) {
   return all;
 }
 
-// The other scripts: queries, forget, unlock, and the integrity check. They read the same fields as the moves.
+// The other scripts: queries, forget, layout, unlock, and the integrity check. They read the same fields as the moves.
 const std::vector<AnyMove>& other_scripts() {
   static const auto show = [](Scene& scene, const auto& ask) {
     redis::Pipeline pipeline(scene.connection());
@@ -224,6 +225,9 @@ const std::vector<AnyMove>& other_scripts() {
          }
        }},
       {"forget", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().forget(p); }); }},
+      {"layout", [](Scene& s) { show(s, [&](Pipeline& p) {
+                                  return copy_layout(p, s.keys(), {1, 4, 8});
+                                }); }},
       {"unlock", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().unlock(p, "another"); }); }},
       {"check", [](Scene& s) {
          const std::vector<std::string> ids = s.ids(names);
