@@ -4,8 +4,8 @@
 #   scripts/test.sh [--all] [release|debug|asan|tsan] [arguments for ctest]
 #
 # Without --all it leaves out the tests that take long (chaos, millions of messages, Sentinel, wake-ups, hostile contents
-# in every script and command, packages, the benchmark), does not build the programs that only they need, and runs the
-# model test with fewer seeds. At the end it lists the skipped tests with their reasons.
+# in every script and command, packages, the benchmark), does not build the programs that only they need, and runs
+# the tests of random cases with fewer of them. At the end it lists the skipped tests with their reasons.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -27,8 +27,8 @@ if [ -z "$all" ]; then
   export DELAYQUEUE_SEEDS="${DELAYQUEUE_SEEDS:-60}"
   set -- -LE long "$@"
 fi
-# Tests wait half of their time, but under sanitizers they compute.
-case "$preset" in asan | tsan) tests=$((jobs + 1)) ;; *) tests=$((jobs * 2)) ;; esac
+# Tests wait for two thirds of their time, but under sanitizers they compute.
+case "$preset" in asan | tsan) tests=$((jobs + 1)) ;; *) tests=$((jobs * 3)) ;; esac
 scripts/ctest_patiently "build/$preset" --preset "$preset" --parallel "$tests" "$@"
 if [ -z "$all" ]; then
   printf 'left out: %s long tests, which scripts/test.sh --all runs\n' \

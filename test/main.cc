@@ -12,3 +12,10 @@ namespace {
 }();
 
 }  // namespace
+
+#ifdef __SANITIZE_THREAD__
+// libstdc++ counts the references to an exception with atomics that are not instrumented.
+extern "C" const char* __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
+  return "race:std::__exception_ptr::exception_ptr::_M_release\n";
+}
+#endif

@@ -6,6 +6,7 @@
 #include "queue/layout_keeper.h"
 
 #include "support/model_moves.h"
+#include "support/seeds.h"
 #include "support/server.h"
 
 #include <delayqueue/error.h>
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -293,15 +293,10 @@ class Play {
   std::vector<std::string> log_;
 };
 
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 TEST_CASE("any sequence of changes of a layout: no partition in use is lost, operators and clients agree in the end") {
   redis::Connection connection = test::model::connect();
-  const std::uint64_t alone = setting("DELAYQUEUE_SEED", 0);
-  const std::uint64_t last = alone != 0 ? alone : setting("DELAYQUEUE_SEEDS", 150);
+  const std::uint64_t alone = test::setting("DELAYQUEUE_SEED", 0);
+  const std::uint64_t last = alone != 0 ? alone : test::seeds(150);
   for (std::uint64_t seed = alone != 0 ? alone : 1; seed <= last; ++seed) {
     Play play(seed, connection);
     try {

@@ -4,24 +4,19 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "support/model_mixed.h"
 #include "support/model_moves.h"
+#include "support/seeds.h"
 
 namespace {
 
 using namespace test::model;
 
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 // The log of the moves: all of them if one seed was given, else the last 30.
 std::string last_moves(const std::vector<std::string>& log) {
-  const std::size_t most = setting("DELAYQUEUE_SEED", 0) != 0 ? log.size() : 30;
+  const std::size_t most = test::setting("DELAYQUEUE_SEED", 0) != 0 ? log.size() : 30;
   std::string out;
   for (std::size_t i = log.size() > most ? log.size() - most : 0; i < log.size(); ++i) {
     out += std::to_string(i) + "  " + log[i] + '\n';
@@ -46,9 +41,9 @@ void play(Game game, std::uint64_t seed, Check check) {
 // Calls `one` with every selected seed.
 template <class One>
 void for_seeds(One one) {
-  const std::uint64_t alone = setting("DELAYQUEUE_SEED", 0);
+  const std::uint64_t alone = test::setting("DELAYQUEUE_SEED", 0);
   const std::uint64_t first = alone != 0 ? alone : 1;
-  const std::uint64_t last = alone != 0 ? alone : setting("DELAYQUEUE_SEEDS", 300);
+  const std::uint64_t last = alone != 0 ? alone : test::seeds(300);
   MESSAGE("seeds " << first << " to " << last << ", 200 moves each");
   load_scripts();
   auto connection = connect();

@@ -1,6 +1,7 @@
 #include "store/scripts.h"
 #include "support/ledger.h"
 #include "support/moves.h"
+#include "support/seeds.h"
 
 #include <doctest/doctest.h>
 
@@ -114,7 +115,8 @@ TEST_CASE("send_one: has the effect and the answer of send for one new message, 
   std::mt19937_64 random(14);
   const auto one_of = [&](const std::vector<std::string>& list) { return list[random() % list.size()]; };
   Scene scene;  // runs the scripts, on other queues
-  for (int round = 0; round < 600; ++round) {
+  const std::uint64_t rounds = test::seeds(600);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     // The delays and the absolute times are due at a score below, or before the first of them.
     const std::string delay = one_of({"0", "1", "60000", "", ""});
     const std::string due =
