@@ -77,6 +77,7 @@ Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned par
   keys.stats = keys.base + ":stats";
   keys.paused = keys.base + ":paused";
   keys.wake = keys.base + ":wake";
+  keys.wakes = keys.base + ":wakes";
   keys.watch = keys.base + ":watch";
   keys.lock = keys.base + ":lock";
   keys.settings = keys.base + ":settings";

@@ -35,6 +35,8 @@ Layout layout_of(std::int64_t generation, std::int64_t partitions, std::int64_t 
 
 Layout as_fields(Reply reply) { return layout_of(number_of(reply[0]), number_of(reply[1]), number_of(reply[2])); }
 
+bool as_any(Reply reply) { return reply.integer() > 0; }
+
 StoredLayout as_stored(Reply reply) {
   const auto number = [&](std::size_t i) { return std::max<std::int64_t>(0, reply[i].integer()); };
   return {reply[0].integer() == 1, layout_of(number(1), number(2), number(3))};
@@ -66,6 +68,12 @@ bool is_partition_count(unsigned partitions) {
 Answer<Layout> read_layout(Pipeline& pipeline, const Keys& keys) {
   pipeline.command("HMGET").key(keys.settings).arg("generation").arg("partitions").arg("top");
   return {pipeline, as_fields};
+}
+
+Answer<bool> has_messages(Pipeline& pipeline, const Keys& keys) {
+  pipeline.command("EXISTS").key(keys.pending).key(keys.ready).key(keys.unack).key(keys.retry).key(keys.dead);
+  pipeline.key(keys.count).key(keys.garbage);
+  return {pipeline, as_any};
 }
 
 Answer<StoredLayout> copy_layout(Pipeline& pipeline, const Keys& keys, const Layout& known) {

@@ -30,6 +30,15 @@ bool is_partition_count(unsigned partitions);
 // keys: of the partition that has the copy. Fields that no layout can have count as absent.
 Answer<Layout> read_layout(Pipeline& pipeline, const Keys& keys);
 
+// What a partition has.
+struct Examined {
+  Layout copy;
+  bool has_messages = false;  // or what is left of some
+};
+
+// Whether the partition has messages, or what is left of some.
+Answer<bool> has_messages(Pipeline& pipeline, const Keys& keys);
+
 // The layout of a copy after a call of layout.lua.
 struct StoredLayout {
   bool done = true;  // false: it has a later generation than the caller has read, and was not changed

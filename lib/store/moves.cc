@@ -63,6 +63,18 @@ void Store::wake(Pipeline& pipeline) const {
   pipeline.command("ZADD").key(keys_.wake).arg("0").arg(kMarker).repeatable();
 }
 
+void Store::wake_for(Pipeline& pipeline, unsigned partition, std::string_view due) const {
+  pipeline.command("ZADD").key(keys_.wakes).arg("LT").arg(due).arg(partition).repeatable();
+}
+
+Answer<std::optional<std::string>> Store::take_marker(Pipeline& pipeline) const {
+  // Repeatable, because a script that is sent again leaves its marker after the first ZPOPMIN.
+  pipeline.command("ZPOPMIN").key(keys_.wake).repeatable();
+  return {pipeline, as_score};
+}
+
+void Store::clear_wakes(Pipeline& pipeline) const { pipeline.command("UNLINK").key(keys_.wakes).repeatable(); }
+
 void Store::clear_wake(Pipeline& pipeline) const { pipeline.command("UNLINK").key(keys_.wake).repeatable(); }
 
 Answer<Promoted> Store::pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const {
@@ -94,6 +106,11 @@ Answer<PromotedAndTaken> Store::pending2unack(Pipeline& pipeline, bool with_ids,
   pipeline.arg(microseconds(watcher.next_call.value()).count());
   pipeline.arg(std::min(total, kBatch)).arg(microseconds(lease).count());
   return {pipeline, as_promoted_and_taken};
+}
+
+Answer<std::size_t> Store::length(Pipeline& pipeline, const std::string& list) const {
+  pipeline.command("LLEN").key(list).repeatable();
+  return {pipeline, as_count};
 }
 
 Answer<std::vector<std::optional<std::string>>> Store::bodies(Pipeline& pipeline,
@@ -303,7 +320,7 @@ Answer<bool> Store::forget(Pipeline& pipeline) const {
   pipeline.script(scripts::forget).key(keys_.pending).key(keys_.ready).key(keys_.unack).key(keys_.retry);
   pipeline.key(keys_.dead).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.paused).key(keys_.wake);
-  pipeline.key(keys_.watch).key(keys_.lock);
+  pipeline.key(keys_.wakes).key(keys_.watch).key(keys_.lock);
   return {pipeline, as_done};
 }
 

@@ -117,6 +117,14 @@ class Store {
   // Deletes the wake key, with the marker.
   void clear_wake(Pipeline& pipeline) const;
 
+  // The marker of another partition, in the key `wakes` of this one, which must be partition 0: for a message that is
+  // due at this score, "0" for now. An earlier one that is there stays.
+  void wake_for(Pipeline& pipeline, unsigned partition, std::string_view due) const;
+  // Takes the marker out of `wake`, for wake_for(): its score; nullopt: there is none.
+  Answer<std::optional<std::string>> take_marker(Pipeline& pipeline) const;
+  // Deletes `wakes`.
+  void clear_wakes(Pipeline& pipeline) const;
+
   Answer<Promoted> pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const;
   // Ends the watch of this consumer, and leaves the marker for another one to take it over.
   void leave_watch(Pipeline& pipeline, std::string_view name) const;
@@ -126,6 +134,8 @@ class Store {
   // paused, or pending had an empty member. The watcher must have a next_call.
   Answer<PromotedAndTaken> pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher, std::size_t total,
                                          milliseconds lease) const;
+  // The length of ready or retry, an upper bound of the messages there.
+  Answer<std::size_t> length(Pipeline& pipeline, const std::string& list) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
 
   Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;

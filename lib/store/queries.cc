@@ -58,6 +58,7 @@ Page as_page(Reply reply) {
   page.ids_read = as_count(reply[0]);
   for (std::size_t i = 1; i < reply.size(); ++i) {
     page.entries.push_back(as_entry(as_text(reply[i][0]), reply[i], 1));
+    page.entries.back().offset = as_count(reply[i][5]);
   }
   return page;
 }

@@ -4,6 +4,7 @@
 #include "redis/pipeline.h"
 #include "store/keys.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,6 +40,7 @@ struct Entry {
   int deliveries = 0;
   bool undelivered = false;  // attempts has an entry, and it says 0
   std::string reason;
+  std::size_t offset = 0;  // in a page: how many of its ids_read are before it
 };
 
 struct Page {

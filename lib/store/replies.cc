@@ -74,6 +74,10 @@ std::int64_t as_now(Reply reply) { return std::clamp<std::int64_t>(reply.integer
 
 bool as_done(Reply reply) { return reply.integer() == 1; }
 
+std::optional<std::string> as_score(Reply reply) {
+  return reply.size() > 1 ? std::optional(std::string(reply[1].text())) : std::nullopt;
+}
+
 bool as_set(Reply reply) { return !reply.is_nil(); }
 
 std::vector<std::optional<std::string>> as_bodies(Reply reply) {

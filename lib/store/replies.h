@@ -30,6 +30,7 @@ std::int64_t as_now(redis::Reply reply);
 
 // Whether a script returned 1: it did what it was called for.
 bool as_done(redis::Reply reply);
+std::optional<std::string> as_score(redis::Reply reply);  // of ZPOPMIN; nullopt: the zset is empty
 
 // The reply to SET NX: nil means that the key existed.
 bool as_set(redis::Reply reply);

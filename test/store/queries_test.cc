@@ -94,6 +94,8 @@ TEST_CASE("page: messages of a list in the order of delivery; hints that do not 
   Page page = run_query(scene, &page_of_list, scene.keys().ready, 0, 200);
   CHECK(page.ids_read == 8);
   CHECK(ids_of(page) == scene.ids({".r1", ".r2", "a", "b"}));
+  CHECK(page.entries[1].offset == 1);
+  CHECK(page.entries[3].offset == 7);
   CHECK_FALSE(page.entries[0].score_us);
   page = run_query(scene, &page_of_list, scene.keys().ready, 1, 3);
   CHECK(page.ids_read == 3);

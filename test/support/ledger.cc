@@ -198,6 +198,7 @@ std::string Queue::send(const std::string& payload, const delayqueue::SendOption
 Snapshot Queue::kept(Redis& on) const {
   Snapshot all = snapshot(base, on);
   all.erase("wake");
+  all.erase("wakes");
   all.erase("watch");
   return all;
 }
@@ -205,6 +206,7 @@ Snapshot Queue::kept(Redis& on) const {
 bool Queue::empty(Redis& on) const {
   Snapshot all = kept(on);
   all.erase("stats");
+  all.erase("settings");
   return all.empty();
 }
 

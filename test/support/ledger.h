@@ -121,7 +121,7 @@ struct Queue {
   // All keys of the queue except the wake-up keys, which come and go.
   Snapshot kept(Redis& on = redis()) const;
 
-  // True if no key is left except totals and wake-up keys.
+  // True if no key is left except totals, settings and wake-up keys.
   bool empty(Redis& on = redis()) const;
 };
 
