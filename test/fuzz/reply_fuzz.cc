@@ -7,6 +7,7 @@
 #include "store/integrity.h"
 #include "store/layout.h"
 #include "store/moves.h"
+#include "store/pause.h"
 #include "store/queries.h"
 #include "support/fed_transport.h"
 
@@ -110,6 +111,11 @@ void use(const Layout& layout) {
   REQUIRE(is_partition_count(layout.partitions));
   REQUIRE(layout.top >= layout.partitions && layout.top <= kMostPartitions);
 }
+void use(const PauseState& pause) {
+  use(pause.reason);
+  REQUIRE(pause.generation >= -1 && pause.left.value_or(0ms) >= 0ms);
+  REQUIRE(Clock::now() + pause.left.value_or(0ms) >= Clock::now() - 1h);
+}
 void use(const StoredLayout& stored) { use(stored.copy); }
 
 const Store kStore(make_keys("q", {}));
@@ -206,6 +212,11 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     },
     [](Pipeline& p) { return reader(read_layout(p, kKeys)); },
     [](Pipeline& p) { return reader(set_layout(p, kKeys, {}, 8)); },
+    [](Pipeline& p) { return reader(has_messages(p, kKeys)); },
+    [](Pipeline& p) { return reader(read_pause(p, kKeys)); },
+    [](Pipeline& p) {
+      return reader(set_pause(p, kKeys, {-1, true, "why", 1s}));
+    },
 };
 
 // True if the server's bytes contain the password, which libFuzzer guesses now and then. Errors quote the server.

@@ -1,5 +1,6 @@
 #include "store/integrity.h"
 #include "store/layout.h"
+#include "store/pause.h"
 #include "support/all_moves.h"
 #include "support/paths.h"
 
@@ -199,7 +200,8 @@ std::vector<Damage> foreign_ids(const Keys& keys) {
   return all;
 }
 
-// The other scripts: queries, forget, layout, unlock, and the integrity check. They read the same fields as the moves.
+// The other scripts: queries, forget, layout, pause, unlock, and the integrity check. They read the same fields as the
+// moves.
 const std::vector<AnyMove>& other_scripts() {
   static const auto show = [](Scene& scene, const auto& ask) {
     redis::Pipeline pipeline(scene.connection());
@@ -228,6 +230,12 @@ const std::vector<AnyMove>& other_scripts() {
       {"layout", [](Scene& s) { show(s, [&](Pipeline& p) {
                                   return copy_layout(p, s.keys(), {1, 4, 8});
                                 }); }},
+      {"pause",
+       [](Scene& s) {
+         PauseState state;
+         state.generation = 5;
+         show(s, [&](Pipeline& p) { return copy_pause(p, s.keys(), state); });
+       }},
       {"unlock", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().unlock(p, "another"); }); }},
       {"check", [](Scene& s) {
          const std::vector<std::string> ids = s.ids(names);

@@ -321,10 +321,22 @@ TEST_CASE("forget: deletes only a queue without messages, counts and garbage; th
     for (const char* key : {"attempts", "reason", "stats", "paused", "wake", "wakes", "watch", "lock", "msg:x"}) {
       redis.cmd({"SET", scene.keys().base + ':' + key, "x"});
     }
+    redis.cmd({"HSET", scene.keys().settings, "pause", "7"});
     CHECK(scene.run(&Store::forget));
     CHECK(redis.cmd({"KEYS", scene.keys().base + ":*"}).strings() ==
           std::vector<std::string>{scene.keys().base + ":msg:x"});
   }
+}
+
+TEST_CASE("forget: the layout of the queue's partitions stays, because senders may have read it; the pause goes") {
+  Scene::Setup bare;
+  bare.recorded = false;
+  Scene scene(bare);
+  test::Redis& redis = test::redis();
+  for (const std::string& key : redis.cmd({"KEYS", scene.keys().base + ":*"}).strings()) redis.cmd({"DEL", key});
+  redis.cmd({"HSET", scene.keys().settings, "pause", "7", "top", "8"});
+  CHECK(scene.run(&Store::forget));
+  CHECK(redis.cmd({"HGETALL", scene.keys().settings}).strings() == std::vector<std::string>{"top", "8"});
 }
 
 TEST_CASE("lock: one operator holds it until it unlocks or the time is over") {

@@ -1,0 +1,44 @@
+#include "store/pause.h"
+
+#include "store/scripts.h"
+
+#include <algorithm>
+
+namespace delayqueue::store {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kLongest = 100LL * 365 * 24 * 3'600'000;  // ms; another program may have set any TTL
+
+PauseState as_pause(redis::Reply reply) {
+  PauseState state;
+  state.generation = std::max<std::int64_t>(-1, reply[0].integer());
+  state.paused = reply[1].integer() == 1;
+  state.wrong_type = reply[2].is_nil();
+  if (!state.wrong_type) state.reason = reply[2].text();
+  const std::int64_t left = reply[3].integer();
+  if (left >= 0) state.left = milliseconds(std::min(left, kLongest));
+  return state;
+}
+
+Answer<PauseState> call(Pipeline& pipeline, const Keys& keys, const char* mode, const PauseState& state) {
+  pipeline.script(scripts::pause).key(keys.settings).key(keys.paused).arg(mode).arg(state.generation);
+  pipeline.arg(state.paused ? "1" : "0").arg(state.reason);
+  pipeline.arg(state.left ? std::max<std::int64_t>(1, state.left->count()) : 0);
+  return {pipeline, as_pause};
+}
+
+}  // namespace
+
+Answer<PauseState> read_pause(Pipeline& pipeline, const Keys& keys) { return call(pipeline, keys, "read", {}); }
+
+Answer<PauseState> set_pause(Pipeline& pipeline, const Keys& keys, const PauseState& wanted) {
+  return call(pipeline, keys, "set", wanted);
+}
+
+Answer<PauseState> copy_pause(Pipeline& pipeline, const Keys& keys, const PauseState& state) {
+  return call(pipeline, keys, "copy", state);
+}
+
+}  // namespace delayqueue::store

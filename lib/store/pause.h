@@ -1,0 +1,34 @@
+// The pause of a queue. Partition 0 has it, and the other partitions have copies, since their scripts cannot read its
+// keys. Each setting has a later generation than those before it: so a client can tell which partitions are behind, and
+// a partition that was out of reach, or is new, does not open a paused queue.
+#pragma once
+
+#include "redis/pipeline.h"
+#include "store/keys.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace delayqueue::store {
+
+using redis::Answer;
+using redis::Pipeline;
+
+struct PauseState {
+  std::int64_t generation = -1;  // of the last setting; -1: there was none, or by a program that knows no generations
+  bool paused = false;
+  std::string reason{};
+  std::optional<std::chrono::milliseconds> left{};  // until the pause ends; unset: it does not end
+  bool wrong_type = false;                          // another program has written the key: the partition is paused
+};
+
+// keys: of the partition. All return its state after the call.
+Answer<PauseState> read_pause(Pipeline& pipeline, const Keys& keys);
+// Sets the state in a new generation, which is later than wanted.generation.
+Answer<PauseState> set_pause(Pipeline& pipeline, const Keys& keys, const PauseState& wanted);
+// Sets this state, unless the partition has one of this generation or a later one.
+Answer<PauseState> copy_pause(Pipeline& pipeline, const Keys& keys, const PauseState& state);
+
+}  // namespace delayqueue::store
