@@ -162,6 +162,13 @@ class ClusterTopology : public Topology, public Cluster {
     return true;
   }
 
+  std::string server_of(int slot) override {
+    const std::lock_guard lock(mutex_);
+    const Address* owner = owner_of(slot);
+    if (owner == nullptr) owner = last_owners_.find(slot);
+    return owner == nullptr ? std::string() : owner->text();
+  }
+
   std::unique_ptr<Connection> dial(const Address& node) override {
     return std::make_unique<Connection>(node, login_, options_);
   }
@@ -226,7 +233,7 @@ class ClusterTopology : public Topology, public Cluster {
       for (const Address& node : map.nodes) add(nodes_, node);
       return;
     }
-    owners_ = map.owners;
+    owners_ = last_owners_ = map.owners;
     nodes_ = map.nodes;
     unreachable_.clear();
   }
@@ -259,7 +266,8 @@ class ClusterTopology : public Topology, public Cluster {
   const milliseconds limit_;         // for all nodes together
 
   std::mutex mutex_;              // guards the rest
-  SlotOwners owners_;             // of the last slot map
+  SlotOwners owners_;             // of the last slot map; none while a node reports the Cluster as down
+  SlotOwners last_owners_;        // of the last slot map of a healthy Cluster
   std::map<int, Address> moved_;  // the owners of slots that have moved since then
   std::vector<Address> nodes_;
   std::vector<Address> unreachable_;  // since the last slot map, in the order of the failures

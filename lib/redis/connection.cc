@@ -169,11 +169,14 @@ std::optional<Redirection> Connection::redirection(Reply reply) const {
   return Redirection::read(reply.text(), address_);
 }
 
+void Connection::learn(const Redirection& redirection) {
+  if (redirection.ask) return;
+  record_move(redirection);
+  moved_ = moved_ || redirection.slot == slot_;
+}
+
 Connection& Connection::follow(const Redirection& redirection) {
-  if (!redirection.ask) {
-    cluster_->moved(redirection);
-    moved_ = moved_ || redirection.slot == slot_;
-  }
+  learn(redirection);
   redirected_slot_ = redirection.slot;
   const std::string where = redirection.address.text();
   if (redirected_ == nullptr || redirected_where_ != where || redirected_->is_stale()) {

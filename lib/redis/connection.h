@@ -68,7 +68,7 @@ class Connection {
   // Reads the TLS files; then connects, sends HELLO 2, checks that the server is Redis 6.2 or later, and selects the
   // database, all within the connect timeout. Throws ConnectionError (try again), ReplyError (password, database or
   // version refused) or std::invalid_argument (a TLS file cannot be used; thrown even while the server is down).
-  // With a `cluster`, which must outlive the connection, pipelines follow redirections.
+  // With a `cluster`, which must outlive the connection, pipelines follow redirections: see refuse_redirections().
   Connection(const Address& address, const Login& login, const ConnectionOptions& options, Cluster* cluster = nullptr);
 
   // The same over a transport that is already open. The address is used in error texts only.
@@ -109,14 +109,27 @@ class Connection {
     moved_ = false;
   }
 
+  // Closes the connection to the node of the last redirection.
+  void leave_redirection() { redirected_.reset(); }
+
   // Whether the connection must be replaced: it is broken, the server closed it or sent an unrequested answer, or the
   // node no longer owns the queue's slot. Call only while no answer is outstanding.
   bool is_stale();
 
+  // From now on pipelines do not connect to other nodes, which may take long: a redirected request fails.
+  void refuse_redirections() { follows_redirections_ = false; }
+  bool follows_redirections() const { return follows_redirections_; }
+
   // The answer as a redirection, if it is one and this connection has a cluster.
   std::optional<Redirection> redirection(Reply reply) const;
 
-  // A connection to the node that a redirection names. MOVED makes this connection stale if it is about its own slot.
+  // Notes for later connections that another node owns a slot now.
+  void record_move(const Redirection& moved) { cluster_->moved(moved); }
+
+  // The same for MOVED, nothing for ASK. Makes this connection stale if its own slot has moved.
+  void learn(const Redirection& redirection);
+
+  // A connection to the node that a redirection names, from which it also learns.
   Connection& follow(const Redirection& redirection);
 
   // Whether the node answered that another node owns the queue's slot.
@@ -162,7 +175,8 @@ class Connection {
   std::deque<Pipeline*> awaited_;
   std::optional<Deadline> due_;  // of the answer that read_arrived() waits for
   bool broken_ = false;
-  int slot_ = -1;                           // see set_slot()
+  int slot_ = -1;  // see set_slot()
+  bool follows_redirections_ = true;
   bool moved_ = false;                      // slot_ has moved to another node
   std::unique_ptr<Connection> redirected_;  // to the node of the last redirection
   std::string redirected_where_;

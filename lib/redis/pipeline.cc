@@ -101,7 +101,7 @@ void Pipeline::resend() {
   std::vector<std::size_t> all(requests_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   resend_unknown_scripts(connection_, all, false);
-  follow_redirections();
+  connection_.follows_redirections() ? follow_redirections() : record_redirections();
 }
 
 Pipeline& Pipeline::repeatable() {
@@ -165,7 +165,10 @@ void Pipeline::follow_redirections() {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       const auto redirected = connection_.redirection(Reply(replies_[i].get()));
       if (redirected && !to) to = redirected;
-      const bool same_target = redirected && redirected->slot == to->slot && redirected->ask == to->ask;
+      const bool same_node = redirected && redirected->address.text() == to->address.text();
+      // Several slots may have moved to one node. ASK is for the keys of one slot.
+      const bool same_target = same_node && redirected->ask == to->ask && (!to->ask || redirected->slot == to->slot);
+      if (same_target) connection_.learn(*redirected);
       if (!same_target && !repeats_with(i, redirected.has_value(), to)) {
         all_repeated = all_repeated && requests_[i].repeatable;
         continue;
@@ -176,6 +179,7 @@ void Pipeline::follow_redirections() {
                               connection_.where() + " to " + to->address.text() +
                               " during the call, so that some are on each node; repeat the call");
       }
+      if (redirected && !to->ask) moved_.push_back(i);
       requests_[i].by_eval = false;  // the script may be loaded there
       again.push_back(i);
     }
@@ -183,6 +187,15 @@ void Pipeline::follow_redirections() {
     Connection& node = connection_.follow(*to);
     exchange(node, again, to->ask);
     resend_unknown_scripts(node, again, to->ask);
+  }
+}
+
+void Pipeline::record_redirections() {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const auto redirected = connection_.redirection(Reply(replies_[i].get()));
+    if (!redirected || redirected->ask) continue;
+    connection_.record_move(*redirected);
+    moved_.push_back(i);
   }
 }
 
@@ -196,6 +209,10 @@ Reply Pipeline::reply(std::size_t i) const {
   const Reply reply(replies_.at(i).get());
   const Script* script = requests_[i].script;
   for (std::size_t k = i - requests_[i].needs; reply.is_error() && k < i; ++k) static_cast<void>(this->reply(k));
+  if (connection_.redirection(reply) && !connection_.follows_redirections()) {
+    throw SlotUnavailable("redis at " + connection_.where() + " answered: " + escaped(reply.text()) +
+                          "; the queue's slot moves to another node");
+  }
   if (connection_.redirection(reply)) {
     throw ConnectionError("redis at " + connection_.where() +
                           ": gave up after following several redirections; the last was: " + escaped(reply.text()));

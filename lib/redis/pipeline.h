@@ -22,7 +22,8 @@ namespace delayqueue::redis {
 // depend on the script having run before them. Only missing scripts are sent with EVAL, so a user without the right to
 // EVAL can work wherever the scripts are loaded.
 //
-// MOVED and ASK: requests that a Cluster node redirects are sent again to the node that it names.
+// MOVED and ASK: requests that a Cluster node redirects are sent again to the node that it names. After
+// Connection::refuse_redirections() they are not, and reply() throws SlotUnavailable for them.
 //
 // Several pipelines of one connection may be in flight: each calls send(), and later receive(). The server answers in
 // the order of the writes, so receive() first reads the answers of the pipelines sent earlier. If a script must be sent
@@ -70,6 +71,9 @@ class Pipeline {
   // Whether some requests were sent again, and so ran after the others.
   bool resent() const { return resent_; }
 
+  // The requests that another node ran or must run, because it owns their slot now.
+  const std::vector<std::size_t>& moved() const { return moved_; }
+
   // The answer to request i, counted from 0. Throws ReplyError or ConnectionError if the answer is an error.
   Reply reply(std::size_t i) const;
 
@@ -94,6 +98,7 @@ class Pipeline {
   void exchange(Connection& node, const std::vector<std::size_t>& requests, bool ask);
   void resend_unknown_scripts(Connection& node, const std::vector<std::size_t>& requests, bool ask);
   void follow_redirections();
+  void record_redirections();
   bool repeats_with(std::size_t i, bool redirected, const std::optional<Redirection>& to) const;
 
   Connection& connection_;
@@ -101,6 +106,7 @@ class Pipeline {
   std::string words_;  // the RESP bulk strings of all requests, without the array headers
   std::vector<ReplyPtr> replies_;
   bool resent_ = false;
+  std::vector<std::size_t> moved_;
   std::string unloaded_at_;  // the address of a server that answered NOSCRIPT
 };
 

@@ -141,6 +141,8 @@ void throw_if_error(Reply reply, const std::string& where) {
   if (!reply.is_error()) return;
   const std::string_view error = reply.text();
   const std::string text = "redis at " + where + " answered: " + with_advice(error);
+  const std::string_view cause = cause_of(error);
+  if (starts_with(cause, "TRYAGAIN") || starts_with(cause, "CLUSTERDOWN Hash slot")) throw SlotUnavailable(text);
   if (is_temporary(error)) throw ConnectionError(text);
   if (is_refused_access(error)) throw AccessDenied(text);
   throw ReplyError(text);

@@ -43,6 +43,13 @@ class ScriptsMissing : public AccessDenied {
   using AccessDenied::AccessDenied;
 };
 
+// This node of a Cluster does not serve a slot now: it moves to another node, has moved, or no node has it. Requests for
+// other slots succeed.
+class SlotUnavailable : public ConnectionError {
+ public:
+  using ConnectionError::ConnectionError;
+};
+
 // Whether an answer to EVAL means that the user may not call EVAL, or that the server disabled or renamed it.
 bool is_refused_eval(std::string_view error);
 
@@ -55,8 +62,9 @@ bool is_refused_access(std::string_view error);
 // The error text, escaped, followed by advice for known errors.
 std::string with_advice(std::string_view error);
 
-// Converts an error of Redis to an exception: ConnectionError if it is temporary, else AccessDenied or ReplyError. The
-// text has `where` and advice for known errors. Does nothing if the reply is no error.
+// Converts an error of Redis to an exception: ConnectionError if it is temporary (SlotUnavailable if it is about one
+// slot), else AccessDenied or ReplyError. The text has `where` and advice for known errors. Does nothing if the reply is
+// no error.
 void throw_if_error(Reply reply, const std::string& where);
 
 }  // namespace delayqueue::redis

@@ -26,6 +26,10 @@ class Topology {
   // requests about the slot.
   virtual bool reuse(Connection& /*connection*/, int /*slot*/) { return true; }
 
+  // The address of the master that owns the slot in a Cluster, as far as is known. Empty: it is unknown, or there is
+  // only one master.
+  virtual std::string server_of(int /*slot*/) { return {}; }
+
   // Every server that may be the master now or after a failover: the master, its replicas, all nodes of a Cluster.
   // Queries Sentinels or Cluster nodes. Throws as connect() does.
   virtual std::vector<Address> servers() = 0;

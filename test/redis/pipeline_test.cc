@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "redis/topology.h"
 #include "store/scripts.h"
 #include "support/raw_server.h"
+#include "support/scripted_server.h"
 #include "support/server.h"
 
 namespace delayqueue::redis {
@@ -143,6 +145,35 @@ TEST_CASE("pipelines: a connection lost between two answers is an error for all 
   CHECK_THROWS_AS(second.receive(), ConnectionError);
   CHECK_THROWS_AS(second.receive(), ConnectionError);
   CHECK(connection.is_stale());
+}
+
+TEST_CASE(
+    "pipelines: requests for many slots that have moved to one node follow together, and the topology learns of all") {
+  const test::ScriptedServer target(
+      [](const std::vector<std::string>& words) { return words[0] == "HELLO" ? test::hello() : "+here\r\n"; });
+  std::string own_port;
+  const test::ScriptedServer node([&](const std::vector<std::string>& words) -> std::string {
+    if (words[0] == "HELLO") return test::hello();
+    if (words[0] != "CLUSTER") return "-MOVED " + std::to_string(slot_of(words[1])) + ' ' + target.host() + "\r\n";
+    if (words[1] == "INFO") return test::bulk("cluster_state:ok");
+    const std::string owner = test::array({test::bulk("127.0.0.1"), ":" + own_port + "\r\n"});
+    return test::array({test::array({":0\r\n", ":16383\r\n", owner})});
+  });
+  own_port = std::to_string(node.port());
+  const auto topology = cluster(parse_url("redis+cluster://" + node.host()), {});
+  const auto connection = topology->connect(0);
+  CHECK(topology->server_of(slot_of("0")) == topology->server_of(slot_of("1")));
+  CHECK(topology->reuse(*connection, slot_of("0")));
+  Pipeline pipeline(*connection);
+  constexpr std::size_t kKeys = 20;
+  for (std::size_t i = 0; i < kKeys; ++i) pipeline.command("GET").key(std::to_string(i));
+  pipeline.run();
+  for (std::size_t i = 0; i < kKeys; ++i) {
+    CHECK(pipeline.reply(i).text() == "here");
+    CHECK_FALSE(topology->reuse(*connection, slot_of(std::to_string(i))));
+  }
+  CHECK(topology->server_of(slot_of("0")) == topology->server_of(slot_of("1")));
+  CHECK(topology->server_of(slot_of("0")) != topology->server_of(slot_of("not moved")));
 }
 
 }  // namespace
