@@ -10,6 +10,7 @@
 #include "store/queries.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 namespace delayqueue {
@@ -65,6 +66,23 @@ store::RestoreRecord record_of(const MessageInfo& message, const std::string& id
   record.reason = std::string_view(message.reason).substr(0, kLongestReason);
   record.payload = message.payload;
   return record;
+}
+
+// What each of the partitions has that the queue can have. Takes one round trip for each.
+std::vector<std::optional<store::Examined>> examine(SharedConnection& shared_connection, unsigned possible) {
+  const Endpoint& endpoint = shared_connection.endpoint();
+  std::vector<std::optional<store::Examined>> all(possible);
+  for (unsigned partition = 0; partition < possible; ++partition) {
+    const store::Keys keys = store::make_keys(endpoint.queue(), endpoint.key_options(), partition);
+    shared_connection.with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      const auto copy = store::read_layout(pipeline, keys);
+      const auto has_messages = store::has_messages(pipeline, keys);
+      pipeline.run();
+      all[partition] = store::Examined{copy.get(), has_messages.get()};
+    });
+  }
+  return all;
 }
 
 }  // namespace
@@ -271,7 +289,7 @@ void QueueAdmin::resume() {
 Layout QueueAdmin::set_partitions(unsigned partitions) {
   LayoutKeeper keeper = layout_of(impl_->shared_connection());
   keeper.check(partitions);
-  const std::vector<unsigned> used = keeper.probe();
+  const std::vector<unsigned> used = keeper.probe(examine(impl_->shared_connection(), keeper.possible()));
   if (!used.empty() && used.front() < partitions) {
     const Endpoint& endpoint = impl_->shared_connection().endpoint();
     const store::Keys keys = store::make_keys(endpoint.queue(), endpoint.key_options(), used.front());

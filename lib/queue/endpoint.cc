@@ -111,11 +111,25 @@ Endpoint::Endpoint(const Url& url, const std::string& queue, const ConnectionOpt
       warning_(risk_of_forged_sentinels(url, connection)),
       keys_(store::make_keys(queue, key_options_)),
       other_keys_(store::make_keys(queue, key_options_of(options, !wants_hash_tag(options, url)))),
+      home_base_(keys_.base),
       registers_(registers),
-      check_hash_tag_conflict_(url.kind != Url::Kind::cluster),
+      is_cluster_(url.kind == Url::Kind::cluster),
+      check_hash_tag_conflict_(!is_cluster_),
       slot_(redis::slot_of(keys_.pending)),
       pool_(shares == SharePool::yes ? ConnectionPool::of_process(url, connection)
                                      : std::make_shared<ConnectionPool>(url, connection)) {}
+
+Endpoint::Endpoint(const Endpoint& home, unsigned partition)
+    : queue_(home.queue_),
+      key_options_(home.key_options_),
+      where_(home.where_),
+      keys_(store::make_keys(queue_, key_options_, partition)),
+      home_base_(home.home_base_),
+      registers_(RegisterQueue::no),
+      is_cluster_(home.is_cluster_),
+      check_hash_tag_conflict_(false),
+      slot_(redis::slot_of(keys_.pending)),
+      pool_(home.pool_) {}
 
 std::unique_ptr<Connection> Endpoint::connect() {
   std::unique_ptr<Connection> connection = pool_->topology().connect(slot_);
@@ -123,39 +137,59 @@ std::unique_ptr<Connection> Endpoint::connect() {
   return connection;
 }
 
-// The format is checked at each connection: a newer version may have changed it meanwhile. The rest is checked once.
 void Endpoint::verify(Connection& connection) {
-  const std::lock_guard lock(mutex_);
   redis::Pipeline pipeline(connection);
+  const Verification verification = add_verification(pipeline);
+  pipeline.run();
+  if (read_verification(pipeline, verification)) register_once(connection);
+}
+
+// The format is checked at each connection: a newer version may have changed it meanwhile. The rest is checked once.
+Endpoint::Verification Endpoint::add_verification(redis::Pipeline& pipeline) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t format = pipeline.size();
   pipeline.command("HMGET").key(keys_.settings).arg("format");
+  Verification verification{format, store::read_layout(pipeline, keys_), pipeline.size(), 0, 0};
   const auto add_exists = [&](const store::Keys& keys) {
     for (const std::string* key : {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.dead}) {
       pipeline.command("EXISTS").key(*key);
     }
   };
   if (check_hash_tag_conflict_ && !verified_) add_exists(other_keys_);
-  const std::size_t other_requests = pipeline.size();
+  verification.own = pipeline.size();
   if (registers_ == RegisterQueue::if_exists && !verified_) add_exists(keys_);
-  const std::size_t all_requests = pipeline.size();
-  pipeline.run();
-  check_format(pipeline);
-  if (verified_) return;
-  for (std::size_t i = 1; i < other_requests; ++i) {
+  verification.end = pipeline.size();
+  return verification;
+}
+
+bool Endpoint::read_verification(const redis::Pipeline& pipeline, const Verification& verification) {
+  check_format(pipeline, verification.format);
+  const std::lock_guard lock(mutex_);
+  try {
+    layout_ = verification.layout.get();
+  } catch (const Error&) {  // this user may not read it, or it is no layout
+  }
+  for (std::size_t i = verification.other; i < verification.own; ++i) {
     if (!exists(pipeline, i)) continue;
     throw std::invalid_argument("queue.hash_tag: this queue would be " + keys_.base + ", but " + other_keys_.base +
                                 " exists at " + where_ + "; set the same hash_tag in all programs that use the queue");
   }
-  bool there = registers_ == RegisterQueue::yes;
-  for (std::size_t i = other_requests; i < all_requests; ++i) there = exists(pipeline, i) || there;
-  if (there) register_queue(connection);
+  there_ = there_ || registers_ == RegisterQueue::yes;
+  for (std::size_t i = verification.own; i < verification.end; ++i) there_ = exists(pipeline, i) || there_;
   verified_ = true;
+  return there_ && !registered_;
+}
+
+store::Layout Endpoint::layout() {
+  const std::lock_guard lock(mutex_);
+  return layout_;
 }
 
 // A queue without the field has format 1: those of the Go library, and all of earlier versions. A user without
 // permission for the field uses the queue unchecked, as before there was a field.
-void Endpoint::check_format(const redis::Pipeline& pipeline) const {
+void Endpoint::check_format(const redis::Pipeline& pipeline, std::size_t request) const {
   try {
-    const redis::Reply format = pipeline.reply(0)[0];
+    const redis::Reply format = pipeline.reply(request)[0];
     if (format.is_nil() || format.text() == "1") return;
     throw ReplyError("the queue " + keys_.base + " at " + where_ + " is stored in format \"" +
                      redis::escaped(format.text().substr(0, 20)) + "\", and version " + version() +
@@ -165,16 +199,31 @@ void Endpoint::check_format(const redis::Pipeline& pipeline) const {
   }
 }
 
+void Endpoint::add_registration(redis::Pipeline& pipeline) {
+  pipeline.command("SADD").key(keys_.queues).arg(home_base_);
+}
+
+void Endpoint::register_once(Connection& connection) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (registered_) return;
+  }
+  register_queue(connection);
+  const std::lock_guard lock(mutex_);
+  registered_ = true;
+}
+
 // The set of known queues is for Inspector::queues. In a Cluster another node may hold it. An error is ignored, unless
 // the connection broke.
 void Endpoint::register_queue(Connection& connection) {
   redis::Pipeline pipeline(connection);
-  pipeline.command("SADD").key(keys_.queues).arg(keys_.base);
+  add_registration(pipeline);
   try {
     pipeline.run();
   } catch (const Error&) {
     if (connection.is_stale()) throw;
   }
+  connection.leave_redirection();  // to the node of the set
 }
 
 }  // namespace delayqueue

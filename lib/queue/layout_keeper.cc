@@ -53,14 +53,14 @@ bool LayoutKeeper::read(LostCopies lost) {
   return complete;
 }
 
-std::vector<unsigned> LayoutKeeper::partitions_of(const std::vector<std::string>& ids) {
+std::vector<unsigned> LayoutKeeper::partitions_of(const std::vector<std::string>& ids, LostCopies lost) {
   const std::uint16_t name_crc = store::name_crc(queue_, options_.prefix);
   std::vector<unsigned> partitions;
   partitions.reserve(ids.size());
   for (const std::string& id : ids) partitions.push_back(store::partition_of(id, name_crc).value_or(0));
   const auto most = std::max_element(partitions.begin(), partitions.end());
   if (most == partitions.end() || *most < known().top) return partitions;
-  const bool complete = read();
+  const bool complete = read(lost);
   const unsigned top = known().top;
   if (*most >= top && !complete) {
     throw ConnectionError("cannot tell the partition of an id: it was made for partition " + std::to_string(*most) +
@@ -76,6 +76,10 @@ void LayoutKeeper::copy_to(unsigned partition) {
   if (is_behind(partition)) update(partition, known());
 }
 
+void LayoutKeeper::copy_to(unsigned partition, Connection& connection) {
+  if (is_behind(partition)) update(partition, known(), connection);
+}
+
 void LayoutKeeper::check(unsigned partitions) const {
   if (!store::is_partition_count(partitions)) {
     throw std::invalid_argument("partitions: " + std::to_string(partitions) + "; expected a power of two from 1 to " +
@@ -87,10 +91,7 @@ void LayoutKeeper::check(unsigned partitions) const {
 store::Layout LayoutKeeper::set(unsigned partitions) {
   check(partitions);
   while (true) {
-    for (unsigned partition = 0; partition < homes(); ++partition) read_copy(partition);
-    store::Layout larger = known();
-    larger.top = std::max(larger.top, partitions);
-    for (unsigned partition = 0; partition < homes(); ++partition) update(partition, larger);
+    raise_copies(partitions);
     StoredLayout stored;
     with_connection_(0, [&](Connection& connection) {
       Pipeline pipeline(connection);
@@ -105,28 +106,31 @@ store::Layout LayoutKeeper::set(unsigned partitions) {
   }
 }
 
-std::vector<unsigned> LayoutKeeper::probe() {
-  std::vector<unsigned> used;
-  for (unsigned partition = 0; partition < (homes() > 1 ? kMostPartitions : 1); ++partition) {
-    bool has_keys = false;
-    store::Layout copy;
-    with_connection_(partition, [&](Connection& connection) {
-      const Keys keys = keys_of(partition);
-      Pipeline pipeline(connection);
-      const auto answer = store::read_layout(pipeline, keys);
-      pipeline.command("EXISTS").key(keys.pending).key(keys.ready).key(keys.unack).key(keys.retry).key(keys.dead);
-      pipeline.key(keys.count).key(keys.garbage);
-      pipeline.run();
-      copy = answer.get();
-      has_keys = pipeline.reply(1).integer() > 0;
-    });
-    remember(partition, copy);
-    if (has_keys) used.push_back(partition);
+std::vector<unsigned> LayoutKeeper::probe(const std::vector<std::optional<store::Examined>>& all) {
+  for (unsigned partition = 0; partition < all.size(); ++partition) {
+    if (all[partition]) remember(partition, all[partition]->copy);
   }
-  for (unsigned partition = 0; partition < homes(); ++partition) copy_to(partition);
-  const unsigned top = known().top;  // above all partitions that have a copy
-  used.erase(used.begin(), std::lower_bound(used.begin(), used.end(), top));
+  for (unsigned partition = 0; partition < homes(); ++partition) {
+    if (all[partition]) copy_to(partition);
+  }
+  std::vector<unsigned> used;
+  for (unsigned partition = known().top; partition < all.size(); ++partition) {  // top is above all that have a copy
+    if (all[partition] && all[partition]->has_messages) used.push_back(partition);
+  }
   return used;
+}
+
+void LayoutKeeper::raise_top(unsigned top) {
+  if (top <= known().top) return;
+  keys_of(top - 1);  // throws if there can be no such partition
+  raise_copies(top);
+}
+
+void LayoutKeeper::raise_copies(unsigned top) {
+  for (unsigned partition = 0; partition < homes(); ++partition) read_copy(partition);
+  store::Layout larger = known();
+  larger.top = std::max(larger.top, top);
+  for (unsigned partition = 0; partition < homes(); ++partition) update(partition, larger);
 }
 
 void LayoutKeeper::read_copy(unsigned partition) {
@@ -141,14 +145,14 @@ void LayoutKeeper::read_copy(unsigned partition) {
 }
 
 void LayoutKeeper::update(unsigned partition, const store::Layout& layout) {
-  StoredLayout stored;
-  with_connection_(partition, [&](Connection& connection) {
-    Pipeline pipeline(connection);
-    const auto answer = store::copy_layout(pipeline, keys_of(partition), layout);
-    pipeline.run();
-    stored = answer.get();
-  });
-  remember(partition, stored.copy);
+  with_connection_(partition, [&](Connection& connection) { update(partition, layout, connection); });
+}
+
+void LayoutKeeper::update(unsigned partition, const store::Layout& layout, Connection& connection) {
+  Pipeline pipeline(connection);
+  const auto answer = store::copy_layout(pipeline, keys_of(partition), layout);
+  pipeline.run();
+  remember(partition, answer.get().copy);
 }
 
 bool LayoutKeeper::is_behind(unsigned partition) const {
@@ -162,6 +166,7 @@ void LayoutKeeper::remember(unsigned partition, const store::Layout& copy) {
   const std::lock_guard lock(mutex_);
   copies_[partition] = copy;
   known_ = store::merged(known_, copy);
+  partitions_ = known_.partitions;
 }
 
 }  // namespace delayqueue

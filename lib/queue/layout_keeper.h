@@ -5,15 +5,18 @@
 #include "store/keys.h"
 #include "store/layout.h"
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace delayqueue {
 
-// Whether a client that reads the layout also updates the copies that are behind. Readers that may change nothing do not.
+// Whether a client that reads the layout also updates the copies that are behind. Readers that may change nothing do
+// not.
 enum class LostCopies { restore, leave };
 
 // Reads the copies of partitions 0 and 1, merges them with all that it read before, and updates a copy that is behind.
@@ -30,46 +33,61 @@ class LayoutKeeper {
   // All that was read so far; before the first read, the layout of a queue without partitions.
   store::Layout known() const;
 
-  // Reads the copies of partitions 0 and 1, and updates those that are behind. Returns false if one of the two could not
-  // be read: the queue may then have more partitions than are known. Throws if that is the one of partition 0, and no
-  // layout was ever read. A copy that this user may not read counts as absent.
+  // The number of partitions that messages are sent to, as far as is known.
+  unsigned partitions() const { return partitions_; }
+
+  // Adds the copy of a partition, which the caller has read.
+  void remember(unsigned partition, const store::Layout& copy);
+
+  // Reads the copies of partitions 0 and 1, and updates those that are behind. Returns false if one of the two could
+  // not be read: the queue may then have more partitions than are known. Throws if that is the one of partition 0, and
+  // no layout was ever read. A copy that this user may not read counts as absent.
   bool read(LostCopies lost = LostCopies::restore);
 
-  // The partition that each id belongs to: the one that it was made for, if the queue has or had so many, else 0. Reads the
-  // copies again if an id names a partition beyond the known ones. Throws what read() throws, and ConnectionError if it
-  // then cannot be told whether the queue has that partition.
-  std::vector<unsigned> partitions_of(const std::vector<std::string>& ids);
+  // The partition that each id belongs to: the one that it was made for, if the queue has or had so many, else 0. Reads
+  // the copies again if an id names a partition beyond the known ones. Throws what read() throws, and ConnectionError
+  // if it then cannot be told whether the queue has that partition.
+  std::vector<unsigned> partitions_of(const std::vector<std::string>& ids, LostCopies lost = LostCopies::restore);
 
   // Updates the copy of a partition that is about to be used, if it is behind as far as this object has seen. By their
   // copies, partitions in use can be told from other queues of the same name: see probe().
   void copy_to(unsigned partition);
+  // The same over a connection of the caller.
+  void copy_to(unsigned partition, redis::Connection& connection);
 
   // Throws std::invalid_argument if the queue cannot have this number of partitions.
   void check(unsigned partitions) const;
 
+  // Raises `top` in the copies of partitions 0 and 1, if the queue never had so many: for messages that were made for
+  // partitions beyond it. Throws as set() does, and std::invalid_argument if the queue cannot have so many.
+  void raise_top(unsigned top);
+
   // Sets the number of partitions. The copies of partitions 0 and 1 get the larger `top` before one of them gets the
   // number: so consumers serve each partition, also one that a sender learned of from a copy that was lost right after.
-  // Returns the layout that counts then: another operator may have set a later one. Throws ConnectionError if one of the
-  // two copies could not be written: then it is unknown whether the number counts, and the call may be repeated.
+  // Returns the layout that counts then: another operator may have set a later one. Throws ConnectionError if one of
+  // the two copies could not be written: then it is unknown whether the number counts, and the call may be repeated.
   store::Layout set(unsigned partitions);
 
-  // Looks for keys of all partitions that a queue can have, and adds what their copies tell, if those of 0 and 1 have
-  // lost it. Returns the partitions beyond `top` that have messages, but no copy: they may belong to another queue.
-  // Takes one round trip for each partition. Throws if one of them cannot be examined.
-  std::vector<unsigned> probe();
+  // Adds what the copies of all partitions that the queue can have tell, if those of 0 and 1 have lost it. Returns the
+  // partitions beyond `top` that have messages, but no copy: they may belong to another queue. `all`: in the order of
+  // the partitions, possible() of them; unset: could not be examined.
+  std::vector<unsigned> probe(const std::vector<std::optional<store::Examined>>& all);
+  unsigned possible() const { return homes() > 1 ? store::kMostPartitions : 1; }
 
  private:
   store::Keys keys_of(unsigned partition) const { return store::make_keys(queue_, options_, partition); }
   unsigned homes() const { return options_.bodies_under_dp ? 1 : 2; }  // partitions whose copies are read
+  void raise_copies(unsigned top);
   void read_copy(unsigned partition);
   void update(unsigned partition, const store::Layout& layout);
+  void update(unsigned partition, const store::Layout& layout, redis::Connection& connection);
   bool is_behind(unsigned partition) const;
-  void remember(unsigned partition, const store::Layout& copy);
 
   const std::string queue_;
   const store::KeyOptions options_;
   const WithConnection with_connection_;
-  mutable std::mutex mutex_;  // guards the rest
+  std::atomic<unsigned> partitions_{1};  // of known_
+  mutable std::mutex mutex_;             // guards the rest
   store::Layout known_;
   std::map<unsigned, store::Layout> copies_;  // as they were last seen
 };

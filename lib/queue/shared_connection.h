@@ -1,5 +1,6 @@
-// The connection of one object to its queue, which its threads share: one thread uses it at a time, in the order of
-// their calls. It comes from the pool of the process, so that objects share it while they do not call at the same time.
+// The connection of one object to its queue, or to a partition of it, which its threads share: one thread uses it at a
+// time, in the order of their calls. It comes from the pool of the process, so that objects share it while they do not
+// call at the same time.
 #pragma once
 
 #include "queue/connection_pool.h"
@@ -27,6 +28,12 @@ class SharedConnection {
       : endpoint_(url, queue, connection, options, registers, SharePool::yes),
         store_(endpoint_.keys(), {true, options.go.remove_from_lists ? kMaxSearchedList : 0}),
         write_concern_(durability) {}
+
+  // To a partition of the queue of `home`.
+  SharedConnection(const SharedConnection& home, unsigned partition)
+      : endpoint_(home.endpoint_, partition),
+        store_(endpoint_.keys(), {true, home.store_.search_lists()}),
+        write_concern_(home.write_concern_) {}
 
   const store::Store& store() const { return store_; }
   const WriteConcern& write_concern() const { return write_concern_; }

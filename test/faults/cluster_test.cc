@@ -12,6 +12,7 @@
 #include "queue/endpoint.h"
 #include "queue/layout_keeper.h"
 #include "support/cluster.h"
+#include "support/examine.h"
 #include "support/ledger.h"
 #include "support/local.h"
 #include "support/sender.h"
@@ -131,7 +132,10 @@ TEST_CASE("cluster: partitions are on several masters, and a connection to one o
   Endpoint endpoint(six().url(), queue, {}, {});
   const auto connection = endpoint.connect();
   LayoutKeeper keeper(queue, {"dp", true, false}, [&](unsigned, const auto& call) { call(*connection); });
-  CHECK(keeper.probe().empty());
+  const auto examined = [&] {
+    return test::examine_all(queue, {"dp", true, false}, [&](unsigned, const auto& call) { call(*connection); });
+  };
+  CHECK(keeper.probe(examined()).empty());
   CHECK(keeper.set(32).partitions == 32);
   std::set<const Node*> owners;
   for (unsigned partition = 0; partition < 32; ++partition) {
@@ -144,7 +148,7 @@ TEST_CASE("cluster: partitions are on several masters, and a connection to one o
   }
   CHECK(owners.size() == 3);
   LayoutKeeper other(queue, {"dp", true, false}, [&](unsigned, const auto& call) { call(*connection); });
-  CHECK(other.probe().empty());
+  CHECK(other.probe(examined()).empty());
   CHECK(other.known() == keeper.known());
 }
 

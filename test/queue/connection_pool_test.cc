@@ -13,10 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include "queue/shared_connection.h"
+#include "redis/topology.h"
 #include "redis/url.h"
 #include "support/forked.h"
 #include "support/ledger.h"
 #include "support/proxy.h"
+#include "support/scripted_server.h"
 #include "support/text.h"
 
 namespace delayqueue {
@@ -109,6 +112,47 @@ TEST_CASE("connections: Producers, Inspectors and QueueAdmins of many queues sha
   CHECK(ids(name) == one);
   admins.clear();
   CHECK(eventually([&] { return clients(name).empty(); }, kPatience));
+}
+
+TEST_CASE("connections: the partitions of a queue share one, and only partition 0 is in the set of known queues") {
+  const std::string name = fresh_queue(), queue = fresh_queue(), base = "dp:" + queue;
+  const store::Keys third_keys = store::make_keys(queue, {}, 3);
+  test::redis().cmd({"HSET", third_keys.settings, "generation", "7", "partitions", "4", "top", "8"});
+  SharedConnection home(server().url(), queue, connection_named(name), {});
+  SharedConnection third(home, 3);
+  const auto known = [&](const std::string& member) { return test::redis().cmd({"SISMEMBER", "dp:queues", member}); };
+  CHECK(third.store().keys().ready == third_keys.ready);
+  CHECK(third.endpoint().layout() == store::Layout());
+  third.with_connection([](redis::Connection&) {});
+  CHECK((third.endpoint().layout() == store::Layout{7, 4, 8}));
+  CHECK(known(base) == 0);
+  third.with_connection([&](redis::Connection& connection) { third.endpoint().register_queue(connection); });
+  CHECK(known(base) == 1);
+  test::redis().cmd({"SREM", "dp:queues", base});
+  home.with_connection([](redis::Connection&) {});
+  CHECK(known(base) == 1);
+  CHECK(known(third_keys.base) == 0);
+  CHECK(ids(name).size() == 1);
+  CHECK(has(thrown([&] { SharedConnection(home, 256); }), "invalid_argument: partition: 256"));
+}
+
+TEST_CASE("connections: the server of a slot stays known while a node reports its Cluster as down") {
+  std::atomic<bool> down{false};
+  std::atomic<int> port{0};
+  const test::ScriptedServer node([&](const std::vector<std::string>& words) {
+    if (words[0] == "HELLO") return test::hello();
+    if (words.back() == "INFO") return test::bulk(down ? "cluster_state:fail" : "cluster_state:ok");
+    const std::string self = test::array({test::bulk(""), ":" + std::to_string(port) + "\r\n"});
+    return test::array({test::array({":0\r\n", ":16383\r\n", self})});
+  });
+  port = node.port();
+  const auto topology = redis::cluster(redis::parse_url("redis+cluster://" + node.host()), {});
+  CHECK(topology->server_of(7).empty());
+  CHECK(topology->connect(7) != nullptr);
+  CHECK(topology->server_of(7) == node.host());
+  down = true;
+  CHECK(has(thrown([&] { topology->connect(7); }), "reports its Cluster as down"));
+  CHECK(topology->server_of(7) == node.host());
 }
 
 TEST_CASE("connections: objects with another URL, user or timeout have their own") {

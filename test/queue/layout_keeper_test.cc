@@ -1,6 +1,7 @@
 #include "queue/layout_keeper.h"
 
 #include "store/record.h"
+#include "support/examine.h"
 #include "support/ledger.h"
 #include "support/model_moves.h"
 #include "support/server.h"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -29,15 +31,9 @@ using test::thrown;
 // A queue whose partitions are on one server, as on several: each can be out of reach.
 class Partitions {
  public:
-  LayoutKeeper client(store::KeyOptions options = {}) {
-    return {queue, std::move(options), [this](unsigned partition, const auto& call) {
-              ++calls;
-              if (const auto hook = before_call) hook();
-              if (away.count(partition) > 0)
-                throw ConnectionError("partition " + std::to_string(partition) + " is away");
-              call(connection_);
-            }};
-  }
+  LayoutKeeper client(store::KeyOptions options = {}) { return {queue, std::move(options), with_connection()}; }
+
+  std::vector<std::optional<store::Examined>> examined() { return test::examine_all(queue, {}, with_connection()); }
 
   // The layout that a client reads that reads it for the first time.
   Layout fresh() {
@@ -62,6 +58,15 @@ class Partitions {
   std::function<void()> before_call;
 
  private:
+  LayoutKeeper::WithConnection with_connection() {
+    return [this](unsigned partition, const auto& call) {
+      ++calls;
+      if (const auto hook = before_call) hook();
+      if (away.count(partition) > 0) throw ConnectionError("partition " + std::to_string(partition) + " is away");
+      call(connection_);
+    };
+  }
+
   redis::Connection connection_ = test::model::connect();
 };
 
@@ -295,7 +300,7 @@ TEST_CASE("layout: a partition that both copies have lost is found by its keys, 
   all.lose(1);
   CHECK(all.fresh() == Layout());
   LayoutKeeper other = all.client();
-  CHECK(other.probe().empty());
+  CHECK(other.probe(all.examined()).empty());
   CHECK(other.known() == set);
   CHECK(all.fresh() == set);
 }
@@ -303,13 +308,36 @@ TEST_CASE("layout: a partition that both copies have lost is found by its keys, 
 TEST_CASE("layout: keys beyond the partitions of a queue, without a copy, are reported") {
   Partitions all;
   LayoutKeeper admin = all.client();
-  CHECK(admin.probe().empty());
+  CHECK(admin.probe(all.examined()).empty());
   admin.set(4);
   for (const unsigned partition : {0U, 3U, 4U, 200U}) all.put_message(partition);
-  CHECK(all.client().probe() == std::vector<unsigned>{4, 200});
+  CHECK(all.client().probe(all.examined()) == std::vector<unsigned>{4, 200});
   CHECK(all.fresh().top == 4);
-  all.away = {77};
-  CHECK(has(thrown([&] { admin.probe(); }), "partition 77 is away"));
+}
+
+TEST_CASE(
+    "layout: top is raised in both copies for messages of partitions that the queue never had; its number stays") {
+  Partitions all;
+  const Layout set = all.client().set(4);
+  LayoutKeeper keeper = all.client();
+  keeper.raise_top(7);
+  CHECK(keeper.known().top == 7);
+  for (const unsigned partition : {0U, 1U}) {
+    CHECK(all.top_in(partition) == "7");
+    CHECK(all.partitions_in(partition) == "4");
+  }
+  keeper.raise_top(5);
+  const int calls = all.calls;
+  keeper.raise_top(7);
+  CHECK(all.calls == calls);
+  CHECK(all.fresh().generation == set.generation);
+  CHECK(all.fresh().top == 7);
+  CHECK(has(thrown([&] { keeper.raise_top(257); }), "invalid_argument: partition: 256"));
+  for (const unsigned away : {0U, 1U}) {
+    all.away = {away};
+    CHECK(has(thrown([&] { keeper.raise_top(9); }), "is away"));
+    all.away = {};
+  }
 }
 
 TEST_CASE("layout: something else under the key of partition 1 does not disturb a queue without partitions") {

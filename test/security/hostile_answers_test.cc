@@ -250,7 +250,7 @@ TEST_CASE("hostile numbers: a clock, an uptime or a pause beyond the range of th
     ScriptedServer server([&](const Words& words) -> std::string {
       if (words[0] == "HELLO") return hello();
       if (words[0] == "EXISTS") return ":0\r\n";
-      if (words[0] == "HMGET") return array({"$-1\r\n"});
+      if (words[0] == "HMGET") return array({"$-1\r\n", "$-1\r\n", "$-1\r\n"});
       if (words[0] == "TIME") return array({bulk(number), bulk(number)});
       if (words[0] == "CONFIG") return array({});
       if (words[0] == "INFO") return bulk("redis_version:7.0.15\r\nuptime_in_seconds:" + number + "\r\n");
