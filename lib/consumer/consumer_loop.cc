@@ -165,7 +165,7 @@ void ConsumerLoop::send(Purpose purpose) {
     wakeups_.add(round_trip, store_, stopping);
     maintenance_.add(round_trip, store_, stopping);
     reporter_.sink().publish(round_trip.pipeline(), store_.keys().channel);
-    if (settled_count > 0) verdict_durability_.add(round_trip, settled_count);
+    if (settled_count > 0) verdict_durability_.add(round_trip, settled_count, store_.keys().stats);
   }
   round_trips_.send();
 }

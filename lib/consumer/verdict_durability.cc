@@ -2,10 +2,11 @@
 
 namespace delayqueue {
 
-void VerdictDurability::add(RoundTrip& round_trip, std::size_t verdicts) {
-  const auto asked = write_concern_.ask(round_trip.pipeline(), below_);
-  if (!asked) return;
-  round_trip.expect(*asked, [this, verdicts](const auto& answer) { read(write_concern_.missing(answer), verdicts); });
+void VerdictDurability::add(RoundTrip& round_trip, std::size_t verdicts, const std::string& stats) {
+  const auto asked = write_concern_.ask_after_write(round_trip.pipeline(), stats, below_);
+  if (!asked.confirmed) return;
+  round_trip.expect(*asked.confirmed,
+                    [this, verdicts, asked](const auto&) { read(write_concern_.missing(asked), verdicts); });
 }
 
 // The verdicts are valid. They are forgotten, and the messages delivered again, only if the master is lost now.

@@ -22,8 +22,8 @@ class VerdictDurability {
   // Checks that this server can confirm writes. Throws ReplyError.
   void check(redis::Connection& connection) const { write_concern_.check(connection); }
 
-  // Adds the request that confirms all writes before it, among them so many verdicts.
-  void add(RoundTrip& round_trip, std::size_t verdicts);
+  // Adds the request that confirms all writes before it, among them so many verdicts. `stats`: the key of the queue.
+  void add(RoundTrip& round_trip, std::size_t verdicts, const std::string& stats);
 
  private:
   void read(const std::string& missing, std::size_t verdicts);

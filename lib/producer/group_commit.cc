@@ -339,7 +339,10 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) co
     batch.answers.push_back(store.send(pipeline, messages, *script_call.terms));
     batch.is_first.push_back(store::Store::is_first(pipeline));
   }
-  batch.confirmation = shared_connection_.write_concern().ask(pipeline);
+  const WriteConcern& concern = shared_connection_.write_concern();
+  const auto is_new = [](const ScriptCall& script_call) { return script_call.terms->fresh; };
+  const bool writes = std::all_of(batch.calls.begin(), batch.calls.end(), is_new);  // no message can exist
+  batch.confirmation = writes ? concern.ask(pipeline) : concern.ask_after_write(pipeline, store.keys().stats);
   pipeline.send();
 }
 

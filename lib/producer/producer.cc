@@ -184,7 +184,8 @@ std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messa
 State Producer::cancel(std::string_view id) {
   const std::string canonical = id_of("id", id);
   const std::string state = impl_->shared_connection().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->shared_connection().store().cancel(pipeline, canonical); });
+      [&](redis::Pipeline& pipeline) { return impl_->shared_connection().store().cancel(pipeline, canonical); },
+      [](const std::string& before) { return before != "unknown" && before != "unack"; });
   impl_->log_risks();
   return state_of(state);
 }
@@ -192,9 +193,11 @@ State Producer::cancel(std::string_view id) {
 Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
   const std::string canonical = id_of("id", id);
   const store::Due due = due_of(when.delay, when.at);
-  const std::string outcome = impl_->shared_connection().ask([&](redis::Pipeline& pipeline) {
-    return impl_->shared_connection().store().reschedule(pipeline, canonical, due);
-  });
+  const std::string outcome = impl_->shared_connection().ask(
+      [&](redis::Pipeline& pipeline) {
+        return impl_->shared_connection().store().reschedule(pipeline, canonical, due);
+      },
+      [](const std::string& done) { return done == "moved"; });
   impl_->log_risks();
   return moved_of(outcome);
 }

@@ -61,16 +61,21 @@ class SharedConnection {
   bool is_wanted() { return mutex_.is_wanted(); }
 
   // Sends one request and returns its reply: `ask` adds the request to a pipeline. Throws ConnectionError if the change
-  // does not become as durable as required.
+  // does not become as durable as required. `has_written`: whether the request has written for certain, by its reply.
   template <class Ask>
   auto ask(Ask ask) {
+    return this->ask(std::move(ask), [](const auto&) { return false; });
+  }
+  template <class Ask, class HasWritten>
+  auto ask(Ask ask, HasWritten has_written) {
     return with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
       const auto answer = ask(pipeline);
-      const auto confirmation = write_concern_.ask(pipeline);
+      const auto confirmation = write_concern_.ask_after_write(pipeline, store_.keys().stats);
       pipeline.run();
       auto result = answer.get();
-      if (const std::string missing = write_concern_.missing(confirmation); !missing.empty()) {
+      const std::string missing = write_concern_.missing(confirmation, has_written(result));
+      if (!missing.empty()) {
         throw ConnectionError("done at " + connection.where() + ", but " + missing);
       }
       return result;

@@ -30,25 +30,34 @@ void WriteConcern::check(redis::Connection& connection) const {
   }
 }
 
-void WriteConcern::add(redis::Pipeline& pipeline, milliseconds timeout) const {
+redis::Answer<redis::Reply> WriteConcern::add(redis::Pipeline& pipeline, milliseconds timeout) const {
   if (wanted_.kind() == Durability::Kind::replicas) {
     pipeline.command("WAIT").arg(wanted_.replica_count());
   } else {
     pipeline.command("WAITAOF").arg("1").arg("0");
   }
   pipeline.arg(timeout.count()).takes(timeout).repeatable();
+  return {pipeline, whole_reply};
 }
 
-WriteConcern::Asked WriteConcern::ask(redis::Pipeline& pipeline, bool briefly) const {
-  if (wanted_.kind() == Durability::Kind::none) return std::nullopt;
-  add(pipeline, briefly ? std::min(wanted_.timeout(), kBriefTimeout) : wanted_.timeout());
-  return redis::Answer<redis::Reply>(pipeline, whole_reply);
+WriteConcern::Asked WriteConcern::ask(redis::Pipeline& pipeline) const {
+  if (!waits()) return {};
+  return {std::nullopt, add(pipeline, wanted_.timeout())};
 }
 
-std::string WriteConcern::missing(const Asked& asked) const noexcept try {
-  if (!asked) return {};
+WriteConcern::Asked WriteConcern::ask_after_write(redis::Pipeline& pipeline, const std::string& stats,
+                                                  bool briefly) const {
+  if (!waits()) return {};
+  pipeline.command("HINCRBY").key(stats).arg("sent").arg(0).repeatable();
+  const redis::Answer<redis::Reply> written(pipeline, whole_reply);
+  return {written, add(pipeline, briefly ? std::min(wanted_.timeout(), kBriefTimeout) : wanted_.timeout())};
+}
+
+std::string WriteConcern::missing(const Asked& asked, bool has_written) const noexcept try {
+  if (!asked.confirmed) return {};
   const std::string within = " within " + std::to_string(wanted_.timeout().count()) + " ms";
-  const redis::Reply reply = asked->get();
+  if (asked.written && !has_written) asked.written->get();
+  const redis::Reply reply = asked.confirmed->get();
   if (wanted_.kind() == Durability::Kind::disk)
     return reply[0].integer() >= 1 ? "" : "not on the server's disk" + within;
   const long long confirmed = reply.integer();

@@ -10,9 +10,10 @@
 
 namespace delayqueue {
 
-// Redis replies to a write before any replica or its disk has it. WAIT and WAITAOF wait until they have it. They cover
-// all writes that were executed before them on any connection. So they also confirm a repeated send, which writes
-// nothing.
+// Redis replies to a write before any replica or its disk has it. WAIT and WAITAOF wait until they have it. Since Redis
+// 7.2, and in Valkey, they wait for the last write of their own connection, and so for all writes that were executed
+// before that one on any connection. A repeated send writes nothing, but what the first one wrote must be confirmed: so
+// a write that changes nothing follows it.
 class WriteConcern {
  public:
   explicit WriteConcern(const Durability& wanted) : wanted_(wanted) {}
@@ -22,17 +23,26 @@ class WriteConcern {
   void check(redis::Connection& connection) const;
 
   bool waits() const { return wanted_.kind() != Durability::Kind::none; }
+  milliseconds timeout() const { return wanted_.timeout(); }  // 0: it does not wait
 
-  // Adds WAIT or WAITAOF after the writes of a pipeline; nothing for Durability::Kind::none. With `briefly` it waits
-  // for at most 10 ms: for a server that did not confirm the last writes in time.
-  using Asked = std::optional<redis::Answer<redis::Reply>>;
-  Asked ask(redis::Pipeline& pipeline, bool briefly = false) const;
+  struct Asked {
+    std::optional<redis::Answer<redis::Reply>> written{}, confirmed{};
+  };
 
-  // Reads the reply and describes the missing durability; empty: all writes are confirmed. Throws nothing.
-  std::string missing(const Asked& asked) const noexcept;
+  // Adds WAIT or WAITAOF after requests that write; nothing for Durability::Kind::none.
+  Asked ask(redis::Pipeline& pipeline) const;
+
+  // The same after requests that may write nothing, or for writes of another connection: adds a write that changes
+  // nothing before. `stats`: the key of the totals of the queue. With `briefly` it waits for at most 10 ms: for a server
+  // that did not confirm the last writes in time.
+  Asked ask_after_write(redis::Pipeline& pipeline, const std::string& stats, bool briefly = false) const;
+
+  // Reads the replies and describes the missing durability; empty: all writes are confirmed. With `has_written` the
+  // requests have written, so that Redis may have refused the write that was added: memory may be full. Throws nothing.
+  std::string missing(const Asked& asked, bool has_written = false) const noexcept;
 
  private:
-  void add(redis::Pipeline& pipeline, milliseconds timeout) const;
+  redis::Answer<redis::Reply> add(redis::Pipeline& pipeline, milliseconds timeout) const;
 
   const Durability wanted_;
 };

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <mutex>
 #include <string>
 
+#include "store/record.h"
 #include "support/ledger.h"
+#include "support/process.h"
 
 using namespace std::chrono_literals;
 using namespace delayqueue;
@@ -63,6 +66,27 @@ ProducerOptions sends(Durability durability) {
   return options;
 }
 
+// The same over a connection that no other Producer uses.
+ProducerOptions sends_alone(Durability durability) {
+  ProducerOptions options = sends(durability);
+  options.connection.client_name = fresh_queue();
+  return options;
+}
+
+// A replica that stays connected, and confirms nothing.
+class StoppedReplica {
+ public:
+  explicit StoppedReplica(const Pair& servers) : pid_(test::server_pid(servers.replica.socket())) {
+    ::kill(pid_, SIGSTOP);
+  }
+  ~StoppedReplica() { ::kill(pid_, SIGCONT); }
+  StoppedReplica(const StoppedReplica&) = delete;
+  StoppedReplica& operator=(const StoppedReplica&) = delete;
+
+ private:
+  const int pid_;
+};
+
 bool can_wait_for_disk() { return !test::redis().cmd({"COMMAND", "INFO", "WAITAOF"}).array.at(0).nil(); }
 
 }  // namespace
@@ -84,6 +108,59 @@ TEST_CASE("durability: a send that no replica has is an error with its id, and a
   Producer patient(servers.master.url(), queue, sends(Durability::replicas(1, 10s)));
   CHECK_FALSE(patient.send("money", options).created);
   CHECK(Inspector(servers.master.url(), queue).counts().ready == 1);
+}
+
+// Since Redis 7.2 a connection that has written nothing need not wait.
+TEST_CASE("durability: calls that write nothing wait until a replica has what was written over another connection") {
+  Pair servers;
+  servers.link();
+  const std::string url = servers.master.url(), queue = fresh_queue();
+  const Durability brief = Durability::replicas(1, 50ms);
+  const Durability patient = Durability::replicas(1, 10s);
+  CHECK(Producer(url, queue, sends_alone(patient)).send("x").created);
+  SendOptions again;
+  {
+    const StoppedReplica stopped(servers);
+    try {
+      Producer(url, queue, sends_alone(brief)).send("money");
+      FAIL("the replica does not run");
+    } catch (const ConnectionError& e) {
+      again.id = e.ids().at(0);
+    }
+    const auto repeat = [&] { Producer(url, queue, sends_alone(brief)).send("money", again); };
+    CHECK(thrown(repeat).find("only 0 of 1 replicas") != std::string::npos);
+    CHECK(Producer(url, queue, sends_alone({})).cancel(again.id) == State::ready);
+    const auto cancel = [&] { return Producer(url, queue, sends_alone(brief)).cancel(again.id); };
+    CHECK(thrown(cancel).find("only 0 of 1 replicas") != std::string::npos);
+    const auto reschedule = [&] { return Producer(url, queue, sends_alone(brief)).reschedule(again.id, {1h, {}}); };
+    CHECK(thrown(reschedule).find("only 0 of 1 replicas") != std::string::npos);
+  }
+  CHECK(Producer(url, queue, sends_alone(patient)).cancel(again.id) == State::unknown);
+  CHECK(Producer(url, queue, sends_alone(patient)).send("money", again).created);
+  CHECK_FALSE(Producer(url, queue, sends_alone(patient)).send("money", again).created);
+}
+
+TEST_CASE("durability: a send whose id is new costs no write more, one that may find its message costs one") {
+  Pair servers;
+  servers.link();
+  const std::string queue = fresh_queue();
+  Redis master(servers.master.socket());
+  Producer plain(servers.master.url(), queue);
+  Producer durable(servers.master.url(), queue, sends(Durability::replicas(1, 10s)));
+  const auto writes = [&](Producer& producer, const SendOptions& options) {
+    const std::size_t before = test::calls_of("hincrby", master);
+    producer.send("x", options);
+    return test::calls_of("hincrby", master) - before;
+  };
+  SendOptions known;
+  known.id = store::new_ids(1).front();
+  plain.send("loads the script", known);  // which is then not sent again, with the write that follows it
+  known.id = store::new_ids(1).front();
+  CHECK(writes(plain, {}) == 1);  // the total of sent messages
+  CHECK(writes(durable, {}) == 1);
+  CHECK(writes(durable, known) == 2);
+  CHECK(writes(plain, known) == 0);
+  CHECK(writes(durable, known) == 1);
 }
 
 TEST_CASE("durability: a send of a large payload also waits until a replica has it") {
@@ -138,6 +215,19 @@ TEST_CASE("durability: cancel and reschedule are as durable as sends") {
   Producer producer(servers.master.url(), queue, sends(Durability::replicas(1, 20ms)));
   CHECK(thrown([&] { return producer.reschedule(id, {2h, {}}); }).find("only 0 of 1 replicas") != std::string::npos);
   CHECK(thrown([&] { return producer.cancel(id); }).find("only 0 of 1 replicas") != std::string::npos);
+}
+
+TEST_CASE("durability: with full memory, cancel and reschedule are confirmed if they write; if not, it is an error") {
+  Pair servers;
+  servers.link();
+  const std::string queue = fresh_queue();
+  Producer producer(servers.master.url(), queue, sends(Durability::replicas(1, 10s)));
+  const std::string id = producer.send("x", {1h, {}, {}, {}, {}}).id;
+  Redis(servers.master.socket()).cmd({"CONFIG", "SET", "maxmemory", "1"});
+  CHECK(thrown([&] { producer.send("y"); }).find("OOM") != std::string::npos);
+  CHECK(producer.reschedule(id, {2h, {}}) == Moved::moved);
+  CHECK(producer.cancel(id) == State::pending);
+  CHECK(thrown([&] { return producer.cancel(id); }).find("ConnectionError: done at ") == 0);
 }
 
 TEST_CASE("durability: a consumer logs when its verdicts are not as durable as configured, and continues") {
