@@ -20,7 +20,11 @@ void ConsumerConnection::open(const std::function<void(redis::Connection&)>& pre
   ++reporter_.counters().connects;
   prepare(*connection);
   clock_monitor_.new_connection();
-  if (reporter_.sink().has_listener()) risk_watch_.query(*connection, reporter_.sink());
+  if (reporter_.sink().has_listener()) {
+    if (const auto risks = risk_watch_.find(*connection)) {
+      risk_watch_.log(*risks, connection->where(), reporter_.sink());
+    }
+  }
   connection_ = std::move(connection);
 }
 

@@ -18,7 +18,7 @@ std::vector<std::string> ids_of(const std::vector<InFlightPtr>& deliveries) {
 
 Reporter::Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options)
     : sink_("queue " + redis::escaped(queue) + ", consumer " + consumer.substr(consumer.size() - 8), options.logger,
-            options.on_event, options.report_events) {}
+            options.on_event, options.report_events, queue) {}
 
 void Reporter::promoted(const store::Promoted& promoted) {
   sink_.count(EventKind::ready, promoted.moved);

@@ -25,6 +25,7 @@ class Reporter {
   Counters& counters() { return counters_; }
   const Counters& counters() const { return counters_; }
   EventSink& sink() { return sink_; }
+  const EventSink& sink() const { return sink_; }
   void log(Severity severity, const std::string& line) const { sink_.log(severity, line); }
 
   // The steps of a message, in their order.

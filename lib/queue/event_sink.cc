@@ -12,12 +12,14 @@ struct NoLog {
 
 }  // namespace
 
-EventSink::EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes)
+EventSink::EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes,
+                     std::string queue)
     : subject_(std::move(subject)),
       has_listener_(logger && logger.target<NoLog>() == nullptr),
       logger_(logger ? logger : default_log()),
       on_event_(std::move(on_event)),
-      publishes_(publishes) {}
+      publishes_(publishes),
+      queue_(std::move(queue)) {}
 
 Logger no_log() { return NoLog{}; }
 

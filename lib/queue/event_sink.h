@@ -23,8 +23,8 @@ Logger& default_log();
 
 class EventSink {
  public:
-  // `subject`: the name of the object that reports; every log line begins with it.
-  EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes);
+  // `subject`: the name of the object that reports; every log line begins with it. `queue`: of its events.
+  EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes, std::string queue = {});
 
   // Whether a logger was given, other than no_log().
   bool has_listener() const { return has_listener_; }
@@ -47,7 +47,7 @@ class EventSink {
     if (!on_event_ || ids.empty()) return;
     const std::size_t count = ids.size();
     try {
-      on_event_({kind, std::chrono::system_clock::now(), count, std::move(ids)});
+      on_event_({kind, std::chrono::system_clock::now(), count, std::move(ids), queue_});
     } catch (const std::exception& e) {
       log(Severity::error, std::string("on_event threw: ") + e.what());
     } catch (...) {
@@ -71,6 +71,7 @@ class EventSink {
   const Logger logger_;
   const EventCallback on_event_;
   const bool publishes_;
+  const std::string queue_;
   std::map<EventKind, std::size_t> counts_;
 };
 

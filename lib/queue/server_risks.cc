@@ -197,14 +197,14 @@ std::vector<Risk> compare_clocks(redis::Connection& connection) {
                                 " by as much, and the ages of messages are wrong; correct the clocks"}};
 }
 
-void RiskWatch::query(redis::Connection& connection, const EventSink& sink) {
+std::optional<std::vector<Risk>> RiskWatch::find(redis::Connection& connection) {
   if (std::exchange(skip_next_, true)) {
     skip_next_ = false;
-    return;
+    return std::nullopt;
   }
-  const std::vector<Risk> risks = find_risks(connection);
+  std::vector<Risk> risks = find_risks(connection);
   skip_next_ = false;
-  log(risks, connection.where(), sink);
+  return risks;
 }
 
 void RiskWatch::log(const std::vector<Risk>& risks, const std::string& where, const EventSink& sink) {

@@ -7,6 +7,7 @@
 #include <delayqueue/server_info.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,10 @@ std::vector<Risk> compare_clocks(redis::Connection& connection);
 // Logs the risks of servers, each once per process and server. One thread at a time may use it.
 class RiskWatch {
  public:
-  // Finds the risks of the server and logs them. Throws ConnectionError if the connection breaks. The next call then
-  // does nothing: a server that closes the connection at these queries must not prevent the consumer from working.
-  void query(redis::Connection& connection, const EventSink& sink);
+  // Finds the risks of the server, for log(). Throws ConnectionError if the connection breaks. The next call then sends
+  // nothing and returns nullopt: a server that closes the connection at these queries must not prevent the consumer from
+  // working.
+  std::optional<std::vector<Risk>> find(redis::Connection& connection);
 
   // Logs each risk as a warning, those of kind unknown with severity debug. A risk that the last call for this server
   // found and this one does not is logged again when it comes back.

@@ -384,7 +384,10 @@ TEST_CASE("events: the events of a message arrive in order, with its id") {
   CHECK(eventually([&] { return received().size() >= expected.size(); }, kPatience));
   CHECK(consumer->stop());
   CHECK((received() == expected));
-  for (const Event& event : events) CHECK(event.ids == std::vector<std::string>{id});
+  for (const Event& event : events) {
+    CHECK(event.ids == std::vector<std::string>{id});
+    CHECK(event.queue == queue.name);
+  }
   CHECK(errors >= static_cast<int>(expected.size()));
 }
 

@@ -44,6 +44,7 @@ struct Event {
   std::chrono::system_clock::time_point at{};  // this process' clock; from the channel: the sender's, in seconds
   std::uint64_t count = 0;
   std::vector<std::string> ids{};  // `count` ids; from the channel: empty, because it carries none
+  std::string queue{};             // the name of the queue; from the channel: empty
 };
 
 // Receives events. Called after the event: for sends in the thread that sent, so several threads may call it at the
