@@ -61,8 +61,9 @@ void Loop::pause(const Pause& pause) {
   ignores_wakes_ = pause.ignores_wakes;
   const bool cancelled = !pause.ignores_wakes && woken_;
   if (stopped_) return;  // after drain(): stop() writes only once
-  pollfd fds[] = {{read_end_.get(), POLLIN, 0}, {pause.fd, POLLIN, 0}};
-  if (!cancelled) wait(fds, pause.fd < 0 ? 1 : 2, pause.time);
+  std::vector<pollfd> fds{{read_end_.get(), POLLIN, 0}};
+  for (const int fd : pause.fds) fds.push_back({fd, POLLIN, 0});
+  if (!cancelled) wait(fds.data(), fds.size(), pause.time);
   if (!pause.ignores_wakes) woken_ = false;
   if (cancelled || fds[0].revents != 0) drain();
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace delayqueue::run {
 
@@ -16,17 +17,19 @@ namespace delayqueue::run {
 // throw. wake() ends the current pause, unless that ignores it; during a step or such a pause it cancels the next one.
 class Loop {
  public:
-  // A pause: ends after `time`, or when `fd` is readable. stop() ends each pause. With `ignores_wakes` wake() does
-  // not, and costs nothing: for a step that can do nothing before `fd` is readable.
+  // A pause: ends after `time`, or when one of `fds` is readable. stop() ends each pause. With `ignores_wakes` wake()
+  // does not, and costs nothing: for a step that can do nothing before one of them is readable.
   struct Pause {
     template <class Rep, class Period>
-    Pause(std::chrono::duration<Rep, Period> pause, int wake_fd = -1, bool ignores = false)  // NOLINT(*-explicit-*)
-        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(pause)), fd(wake_fd), ignores_wakes(ignores) {}
+    Pause(std::chrono::duration<Rep, Period> pause, int fd = -1, bool ignores = false)  // NOLINT(*-explicit-*)
+        : time(std::chrono::duration_cast<std::chrono::nanoseconds>(pause)), ignores_wakes(ignores) {
+      if (fd >= 0) fds.push_back(fd);  // -1: none
+    }
 
     static Pause zero() { return std::chrono::nanoseconds(0); }
 
     std::chrono::nanoseconds time;
-    int fd;  // -1: none
+    std::vector<int> fds{};
     bool ignores_wakes;
   };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "os/resources.h"
+#include "run/turns.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,16 +13,20 @@
 #include <limits>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace delayqueue::run {
 
+// The load of the workers, as it concerns one line of tasks.
 struct WorkerLoad {
   std::size_t idle = 0;     // workers that may begin a task, less those that the queued urgent tasks need
-  std::size_t waiting = 0;  // queued tasks that are not urgent
-  std::size_t places = std::numeric_limits<std::size_t>::max();  // free ones, less those that the urgent tasks need
+  std::size_t waiting = 0;  // queued tasks of the line that are not urgent
+  std::size_t running = 0;  // tasks of the line that have a place or are urgent
+  std::size_t allowed = std::numeric_limits<std::size_t>::max();  // how many more of its tasks may have one
+  std::size_t places = std::numeric_limits<std::size_t>::max();   // free ones, less those that the urgent tasks need
 };
 
 // What work() returns.
@@ -33,15 +38,23 @@ struct WorkResult {
   bool frees_place;  // false: the task goes on without the worker, until free_places()
 };
 
-// Worker threads with a queue of tasks. Urgent tasks have a queue of their own, which goes first. One worker may be
-// kept free for urgent tasks, so that they need not wait for a long task to end.
+// A line of tasks that wait for the workers.
+struct WorkerLine {
+  unsigned weight = 1;                                          // see Turns
+  std::size_t limit = std::numeric_limits<std::size_t>::max();  // most of its tasks that have a place at the same time
+};
+
+// Worker threads with lines of tasks. Urgent tasks go before all others; besides, lines with tasks take turns by their
+// weights, and a line whose limit is reached delays no other. A line may keep one worker free for its urgent tasks, so
+// that they need not wait for a long task to end.
 //
 // A worker calls work(task), then passes the task to take_done(). At that moment load() counts the worker as idle
 // again. The pool calls wake() in a worker thread when take_done() has tasks after it had none, and when has_calls()
 // becomes false. Neither work(), wake() nor the calls that call() adds may throw.
 //
-// A task takes one of the `places` when it begins. As a rule its place is free when work() returns; a task that goes on
-// without its worker keeps it until free_places(). While all places are taken, no task begins.
+// A task takes one of the `places` when it begins, and one of those that the limit of its line allows. As a rule they
+// are free when work() returns; a task that goes on without its worker keeps them until free_places(). While all places
+// are taken, no task begins.
 //
 // The pool is fast enough for tasks of microseconds: a worker locks the mutex once per task, and a worker that wakes up
 // wakes the next one if there are more tasks. To wake all at once would cause contention for the mutex (thundering
@@ -50,9 +63,16 @@ template <class Task>
 class WorkerPool {
  public:
   // While `holds` is true no task begins. If a thread cannot be created, ends those that were, and throws SetupError.
+  // `strict`: see Turns.
   WorkerPool(std::size_t workers, std::function<WorkResult(Task&)> work, std::function<void()> wake,
-             const std::atomic<bool>& holds, std::size_t places = std::numeric_limits<std::size_t>::max())
-      : work_(std::move(work)), wake_(std::move(wake)), holds_(holds), places_(places) {
+             const std::atomic<bool>& holds, std::size_t places = std::numeric_limits<std::size_t>::max(),
+             const std::vector<WorkerLine>& lines = {{}}, bool strict = false)
+      : work_(std::move(work)),
+        wake_(std::move(wake)),
+        holds_(holds),
+        places_(places),
+        turns_(weights_of(lines), strict) {
+    for (const WorkerLine& line : lines) lines_.emplace_back().limit = line.limit;
     try {
       for (std::size_t i = 0; i < workers; ++i) add_worker();
     } catch (...) {
@@ -65,25 +85,35 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  void submit(std::vector<Task> tasks) { put(std::move(tasks), queue_); }
-  void submit_urgent(std::vector<Task> tasks) { put(std::move(tasks), urgent_); }
+  void submit(std::vector<Task> tasks, std::size_t line = 0) { put(std::move(tasks), &Line::queue, line); }
+  void submit_urgent(std::vector<Task> tasks, std::size_t line = 0) { put(std::move(tasks), &Line::urgent, line); }
 
-  // While on, the last idle worker takes only urgent tasks.
-  void keep_one_free(bool on) {
+  // While on, the line's last place is for an urgent task, and the last idle worker takes only urgent tasks: unless the
+  // limit of the line is reached, so that none of it could begin.
+  void keep_one_free(bool on, std::size_t line = 0) {
     std::unique_lock lock(mutex_);
-    keep_free_ = on;
+    lines_[line].keeps_free = on;
     wake_next(lock);
   }
 
-  WorkerLoad load() const {
+  WorkerLoad load(std::size_t line = 0) const {
     const std::lock_guard lock(mutex_);
-    return {minus(free_workers(), urgent_.size()), queue_.size(), minus(places_ - taken_, urgent_.size())};
+    return load_of(lines_[line], urgent_to_begin());
   }
 
-  // So many tasks whose work() has returned without freeing their places have ended.
-  void free_places(std::size_t count) {
+  // Writes the load of each line.
+  void read_loads(std::vector<WorkerLoad>& loads) const {
+    const std::lock_guard lock(mutex_);
+    loads.clear();
+    const std::size_t urgent = urgent_to_begin();
+    for (const Line& line : lines_) loads.push_back(load_of(line, urgent));
+  }
+
+  // So many tasks of the line whose work() has returned without freeing their places have ended.
+  void free_places(std::size_t count, std::size_t line = 0) {
     std::unique_lock lock(mutex_);
     taken_ -= count;
+    lines_[line].running -= count;
     wake_next(lock);
   }
 
@@ -108,14 +138,18 @@ class WorkerPool {
     return std::exchange(done_, {});
   }
 
-  // Removes and returns the queued tasks.
+  // Removes and returns the queued tasks, line by line.
   std::vector<Task> take_back() {
     const std::lock_guard lock(mutex_);
     std::vector<Task> tasks;
-    for (std::deque<Task>* queue : {&urgent_, &queue_}) {
-      for (Task& task : *queue) tasks.push_back(std::move(task));
-      queue->clear();
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      for (std::deque<Task>* queue : {&lines_[i].urgent, &lines_[i].queue}) {
+        for (Task& task : *queue) tasks.push_back(std::move(task));
+        queue->clear();
+      }
+      turns_.set_busy(i, false);
     }
+    urgent_ = waiting_ = 0;
     return tasks;
   }
 
@@ -145,17 +179,53 @@ class WorkerPool {
  private:
   static std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
-  void put(std::vector<Task> tasks, std::deque<Task>& queue) {
+  struct Line {
+    std::size_t limit = 0;
+    std::size_t running = 0;  // those that have a place
+    bool keeps_free = false;
+    std::deque<Task> urgent{};
+    std::deque<Task> queue{};
+  };
+
+  struct Next {
+    std::size_t line;
+    std::deque<Task> Line::*queue;
+  };
+
+  static std::vector<unsigned> weights_of(const std::vector<WorkerLine>& lines) {
+    std::vector<unsigned> weights;
+    weights.reserve(lines.size());
+    for (const WorkerLine& line : lines) weights.push_back(line.weight);
+    return weights;
+  }
+
+  // Queued urgent tasks that the limits of their lines allow to begin.
+  std::size_t urgent_to_begin() const {
+    if (urgent_ == 0) return 0;
+    std::size_t count = 0;
+    for (const Line& line : lines_) count += std::min(line.urgent.size(), minus(line.limit, line.running));
+    return count;
+  }
+
+  WorkerLoad load_of(const Line& line, std::size_t urgent) const {
+    const std::size_t running = line.running + line.urgent.size();
+    return {minus(free_workers(), urgent), line.queue.size(), running, minus(line.limit, running),
+            minus(places_ - taken_, urgent)};
+  }
+
+  void put(std::vector<Task> tasks, std::deque<Task> Line::*queue, std::size_t line) {
     if (tasks.empty()) return;
     std::unique_lock lock(mutex_);
-    for (Task& task : tasks) queue.push_back(std::move(task));
+    (queue == &Line::urgent ? urgent_ : waiting_) += tasks.size();
+    for (Task& task : tasks) (lines_[line].*queue).push_back(std::move(task));
+    turns_.set_busy(line, true);
     wake_next(lock);
   }
 
   // Unlocks, and wakes a sleeping worker if there is a task or call for it. One worker wakes up at a time; it wakes the
   // next one.
   void wake_next(std::unique_lock<std::mutex>& lock) {
-    const bool wakes = sleeping_ > 0 && !waking_ && (!calls_.empty() || may_begin());
+    const bool wakes = sleeping_ > 0 && !waking_ && (!calls_.empty() || next().has_value());
     waking_ = waking_ || wakes;
     lock.unlock();
     if (wakes) ready_.notify_one();
@@ -164,32 +234,62 @@ class WorkerPool {
   // Workers without a task that have a place for one.
   std::size_t free_workers() const { return std::min(workers_ - busy_, places_ - taken_); }
 
-  bool may_begin() const {
-    if (holds_ || free_workers() == 0) return false;
-    return !urgent_.empty() || (!queue_.empty() && (!keep_free_ || free_workers() > 1));
+  // Where the next task is; nullopt: none may begin.
+  std::optional<Next> next() const {
+    if (holds_ || free_workers() == 0) return std::nullopt;
+    if (const auto urgent = next_in(&Line::urgent, urgent_)) return urgent;
+    return free_workers() == 1 && keeps_one_free() ? std::nullopt : next_in(&Line::queue, waiting_);
+  }
+
+  bool keeps_one_free() const {
+    return std::any_of(lines_.begin(), lines_.end(),
+                       [](const Line& line) { return line.keeps_free && line.running < line.limit; });
+  }
+
+  std::optional<Next> next_in(std::deque<Task> Line::*queue, std::size_t tasks) const {
+    if (tasks == 0) return std::nullopt;
+    const std::size_t next = turns_.next([&](std::size_t i) {
+      const Line& line = lines_[i];
+      const std::size_t kept = line.keeps_free && queue == &Line::queue ? 1 : 0;
+      return !(line.*queue).empty() && line.running < minus(line.limit, kept);
+    });
+    return next < lines_.size() ? std::optional(Next{next, queue}) : std::nullopt;
+  }
+
+  Task take(const Next& next) {
+    Line& line = lines_[next.line];
+    Task task = std::move((line.*next.queue).front());
+    (line.*next.queue).pop_front();
+    --(next.queue == &Line::urgent ? urgent_ : waiting_);
+    ++busy_;
+    ++taken_;
+    ++line.running;
+    turns_.serve(next.line);
+    if (line.urgent.empty() && line.queue.empty()) turns_.set_busy(next.line, false);
+    return task;
   }
 
   void run() {
     std::unique_lock lock(mutex_);
     for (bool stays = true; stays;) {
-      while (!closed_ && calls_.empty() && !may_begin()) sleep(lock);
+      std::optional<Next> begins;
+      while (!closed_ && calls_.empty() && !(begins = next())) sleep(lock);
       if (closed_) return;
       if (!calls_.empty()) {
         make_call(lock);
         continue;
       }
-      std::deque<Task>& queue = urgent_.empty() ? queue_ : urgent_;
-      Task task = std::move(queue.front());
-      queue.pop_front();
-      ++busy_;
-      ++taken_;
+      Task task = take(*begins);
       wake_next(lock);
       const WorkResult result = work_(task);
       stays = result.stays;
       lock.lock();
       --busy_;
       if (!stays) --workers_;
-      if (result.frees_place) --taken_;
+      if (result.frees_place) {
+        --taken_;
+        --lines_[begins->line].running;
+      }
       const bool first = done_.empty();
       done_.push_back(std::move(task));
       if (!first) continue;
@@ -229,8 +329,10 @@ class WorkerPool {
   const std::size_t places_;
   mutable std::mutex mutex_;  // guards all members below, but for the threads_ and calls_ that close() finds
   std::condition_variable ready_;
-  std::deque<Task> urgent_;
-  std::deque<Task> queue_;
+  Turns turns_;
+  std::deque<Line> lines_;
+  std::size_t urgent_ = 0;   // queued urgent tasks of all lines
+  std::size_t waiting_ = 0;  // queued other tasks of all lines
   std::vector<Task> done_;
   std::deque<std::function<void()>> calls_;
   std::size_t calls_left_ = 0;  // queued or running
@@ -239,7 +341,6 @@ class WorkerPool {
   std::size_t taken_ = 0;  // places
   std::size_t sleeping_ = 0;
   bool waking_ = false;  // a sleeping worker was notified, and does not run yet
-  bool keep_free_ = false;
   bool closed_ = false;
   std::list<std::thread> threads_;
 };

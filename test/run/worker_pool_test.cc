@@ -25,10 +25,13 @@ using test::kPatience;
 // negative task keeps its place.
 class Workers {
  public:
-  explicit Workers(std::size_t workers, std::size_t places = 1000)
+  explicit Workers(std::size_t workers, std::size_t places = 1000, const std::vector<WorkerLine>& lines = {{}})
       : pool(
-            workers, [this](int& task) { return WorkResult(work(task), task >= 0); }, [this] { woken = true; }, holds,
-            places) {}
+            workers,
+            [this](int& task) {
+              return WorkResult{work(task), task >= 0 && frees};
+            },
+            [this] { woken = true; }, holds, places, lines) {}
   ~Workers() { open(); }
 
   void open() {
@@ -49,7 +52,7 @@ class Workers {
     return done_;
   }
 
-  std::atomic<bool> stays{true};  // what work() returns
+  std::atomic<bool> stays{true}, frees{true};  // what work() returns
   std::atomic<bool> woken{false};
   std::atomic<bool> holds{false};
 
@@ -215,6 +218,80 @@ TEST_CASE("worker_pool: a replaced worker ends when its task returns") {
   workers.pool.submit({3});
   CHECK(eventually([&] { return workers.done().size() == 4; }, kPatience));
   CHECK(eventually([&] { return workers.pool.load().idle == 1; }, kPatience));
+}
+
+// How many of the first tasks that began were of each line. The tasks of line i are all i.
+std::vector<std::size_t> begun_of_lines(const std::vector<int>& begun, std::size_t first, std::size_t lines) {
+  std::vector<std::size_t> of_lines(lines, 0);
+  for (std::size_t i = 0; i < first; ++i) ++of_lines[static_cast<std::size_t>(begun[i])];
+  return of_lines;
+}
+
+TEST_CASE("worker_pool: lines with tasks take turns by their weights") {
+  std::atomic<bool> holds{true};
+  std::vector<int> begun;
+  WorkerPool<int> pool(
+      1,
+      [&](int& task) {
+        begun.push_back(task);  // one worker
+        return true;
+      },
+      [] {}, holds, 1000, {{6}, {3}, {1}});
+  for (std::size_t line = 0; line < 3; ++line) pool.submit(std::vector<int>(60, static_cast<int>(line)), line);
+  holds = false;
+  pool.keep_one_free(false);  // wakes a worker
+  std::size_t done = 0;
+  CHECK(eventually([&] { return (done += pool.take_done().size()) == 180; }, kPatience));
+  CHECK(begun_of_lines(begun, 100, 3) == std::vector<std::size_t>{60, 30, 10});
+}
+
+TEST_CASE("worker_pool: a line whose limit is reached delays no other, and goes on when a task of it ends") {
+  Workers workers(4, 1000, {{1, 2}, {1}});
+  workers.pool.submit({100, 101, 1, 2}, 0);
+  REQUIRE(eventually([&] { return workers.begun().size() == 2; }, kPatience));
+  CHECK(workers.pool.load(0).allowed == 0);
+  CHECK(workers.pool.load(0).running == 2);
+  CHECK(workers.pool.load(0).waiting == 2);
+  CHECK(workers.pool.load(1).idle == 2);
+  workers.pool.submit({3, 4, 5}, 1);
+  CHECK(eventually([&] { return workers.done().size() == 3; }, kPatience));
+  workers.pool.submit_urgent({6}, 0);
+  CHECK(workers.pool.load(0).running == 3);
+  CHECK(workers.pool.load(1).idle == 2);  // the urgent task needs none of them
+  workers.open();
+  CHECK(eventually([&] { return workers.done().size() == 8; }, kPatience));
+}
+
+TEST_CASE("worker_pool: a line whose limit is reached keeps no worker free, and its next place is for an urgent task") {
+  Workers workers(2, 1000, {{1, 1}, {1}});
+  workers.pool.keep_one_free(true, 0);
+  workers.pool.submit({1}, 0);
+  workers.pool.submit({2}, 1);
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{2}; }, kPatience));
+  workers.pool.submit_urgent({100}, 0);
+  REQUIRE(eventually([&] { return workers.begun() == std::vector<int>{2, 100}; }, kPatience));
+  workers.pool.submit({3}, 1);
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{2, 3}; }, kPatience));
+  workers.open();
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{2, 3, 100}; }, kPatience));
+  workers.pool.keep_one_free(false, 0);
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{2, 3, 100, 1}; }, kPatience));
+}
+
+TEST_CASE("worker_pool: a task whose place was freed does not count for the limit of its line") {
+  Workers workers(1, 1000, {{1, 1}, {1}});
+  workers.pool.submit({100}, 0);
+  REQUIRE(eventually([&] { return workers.begun().size() == 1; }, kPatience));
+  workers.pool.submit({1}, 0);
+  workers.pool.add_worker();
+  workers.pool.free_places(1, 0);
+  CHECK(eventually([&] { return workers.done() == std::vector<int>{1}; }, kPatience));
+  CHECK(eventually([&] { return workers.pool.load(0).running == 0; }, kPatience));
+  workers.stays = workers.frees = false;
+  workers.open();
+  CHECK(eventually([&] { return workers.done().size() == 2; }, kPatience));
+  CHECK(workers.pool.load(0).running == 0);
+  CHECK(workers.pool.load(0).allowed == 1);
 }
 
 TEST_CASE("worker_pool: several threads may submit tasks") {
