@@ -4,6 +4,7 @@
 
 #include <delayqueue/backoff.h>
 #include <delayqueue/consumer.h>
+#include <delayqueue/counts.h>
 #include <delayqueue/delivery.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
@@ -12,6 +13,7 @@
 #include <delayqueue/message.h>
 #include <delayqueue/options.h>
 #include <delayqueue/outcomes.h>
+#include <delayqueue/partitions.h>
 #include <delayqueue/private_server.h>
 #include <delayqueue/producer.h>
 #include <delayqueue/queue_admin.h>

@@ -3,11 +3,13 @@
 // occupies Redis for more than 2 ms, except for large payloads.
 #pragma once
 
+#include <delayqueue/counts.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
 #include <delayqueue/export.h>
 #include <delayqueue/options.h>
 #include <delayqueue/owned.h>
+#include <delayqueue/partitions.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/types.h>
 
@@ -22,8 +24,6 @@
 
 namespace delayqueue {
 
-struct Counts;
-struct Layout;
 struct ListOptions;
 struct MessagePage;
 struct Pause;
@@ -32,6 +32,9 @@ struct Pause;
 struct InspectorOptions {
   ConnectionOptions connection{};
   QueueOptions queue{};
+  // Calls concern only this partition (from 0 on), and by id look for each message there. Those that concern the queue as
+  // such throw std::invalid_argument. Unset: the whole queue.
+  std::optional<unsigned> partition{};
 };
 
 // Any number of threads may use one Inspector; their calls share one connection. URL, shared connections, errors and
@@ -81,30 +84,6 @@ class DELAYQUEUE_EXPORT Inspector {
   internal::Owned<Impl> impl_;
 };
 
-// Totals since the first message of the queue, or since forget(). Sends and deliveries of Go workers are not counted.
-struct Totals {
-  std::uint64_t sent = 0;  // includes restored messages
-  std::uint64_t delivered = 0, acked = 0, nacked = 0, retried = 0;
-  std::uint64_t dead_lettered = 0;  // became dead letters
-  std::uint64_t expired = 0;        // removed because the payload was missing
-  std::uint64_t cancelled = 0, redriven = 0, purged = 0;
-  std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
-};
-
-// The number of messages in each state, read at one moment. ready and retry are upper bounds: ids of cancelled or
-// rescheduled messages stay in those lists until a consumer removes them.
-struct Counts {
-  std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
-  std::uint64_t garbage = 0;                                            // finished messages that are not deleted yet
-  std::uint64_t due = 0;                                                // of pending: due, not yet moved to ready
-  std::uint64_t overdue = 0;                                            // of unack: lease or backoff has ended
-  std::optional<std::chrono::system_clock::time_point> oldest_due{};    // the earliest due time in pending
-  std::optional<std::chrono::system_clock::time_point> oldest_lease{};  // the earliest end of a lease or backoff
-  std::chrono::system_clock::time_point now;                            // Redis' clock
-  bool paused = false;
-  Totals totals;
-};
-
 struct ListOptions {
   std::size_t limit = 20;    // at most 1,000 at a time
   std::string cursor{};      // MessagePage::next of the previous page, of the same state; empty: from the start
@@ -125,12 +104,6 @@ struct DELAYQUEUE_EXPORT MessagePage {
   auto end() const { return messages.end(); }
   auto size() const { return messages.size(); }
   bool empty() const { return messages.empty(); }
-};
-
-// The partitions of a queue: see QueueAdmin::set_partitions.
-struct Layout {
-  unsigned partitions = 1;  // that messages are sent to
-  unsigned top = 1;         // most that the queue ever had; consumers serve all of them
 };
 
 // A pause of a queue: see QueueAdmin::pause.

@@ -58,6 +58,7 @@ struct MessageInfo {
   // From list() its first ListOptions::payload bytes; from find() all of them, or for many ids the first `payload`.
   std::string payload{};
   std::optional<milliseconds> ttl{};  // time until the payload expires; unset: never
+  unsigned partition = 0;             // that has the message: see partitions.h
 };
 
 }  // namespace delayqueue

@@ -1,0 +1,35 @@
+// How many messages a queue has, and what has passed through it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace delayqueue {
+
+// Totals since the first message of the queue, or since forget(). Sends and deliveries of Go workers are not counted.
+struct Totals {
+  std::uint64_t sent = 0;  // includes restored messages
+  std::uint64_t delivered = 0, acked = 0, nacked = 0, retried = 0;
+  std::uint64_t dead_lettered = 0;  // became dead letters
+  std::uint64_t expired = 0;        // removed because the payload was missing
+  std::uint64_t cancelled = 0, redriven = 0, purged = 0;
+  std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
+};
+
+// The number of messages in each state, read at one moment (of several partitions: each at its own). ready and retry are upper bounds: ids of cancelled or
+// rescheduled messages stay in those lists until a consumer removes them.
+struct Counts {
+  std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
+  std::uint64_t garbage = 0;                                            // finished messages that are not deleted yet
+  std::uint64_t due = 0;                                                // of pending: due, not yet moved to ready
+  std::uint64_t overdue = 0;                                            // of unack: lease or backoff has ended
+  std::optional<std::chrono::system_clock::time_point> oldest_due{};    // the earliest due time in pending
+  std::optional<std::chrono::system_clock::time_point> oldest_lease{};  // the earliest end of a lease or backoff
+  std::chrono::system_clock::time_point now;                            // Redis' clock
+  bool paused = false;
+  unsigned partitions = 1;  // that were counted
+  Totals totals;
+};
+
+}  // namespace delayqueue
