@@ -1,22 +1,25 @@
 #include <delayqueue/inspector.h>
 
+#include "inspector/message_list.h"
+#include "inspector/partitions.h"
 #include "inspector/server_info.h"
 #include "inspector/steps.h"
 #include "queue/event_sink.h"
 #include "queue/go_events.h"
 #include "queue/info_fields.h"
 #include "queue/option_checks.h"
-#include "queue/shared_connection.h"
 #include "queue/state.h"
-#include "redis/escaped.h"
 #include "store/keys.h"
+#include "store/pause.h"
 #include "store/queries.h"
+#include "store/record.h"
 
 #include <algorithm>
-#include <charconv>
+#include <map>
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 namespace delayqueue {
 namespace {
@@ -38,57 +41,94 @@ std::optional<store::WallClock::time_point> time_of(const std::optional<std::int
   return us ? std::optional(store::from_us(*us)) : std::nullopt;
 }
 
-MessageInfo info_of(store::Entry entry, State state) {
-  MessageInfo info;
-  info.id = std::move(entry.id);
-  info.state = state;
-  info.at = time_of(entry.score_us);
-  info.sent = store::time_of_id(info.id);
-  info.held = state == State::unack && entry.score_us && store::is_lease(*entry.score_us);
-  // attempts has no entry for a first delivery: a message in unack or dead without an entry was delivered once.
-  const bool once = entry.deliveries == 0 && !entry.undelivered && (state == State::unack || state == State::dead);
-  info.deliveries = once ? 1 : entry.deliveries;
-  info.retries = entry.retries;
-  info.reason = std::move(entry.reason);
-  return info;
+Counts counts_of(const store::QueueCounts& stored) {
+  Counts counts;
+  counts.pending = stored.pending;
+  counts.ready = stored.ready;
+  counts.unack = stored.unack;
+  counts.retry = stored.retry;
+  counts.dead = stored.dead;
+  counts.garbage = stored.garbage;
+  counts.due = stored.due;
+  counts.overdue = stored.overdue;
+  counts.oldest_due = time_of(stored.first_pending_us);
+  counts.oldest_lease = time_of(stored.first_unack_us);
+  counts.now = store::from_us(stored.now_us);
+  counts.paused = stored.paused;
+  counts.totals = totals_of(stored);
+  return counts;
 }
 
-// A cursor is a letter for its state and a position in it, in hex.
-char letter_of(State state) { return "?prutd"[static_cast<std::size_t>(state)]; }
-
-std::string cursor_of(State state, std::size_t position) {
-  char digits[16];
-  const auto end = std::to_chars(std::begin(digits), std::end(digits), position, 16).ptr;
-  return letter_of(state) + std::string(std::begin(digits), end);
+void keep_earlier(std::optional<store::WallClock::time_point>& time,
+                  const std::optional<store::WallClock::time_point>& other) {
+  if (other && (!time || *other < *time)) time = other;
 }
 
-[[noreturn]] void refuse_cursor(const std::string& cursor) {
-  throw std::invalid_argument("cursor: \"" + redis::escaped(cursor) +
-                              "\"; expected `next` of a page of the same state");
+// Adds the counts of another partition.
+void add(Counts& sum, const Counts& counts) {
+  for (const auto count : {&Counts::pending, &Counts::ready, &Counts::unack, &Counts::retry, &Counts::dead,
+                           &Counts::garbage, &Counts::due, &Counts::overdue}) {
+    sum.*count += counts.*count;
+  }
+  for (const auto total :
+       {&Totals::sent, &Totals::delivered, &Totals::acked, &Totals::nacked, &Totals::retried, &Totals::dead_lettered,
+        &Totals::expired, &Totals::cancelled, &Totals::redriven, &Totals::purged, &Totals::foreign}) {
+    sum.totals.*total += counts.totals.*total;
+  }
+  keep_earlier(sum.oldest_due, counts.oldest_due);
+  keep_earlier(sum.oldest_lease, counts.oldest_lease);
+  sum.now = std::max(sum.now, counts.now);
+  sum.paused = sum.paused || counts.paused;
+  sum.partitions += counts.partitions;
 }
 
-std::size_t position_of(const std::string& cursor) {
-  std::size_t position = 0;
-  const auto [end, error] = std::from_chars(cursor.data() + 1, cursor.data() + cursor.size(), position, 16);
-  if (error != std::errc() || end != cursor.data() + cursor.size()) refuse_cursor(cursor);
-  return position;
+redis::Answer<store::QueueCounts> ask_counts(redis::Pipeline& pipeline, const store::Store& store) {
+  return store::counts(pipeline, store.keys());
 }
 
-std::size_t position_of(const std::string& cursor, State state) {
-  if (cursor.empty()) return 0;
-  if (cursor[0] != letter_of(state)) refuse_cursor(cursor);
-  return position_of(cursor);
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
 }
+
+// The answers to the requests for the pause of a partition.
+class PauseReading {
+ public:
+  PauseReading(redis::Pipeline& pipeline, const store::Store& store)
+      : pipeline_(&pipeline), answer_(store::read_pause(pipeline, store.keys())), key_(store.keys().paused) {
+    pipeline.command("TIME");
+    time_ = pipeline.size() - 1;
+  }
+
+  std::optional<Pause> get() const {
+    const store::PauseState stored = answer_.get();
+    if (!stored.paused) return std::nullopt;
+    Pause pause{stored.wrong_type ? "unknown: " + key_ + " is no string; another program uses this key" : stored.reason,
+                {}};
+    const redis::Reply time = pipeline_->reply(time_);
+    if (stored.left) pause.until = store::from_us((delayqueue::time_of(time) + *stored.left).count());
+    return pause;
+  }
+
+ private:
+  const redis::Pipeline* pipeline_;
+  redis::Answer<store::PauseState> answer_;
+  std::string key_;
+  std::size_t time_ = 0;
+};
 
 }  // namespace
 
 class Inspector::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
-      : shared_connection_(url, queue, options.connection, options.queue, {}, RegisterQueue::if_exists) {}
+      : partitions_(url, queue, options, LostCopies::leave) {}
 
-  const store::Keys& keys() const { return shared_connection_.store().keys(); }
-  SharedConnection& shared_connection() { return shared_connection_; }
+  Partitions& partitions() { return partitions_; }
+  SharedConnection& home() { return partitions_.home(); }
 
   // Adds size, TTL and the first `bytes` of the payload to each message that has a body.
   void add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes);
@@ -98,40 +138,61 @@ class Inspector::Impl {
  private:
   redis::Connection& channel();
 
-  SharedConnection shared_connection_;
+  Partitions partitions_;
   std::mutex channel_mutex_;  // guards channel_
   std::unique_ptr<redis::Connection> channel_;
 };
 
+namespace {
+
+// The answers to the requests for the bodies of these messages, from request `at` on.
+void read_bodies(const redis::Pipeline& pipeline, std::size_t at, const std::vector<MessageInfo*>& messages,
+                 std::size_t bytes) {
+  for (MessageInfo* const message : messages) {
+    const std::size_t first = std::exchange(at, at + 3);
+    const std::int64_t ttl = pipeline.reply(first).integer();  // -2: no body, -1: no TTL
+    if (ttl == -2) continue;
+    if (ttl >= 0) message->ttl = milliseconds(std::min<std::int64_t>(ttl, kLongest.count()));
+    if (is_wrong_type(pipeline, first + 1)) continue;  // cannot be delivered, so it counts as missing
+    message->size = static_cast<std::uint64_t>(std::max(0LL, pipeline.reply(first + 1).integer()));
+    if (bytes > 0) message->payload = std::string(pipeline.reply(first + 2).text());
+  }
+}
+
+}  // namespace
+
 // One command reads one body, so none blocks the server for long.
 void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes) {
-  const std::int64_t first = bytes == 0 ? 1 : 0;  // the range 1 to 0 is empty
+  const std::int64_t begin = bytes == 0 ? 1 : 0;  // the range 1 to 0 is empty
   const std::int64_t last = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(bytes, kLongestPayload)) - 1);
-  shared_connection_.with_connection([&](redis::Connection& connection) {
-    redis::Pipeline pipeline(connection);
-    for (const MessageInfo& message : messages) {
-      const std::string key = keys().bodies + message.id;
+  std::map<unsigned, std::vector<MessageInfo*>> by_partition;
+  for (MessageInfo& message : messages) by_partition[message.partition].push_back(&message);
+  std::vector<unsigned> all;
+  all.reserve(by_partition.size());
+  for (const auto& one : by_partition) all.push_back(one.first);
+  std::exception_ptr error;
+  const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Partitions::Read {
+    const std::size_t at = pipeline.size();
+    const std::vector<MessageInfo*>& some = by_partition[partition];
+    for (const MessageInfo* const message : some) {
+      const std::string key = partitions_.of(partition).store().keys().bodies + message->id;
       pipeline.command("PTTL").key(key);
       pipeline.command("STRLEN").key(key);
-      pipeline.command("GETRANGE").key(key).arg(first).arg(last);
+      pipeline.command("GETRANGE").key(key).arg(begin).arg(last);
     }
-    pipeline.run();
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-      const std::int64_t ttl = pipeline.reply(3 * i).integer();  // -2: no body, -1: no TTL
-      if (ttl == -2) continue;
-      if (ttl >= 0) messages[i].ttl = milliseconds(std::min<std::int64_t>(ttl, kLongest.count()));
-      if (is_wrong_type(pipeline, 3 * i + 1)) continue;  // cannot be delivered, so it counts as missing
-      messages[i].size = static_cast<std::uint64_t>(std::max(0LL, pipeline.reply(3 * i + 1).integer()));
-      if (bytes > 0) messages[i].payload = std::string(pipeline.reply(3 * i + 2).text());
-    }
+    return [&pipeline, at, &some, bytes](const std::string&) { read_bodies(pipeline, at, some, bytes); };
+  };
+  partitions_.exchange(all, add, [&](unsigned, const std::exception_ptr& why) {
+    if (error == nullptr) error = why;
   });
+  if (error != nullptr) std::rethrow_exception(error);
 }
 
 redis::Connection& Inspector::Impl::channel() {
   if (channel_ != nullptr) return *channel_;
-  auto connection = shared_connection_.endpoint().connect();
+  auto connection = home().endpoint().connect();
   std::string subscribe;
-  redis::append_command(subscribe, {"SUBSCRIBE", keys().channel});
+  redis::append_command(subscribe, {"SUBSCRIBE", home().store().keys().channel});
   connection->write(subscribe);
   const redis::ReplyPtr answer = connection->read();
   redis::throw_if_error(redis::Reply(answer.get()), connection->where());
@@ -161,54 +222,46 @@ Inspector::Inspector(Inspector&&) noexcept = default;
 Inspector& Inspector::operator=(Inspector&&) noexcept = default;
 
 Counts Inspector::counts() {
-  const store::QueueCounts stored =
-      impl_->shared_connection().ask([&](redis::Pipeline& pipeline) { return store::counts(pipeline, impl_->keys()); });
-  Counts counts;
-  counts.pending = stored.pending;
-  counts.ready = stored.ready;
-  counts.unack = stored.unack;
-  counts.retry = stored.retry;
-  counts.dead = stored.dead;
-  counts.garbage = stored.garbage;
-  counts.due = stored.due;
-  counts.overdue = stored.overdue;
-  counts.oldest_due = time_of(stored.first_pending_us);
-  counts.oldest_lease = time_of(stored.first_unack_us);
-  counts.now = store::from_us(stored.now_us);
-  counts.paused = stored.paused;
-  counts.totals = totals_of(stored);
-  return counts;
+  const auto answers = impl_->partitions().ask_all(ask_counts);
+  Counts sum = counts_of(answers.front().get());
+  for (std::size_t i = 1; i < answers.size(); ++i) add(sum, counts_of(answers[i].get()));
+  return sum;
+}
+
+std::vector<PartitionInfo> Inspector::partitions() {
+  const auto answers = impl_->partitions().ask_all(ask_counts);
+  const store::Layout layout = impl_->partitions().layout().known();
+  try {
+    if (answers.front().partition == 0 && layout == store::Layout()) static_cast<void>(answers.front().get());
+  } catch (const ReplyError&) {  // the server has answered, so that the number is known
+  }
+  std::vector<PartitionInfo> all;
+  for (const auto& answer : answers) {
+    PartitionInfo& one = all.emplace_back();
+    one.partition = answer.partition;
+    one.sent_to = answer.partition < layout.partitions;
+    one.slot = impl_->partitions().of(answer.partition).endpoint().slot();
+    one.server = answer.server;
+    if (answer.error != nullptr) {
+      one.error = text_of(answer.error);
+    } else {
+      one.counts = counts_of(answer.get());
+    }
+  }
+  return all;
 }
 
 MessagePage Inspector::list(State state) { return list(state, {}); }
 
 MessagePage Inspector::list(State state, const ListOptions& options) {
-  const std::string& key = key_of(impl_->keys(), state);
+  key_of(impl_->home().store().keys(), state);  // throws for a state without a key
   if (options.limit < 1 || options.limit > kMostListed) {
     throw std::invalid_argument("limit: " + std::to_string(options.limit) + "; expected 1 to 1000");
   }
-  std::size_t position = position_of(options.cursor, state);
-  MessagePage page;
-  bool more = true;
-  while (more && page.messages.size() < options.limit) {
-    const std::size_t most = std::min(options.limit - page.messages.size(), store::kBatch);
-    store::Page part = impl_->shared_connection().ask([&](redis::Pipeline& pipeline) {
-      return is_list(state) ? store::page_of_list(pipeline, impl_->keys(), key, position, most)
-                            : store::page_of_zset(pipeline, impl_->keys(), key, position, most);
-    });
-    for (store::Entry& entry : part.entries) page.messages.push_back(info_of(std::move(entry), state));
-    position += part.ids_read;
-    more = part.ids_read == most;
-  }
+  MessageList list(impl_->partitions(), state, options.limit);
+  MessagePage page = options.cursor.empty() ? list.first(options.merge) : list.at(options.cursor);
   impl_->add_bodies(page.messages, options.payload);
-  if (more) page.next = cursor_of(state, position);
   return page;
-}
-
-std::string MessagePage::next_after(std::uint64_t freed) const {
-  if (next.empty()) return next;
-  const std::size_t position = position_of(next);
-  return next.front() + cursor_of(State::unknown, position - std::min<std::uint64_t>(position, freed)).substr(1);
 }
 
 std::optional<MessageInfo> Inspector::find(std::string_view id) {
@@ -217,16 +270,20 @@ std::optional<MessageInfo> Inspector::find(std::string_view id) {
 
 std::vector<std::optional<MessageInfo>> Inspector::find(const std::vector<std::string>& ids, std::size_t payload) {
   const std::vector<std::string> all = ids_of(ids);
-  std::vector<store::Found> places = in_steps(
-      impl_->shared_connection(), all, 1,
-      [&](redis::Pipeline& pipeline, const auto& one) { return store::find(pipeline, impl_->keys(), one.front()); });
+  const std::vector<unsigned> where = impl_->partitions().of_ids(all);
+  std::vector<store::Found> places =
+      impl_->partitions().by_partition(where, all, [](SharedConnection& connection, const auto& some) {
+        return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
+          return store::find(pipeline, connection.store().keys(), one.front());
+        });
+      });
   std::vector<MessageInfo> messages;
   std::vector<std::size_t> at;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const State state = state_of(places[i].state);
     if (state == State::unknown) continue;
     places[i].entry.id = all[i];
-    messages.push_back(info_of(std::move(places[i].entry), state));
+    messages.push_back(info_of(std::move(places[i].entry), state, where[i]));
     at.push_back(i);
   }
   impl_->add_bodies(messages, payload);
@@ -235,47 +292,81 @@ std::vector<std::optional<MessageInfo>> Inspector::find(const std::vector<std::s
   return found;
 }
 
-std::optional<Pause> Inspector::paused() {
-  return impl_->shared_connection().with_connection([&](redis::Connection& connection) -> std::optional<Pause> {
-    redis::Pipeline pipeline(connection);
-    pipeline.command("GETRANGE").key(impl_->keys().paused).arg("0").arg("-1");
-    pipeline.command("PTTL").key(impl_->keys().paused);
-    pipeline.command("TIME");
-    pipeline.run();
-    const std::int64_t left = pipeline.reply(1).integer();
-    if (left == -2) return std::nullopt;
-    const bool wrong_type = is_wrong_type(pipeline, 0);
-    Pause pause{wrong_type ? "unknown: " + impl_->keys().paused + " is no string; another program uses this key"
-                           : std::string(pipeline.reply(0).text()),
-                {}};
-    const redis::Reply time = pipeline.reply(2);
-    if (left >= 0) pause.until = store::from_us((time_of(time) + std::min(milliseconds(left), kLongest)).count());
-    return pause;
+std::vector<MessageInfo> Inspector::find_everywhere(std::string_view id) {
+  const std::string stored = id_of("id", id);
+  const auto answers = impl_->partitions().ask_all([&](redis::Pipeline& pipeline, const store::Store& store) {
+    return store::find(pipeline, store.keys(), stored);
   });
+  std::vector<MessageInfo> messages;
+  for (const auto& answer : answers) {
+    store::Found found = answer.get();
+    const State state = state_of(found.state);
+    if (state == State::unknown) continue;
+    found.entry.id = stored;
+    messages.push_back(info_of(std::move(found.entry), state, answer.partition));
+  }
+  impl_->add_bodies(messages, kLongestPayload);
+  return messages;
+}
+
+std::optional<Pause> Inspector::paused() {
+  const auto answers = impl_->partitions().ask_all(
+      [](redis::Pipeline& pipeline, const store::Store& store) { return PauseReading(pipeline, store); });
+  for (const auto& answer : answers) {
+    if (answer.get()) return answer.get();
+  }
+  return std::nullopt;
 }
 
 Layout Inspector::layout() {
-  LayoutKeeper keeper = layout_of(impl_->shared_connection());
+  LayoutKeeper& keeper = impl_->partitions().layout();
   keeper.read(LostCopies::leave);
   return {keeper.known().partitions, keeper.known().top};
+}
+
+std::optional<MessageInfo> Inspector::find_unpartitioned() {
+  Partitions& partitions = impl_->partitions();
+  partitions.layout().read(LostCopies::leave);
+  const store::Layout layout = partitions.layout().known();
+  if (layout.generation == 0 || layout.top == 1) return std::nullopt;
+  const Endpoint& home = partitions.home().endpoint();
+  const std::uint16_t name_crc = store::name_crc(home.queue(), home.prefix());
+  const auto set_at = store::from_us(layout.generation);
+  for (const State state : {State::pending, State::ready}) {
+    MessageList list(partitions, state, store::kBatch);
+    for (std::size_t from = 0, read = store::kBatch; from < kMostListed && read == store::kBatch; from += read) {
+      store::Page page = list.read(0, from, store::kBatch);
+      read = page.ids_read;
+      for (store::Entry& entry : page.entries) {
+        MessageInfo message = info_of(std::move(entry), state, 0);
+        if (message.sent && *message.sent > set_at && !store::partition_of(message.id, name_crc)) return message;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<Event> Inspector::next_event(milliseconds wait) {
   return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));
 }
 
-ServerInfo Inspector::server() { return impl_->shared_connection().with_connection(read_server_info); }
+ServerInfo Inspector::server() {
+  Partitions& partitions = impl_->partitions();
+  partitions.check_only();
+  return partitions.of(partitions.only().value_or(0)).with_connection(read_server_info);
+}
 
 // Reads the set in steps, since it may be of any size.
 std::vector<std::string> Inspector::queues() {
-  const std::string& prefix = impl_->shared_connection().endpoint().prefix();
-  const bool tagged = impl_->keys().base.rfind('{' + prefix + ':', 0) == 0;
+  const std::string& prefix = impl_->home().endpoint().prefix();
+  const store::Keys& keys = impl_->home().store().keys();
+  const bool tagged = keys.base.rfind('{' + prefix + ':', 0) == 0;
   std::set<std::string> names;  // SSCAN may return a member twice
   std::string cursor = "0";
   do {
-    impl_->shared_connection().with_connection([&](redis::Connection& connection) {
+    impl_->home().with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
-      pipeline.command("SSCAN").key(impl_->keys().queues).arg(cursor).arg("COUNT").arg(kScannedQueues);
+      pipeline.command("SSCAN").key(keys.queues).arg(cursor).arg("COUNT").arg(kScannedQueues);
       pipeline.run();
       const redis::Reply reply = pipeline.reply(0);
       for (std::size_t i = 0; i < reply[1].size(); ++i) {
