@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <iterator>
 #include <set>
 #include <thread>
@@ -175,10 +176,55 @@ const char* to_string(Problem problem) {
 }
 
 bool CheckReport::clean() const {
-  return std::all_of(counts.begin(), counts.end(), [](const auto& count) {
-    return count.first == Problem::expired || count.first == Problem::garbage ||
-           count.first == Problem::orphaned_metadata;
-  });
+  return errors.empty() && std::all_of(counts.begin(), counts.end(), [](const auto& count) {
+           return count.first == Problem::expired || count.first == Problem::garbage ||
+                  count.first == Problem::orphaned_metadata;
+         });
+}
+
+namespace {
+
+// Adds the report of a partition.
+void add(CheckReport& sum, CheckReport report, unsigned partition, std::size_t sample) {
+  sum.examined += report.examined;
+  sum.repaired += report.repaired;
+  for (Finding& finding : report.findings) {
+    const auto same = [&](const Finding& other) { return other.problem == finding.problem; };
+    if (static_cast<std::size_t>(std::count_if(sum.findings.begin(), sum.findings.end(), same)) >= sample) continue;
+    finding.partition = partition;
+    sum.findings.push_back(std::move(finding));
+  }
+  for (const auto& count : report.counts) sum.counts[count.first] += count.second;
+}
+
+}  // namespace
+
+CheckReport check_partitions(Partitions& partitions, const CheckOptions& options) {
+  const std::vector<unsigned> all = partitions.all();
+  CheckReport sum;
+  std::exception_ptr error;
+  std::uint64_t before = 0;  // steps of the partitions before
+  for (const unsigned partition : all) {
+    CheckOptions of_one = options;
+    std::uint64_t last = before;
+    if (options.progress) {
+      of_one.progress = [&](std::uint64_t done, std::uint64_t total) {
+        last = before + done;
+        options.progress(last, before + total);
+      };
+    }
+    try {
+      CheckReport report = IntegrityCheck(partitions.of(partition), of_one).run();
+      if (report.repaired > 0 && partition > 0) partitions.wake({partition});
+      add(sum, std::move(report), partition, options.sample);
+    } catch (const Error& e) {
+      sum.errors[partition] = e.what();
+      error = std::current_exception();
+    }
+    before = last;
+  }
+  if (sum.errors.size() == all.size()) std::rethrow_exception(error);
+  return sum;
 }
 
 CheckReport IntegrityCheck::run() {
@@ -200,7 +246,7 @@ bool IntegrityCheck::check_types() {
       {&keys().pending, "zset"}, {&keys().unack, "zset"}, {&keys().dead, "zset"},     {&keys().ready, "list"},
       {&keys().retry, "list"},   {&keys().count, "hash"}, {&keys().attempts, "hash"}, {&keys().reason, "hash"},
       {&keys().garbage, "set"},  {&keys().stats, "hash"}, {&keys().wake, "zset"},     {&keys().paused, "string"},
-      {&keys().watch, "string"}};
+      {&keys().watch, "string"}, {&keys().wakes, "zset"}};
   bool can_continue = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
@@ -210,8 +256,8 @@ bool IntegrityCheck::check_types() {
     report({Problem::wrong_type, *key,
             "is a " + type + ", expected a " + wanted + ": another program uses a key of this queue",
             "none, it may be data of another program: rename or delete it, and check again", false});
-    can_continue =
-        can_continue && (key == &keys().stats || key == &keys().wake || key == &keys().watch || key == &keys().paused);
+    can_continue = can_continue && (key == &keys().stats || key == &keys().wake || key == &keys().wakes ||
+                                    key == &keys().watch || key == &keys().paused);
   }
   return can_continue;
 }

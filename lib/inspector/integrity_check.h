@@ -10,7 +10,7 @@
 // searches both ends of the lists, where ids are added and removed.
 #pragma once
 
-#include "queue/shared_connection.h"
+#include "inspector/partitions.h"
 #include "store/integrity.h"
 #include "store/record.h"
 
@@ -22,7 +22,10 @@
 
 namespace delayqueue {
 
-// One object runs one check.
+// Checks each partition. One that cannot be examined is part of the report, unless there is no other.
+CheckReport check_partitions(Partitions& partitions, const CheckOptions& options);
+
+// One object runs one check of one partition.
 class IntegrityCheck {
  public:
   IntegrityCheck(SharedConnection& shared_connection, const CheckOptions& options)

@@ -2,16 +2,22 @@
 
 #include "inspector/integrity_check.h"
 #include "inspector/leftovers.h"
+#include "inspector/partitions.h"
 #include "inspector/queue_removal.h"
 #include "inspector/steps.h"
 #include "queue/option_checks.h"
-#include "queue/shared_connection.h"
 #include "queue/state.h"
+#include "store/pause.h"
 #include "store/queries.h"
+#include "store/record.h"
 
 #include <algorithm>
-#include <optional>
+#include <exception>
+#include <limits>
+#include <map>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 namespace delayqueue {
 namespace {
@@ -68,21 +74,17 @@ store::RestoreRecord record_of(const MessageInfo& message, const std::string& id
   return record;
 }
 
-// What each of the partitions has that the queue can have. Takes one round trip for each.
-std::vector<std::optional<store::Examined>> examine(SharedConnection& shared_connection, unsigned possible) {
-  const Endpoint& endpoint = shared_connection.endpoint();
-  std::vector<std::optional<store::Examined>> all(possible);
-  for (unsigned partition = 0; partition < possible; ++partition) {
-    const store::Keys keys = store::make_keys(endpoint.queue(), endpoint.key_options(), partition);
-    shared_connection.with_connection([&](redis::Connection& connection) {
-      redis::Pipeline pipeline(connection);
-      const auto copy = store::read_layout(pipeline, keys);
-      const auto has_messages = store::has_messages(pipeline, keys);
-      pipeline.run();
-      all[partition] = store::Examined{copy.get(), has_messages.get()};
-    });
+// How many partitions the queue must have had for those of these messages that were in another one than 0: they belong to
+// the partition that their ids name, and are found there only if consumers and other clients know so many.
+unsigned top_for(const std::vector<MessageInfo>& messages, const std::vector<std::string>& ids,
+                 const Endpoint& endpoint) {
+  const std::uint16_t name_crc = store::name_crc(endpoint.queue(), endpoint.prefix());
+  unsigned top = 1;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const unsigned partition = messages[i].partition;
+    if (partition >= top && store::partition_of(ids[i], name_crc) == partition) top = partition + 1;
   }
-  return all;
+  return endpoint.key_options().bodies_under_dp ? 1 : top;
 }
 
 }  // namespace
@@ -90,24 +92,96 @@ std::vector<std::optional<store::Examined>> examine(SharedConnection& shared_con
 class QueueAdmin::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, const InspectorOptions& options)
-      : shared_connection_(url, queue, options.connection, options.queue, {}, RegisterQueue::if_exists) {}
+      : partitions_(url, queue, options, LostCopies::restore) {}
 
-  const store::Keys& keys() const { return store().keys(); }
-  const store::Store& store() const { return shared_connection_.store(); }
-  SharedConnection& shared_connection() { return shared_connection_; }
+  Partitions& partitions() { return partitions_; }
+  SharedConnection& home() { return partitions_.home(); }
 
-  // Wakes an idle consumer. Ignores a refusal, for example because Redis is out of memory: the marker is only a hint.
-  void wake() {
-    shared_connection_.with_connection([&](redis::Connection& connection) {
-      redis::Pipeline pipeline(connection);
-      store().wake(pipeline);
-      pipeline.run();
-    });
+  // Refuses calls that concern the queue as such.
+  void needs_whole_queue(const char* call) const {
+    if (!partitions_.only()) return;
+    throw std::invalid_argument("partition: " + std::to_string(*partitions_.only()) + "; expected none for " + call +
+                                ", which concerns the whole queue");
   }
 
+  // Whether a call wakes a consumer for each partition that it concerns. others: for partition 0 its script does so.
+  enum class Wake { none, others, all };
+
+  // Calls `call(connection, ids)` for the ids of each partition: see Partitions::by_partition.
+  template <class Call>
+  auto by_id(const std::vector<std::string>& ids, Wake wake, Call call) {
+    const std::vector<unsigned> where = partitions_.of_ids(ids);
+    auto results = partitions_.by_partition(where, ids, call);
+    std::set<unsigned> woken(where.begin(), where.end());
+    if (wake == Wake::others) woken.erase(0);
+    if (wake != Wake::none) partitions_.wake(woken);
+    return results;
+  }
+
+  void set_pause(store::PauseState wanted);
+  void copy_pause(unsigned from, unsigned end);
+  void restore(unsigned partition, const std::vector<store::RestoreRecord>& all, const std::vector<std::size_t>& places,
+               std::vector<Sent>& sent);
+
  private:
-  SharedConnection shared_connection_;
+  std::int64_t copy_pause(const std::vector<unsigned>& partitions, const store::PauseState& pause);
+
+  Partitions partitions_;
 };
+
+// Copies a pause to these partitions. Returns the latest generation that one of them has then. Throws the first error
+// after the others are done.
+std::int64_t QueueAdmin::Impl::copy_pause(const std::vector<unsigned>& partitions, const store::PauseState& pause) {
+  std::int64_t latest = pause.generation;
+  std::exception_ptr error;
+  const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Partitions::Read {
+    const auto answer = store::copy_pause(pipeline, partitions_.of(partition).store().keys(), pause);
+    return [&latest, answer](const std::string&) { latest = std::max(latest, answer.get().generation); };
+  };
+  partitions_.exchange(partitions, add, [&](unsigned, const std::exception_ptr& why) {
+    if (error == nullptr) error = why;
+  });
+  if (error != nullptr) std::rethrow_exception(error);
+  return latest;
+}
+
+// Sets the pause in partition 0, then in the others. One of them has a later generation if partition 0 was rolled back,
+// or if another operator was faster: then that one's setting is in partition 0, and counts.
+void QueueAdmin::Impl::set_pause(store::PauseState wanted) {
+  std::vector<unsigned> others = partitions_.all();
+  others.erase(others.begin());
+  const store::Keys& keys = home().store().keys();
+  for (std::int64_t latest = 0;; wanted.generation = latest) {
+    home().with_connection([&](redis::Connection& connection) {
+      redis::Pipeline pipeline(connection);
+      const auto answer = store::set_pause(pipeline, keys, wanted);
+      if (!wanted.paused) home().store().wake(pipeline);
+      pipeline.run();
+      wanted.generation = answer.get().generation;
+      if (wanted.paused) home().endpoint().register_queue(connection);
+    });
+    latest = copy_pause(others, wanted);
+    if (!wanted.paused) partitions_.wake({others.begin(), others.end()});
+    if (latest == wanted.generation) return;
+    const store::PauseState now =
+        home().ask([&](redis::Pipeline& pipeline) { return store::read_pause(pipeline, keys); });
+    if (now.generation > wanted.generation) return;
+  }
+}
+
+// Copies the pause of the queue to partitions that it is about to have. A pause without generation gets one.
+void QueueAdmin::Impl::copy_pause(unsigned from, unsigned end) {
+  std::vector<unsigned> partitions;
+  for (unsigned partition = from; partition < end; ++partition) partitions.push_back(partition);
+  const auto ask = [&](redis::Pipeline& pipeline) { return store::read_pause(pipeline, home().store().keys()); };
+  store::PauseState pause = home().ask(ask);
+  if (partitions.empty() || !pause.paused) return;
+  if (pause.generation < 0) {
+    pause =
+        home().ask([&](redis::Pipeline& pipeline) { return store::set_pause(pipeline, home().store().keys(), pause); });
+  }
+  copy_pause(partitions, pause);
+}
 
 QueueAdmin::QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options)
     : impl_("QueueAdmin", std::make_unique<Impl>(url, queue, options)) {}
@@ -116,28 +190,32 @@ QueueAdmin::QueueAdmin(QueueAdmin&&) noexcept = default;
 QueueAdmin& QueueAdmin::operator=(QueueAdmin&&) noexcept = default;
 
 std::vector<State> QueueAdmin::cancel(const std::vector<std::string>& ids) {
-  const auto answers = in_steps(
-      impl_->shared_connection(), ids_of(ids), 1,
-      [&](redis::Pipeline& pipeline, const auto& one) { return impl_->store().cancel(pipeline, one.front()); });
+  const auto answers = impl_->by_id(ids_of(ids), Impl::Wake::none, [](SharedConnection& connection, const auto& some) {
+    return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
+      return connection.store().cancel(pipeline, one.front());
+    });
+  });
   return meanings<State>(answers, state_of);
 }
 
 std::vector<Moved> QueueAdmin::reschedule(const std::vector<std::string>& ids, const RescheduleOptions& when) {
   const store::Due due = due_of(when.delay, when.at);
   const auto answers =
-      in_steps(impl_->shared_connection(), ids_of(ids), 1, [&](redis::Pipeline& pipeline, const auto& one) {
-        return impl_->store().reschedule(pipeline, one.front(), due);
+      impl_->by_id(ids_of(ids), Impl::Wake::others, [&](SharedConnection& connection, const auto& some) {
+        return in_steps(connection, some, 1, [&](redis::Pipeline& pipeline, const auto& one) {
+          return connection.store().reschedule(pipeline, one.front(), due);
+        });
       });
   return meanings<Moved>(answers, moved_of);
 }
 
 std::vector<Redriven> QueueAdmin::redrive(const std::vector<std::string>& ids, const RedriveOptions& options) {
   check_retries(options.retries);
-  const auto outcomes = outcomes_in_steps(impl_->shared_connection(), ids_of(ids), store::kBatch,
-                                          [&](redis::Pipeline& pipeline, const auto& some) {
-                                            return impl_->store().redrive(pipeline, some, options.retries);
-                                          });
-  impl_->wake();
+  const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
+    return outcomes_in_steps(connection, all, store::kBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+      return connection.store().redrive(pipeline, some, options.retries);
+    });
+  });
   return meanings<Redriven>(outcomes, [](char outcome) {
     return outcome == 'S' ? Redriven::redriven : outcome == 'B' ? Redriven::no_body : Redriven::unknown;
   });
@@ -145,11 +223,12 @@ std::vector<Redriven> QueueAdmin::redrive(const std::vector<std::string>& ids, c
 
 std::vector<Buried> QueueAdmin::bury(const std::vector<std::string>& ids, const BuryOptions& options) {
   const std::string_view reason = std::string_view(options.reason).substr(0, kLongestReason);
-  const std::size_t step = impl_->store().search_lists() > 0 ? 1 : kSmallBatch;
-  const auto outcomes = outcomes_in_steps(
-      impl_->shared_connection(), ids_of(ids), step, [&](redis::Pipeline& pipeline, const auto& some) {
-        return impl_->store().bury(pipeline, some, reason, options.held == HeldMessages::force);
-      });
+  const std::size_t step = impl_->home().store().search_lists() > 0 ? 1 : kSmallBatch;
+  const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
+    return outcomes_in_steps(connection, all, step, [&](redis::Pipeline& pipeline, const auto& some) {
+      return connection.store().bury(pipeline, some, reason, options.held == HeldMessages::force);
+    });
+  });
   return meanings<Buried>(outcomes, [](char outcome) {
     return outcome == 'S'   ? Buried::buried
            : outcome == 'D' ? Buried::already
@@ -160,10 +239,11 @@ std::vector<Buried> QueueAdmin::bury(const std::vector<std::string>& ids, const 
 
 std::vector<Extended> QueueAdmin::extend(const std::vector<std::string>& ids, milliseconds by, HeldMessages held) {
   check_at_least("by", by, milliseconds(1));
-  const auto outcomes = outcomes_in_steps(
-      impl_->shared_connection(), ids_of(ids), kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-        return impl_->store().extend(pipeline, some, by, held == HeldMessages::force);
-      });
+  const auto outcomes = impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
+    return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+      return connection.store().extend(pipeline, some, by, held == HeldMessages::force);
+    });
+  });
   return meanings<Extended>(outcomes, [](char outcome) {
     return outcome == 'S' ? Extended::extended : outcome == 'H' ? Extended::held : Extended::unknown;
   });
@@ -171,13 +251,13 @@ std::vector<Extended> QueueAdmin::extend(const std::vector<std::string>& ids, mi
 
 // The message released last is delivered first, so the ids are sent in reverse order.
 std::vector<Released> QueueAdmin::release(const std::vector<std::string>& ids, HeldMessages held) {
-  std::vector<std::string> all = ids_of(ids);
-  std::reverse(all.begin(), all.end());
-  std::string outcomes =
-      outcomes_in_steps(impl_->shared_connection(), all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
-        return impl_->store().release_waiting(pipeline, some, held == HeldMessages::force);
-      });
-  impl_->wake();
+  std::vector<std::string> reversed = ids_of(ids);
+  std::reverse(reversed.begin(), reversed.end());
+  std::string outcomes = impl_->by_id(reversed, Impl::Wake::all, [&](SharedConnection& connection, const auto& all) {
+    return outcomes_in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+      return connection.store().release_waiting(pipeline, some, held == HeldMessages::force);
+    });
+  });
   std::reverse(outcomes.begin(), outcomes.end());
   return meanings<Released>(outcomes, [](char outcome) {
     return outcome == 'S' ? Released::released : outcome == 'H' ? Released::held : Released::unknown;
@@ -190,134 +270,166 @@ std::uint64_t QueueAdmin::purge(State state, const PurgeOptions& options) {
   if (is_list(state) && options.older_than) {
     throw std::invalid_argument("older_than: set; expected none for ready and retry, whose messages have no time");
   }
-  const std::string& key = key_of(impl_->keys(), state);
-  const store::QueueCounts before =
-      impl_->shared_connection().ask([&](redis::Pipeline& pipeline) { return store::counts(pipeline, impl_->keys()); });
-  const std::uint64_t there = state == State::pending ? before.pending
-                              : state == State::dead  ? before.dead
-                              : state == State::ready ? before.ready
-                                                      : before.retry;
-  std::uint64_t left = options.limit == 0 ? there : std::min(options.limit, there);
+  const auto answers = impl_->partitions().ask_all(
+      [](redis::Pipeline& pipeline, const store::Store& store) { return store::counts(pipeline, store.keys()); });
+  for (const auto& answer : answers) static_cast<void>(answer.get());  // throws before anything is deleted
+  std::uint64_t most = options.limit == 0 ? std::numeric_limits<std::uint64_t>::max() : options.limit;
   std::uint64_t purged = 0;
-  while (left > 0) {
-    const std::size_t most = std::min<std::uint64_t>(left, store::kBatch);
-    const store::Purged step = impl_->shared_connection().ask([&](redis::Pipeline& pipeline) {
-      return is_list(state) ? impl_->store().purge_list(pipeline, key, most)
-                            : impl_->store().purge_zset(pipeline, key, most, options.older_than, 0);
-    });
-    collect(impl_->shared_connection(), step.garbage);
-    purged += step.purged;
-    left -= std::min<std::uint64_t>(left, step.removed);
-    if (step.removed < most) break;
+  for (const auto& answer : answers) {
+    SharedConnection& connection = impl_->partitions().of(answer.partition);
+    const std::string& key = key_of(connection.store().keys(), state);
+    const store::QueueCounts& before = answer.get();
+    std::uint64_t left = std::min(most, state == State::pending ? before.pending
+                                        : state == State::dead  ? before.dead
+                                        : state == State::ready ? before.ready
+                                                                : before.retry);
+    while (left > 0) {
+      const std::size_t step_most = std::min<std::uint64_t>(left, store::kBatch);
+      const store::Purged step = connection.ask([&](redis::Pipeline& pipeline) {
+        return is_list(state) ? connection.store().purge_list(pipeline, key, step_most)
+                              : connection.store().purge_zset(pipeline, key, step_most, options.older_than, 0);
+      });
+      collect(connection, step.garbage);
+      purged += step.purged;
+      left -= std::min<std::uint64_t>(left, step.removed);
+      most -= std::min<std::uint64_t>(most, step.removed);
+      if (step.removed < step_most) break;
+    }
   }
   return purged;
 }
 
 Removed QueueAdmin::purge(State state, const std::vector<std::string>& ids) {
   check_removable(state);
-  const std::string& key = key_of(impl_->keys(), state);
-  const auto steps = in_steps(
-      impl_->shared_connection(), ids_of(ids), kSmallBatch,
-      [&](redis::Pipeline& pipeline, const auto& some) { return impl_->store().purge_ids(pipeline, key, some); });
   Removed removed;
-  for (const store::PurgedIds& step : steps) {
-    removed.messages += static_cast<std::uint64_t>(std::count(step.outcomes.begin(), step.outcomes.end(), 'S'));
-    removed.places += step.places;
-    for (const char outcome : step.outcomes) removed.removed.push_back(outcome == 'S');
-  }
-  if (removed.removed.size() != ids.size()) {
-    throw ReplyError("purge: " + unexpected_count(removed.removed.size(), ids.size()));
-  }
-  if (is_list(state) && !ids.empty()) removed.places += remove_hints(impl_->shared_connection(), key);
+  const std::string outcomes =
+      impl_->by_id(ids_of(ids), Impl::Wake::none, [&](SharedConnection& connection, const auto& all) {
+        const std::string& key = key_of(connection.store().keys(), state);
+        const auto steps = in_steps(connection, all, kSmallBatch, [&](redis::Pipeline& pipeline, const auto& some) {
+          return connection.store().purge_ids(pipeline, key, some);
+        });
+        std::string of_partition;
+        for (const store::PurgedIds& step : steps) {
+          removed.places += step.places;
+          of_partition += step.outcomes;
+        }
+        if (of_partition.size() != all.size()) {
+          throw ReplyError("purge: " + unexpected_count(of_partition.size(), all.size()));
+        }
+        if (is_list(state)) removed.places += remove_hints(connection, key);
+        return of_partition;
+      });
+  for (const char outcome : outcomes) removed.removed.push_back(outcome == 'S');
+  removed.messages = static_cast<std::uint64_t>(std::count(outcomes.begin(), outcomes.end(), 'S'));
   return removed;
 }
 
-std::vector<Sent> QueueAdmin::restore(const std::vector<MessageInfo>& messages) {
-  std::vector<std::string> ids;
-  ids.reserve(messages.size());
-  for (const MessageInfo& message : messages) ids.push_back(id_of("id", message.id));
-  std::vector<store::RestoreRecord> all;
-  all.reserve(messages.size());
-  for (std::size_t i = 0; i < messages.size(); ++i) all.push_back(record_of(messages[i], ids[i]));
-  std::vector<Sent> sent;
-  while (sent.size() < all.size()) {
+// Restores the messages at these places, which belong to one partition.
+void QueueAdmin::Impl::restore(unsigned partition, const std::vector<store::RestoreRecord>& all,
+                               const std::vector<std::size_t>& places, std::vector<Sent>& sent) {
+  SharedConnection& connection = partitions_.of(partition);
+  if (partition > 0) partitions_.layout().copy_to(partition);
+  for (std::size_t done = 0; done < places.size();) {
     std::vector<store::RestoreRecord> step;
-    for (std::size_t bytes = 0; sent.size() + step.size() < all.size() && step.size() < kSmallBatch;) {
-      const store::RestoreRecord& next = all[sent.size() + step.size()];
+    for (std::size_t bytes = 0; done + step.size() < places.size() && step.size() < kSmallBatch;) {
+      const store::RestoreRecord& next = all[places[done + step.size()]];
       if (!step.empty() && bytes + next.payload.size() > kStepBytes) break;
       bytes += next.payload.size();
       step.push_back(next);
     }
-    const store::Outcomes outcomes = impl_->shared_connection().ask([&](redis::Pipeline& pipeline) {
-      const auto answer = impl_->store().restore(pipeline, step);
-      impl_->store().wake(pipeline);
+    const store::Outcomes outcomes = connection.ask([&](redis::Pipeline& pipeline) {
+      const auto answer = connection.store().restore(pipeline, step);
+      if (partition == 0) connection.store().wake(pipeline);
       return answer;
     });
     if (outcomes.size() != step.size()) {
       throw ReplyError("restore: " + unexpected_count(outcomes.size(), step.size()));
     }
-    for (const char outcome : outcomes) sent.push_back({ids[sent.size()], outcome == '1', outcome == 'C'});
+    for (const char outcome : outcomes) {
+      Sent& one = sent[places[done++]];
+      one.created = outcome == '1';
+      one.cancelled = outcome == 'C';
+    }
+  }
+  if (partition > 0) partitions_.wake({partition});
+}
+
+std::vector<Sent> QueueAdmin::restore(const std::vector<MessageInfo>& messages) {
+  impl_->needs_whole_queue("restore");
+  std::vector<std::string> ids;
+  ids.reserve(messages.size());
+  for (const MessageInfo& message : messages) ids.push_back(id_of("id", message.id));
+  std::vector<store::RestoreRecord> all;
+  std::vector<Sent> sent;
+  all.reserve(messages.size());
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    all.push_back(record_of(messages[i], ids[i]));
+    sent.push_back({ids[i]});
   }
   if (all.empty()) return sent;
-  impl_->shared_connection().with_connection(
-      [&](redis::Connection& connection) { impl_->shared_connection().endpoint().register_queue(connection); });
+  const unsigned top = top_for(messages, ids, impl_->home().endpoint());
+  if (top > 1) {
+    impl_->partitions().layout().read();
+    impl_->partitions().layout().raise_top(top);
+  }
+  const std::vector<unsigned> where = impl_->partitions().of_ids(ids);
+  std::map<unsigned, std::vector<std::size_t>> places;
+  for (std::size_t i = 0; i < ids.size(); ++i) places[where[i]].push_back(i);
+  for (const auto& one : places) impl_->restore(one.first, all, one.second, sent);
+  SharedConnection& last = impl_->partitions().of(places.rbegin()->first);
+  last.with_connection([&](redis::Connection& connection) { last.endpoint().register_queue(connection); });
   return sent;
 }
 
 void QueueAdmin::pause(const PauseOptions& options) {
+  impl_->needs_whole_queue("pause");
   if (options.duration) check_at_least("duration", *options.duration, milliseconds(1));
-  impl_->shared_connection().with_connection([&](redis::Connection& connection) {
-    redis::Pipeline pipeline(connection);
-    pipeline.command("SET").key(impl_->keys().paused).arg(options.reason);
-    if (options.duration) pipeline.arg("PX").arg(options.duration->count());
-    pipeline.run();
-    pipeline.reply(0);
-    impl_->shared_connection().endpoint().register_queue(connection);
-  });
+  impl_->set_pause({-1, true, options.reason, options.duration});
 }
 
 void QueueAdmin::resume() {
-  impl_->shared_connection().with_connection([&](redis::Connection& connection) {
-    redis::Pipeline pipeline(connection);
-    pipeline.command("DEL").key(impl_->keys().paused);
-    impl_->store().wake(pipeline);
-    pipeline.run();
-    pipeline.reply(0);
-  });
+  impl_->needs_whole_queue("resume");
+  impl_->set_pause({});
 }
 
 Layout QueueAdmin::set_partitions(unsigned partitions) {
-  LayoutKeeper keeper = layout_of(impl_->shared_connection());
+  impl_->needs_whole_queue("set_partitions");
+  LayoutKeeper& keeper = impl_->partitions().layout();
   keeper.check(partitions);
-  const std::vector<unsigned> used = keeper.probe(examine(impl_->shared_connection(), keeper.possible()));
+  const std::vector<unsigned> used = impl_->partitions().probe(Partitions::Probe::complete);
   if (!used.empty() && used.front() < partitions) {
-    const Endpoint& endpoint = impl_->shared_connection().endpoint();
-    const store::Keys keys = store::make_keys(endpoint.queue(), endpoint.key_options(), used.front());
+    const store::Keys& keys = impl_->partitions().of(used.front()).store().keys();
     throw std::invalid_argument("partitions: " + std::to_string(partitions) + ", but " + keys.base +
                                 " has messages, and no copy of the layout of this queue: delete the keys of the " +
                                 "program that uses this name, or set fewer partitions; if they belong to this queue, " +
                                 "set the field top of " + keys.settings + " to " + std::to_string(used.front() + 1));
   }
+  impl_->copy_pause(1, std::max(partitions, keeper.known().top));
   const store::Layout layout = keeper.set(partitions);
   return {layout.partitions, layout.top};
 }
 
-Remains QueueAdmin::forget() { return QueueRemoval(impl_->shared_connection()).run(); }
+Remains QueueAdmin::forget() {
+  impl_->needs_whole_queue("forget");
+  return QueueRemoval(impl_->partitions()).run();
+}
 
 bool QueueAdmin::lock(const std::string& holder, milliseconds duration) {
   check_at_least("duration", duration, milliseconds(1));
-  return impl_->shared_connection().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->store().lock(pipeline, holder, duration); });
+  return impl_->home().ask(
+      [&](redis::Pipeline& pipeline) { return impl_->home().store().lock(pipeline, holder, duration); });
 }
 
 void QueueAdmin::unlock(const std::string& holder) {
-  impl_->shared_connection().ask([&](redis::Pipeline& pipeline) { return impl_->store().unlock(pipeline, holder); });
+  impl_->home().ask([&](redis::Pipeline& pipeline) { return impl_->home().store().unlock(pipeline, holder); });
 }
 
 CheckReport QueueAdmin::check(const CheckOptions& options) {
   check_at_least("recheck_after", options.recheck_after, milliseconds(0));
   check_retries(options.retries);
-  return IntegrityCheck(impl_->shared_connection(), options).run();
+  Partitions& partitions = impl_->partitions();
+  if (!partitions.only()) partitions.probe(Partitions::Probe::reachable);
+  return check_partitions(partitions, options);
 }
 
 }  // namespace delayqueue

@@ -11,25 +11,43 @@
 namespace delayqueue {
 
 Remains QueueRemoval::run() {
-  Remains remains = find_remains();
+  for (const unsigned partition : partitions_.all()) all_.push_back(&partitions_.of(partition));
+  Remains remains = find_all();
   if (remains.wrong_type || remains.pending + remains.unack + remains.dead > 0) return remains;
-  for (const std::string* list : {&keys().ready, &keys().retry}) remove_hints(shared_connection_, *list);
+  for (SharedConnection* const partition : all_) {
+    const store::Keys& keys = partition->store().keys();
+    for (const std::string* list : {&keys.ready, &keys.retry}) remove_hints(*partition, *list);
+  }
   while (true) {
-    collect_all(shared_connection_);
-    remains = find_remains();
+    for (SharedConnection* const partition : all_) collect_all(*partition);
+    remains = find_all();
     remains.served = remains.none() && is_served();
-    if (!remains.none() || delete_keys()) return remains;
+    if (!remains.none() || delete_all()) return remains;
   }
 }
 
-Remains QueueRemoval::find_remains() {
-  return shared_connection_.with_connection([&](redis::Connection& connection) {
+Remains QueueRemoval::find_all() {
+  Remains sum;
+  for (SharedConnection* const partition : all_) {
+    const Remains remains = find(*partition);
+    for (const auto count :
+         {&Remains::pending, &Remains::ready, &Remains::unack, &Remains::retry, &Remains::dead, &Remains::retries}) {
+      sum.*count += remains.*count;
+    }
+    sum.wrong_type = sum.wrong_type || remains.wrong_type;
+  }
+  return sum;
+}
+
+Remains QueueRemoval::find(SharedConnection& partition) {
+  return partition.with_connection([&](redis::Connection& connection) {
+    const store::Keys& keys = partition.store().keys();
     redis::Pipeline pipeline(connection);
     Remains remains;
     const std::tuple<const char*, const std::string*, std::uint64_t*> lengths[] = {
-        {"ZCARD", &keys().pending, &remains.pending}, {"LLEN", &keys().ready, &remains.ready},
-        {"ZCARD", &keys().unack, &remains.unack},     {"LLEN", &keys().retry, &remains.retry},
-        {"ZCARD", &keys().dead, &remains.dead},       {"HLEN", &keys().count, &remains.retries}};
+        {"ZCARD", &keys.pending, &remains.pending}, {"LLEN", &keys.ready, &remains.ready},
+        {"ZCARD", &keys.unack, &remains.unack},     {"LLEN", &keys.retry, &remains.retry},
+        {"ZCARD", &keys.dead, &remains.dead},       {"HLEN", &keys.count, &remains.retries}};
     for (const auto& length : lengths) pipeline.command(std::get<0>(length)).key(*std::get<1>(length));
     pipeline.run();
     for (std::size_t i = 0; i < std::size(lengths); ++i) {
@@ -45,42 +63,48 @@ Remains QueueRemoval::find_remains() {
   });
 }
 
-// Removes the name before the script runs: a send after the script is a first send, and registers the queue again.
-bool QueueRemoval::delete_keys() {
-  return shared_connection_.with_connection([&](redis::Connection& connection) {
-    redis::Pipeline name(connection);
-    name.command("SREM").key(keys().queues).arg(keys().base);
-    name.run();
-    name.reply(0);
-    bool forgotten = false;
-    try {
-      redis::Pipeline pipeline(connection);
-      const auto answer = store().forget(pipeline);
-      pipeline.run();
-      forgotten = answer.get();
-    } catch (const ReplyError&) {
-      shared_connection_.endpoint().register_queue(connection);
-      throw;
-    }
-    if (!forgotten) shared_connection_.endpoint().register_queue(connection);
-    return forgotten;
+// Removes the name before the scripts run: a send to a partition after its script is a first send, and registers the
+// queue again.
+bool QueueRemoval::delete_all() {
+  SharedConnection& home = partitions_.home();
+  const auto with_name = [&](const auto& call) {
+    home.with_connection([&](redis::Connection& connection) { call(connection); });
+  };
+  const auto restore_name = [&](redis::Connection& connection) { home.endpoint().register_queue(connection); };
+  with_name([&](redis::Connection& connection) {
+    redis::Pipeline pipeline(connection);
+    pipeline.command("SREM").key(home.store().keys().queues).arg(home.store().keys().base);
+    pipeline.run();
+    pipeline.reply(0);
   });
+  bool deleted = false;
+  try {
+    deleted = std::all_of(all_.begin(), all_.end(), [](SharedConnection* partition) {
+      return partition->ask([&](redis::Pipeline& pipeline) { return partition->store().forget(pipeline); });
+    });
+  } catch (const ReplyError&) {
+    with_name(restore_name);
+    throw;
+  }
+  if (!deleted) with_name(restore_name);
+  return deleted;
 }
 
 // An idle consumer removes the marker within a round trip. The wait is longer, for one that is reconnecting.
 bool QueueRemoval::is_served() {
   constexpr milliseconds kTimeout{300};
   const auto begin = redis::Clock::now();
-  shared_connection_.with_connection([&](redis::Connection& connection) {
+  SharedConnection& home = partitions_.home();  // where consumers wait for the messages of all partitions
+  home.with_connection([&](redis::Connection& connection) {
     redis::Pipeline pipeline(connection);
-    store().wake(pipeline);
+    home.store().wake(pipeline);
     pipeline.run();
     pipeline.reply(0);
   });
   while (redis::Clock::now() - begin < kTimeout) {
-    const bool marked = shared_connection_.with_connection([&](redis::Connection& connection) {
+    const bool marked = home.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
-      pipeline.command("EXISTS").key(keys().wake);
+      pipeline.command("EXISTS").key(home.store().keys().wake);
       pipeline.run();
       return pipeline.reply(0).integer() == 1;
     });

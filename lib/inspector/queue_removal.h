@@ -1,29 +1,31 @@
 // Deletes all traces of an empty queue: the implementation of QueueAdmin::forget.
 #pragma once
 
-#include "queue/shared_connection.h"
+#include "inspector/partitions.h"
 
 #include <delayqueue/outcomes.h>
+
+#include <vector>
 
 namespace delayqueue {
 
 class QueueRemoval {
  public:
-  explicit QueueRemoval(SharedConnection& shared_connection) : shared_connection_(shared_connection) {}
+  explicit QueueRemoval(Partitions& partitions) : partitions_(partitions) {}
 
   Remains run();
 
  private:
-  Remains find_remains();
-  // Deletes the remaining keys. False: nothing was deleted, since messages or garbage are left.
-  bool delete_keys();
+  // What is left in all partitions, once finished messages are deleted.
+  Remains find_all();
+  Remains find(SharedConnection& partition);
+  // Deletes the remaining keys of all partitions. False: messages or garbage are left in one of them.
+  bool delete_all();
   // Whether an idle consumer takes the wake-up marker.
   bool is_served();
 
-  const store::Keys& keys() const { return shared_connection_.store().keys(); }
-  const store::Store& store() const { return shared_connection_.store(); }
-
-  SharedConnection& shared_connection_;
+  Partitions& partitions_;
+  std::vector<SharedConnection*> all_{};
 };
 
 }  // namespace delayqueue

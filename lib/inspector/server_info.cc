@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
 
 namespace delayqueue {
 namespace {
@@ -16,10 +19,11 @@ using redis::Reply;
 using std::chrono::microseconds;
 
 InfoFields read_info(redis::Connection& connection) {
-  static constexpr InfoQuery kQueries[] = {{"INFO", "server", nullptr},      {"INFO", "clients", nullptr},
-                                           {"INFO", "memory", nullptr},      {"INFO", "persistence", nullptr},
-                                           {"INFO", "replication", nullptr}, {"CONFIG", "GET", "save"},
-                                           {"CONFIG", "GET", "appendfsync"}};
+  static constexpr InfoQuery kQueries[] = {
+      {"INFO", "server", nullptr},      {"INFO", "clients", nullptr},
+      {"INFO", "memory", nullptr},      {"INFO", "persistence", nullptr},
+      {"INFO", "replication", nullptr}, {"CONFIG", "GET", "save"},
+      {"CONFIG", "GET", "appendfsync"}, {"CONFIG", "GET", "cluster-require-full-coverage"}};
   ask(connection, kQueries);
   InfoFields fields;
   for (const InfoQuery& query : kQueries) {
@@ -73,6 +77,7 @@ ServerInfo read_server_info(redis::Connection& connection) {
   if (fields.has("aof_enabled")) info.append_only = fields["aof_enabled"] == "1" ? "yes" : "no";
   info.fsync = fields["appendfsync"];
   info.snapshots = fields["save"];
+  if (info.mode == "cluster") info.full_coverage = fields["cluster-require-full-coverage"];
   measure(connection, info);
   info.risks = find_risks(connection);
   for (Risk& risk : compare_clocks(connection)) info.risks.push_back(std::move(risk));
@@ -93,6 +98,32 @@ std::vector<ServerInfo> server_info(const std::string& url, const ConnectionOpti
     }
   }
   return all;
+}
+
+void add_partition_risks(std::vector<ServerInfo>& masters) {
+  constexpr microseconds kClocksApart{1'000'000};
+  ServerInfo* earliest = nullptr;
+  ServerInfo* latest = nullptr;
+  for (ServerInfo& master : masters) {
+    if (!master.error.empty() || masters.size() == 1) continue;
+    if (master.full_coverage == "yes") {
+      master.risks.push_back({RiskKind::coverage,
+                              "cluster-require-full-coverage yes: while one master is away and no replica takes over, "
+                              "the whole Cluster refuses requests, so that all partitions of a queue stop, not only "
+                              "those of that master; set cluster-require-full-coverage no"});
+    }
+    if (earliest == nullptr || master.clock_ahead < earliest->clock_ahead) earliest = &master;
+    if (latest == nullptr || master.clock_ahead > latest->clock_ahead) latest = &master;
+  }
+  if (earliest == nullptr) return;
+  const microseconds apart = latest->clock_ahead - earliest->clock_ahead;
+  if (apart <= kClocksApart + (latest->round_trip + earliest->round_trip) / 2) return;
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f s", std::chrono::duration<double>(apart).count());
+  latest->risks.push_back({RiskKind::clock, std::string("Redis' clock is ") + seconds +
+                                                " ahead of that of the master " + earliest->address +
+                                                ": messages sent `at` a time come earlier from one " +
+                                                "partition than from another by as much; correct the clocks"});
 }
 
 }  // namespace delayqueue

@@ -1,7 +1,6 @@
-// Calls for any number of ids, in bounded steps; and the layout of a queue.
+// Calls for any number of ids, in bounded steps.
 #pragma once
 
-#include "queue/layout_keeper.h"
 #include "queue/shared_connection.h"
 
 #include <delayqueue/error.h>
@@ -64,14 +63,6 @@ inline bool is_wrong_type(const redis::Pipeline& pipeline, std::size_t request) 
     if (std::string_view(e.what()).find("WRONGTYPE") == std::string_view::npos) throw;
     return true;
   }
-}
-
-// The layout of the queue. In a Cluster the connection follows the redirections to the servers of other partitions.
-inline LayoutKeeper layout_of(SharedConnection& shared_connection) {
-  const Endpoint& endpoint = shared_connection.endpoint();
-  return {endpoint.queue(), endpoint.key_options(), [&shared_connection](unsigned, const auto& call) {
-            shared_connection.with_connection([&](redis::Connection& connection) { call(connection); });
-          }};
 }
 
 }  // namespace delayqueue

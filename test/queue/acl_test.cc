@@ -41,7 +41,9 @@ using test::Words;
 const std::string kBase = "dp:orders";
 
 // Keys that only optional features need. Everything else works without access to them.
-bool is_optional(const std::string& object) { return object == "dp:queues" || object.rfind("{dp:orders}:", 0) == 0; }
+bool is_optional(const std::string& object) {
+  return object == "dp:queues" || object.rfind("{dp:orders}:", 0) == 0 || object.rfind("{dp:orders#", 0) == 0;
+}
 
 // ---- What each role does with a queue: together, all that its scripts can do ----
 

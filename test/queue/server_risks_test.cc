@@ -23,6 +23,7 @@
 namespace delayqueue {
 namespace {
 
+using namespace std::chrono_literals;
 using test::eventually;
 using test::has;
 using test::kPatience;
@@ -361,6 +362,48 @@ TEST_CASE("risks: replies of an unexpected type cause no error") {
     redis::Connection connection(listener.address(), redis::Login{"", "", "t", 0}, ConnectionOptions());
     CHECK_NOTHROW(find_risks(connection));
   }
+}
+
+// A master of a Cluster.
+ServerInfo master_of_cluster(const std::string& address, milliseconds ahead, const std::string& full_coverage) {
+  ServerInfo info;
+  info.address = address;
+  info.clock_ahead = ahead;
+  info.full_coverage = full_coverage;
+  info.round_trip = 10ms;
+  return info;
+}
+
+TEST_CASE("risks: cluster-require-full-coverage yes stops all partitions of a queue when one master is away") {
+  std::vector<ServerInfo> masters = {master_of_cluster("a:1", 0ms, "yes"), master_of_cluster("b:1", 0ms, "no"),
+                                     master_of_cluster("c:1", 0ms, "")};
+  add_partition_risks(masters);
+  REQUIRE(masters[0].risks.size() == 1);
+  CHECK(masters[0].risks[0].kind == RiskKind::coverage);
+  CHECK_FALSE(masters[0].risks[0].critical);
+  CHECK(has(masters[0].risks[0].text, "set cluster-require-full-coverage no"));
+  CHECK(masters[1].risks.empty());
+  CHECK(masters[2].risks.empty());
+  std::vector<ServerInfo> single = {master_of_cluster("a:1", 0ms, "yes")};
+  add_partition_risks(single);
+  CHECK(single[0].risks.empty());
+}
+
+TEST_CASE("risks: the clocks of the masters of a Cluster are compared, except of one that did not answer") {
+  std::vector<ServerInfo> masters = {master_of_cluster("a:1", 300ms, "no"), master_of_cluster("b:1", -900ms, "no"),
+                                     master_of_cluster("c:1", 9000ms, "no")};
+  masters[2].error = "away";
+  add_partition_risks(masters);
+  REQUIRE(masters[0].risks.size() == 1);
+  CHECK(masters[0].risks[0].kind == RiskKind::clock);
+  CHECK(has(masters[0].risks[0].text, "1.2 s ahead of that of the master b:1"));
+  CHECK(masters[1].risks.empty());
+  CHECK(masters[2].risks.empty());
+  std::vector<ServerInfo> near = {master_of_cluster("a:1", 300ms, "no"), master_of_cluster("b:1", -700ms, "no")};
+  add_partition_risks(near);
+  CHECK(near[0].risks.empty());
+  std::vector<ServerInfo> none;
+  add_partition_risks(none);
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ struct Finding {
   std::string description{};  // what is wrong, in words
   std::string repair{};       // what a repair does, or what an operator should do
   bool repaired = false;
+  unsigned partition = 0;  // that has it: see partitions.h
 };
 
 struct DELAYQUEUE_EXPORT CheckReport {
@@ -49,8 +50,10 @@ struct DELAYQUEUE_EXPORT CheckReport {
   std::uint64_t repaired = 0;
   std::map<Problem, std::uint64_t> counts{};  // number of findings of each problem
   std::vector<Finding> findings{};            // a sample of each problem
+  std::map<unsigned, std::string> errors{};   // partitions that could not be examined, and why
 
-  bool clean() const;  // nothing was found, repaired or not, except expired, garbage and orphaned_metadata
+  // Nothing was found, repaired or not, except expired, garbage and orphaned_metadata; and every partition was examined.
+  bool clean() const;
 };
 
 struct CheckOptions {

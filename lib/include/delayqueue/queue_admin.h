@@ -47,7 +47,8 @@ struct PurgeOptions {
 
 // Calls with ids take any number of them and return their results in the order of the ids. They work in atomic steps,
 // each well under 2 ms. An error leaves the previous steps done. Calls may be repeated as error.h describes. No call
-// waits for a Durability. Threads, URL, errors and fork() as for Inspector.
+// waits for a Durability. Threads, URL, errors, fork() and partitions as for Inspector. If a call with ids fails for one
+// partition, it is made for the others, and then throws the first error.
 class DELAYQUEUE_EXPORT QueueAdmin {
  public:
   QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
@@ -84,8 +85,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   [[nodiscard]] std::vector<Extended> extend(const std::vector<std::string>& ids, milliseconds by,
                                              HeldMessages held = HeldMessages::skip);
 
-  // Deletes messages of a state (pending, ready, retry or dead), in bounded steps. Returns the number of deleted
-  // messages.
+  // Deletes messages of a state (pending, ready, retry or dead), in bounded steps, partition by partition. Returns the
+  // number of deleted messages. Throws before it deletes any if a partition cannot be read.
   std::uint64_t purge(State state, const PurgeOptions& options = {});
 
   // Deletes those of the given messages that are still in the state (pending, ready, retry or dead). If several callers
@@ -97,14 +98,17 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // a dead letter again, with its reason and time. A message that was pending or in a backoff is pending until its
   // time. All others are ready. Retries, number of deliveries and reason are those of the message. MessageInfo::ttl
   // counts from this call. A message that exists is not changed (`created` is false), so a call may be repeated, also
-  // after an error in the middle. Throws std::invalid_argument, before anything is stored, for a message without its
+  // after an error in the middle. A message is restored to the partition that its id was made for. If the queue never had
+  // so many partitions, those of MessageInfo::partition, consumers serve them from now on (Layout::top). Throws std::invalid_argument, before anything is stored, for a message without its
   // whole payload, with a time outside 1970 to 2199, or without retries unless it is a dead letter. Throws SetupError
   // if the system provides no random bytes for the names of large payloads; earlier steps may be stored then, and the
   // call may be repeated.
   [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages);
 
   // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
-  // workers ignore a pause. It replaces an earlier pause.
+  // workers ignore a pause. It replaces an earlier pause. Partition 0 is paused, or resumed, first, and without it none is.
+  // If another one cannot be reached, the call throws; consumers pause that one, too, before they take messages there
+  // again.
   void pause(const PauseOptions& options = {});
   void resume();  // ends the pause; does nothing if the queue is not paused
 
@@ -114,13 +118,14 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   //
   // Returns the layout that counts then: another operator may have set a later one. Throws std::invalid_argument for
   // another number, for more than one with GoCompatibility::bodies_under_dp, and if another program uses the keys of a
-  // new partition. Takes 256 round trips, to the servers of all partitions that a queue can have.
+  // new partition. Asks the servers of all partitions that a queue can have, and throws ConnectionError if one does not
+  // answer. Takes effect without a restart of producers and consumers. A paused queue stays paused.
   Layout set_partitions(unsigned partitions);
 
   // Deletes all that is stored of an empty queue: its statistics, its pause, orphaned metadata of messages, and its
   // name in queues(). First deletes finished messages that are not deleted yet. A queue with a message in any state, or
   // with a consumer that waits for messages, is not changed; the result contains the reasons. Looks for such a consumer
-  // for 0.3 s.
+  // for 0.3 s. The layout of a queue with partitions stays: a producer that has read it may send to any of them.
   //
   // A send at the same time or later registers the queue again, also one by an existing Producer. The call does not
   // notice consumers of the Go library, and consumers that only poll because their user may not block: they see a queue
@@ -137,7 +142,7 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // Integrity check: examines all keys of the queue for inconsistencies, and repairs them if CheckOptions::repair is
   // set. Producers and consumers, also those of the Go library, may continue meanwhile. A million messages take about a
   // minute, in steps of at most 2 ms, with other calls between them. Scans all keys of the server's database, to find
-  // payloads. Uses 17 bytes of memory for each message in ready and retry.
+  // payloads, for each partition. First looks for partitions that both copies of the layout have lost. Uses 17 bytes of memory for each message in ready and retry.
   //
   // A repair deletes no payload: a payload without a state becomes a ready message. So it may deliver a message once
   // too often, or deliver a message that a Go worker has intercepted.

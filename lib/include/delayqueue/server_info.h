@@ -20,7 +20,8 @@ enum class RiskKind {
   persistence,  // a crash or restart loses messages
   disk,         // Redis could not write its append-only file or snapshot
   replica,      // the server is not a master
-  clock,        // Redis' clock and this machine's are more than 5 s apart
+  clock,        // Redis' clock and this machine's are more than 5 s apart, or those of two masters more than 1 s
+  coverage,     // if one master of a Cluster is away, the others stop, too: for queues with partitions
   unknown,      // some risks cannot be examined: INFO or CONFIG GET is forbidden or hidden
 };
 
@@ -48,6 +49,7 @@ struct ServerInfo {
   std::string append_only{};                    // "yes", "no"
   std::string fsync{};                          // appendfsync
   std::string snapshots{};                      // save
+  std::string full_coverage{};                  // cluster-require-full-coverage: "yes", "no"; empty outside a Cluster
   std::chrono::microseconds round_trip{0};      // the fastest of several
   std::chrono::microseconds clock_ahead{0};     // Redis' clock minus this machine's; accurate to half a round trip
   std::vector<Risk> risks{};                    // empty: none was found
@@ -61,6 +63,10 @@ struct ServerInfo {
 // a risk again when it comes back, and a jump of Redis' clock.
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const std::string& url,
                                                                     const ConnectionOptions& options = {});
+
+// Adds the risks that these masters of a Cluster are for queues with partitions: coverage, and clocks that differ. Does
+// nothing for a single server.
+DELAYQUEUE_EXPORT void add_partition_risks(std::vector<ServerInfo>& masters);
 
 // Which scripts of this library one server has loaded.
 struct ServerScripts {

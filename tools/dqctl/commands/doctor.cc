@@ -79,6 +79,8 @@ const char* risk_name(RiskKind kind) {
       return "replica";
     case RiskKind::clock:
       return "clock";
+    case RiskKind::coverage:
+      return "coverage";
     case RiskKind::unknown:
       break;
   }
@@ -89,7 +91,7 @@ const char* risk_name(RiskKind kind) {
 std::vector<std::string> names_of_risks() {
   std::vector<std::string> names;
   for (const RiskKind kind : {RiskKind::eviction, RiskKind::memory, RiskKind::persistence, RiskKind::disk,
-                              RiskKind::replica, RiskKind::clock}) {
+                              RiskKind::replica, RiskKind::clock, RiskKind::coverage}) {
     names.emplace_back(risk_name(kind));
   }
   return names;
@@ -387,7 +389,7 @@ void add_doctor(Cli& cli, Context& context) {
       .duration("--settle", args->settle, "How long a finding must last to be reported (2s)")
       .choices("--accept", args->accepted, names_of_risks(), "RISK",
                "A known risk that does not change the exit code, by its name: eviction, memory, persistence, disk, "
-               "replica or clock; may be repeated")
+               "replica, clock or coverage; may be repeated")
       .run([&context, args] { return doctor(context, *args); });
 }
 
