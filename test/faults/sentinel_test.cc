@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "support/ledger.h"
+#include "support/partitioned.h"
 #include "support/sender.h"
 #include "support/sentinels.h"
 
@@ -58,6 +59,26 @@ TEST_CASE("sentinel: after a failover no connection to the demoted master remain
   CHECK(ledger.different() == sent);
   CHECK(next.cmd({"EXISTS", "dp:" + queue + ":stats"}) == 1);
   trio().hurry();  // only now: before, the old master was to accept writes for as long as in production
+  trio().wait_ok();
+}
+
+TEST_CASE("sentinel: all partitions of a queue are on the master, before a failover and after it") {
+  const std::string queue = fresh_queue();
+  QueueAdmin admin(trio().url(), queue);
+  CHECK(admin.set_partitions(4).partitions == 4);
+  const std::string id = test::PartitionSender(trio().url(), queue).send(3);
+  ProducerOptions options;
+  options.durability = Durability::replicas(2, 5000ms);
+  CHECK(Producer(trio().url(), queue, options).send("x").created);  // all writes before it are on the replicas, too
+  Inspector inspector(trio().url(), queue);
+  CHECK(inspector.counts().ready == 2);
+  trio().failover();
+  REQUIRE(eventually([&] { return thrown([&] { return inspector.counts(); }) == "nothing"; }, kPatience));
+  CHECK(inspector.counts().ready == 2);
+  CHECK(inspector.find(id)->partition == 3);
+  CHECK(eventually([&] { return thrown([&] { admin.pause(); }) == "nothing"; }, kPatience));
+  CHECK(inspector.paused());
+  trio().hurry();
   trio().wait_ok();
 }
 
