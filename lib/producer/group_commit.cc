@@ -1,6 +1,7 @@
 #include "producer/group_commit.h"
 
 #include "os/resources.h"
+#include "redis/reply.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -21,7 +23,9 @@ constexpr std::size_t kCallBytes = 256 * 1024;
 constexpr std::size_t kBatchBytes = 4 * kCallBytes;
 constexpr std::size_t kBatchMessages = 4 * store::kBatch;
 constexpr std::size_t kBatchCalls = 32;
-constexpr std::size_t kBatchesInFlight = 2;  // Redis executes one while the next one is built
+constexpr std::size_t kBatchesInFlight = 2;     // Redis executes one while the next one is built
+constexpr milliseconds kLayoutInterval{2'000};  // between two reads of the layout
+constexpr milliseconds kPatience{50};           // with a server that does not answer; see Elsewhere
 
 bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
   return &a == &b || (a.due.delay == b.due.delay && a.due.at_ms == b.due.at_ms && a.retries == b.retries &&
@@ -101,10 +105,13 @@ class CountedSender {
   CountedSender& operator=(const CountedSender&) = delete;
 };
 
-// Copies an error: if several threads get the same error, each needs its own exception object and text.
+}  // namespace
+
 std::exception_ptr copy_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
+  } catch (const redis::SlotUnavailable& e) {
+    return std::make_exception_ptr(redis::SlotUnavailable(std::string(e.what())));
   } catch (const ConnectionError& e) {
     return std::make_exception_ptr(ConnectionError(std::string(e.what())));
   } catch (const AccessDenied& e) {
@@ -120,8 +127,6 @@ std::exception_ptr copy_of(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace
-
 // A thread in send(). It is woken when its requests are done, or when it becomes the leader.
 struct Sender {
   Sender() {
@@ -134,6 +139,19 @@ struct Sender {
   void wait() {
     while (::sem_wait(&semaphore) != 0 && errno == EINTR) {
     }
+  }
+
+  // Returns false if it was not woken in time.
+  bool wait(milliseconds limit) {
+    timespec until{};
+    ::clock_gettime(CLOCK_REALTIME, &until);
+    const std::int64_t ns = until.tv_nsec + limit.count() % 1000 * 1'000'000;
+    until.tv_sec += limit.count() / 1000 + ns / 1'000'000'000;
+    until.tv_nsec = ns % 1'000'000'000;
+    int result = 0;
+    while ((result = ::sem_timedwait(&semaphore, &until)) != 0 && errno == EINTR) {
+    }
+    return result == 0;
   }
 
   sem_t semaphore;  // not a condition variable: a woken thread should not have to lock a mutex
@@ -152,19 +170,26 @@ struct GroupCommit::InFlightBatch {
   std::vector<ScriptCall> calls;
   std::size_t messages = 0;
   std::size_t bytes = 0;
+  redis::Clock::time_point sent_at{};
   std::optional<redis::Pipeline> pipeline;
   std::vector<redis::Answer<store::Outcomes>> answers;
   std::vector<redis::Answer<bool>> is_first;  // see Store::is_first
+  std::optional<redis::Answer<store::Layout>> layout;
+  std::optional<redis::Answer<std::optional<std::string>>> marker;
   WriteConcern::Asked confirmation;
 };
 
-GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait)
-    : shared_connection_(connection), busy_wait_(busy_wait) {
+GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks)
+    : shared_connection_(connection), hooks_(std::move(hooks)), busy_wait_(busy_wait) {
   // The other threads of this process do not exist in a child. If this fails, a child may never wait busily.
   [[maybe_unused]] static const int failed = ::pthread_atfork(nullptr, nullptr, [] { senders = 0; });
 }
 
 GroupCommit::~GroupCommit() = default;
+
+void SendRequest::fail(const std::exception_ptr& with) {
+  if (error == nullptr || is_in_doubt(with)) error = with;
+}
 
 void SendRequest::check() const {
   if (error == nullptr) return;
@@ -178,7 +203,7 @@ void SendRequest::check() const {
   }
 }
 
-void GroupCommit::send(std::vector<SendRequest>& requests) {
+void GroupCommit::send(std::vector<SendRequest>& requests, Elsewhere elsewhere) {
   const CountedSender counted;
   Sender sender;
   sender.left = sender.unloaded = requests.size();
@@ -193,8 +218,7 @@ void GroupCommit::send(std::vector<SendRequest>& requests) {
   waiting_.insert(waiting_.end(), queued.begin(), queued.end());
   if (has_leader_) {
     lock.unlock();
-    sender.wait();
-    if (!sender.is_leader) return;
+    if (!wait(sender, requests, elsewhere)) return;
     lock.lock();
   }
   has_leader_ = sender.is_leader = true;
@@ -211,6 +235,37 @@ void GroupCommit::send(std::vector<SendRequest>& requests) {
   lock.unlock();
   if (next != nullptr) ::sem_post(&next->semaphore);  // before the others: no thread is sending now
   wake(done);
+}
+
+// Waits while another thread sends. Returns whether this one has become the leader; if not, its requests are done.
+bool GroupCommit::wait(Sender& sender, std::vector<SendRequest>& requests, Elsewhere elsewhere) {
+  while (elsewhere == Elsewhere::yes) {
+    const std::uint64_t answered = answered_;
+    const milliseconds patience =
+        kPatience + shared_connection_.write_concern().timeout() + 2 * last_round_trip_.load();
+    if (sender.wait(patience)) return sender.is_leader;
+    if (answered_ != answered) continue;  // the server answers; others are served first
+    if (withdraw(sender, requests, patience)) return false;
+    elsewhere = Elsewhere::no;
+  }
+  sender.wait();
+  return sender.is_leader;
+}
+
+// Fails the requests if nothing of them is in a batch yet.
+bool GroupCommit::withdraw(Sender& sender, std::vector<SendRequest>& requests, milliseconds patience) {
+  const std::string server = shared_connection_.endpoint().server();
+  const std::lock_guard lock(mutex_);
+  const auto waits = [](const SendRequest& request) { return request.loaded == 0 && request.error == nullptr; };
+  if (sender.is_leader || !std::all_of(requests.begin(), requests.end(), waits)) return false;
+  const auto is_own = [&](const SendRequest* request) { return request->sender == &sender; };
+  waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), is_own), waiting_.end());
+  for (SendRequest& request : requests) {
+    request.withdrawn = true;
+    request.error = std::make_exception_ptr(ConnectionError(
+        server + " has not answered other sends for " + std::to_string(patience.count()) + " ms; nothing was sent"));
+  }
+  return true;
 }
 
 void GroupCommit::wake_done() {
@@ -231,6 +286,7 @@ void GroupCommit::run_leader(Sender& sender) {
   bool connected = false;
   try {
     shared_connection_.with_connection([&](redis::Connection& connection) {
+      hooks_.prepare(connection);
       connected = true;
       std::deque<InFlightBatch> batches;  // destroyed before the connection
       try {
@@ -319,13 +375,14 @@ bool GroupCommit::add_call(InFlightBatch& batch, SendRequest& request) {
   batch.messages += slice.end - slice.begin;
   batch.bytes += slice.bytes;
   request.loaded = slice.end;
+  request.written = true;
   ++request.unanswered;
   sender.last_batch = batch_count_;
   sender.last_call = static_cast<std::size_t>(script_call - batch.calls.begin());
   return true;
 }
 
-void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) const {
+void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) {
   const store::Store& store = shared_connection_.store();
   redis::Pipeline& pipeline = batch.pipeline.emplace(connection);
   std::vector<store::NewMessage> messages;
@@ -339,11 +396,31 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) co
     batch.answers.push_back(store.send(pipeline, messages, *script_call.terms));
     batch.is_first.push_back(store::Store::is_first(pipeline));
   }
+  batch.sent_at = redis::Clock::now();
+  if (hooks_.on_layout && batch.sent_at >= next_layout_) {
+    batch.layout = store::read_layout(pipeline, store.keys());
+    next_layout_ = batch.sent_at + kLayoutInterval;
+  }
+  if (hooks_.on_marker) batch.marker = store.take_marker(pipeline);
   const WriteConcern& concern = shared_connection_.write_concern();
   const auto is_new = [](const ScriptCall& script_call) { return script_call.terms->fresh; };
   const bool writes = std::all_of(batch.calls.begin(), batch.calls.end(), is_new);  // no message can exist
   batch.confirmation = writes ? concern.ask(pipeline) : concern.ask_after_write(pipeline, store.keys().stats);
   pipeline.send();
+}
+
+// A missing right, or another type of a key, is no error of the sends.
+void GroupCommit::call_hooks(const InFlightBatch& batch) const {
+  try {
+    if (batch.layout) hooks_.on_layout(batch.layout->get());
+  } catch (const Error&) {
+  }
+  try {
+    auto due = batch.marker ? batch.marker->get() : std::nullopt;
+    if (batch.marker && batch.pipeline->resent()) due = "0";  // the answer to the first ZPOPMIN is lost
+    if (due) hooks_.on_marker(std::move(*due));
+  } catch (const Error&) {
+  }
 }
 
 // Reads the answers of the batch. If the leader is the only sender and sends one message, it first waits busily, where
@@ -360,6 +437,9 @@ void GroupCommit::receive(InFlightBatch& batch, const Sender& leader, int socket
 }
 
 void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) {
+  last_round_trip_ = std::chrono::duration_cast<milliseconds>(redis::Clock::now() - batch.sent_at);
+  ++answered_;
+  call_hooks(batch);
   const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
   std::exception_ptr broken;  // the connection broke, or leads to the wrong server
   const std::lock_guard lock(mutex_);
@@ -382,6 +462,7 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
     }
     std::size_t next = 0;
     for (const Slice& slice : calls[i].slices) {
+      slice.request->stored = slice.request->stored || error == nullptr;
       for (std::size_t k = slice.begin; k < slice.end && !error; ++k) {
         slice.request->sent[k].created = outcomes[next] == '1';
         slice.request->sent[k].cancelled = outcomes[next++] == 'C';
@@ -417,8 +498,7 @@ void GroupCommit::fail_waiting() {
 
 void GroupCommit::finish_call(SendRequest& request, const std::exception_ptr& error) {
   --request.unanswered;
-  // Of two errors the one that leaves the result in doubt is kept, because it carries the ids.
-  if (error != nullptr && (request.error == nullptr || is_in_doubt(error))) request.error = copy_of(error);
+  if (error != nullptr) request.fail(copy_of(error));
   finish(request);
 }
 

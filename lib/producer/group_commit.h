@@ -1,4 +1,5 @@
-// Group commit: threads that send at the same time share round trips and script calls of one connection.
+// Group commit: threads that send to one partition of a queue at the same time share round trips and script calls of
+// one connection.
 //
 // The first thread becomes the leader: it sends its own messages and those of all threads that wait. Threads that come
 // meanwhile wait, and one of them is the next leader. So a single send is one round trip in the calling thread, and no
@@ -10,11 +11,13 @@
 
 #include <delayqueue/producer.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -31,9 +34,17 @@ struct PendingMessage {
 // terms; a step has at most 200 messages and 256 KiB, unless a single message is larger. Steps of several requests may
 // share a script call.
 struct SendRequest {
-  std::vector<PendingMessage> messages;
-  std::vector<Sent> sent;      // one for each message; the caller sets the ids
+  std::vector<PendingMessage> messages{};
+  std::vector<Sent> sent{};    // one for each message; the caller sets the ids
   std::exception_ptr error{};  // of a failed step; later steps may not have been sent
+
+  // How far a failed request has got.
+  bool written = false;    // a step of it may have been sent; false: nothing of it was stored
+  bool stored = false;     // the server has executed a step of it
+  bool withdrawn = false;  // it did not wait for a server that does not answer: see Elsewhere
+
+  // Sets `error`. Of two errors the one that leaves the result in doubt is kept, because it carries the ids.
+  void fail(const std::exception_ptr& with);
 
   // Throws `error`, if there is one. A ConnectionError gets the ids of all messages.
   void check() const;
@@ -44,27 +55,50 @@ struct SendRequest {
   std::size_t unanswered = 0;  // steps in flight
 };
 
+// A copy of an error: if several threads get the same error, each needs its own exception object and text.
+std::exception_ptr copy_of(const std::exception_ptr& error);
+
 class GroupCommit {
  public:
+  // What the thread that sends does besides.
+  struct Hooks {
+    // Called before messages are sent over this connection. Throws: then the requests fail, and nothing of them is
+    // sent.
+    std::function<void(redis::Connection&)> prepare{};
+    // Receives the copy of the layout in this partition, which is read with a send from time to time. Must not throw.
+    // Empty: it is not read.
+    std::function<void(const store::Layout&)> on_layout{};
+    // Receives the marker that sends have left in this partition: when its message is due, as a score. The marker is
+    // taken out of the partition. Must not throw. Empty: it is left there.
+    std::function<void(std::string due)> on_marker{};
+  };
+
+  // Whether requests may be sent to another partition instead: those that wait while the server does not answer fail
+  // soon, with `written` false. Otherwise they wait until it has answered, or the command timeout is over.
+  enum class Elsewhere { no, yes };
+
   // busy_wait: see ProducerOptions.
-  GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait);
+  GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks);
   ~GroupCommit();
 
   // Sends the requests. Returns when all have been sent or have failed. Any thread may call it. Waiting requests take
   // turns step by step, so that a large request does not delay the others. The requests of one call are sent in order
   // if each has one step.
-  void send(std::vector<SendRequest>& requests);
+  void send(std::vector<SendRequest>& requests, Elsewhere elsewhere = Elsewhere::no);
 
  private:
   struct InFlightBatch;
 
+  bool wait(Sender& sender, std::vector<SendRequest>& requests, Elsewhere elsewhere);
+  bool withdraw(Sender& sender, std::vector<SendRequest>& requests, milliseconds patience);
   void run_leader(Sender& sender);
   void wake_done();
   static void wake(Sender* done);
   void pump(Sender& sender, redis::Connection& connection, std::deque<InFlightBatch>& batches);
   bool load(InFlightBatch& batch, const Sender& sender);
   bool add_call(InFlightBatch& batch, SendRequest& request);
-  void submit(InFlightBatch& batch, redis::Connection& connection) const;
+  void submit(InFlightBatch& batch, redis::Connection& connection);
+  void call_hooks(const InFlightBatch& batch) const;
   void receive(InFlightBatch& batch, const Sender& leader, int socket);
   void complete(InFlightBatch& batch, redis::Connection& connection);
   void fail(const std::deque<InFlightBatch>& batches);
@@ -74,8 +108,12 @@ class GroupCommit {
   void finish(SendRequest& request);
 
   SharedConnection& shared_connection_;
-  BusyWait busy_wait_;  // used by the leader only
-  std::mutex mutex_;    // guards all members below, and the private members of requests
+  const Hooks hooks_;
+  std::atomic<milliseconds> last_round_trip_{milliseconds(0)};
+  std::atomic<std::uint64_t> answered_{0};  // batches
+  redis::Clock::time_point next_layout_{};  // when to read the layout again; used by the leader only, as is the next
+  BusyWait busy_wait_;
+  std::mutex mutex_;  // guards all members below, and the private members of requests
   bool has_leader_ = false;
   std::deque<SendRequest*> waiting_;  // requests with messages that are in no batch yet
   std::uint64_t batch_count_ = 0;     // batches loaded so far

@@ -21,7 +21,7 @@ class Producer::Impl {
       : shared_connection_(url, queue, options.connection, options.queue, options.durability),
         options_(std::move(options)),
         event_sink_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false, queue),
-        group_commit_(shared_connection_, options_.busy_wait),
+        group_commit_(shared_connection_, options_.busy_wait, {[](redis::Connection&) {}}),
         async_sender_(group_commit_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
     validate(options_);
     event_sink_.warn(shared_connection_.endpoint().warning());

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "producer/group_commit.h"
 #include "support/ledger.h"
 #include "support/proxy.h"
 #include "support/raw_server.h"
@@ -275,6 +276,74 @@ TEST_CASE("Producer: other sends, cancels and batches proceed while a large batc
       CHECK(call.second >= 10);  // the batch takes 125 turns
     }
   }
+}
+
+// A group commit whose requests may be sent elsewhere, over a proxy.
+class Movable {
+ public:
+  Movable() : connection_(proxy.url(), test::fresh_queue(), {}, {}), commit_(connection_, 0us, hooks()) {
+    terms_.fresh = true;
+  }
+
+  SendRequest send(std::size_t messages = 1) {
+    std::vector<SendRequest> requests(1);
+    for (std::string& id : store::new_ids(messages)) {
+      requests.front().messages.push_back({"x", &terms_});
+      requests.front().sent.push_back({std::move(id), false});
+    }
+    commit_.send(requests, GroupCommit::Elsewhere::yes);
+    return std::move(requests.front());
+  }
+
+  PrivateServer own;
+  FaultProxy proxy{own.socket()};
+
+ private:
+  static GroupCommit::Hooks hooks() {
+    GroupCommit::Hooks hooks;
+    hooks.prepare = [](redis::Connection&) {};
+    return hooks;
+  }
+
+  SharedConnection connection_;
+  GroupCommit commit_;
+  store::SendTerms terms_;
+};
+
+TEST_CASE("group commit: a request that may be sent elsewhere does not wait for a server that answers nothing") {
+  Movable all;
+  Redis client(all.own.socket());
+  CHECK(all.send().error == nullptr);
+  const std::size_t calls = test::calls_of("evalsha", client);
+  all.proxy.hold_replies(true);
+  SendRequest first;
+  std::thread leader([&] { first = all.send(); });
+  CHECK(test::eventually([&] { return test::calls_of("evalsha", client) > calls; }));
+  const SendRequest waiting = all.send();
+  all.proxy.hold_replies(false);
+  leader.join();
+  CHECK(waiting.withdrawn);
+  CHECK_FALSE(waiting.written);
+  CHECK(test::thrown([&] { waiting.check(); }).find("has not answered other sends for") != std::string::npos);
+  CHECK(first.error == nullptr);
+  CHECK(first.sent.front().created);
+}
+
+TEST_CASE("group commit: a request waits for a server that answers, however many requests are before it") {
+  Movable all;
+  CHECK(all.send().error == nullptr);
+  all.proxy.delay(100ms);
+  CHECK(all.send().error == nullptr);  // measures the round trip: 200 ms
+  std::atomic<std::size_t> created{0};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 24; ++i) {
+    threads.emplace_back([&] {
+      const SendRequest request = all.send(store::kBatch);  // a round trip has four such requests
+      if (request.error == nullptr && request.sent.back().created) ++created;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(created == 24);
 }
 
 TEST_CASE("send_batch: keeps the order on a server that has no scripts yet") {
