@@ -52,7 +52,8 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Any
            [this](auto fetched) { on_fetched(std::move(fetched)); }}),
       maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit},
                    [this](std::size_t trimmed) { reporter_.trimmed(trimmed); }),
-      handlers_(std::move(handler), callbacks.scope, std::move(callbacks.wake), stopping_, reporter_.counters()) {
+      handlers_(callbacks.scope, std::move(callbacks.wake), stopping_, false) {
+  handlers_.add_line(std::move(handler), reporter_.counters(), {1, options_.concurrency});
   reporter_.sink().warn(endpoint_.warning());
 }
 
@@ -112,8 +113,9 @@ Loop::Pause ConsumerLoop::plan_pause(bool finished) {
   if (!lease_keeper_.empty()) {
     next = std::min({next, lease_keeper_.renewal_due(), timers_.next_overrun_check()});
   }
+  if (handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
   if (!stopping_) {
-    const run::WorkerLoad load = handlers_.load();
+    const run::WorkerLoad load = this->load();
     if (prefetcher_.should_go_on(load)) return Loop::Pause::zero();
     next = std::min({next, timers_.next(), maintenance_.due(), prefetcher_.rescan_due()});
     if (prefetcher_.room(load) > 0 && next > Clock::now()) wakeups_.listen();
@@ -142,7 +144,7 @@ void ConsumerLoop::start_round_trips() {
   if (stopping) wakeups_.leave();
   if (stopping && give_back_unstarted()) wakeups_.wake_another();
   if (!round_trips_.is_under_way(&Purpose::take)) {
-    const bool full = !stopping && prefetcher_.room(handlers_.load()) == 0;
+    const bool full = !stopping && prefetcher_.room(load()) == 0;
     if (wakeups_.read(full, prefetcher_.more_ready())) timers_.promote_now();
     if (wakeups_.found_ready()) prefetcher_.ready_grew();
   }
@@ -183,7 +185,7 @@ bool ConsumerLoop::finish_round_trip() {
 // Adds the moves that are due, and a take. pending2unack is both in one request; it takes nothing after an unack2retry
 // that moved messages to retry, so they do not share a round trip.
 void ConsumerLoop::add_taking(RoundTrip& round_trip) {
-  const run::WorkerLoad load = handlers_.load();
+  const run::WorkerLoad load = this->load();
   // Messages that cannot be settled must not pile up here.
   const bool backlog = settler_.size() > kMostBatches * store::kBatch;
   const bool reclaims = add_reclaim(round_trip);
@@ -245,7 +247,7 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
     settler_.add(delivery);  // the Settler removes it from unack
   }
   reporter_.taken(taken);
-  handlers_.keep_one_free(prefetcher_.retry_is_due());
+  handlers_.keep_one_free(prefetcher_.retry_is_due(), 0);
 }
 
 // ---- Run ------------------------------------------------------------------------------------------------------------
@@ -253,7 +255,7 @@ void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
 void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
   for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
   reporter_.fetched(fetched);
-  handlers_.run(std::move(fetched));
+  handlers_.run(std::move(fetched), 0);
 }
 
 void ConsumerLoop::expire_overrunning() {
@@ -262,6 +264,10 @@ void ConsumerLoop::expire_overrunning() {
   timers_.checking_overrun(now);
   for (const InFlightPtr& delivery : lease_keeper_.expire_overrunning(options_.processing_timeout)) {
     reporter_.overrunning(*delivery, options_.processing_timeout);
+    handlers_.refill(*delivery, reporter_.sink());
+  }
+  for (const InFlightPtr& delivery : handlers_.take_hanging(0, options_.processing_timeout)) {
+    reporter_.hanging(*delivery, options_.processing_timeout);
     handlers_.refill(*delivery, reporter_.sink());
   }
 }
@@ -277,7 +283,13 @@ void ConsumerLoop::collect_done() {
   const HandlerRunner::Done done = handlers_.take_done();
   for (const InFlightPtr& delivery : done.deliveries) settler_.add(delivery);
   for (const std::string& line : handlers_.warnings()) reporter_.log(Severity::warning, line);
-  prefetcher_.handled(done.returned, done.deliveries);
+  prefetcher_.handled(done.returned.empty() ? 0 : done.returned.front(), done.deliveries);
+}
+
+run::WorkerLoad ConsumerLoop::load() const {
+  std::vector<run::WorkerLoad> loads;
+  handlers_.read_loads(loads);
+  return loads.front();
 }
 
 // ---- Settle ---------------------------------------------------------------------------------------------------------

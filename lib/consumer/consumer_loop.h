@@ -98,6 +98,7 @@ class ConsumerLoop {
   void on_taken(const Prefetcher::Taken& taken);
   void on_fetched(Prefetcher::Fetched fetched);
 
+  run::WorkerLoad load() const;
   void collect_done();
   void expire_overrunning();
   bool give_back_unstarted();

@@ -4,6 +4,7 @@
 #include "consumer/handler_scope.h"
 #include "redis/escaped.h"
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 #include <optional>
@@ -25,47 +26,57 @@ std::optional<std::string> thrown_by(const char* name, const Function& function)
   }
 }
 
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
 }  // namespace
 
-HandlerRunner::HandlerRunner(AnyHandler handler, const void* scope, std::function<void()> wake,
-                             const std::atomic<bool>& stopping, Counters& counters)
-    : handler_(std::move(handler)),
-      settles_later_(std::holds_alternative<DeliveryHandler>(handler_)),
-      scope_(scope),
+HandlerRunner::HandlerRunner(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping,
+                             bool strict)
+    : scope_(scope),
       wake_(std::move(wake)),
       stopping_(stopping),
-      counters_(counters),
+      strict_(strict),
       inbox_(std::make_shared<VerdictInbox>(wake_)) {}
 
-// With a Handler the worker is the place, and there is no limit for hanging ones: each is replaced.
-void HandlerRunner::start(std::size_t threads, std::size_t places) {
-  constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
-  most_lost_ = settles_later_ ? places : kNoLimit;
-  workers_ = std::make_unique<Workers>(
-      threads, [this](InFlightPtr& delivery) { return handle(delivery); }, wake_, stopping_,
-      settles_later_ ? places : kNoLimit);
+std::size_t HandlerRunner::add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line) {
+  lines_.push_back({std::move(handler), &counters, line.limit});
+  worker_lines_.push_back(line);
+  return lines_.size() - 1;
 }
 
-run::WorkerLoad HandlerRunner::load() const {
-  run::WorkerLoad load = workers_->load();
-  if (lost_ > most_lost_) load.idle = load.places = 0;
-  return load;
+// With Handlers only, the worker is the place, and there is no limit for hanging ones: each is replaced.
+void HandlerRunner::start(std::size_t threads, std::size_t places) {
+  const bool any_settles_later =
+      std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return line.settles_later(); });
+  workers_ = std::make_unique<Workers>(
+      threads, [this](InFlightPtr& delivery) { return handle(delivery); }, wake_, stopping_,
+      any_settles_later ? places : kNoLimit, worker_lines_, strict_);
+}
+
+void HandlerRunner::read_loads(std::vector<run::WorkerLoad>& loads) const {
+  workers_->read_loads(loads);
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    run::WorkerLoad& load = loads[i];
+    load.places = lines_[i].settles_later() ? std::min(load.places, load.allowed) : kNoLimit;
+    if (lines_[i].lost > lines_[i].most) load.idle = load.places = 0;
+  }
 }
 
 // ---- In a worker's thread -------------------------------------------------------------------------------------------
 
 run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
-  --counters_.prefetched;
+  const Line& line = lines_[delivery->line];
+  --line.counters->prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is given back untouched.
   if (delivery->message.lease_lost() || !delivery->begin()) return delivery->end(snooze(milliseconds(0)));
-  ++counters_.running;
+  ++line.counters->running;
   const CallbackScope scope(scope_);
-  if (settles_later_) {
-    call(std::get<DeliveryHandler>(handler_), delivery);
+  if (line.settles_later()) {
+    call(std::get<DeliveryHandler>(line.handler), delivery);
     return delivery->end_handler();
   }
-  Verdict verdict = call(std::get<Handler>(handler_), delivery->message);
-  --counters_.running;
+  Verdict verdict = call(std::get<Handler>(line.handler), delivery->message);
+  --line.counters->running;
   return delivery->end(std::move(verdict));
 }
 
@@ -99,59 +110,76 @@ void HandlerRunner::warn(std::string line) {
 
 // ---- In the consumer's thread ---------------------------------------------------------------------------------------
 
-void HandlerRunner::run(Prefetcher::Fetched fetched) {
+void HandlerRunner::run(Prefetcher::Fetched fetched, std::size_t line) {
   const std::size_t first = fetched.first.size(), redelivered = fetched.redelivered.size();
-  workers_->submit_urgent(std::move(fetched.redelivered));
+  workers_->submit_urgent(std::move(fetched.redelivered), line);
   given_ += redelivered;
-  workers_->submit(std::move(fetched.first));
+  workers_->submit(std::move(fetched.first), line);
   given_ += first;
 }
 
-void HandlerRunner::keep_one_free(bool on) {
-  if (std::exchange(keeps_one_free_, on) != on) workers_->keep_one_free(on);
+void HandlerRunner::keep_one_free(bool on, std::size_t line) {
+  if (std::exchange(lines_[line].keeps_one_free, on) != on) workers_->keep_one_free(on, line);
 }
 
 HandlerRunner::Done HandlerRunner::take_done() {
   std::vector<InFlightPtr> returned = workers_->take_done();
   Done done;
-  done.returned = returned.size();
-  if (!settles_later_) {
-    given_ -= returned.size();
-    done.deliveries = std::move(returned);
-    return done;
-  }
+  done.deliveries.reserve(returned.size());
   for (InFlightPtr& delivery : returned) {
+    if (done.returned.size() <= delivery->lane) done.returned.resize(delivery->lane + 1);
+    ++done.returned[delivery->lane];
     delivery->returned = true;
+    if (delivery->has_verdict) settled_first_.erase(delivery);
     if (delivery->verdict_at_return) delivery->has_verdict = true;
     if (delivery->has_verdict) ended(*delivery);
     if (delivery->verdict_at_return) done.deliveries.push_back(std::move(delivery));
   }
-  std::size_t freed = 0;
+  std::vector<std::size_t> freed;
   for (InFlightPtr& delivery : inbox_->take()) {
     delivery->has_verdict = true;
-    if (delivery->returned) ended(*delivery);
-    if (delivery->frees_place) ++freed;
+    if (delivery->returned) {
+      ended(*delivery);
+    } else if (!delivery->refilled) {
+      settled_first_.insert(delivery);
+    }
+    if (delivery->frees_place) {
+      freed.resize(lines_.size());
+      ++freed[delivery->line];
+    }
     done.deliveries.push_back(std::move(delivery));
   }
   for (const InFlightPtr& delivery : done.deliveries) {
     if (!delivery->dropped) continue;
     delivery->verdict = stopping_ ? snooze(milliseconds(0)) : nack("dropped without a verdict");
   }
-  if (freed > 0) workers_->free_places(freed);
+  for (std::size_t line = 0; line < freed.size(); ++line) {
+    if (freed[line] > 0) workers_->free_places(freed[line], line);
+  }
   return done;
 }
 
 // Its handler has returned, and its verdict is there.
 void HandlerRunner::ended(const InFlightMessage& delivery) {
   --given_;
-  if (delivery.has_begun()) --counters_.running;
-  if (delivery.refilled) --lost_;
+  Line& line = lines_[delivery.line];
+  if (line.settles_later() && delivery.has_begun()) --line.counters->running;
+  if (delivery.refilled) --line.lost;
 }
 
 std::vector<InFlightPtr> HandlerRunner::take_back() {
   std::vector<InFlightPtr> unstarted = workers_->take_back();
   given_ -= unstarted.size();
   return unstarted;
+}
+
+std::vector<InFlightPtr> HandlerRunner::take_hanging(std::size_t lane, milliseconds most) {
+  std::vector<InFlightPtr> hanging;
+  for (const InFlightPtr& delivery : settled_first_) {
+    if (delivery->lane == lane && delivery->handler_runs_longer_than(most)) hanging.push_back(delivery);
+  }
+  for (const InFlightPtr& delivery : hanging) settled_first_.erase(delivery);
+  return hanging;
 }
 
 void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
@@ -164,12 +192,14 @@ void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
     }
   }
   if (!delivery.lose_place()) return;
-  workers_->free_places(1);
-  if (!settles_later_) return;
+  workers_->free_places(1, delivery.line);
+  Line& line = lines_[delivery.line];
+  if (!line.settles_later()) return;
   delivery.refilled = true;
-  if (++lost_ != most_lost_ + 1) return;
-  log.log(Severity::warning, std::to_string(lost_) + " deliveries have lost their leases and are not settled, more " +
-                                 "than `concurrency`; no more messages are taken until some of them are settled");
+  if (++line.lost != line.most + 1) return;
+  log.log(Severity::warning, std::to_string(line.lost) +
+                                 " deliveries have lost their leases and are not settled, or their handlers hang, " +
+                                 "more than `concurrency`; no more messages are taken until some of them have ended");
 }
 
 void HandlerRunner::call_back(InFlightMessage& delivery, Settlement settlement) {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,31 +23,32 @@
 
 namespace delayqueue {
 
-// Returns its verdict, or owns a Delivery that is settled later.
-using AnyHandler = std::variant<Handler, DeliveryHandler>;
-
-// Used by the consumer's thread only. handle() and what it calls run in the workers.
+// Each queue has a line of deliveries that wait for a worker. Used by the consumer's thread only. handle() and what it
+// calls run in the workers.
 class HandlerRunner {
  public:
   struct Done {
     std::vector<InFlightPtr> deliveries{};  // they have their verdict
-    std::size_t returned = 0;               // number of handlers that have returned
+    std::vector<std::size_t> returned{};    // of each lane: number of handlers that have returned
   };
 
   // `scope`: the value of CallbackScope::current() while a handler runs. Calls `wake` in any thread when there is
-  // something for take_done(), and when a callback has ended. Once `stopping` is true, no handler begins.
-  HandlerRunner(AnyHandler handler, const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping,
-                Counters& counters);
+  // something for take_done(), and when a callback has ended. Once `stopping` is true, no handler begins. `strict`: see
+  // run::Turns.
+  HandlerRunner(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict);
+
+  // Adds the line of a queue, and returns its number: 0, 1 ... Call it before start().
+  std::size_t add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line);
 
   // Makes the worker threads. At most `places` deliveries are outstanding. Throws SetupError; then it has made none.
   void start(std::size_t threads, std::size_t places);
 
-  void run(Prefetcher::Fetched fetched);
+  void run(Prefetcher::Fetched fetched, std::size_t line);
   bool empty() const { return given_ == 0 && (workers_ == nullptr || !workers_->has_calls()); }
-  run::WorkerLoad load() const;
+  void read_loads(std::vector<run::WorkerLoad>& loads) const;
 
-  // While on, one worker runs redelivered messages only.
-  void keep_one_free(bool on);
+  // While on, one worker runs redelivered messages only, unless the line may run no more.
+  void keep_one_free(bool on, std::size_t line);
 
   // Returns the handlers and deliveries that have ended since the last call.
   Done take_done();
@@ -54,10 +56,17 @@ class HandlerRunner {
   // Removes the deliveries whose handlers have not begun, and returns them.
   std::vector<InFlightPtr> take_back();
 
-  // Lets another delivery begin in place of one that goes on without its lease, so that others do not wait for it:
-  // frees its place, and adds a worker if its handler still runs. With a DeliveryHandler load() has no room while more
-  // such deliveries are outstanding than there are places.
+  // Lets another delivery begin in place of one that goes on without its lease, or whose handler hangs, so that others
+  // do not wait for it: frees its place, and adds a worker if its handler still runs. A line with a DeliveryHandler has
+  // no room while more such deliveries of it are outstanding than it may have.
   void refill(InFlightMessage& delivery, const EventSink& log);
+
+  // Returns deliveries of this lane that have a verdict, and whose handlers have been running for longer than `most`:
+  // each once. The LeaseKeeper does not hold them any more.
+  std::vector<InFlightPtr> take_hanging(std::size_t lane, milliseconds most);
+
+  // Whether take_hanging() may return some later.
+  bool may_hang() const { return !settled_first_.empty(); }
 
   // Calls the delivery's callback in a worker, if it has one.
   void call_back(InFlightMessage& delivery, Settlement settlement);
@@ -74,24 +83,32 @@ class HandlerRunner {
  private:
   using Workers = run::WorkerPool<InFlightPtr>;
 
+  struct Line {
+    AnyHandler handler;
+    Counters* counters;
+    std::size_t most;      // deliveries that are outstanding
+    std::size_t lost = 0;  // deliveries that have not ended, and whose places were freed: see refill()
+    bool keeps_one_free = false;
+
+    bool settles_later() const { return std::holds_alternative<DeliveryHandler>(handler); }
+  };
+
   run::WorkResult handle(const InFlightPtr& delivery);
   Verdict call(const Handler& handler, const Message& message) const;
   void call(const DeliveryHandler& handler, const InFlightPtr& delivery);
   void warn(std::string line);
   void ended(const InFlightMessage& delivery);
 
-  const AnyHandler handler_;
-  const bool settles_later_;
   const void* const scope_;
   const std::function<void()> wake_;
   const std::atomic<bool>& stopping_;
-  Counters& counters_;
+  const bool strict_;
   const std::shared_ptr<VerdictInbox> inbox_;
-  std::size_t most_lost_ = 0;
-  std::size_t lost_ = 0;   // outstanding deliveries whose places were freed because they lost their leases
-  std::size_t given_ = 0;  // to the workers, and not ended yet
-  bool keeps_one_free_ = false;
-  std::mutex warnings_mutex_;  // guards warnings_
+  std::vector<Line> lines_;
+  std::vector<run::WorkerLine> worker_lines_;
+  std::size_t given_ = 0;                // to the workers, and not ended yet
+  std::set<InFlightPtr> settled_first_;  // with a verdict, but their handlers have not returned, nor been replaced
+  std::mutex warnings_mutex_;            // guards warnings_
   std::vector<std::string> warnings_;
   std::unique_ptr<Workers> workers_;  // last: its threads use the members above
 };

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,12 +27,16 @@ struct InFlightMessage {
     int attempt = 1;
     int retries_left = 0;
     std::int64_t receipt_us = 0;
+    std::size_t line = 0;
+    std::size_t lane = 0;
   };
 
   InFlightMessage(Taken taken, Lease::Clock::time_point ends)
       : lease(std::make_shared<Lease>(ends)),
         message(MessageContents::make(std::move(taken.id), std::move(taken.queue), taken.attempt, taken.retries_left,
                                       lease)),
+        line(taken.line),
+        lane(taken.lane),
         receipt_us(taken.receipt_us) {}
 
   // If on_settled was not called, the consumer has ended before Redis confirmed the verdict.
@@ -96,15 +101,15 @@ struct InFlightMessage {
   bool has_begun() const { return (stages_.load(std::memory_order_acquire) & kBegun) != 0; }
 
   // Whether it has begun so long ago, and has no verdict yet.
-  bool runs_longer_than(std::chrono::milliseconds most) const {
-    const unsigned stages = stages_.load(std::memory_order_acquire);
-    if ((stages & kBegun) == 0 || (stages & kClaimed) != 0) return false;
-    const Lease::Clock::duration began(started_.load(std::memory_order_relaxed));
-    return Lease::Clock::now().time_since_epoch() - began >= most;
-  }
+  bool runs_longer_than(std::chrono::milliseconds most) const { return began_before(most, kClaimed); }
+
+  // Whether its handler has been running for so long, with a verdict or without.
+  bool handler_runs_longer_than(std::chrono::milliseconds most) const { return began_before(most, kReturned); }
 
   const std::shared_ptr<Lease> lease;
   Message message;
+  const std::size_t line;  // of its queue: see HandlerRunner
+  const std::size_t lane;
 
   // Written by the thread that claims it; then of the consumer's thread.
   Verdict verdict = ack();
@@ -123,7 +128,7 @@ struct InFlightMessage {
   bool refused = false;     // Redis refused to settle it
   bool returned = false;    // its handler has returned
   bool has_verdict = false;
-  bool refilled = false;  // its place was freed because its lease is lost
+  bool refilled = false;  // its place was freed: its lease is lost, or its handler hangs
 
  private:
   // The bits of stages_: events that have happened.
@@ -132,6 +137,14 @@ struct InFlightMessage {
   static constexpr unsigned kClaimed = 4;
   static constexpr unsigned kReplaced = 8;  // its worker
   static constexpr unsigned kLost = 16;     // its lease, and with it its place
+
+  // Whether it has begun so long ago, and the event `end` has not happened.
+  bool began_before(std::chrono::milliseconds most, unsigned end) const {
+    const unsigned stages = stages_.load(std::memory_order_acquire);
+    if ((stages & kBegun) == 0 || (stages & end) != 0) return false;
+    const Lease::Clock::duration began(started_.load(std::memory_order_relaxed));
+    return Lease::Clock::now().time_since_epoch() - began >= most;
+  }
 
   std::atomic<unsigned> stages_{0};
   std::atomic<Lease::Clock::rep> started_{0};

@@ -70,6 +70,12 @@ void Reporter::overrunning(const InFlightMessage& delivery, milliseconds process
                              " ms): its lease may end");
 }
 
+void Reporter::hanging(const InFlightMessage& delivery, milliseconds processing_timeout) const {
+  log(Severity::warning, "the handler of " + redis::escaped(delivery.message.id()) +
+                             " runs longer than processing_timeout (" + std::to_string(processing_timeout.count()) +
+                             " ms), though its delivery is settled: another thread replaces its own");
+}
+
 void Reporter::trimmed(std::size_t dead_letters) const {
   log(Severity::info, "trimmed " + std::to_string(dead_letters) + " dead letters");
 }

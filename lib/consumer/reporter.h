@@ -39,6 +39,7 @@ class Reporter {
   // Warnings and notices.
   void lost(const InFlightMessage& delivery) const;
   void overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) const;
+  void hanging(const InFlightMessage& delivery, milliseconds processing_timeout) const;
   void trimmed(std::size_t dead_letters) const;
 
  private:

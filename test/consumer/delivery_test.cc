@@ -2,9 +2,11 @@
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <fstream>
 #include <memory>
@@ -20,8 +22,10 @@
 #include "support/forked.h"
 #include "support/ledger.h"
 #include "support/limits.h"
+#include "support/process.h"
 #include "support/proxy.h"
 #include "support/sanitized.h"
+#include "support/wrong_clock.h"
 
 namespace delayqueue {
 namespace {
@@ -367,6 +371,37 @@ TEST_CASE("delivery: leases are renewed until it is settled, over many leases") 
   CHECK(queue.inspector.counts().totals.retried == 0);
 }
 
+TEST_CASE("delivery: leases are renewed while it waits for ten minutes, and then its verdict counts" *
+          doctest::skip(TEST_SANITIZED)) {
+  constexpr std::size_t kCount = 1'000;
+  constexpr auto kStep = 5s;
+  test::WrongClock clock;
+  Queue queue(clock.server().url());
+  test::Redis client(clock.server().socket());
+  queue.producer.send_batch(numbers(kCount));
+  // A process whose clocks jump together with the server's, so that the test need not wait for ten minutes.
+  test::Process holder({"hold", queue.url, queue.name, std::to_string(kCount), "30000"}, clock.runner());
+  REQUIRE(eventually([&] { return holder.said("begin").size() == kCount; }, kPatience));
+  const auto seconds_left = [&] {  // of the lease that ends first
+    const auto first = client.cmd({"ZRANGE", queue.base + ":unack", "0", "0", "WITHSCORES"}).strings();
+    return std::stod(first.at(1)) - static_cast<double>(test::redis_time_us(client)) / 1e6;
+  };
+  for (auto waited = 0s; waited < 10min; waited += kStep) {
+    clock.jump(kStep);
+    REQUIRE(eventually([&] { return seconds_left() > 15; }, kPatience));
+  }
+  CHECK(queue.inspector.counts().unack == kCount);
+  holder.kill(SIGTERM);
+  CHECK(holder.wait() == 0);
+  REQUIRE(holder.said("waited").size() == 1);
+  CHECK(std::stoi(holder.said("waited").front()) >= 600);
+  CHECK(holder.said("lost").empty());
+  CHECK(holder.said("begin").size() == kCount);
+  CHECK(queue.inspector.counts().totals.acked == kCount);
+  CHECK(queue.inspector.counts().totals.retried == 0);
+  CHECK(queue.empty(client));
+}
+
 std::size_t resident_bytes() {
   std::ifstream status("/proc/self/statm");
   std::size_t pages = 0, resident = 0;
@@ -389,7 +424,9 @@ TEST_CASE("delivery: 100,000 outstanding ones take no thread each, and little me
   consumer->start();
   REQUIRE(held.reaches(kCount));
   CHECK(test::threads_of_this_process() <= threads + 4);
-  if (!TEST_SANITIZED) CHECK((resident_bytes() - bytes) / kCount < kMostBytes);
+  const std::size_t each = (resident_bytes() - bytes) / kCount;
+  MESSAGE(each << " bytes for each outstanding delivery");
+  if (!TEST_SANITIZED) CHECK(each < kMostBytes);
   CHECK(consumer->stats().running == kCount);
   CHECK(queue.inspector.counts().unack == kCount);
   std::vector<std::thread> settling;
@@ -467,6 +504,66 @@ TEST_CASE("delivery: a handler that hangs longer than processing_timeout is repl
   CHECK(eventually([&] { return consumer->stats().running == 0; }, kPatience));
   for (int i = 0; i < 5; ++i) queue.send("afterwards");
   CHECK(eventually([&] { return handled == 11; }, kPatience));
+  CHECK(consumer->stop());
+}
+
+TEST_CASE(
+    "delivery: a handler that has settled it, and hangs, is replaced by another thread after processing_timeout") {
+  Queue queue;
+  Gate gate;
+  Lines lines;
+  ConsumerOptions options = quick();
+  options.threads = 1;
+  options.processing_timeout = 100ms;
+  options.logger = lines.logger();
+  std::atomic<int> handled{0};
+  queue.send("hangs");
+  const auto consumer = queue.delivery_consumer(
+      [&](Delivery delivery) {
+        const bool hangs = delivery.message().payload() == "hangs";
+        handled += std::move(delivery).ack();
+        if (hangs) gate.pass();
+      },
+      options);
+  consumer->start();
+  REQUIRE(eventually([&] { return consumer->stats().acked == 1; }, kPatience));
+  for (int i = 0; i < 5; ++i) queue.send("meanwhile");
+  CHECK(eventually([&] { return handled == 6 && queue.empty(); }, kPatience));
+  CHECK(eventually([&] { return consumer->stats().running == 1; }, kPatience));
+  CHECK(lines.count(Severity::warning, "though its delivery is settled") == 1);
+  gate.open();
+  CHECK(eventually([&] { return consumer->stats().running == 0; }, kPatience));
+  for (int i = 0; i < 5; ++i) queue.send("afterwards");
+  CHECK(eventually([&] { return handled == 11; }, kPatience));
+  CHECK(consumer->stop());
+}
+
+TEST_CASE("delivery: a handler that was replaced, and settles it after that, is not reported again") {
+  Queue queue;
+  Gate gate;
+  Lines lines;
+  ConsumerOptions options = quick(2);
+  options.threads = 1;
+  options.lease = 200ms;
+  options.processing_timeout = 100ms;
+  options.logger = lines.logger();
+  std::atomic<bool> settled{false};
+  SendOptions once;
+  once.retries = 0;
+  queue.send("hangs", once);
+  const auto consumer = queue.delivery_consumer(
+      [&](Delivery delivery) {
+        while (!delivery.message().lease_lost()) std::this_thread::sleep_for(1ms);
+        static_cast<void>(std::move(delivery).ack());
+        settled = true;
+        gate.pass();
+      },
+      options);
+  consumer->start();
+  REQUIRE(eventually([&] { return settled.load(); }, kPatience));
+  std::this_thread::sleep_for(100ms);  // ten times the time between two searches for handlers that hang
+  CHECK(lines.count(Severity::warning, "longer than processing_timeout") == 1);
+  gate.open();
   CHECK(consumer->stop());
 }
 

@@ -140,7 +140,12 @@ TEST_CASE("place: a worker is replaced once, and only while its handler runs") {
   CHECK_FALSE(one->replace_worker());
   one->keep_worker();
   CHECK(one->replace_worker());
+  CHECK(one->claim());  // settled, and its handler still runs
+  CHECK_FALSE(one->runs_longer_than(std::chrono::milliseconds(0)));
+  CHECK(one->handler_runs_longer_than(std::chrono::milliseconds(0)));
+  CHECK_FALSE(one->handler_runs_longer_than(std::chrono::hours(1)));
   CHECK_FALSE(one->end_handler().stays);
+  CHECK_FALSE(one->handler_runs_longer_than(std::chrono::milliseconds(0)));
   CHECK_FALSE(one->replace_worker());
 
   const InFlightPtr other = in_flight();

@@ -1,5 +1,5 @@
-// A library to preload into a server. Shifts the server's wall clock by the number of microseconds in the file
-// $FAKE_CLOCK. Its monotonic clock stays right.
+// A library to preload into a program. Shifts the program's wall clock by the number of microseconds in the file
+// $FAKE_CLOCK. Its monotonic clock stays right, unless $FAKE_STEADY_CLOCK is set: then that is shifted, too.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -16,6 +16,7 @@ namespace {
 using Offset = std::atomic<std::int64_t>;
 
 const Offset* offset = nullptr;
+bool shifts_steady_clock = false;
 
 [[gnu::constructor]] void map_offset() {
   const char* path = std::getenv("FAKE_CLOCK");
@@ -25,13 +26,15 @@ const Offset* offset = nullptr;
   ::close(fd);
   if (page == MAP_FAILED) std::abort();
   offset = static_cast<const Offset*>(page);
+  shifts_steady_clock = std::getenv("FAKE_STEADY_CLOCK") != nullptr;
 }
 
 // A direct system call: some libraries ask for the time before libc is loaded.
 int get_time(clockid_t clock, timespec* now) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const long result = ::syscall(SYS_clock_gettime, clock, now);
-  if (result != 0 || clock != CLOCK_REALTIME || offset == nullptr) return static_cast<int>(result);
+  const bool shifts = clock == CLOCK_REALTIME || (clock == CLOCK_MONOTONIC && shifts_steady_clock);
+  if (result != 0 || !shifts || offset == nullptr) return static_cast<int>(result);
   const std::int64_t ns = now->tv_sec * kSecond + now->tv_nsec + offset->load() * 1000;
   now->tv_sec = ns / kSecond;
   now->tv_nsec = ns % kSecond;

@@ -77,13 +77,15 @@ inline int server_pid(const std::string& socket) {
 // A worker_program and its output so far.
 class Process : public Child {
  public:
-  explicit Process(std::vector<std::string> words) {
+  // `runner`: a program that runs the command in its arguments; empty: none.
+  explicit Process(std::vector<std::string> words, const std::string& runner = {}) {
     int output[2];
     REQUIRE(::pipe2(output, O_CLOEXEC) == 0);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
     words.insert(words.begin(), program_path("worker_program"));
+    if (!runner.empty()) words.insert(words.begin(), runner);
     std::vector<char*> argv;
     argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());

@@ -1,12 +1,14 @@
 // A consumer or producer in a separate process, for tests that kill it.
 //
 //   worker_program consume <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
+//   worker_program hold <url> <queue> <deliveries> <lease in ms>
 //   worker_program produce <url> <queue> <messages>
 //   worker_program fork <url> <queue>
 //
 // Prints one line per event: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
 // "fork" sends a message, forks and exits; the child then sends one too and stays until it is killed. The payload tells
-// the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked.
+// the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked. "hold" keeps
+// all deliveries until SIGTERM, prints "waited <seconds>" and a line "lost <id>" for each lost lease, and acks all.
 #include <delayqueue/delayqueue.h>
 
 #include <signal.h>
@@ -17,8 +19,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -41,13 +46,22 @@ delayqueue::Verdict handle(const Message& message) {
   return delayqueue::ack();
 }
 
-int consume(const std::string& url, const std::string& queue, std::size_t concurrency, std::chrono::milliseconds lease,
-            std::chrono::milliseconds poll) {
+// SIGTERM, which wait_for() receives. To be called before any thread is made: threads inherit the mask.
+sigset_t blocked_stop_signals() {
   sigset_t stop_signals;
   ::sigemptyset(&stop_signals);
   ::sigaddset(&stop_signals, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);  // before any thread is made: threads inherit the mask
+  ::pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  return stop_signals;
+}
 
+void wait_for(const sigset_t& stop_signals) {
+  int signal = 0;
+  ::sigwait(&stop_signals, &signal);
+}
+
+delayqueue::ConsumerOptions options_for(std::size_t concurrency, std::chrono::milliseconds lease,
+                                        std::chrono::milliseconds poll) {
   delayqueue::ConsumerOptions options;
   options.concurrency = concurrency;
   options.lease = lease;
@@ -55,13 +69,49 @@ int consume(const std::string& url, const std::string& queue, std::size_t concur
   options.reconnect_grace = 200ms;
   options.backoff = delayqueue::Backoff::fixed(0ms);
   options.logger = delayqueue::no_log();
-  delayqueue::Consumer consumer(url, queue, handle, options);
-  consumer.start();
-  int signal = 0;
-  ::sigwait(&stop_signals, &signal);
+  return options;
+}
+
+int stop(delayqueue::Consumer& consumer) {
   const bool clean = consumer.stop(60s);
   print_line(clean ? "stopped 1" : "stopped 0");
   return clean ? 0 : 1;
+}
+
+int consume(const std::string& url, const std::string& queue, std::size_t concurrency, std::chrono::milliseconds lease,
+            std::chrono::milliseconds poll) {
+  const sigset_t stop_signals = blocked_stop_signals();
+  delayqueue::Consumer consumer(url, queue, handle, options_for(concurrency, lease, poll));
+  consumer.start();
+  wait_for(stop_signals);
+  return stop(consumer);
+}
+
+int hold(const std::string& url, const std::string& queue, std::size_t deliveries, std::chrono::milliseconds lease) {
+  const sigset_t stop_signals = blocked_stop_signals();
+  const auto begin = std::chrono::steady_clock::now();
+  std::mutex mutex;  // guards `held`
+  std::vector<delayqueue::Delivery> held;
+  delayqueue::ConsumerOptions options = options_for(deliveries, lease, 20ms);
+  options.connection.command_timeout = 10min;  // a test may let the clock jump while a request is under way
+  const auto keep = [&](delayqueue::Delivery delivery) {
+    print_line("begin " + delivery.message().id() + " " + std::to_string(delivery.message().attempt()));
+    const std::lock_guard lock(mutex);
+    held.push_back(std::move(delivery));
+  };
+  delayqueue::Consumer consumer(url, queue, keep, options);
+  consumer.start();
+  wait_for(stop_signals);
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  print_line("waited " + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()));
+  {
+    const std::lock_guard lock(mutex);
+    for (delayqueue::Delivery& delivery : held) {
+      if (delivery.message().lease_lost()) print_line("lost " + delivery.message().id());
+      static_cast<void>(std::move(delivery).ack());
+    }
+  }
+  return stop(consumer);
 }
 
 int produce(const std::string& url, const std::string& queue, int messages) {
@@ -107,12 +157,16 @@ int main(int count, char** words) {
       return consume(words[2], words[3], static_cast<std::size_t>(std::atoi(words[4])),
                      std::chrono::milliseconds(std::atoi(words[5])), std::chrono::milliseconds(std::atoi(words[6])));
     }
+    if (mode == "hold" && count == 6) {
+      return hold(words[2], words[3], static_cast<std::size_t>(std::atoi(words[4])),
+                  std::chrono::milliseconds(std::atoi(words[5])));
+    }
     if (mode == "produce" && count == 5) return produce(words[2], words[3], std::atoi(words[4]));
     if (mode == "fork" && count == 4) return fork_and_end(words[2], words[3]);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "worker_program: %s\n", e.what());
     return 2;
   }
-  std::fputs("usage: worker_program consume|produce|fork <url> <queue> ...\n", stderr);
+  std::fputs("usage: worker_program consume|hold|produce|fork <url> <queue> ...\n", stderr);
   return 2;
 }

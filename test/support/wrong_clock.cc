@@ -22,11 +22,12 @@ Offset* make_offset(const std::string& path) {
   return static_cast<Offset*>(page);
 }
 
-void write_program(const std::string& path, const std::string& offset) {
+// `begin`: its first commands; `runs`: what it executes.
+void write_program(const std::string& path, const std::string& offset, const std::string& begin,
+                   const std::string& runs) {
   std::ofstream(path) << "#!/bin/sh\n"
-                         "program=${DELAYQUEUE_REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)}\n"
-                         "export FAKE_CLOCK='"
-                      << offset << "' LD_PRELOAD='" << DELAYQUEUE_FAKE_CLOCK << "'\nexec \"$program\" \"$@\"\n";
+                      << begin << "\nexport FAKE_CLOCK='" << offset << "' LD_PRELOAD='" << DELAYQUEUE_FAKE_CLOCK
+                      << "'\nexec " << runs << "\n";
   ::chmod(path.c_str(), 0700);
 }
 
@@ -35,7 +36,9 @@ void write_program(const std::string& path, const std::string& offset) {
 WrongClock::WrongClock() : offset_(make_offset(folder_.file("offset"))) {
   delayqueue::PrivateServerOptions options;
   options.program = folder_.file("server");
-  write_program(options.program, folder_.file("offset"));
+  write_program(options.program, folder_.file("offset"),
+                "program=${DELAYQUEUE_REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)}",
+                "\"$program\" \"$@\"");
   server_ = std::make_unique<delayqueue::PrivateServer>(options);
 }
 
@@ -45,5 +48,11 @@ WrongClock::~WrongClock() {
 }
 
 void WrongClock::jump(std::chrono::milliseconds by) { *offset_ += by.count() * 1000; }
+
+std::string WrongClock::runner() const {
+  const std::string path = folder_.file("runner");
+  write_program(path, folder_.file("offset"), "export FAKE_STEADY_CLOCK=1", "\"$@\"");
+  return path;
+}
 
 }  // namespace test

@@ -18,6 +18,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 namespace delayqueue {
 
@@ -57,6 +58,9 @@ struct ConsumerOptions {
   DELAYQUEUE_EXPORT static std::size_t hardware_concurrency();  // at least 1
 };
 
+// Returns its verdict, or owns a Delivery that is settled later.
+using AnyHandler = std::variant<Handler, DeliveryHandler>;
+
 // Delivers each message at least once. A message is delivered again after a nack, an exception in the handler, the
 // death of the process or the end of the lease, until it has no retries left. A handler must therefore tolerate a
 // second call with the same id.
@@ -67,8 +71,9 @@ struct ConsumerOptions {
 //
 // With a DeliveryHandler the verdict may come from any thread, after the handler has returned. `threads` worker threads
 // call the handler, and up to `concurrency` deliveries may be outstanding. One that has lost its lease (usually because
-// of processing_timeout) and is not settled leaves its place to another one; but while more than `concurrency` such
-// deliveries are outstanding, no message is taken, and the logger gets a warning.
+// of processing_timeout) and is not settled leaves its place to another one, and so does one that is settled while its
+// handler runs longer than that. While more than `concurrency` such deliveries are outstanding, no message is taken, and
+// the logger gets a warning.
 //
 // Lost connection: the consumer logs a warning (once, then every minute) and reconnects after pauses of up to a second
 // (5 s while Redis refuses the password or a permission). Handlers continue meanwhile; their verdicts are settled after
