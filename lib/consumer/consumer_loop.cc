@@ -47,13 +47,15 @@ ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, Any
       lease_keeper_(options_.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(options_.backoff, [this](const auto& outcome) { on_settled(outcome); }),
       prefetcher_(
-          queue, options_.concurrency, options_.prefetch, options_.lease,
+          queue, 0, 0, options_.concurrency, options_.prefetch, options_.lease, poison_runs_,
           {[this](const auto& promoted) { on_promoted(promoted); }, [this](const auto& taken) { on_taken(taken); },
            [this](auto fetched) { on_fetched(std::move(fetched)); }}),
+      capacity_({1}, options_.concurrency, options_.prefetch, false),
       maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit},
                    [this](std::size_t trimmed) { reporter_.trimmed(trimmed); }),
       handlers_(callbacks.scope, std::move(callbacks.wake), stopping_, false) {
   handlers_.add_line(std::move(handler), reporter_.counters(), {1, options_.concurrency});
+  capacity_.add_lane(0);
   reporter_.sink().warn(endpoint_.warning());
 }
 
@@ -115,10 +117,10 @@ Loop::Pause ConsumerLoop::plan_pause(bool finished) {
   }
   if (handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
   if (!stopping_) {
-    const run::WorkerLoad load = this->load();
-    if (prefetcher_.should_go_on(load)) return Loop::Pause::zero();
+    const WorkerShare share = this->share();
+    if (prefetcher_.should_go_on(share)) return Loop::Pause::zero();
     next = std::min({next, timers_.next(), maintenance_.due(), prefetcher_.rescan_due()});
-    if (prefetcher_.room(load) > 0 && next > Clock::now()) wakeups_.listen();
+    if (prefetcher_.room(share) > 0 && next > Clock::now()) wakeups_.listen();
   }
   return {next - Clock::now(), wakeups_.fd()};
 }
@@ -144,7 +146,7 @@ void ConsumerLoop::start_round_trips() {
   if (stopping) wakeups_.leave();
   if (stopping && give_back_unstarted()) wakeups_.wake_another();
   if (!round_trips_.is_under_way(&Purpose::take)) {
-    const bool full = !stopping && prefetcher_.room(load()) == 0;
+    const bool full = !stopping && prefetcher_.room(share()) == 0;
     if (wakeups_.read(full, prefetcher_.more_ready())) timers_.promote_now();
     if (wakeups_.found_ready()) prefetcher_.ready_grew();
   }
@@ -185,19 +187,19 @@ bool ConsumerLoop::finish_round_trip() {
 // Adds the moves that are due, and a take. pending2unack is both in one request; it takes nothing after an unack2retry
 // that moved messages to retry, so they do not share a round trip.
 void ConsumerLoop::add_taking(RoundTrip& round_trip) {
-  const run::WorkerLoad load = this->load();
+  const WorkerShare share = this->share();
   // Messages that cannot be settled must not pile up here.
   const bool backlog = settler_.size() > kMostBatches * store::kBatch;
   const bool reclaims = add_reclaim(round_trip);
   const bool promotes = timers_.promote_is_due(Clock::now());
-  if (promotes && !reclaims && !backlog && prefetcher_.takes_due(load)) {
-    prefetcher_.take_due(round_trip, store_, load, reporter_.sink().wants_events(),
+  if (promotes && !reclaims && !backlog && prefetcher_.takes_due(share)) {
+    prefetcher_.take_due(round_trip, store_, share, reporter_.sink().wants_events(),
                          wakeups_.as_watcher(options_.poll_interval));
     return timers_.promoting(Clock::now());
   }
-  if (promotes) add_promote(round_trip, load);
-  if (!reclaims && !promotes && !prefetcher_.has_more(load)) return;
-  backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, store_, load);
+  if (promotes) add_promote(round_trip, share);
+  if (!reclaims && !promotes && !prefetcher_.has_more(share)) return;
+  backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, store_, share);
 }
 
 // Returns whether it was due.
@@ -211,10 +213,10 @@ bool ConsumerLoop::add_reclaim(RoundTrip& round_trip) {
   return true;
 }
 
-void ConsumerLoop::add_promote(RoundTrip& round_trip, const run::WorkerLoad& load) {
-  const bool has_room = prefetcher_.room(load) > 0;
+void ConsumerLoop::add_promote(RoundTrip& round_trip, const WorkerShare& share) {
+  const bool has_room = prefetcher_.room(share) > 0;
   const auto next_call = has_room ? std::optional(options_.poll_interval) : std::nullopt;
-  for (std::size_t i = 0; i < prefetcher_.batches(load); ++i) {
+  for (std::size_t i = 0; i < prefetcher_.batches(share); ++i) {
     const auto answer =
         store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(next_call));
     round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
@@ -286,10 +288,16 @@ void ConsumerLoop::collect_done() {
   prefetcher_.handled(done.returned.empty() ? 0 : done.returned.front(), done.deliveries);
 }
 
-run::WorkerLoad ConsumerLoop::load() const {
+// What the consumer may take now.
+WorkerShare ConsumerLoop::share() {
   std::vector<run::WorkerLoad> loads;
   handlers_.read_loads(loads);
-  return loads.front();
+  SharedCapacity::LaneUse use;
+  use.held = prefetcher_.fetching() + prefetcher_.coming();
+  use.claimed = prefetcher_.fetching() + prefetcher_.coming_retries();
+  use.prefetch = prefetcher_.prefetch();
+  capacity_.set(loads, {use});
+  return capacity_.share_of(0);
 }
 
 // ---- Settle ---------------------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@
 #include "consumer/handler_runner.h"
 #include "consumer/lease_keeper.h"
 #include "consumer/maintenance.h"
+#include "consumer/poison_guard.h"
 #include "consumer/prefetcher.h"
 #include "consumer/reporter.h"
 #include "consumer/round_trip.h"
 #include "consumer/settler.h"
+#include "consumer/shared_capacity.h"
 #include "consumer/timers.h"
 #include "consumer/verdict_durability.h"
 #include "consumer/wakeups.h"
@@ -88,7 +90,7 @@ class ConsumerLoop {
   std::size_t add_settling(RoundTrip& round_trip);
   void add_taking(RoundTrip& round_trip);
   bool add_reclaim(RoundTrip& round_trip);
-  void add_promote(RoundTrip& round_trip, const run::WorkerLoad& load);
+  void add_promote(RoundTrip& round_trip, const WorkerShare& share);
 
   // What is done with their answers.
   void on_settled(const Settler::Outcome& outcome);
@@ -98,7 +100,7 @@ class ConsumerLoop {
   void on_taken(const Prefetcher::Taken& taken);
   void on_fetched(Prefetcher::Fetched fetched);
 
-  run::WorkerLoad load() const;
+  WorkerShare share();
   void collect_done();
   void expire_overrunning();
   bool give_back_unstarted();
@@ -118,7 +120,9 @@ class ConsumerLoop {
   Wakeups wakeups_;
   LeaseKeeper lease_keeper_;
   Settler settler_;
+  PoisonRuns poison_runs_;
   Prefetcher prefetcher_;
+  SharedCapacity capacity_;
   Maintenance maintenance_;
   HandlerRunner handlers_;
   RoundTrips round_trips_;  // last: what they drop goes to the members above

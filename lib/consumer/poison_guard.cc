@@ -1,7 +1,6 @@
 #include "consumer/poison_guard.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace delayqueue {
 namespace {
@@ -16,8 +15,15 @@ bool has(const std::vector<InFlightPtr>& deliveries, const InFlightPtr& one) {
 
 }  // namespace
 
-bool PoisonGuard::may_take() const {
-  return std::all_of(running_.begin(), running_.end(), [&](const auto& one) { return one->runs_longer_than(lease_); });
+bool PoisonRuns::may_add(const void* guard) const {
+  if (expected_by_ != nullptr && expected_by_ != guard) return false;
+  return std::all_of(running_.begin(), running_.end(),
+                     [](const Running& one) { return one.delivery->runs_longer_than(one.lease); });
+}
+
+void PoisonRuns::forget(const std::vector<InFlightPtr>& done) {
+  const auto over = [&](const Running& one) { return has(done, one.delivery); };
+  running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
 }
 
 void PoisonGuard::plan(store::TakeLimits& limits) const {
@@ -27,19 +33,15 @@ void PoisonGuard::plan(store::TakeLimits& limits) const {
   limits.poison_skip = std::min(left_, store::kBatch - limits.total);
 }
 
-void PoisonGuard::forget(const std::vector<InFlightPtr>& done) {
-  const auto over = [&](const InFlightPtr& one) { return has(done, one); };
-  running_.erase(std::remove_if(running_.begin(), running_.end(), over), running_.end());
-}
-
 // Possible poison messages that are met for the first time get a pause, because most leave retry soon. After it one
 // scan passes over all of retry. None is taken during a scan, so that they keep their order.
 void PoisonGuard::read(const store::TakeLimits& limits, const store::Taken& taken,
                        const std::vector<InFlightPtr>& deliveries) {
-  std::copy_if(deliveries.begin(), deliveries.end(), std::back_inserter(running_), [&](const InFlightPtr& delivery) {
-    return std::find(taken.possible_poison.begin(), taken.possible_poison.end(), delivery->message.id()) !=
-           taken.possible_poison.end();
-  });
+  for (const InFlightPtr& delivery : deliveries) {
+    const std::vector<std::string>& poison = taken.possible_poison;
+    const bool possible = std::find(poison.begin(), poison.end(), delivery->message.id()) != poison.end();
+    if (possible) runs_.add(delivery, lease_);
+  }
   owed_ = taken.further_poison > 0 && limits.poison_max == 0;
   const Clock::time_point now = Clock::now();
   if (taken.further_poison == 0) {

@@ -1,9 +1,9 @@
 // Retries possible poison messages one at a time. Used by the consumer's thread only.
 //
 // A message whose last delivery ended with its lease may have killed its process. Delivered together with others, it
-// would cost all of them a retry each time. So a consumer runs one such message at a time, until it has run for a
-// lease: a message that kills its process at once has done so by then. Other messages in retry do not wait behind
-// possible poison messages for long: the guard scans retry for them.
+// would cost all of them a retry each time. So a consumer runs one such message at a time, of all its queues, until it
+// has run for a lease: a message that kills its process at once has done so by then. Other messages in retry do not
+// wait behind possible poison messages for long: the guard scans retry for them.
 #pragma once
 
 #include "consumer/in_flight_message.h"
@@ -16,14 +16,46 @@
 
 namespace delayqueue {
 
+// The possible poison messages that run in one consumer. The guards of its queues share it.
+class PoisonRuns {
+ public:
+  // Whether another one may run beside those that run already: each has run for a lease of its queue, and no take of
+  // another guard may return one.
+  bool may_add(const void* guard) const;
+
+  // `lease`: of its queue.
+  void add(const InFlightPtr& delivery, milliseconds lease) { running_.push_back({delivery, lease}); }
+
+  // These were handled, or will not be.
+  void forget(const std::vector<InFlightPtr>& done);
+
+  // A take of this guard may return one, until expect_none().
+  void expect_one(const void* guard) { expected_by_ = guard; }
+  void expect_none(const void* guard) {
+    if (expected_by_ == guard) expected_by_ = nullptr;
+  }
+
+ private:
+  struct Running {
+    InFlightPtr delivery;
+    milliseconds lease;
+  };
+
+  std::vector<Running> running_;
+  const void* expected_by_ = nullptr;
+};
+
 class PoisonGuard {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit PoisonGuard(milliseconds lease) : lease_(lease) {}
+  PoisonGuard(milliseconds lease, PoisonRuns& runs) : lease_(lease), runs_(runs) {}
+  ~PoisonGuard() { runs_.expect_none(this); }
+  PoisonGuard(const PoisonGuard&) = delete;
+  PoisonGuard& operator=(const PoisonGuard&) = delete;
 
   // Whether another possible poison message may run beside those that run already.
-  bool may_take() const;
+  bool may_take() const { return runs_.may_add(this); }
 
   // Whether retry has nothing to take, as far as is known: all in it may be poison, and one runs.
   bool blocks_retry() const { return rescan_at_ && !may_take() && Clock::now() < *rescan_at_; }
@@ -39,6 +71,12 @@ class PoisonGuard {
   // Sets how many possible poison messages a take is for, and how many it passes over.
   void plan(store::TakeLimits& limits) const;
 
+  // A take with these limits was sent. Until it is answered or dropped, no other guard takes possible poison.
+  void sent(const store::TakeLimits& limits) {
+    if (limits.retry_max > 0 && limits.poison_max > 0) runs_.expect_one(this);
+  }
+  void ended() { runs_.expect_none(this); }
+
   // Reads the answer to a take from retry; `deliveries` are its messages.
   void read(const store::TakeLimits& limits, const store::Taken& taken, const std::vector<InFlightPtr>& deliveries);
 
@@ -46,11 +84,11 @@ class PoisonGuard {
   void retry_grew() { may_hide_others_ = true; }
 
   // These were handled, or will not be.
-  void forget(const std::vector<InFlightPtr>& done);
+  void forget(const std::vector<InFlightPtr>& done) { runs_.forget(done); }
 
  private:
   const milliseconds lease_;
-  std::vector<InFlightPtr> running_;            // possible poison messages
+  PoisonRuns& runs_;
   bool owed_ = false;                           // the last take met possible poison, and was to take none
   bool may_hide_others_ = false;                // retry may hold other messages than those met
   bool scanning_ = false;                       // takes pass over possible poison, a part of it each

@@ -3,6 +3,7 @@
 #include "store/record.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace delayqueue {
@@ -18,6 +19,11 @@ constexpr int kRoundTripsToHandler = 4;
 
 constexpr double kBodyBytes = 256 * 1024;  // fetched in one MGET, estimated from the latest sizes
 
+// An answer is late after kUsualTimes times the latency of a take, within these bounds.
+constexpr int kUsualTimes = 4;
+constexpr milliseconds kShortestPatience{50};
+constexpr milliseconds kLongestPatience{500};
+
 std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
 int retries_left_of(const store::Taken& taken, const std::string& id) {
@@ -27,25 +33,30 @@ int retries_left_of(const store::Taken& taken, const std::string& id) {
 
 }  // namespace
 
-std::size_t Prefetcher::free_workers(const run::WorkerLoad& load) const {
-  const std::size_t free = minus(load.idle, load.waiting + fetching_.size());
-  if (free > 0 || load.idle == 0 || !retry_is_due()) return free;
+std::size_t Prefetcher::free_workers(const WorkerShare& share) const {
+  const std::size_t free = std::min(minus(share.idle(), share.load.waiting + fetching_.size()), share.room);
+  if (free > 0 || std::min(share.load.idle, share.load.allowed) == 0 || !retry_is_due()) return free;
   // The worker that is kept free for retry takes no first deliveries.
-  const auto redelivered = [](const InFlightPtr& delivery) { return delivery->message.attempt() > 1; };
-  return std::any_of(fetching_.begin(), fetching_.end(), redelivered) ? 0 : 1;
+  return share.redelivers || fetches_redelivered() ? 0 : 1;
 }
 
-std::size_t Prefetcher::room(const run::WorkerLoad& load) const {
-  const std::size_t waiting = load.waiting + fetching_.size() + coming_;
-  return std::min(minus(workers_ + prefetch_, minus(workers_, load.idle) + waiting), minus(load.places, waiting));
+bool Prefetcher::fetches_redelivered() const {
+  return std::any_of(fetching_.begin(), fetching_.end(),
+                     [](const InFlightPtr& delivery) { return delivery->message.attempt() > 1; });
+}
+
+std::size_t Prefetcher::room(const WorkerShare& share) const {
+  const std::size_t waiting = share.load.waiting + fetching_.size() + coming_ + share.siblings;
+  return std::min({minus(workers_ + share.prefetch, share.load.running + waiting),
+                   minus(share.load.places, waiting + share.claimed), share.room});
 }
 
 bool Prefetcher::retry_is_due() const { return since_retry_ + 1 >= kRetryShare && retry_waits(); }
 
-store::TakeLimits Prefetcher::limits(const run::WorkerLoad& load) const {
+store::TakeLimits Prefetcher::limits(const WorkerShare& share) const {
   store::TakeLimits limits;
-  limits.retry_max = poison_guard_.blocks_retry() ? 0 : free_workers(load);
-  limits.total = std::min(std::max(room(load), limits.retry_max), store::kBatch);
+  limits.retry_max = poison_guard_.blocks_retry() ? 0 : free_workers(share);
+  limits.total = std::min(std::max(room(share), limits.retry_max), store::kBatch);
   limits.retry_share = std::min((since_retry_ + limits.total) / kRetryShare, limits.retry_max);
   // While retry waits, its share also limits the number of first deliveries, however much room there is.
   const std::size_t most_new = minus((kRetryShare - 1) * (limits.retry_share + 1), since_retry_);
@@ -54,49 +65,72 @@ store::TakeLimits Prefetcher::limits(const run::WorkerLoad& load) const {
   return limits;
 }
 
-std::size_t Prefetcher::batches(const run::WorkerLoad& load) const {
+std::size_t Prefetcher::batches(const WorkerShare& share) const {
   if (!full_ || retry_waits()) return 1;
-  return std::clamp<std::size_t>(room(load) / store::kBatch, 1, kMostBatches);
+  const std::size_t rest = share.exact ? store::kBatch - 1 : 0;
+  return std::clamp<std::size_t>((room(share) + rest) / store::kBatch, 1, kMostBatches);
 }
 
 // Only the first take may return messages from retry.
-std::vector<store::TakeLimits> Prefetcher::limits_of_batches(const run::WorkerLoad& load) const {
-  std::vector<store::TakeLimits> all{limits(load)};
-  for (std::size_t i = batches(load); i > 1; --i) all.push_back({store::kBatch});
+std::vector<store::TakeLimits> Prefetcher::limits_of_batches(const WorkerShare& share) const {
+  std::vector<store::TakeLimits> all{limits(share)};
+  const std::size_t further = batches(share) - 1;
+  if (share.exact && further > 0) {
+    store::TakeLimits& first = all[0];
+    first.total = std::min(first.total, minus(room(share), further * store::kBatch));
+    first.retry_max = std::min(first.retry_max, first.total);
+    first.retry_share = std::min(first.retry_share, first.total);
+  }
+  for (std::size_t i = 0; i < further; ++i) all.push_back({store::kBatch});
   return all;
 }
 
-void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load) {
+void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share) {
   const Clock::time_point sent_at = Clock::now();
-  for (const store::TakeLimits& requested : limits_of_batches(load)) {
+  for (const store::TakeLimits& requested : limits_of_batches(share)) {
     if (requested.total == 0) return;
-    coming_ += requested.total;
+    begin_take(requested);
     round_trip.expect(
         store.ready2unack(round_trip.pipeline(), requested, lease_),
         [this, requested, sent_at](const auto& taken) {
-          coming_ = minus(coming_, requested.total);
+          end_take(requested);
           const store::Taken result = taken.get();
           read_taken(requested, sent_at, result, result.popped == requested.total);
         },
-        [this, requested] { coming_ = minus(coming_, requested.total); });
+        [this, requested] { end_take(requested); });
   }
 }
 
-void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load, bool with_ids,
+void Prefetcher::begin_take(const store::TakeLimits& limits) {
+  asked_at_ = Clock::now();
+  ++requests_;
+  coming_ += limits.total;
+  coming_retries_ += limits.retry_max;
+  poison_guard_.sent(limits);
+}
+
+void Prefetcher::end_take(const store::TakeLimits& limits) {
+  requests_ = minus(requests_, 1);
+  coming_ = minus(coming_, limits.total);
+  coming_retries_ = minus(coming_retries_, limits.retry_max);
+  poison_guard_.ended();
+}
+
+void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share, bool with_ids,
                           const store::Watcher& watcher) {
   const Clock::time_point sent_at = Clock::now();
-  for (const store::TakeLimits& requested : limits_of_batches(load)) {
-    coming_ += requested.total;
+  for (const store::TakeLimits& requested : limits_of_batches(share)) {
+    begin_take(requested);
     round_trip.expect(
         store.pending2unack(round_trip.pipeline(), with_ids, watcher, requested.total, lease_),
         [this, requested, sent_at](const auto& answer) {
-          coming_ = minus(coming_, requested.total);
+          end_take(requested);
           const auto [promoted, taken] = answer.get();
           listener_.promoted(promoted);
           if (!taken) return expect_more();
           read_taken(requested, sent_at, *taken, promoted.moved > taken->popped);
         },
-        [this, requested] { coming_ = minus(coming_, requested.total); });
+        [this, requested] { end_take(requested); });
   }
 }
 
@@ -104,19 +138,22 @@ void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, cons
 void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken,
                             bool more) {
   more_ready_ = more;
-  full_ = taken.popped == store::kBatch;
+  full_ = taken.popped == limits.total;
+  const bool late = Clock::now() - sent_at >= patience();
   latency_ += 0.1 * (Clock::now() - sent_at - latency_);
   lists_empty_ = !more && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
   retry_left_ = taken.retry_left;
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
   for (const auto& [id, attempt] : taken.messages) {
     auto delivery = std::make_shared<InFlightMessage>(
-        InFlightMessage::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us}, sent_at + lease_);
+        InFlightMessage::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us, line_, lane_},
+        sent_at + lease_);
     delivery->foreign = !store::is_id(id);
     if (delivery->foreign && result.foreign_id.empty()) result.foreign_id = id;
     (delivery->foreign ? result.foreign : result.deliveries).push_back(std::move(delivery));
   }
   fetching_.insert(fetching_.end(), result.deliveries.begin(), result.deliveries.end());
+  if (late) came_late_ += result.deliveries.size();
   if (limits.retry_max > 0) poison_guard_.read(limits, taken, result.deliveries);
   count_share(taken);
   listener_.taken(result);
@@ -135,10 +172,18 @@ void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
   for (std::size_t i = 0; i < std::min({fit, fetching_.size(), kMostBatches * store::kBatch}); ++i) {
     ids.push_back(fetching_[i]->message.id());
   }
+  asked_at_ = Clock::now();
+  ++requests_;
   round_trip.expect(
       store.bodies(round_trip.pipeline(), ids),
-      [this, count = ids.size()](const auto& bodies) { read_bodies(bodies.get(), count); },
-      [this] { body_size_ = kBodyBytes; });  // perhaps too much to arrive in time: the next are fetched one by one
+      [this, count = ids.size()](const auto& bodies) {
+        requests_ = minus(requests_, 1);
+        read_bodies(bodies.get(), count);
+      },
+      [this] {
+        requests_ = minus(requests_, 1);
+        body_size_ = kBodyBytes;  // perhaps too much to arrive in time: the next are fetched one by one
+      });
 }
 
 void Prefetcher::read_bodies(Bodies bodies, std::size_t requested) {
@@ -160,6 +205,24 @@ void Prefetcher::read_bodies(Bodies bodies, std::size_t requested) {
   fetching_.erase(fetching_.begin(), fetching_.begin() + static_cast<std::ptrdiff_t>(count));
   poison_guard_.forget(fetched.expired);
   listener_.fetched(std::move(fetched));
+}
+
+std::optional<Prefetcher::Clock::time_point> Prefetcher::late_at() const {
+  return requests_ > 0 && !is_late() ? std::optional(asked_at_ + patience()) : std::nullopt;
+}
+
+Prefetcher::Clock::duration Prefetcher::patience() const {
+  const auto usual = std::chrono::duration_cast<Clock::duration>(kUsualTimes * latency_);
+  return std::clamp<Clock::duration>(usual, kShortestPatience, kLongestPatience);
+}
+
+std::vector<InFlightPtr> Prefetcher::abandon_late(std::size_t most) {
+  const std::size_t count = std::min({most, std::exchange(came_late_, 0), fetching_.size()});
+  const auto first = fetching_.end() - static_cast<std::ptrdiff_t>(count);
+  std::vector<InFlightPtr> late(std::make_move_iterator(first), std::make_move_iterator(fetching_.end()));
+  fetching_.erase(first, fetching_.end());
+  poison_guard_.forget(late);
+  return late;
 }
 
 // Adapts the prefetch to the speed of the handlers: fast ones never wait for the network, slow ones leave messages to

@@ -1,11 +1,11 @@
-// Decides how many messages a consumer takes, from which list, and when their bodies are fetched. Used by the
-// consumer's thread only.
+// Decides how many messages a consumer takes from one queue, from which list, and when their bodies are fetched. Used by
+// the consumer's thread only.
 #pragma once
 
 #include "consumer/in_flight_message.h"
 #include "consumer/poison_guard.h"
 #include "consumer/round_trip.h"
-#include "run/worker_pool.h"
+#include "consumer/worker_share.h"
 #include "store/moves.h"
 
 #include <chrono>
@@ -47,26 +47,45 @@ class Prefetcher {
     std::function<void(Fetched)> fetched;
   };
 
-  Prefetcher(const std::string& queue, std::size_t workers, std::size_t prefetch, milliseconds lease, Listener listener)
+  // `line`: of the queue, see HandlerRunner; `lane`: the number of the lane. `workers`: the most that the queue may use.
+  Prefetcher(const std::string& queue, std::size_t line, std::size_t lane, std::size_t workers, std::size_t prefetch,
+             milliseconds lease, PoisonRuns& poison_runs, Listener listener)
       : queue_(std::make_shared<const std::string>(queue)),
+        line_(line),
+        lane_(lane),
         workers_(workers),
         most_prefetched_(prefetch),
         lease_(lease),
         listener_(std::move(listener)),
-        poison_guard_(lease) {}
+        poison_guard_(lease, poison_runs) {}
 
-  // How many more messages may be held.
-  std::size_t room(const run::WorkerLoad& load) const;
+  // How many more messages may be held, and how many of these one round trip takes at most.
+  std::size_t room(const WorkerShare& share) const;
+  std::size_t most_taken(const WorkerShare& share) const {
+    return std::min(room(share), batches(share) * store::kBatch);
+  }
+
+  // What the bound of messages and the workers, which all queues of the consumer share, have to provide for this queue:
+  // the messages that wait for their bodies, those that a take may return, and those that it may return from retry. A
+  // take whose answer is late counts no more: its server may be frozen, and other queues must not wait for it.
+  // Nothing while the answers are late, so that a server that does not answer keeps no places from other queues.
+  std::size_t fetching() const { return is_late() ? 0 : fetching_.size(); }
+  std::size_t coming() const { return is_late() ? 0 : coming_; }
+  std::size_t coming_retries() const { return is_late() ? 0 : coming_retries_; }
+  // When the answers under way are late; nullopt: there are none, or they are late already.
+  std::optional<Clock::time_point> late_at() const;
+  bool fetches_redelivered() const;
+  std::size_t prefetch() const { return prefetch_; }
 
   // Whether a take may return something: the last one returned as much as it asked for, or left messages in retry for
   // which there is a worker now, or expect_more() was called since.
-  bool has_more(const run::WorkerLoad& load) const { return more_ready_ || (retry_waits() && free_workers(load) > 0); }
+  bool has_more(const WorkerShare& share) const { return more_ready_ || (retry_waits() && free_workers(share) > 0); }
 
   // Whether to take again at once: the last take returned as much as it asked for, or was stopped by possible poison
   // messages, and another may get further.
-  bool should_go_on(const run::WorkerLoad& load) const {
-    if (more_ready_ && limits(load).total > 0) return true;
-    return poison_guard_.should_rescan() && retry_waits() && free_workers(load) > 0;
+  bool should_go_on(const WorkerShare& share) const {
+    if (more_ready_ && can_take(share)) return true;
+    return poison_guard_.should_rescan() && retry_waits() && free_workers(share) > 0;
   }
   bool more_ready() const { return more_ready_; }
 
@@ -98,23 +117,30 @@ class Prefetcher {
 
   // Number of batches to take: 1; or up to kMostBatches if the last take was full, there is room for them, and no
   // messages of retry can be taken.
-  std::size_t batches(const run::WorkerLoad& load) const;
+  std::size_t batches(const WorkerShare& share) const;
+
+  // Whether take() would add one. First deliveries may have to wait for the share of retry, and that for a worker.
+  bool can_take(const WorkerShare& share) const { return limits(share).total > 0; }
 
   // Adds takes of as many messages as there is room for, if any.
-  void take(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load);
+  void take(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share);
 
   // Whether to take due messages with take_due(), in place of pending2ready and take(): there is room, and the lists
   // are empty as far as is known. If they are not, take_due() only moves the messages to ready, and a take must follow.
-  bool takes_due(const run::WorkerLoad& load) const { return lists_empty_ && room(load) > 0; }
+  bool takes_due(const WorkerShare& share) const { return lists_empty_ && room(share) > 0; }
 
   // Adds takes of due messages from pending, of as many as there is room for. Call it only if takes_due().
-  void take_due(RoundTrip& round_trip, const store::Store& store, const run::WorkerLoad& load, bool with_ids,
+  void take_due(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share, bool with_ids,
                 const store::Watcher& watcher);
 
   // Adds the fetch of bodies of deliveries taken before, if any.
   void fetch(RoundTrip& round_trip, const store::Store& store);
 
   bool is_fetching() const { return !fetching_.empty(); }
+
+  // At most so many of the deliveries that came too late in the answers since the last call, and whose bodies nothing has
+  // requested. They are the caller's from now on.
+  std::vector<InFlightPtr> abandon_late(std::size_t most);
 
   // The deliveries without body, which are the caller's from now on.
   std::vector<InFlightPtr> abandon_fetching() { return std::exchange(fetching_, {}); }
@@ -123,15 +149,22 @@ class Prefetcher {
   void handled(std::size_t returned, const std::vector<InFlightPtr>& done);
 
  private:
-  std::size_t free_workers(const run::WorkerLoad& load) const;
+  // An answer is late after this time: 50 ms, or longer on a slow link, where each would be late.
+  Clock::duration patience() const;
+  bool is_late() const { return requests_ > 0 && Clock::now() - asked_at_ >= patience(); }
+  std::size_t free_workers(const WorkerShare& share) const;
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
-  store::TakeLimits limits(const run::WorkerLoad& load) const;
-  std::vector<store::TakeLimits> limits_of_batches(const run::WorkerLoad& load) const;
+  store::TakeLimits limits(const WorkerShare& share) const;
+  std::vector<store::TakeLimits> limits_of_batches(const WorkerShare& share) const;
+  void begin_take(const store::TakeLimits& limits);
+  void end_take(const store::TakeLimits& limits);
   void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken, bool more);
   void read_bodies(Bodies bodies, std::size_t requested);
   void count_share(const store::Taken& taken);
 
   const std::shared_ptr<const std::string> queue_;  // its name, in every Message
+  const std::size_t line_;
+  const std::size_t lane_;
   const std::size_t workers_;
   const std::size_t most_prefetched_;
   const milliseconds lease_;
@@ -142,10 +175,14 @@ class Prefetcher {
   bool lists_empty_ = false;  // the last take returned nothing from ready and retry, except what was moved for it
   std::size_t promoted_ = 0;  // messages that pending2ready has moved since the last take
   std::size_t retry_left_ = 0;
-  std::size_t since_retry_ = 0;  // messages taken since retry had its share
-  std::size_t coming_ = 0;       // most messages that the takes under way return
-  bool full_ = false;            // the last take returned kBatch messages
-  Seconds latency_{0};           // of takes, running average
+  std::size_t since_retry_ = 0;     // messages taken since retry had its share
+  std::size_t requests_ = 0;        // takes and fetches under way
+  Clock::time_point asked_at_;      // when the last of them was sent
+  std::size_t came_late_ = 0;       // messages, since the last abandon_late()
+  std::size_t coming_ = 0;          // most messages that the takes under way return
+  std::size_t coming_retries_ = 0;  // most of them from retry
+  bool full_ = false;               // the last take returned all that it asked for
+  Seconds latency_{0};              // of takes, running average
 
   std::size_t prefetch_ = 0;
   std::size_t handled_lately_ = 0;

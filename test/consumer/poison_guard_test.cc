@@ -64,7 +64,8 @@ InFlightPtr scan_retry(PoisonGuard& guard) {
 }
 
 TEST_CASE("poison guard: it takes the next possible poison message once the last was handled or has run for a lease") {
-  PoisonGuard guard(50ms);
+  PoisonRuns runs;
+  PoisonGuard guard(50ms, runs);
   CHECK(planned(guard).poison_max == 1);
   CHECK(planned(guard).poison_skip == 0);
   const InFlightPtr one = delivery("a");
@@ -85,7 +86,8 @@ TEST_CASE("poison guard: it takes the next possible poison message once the last
 }
 
 TEST_CASE("poison guard: it scans retry once, and then not again until retry grows") {
-  PoisonGuard guard(1h);
+  PoisonRuns runs;
+  PoisonGuard guard(1h, runs);
   scan_retry(guard);
   CHECK(guard.rescan_due() == Clock::time_point::max());
   guard.retry_grew();
@@ -93,7 +95,8 @@ TEST_CASE("poison guard: it scans retry once, and then not again until retry gro
 }
 
 TEST_CASE("poison guard: a message handled during the scan is followed by the next one at once") {
-  PoisonGuard guard(1h);
+  PoisonRuns runs;
+  PoisonGuard guard(1h, runs);
   const InFlightPtr one = scan_retry(guard);
   guard.forget({one});
   CHECK(guard.should_rescan());
@@ -104,7 +107,8 @@ TEST_CASE("poison guard: a message handled during the scan is followed by the ne
 }
 
 TEST_CASE("poison guard: a paused queue ends the scan, and so does an empty one") {
-  PoisonGuard guard(1h);
+  PoisonRuns runs;
+  PoisonGuard guard(1h, runs);
   take(guard, {delivery("a")}, 1, 300);
   REQUIRE(test::eventually([&] { return !guard.blocks_retry(); }));
   take(guard, {}, 1, 300);
@@ -112,6 +116,27 @@ TEST_CASE("poison guard: a paused queue ends the scan, and so does an empty one"
   take(guard, {}, 0, 300);
   CHECK_FALSE(guard.should_rescan());
   CHECK_FALSE(guard.blocks_retry());
+}
+
+TEST_CASE("poison guard: of several queues in one consumer, only one runs a possible poison message") {
+  PoisonRuns runs;
+  PoisonGuard one(50ms, runs), other(50ms, runs);
+  const TakeLimits limits = planned(one);
+  REQUIRE(limits.poison_max == 1);
+  one.sent(limits);
+  CHECK(planned(other).poison_max == 0);  // the take of `one` may return one
+  one.ended();
+  CHECK(planned(other).poison_max == 1);
+  const InFlightPtr running = delivery("a");
+  take(one, {running}, 0, 0);
+  CHECK(planned(other).poison_max == 0);
+  running->begin();
+  CHECK(test::eventually([&] { return planned(other).poison_max == 1; }));  // after a lease
+  const InFlightPtr next = delivery("b");
+  take(other, {next}, 0, 0);
+  CHECK(planned(one).poison_max == 0);
+  other.forget({next});
+  CHECK(planned(one).poison_max == 1);
 }
 
 }  // namespace
