@@ -15,7 +15,7 @@ constexpr microseconds kOtherClock{5'000'000};  // the clocks of two servers may
 }  // namespace
 
 std::optional<ClockMonitor::Jump> ClockMonitor::observe(const ClockSample& sample) {
-  if (sample.now_us == 0 || sample.answered == last_.answered) return std::nullopt;
+  if (sample.now_us == 0 || sample.answered <= last_.answered) return std::nullopt;
   const ClockSample before = std::exchange(last_, sample);
   if (before.now_us == 0) {
     new_connection_ = false;

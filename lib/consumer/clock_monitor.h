@@ -23,7 +23,7 @@ class ClockMonitor {
 
   // Compares a sample with the last one. A jump is a difference of more than 1 s (5 s on a new connection) from the
   // time that passed on this machine, plus a thousandth of that time, because clocks differ in speed. Ignores a sample
-  // that it has seen before.
+  // that is not newer than the last one.
   std::optional<Jump> observe(const ClockSample& sample);
 
   void new_connection() { new_connection_ = true; }

@@ -1,13 +1,16 @@
-// Counters of a consumer: see ConsumerStats. Its thread and its workers write them; any thread may read them.
+// Counters of a consumer, or of one of its queues: see ConsumerStats. Its thread and its workers write them; any thread
+// may read them.
 #pragma once
 
 #include <delayqueue/consumer.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace delayqueue {
 
@@ -22,6 +25,7 @@ struct Counters {
     connected = false;
     const std::lock_guard lock(mutex_);
     last_error_ = std::move(text);
+    last_failure_ = std::chrono::steady_clock::now();
   }
 
   ConsumerStats stats() const {
@@ -31,9 +35,48 @@ struct Counters {
             unconfirmed, connects, errors, running,       prefetched, connected, last_error_};
   }
 
+  // The time of the last error; the beginning of the clock: none.
+  std::chrono::steady_clock::time_point last_failure() const {
+    const std::lock_guard lock(mutex_);
+    return last_failure_;
+  }
+
  private:
-  mutable std::mutex mutex_;  // guards last_error_
+  mutable std::mutex mutex_;  // guards the rest
   std::string last_error_;
+  std::chrono::steady_clock::time_point last_failure_;
 };
+
+// The sums of the counters of a consumer's queues and of `common`, what is not counted for a queue; the last of their
+// errors. `connected` is true if it is for each queue.
+inline ConsumerStats sum_of(const std::vector<const Counters*>& queues, const Counters& common) {
+  std::vector<const Counters*> all = queues;
+  all.push_back(&common);
+  ConsumerStats sum;
+  sum.connected = true;
+  std::chrono::steady_clock::time_point last;
+  for (const Counters* one : all) {
+    const ConsumerStats stats = one->stats();
+    sum.delivered += stats.delivered;
+    sum.acked += stats.acked;
+    sum.nacked += stats.nacked;
+    sum.dead_lettered += stats.dead_lettered;
+    sum.snoozed += stats.snoozed;
+    sum.stale += stats.stale;
+    sum.expired += stats.expired;
+    sum.foreign += stats.foreign;
+    sum.unconfirmed += stats.unconfirmed;
+    sum.connects += stats.connects;
+    sum.errors += stats.errors;
+    sum.running += stats.running;
+    sum.prefetched += stats.prefetched;
+    sum.connected = sum.connected && (stats.connected || one == &common);
+    if (one->last_failure() > last) {
+      last = one->last_failure();
+      sum.last_error = stats.last_error;
+    }
+  }
+  return sum;
+}
 
 }  // namespace delayqueue

@@ -1,11 +1,6 @@
 #include "consumer/maintenance.h"
 
 namespace delayqueue {
-namespace {
-
-constexpr milliseconds kSeldom{10'000};
-
-}  // namespace
 
 void Maintenance::add(RoundTrip& round_trip, const store::Store& store, bool stopping) {
   add_persisting(round_trip, store);
@@ -18,11 +13,11 @@ void Maintenance::add(RoundTrip& round_trip, const store::Store& store, bool sto
     if (rules_.dead_limit > 0) trim(round_trip, store, std::nullopt, rules_.dead_limit);
   }
   if (now >= trim_due_) {
-    trim_due_ = now + kSeldom;
+    trim_due_ = now + rules_.seldom;
     trim(round_trip, store, rules_.dead_retention, 0);
   }
   if (now >= metadata_due_) {
-    metadata_due_ = now + kSeldom;
+    metadata_due_ = now + rules_.seldom;
     clean_metadata(round_trip, store);
   }
 }

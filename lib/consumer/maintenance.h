@@ -24,8 +24,9 @@ class Maintenance {
 
   struct Rules {
     milliseconds interval{2000};     // between two samples of garbage, and two trims to dead_limit
-    milliseconds dead_retention{0};  // older dead letters are deleted, every 10 s
+    milliseconds dead_retention{0};  // older dead letters are deleted
     std::uint64_t dead_limit = 0;    // most dead letters to keep; 0: no limit
+    milliseconds seldom{10'000};     // between two trims to dead_retention, and two searches for metadata
   };
 
   // `trimmed` is called with the number of dead letters that were deleted, if there were any.

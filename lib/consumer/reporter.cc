@@ -14,11 +14,16 @@ std::vector<std::string> ids_of(const std::vector<InFlightPtr>& deliveries) {
   return ids;
 }
 
+std::string name_of(const std::string& consumer) { return "consumer " + consumer.substr(consumer.size() - 8); }
+
 }  // namespace
 
 Reporter::Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options)
-    : sink_("queue " + redis::escaped(queue) + ", consumer " + consumer.substr(consumer.size() - 8), options.logger,
-            options.on_event, options.report_events, queue) {}
+    : sink_("queue " + redis::escaped(queue) + ", " + name_of(consumer), options.logger, options.on_event,
+            options.report_events, queue) {}
+
+Reporter::Reporter(const std::string& consumer, const ConsumerOptions& options)
+    : sink_(name_of(consumer), options.logger, {}, false) {}
 
 void Reporter::promoted(const store::Promoted& promoted) {
   sink_.count(EventKind::ready, promoted.moved);

@@ -19,8 +19,11 @@ namespace delayqueue {
 
 class Reporter {
  public:
-  // `consumer`: its id. Log lines name the queue and the end of the id.
+  // For one queue of a consumer. `consumer`: its id. Log lines name the queue and the end of the id.
   Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options);
+
+  // For what concerns several queues of a consumer. Log lines name the end of the id only.
+  Reporter(const std::string& consumer, const ConsumerOptions& options);
 
   Counters& counters() { return counters_; }
   const Counters& counters() const { return counters_; }

@@ -12,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <utility>
+#include <vector>
 
 namespace delayqueue {
 
@@ -33,6 +34,14 @@ inline constexpr Purpose kSettleAndTake{true, true};
 // needed to use a link whose round trip is long.
 inline constexpr std::size_t kMostBatches = 4;
 
+// The requests of one lane in the round trips that are under way.
+struct LaneRequests {
+  std::size_t under_way = 0;     // shares of round trips
+  bool finished = false;         // since it was reset: a round trip that had some has finished
+  bool moved = false;            // since it was reset: another node of a Cluster owns the slot now
+  std::exception_ptr refused{};  // since it was reset: the last error with which Redis refused one
+};
+
 class RoundTrip {
  public:
   RoundTrip(redis::Connection& connection, Purpose purpose) : pipeline_(connection), purpose_(purpose) {}
@@ -40,6 +49,7 @@ class RoundTrip {
     for (Continuation& continuation : continuations_) {
       if (continuation.drop) continuation.drop();
     }
+    for (const Share& share : shares_) --share.lane->under_way;
   }
   RoundTrip(const RoundTrip&) = delete;
   RoundTrip& operator=(const RoundTrip&) = delete;
@@ -49,16 +59,30 @@ class RoundTrip {
   // For adding requests.
   redis::Pipeline& pipeline() { return pipeline_; }
 
+  // The requests that are added from now on, until the next call, belong to this lane, or to none (null): a refused one
+  // fails that lane only.
+  void add_for(LaneRequests* lane) {
+    count_lane();
+    lane_ = lane;
+    first_of_lane_ = pipeline_.size();
+  }
+
   // Registers what to do with the answer to a request: `finish` is called with the Answer, whose get() throws if Redis
   // refused the request. `drop` is called if this object is destroyed before that, or if `finish` throws an exception
   // that is no Error. Answers to other requests are ignored.
   template <class T, class Finish>
   void expect(const redis::Answer<T>& answer, Finish finish, std::function<void()> drop = nullptr) {
-    continuations_.push_back({[answer, finish = std::move(finish)] { finish(answer); }, std::move(drop)});
+    continuations_.push_back({[answer, finish = std::move(finish)] { finish(answer); }, std::move(drop), lane_});
   }
 
+  // Registers what to do after those answers that expect() was called for before. An Error is as one of theirs.
+  void then(std::function<void()> finish) { continuations_.push_back({std::move(finish), nullptr, lane_}); }
+
   bool empty() const { return pipeline_.size() == 0; }
-  void send() { pipeline_.send(); }
+  void send() {
+    count_lane();
+    pipeline_.send();
+  }
 
   // Waits for all answers. Throws ConnectionError if one of them does not arrive.
   void receive() { pipeline_.receive(); }
@@ -67,8 +91,9 @@ class RoundTrip {
   bool receive_arrived() { return pipeline_.receive_arrived(); }
 
   // Calls each `finish`, in the order of expect(). Call it when all answers have arrived. If some throw an Error, the
-  // others are still called, then the last Error is thrown. Any other exception ends the calls: the remaining requests
-  // are dropped.
+  // others are still called. An Error of a lane's request is then in its LaneRequests; any other is thrown, the last
+  // one. A ConnectionError is the lane's only if it is about its slot: any other means that this server can serve no lane
+  // now. An exception that is no Error ends the calls: the remaining requests are dropped.
   void finish() {
     std::exception_ptr refused;
     while (!continuations_.empty()) {
@@ -76,11 +101,21 @@ class RoundTrip {
       continuations_.pop_front();
       try {
         next.finish();
-      } catch (const Error&) {
+      } catch (const redis::SlotUnavailable&) {
+        (next.lane != nullptr ? next.lane->refused : refused) = std::current_exception();
+      } catch (const ConnectionError&) {
         refused = std::current_exception();
+      } catch (const Error&) {
+        (next.lane != nullptr ? next.lane->refused : refused) = std::current_exception();
       } catch (...) {
         if (next.drop) next.drop();
         throw;
+      }
+    }
+    for (const Share& share : shares_) share.lane->finished = true;
+    for (const std::size_t moved : pipeline_.moved()) {
+      for (const Share& share : shares_) {
+        if (moved >= share.begin && moved < share.end) share.lane->moved = true;
       }
     }
     if (refused != nullptr) std::rethrow_exception(refused);
@@ -89,11 +124,29 @@ class RoundTrip {
  private:
   struct Continuation {
     std::function<void()> finish, drop;
+    LaneRequests* lane;
   };
+
+  // Some requests of a lane; it may have several such shares.
+  struct Share {
+    LaneRequests* lane;
+    std::size_t begin, end;
+  };
+
+  // Counts the requests of the lane whose requests were added last, if there were any.
+  void count_lane() {
+    if (lane_ == nullptr || pipeline_.size() == first_of_lane_) return;
+    shares_.push_back({lane_, first_of_lane_, pipeline_.size()});
+    ++lane_->under_way;
+    first_of_lane_ = pipeline_.size();
+  }
 
   redis::Pipeline pipeline_;
   const Purpose purpose_;
   std::deque<Continuation> continuations_;
+  LaneRequests* lane_ = nullptr;
+  std::size_t first_of_lane_ = 0;
+  std::vector<Share> shares_;
 };
 
 // The round trips that are under way on one connection, in the order of their answers.
@@ -105,7 +158,7 @@ class RoundTrips {
                        [&](const RoundTrip& round_trip) { return round_trip.purpose().*purpose; });
   }
 
-  // Whether another one may be started: not after Redis refused a request, until the others have ended.
+  // Whether another one may be started: not after Redis refused a request of no lane, until the others have ended.
   bool may_start() const { return refused_ == nullptr; }
 
   // Adds a round trip to be filled, which send() sends, or drops if it has no requests.
@@ -114,7 +167,7 @@ class RoundTrips {
   }
   void send() { under_way_.back().empty() ? under_way_.pop_back() : under_way_.back().send(); }
 
-  // Finishes the oldest one, if all its answers have arrived; does not wait for them. If Redis refused a request, the
+  // Finishes the oldest one, if all its answers have arrived; does not wait for them. If that throws an Error, the
   // others are finished, too, because their answers count all the same; then the Error is thrown. Throws
   // ConnectionError if answers are missing after the connection's due() time.
   struct Finished {

@@ -26,6 +26,17 @@ class Timers {
 
   void all_due() { promote_ = reclaim_ = Time(); }
 
+  milliseconds poll_interval() const { return poll_interval_; }
+
+  // Changes the poll_interval. A shorter one holds at once.
+  void poll_every(milliseconds interval) {
+    if (interval == poll_interval_) return;
+    poll_interval_ = interval;
+    const Time latest = Clock::now() + interval;
+    promote_by(latest);
+    reclaim_by(latest);
+  }
+
   // pending2ready or pending2unack: at the latest a poll_interval after the last time.
   bool promote_is_due(Time now) const { return now >= promote_; }
   void promoting(Time now) { promote_ = now + poll_interval_; }
@@ -49,7 +60,7 @@ class Timers {
   Time next() const { return std::min(promote_, reclaim_); }
 
  private:
-  const milliseconds poll_interval_;
+  milliseconds poll_interval_;
   const milliseconds grace_;
   const milliseconds processing_timeout_;
   Time promote_, reclaim_, grace_end_, overrun_;

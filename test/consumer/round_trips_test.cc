@@ -1,9 +1,14 @@
 // Pipelined round trips: the consumer sends a second one before the first is answered.
+#include "consumer/round_trip.h"
+
 #include <delayqueue/consumer.h>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <exception>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +16,7 @@
 #include "support/ledger.h"
 #include "support/proxy.h"
 #include "support/relay.h"
+#include "support/scripted_server.h"
 
 namespace delayqueue {
 namespace {
@@ -139,6 +145,142 @@ TEST_CASE("round trips: messages of a take that is answered after stop() return 
   CHECK(is_done(queue));
   const auto rest = after.payloads();
   CHECK((rest == std::vector<std::string>(payloads.end() - static_cast<std::ptrdiff_t>(rest.size()), payloads.end())));
+}
+
+redis::Connection connect() {
+  redis::Address to;
+  to.path = test::server().socket();
+  return {to, {{}, {}, "round_trips", 0}, {}};
+}
+
+redis::Answer<std::string> ask(redis::Pipeline& pipeline, const std::string& command) {
+  pipeline.command(command);
+  return {pipeline, [](redis::Reply reply) { return std::string(reply.text()); }};
+}
+
+TEST_CASE("round trips: a refused request fails its lane only, when the other answers are read") {
+  redis::Connection connection = connect();
+  LaneRequests refused, answered, unused;
+  std::vector<std::string> texts;
+  {
+    RoundTrip round_trip(connection, kSettle);
+    const auto expect = [&](LaneRequests& lane, const std::string& command) {
+      round_trip.add_for(&lane);
+      round_trip.expect(ask(round_trip.pipeline(), command),
+                        [&](const auto& answer) { texts.push_back(answer.get()); });
+    };
+    expect(refused, "NO_SUCH_COMMAND");
+    expect(answered, "PING");
+    round_trip.add_for(&unused);
+    expect(refused, "PING");
+    round_trip.add_for(nullptr);
+    round_trip.send();
+    CHECK(refused.under_way == 2);
+    CHECK(answered.under_way == 1);
+    CHECK(unused.under_way == 0);
+    round_trip.receive();
+    round_trip.finish();
+  }
+  CHECK(texts == std::vector<std::string>{"PONG", "PONG"});
+  CHECK(refused.refused != nullptr);
+  CHECK(answered.refused == nullptr);
+  CHECK(answered.finished);
+  CHECK_FALSE(unused.finished);
+  CHECK(refused.under_way == 0);
+  CHECK(answered.under_way == 0);
+}
+
+TEST_CASE("round trips: a refused request of no lane is thrown, and a lost one ends the count of its lane") {
+  redis::Connection connection = connect();
+  LaneRequests lane;
+  {
+    RoundTrip round_trip(connection, kSettle);
+    round_trip.expect(ask(round_trip.pipeline(), "NO_SUCH_COMMAND"), [](const auto& answer) { answer.get(); });
+    round_trip.send();
+    round_trip.receive();
+    CHECK_THROWS_AS(round_trip.finish(), ReplyError);
+  }
+  bool dropped = false;
+  {
+    RoundTrip round_trip(connection, kSettle);
+    round_trip.add_for(&lane);
+    round_trip.expect(
+        ask(round_trip.pipeline(), "PING"), [](const auto&) {}, [&] { dropped = true; });
+    round_trip.send();
+    CHECK(lane.under_way == 1);
+  }
+  CHECK(dropped);
+  CHECK(lane.under_way == 0);
+  CHECK_FALSE(lane.finished);
+}
+
+// The other nodes of a Cluster, for a connection that must not connect to them.
+class OtherNodes : public redis::Cluster {
+ public:
+  std::unique_ptr<redis::Connection> dial(const redis::Address& node) override {
+    throw std::logic_error("connects to " + node.text());
+  }
+  void moved(const redis::Redirection& to) override { moved_slots.push_back(to.slot); }
+
+  std::vector<int> moved_slots;
+};
+
+TEST_CASE("round trips: a redirection, or a slot that no node serves, fails its lane only, and connects to no node") {
+  const test::ScriptedServer server([](const std::vector<std::string>& words) -> std::string {
+    if (words[0] == "MOVED") return "-MOVED 5 127.0.0.1:1\r\n";
+    if (words[0] == "ASK") return "-ASK 6 127.0.0.1:1\r\n";
+    if (words[0] == "UNSERVED") return "-CLUSTERDOWN Hash slot not served\r\n";
+    return words[0] == "PING" ? "+PONG\r\n" : test::hello();
+  });
+  OtherNodes others;
+  redis::Address to;
+  to.host = "127.0.0.1";
+  to.port = server.port();
+  redis::Connection connection(to, {{}, {}, "round_trips", 0}, {}, &others);
+  connection.refuse_redirections();
+  LaneRequests moved, asked, unserved, answered;
+  std::string text;
+  {
+    RoundTrip round_trip(connection, kSettle);
+    const auto expect = [&](LaneRequests& lane, const std::string& command) {
+      round_trip.add_for(&lane);
+      round_trip.expect(ask(round_trip.pipeline(), command), [&](const auto& answer) { text = answer.get(); });
+    };
+    expect(moved, "MOVED");
+    expect(asked, "ASK");
+    expect(unserved, "UNSERVED");
+    expect(answered, "PING");
+    round_trip.add_for(nullptr);
+    round_trip.send();
+    round_trip.receive();
+    round_trip.finish();
+  }
+  CHECK(text == "PONG");
+  for (const LaneRequests* lane : {&moved, &asked, &unserved}) {
+    CHECK_THROWS_AS(std::rethrow_exception(lane->refused), redis::SlotUnavailable);
+  }
+  CHECK(answered.refused == nullptr);
+  CHECK(moved.moved);
+  CHECK_FALSE(asked.moved);
+  CHECK(others.moved_slots == std::vector<int>{5});
+}
+
+TEST_CASE("round trips: that the whole Cluster is down fails all lanes of the node") {
+  const test::ScriptedServer server([](const std::vector<std::string>& words) -> std::string {
+    return words[0] == "DOWN" ? "-CLUSTERDOWN The cluster is down\r\n" : test::hello();
+  });
+  redis::Address to;
+  to.host = "127.0.0.1";
+  to.port = server.port();
+  redis::Connection connection(to, {{}, {}, "round_trips", 0}, {});
+  LaneRequests lane;
+  RoundTrip round_trip(connection, kSettle);
+  round_trip.add_for(&lane);
+  round_trip.expect(ask(round_trip.pipeline(), "DOWN"), [](const auto& answer) { answer.get(); });
+  round_trip.send();
+  round_trip.receive();
+  CHECK_THROWS_AS(round_trip.finish(), ConnectionError);
+  CHECK(lane.refused == nullptr);
 }
 
 }  // namespace
