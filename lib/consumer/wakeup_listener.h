@@ -1,10 +1,13 @@
-// Waits for the marker that wakes one idle consumer. Used by the consumer's thread only.
+// Waits for the markers that wake one idle consumer. Used by the consumer's thread only.
 //
 // A producer that sends a message that is due now, or before all pending ones, puts a marker into the key `wake`. Idle
 // consumers block on that key with BZPOPMIN, and one of them receives the marker. That consumer moves and takes
 // messages. If the next pending message is due before its next poll, it also writes into the key `watch` that it will
 // look at that time (pending2ready.lua), and the others stay idle. So a message wakes one consumer, and is delivered on
 // time with any poll_interval. A watcher that is busy at that time, or stops, leaves the marker for another consumer.
+//
+// A consumer of several queues waits for the keys `wake` of all of them with one BZPOPMIN. In a Cluster the keys of two
+// queues may be on two nodes, so that each queue needs a listener.
 //
 // Nothing depends on the marker. It may be lost with the consumer that received it; a watcher may die (the key `watch`
 // expires soon after the time it names); a connection may be dead without notice. Each of these delays a message by at
@@ -13,14 +16,18 @@
 // too.
 #pragma once
 
+#include "consumer/background_call.h"
 #include "queue/endpoint.h"
 #include "redis/connection.h"
 #include "store/moves.h"
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
-#include <utility>
+#include <vector>
 
 namespace delayqueue {
 
@@ -28,46 +35,76 @@ class WakeupListener {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `name`: of this consumer, as a watcher.
-  WakeupListener(Endpoint& endpoint, std::string name, milliseconds patience)
-      : endpoint_(endpoint), patience_(patience), name_(std::move(name)) {}
+  // A member of a key `wake` or `wakes`, which was received and is not in the key any more.
+  struct Marker {
+    std::string key;
+    std::string member;
+    std::string due;       // the score
+    bool ready = false;    // for a message in ready, not in pending: its score is 0
+    bool foreign = false;  // another program wrote the member of `wake`
+  };
 
-  const std::string& name() const { return name_; }
+  // Connects to the server of this endpoint, whose queue need not be one of those that it waits for. With `calls` in
+  // another thread, after whose end begin() is to be called again.
+  WakeupListener(Endpoint& endpoint, milliseconds patience, BackgroundCalls* calls)
+      : endpoint_(endpoint), patience_(patience) {
+    if (calls != nullptr) opening_.emplace(*calls);
+  }
 
-  // Begins to wait, unless it waits already. It has its own connection, because a blocked one can do nothing else.
-  // Failures are not logged: the main connection reports the same ones.
-  void begin() noexcept;
+  // From now on it connects in other threads.
+  void connect_in_background(BackgroundCalls& calls) {
+    if (!opening_) opening_.emplace(calls);
+  }
+
+  // Begins to wait for a member of any of these keys, unless it waits already. It has its own connection, because a
+  // blocked one can do nothing else. Failures are not logged: the main connection reports the same ones.
+  // `all`: these are the keys of all its queues. If not, the wait is short, so that the others are soon among them.
+  void begin(const std::vector<std::string>& keys, bool all) noexcept;
+
+  // Whether begin() would do something now.
+  bool may_begin(Clock::time_point now) const { return now >= (waiting_ ? until_ : connect_at_) && !is_opening(); }
 
   // For poll() while waiting; -1: not waiting.
   int fd() const { return waiting_ ? connection_->fd() : -1; }
 
-  // Whether the marker was received since the last call, or another member of the key, which another program wrote.
-  bool found() noexcept;
+  // Whether the last attempt to wait did not fail.
+  bool works() const { return connection_ != nullptr; }
 
-  // Whether another program's member was received since the last call. There may be a million more: delete the key.
-  bool found_foreign() noexcept { return std::exchange(foreign_, false); }
+  // Whether Redis refused to wait for this key.
+  bool leaves_out(const std::string& key) const { return refused_.count(key) > 0; }
 
-  // Whether a marker for a message in ready, not in pending, was received since the last call: its score is 0.
-  bool found_ready() noexcept { return std::exchange(ready_, false); }
+  // The member that was received since the last call, if there was one.
+  std::optional<Marker> read() noexcept;
 
-  void end() { drop(milliseconds(0)); }
+  // Closes the connection, and waits for the thread that makes one.
+  void end();
 
-  // Ends the waiting for good. After this call Redis sends this consumer no marker. True if it had just received one:
-  // wake another consumer then.
-  bool leave() noexcept;
+  // Ends the waiting for good, in two steps, so that several can leave at the same time. After leave() Redis sends this
+  // consumer no marker. Returns the one that it had just received, if there was one: wake another consumer then.
+  static constexpr milliseconds kFarewell{200};  // for Redis to notice the end of the connection
+  void begin_leaving() noexcept;
+  std::optional<Marker> leave(Clock::time_point until) noexcept;
 
  private:
+  static std::optional<Marker> marker_in(redis::Reply answer);
+  bool is_opening() const;
+  bool has_connected();
+  void check_keys();
+  void read_check(redis::Reply answer);
   void drop_broken();
   void drop(milliseconds pause);
 
   Endpoint& endpoint_;
   const milliseconds patience_;  // timeout of a silent connection, and the longest pause between attempts to connect
   milliseconds pause_{0};
-  const std::string name_;
   std::unique_ptr<redis::Connection> connection_;
-  bool waiting_ = false;
-  bool foreign_ = false;
-  bool ready_ = false;
+  std::optional<BackgroundCall<std::unique_ptr<redis::Connection>>> opening_;
+  bool waiting_ = false;           // for an answer
+  std::vector<std::string> keys_;  // it waits for these
+  std::size_t unchecked_ = 0;      // the last of these, whose answers to check_keys() are missing
+  std::size_t first_ = 0;          // the first key of the next wait: Redis looks at them in their order
+  std::set<std::string> refused_;  // keys that Redis refused, and that are left out until refused_until_
+  Clock::time_point refused_until_;
   Clock::time_point until_;       // the answer is late after this time
   Clock::time_point connect_at_;  // not before this time
 };

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace delayqueue {
 
@@ -17,12 +18,12 @@ class Wakeups {
  public:
   // `name`: of this consumer, as a watcher. See WakeupListener.
   Wakeups(Endpoint& endpoint, std::string name, milliseconds patience)
-      : listener_(endpoint, std::move(name), patience) {}
+      : name_(std::move(name)), keys_{endpoint.keys().wake}, listener_(endpoint, patience, nullptr) {}
 
   // ---- This consumer is woken.
 
   // Begins to wait for a marker, unless it waits already.
-  void listen() noexcept { listener_.begin(); }
+  void listen() noexcept { listener_.begin(keys_, true); }
 
   // For poll() while waiting; -1: not waiting.
   int fd() const { return listener_.fd(); }
@@ -32,13 +33,13 @@ class Wakeups {
   bool read(bool full, bool more_ready);
 
   // Whether read() has found, since the last call, that there may be messages in ready.
-  bool found_ready() { return listener_.found_ready(); }
+  bool found_ready() { return std::exchange(ready_, false); }
 
   // Whether other consumers rely on this one to take what is due next, as pending2ready has answered.
   void set_watcher(bool watches) { is_watcher_ = watches; }
   bool is_watcher() const { return is_watcher_; }
   store::Watcher as_watcher(std::optional<milliseconds> poll_interval) const {
-    return {listener_.name(), poll_interval};
+    return {name_, poll_interval};
   }
 
   // ---- It wakes others.
@@ -47,7 +48,8 @@ class Wakeups {
 
   // Ends the waiting for good: the consumer stops. A marker that has just arrived wakes another one.
   void leave() noexcept {
-    if (listener_.leave()) wake_another_ = true;
+    listener_.begin_leaving();
+    if (listener_.leave(WakeupListener::Clock::now() + WakeupListener::kFarewell)) wake_another_ = true;
   }
 
   // Whether add() has something to add.
@@ -59,7 +61,10 @@ class Wakeups {
   void disconnect() { listener_.end(); }
 
  private:
+  const std::string name_;
+  const std::vector<std::string> keys_;
   WakeupListener listener_;
+  bool ready_ = false;               // a marker for a message in ready was received
   bool wake_another_ = false;        // with the next round trip
   bool clear_wake_ = false;          // another program wrote into the key `wake`
   bool overflow_signalled_ = false;  // another consumer was woken, since there is more than this one can take
