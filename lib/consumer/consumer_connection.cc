@@ -13,6 +13,16 @@ constexpr ReconnectBackoff::Pauses kRefused{milliseconds(500), milliseconds(5000
 
 }  // namespace
 
+// A password, an ACL rule or a setting of this machine is changed by a person, so attempts may be rare; but not so rare
+// that leases end that can still be renewed.
+ReconnectBackoff::Pauses pauses_after(const std::exception& e, std::optional<milliseconds> lease) {
+  const bool forbidden =
+      dynamic_cast<const AccessDenied*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
+  if (!forbidden) return kUnreachable;
+  if (!lease) return kRefused;
+  return {kRefused.shortest, std::clamp(*lease / 3, kUnreachable.longest, kRefused.longest)};
+}
+
 void ConsumerConnection::open(const std::function<void(redis::Connection&)>& prepare) {
   connection_.reset();
   auto connection = endpoint_.connect();
@@ -44,20 +54,11 @@ void ConsumerConnection::succeeded() {
 
 void ConsumerConnection::failed(const std::exception& e, bool holds_leases) {
   reporter_.counters().failed(e.what());
-  const auto line = reconnect_backoff_.failed(e.what(), pauses_after(e, holds_leases), Clock::now());
+  const auto lease = connection_ != nullptr && holds_leases ? std::optional(lease_) : std::nullopt;
+  const auto line = reconnect_backoff_.failed(e.what(), pauses_after(e, lease), Clock::now());
   reporter_.log(line.severity, line.text);
   const bool broken = dynamic_cast<const ConnectionError*>(&e) != nullptr;
   if (connection_ != nullptr && (broken || connection_->is_stale())) connection_.reset();
-}
-
-// A password, an ACL rule or a setting of this machine is changed by a person, so attempts may be rare; but not so rare
-// that leases end that can still be renewed.
-ReconnectBackoff::Pauses ConsumerConnection::pauses_after(const std::exception& e, bool holds_leases) const {
-  const bool forbidden =
-      dynamic_cast<const AccessDenied*>(&e) != nullptr || dynamic_cast<const SetupError*>(&e) != nullptr;
-  if (!forbidden) return kUnreachable;
-  if (connection_ == nullptr || !holds_leases) return kRefused;
-  return {kRefused.shortest, std::clamp(lease_ / 3, kUnreachable.longest, kRefused.longest)};
 }
 
 void ConsumerConnection::observe_clock(const ClockSample& sample) {

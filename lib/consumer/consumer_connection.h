@@ -16,9 +16,14 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace delayqueue {
+
+// The pauses after this failure. `lease`: of messages whose leases can be renewed when requests succeed again; unset:
+// there are none.
+ReconnectBackoff::Pauses pauses_after(const std::exception& e, std::optional<milliseconds> lease);
 
 class ConsumerConnection {
  public:
@@ -54,8 +59,6 @@ class ConsumerConnection {
   void observe_clock(const ClockSample& sample);
 
  private:
-  ReconnectBackoff::Pauses pauses_after(const std::exception& e, bool holds_leases) const;
-
   Endpoint& endpoint_;
   const VerdictDurability& durability_;
   Reporter& reporter_;

@@ -8,6 +8,7 @@
 #include <delayqueue/options.h>
 #include <delayqueue/producer.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ namespace delayqueue {
 // The longest duration, a hundred years. A longer one is a mistake, and would overflow the nanoseconds of a steady
 // clock.
 inline constexpr milliseconds kLongest{100LL * 365 * 24 * 3'600'000};
+
+// The most that run handlers of one consumer.
+inline constexpr std::size_t kMostThreads = 10'000;
 
 void validate(const std::string& queue, const ConnectionOptions& connection, const QueueOptions& options);
 void validate(const ProducerOptions& options);

@@ -16,7 +16,6 @@ using std::chrono::system_clock;
 
 constexpr std::size_t kRedisStringLimit = 512ULL * 1024 * 1024;
 constexpr std::chrono::microseconds kLongestBusyWait{1000};
-constexpr std::size_t kMostThreads = 10'000;
 
 [[noreturn]] void wrong(const std::string& field, const std::string& value, const std::string& wanted) {
   throw std::invalid_argument(field + ": " + redis::escaped(value) + "; expected " + wanted);

@@ -15,10 +15,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace delayqueue {
 
@@ -51,15 +53,38 @@ struct ConsumerOptions {
                                 // several milliseconds
   Logger logger{};
   EventCallback on_event{};
-  bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
+  bool report_events = false;    // publish to the Go library's event channel dq:<queue>:reportEvents
+  bool strict_priority = false;  // with several queues: the weights are priorities, see SubscriptionOptions
   ConnectionOptions connection{};
   QueueOptions queue{};
 
   DELAYQUEUE_EXPORT static std::size_t hardware_concurrency();  // at least 1
 };
 
+// What a consumer of several queues does for one of them. What is unset is as in ConsumerOptions.
+struct SubscriptionOptions {
+  // The share of the queue while several have messages: of two queues with the weights 6 and 3 the first has two of
+  // three deliveries. 1 to 1,000. The only queue that has messages has all workers. With strict_priority a queue is
+  // served only while no queue of a higher weight has messages for a worker.
+  unsigned weight = 1;
+  // As in ConsumerOptions, but for this queue; at most as many as the consumer has.
+  std::optional<std::size_t> concurrency{};
+  std::optional<milliseconds> lease{};
+  std::optional<Backoff> backoff{};
+  std::optional<milliseconds> processing_timeout{};
+  std::optional<milliseconds> dead_retention{};
+  std::optional<std::uint64_t> dead_limit{};
+};
+
 // Returns its verdict, or owns a Delivery that is settled later.
 using AnyHandler = std::variant<Handler, DeliveryHandler>;
+
+// One queue of a consumer.
+struct Subscription {
+  std::string queue;
+  AnyHandler handler;
+  SubscriptionOptions options{};
+};
 
 // Delivers each message at least once. A message is delivered again after a nack, an exception in the handler, the
 // death of the process or the end of the lease, until it has no retries left. A handler must therefore tolerate a

@@ -1,0 +1,61 @@
+// Whether the requests of a lane succeed, and when it tries again after Redis refused one. Used by the consumer's
+// thread only.
+#pragma once
+
+#include "consumer/reconnect_backoff.h"
+#include "consumer/round_trip.h"
+#include "consumer/served_partition.h"
+
+#include <delayqueue/options.h>
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <string>
+
+namespace delayqueue {
+
+// A lane joins a connection with its first requests there. When one of its requests is refused, the lane pauses, and no
+// other does.
+class LaneHealth {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit LaneHealth(const ServedPartition& partition) : partition_(partition) {}
+
+  LaneRequests& requests() { return requests_; }
+
+  // Whether it uses the connection of its server.
+  bool has_joined() const { return joined_; }
+  // Its first requests there succeeded.
+  void join() { joined_ = only_joined_ = true; }
+  // The connection was lost, or replaced.
+  void leave();
+
+  // Whether its requests have succeeded since the last failure.
+  bool works() const { return works_; }
+
+  // The time until the next attempt; not positive: now.
+  Clock::duration pause() const { return backoff_.left(Clock::now()); }
+
+  // What the lane may add to a round trip with this purpose. After a failure it has requests in one round trip at a
+  // time, until one succeeds.
+  Purpose purpose_in(Purpose round_trip, bool stopping) const;
+
+  // Reports that a request was refused. `lease`: of the messages that the lane holds; unset: there are none.
+  void fail(const std::exception& e, std::optional<milliseconds> lease);
+
+  // To be called when round trips have finished, and none of its requests was refused: reports that it works again.
+  // `holds_back`: there are refused verdicts that wait, so that a success does not show that Redis accepts them.
+  void read_success(const std::string& where, bool holds_back);
+
+ private:
+  const ServedPartition& partition_;
+  ReconnectBackoff backoff_;  // after refused requests
+  LaneRequests requests_;
+  bool joined_ = false;
+  bool only_joined_ = false;  // the requests that have finished were those of the join
+  bool works_ = false;
+};
+
+}  // namespace delayqueue

@@ -1,0 +1,43 @@
+// The layout of one queue of a consumer, as far as its copies were read. Used by the consumer's thread only.
+#pragma once
+
+#include "consumer/background_call.h"
+#include "queue/endpoint.h"
+#include "store/layout.h"
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+
+namespace delayqueue {
+
+// The lanes read the copy of their partition, and that of partition 1 if it is on the same server. In a Cluster another
+// thread reads that one while partition 1 has no lane: partition 0 may have lost its copy, or be away.
+class QueueLayout {
+ public:
+  // `endpoint`: of partition 0.
+  explicit QueueLayout(Endpoint& endpoint) : endpoint_(endpoint) {}
+
+  // Whether the queue may have more partitions than one.
+  bool may_have_partitions() const { return !endpoint_.key_options().bodies_under_dp; }
+
+  // All that was read so far.
+  const store::Layout& known() const { return known_; }
+  void learn(const store::Layout& copy) { known_ = store::merged(known_, copy); }
+
+  // In a Cluster: begins to read the copy of partition 1 in another thread, if that is due; and adds what such a thread
+  // has read. `queues`: how many the consumer has.
+  void read_elsewhere(BackgroundCalls& calls, std::size_t queues);
+  void read_elsewhere_soon() { due_ = {}; }
+
+  // Waits for that thread.
+  void wait();
+
+ private:
+  Endpoint& endpoint_;
+  store::Layout known_{};
+  std::optional<BackgroundCall<store::Layout>> reading_;
+  std::chrono::steady_clock::time_point due_;
+};
+
+}  // namespace delayqueue
