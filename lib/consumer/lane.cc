@@ -1,0 +1,317 @@
+#include "consumer/lane.h"
+
+#include "store/queries.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+// Most leases that a round trip renews: more would delay the verdicts behind them. There are more with a
+// DeliveryHandler only.
+constexpr std::size_t kMostRenewed = 20 * store::kBatch;
+
+}  // namespace
+
+Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
+           HandlerRunner& handlers, PoisonRuns& poison_runs)
+    : partition_(queue, partition),
+      number_(number),
+      handlers_(handlers),
+      timers_(queue.options.poll_interval, queue.options.reconnect_grace, queue.options.processing_timeout),
+      wakeups_(partition_),
+      lease_keeper_(queue.options.lease, [this](const auto& lost) { on_lost(lost); }),
+      settler_(queue.options.backoff, [this](const auto& outcome) { on_settled(outcome); }),
+      prefetcher_(
+          queue.name, queue.line, number, queue.options.concurrency, queue.options.prefetch, queue.options.lease,
+          poison_runs,
+          {[this](const auto& promoted) { on_promoted(promoted); }, [this](const auto& taken) { on_taken(taken); },
+           [this](auto fetched) { on_fetched(std::move(fetched)); }}),
+      maintenance_(upkeep, [this](std::size_t trimmed) { reporter().trimmed(trimmed); }),
+      copies_(partition_),
+      health_(partition_) {}
+
+// ---- The connection and its failures --------------------------------------------------------------------------------
+
+void Lane::add_join(RoundTrip& round_trip, bool probes) {
+  redis::Pipeline& pipeline = round_trip.pipeline();
+  const Endpoint::Verification verification = endpoint().add_verification(pipeline);
+  round_trip.then([this, &pipeline, verification] {
+    try {
+      const bool registers = endpoint().read_verification(pipeline, verification);
+      // In a Cluster the set of queues may be on another node, and ConsumerConnection::make() writes it.
+      registers_ = registers && !endpoint().is_cluster();
+      copies_.learn(endpoint().layout());
+    } catch (const std::invalid_argument&) {
+      requests().refused = std::current_exception();
+    }
+  });
+  read_copies(round_trip);
+  if (probes) round_trip.expect(store::counts(pipeline, partition_.keys()), [](const auto& counts) { counts.get(); });
+  if (!lease_keeper_.empty()) lease_keeper_.renew(round_trip, partition_.moves);
+  round_trip.then([this] {
+    if (requests().refused != nullptr) return;
+    health_.join();
+    timers_.connected();
+  });
+}
+
+void Lane::leave() {
+  health_.leave();
+  copies_.leave();
+  registers_ = keeps_worker_ = false;
+  timers_.all_due();
+  wakeups_.set_watcher(false);  // the next pending2ready decides again
+}
+
+void Lane::failed(const std::exception& e) {
+  timers_.all_due();
+  wakeups_.set_watcher(false);
+  health_.fail(e, lease_keeper_.empty() ? std::nullopt : std::optional(options().lease));
+}
+
+bool Lane::read_results(const std::string& where) {
+  if (requests().refused == nullptr) {
+    health_.read_success(where, settler_.holds_back());
+    return false;
+  }
+  if (requests().under_way > 0) return false;  // the other answers count all the same
+  try {
+    std::rethrow_exception(std::exchange(requests().refused, nullptr));
+  } catch (const redis::SlotUnavailable& e) {  // as after an outage: leases first, then the grace
+    const bool moved = requests().moved;
+    const bool worked = works();
+    leave();
+    requests().moved = moved;
+    if (!moved || !worked) failed(e);  // it continues on the other node at once, unless that is not the owner either
+  } catch (const std::exception& e) {
+    requests().finished = false;
+    failed(e);
+  }
+  return true;
+}
+
+// ---- Round trips ----------------------------------------------------------------------------------------------------
+
+std::size_t Lane::add_settling(RoundTrip& round_trip) {
+  if (!has_joined()) {
+    add_join(round_trip, false);
+    return 0;
+  }
+  const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
+  const std::size_t settled_count = settler_.settle(round_trip, partition_.moves, renews);
+  for (const std::string& line : settler_.warnings()) partition_.log(Severity::warning, line);
+  // After a failure there is a pause between two round trips, so each renews all.
+  if (renews) lease_keeper_.renew(round_trip, partition_.moves, works() ? kMostRenewed : lease_keeper_.size());
+  return settled_count;
+}
+
+void Lane::add_upkeep(RoundTrip& round_trip, bool stopping) {
+  if (!has_joined()) return;
+  if (std::exchange(registers_, false)) endpoint().add_registration(round_trip.pipeline());
+  wakeups_.add(round_trip, stopping);
+  if (!stopping && copies_.reading_is_due()) read_copies(round_trip);
+  copies_.add_updates(round_trip);
+  maintenance_.add(round_trip, partition_.moves, stopping);
+  reporter().sink().publish(round_trip.pipeline(), partition_.keys().channel);
+}
+
+bool Lane::is_urgent(bool stopping) const {
+  return copies_.is_urgent() || wakeups_.has_requests(stopping) || prefetcher_.is_fetching() || !settler_.empty() ||
+         maintenance_.has_to_persist() || reporter().sink().has_counts();
+}
+
+Lane::Clock::time_point Lane::next_due(bool stopping) const {
+  Clock::time_point next = Clock::now() + timers_.poll_interval();
+  if (!lease_keeper_.empty()) next = std::min(next, lease_keeper_.renewal_due());
+  if (!lease_keeper_.empty() || handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
+  if (stopping || !copies_.may_take()) return next;
+  return std::min({next, timers_.next(), maintenance_.due(), prefetcher_.rescan_due()});
+}
+
+// The requests of add_join() read the copy of the layout, too.
+void Lane::read_copies(RoundTrip& round_trip) {
+  copies_.add_reading(round_trip, has_joined(), queue().lanes.front()->timers_.poll_interval());
+}
+
+// ---- Take -----------------------------------------------------------------------------------------------------------
+
+// Messages that cannot be settled must not pile up here.
+bool Lane::has_backlog() const { return settler_.size() > kMostBatches * store::kBatch; }
+
+bool Lane::moves_are_due() const {
+  const Clock::time_point now = Clock::now();
+  return timers_.promote_is_due(now) || timers_.reclaim_is_due(now);
+}
+
+// Adds the moves that are due, and a take. pending2unack is both in one request; it takes nothing after an unack2retry
+// that moved messages to retry, so they do not share a round trip.
+void Lane::add_taking(RoundTrip& round_trip, WorkerShare share, std::size_t places) {
+  prefetcher_.fetch(round_trip, partition_.moves);
+  if (!copies_.may_take()) return;
+  const bool has_room = prefetcher_.room(share) > 0;  // whether this consumer can keep the watch
+  share.room = std::min(share.room, places);
+  const bool backlog = has_backlog();
+  const bool reclaims = add_reclaim(round_trip);
+  const bool promotes = timers_.promote_is_due(Clock::now());
+  if (promotes && !reclaims && !backlog && prefetcher_.takes_due(share)) {
+    prefetcher_.take_due(round_trip, partition_.moves, share, reporter().sink().wants_events(),
+                         wakeups_.as_watcher(timers_.poll_interval()));
+    return timers_.promoting(Clock::now());
+  }
+  if (promotes) add_promote(round_trip, share, has_room);
+  if (!reclaims && !promotes && !prefetcher_.has_more(share)) return;
+  backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, partition_.moves, share);
+  if (share.exact && share.room == 0 && (reclaims || promotes)) add_lengths(round_trip);
+}
+
+// Other lanes have all places. Without a take, only the lengths of the lists tell whether this lane needs one.
+void Lane::add_lengths(RoundTrip& round_trip) {
+  for (const std::string* list : {&partition_.keys().ready, &partition_.keys().retry}) {
+    round_trip.expect(partition_.moves.length(round_trip.pipeline(), *list), [this](const auto& length) {
+      if (length.get() > 0) prefetcher_.expect_more();
+    });
+  }
+}
+
+// Returns whether it was due.
+bool Lane::add_reclaim(RoundTrip& round_trip) {
+  const Clock::time_point now = Clock::now();
+  const bool renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
+  if (!renewed || !timers_.reclaim_is_due(now)) return false;
+  const auto answer = partition_.moves.unack2retry(round_trip.pipeline(), timers_.reclaims_only_backoffs(now));
+  round_trip.expect(answer, [this](const auto& reclaimed) { on_reclaimed(reclaimed.get()); });
+  timers_.reclaiming(now);
+  return true;
+}
+
+void Lane::add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has_room) {
+  const auto next_call = has_room ? std::optional(timers_.poll_interval()) : std::nullopt;
+  for (std::size_t i = 0; i < prefetcher_.batches(share); ++i) {
+    const auto answer = partition_.moves.pending2ready(round_trip.pipeline(), reporter().sink().wants_events(),
+                                                       wakeups_.as_watcher(next_call));
+    round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
+  }
+  if (!next_call) wakeups_.forward_marker(round_trip);
+  timers_.promoting(Clock::now());
+}
+
+void Lane::on_reclaimed(const store::Reclaimed& reclaimed) {
+  const milliseconds poll = timers_.poll_interval();
+  const auto wait = reclaimed.moved == store::kReclaimBatch ? milliseconds(0) : poll;
+  timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(poll)));
+  maintenance_.queue_persist(reclaimed.dead_lettered);
+  if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
+  reporter().retried(reclaimed);
+}
+
+void Lane::on_promoted(const store::Promoted& promoted) {
+  wakeups_.set_watcher(promoted.keeps_watch);
+  const bool more = promoted.moved == store::kBatch;
+  if (promoted.next && (promoted.keeps_watch || more)) timers_.promote_by(Clock::now() + *promoted.next);
+  prefetcher_.promoted(promoted.moved);
+  reporter().promoted(promoted);
+}
+
+void Lane::on_taken(const Prefetcher::Taken& taken) {
+  lease_keeper_.observe_clock(taken.now_us, taken.sent_at);
+  for (const InFlightPtr& delivery : taken.deliveries) lease_keeper_.add(delivery);
+  for (const InFlightPtr& delivery : taken.foreign) {
+    lease_keeper_.add(delivery);
+    settler_.add(delivery);  // the Settler removes it from unack
+  }
+  reporter().taken(taken);
+  taken_ += taken.deliveries.size();
+  keeps_worker_ = prefetcher_.retry_is_due();
+}
+
+void Lane::read_wakeups(bool full) {
+  const auto marker = wakeups_.read(full, prefetcher_.more_ready());
+  if (marker) timers_.promote_now();
+  if (marker && marker->ready) prefetcher_.ready_grew();
+}
+
+// ---- Handlers -------------------------------------------------------------------------------------------------------
+
+void Lane::on_fetched(Prefetcher::Fetched fetched) {
+  for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
+  reporter().fetched(fetched);
+  handlers_.run(std::move(fetched), queue().line);
+}
+
+void Lane::expire_overrunning() {
+  const Clock::time_point now = Clock::now();
+  if (!timers_.overrun_is_due(now)) return;
+  timers_.checking_overrun(now);
+  for (const InFlightPtr& delivery : lease_keeper_.expire_overrunning(options().processing_timeout)) {
+    reporter().overrunning(*delivery, options().processing_timeout);
+    handlers_.refill(*delivery, reporter().sink());
+  }
+  for (const InFlightPtr& delivery : handlers_.take_hanging(number_, options().processing_timeout)) {
+    reporter().hanging(*delivery, options().processing_timeout);
+    handlers_.refill(*delivery, reporter().sink());
+  }
+}
+
+void Lane::on_lost(const std::vector<InFlightPtr>& lost) {
+  for (const InFlightPtr& delivery : lost) {
+    reporter().lost(*delivery);
+    handlers_.refill(*delivery, reporter().sink());
+  }
+}
+
+void Lane::settle(const std::vector<InFlightPtr>& done, std::size_t returned) {
+  for (const InFlightPtr& delivery : done) settler_.add(delivery);
+  prefetcher_.handled(returned, done);
+}
+
+void Lane::on_settled(const Settler::Outcome& outcome) {
+  for (const auto* group :
+       {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
+    const Settlement settlement = group == &outcome.stale ? Settlement::stale : Settlement::settled;
+    for (const InFlightPtr& delivery : *group) {
+      lease_keeper_.remove(delivery);
+      handlers_.call_back(*delivery, settlement);
+    }
+  }
+  reporter().settled(outcome);
+  if (!outcome.nacked.empty()) {
+    timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, timers_.poll_interval()));
+  }
+  if (!outcome.snoozed.empty()) timers_.promote_now();  // pending2ready returns when the next message is due
+}
+
+// ---- Stop -----------------------------------------------------------------------------------------------------------
+
+void Lane::give_back(std::vector<InFlightPtr> unstarted) {
+  for (InFlightPtr& delivery : prefetcher_.abandon_fetching()) unstarted.push_back(std::move(delivery));
+  release(std::move(unstarted));
+}
+
+std::size_t Lane::give_back_late(std::size_t most) {
+  std::vector<InFlightPtr> late = prefetcher_.abandon_late(most);
+  const std::size_t count = late.size();
+  release(std::move(late));
+  return count;
+}
+
+void Lane::release(std::vector<InFlightPtr> unstarted) {
+  if (unstarted.empty()) return;
+  std::reverse(unstarted.begin(), unstarted.end());  // release puts each message in front of those released before it
+  for (const InFlightPtr& delivery : unstarted) {
+    delivery->end(snooze(milliseconds(0)));
+    settler_.add(delivery);
+  }
+  reporter().returned(unstarted.size());
+  wakeups_.wake_another();
+}
+
+bool Lane::is_drained() const {
+  const bool wakes = has_joined() && wakeups_.wakes(true);
+  return !wakes && lease_keeper_.empty() && settler_.empty() && !maintenance_.has_to_persist();
+}
+
+}  // namespace delayqueue

@@ -1,0 +1,188 @@
+// A lane: one complete set of the keys of a queue, as one consumer works on it: those of one partition. Used by the
+// consumer's thread only.
+#pragma once
+
+#include "consumer/clock_monitor.h"
+#include "consumer/handler_runner.h"
+#include "consumer/lane_health.h"
+#include "consumer/lease_keeper.h"
+#include "consumer/maintenance.h"
+#include "consumer/partition_copies.h"
+#include "consumer/poison_guard.h"
+#include "consumer/prefetcher.h"
+#include "consumer/reporter.h"
+#include "consumer/round_trip.h"
+#include "consumer/served_partition.h"
+#include "consumer/served_queue.h"
+#include "consumer/settler.h"
+#include "consumer/timers.h"
+#include "consumer/wakeup_listener.h"
+#include "consumer/wakeups.h"
+#include "consumer/worker_share.h"
+#include "queue/endpoint.h"
+#include "store/moves.h"
+
+#include <delayqueue/consumer.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+
+// Everything that a consumer keeps for one partition of a queue. The lanes of a consumer share its workers, its bound of
+// messages and the connection to their server; each adds its requests to the round trips of that connection. When Redis
+// refuses a request of a lane, this lane pauses, and no other does.
+class Lane {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `number`: of the lane, among those of the consumer. Throws std::invalid_argument if the queue can have no such
+  // partition.
+  Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
+       HandlerRunner& handlers, PoisonRuns& poison_runs);
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  ServedQueue& queue() const { return partition_.queue; }
+  unsigned partition() const { return partition_.number; }
+  std::size_t number() const { return number_; }
+
+  // Whose turn it is among the lanes of a queue: a lane that takes goes behind the others.
+  void end_turn() { turn_ = ++queue().takes; }
+  bool precedes(const Lane& other) const {
+    return turn_ != other.turn_ ? turn_ < other.turn_ : partition() < other.partition();
+  }
+  Endpoint& endpoint() { return partition_.endpoint; }
+  const std::string& wake_key() const { return partition_.keys().wake; }
+  const std::string& wakes_key() const { return partition_.keys().wakes; }  // of partition 0
+  const std::string& stats_key() const { return partition_.keys().stats; }
+
+  // ---- The connection and its failures.
+
+  // Whether it uses the connection of its server. The first requests on a connection check the queue, and renew the
+  // leases that are held: their answer decides which receipts are valid. The lane adds others after that.
+  bool has_joined() const { return health_.has_joined(); }
+  // Adds these first requests. `probes`: one that fails if a key has a wrong type, too.
+  void add_join(RoundTrip& round_trip, bool probes);
+  // Whether its requests have succeeded since the last failure.
+  bool works() const { return health_.works(); }
+  // Whether it uses a connection, does not pause after a failure, and may take messages.
+  bool is_working() const { return has_joined() && pause().count() <= 0 && copies_.may_take(); }
+
+  // The connection was lost, or replaced.
+  void leave();
+
+  // Reports that a request of this lane was refused. The lane adds nothing until pause() is over.
+  void failed(const std::exception& e);
+
+  // The time until the next attempt; not positive: now.
+  Clock::duration pause() const { return health_.pause(); }
+
+  // To be called when round trips have finished: reports that the lane failed, or that it works again. Returns whether it
+  // failed.
+  bool read_results(const std::string& where);
+
+  // ---- The requests of a round trip.
+
+  // What the lane may add to a round trip with this purpose.
+  Purpose purpose_in(Purpose round_trip, bool stopping) const { return health_.purpose_in(round_trip, stopping); }
+  LaneRequests& requests() { return health_.requests(); }
+
+  // Adds verdicts and lease renewals, or add_join(). Returns the number of verdicts.
+  std::size_t add_settling(RoundTrip& round_trip);
+  // Adds the fetch of bodies, the moves that are due, and a take of at most `places` messages.
+  void add_taking(RoundTrip& round_trip, WorkerShare share, std::size_t places);
+  // Adds wake-ups, maintenance and events.
+  void add_upkeep(RoundTrip& round_trip, bool stopping);
+
+  // Whether there are requests that should be sent at once.
+  bool is_urgent(bool stopping) const;
+  // When the lane has to add requests at the latest.
+  Clock::time_point next_due(bool stopping) const;
+
+  // ---- Taking messages.
+
+  // Whether a take may return something, as far as is known. See Prefetcher.
+  bool has_more(const WorkerShare& share) const { return prefetcher_.has_more(share) && !has_backlog(); }
+  bool should_go_on(const WorkerShare& share) const { return prefetcher_.should_go_on(share); }
+  bool can_take(const WorkerShare& share) const { return prefetcher_.can_take(share); }
+  bool more_ready() const { return prefetcher_.more_ready(); }
+  std::size_t room(const WorkerShare& share) const { return prefetcher_.room(share); }
+  std::size_t most_taken(const WorkerShare& share) const { return prefetcher_.most_taken(share); }
+  const Prefetcher& prefetcher() const { return prefetcher_; }
+  // Whether its moves are due, after which a take may return something.
+  bool moves_are_due() const;
+  // Whether one worker must be kept free for its retry. Not while Redis refuses its requests.
+  bool keeps_worker() const { return keeps_worker_ && works(); }
+  // Messages taken since the last call.
+  std::size_t exchange_taken() { return std::exchange(taken_, 0); }
+
+  // Sets the time between two polls.
+  void poll_every(milliseconds interval) { timers_.poll_every(interval); }
+  // The WakeupListener has received a marker for this lane.
+  void wake(const WakeupListener::Marker& marker) { wakeups_.receive(marker); }
+  // Reads what it has received since the last call. `full`: there is no room for messages.
+  void read_wakeups(bool full);
+  // A marker arrived that this consumer cannot use.
+  void wake_another() { wakeups_.wake_another(); }
+  // Reads the copy of the layout again soon; every lane does so from time to time.
+  void read_layout_soon() { copies_.read_soon(); }
+  // Moves may have run after the take that was to follow them.
+  void promote_now() { timers_.promote_now(); }
+
+  // ---- Handlers.
+
+  // Takes deliveries that have a verdict now. So many handlers have returned since the last call.
+  void settle(const std::vector<InFlightPtr>& done, std::size_t returned);
+  void expire_overrunning();
+  // Gives back deliveries whose handlers have not begun, and those that wait for their bodies, as if they had never been
+  // taken.
+  void give_back(std::vector<InFlightPtr> unstarted);
+  // Gives back at most so many messages that came too late, after other queues got their places. Returns their number.
+  std::size_t give_back_late(std::size_t most);
+  // While the consumer stops: whether nothing is left to settle.
+  bool is_drained() const;
+
+  ClockSample last_clock_sample() const { return lease_keeper_.last_sample(); }
+
+ private:
+  const ConsumerOptions& options() const { return queue().options; }
+  Reporter& reporter() const { return queue().reporter; }
+  bool has_backlog() const;
+  void release(std::vector<InFlightPtr> unstarted);
+  bool add_reclaim(RoundTrip& round_trip);
+  void add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has_room);
+  void add_lengths(RoundTrip& round_trip);
+  void read_copies(RoundTrip& round_trip);
+
+  // What is done with the answers.
+  void on_settled(const Settler::Outcome& outcome);
+  void on_lost(const std::vector<InFlightPtr>& lost);
+  void on_reclaimed(const store::Reclaimed& reclaimed);
+  void on_promoted(const store::Promoted& promoted);
+  void on_taken(const Prefetcher::Taken& taken);
+  void on_fetched(Prefetcher::Fetched fetched);
+
+  ServedPartition partition_;
+  const std::size_t number_;
+  HandlerRunner& handlers_;
+  Timers timers_;
+  Wakeups wakeups_;
+  LeaseKeeper lease_keeper_;
+  Settler settler_;
+  Prefetcher prefetcher_;
+  Maintenance maintenance_;
+  PartitionCopies copies_;
+  LaneHealth health_;
+  bool registers_ = false;     // the queue has to be added to the set of known queues
+  bool keeps_worker_ = false;  // one worker must be kept free for retry
+  std::size_t taken_ = 0;      // messages, since exchange_taken()
+  std::uint64_t turn_ = 0;     // of ServedQueue::takes
+};
+
+}  // namespace delayqueue
