@@ -1,0 +1,63 @@
+// Decides which lanes of a consumer take messages in a round trip, in which order, and how many. Used by the consumer's
+// thread only.
+#pragma once
+
+#include "consumer/handler_runner.h"
+#include "consumer/lane.h"
+#include "consumer/lane_server.h"
+#include "consumer/lane_servers.h"
+#include "consumer/round_trip.h"
+#include "consumer/served_queue.h"
+#include "consumer/shared_capacity.h"
+#include "consumer/worker_share.h"
+#include "run/worker_pool.h"
+
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+
+// Reads what the lanes use and want, and lets SharedCapacity divide the places.
+class TakePlanner {
+ public:
+  // `capacity`: without lanes. The other arguments are those of the consumer.
+  TakePlanner(SharedCapacity capacity, const std::deque<ServedQueue>& queues, std::deque<Lane>& lanes,
+              const HandlerRunner& handlers, const LaneServers& servers)
+      : queues_(queues), lanes_(lanes), handlers_(handlers), servers_(servers), capacity_(std::move(capacity)) {}
+
+  // The lane with the next number was added.
+  void add_lane(const Lane& lane) { capacity_.add_lane(lane.queue().line); }
+
+  // Reads which lane uses how much of the workers and places. The functions below use what was read last.
+  void read();
+
+  // What a lane may use. Its room is that of all lanes together, until add() divides it.
+  WorkerShare share_of(const Lane& lane) const { return capacity_.share_of(lane.number()); }
+
+  // Whether a lane has room and nothing to take, so that it may sleep until a wake-up. The others look for messages
+  // anyway.
+  bool is_quiet(const Lane& lane) const;
+
+  // How many messages all lanes hold beyond their bound.
+  std::size_t excess() const { return capacity_.excess(); }
+
+  // Adds takes for these lanes of a server, in their turns. Lanes of other servers get their part of the places.
+  void add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers);
+
+ private:
+  SharedCapacity::LaneUse use_of(const Lane& lane) const;
+  bool takes_elsewhere(const Lane& lane, const LaneServer& server) const;
+  std::vector<SharedCapacity::Wish> wishes(const LaneServer& server, const std::vector<Lane*>& takers) const;
+
+  const std::deque<ServedQueue>& queues_;
+  std::deque<Lane>& lanes_;
+  const HandlerRunner& handlers_;
+  const LaneServers& servers_;
+  SharedCapacity capacity_;
+  std::vector<run::WorkerLoad> loads_;         // of each queue, as read() found them
+  std::vector<SharedCapacity::LaneUse> uses_;  // of each lane
+};
+
+}  // namespace delayqueue
