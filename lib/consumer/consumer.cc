@@ -30,8 +30,8 @@ constexpr milliseconds kStoppedPause{1000};  // stop() ends it
 // Starts and stops the loop of a consumer, and the threads it needs.
 class Consumer::Impl {
  public:
-  Impl(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options)
-      : consumer_loop_(url, queue, std::move(handler), std::move(options),
+  Impl(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options)
+      : consumer_loop_(url, std::move(subscriptions), std::move(options),
                        {this, [this] { loop_.wake(); }, [this] { on_drained(); }}),
         loop_([this] { return step(); }) {}
   ~Impl();
@@ -41,6 +41,7 @@ class Consumer::Impl {
   bool stop(milliseconds timeout);
   void request_stop(std::function<void(bool)> stopped, milliseconds timeout);
   ConsumerStats stats() const { return consumer_loop_.stats(); }
+  ConsumerStats stats(const std::string& queue) const { return consumer_loop_.stats(queue); }
 
   // Whether its handler or callback runs in this thread. In a fork made there, no thread is the consumer's.
   bool is_in_callback() const { return CallbackScope::current() == this && process_ == internal::this_process(); }
@@ -234,10 +235,13 @@ std::size_t ConsumerOptions::hardware_concurrency() { return std::max(1U, std::t
 // ---- The public class ----------------------------------------------------------------------------------------------
 
 Consumer::Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options)
-    : impl_("Consumer", std::make_unique<Impl>(url, queue, std::move(handler), std::move(options))) {}
+    : Consumer(url, std::vector<Subscription>{{queue, std::move(handler)}}, std::move(options)) {}
+
+Consumer::Consumer(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options)
+    : impl_("Consumer", std::make_unique<Impl>(url, std::move(subscriptions), std::move(options))) {}
 
 Consumer::Consumer(const std::string& url, const std::string& queue, SettlesLater handler, ConsumerOptions options)
-    : impl_("Consumer", std::make_unique<Impl>(url, queue, std::move(handler.handler), std::move(options))) {}
+    : Consumer(url, std::vector<Subscription>{{queue, std::move(handler.handler)}}, std::move(options)) {}
 
 // A handler cannot wait for its own end, so another thread does. If there can be none, the consumer stops taking
 // messages and stays in memory. In a fork nothing is destroyed: see Owned.
@@ -259,5 +263,6 @@ void Consumer::request_stop(std::function<void(bool clean)> stopped, millisecond
   impl_->request_stop(std::move(stopped), timeout);
 }
 ConsumerStats Consumer::stats() const { return impl_->stats(); }
+ConsumerStats Consumer::stats(const std::string& queue) const { return impl_->stats(queue); }
 
 }  // namespace delayqueue

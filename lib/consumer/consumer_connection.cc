@@ -23,22 +23,33 @@ ReconnectBackoff::Pauses pauses_after(const std::exception& e, std::optional<mil
   return {kRefused.shortest, std::clamp(*lease / 3, kUnreachable.longest, kRefused.longest)};
 }
 
-void ConsumerConnection::open(const std::function<void(redis::Connection&)>& prepare) {
-  connection_.reset();
-  auto connection = endpoint_.connect();
-  durability_.check(*connection);
-  ++reporter_.counters().connects;
-  prepare(*connection);
-  clock_monitor_.new_connection();
-  if (reporter_.sink().has_listener()) {
-    if (const auto risks = risk_watch_.find(*connection)) {
-      risk_watch_.log(*risks, connection->where(), reporter_.sink());
+ConsumerConnection::Made ConsumerConnection::make() {
+  Made made;
+  made.connection = endpoint_->connect_to_master();
+  if (durability_.waits()) {
+    made.confirming = endpoint_->connect_to_master();
+    if (made.confirming->where() != made.connection->where()) {
+      throw ConnectionError("the queue moved from " + made.connection->where() + " to " + made.confirming->where());
     }
+    made.confirming->refuse_redirections();
+    durability_.check(*made.confirming);
   }
-  connection_ = std::move(connection);
+  if (endpoint_->is_cluster() && endpoint_->registers()) endpoint_->register_once(*made.connection);
+  if (reporter_.sink().has_listener()) made.risks = risk_watch_.find(*made.connection);
+  return made;
+}
+
+void ConsumerConnection::use(Made made) {
+  ++reporter_.counters().connects;
+  clock_monitor_.new_connection();
+  close();
+  connection_ = std::move(made.connection);
+  durability_.use(std::move(made.confirming));
+  if (made.risks) risk_watch_.log(*made.risks, connection_->where(), reporter_.sink());
 }
 
 void ConsumerConnection::close() {
+  durability_.close();
   connection_.reset();
   reporter_.counters().connected = false;
 }
@@ -49,16 +60,22 @@ void ConsumerConnection::succeeded() {
                                       reconnect_backoff_.duration_text(Clock::now()));
   }
   reconnect_backoff_.succeeded();
-  reporter_.counters().connected = true;
+  works_ = true;
 }
 
-void ConsumerConnection::failed(const std::exception& e, bool holds_leases) {
+void ConsumerConnection::failed(const std::exception& e) {
+  works_ = false;
   reporter_.counters().failed(e.what());
-  const auto lease = connection_ != nullptr && holds_leases ? std::optional(lease_) : std::nullopt;
-  const auto line = reconnect_backoff_.failed(e.what(), pauses_after(e, lease), Clock::now());
+  const auto line = reconnect_backoff_.failed(e.what(), pauses_after(e, std::nullopt), Clock::now());
   reporter_.log(line.severity, line.text);
-  const bool broken = dynamic_cast<const ConnectionError*>(&e) != nullptr;
-  if (connection_ != nullptr && (broken || connection_->is_stale())) connection_.reset();
+  durability_.close();
+  connection_.reset();
+}
+
+void ConsumerConnection::close_if_stale() {
+  if (connection_ == nullptr || !connection_->is_stale()) return;
+  durability_.close();
+  connection_.reset();
 }
 
 void ConsumerConnection::observe_clock(const ClockSample& sample) {

@@ -1,5 +1,5 @@
-// The connection of a consumer: makes it, replaces it after failures, and decides how long to wait before the next
-// attempt. Used by the consumer's thread only.
+// The connection of a consumer to a server: makes it, replaces it after failures, and decides how long to wait before
+// the next attempt. Used by the consumer's thread only.
 #pragma once
 
 #include "consumer/clock_monitor.h"
@@ -14,10 +14,10 @@
 
 #include <chrono>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace delayqueue {
 
@@ -29,12 +29,26 @@ class ConsumerConnection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  ConsumerConnection(Endpoint& endpoint, const VerdictDurability& durability, Reporter& reporter, milliseconds lease)
-      : endpoint_(endpoint), durability_(durability), reporter_(reporter), lease_(lease) {}
+  // Connects to the server of this endpoint.
+  ConsumerConnection(Endpoint& endpoint, VerdictDurability& durability, Reporter& reporter)
+      : endpoint_(&endpoint), durability_(durability), reporter_(reporter) {}
 
-  // Replaces the connection. `prepare` sends the first requests on the new one; if it throws, there is none afterwards.
-  // Throws what the library's calls throw.
-  void open(const std::function<void(redis::Connection&)>& prepare);
+  // From now on it connects to the server of this endpoint. Only while it is closed, and make() does not run.
+  void lead_to(Endpoint& endpoint) { endpoint_ = &endpoint; }
+
+  struct Made {
+    std::unique_ptr<redis::Connection> connection;
+    std::unique_ptr<redis::Connection> confirming;  // that of VerdictDurability, if it has one
+    std::optional<std::vector<Risk>> risks{};
+  };
+
+  // Makes the connections for use(), and finds the risks of the server. Accesses no key of the queue. Throws what the
+  // library's calls throw. Another thread may call it.
+  Made make();
+
+  // Replaces the connections, and logs the risks.
+  void use(Made made);
+
   void close();
 
   bool is_open() const { return connection_ != nullptr; }
@@ -43,7 +57,7 @@ class ConsumerConnection {
   redis::Connection& get() const { return *connection_; }
 
   // Whether requests have succeeded since the last failure.
-  bool works() const { return reporter_.counters().connected; }
+  bool works() const { return works_; }
 
   // The time until the next attempt; not positive: now.
   Clock::duration pause() const { return reconnect_backoff_.left(Clock::now()); }
@@ -51,19 +65,21 @@ class ConsumerConnection {
   // Requests on the connection succeeded.
   void succeeded();
 
-  // Reports a failure, and closes the connection if it cannot be used again. No round trip may be under way.
-  // `holds_leases`: the consumer holds messages.
-  void failed(const std::exception& e, bool holds_leases);
+  // Reports a failure, and closes the connection. No round trip may be under way.
+  void failed(const std::exception& e);
+
+  // Closes the connection if it cannot be used again. No round trip may be under way.
+  void close_if_stale();
 
   // Reports jumps of Redis' clock.
   void observe_clock(const ClockSample& sample);
 
  private:
-  Endpoint& endpoint_;
-  const VerdictDurability& durability_;
+  Endpoint* endpoint_;
+  VerdictDurability& durability_;
   Reporter& reporter_;
-  const milliseconds lease_;
   std::unique_ptr<redis::Connection> connection_;
+  bool works_ = false;
   ReconnectBackoff reconnect_backoff_;
   RiskWatch risk_watch_;
   ClockMonitor clock_monitor_;

@@ -1,7 +1,9 @@
 #include "consumer/consumer_loop.h"
 
-#include "queue/option_checks.h"
-#include "store/queries.h"
+#include "consumer/polling.h"
+#include "consumer/subscription_options.h"
+#include "os/interrupt.h"
+#include "redis/escaped.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,355 +14,289 @@ namespace delayqueue {
 namespace {
 
 using run::Loop;
-using Clock = std::chrono::steady_clock;
+using Clock = Lane::Clock;
 
-// Most leases that a round trip renews: more would delay the verdicts behind them. There are more with a
-// DeliveryHandler only.
-constexpr std::size_t kMostRenewed = 20 * store::kBatch;
-
-// Sets the number of threads, too.
-ConsumerOptions validated(ConsumerOptions options, const AnyHandler& handler) {
-  const bool settles_later = std::holds_alternative<DeliveryHandler>(handler);
-  validate(options, settles_later);
-  if (std::visit([](const auto& function) { return !function; }, handler)) {
-    throw std::invalid_argument("handler: none; expected a function");
-  }
-  if (!settles_later) options.threads = options.concurrency;
-  if (options.threads == 0) options.threads = std::min(options.concurrency, ConsumerOptions::hardware_concurrency());
-  return options;
-}
+constexpr std::chrono::hours kIdle{1};  // the longest pause
 
 }  // namespace
 
-ConsumerLoop::ConsumerLoop(const std::string& url, const std::string& queue, AnyHandler handler,
-                           ConsumerOptions options, Callbacks callbacks)
-    : options_(validated(std::move(options), handler)),
+ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options,
+                           Callbacks callbacks)
+    : options_(validated(std::move(options), subscriptions)),
       id_(store::new_ids(1).front()),
       drained_(std::move(callbacks.drained)),
-      endpoint_(url, queue, options_.connection, options_.queue),
-      store_(endpoint_.keys(), {options_.dead_retention.count() > 0, 0}),
-      reporter_(queue, id_, options_),
-      verdict_durability_(options_.durability, reporter_),
-      connection_(endpoint_, verdict_durability_, reporter_, options_.lease),
-      timers_(options_.poll_interval, options_.reconnect_grace, options_.processing_timeout),
-      wakeups_(endpoint_, id_, options_.connection.command_timeout),
-      lease_keeper_(options_.lease, [this](const auto& lost) { on_lost(lost); }),
-      settler_(options_.backoff, [this](const auto& outcome) { on_settled(outcome); }),
-      prefetcher_(
-          queue, 0, 0, options_.concurrency, options_.prefetch, options_.lease, poison_runs_,
-          {[this](const auto& promoted) { on_promoted(promoted); }, [this](const auto& taken) { on_taken(taken); },
-           [this](auto fetched) { on_fetched(std::move(fetched)); }}),
-      capacity_({1}, options_.concurrency, options_.prefetch, false),
-      maintenance_({2 * options_.poll_interval, options_.dead_retention, options_.dead_limit},
-                   [this](std::size_t trimmed) { reporter_.trimmed(trimmed); }),
-      handlers_(callbacks.scope, std::move(callbacks.wake), stopping_, false) {
-  handlers_.add_line(std::move(handler), reporter_.counters(), {1, options_.concurrency});
-  capacity_.add_lane(0);
-  reporter_.sink().warn(endpoint_.warning());
-}
-
-// ---- Ticks ---------------------------------------------------------------------------------------------------------
-
-void ConsumerLoop::connect_first() {
-  connect();
-  redis::Pipeline pipeline(connection_.get());
-  const auto probe = store::counts(pipeline, store_.keys());  // fails if a key has a wrong type
-  pipeline.run();
-  probe.get();
-}
-
-Loop::Pause ConsumerLoop::step() {
-  // The pause after a failure. A handler that returns wakes the loop, but the next attempt is not made sooner.
-  if (const auto pause = connection_.pause(); pause.count() > 0 && !stopping_) return pause;
-  if (!connection_.is_open() || (connection_.get().has_moved() && round_trips_.empty())) connect();
-  return tick();
-}
-
-void ConsumerLoop::connect() {
-  connection_.open([this](redis::Connection& connection) {
-    timers_.connected();
-    if (lease_keeper_.empty()) return;
-    // Leases are renewed first, in a separate round trip: the answer decides which receipts are valid.
-    RoundTrip renewal(connection, kSettle);
-    lease_keeper_.renew(renewal, store_);
-    renewal.send();
-    renewal.receive();
-    renewal.finish();
-  });
-}
-
-// Sends a round trip of each purpose that is not under way and has requests, then finishes the oldest, if its answers
-// have arrived. Nothing here waits: the pause ends when the answers arrive.
-Loop::Pause ConsumerLoop::tick() {
-  collect_done();
-  expire_overrunning();
-  start_round_trips();
-  const bool finished = finish_round_trip();
-  report_if_drained();
-  // While refused verdicts are held back, a success does not show that Redis accepts them.
-  if ((finished || round_trips_.empty()) && !settler_.holds_back()) connection_.succeeded();
-  return plan_pause(finished);
-}
-
-Loop::Pause ConsumerLoop::plan_pause(bool finished) {
-  if (!round_trips_.empty()) {
-    if (finished) return Loop::Pause::zero();
-    const redis::Connection& connection = connection_.get();
-    return {connection.due() - Clock::now(), connection.fd(), !may_start(&Purpose::settle)};
-  }
-  const bool busy = wakeups_.has_requests(stopping_) || prefetcher_.is_fetching() || !settler_.empty() ||
-                    maintenance_.has_to_persist() || reporter_.sink().has_counts();
-  if (busy) return Loop::Pause::zero();
-  Clock::time_point next = Clock::now() + options_.poll_interval;
-  if (!lease_keeper_.empty()) {
-    next = std::min({next, lease_keeper_.renewal_due(), timers_.next_overrun_check()});
-  }
-  if (handlers_.may_hang()) next = std::min(next, timers_.next_overrun_check());
-  if (!stopping_) {
-    const WorkerShare share = this->share();
-    if (prefetcher_.should_go_on(share)) return Loop::Pause::zero();
-    next = std::min({next, timers_.next(), maintenance_.due(), prefetcher_.rescan_due()});
-    if (prefetcher_.room(share) > 0 && next > Clock::now()) wakeups_.listen();
-  }
-  return {next - Clock::now(), wakeups_.fd()};
-}
-
-// ---- Round trips ---------------------------------------------------------------------------------------------------
-
-// Only one round trip at a time: after a failure, until one succeeds; with durability, whose wait must come last;
-// before the connection is replaced; and when stopping, so that all messages that were taken are known here when they
-// are given back.
-bool ConsumerLoop::is_one_at_a_time() const {
-  return stopping_ || !connection_.works() || verdict_durability_.waits() || connection_.get().has_moved();
-}
-
-bool ConsumerLoop::may_start(bool Purpose::*purpose) const {
-  return round_trips_.empty() ||
-         (round_trips_.may_start() && !round_trips_.is_under_way(purpose) && !is_one_at_a_time());
-}
-
-void ConsumerLoop::start_round_trips() {
-  const bool stopping = stopping_;
-  const bool one_at_a_time = is_one_at_a_time();
-  if (!round_trips_.may_start() || (one_at_a_time && !round_trips_.empty())) return;
-  if (stopping) wakeups_.leave();
-  if (stopping && give_back_unstarted()) wakeups_.wake_another();
-  if (!round_trips_.is_under_way(&Purpose::take)) {
-    const bool full = !stopping && prefetcher_.room(share()) == 0;
-    if (wakeups_.read(full, prefetcher_.more_ready())) timers_.promote_now();
-    if (wakeups_.found_ready()) prefetcher_.ready_grew();
-  }
-  if (one_at_a_time) return send(stopping ? kSettle : kSettleAndTake);
-  if (!round_trips_.is_under_way(&Purpose::settle)) send(kSettle);
-  if (!round_trips_.is_under_way(&Purpose::take)) send(kTake);
-}
-
-// Sends a round trip, or none if it has no requests. The order of the requests: renew before unack2retry; unack2retry
-// and pending2ready before ready2unack; the request that confirms the durability of all writes before it is the last.
-void ConsumerLoop::send(Purpose purpose) {
-  const bool stopping = stopping_;
-  RoundTrip& round_trip = round_trips_.start(connection_.get(), purpose);
-  const std::size_t settled_count = purpose.settle ? add_settling(round_trip) : 0;
-  if (purpose.take) {
-    prefetcher_.fetch(round_trip, store_);
-    add_taking(round_trip);
-  }
-  if (purpose.settle) {
-    wakeups_.add(round_trip, store_, stopping);
-    maintenance_.add(round_trip, store_, stopping);
-    reporter_.sink().publish(round_trip.pipeline(), store_.keys().channel);
-    if (settled_count > 0) verdict_durability_.add(round_trip, settled_count, store_.keys().stats);
-  }
-  round_trips_.send();
-}
-
-// Returns whether one has ended.
-bool ConsumerLoop::finish_round_trip() {
-  const RoundTrips::Finished finished = round_trips_.finish_arrived();
-  if (finished.resent) timers_.promote_now();  // the take may have run before the resent moves
-  connection_.observe_clock(lease_keeper_.last_sample());
-  return finished.one;
-}
-
-// ---- Take -----------------------------------------------------------------------------------------------------------
-
-// Adds the moves that are due, and a take. pending2unack is both in one request; it takes nothing after an unack2retry
-// that moved messages to retry, so they do not share a round trip.
-void ConsumerLoop::add_taking(RoundTrip& round_trip) {
-  const WorkerShare share = this->share();
-  // Messages that cannot be settled must not pile up here.
-  const bool backlog = settler_.size() > kMostBatches * store::kBatch;
-  const bool reclaims = add_reclaim(round_trip);
-  const bool promotes = timers_.promote_is_due(Clock::now());
-  if (promotes && !reclaims && !backlog && prefetcher_.takes_due(share)) {
-    prefetcher_.take_due(round_trip, store_, share, reporter_.sink().wants_events(),
-                         wakeups_.as_watcher(options_.poll_interval));
-    return timers_.promoting(Clock::now());
-  }
-  if (promotes) add_promote(round_trip, share);
-  if (!reclaims && !promotes && !prefetcher_.has_more(share)) return;
-  backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, store_, share);
-}
-
-// Returns whether it was due.
-bool ConsumerLoop::add_reclaim(RoundTrip& round_trip) {
-  const Clock::time_point now = Clock::now();
-  const bool renewed = lease_keeper_.empty() || now < lease_keeper_.renewal_due();
-  if (!renewed || !timers_.reclaim_is_due(now)) return false;
-  const auto answer = store_.unack2retry(round_trip.pipeline(), timers_.reclaims_only_backoffs(now));
-  round_trip.expect(answer, [this](const auto& reclaimed) { on_reclaimed(reclaimed.get()); });
-  timers_.reclaiming(now);
-  return true;
-}
-
-void ConsumerLoop::add_promote(RoundTrip& round_trip, const WorkerShare& share) {
-  const bool has_room = prefetcher_.room(share) > 0;
-  const auto next_call = has_room ? std::optional(options_.poll_interval) : std::nullopt;
-  for (std::size_t i = 0; i < prefetcher_.batches(share); ++i) {
-    const auto answer =
-        store_.pending2ready(round_trip.pipeline(), reporter_.sink().wants_events(), wakeups_.as_watcher(next_call));
-    round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
-  }
-  timers_.promoting(Clock::now());
-}
-
-void ConsumerLoop::on_reclaimed(const store::Reclaimed& reclaimed) {
-  const bool more = reclaimed.moved == store::kReclaimBatch;
-  const auto wait = more ? milliseconds(0) : options_.poll_interval;
-  timers_.reclaim_by(Clock::now() + std::min<Clock::duration>(wait, reclaimed.next.value_or(options_.poll_interval)));
-  maintenance_.queue_persist(reclaimed.dead_lettered);
-  if (!reclaimed.retried.empty()) prefetcher_.retry_grew();
-  reporter_.retried(reclaimed);
-}
-
-void ConsumerLoop::on_promoted(const store::Promoted& promoted) {
-  wakeups_.set_watcher(promoted.keeps_watch);
-  const bool more = promoted.moved == store::kBatch;
-  if (promoted.next && (promoted.keeps_watch || more)) timers_.promote_by(Clock::now() + *promoted.next);
-  prefetcher_.promoted(promoted.moved);
-  reporter_.promoted(promoted);
-}
-
-void ConsumerLoop::on_taken(const Prefetcher::Taken& taken) {
-  lease_keeper_.observe_clock(taken.now_us, taken.sent_at);
-  for (const InFlightPtr& delivery : taken.deliveries) lease_keeper_.add(delivery);
-  for (const InFlightPtr& delivery : taken.foreign) {
-    lease_keeper_.add(delivery);
-    settler_.add(delivery);  // the Settler removes it from unack
-  }
-  reporter_.taken(taken);
-  handlers_.keep_one_free(prefetcher_.retry_is_due(), 0);
-}
-
-// ---- Run ------------------------------------------------------------------------------------------------------------
-
-void ConsumerLoop::on_fetched(Prefetcher::Fetched fetched) {
-  for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
-  reporter_.fetched(fetched);
-  handlers_.run(std::move(fetched), 0);
-}
-
-void ConsumerLoop::expire_overrunning() {
-  const Clock::time_point now = Clock::now();
-  if (!timers_.overrun_is_due(now)) return;
-  timers_.checking_overrun(now);
-  for (const InFlightPtr& delivery : lease_keeper_.expire_overrunning(options_.processing_timeout)) {
-    reporter_.overrunning(*delivery, options_.processing_timeout);
-    handlers_.refill(*delivery, reporter_.sink());
-  }
-  for (const InFlightPtr& delivery : handlers_.take_hanging(0, options_.processing_timeout)) {
-    reporter_.hanging(*delivery, options_.processing_timeout);
-    handlers_.refill(*delivery, reporter_.sink());
-  }
-}
-
-void ConsumerLoop::on_lost(const std::vector<InFlightPtr>& lost) {
-  for (const InFlightPtr& delivery : lost) {
-    reporter_.lost(*delivery);
-    handlers_.refill(*delivery, reporter_.sink());
-  }
-}
-
-void ConsumerLoop::collect_done() {
-  const HandlerRunner::Done done = handlers_.take_done();
-  for (const InFlightPtr& delivery : done.deliveries) settler_.add(delivery);
-  for (const std::string& line : handlers_.warnings()) reporter_.log(Severity::warning, line);
-  prefetcher_.handled(done.returned.empty() ? 0 : done.returned.front(), done.deliveries);
-}
-
-// What the consumer may take now.
-WorkerShare ConsumerLoop::share() {
-  std::vector<run::WorkerLoad> loads;
-  handlers_.read_loads(loads);
-  SharedCapacity::LaneUse use;
-  use.held = prefetcher_.fetching() + prefetcher_.coming();
-  use.claimed = prefetcher_.fetching() + prefetcher_.coming_retries();
-  use.prefetch = prefetcher_.prefetch();
-  capacity_.set(loads, {use});
-  return capacity_.share_of(0);
-}
-
-// ---- Settle ---------------------------------------------------------------------------------------------------------
-
-// Returns the number of deliveries that the requests settle.
-std::size_t ConsumerLoop::add_settling(RoundTrip& round_trip) {
-  const bool renews = !lease_keeper_.empty() && Clock::now() >= lease_keeper_.renewal_due();
-  const std::size_t settled_count = settler_.settle(round_trip, store_, renews);
-  for (const std::string& line : settler_.warnings()) reporter_.log(Severity::warning, line);
-  // After a failure there is a pause between two round trips, so each renews all.
-  const std::size_t most = connection_.works() ? kMostRenewed : lease_keeper_.size();
-  if (renews) lease_keeper_.renew(round_trip, store_, most);
-  return settled_count;
-}
-
-void ConsumerLoop::on_settled(const Settler::Outcome& outcome) {
-  for (const auto* group :
-       {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
-    const Settlement settlement = group == &outcome.stale ? Settlement::stale : Settlement::settled;
-    for (const InFlightPtr& delivery : *group) {
-      lease_keeper_.remove(delivery);
-      handlers_.call_back(*delivery, settlement);
+      handlers_(callbacks.scope, callbacks.wake, stopping_, options_.strict_priority),
+      calls_{std::move(callbacks.wake)},
+      wakeup_connections_(queues_, options_, calls_),
+      servers_(options_, stopping_, calls_),
+      takes_({weights_of(subscriptions), options_.concurrency, options_.prefetch, options_.strict_priority}, queues_,
+             lanes_, handlers_, servers_) {
+  for (Subscription& one : subscriptions) {
+    const std::string name = named(one.queue);
+    try {
+      const ConsumerOptions own = options_of(one, options_);
+      queues_.emplace_back(url, std::move(one), own, id_, handlers_);
+    } catch (const std::invalid_argument& e) {
+      if (subscriptions.size() == 1) throw;
+      throw std::invalid_argument(name + ": " + e.what());
     }
   }
-  reporter_.settled(outcome);
-  if (!outcome.nacked.empty()) timers_.reclaim_by(Clock::now() + std::min(outcome.soonest, options_.poll_interval));
-  if (!outcome.snoozed.empty()) timers_.promote_now();  // pending2ready returns when the next message is due
-}
-
-// ---- Stop and failure -----------------------------------------------------------------------------------------------
-
-// Gives back messages whose handler has not begun, as if they had never been taken. Returns whether there were any.
-bool ConsumerLoop::give_back_unstarted() {
-  std::vector<InFlightPtr> unstarted = handlers_.take_back();
-  for (InFlightPtr& delivery : prefetcher_.abandon_fetching()) unstarted.push_back(std::move(delivery));
-  std::reverse(unstarted.begin(), unstarted.end());  // release puts each message in front of those released before it
-  for (const InFlightPtr& delivery : unstarted) {
-    delivery->end(snooze(milliseconds(0)));
-    settler_.add(delivery);
+  if (queues_.size() > 1) own_reporter_.emplace(id_, options_);
+  for (ServedQueue& queue : queues_) {
+    wakeup_connections_.add(queue);
+    add_lane(queue, 0);
   }
-  reporter_.returned(unstarted.size());
-  return !unstarted.empty();
+  common_reporter().sink().warn(queues_.front().endpoint.warning());
 }
 
-void ConsumerLoop::report_if_drained() {
-  const bool drained = stopping_ && !wakeups_.is_watcher() && round_trips_.empty() && lease_keeper_.empty() &&
-                       settler_.empty() && !maintenance_.has_to_persist() && handlers_.empty();
-  if (drained) drained_();
+// For what concerns no single queue.
+Reporter& ConsumerLoop::common_reporter() { return own_reporter_ ? *own_reporter_ : queues_.front().reporter; }
+
+void ConsumerLoop::add_lane(ServedQueue& queue, unsigned partition) {
+  const std::size_t looked_at = partition == 0 ? queues_.size() : kMostPolled;
+  const Maintenance::Rules upkeep{stretched(2 * options_.poll_interval, looked_at), queue.options.dead_retention,
+                                  queue.options.dead_limit, stretched(Maintenance::Rules().seldom, looked_at)};
+  Lane& lane = lanes_.emplace_back(queue, partition, lanes_.size(), upkeep, handlers_, poison_runs_);
+  queue.lanes.push_back(&lane);
+  takes_.add_lane(lane);
+  unstarted_.emplace_back();
+  servers_.add(lane, common_reporter());
+}
+
+// Adds the lanes of partitions that a layout tells of. They stay: messages may be in each of them for ever.
+void ConsumerLoop::add_missing_lanes() {
+  for (ServedQueue& queue : queues_) {
+    if (!queue.layout.may_have_partitions()) continue;
+    if (!stopping_) queue.layout.read_elsewhere(calls_, queues_.size());
+    const std::size_t partitions = queue.layout.known().top;
+    if (queue.lanes.size() >= partitions) continue;
+    if (queue.endpoint.is_cluster()) wakeup_connections_.connect_in_background();
+    for (Lane* lane : queue.lanes) lane->read_layout_soon();  // and whether the queue is paused
+    while (queue.lanes.size() < partitions) add_lane(queue, static_cast<unsigned>(queue.lanes.size()));
+    queue.reporter.log(Severity::info, "serves " + std::to_string(partitions) + " partitions");
+  }
 }
 
 Loop::Pause ConsumerLoop::on_failure(const std::exception& e) {
-  round_trips_.clear();
-  timers_.all_due();
-  wakeups_.set_watcher(false);  // the next pending2ready decides again
-  connection_.failed(e, !lease_keeper_.empty());
+  Clock::duration pause = kIdle;
+  for (LaneServer& server : servers_) {
+    server.fail(e);
+    pause = std::min(pause, server.connection().pause());
+  }
+  report_connected();
   report_if_drained();
-  return connection_.pause();
+  return pause;
 }
 
 void ConsumerLoop::disconnect() {
-  round_trips_.clear();
-  connection_.close();
-  wakeups_.disconnect();
+  for (LaneServer& server : servers_) server.disconnect();
+  wakeup_connections_.end();
+  for (ServedQueue& queue : queues_) queue.layout.wait();
+  report_connected();
+}
+
+// ---- Ticks ----------------------------------------------------------------------------------------------------------
+
+Loop::Pause ConsumerLoop::step() {
+  collect_done();
+  add_missing_lanes();
+  for (Lane& lane : lanes_) lane.expire_overrunning();
+  wakeup_connections_.read();
+  for (LaneServer& server : servers_) {
+    try {
+      tick(server);
+    } catch (const std::exception& e) {
+      if (Interrupt::is_raised_here()) throw;
+      server.fail(e);
+    }
+  }
+  keep_workers();
+  if (stopping_) wakeup_connections_.leave();
+  report_connected();
+  report_if_drained();
+  return plan_pause();
+}
+
+// Sends a round trip of each purpose that is not under way and has requests, then finishes the oldest, if its answers
+// have arrived. Nothing here waits, except to connect to the only server: the pause ends when the answers arrive.
+void ConsumerLoop::tick(LaneServer& server) {
+  server.begin_step();
+  if (server.lanes().empty()) return;
+  // The pause after a failure. A handler that returns wakes the loop, but the next attempt is not made sooner.
+  if (!stopping_ && server.connection().pause().count() > 0) return;
+  if (server.needs_connection() && !servers_.reconnect(server)) return;
+  start_round_trips(server);
+  server.finish_round_trip();
+  if (!server.is_only()) {
+    if (server.has_finished()) give_back_late(server);
+    servers_.part_from_moved(server);
+  }
+  server.durability().advance();
+}
+
+Loop::Pause ConsumerLoop::plan_pause() {
+  Loop::Pause pause{std::chrono::nanoseconds(0), -1, true};
+  Clock::time_point next = Clock::now() + kIdle;
+  bool any_idle = false;
+  if (lanes_.size() > 1 || servers_.of(lanes_.front()).round_trips().empty()) takes_.read();
+  for (LaneServer& server : servers_) {
+    if (server.lanes().empty()) continue;
+    if (server.durability().is_waiting()) {
+      next = std::min(next, Clock::time_point(server.durability().due()));
+      pause.fds.push_back(server.durability().fd());
+    }
+    if (server.round_trips().empty()) {
+      any_idle = true;
+      pause.ignores_wakes = false;
+      if (!plan_idle(server, next)) return Loop::Pause::zero();
+      continue;
+    }
+    if (server.has_finished()) return Loop::Pause::zero();
+    next = std::min(next, Clock::time_point(server.connection().get().due()));
+    for (const Lane* lane : server.lanes()) {
+      // Then its places are free for the lanes of other servers.
+      if (const auto late = lane->prefetcher().late_at(); late && !server.is_only()) next = std::min(next, *late);
+    }
+    pause.fds.push_back(server.connection().get().fd());
+    pause.ignores_wakes = pause.ignores_wakes && !server.may_start(&Purpose::settle);
+  }
+  if (any_idle || lanes_.size() > 1) {
+    if (!stopping_) wakeup_connections_.listen([this](const Lane& lane) { return takes_.is_quiet(lane); });
+    wakeup_connections_.add_fds(pause.fds);
+  }
+  pause.time = next - Clock::now();
+  return pause;
+}
+
+// Without a round trip under way. Returns false if there is something to do at once. Otherwise it may begin to listen
+// for wake-ups, and `next` is at most the time when there is something to do.
+bool ConsumerLoop::plan_idle(LaneServer& server, Clock::time_point& next) {
+  const bool stopping = stopping_;
+  const Clock::time_point now = Clock::now();
+  if (const auto pause = server.connection().pause(); pause.count() > 0) {
+    next = std::min(next, now + pause);
+    return true;
+  }
+  if (!server.connection().is_open() && server.is_waiting()) return true;
+  for (const Lane* lane : server.lanes()) {
+    if (const auto pause = lane->pause(); pause.count() > 0) {
+      next = std::min(next, now + pause);
+      continue;
+    }
+    if (!lane->has_joined() || lane->is_urgent(stopping)) return false;
+    if (!stopping && lane->is_working() && lane->should_go_on(takes_.share_of(*lane))) return false;
+    next = std::min(next, lane->next_due(stopping));
+  }
+  return true;
+}
+
+// ---- Round trips ----------------------------------------------------------------------------------------------------
+
+void ConsumerLoop::start_round_trips(LaneServer& server) {
+  const bool stopping = stopping_;
+  const bool one_at_a_time = server.is_one_at_a_time();
+  const RoundTrips& round_trips = server.round_trips();
+  if (!round_trips.may_start() || (one_at_a_time && !round_trips.empty())) return;
+  if (stopping) give_back_unstarted(server);
+  takes_.read();
+  if (!round_trips.is_under_way(&Purpose::take)) {
+    for (Lane* lane : server.lanes()) lane->read_wakeups(!stopping && lane->room(takes_.share_of(*lane)) == 0);
+  }
+  if (one_at_a_time) return send(server, stopping ? kSettle : kSettleAndTake);
+  if (!round_trips.is_under_way(&Purpose::settle)) send(server, kSettle);
+  if (!round_trips.is_under_way(&Purpose::take)) send(server, kTake);
+}
+
+// Sends a round trip, or none if it has no requests. The order of the requests: renew before unack2retry; unack2retry
+// and pending2ready before ready2unack.
+void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
+  const bool stopping = stopping_;
+  RoundTrip& round_trip = server.start(purpose);
+  std::vector<Lane*> settlers, takers;
+  for (Lane* lane : server.lanes()) {
+    const Purpose own = lane->purpose_in(purpose, stopping);
+    if (own.settle) settlers.push_back(lane);
+    if (own.take) takers.push_back(lane);
+  }
+  VerdictDurability::Verdicts verdicts;
+  const std::string* stats = nullptr;
+  for (Lane* lane : settlers) {
+    round_trip.add_for(&lane->requests());
+    const std::size_t settled_count = lane->add_settling(round_trip);
+    if (settled_count == 0) continue;
+    verdicts.emplace_back(&lane->queue().reporter.counters(), settled_count);
+    stats = &lane->stats_key();
+  }
+  if (!takers.empty()) takes_.add(round_trip, server, std::move(takers));
+  for (Lane* lane : settlers) {
+    round_trip.add_for(&lane->requests());
+    lane->add_upkeep(round_trip, stopping);
+  }
+  server.send(round_trip, std::move(verdicts), stats);
+}
+
+// ---- Handlers and stop ----------------------------------------------------------------------------------------------
+
+void ConsumerLoop::collect_done() {
+  const HandlerRunner::Done done = handlers_.take_done();
+  for (const std::string& line : handlers_.warnings()) common_reporter().log(Severity::warning, line);
+  const auto returned = [&](std::size_t lane) { return lane < done.returned.size() ? done.returned[lane] : 0; };
+  if (lanes_.size() == 1) return lanes_.front().settle(done.deliveries, returned(0));
+  std::vector<std::vector<InFlightPtr>> by_lane(lanes_.size());
+  for (const InFlightPtr& delivery : done.deliveries) by_lane[delivery->lane].push_back(delivery);
+  for (Lane& lane : lanes_) lane.settle(by_lane[lane.number()], returned(lane.number()));
+}
+
+// Gives back messages whose handler has not begun, of the lanes of this server: no take of theirs is under way.
+void ConsumerLoop::give_back_unstarted(const LaneServer& server) {
+  for (InFlightPtr& delivery : handlers_.take_back()) unstarted_[delivery->lane].push_back(std::move(delivery));
+  for (Lane* lane : server.lanes()) lane->give_back(std::exchange(unstarted_[lane->number()], {}));
+}
+
+// What a server returns late may be more than all lanes together may hold, because others were given its places.
+void ConsumerLoop::give_back_late(const LaneServer& server) {
+  takes_.read();
+  std::size_t over = takes_.excess();
+  for (Lane* lane : server.lanes()) over -= lane->give_back_late(over);
+}
+
+// Keeps a worker free for each queue whose retry is due.
+void ConsumerLoop::keep_workers() {
+  for (const ServedQueue& queue : queues_) {
+    const auto keeps = [](const Lane* lane) { return lane->keeps_worker(); };
+    handlers_.keep_one_free(std::any_of(queue.lanes.begin(), queue.lanes.end(), keeps), queue.line);
+  }
+}
+
+// A queue is connected while requests of all its lanes succeed.
+void ConsumerLoop::report_connected() {
+  for (ServedQueue& queue : queues_) {
+    queue.reporter.counters().connected =
+        std::all_of(queue.lanes.begin(), queue.lanes.end(), [](const Lane* lane) { return lane->works(); });
+  }
+}
+
+void ConsumerLoop::report_if_drained() {
+  const bool drained =
+      stopping_ && wakeup_connections_.has_left() && handlers_.empty() &&
+      std::all_of(servers_.begin(), servers_.end(), [](const LaneServer& one) { return one.is_idle(); }) &&
+      std::all_of(unstarted_.begin(), unstarted_.end(), [](const auto& some) { return some.empty(); }) &&
+      std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.is_drained(); });
+  if (drained) drained_();
+}
+
+ConsumerStats ConsumerLoop::stats() const {
+  if (!own_reporter_) return queues_.front().reporter.counters().stats();
+  std::vector<const Counters*> all;
+  for (const ServedQueue& queue : queues_) all.push_back(&queue.reporter.counters());
+  return sum_of(all, own_reporter_->counters());
+}
+
+ConsumerStats ConsumerLoop::stats(const std::string& name) const {
+  for (const ServedQueue& queue : queues_) {
+    if (queue.name == name) return queue.reporter.counters().stats();
+  }
+  throw std::invalid_argument("queue: \"" + redis::escaped(name) + "\"; expected one of this consumer's queues");
 }
 
 }  // namespace delayqueue

@@ -2,28 +2,27 @@
 // their verdicts.
 #pragma once
 
-#include "consumer/consumer_connection.h"
+#include "consumer/background_call.h"
 #include "consumer/handler_runner.h"
-#include "consumer/lease_keeper.h"
-#include "consumer/maintenance.h"
+#include "consumer/lane.h"
+#include "consumer/lane_server.h"
+#include "consumer/lane_servers.h"
 #include "consumer/poison_guard.h"
-#include "consumer/prefetcher.h"
 #include "consumer/reporter.h"
 #include "consumer/round_trip.h"
-#include "consumer/settler.h"
-#include "consumer/shared_capacity.h"
-#include "consumer/timers.h"
-#include "consumer/verdict_durability.h"
-#include "consumer/wakeups.h"
-#include "queue/endpoint.h"
+#include "consumer/served_queue.h"
+#include "consumer/take_planner.h"
+#include "consumer/wakeup_connections.h"
 #include "run/loop.h"
-#include "store/moves.h"
 
 #include <delayqueue/consumer.h>
 
 #include <atomic>
+#include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +31,10 @@ namespace delayqueue {
 // The way of a message: one round trip takes it, the next one fetches its body, a worker thread runs the handler, and a
 // further round trip settles it. Under load two round trips are under way: Redis works on one while the loop works on
 // the answers of the other.
+//
+// Each partition of a queue is a Lane. All lanes of a server add their requests to the same round trips. They share the
+// workers, and a bound of the messages that the consumer holds: the free places are divided by weight among the queues
+// that have work; within a queue the lanes take turns.
 //
 // One thread at a time uses it: that of start() or the first connection, then the loop's, then that of stop(). Any
 // thread may call stats(), stop_taking() and is_stopping() at any time.
@@ -44,11 +47,12 @@ class ConsumerLoop {
   };
 
   // Connects to nothing yet. Throws std::invalid_argument.
-  ConsumerLoop(const std::string& url, const std::string& queue, AnyHandler handler, ConsumerOptions options,
+  ConsumerLoop(const std::string& url, std::vector<Subscription> subscriptions, ConsumerOptions options,
                Callbacks callbacks);
 
-  // Connects, and checks that the keys of the queue have their types. Throws what the library's calls throw.
-  void connect_first();
+  // Connects, and checks that the keys of the queues have their types. Throws what the library's calls throw. If Redis
+  // refuses some of several queues, that is logged; it throws if it refuses all.
+  void connect_first() { servers_.connect_first(); }
 
   // Makes the worker threads. Throws SetupError; then it has made none.
   void start_workers() { handlers_.start(options_.threads, options_.concurrency); }
@@ -57,7 +61,7 @@ class ConsumerLoop {
   // it.
   run::Loop::Pause step();
 
-  // Reports the failure of a tick, or of the first connection. Returns the pause before the next attempt.
+  // Reports the failure of a step, or of the first connection. Returns the pause before the next attempt.
   run::Loop::Pause on_failure(const std::exception& e);
 
   // From now on no more messages are taken and no handler begins. Messages whose handler has not begun are given back.
@@ -71,61 +75,44 @@ class ConsumerLoop {
   // Waits until all handlers have returned.
   void join_handlers() { handlers_.close(); }
 
-  ConsumerStats stats() const { return reporter_.counters().stats(); }
+  // Of all queues, or of one. Throws std::invalid_argument if the consumer does not have that queue.
+  ConsumerStats stats() const;
+  ConsumerStats stats(const std::string& queue) const;
 
  private:
-  void connect();
-  run::Loop::Pause tick();
-  // Returns the pause before the next step. Begins to listen for a wake-up if there is room.
-  run::Loop::Pause plan_pause(bool finished);
+  void add_lane(ServedQueue& queue, unsigned partition);
+  void add_missing_lanes();
+  void tick(LaneServer& server);
+  run::Loop::Pause plan_pause();
+  bool plan_idle(LaneServer& server, Lane::Clock::time_point& next);
 
   // Round trips.
-  bool is_one_at_a_time() const;
-  bool may_start(bool Purpose::*purpose) const;
-  void start_round_trips();
-  void send(Purpose purpose);
-  bool finish_round_trip();
+  void start_round_trips(LaneServer& server);
+  void send(LaneServer& server, Purpose purpose);
 
-  // The requests of a round trip.
-  std::size_t add_settling(RoundTrip& round_trip);
-  void add_taking(RoundTrip& round_trip);
-  bool add_reclaim(RoundTrip& round_trip);
-  void add_promote(RoundTrip& round_trip, const WorkerShare& share);
-
-  // What is done with their answers.
-  void on_settled(const Settler::Outcome& outcome);
-  void on_lost(const std::vector<InFlightPtr>& lost);
-  void on_reclaimed(const store::Reclaimed& reclaimed);
-  void on_promoted(const store::Promoted& promoted);
-  void on_taken(const Prefetcher::Taken& taken);
-  void on_fetched(Prefetcher::Fetched fetched);
-
-  WorkerShare share();
+  Reporter& common_reporter();
   void collect_done();
-  void expire_overrunning();
-  bool give_back_unstarted();
+  void keep_workers();
+  void give_back_unstarted(const LaneServer& server);
+  void give_back_late(const LaneServer& server);
+  void report_connected();
   void report_if_drained();
 
   const ConsumerOptions options_;
   const std::string id_;  // of this consumer, among all consumers
   const std::function<void()> drained_;
-  Endpoint endpoint_;
-  const store::Store store_;
   std::atomic<bool> stopping_{false};
 
-  Reporter reporter_;
-  VerdictDurability verdict_durability_;
-  ConsumerConnection connection_;
-  Timers timers_;
-  Wakeups wakeups_;
-  LeaseKeeper lease_keeper_;
-  Settler settler_;
+  std::optional<Reporter> own_reporter_;  // with several queues: for what concerns all of them
   PoisonRuns poison_runs_;
-  Prefetcher prefetcher_;
-  SharedCapacity capacity_;
-  Maintenance maintenance_;
   HandlerRunner handlers_;
-  RoundTrips round_trips_;  // last: what they drop goes to the members above
+  BackgroundCalls calls_;
+  std::deque<ServedQueue> queues_;
+  std::deque<Lane> lanes_;
+  WakeupConnections wakeup_connections_;
+  std::vector<std::vector<InFlightPtr>> unstarted_;  // while stopping, of each lane: to be given back
+  LaneServers servers_;                              // after the lanes, which their round trips refer to
+  TakePlanner takes_;
 };
 
 }  // namespace delayqueue

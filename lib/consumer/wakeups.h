@@ -1,70 +1,58 @@
-// Wake-ups between consumers: this one is woken by markers, and wakes others. Used by the consumer's thread only.
+// Wake-ups of one partition, in both directions: the consumer is woken by markers, and wakes others. Used by the
+// consumer's thread only.
 #pragma once
 
 #include "consumer/round_trip.h"
+#include "consumer/served_partition.h"
 #include "consumer/wakeup_listener.h"
-#include "queue/endpoint.h"
 #include "store/moves.h"
 
-#include <chrono>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace delayqueue {
 
 class Wakeups {
  public:
-  // `name`: of this consumer, as a watcher. See WakeupListener.
-  Wakeups(Endpoint& endpoint, std::string name, milliseconds patience)
-      : name_(std::move(name)), keys_{endpoint.keys().wake}, listener_(endpoint, patience, nullptr) {}
+  explicit Wakeups(ServedPartition& partition) : partition_(partition) {}
 
   // ---- This consumer is woken.
 
-  // Begins to wait for a marker, unless it waits already.
-  void listen() noexcept { listener_.begin(keys_, true); }
+  // The WakeupListener has received a marker for this partition.
+  void receive(const WakeupListener::Marker& marker);
 
-  // For poll() while waiting; -1: not waiting.
-  int fd() const { return listener_.fd(); }
-
-  // Reads what the listener has received. Returns whether there may be messages that are due now. `full`: this consumer
-  // can take no more; `more_ready`: it left messages behind.
-  bool read(bool full, bool more_ready);
-
-  // Whether read() has found, since the last call, that there may be messages in ready.
-  bool found_ready() { return std::exchange(ready_, false); }
+  // Returns what was received since the last call. If there is something, there may be messages that are due now.
+  // Call it also if there is nothing. `full`: this consumer can take no more; `more_ready`: it left messages behind.
+  std::optional<WakeupListener::Marker> read(bool full, bool more_ready);
 
   // Whether other consumers rely on this one to take what is due next, as pending2ready has answered.
   void set_watcher(bool watches) { is_watcher_ = watches; }
-  bool is_watcher() const { return is_watcher_; }
   store::Watcher as_watcher(std::optional<milliseconds> poll_interval) const {
-    return {name_, poll_interval};
+    return {partition_.queue.consumer, poll_interval};
   }
 
   // ---- It wakes others.
 
   void wake_another() { wake_another_ = true; }
 
-  // Ends the waiting for good: the consumer stops. A marker that has just arrived wakes another one.
-  void leave() noexcept {
-    listener_.begin_leaving();
-    if (listener_.leave(WakeupListener::Clock::now() + WakeupListener::kFarewell)) wake_another_ = true;
+  // Whether add() has something to add; and whether some of that wakes another consumer.
+  bool has_requests(bool stopping) const { return wakes(stopping) || (is_home() && partition_.queue.clears_wakes); }
+  bool wakes(bool stopping) const {
+    return wake_another_ || (stopping && is_watcher_) || (is_home() && !partition_.queue.markers.empty());
   }
 
-  // Whether add() has something to add.
-  bool has_requests(bool stopping) const { return wake_another_ || (stopping && is_watcher_); }
-
   // Adds the requests that wake others.
-  void add(RoundTrip& round_trip, const store::Store& store, bool stopping);
+  void add(RoundTrip& round_trip, bool stopping);
 
-  void disconnect() { listener_.end(); }
+  // Takes the marker that a move may have left in a partition above 0, to wake another consumer with it.
+  void forward_marker(RoundTrip& round_trip);
 
  private:
-  const std::string name_;
-  const std::vector<std::string> keys_;
-  WakeupListener listener_;
-  bool ready_ = false;               // a marker for a message in ready was received
+  // Of all partitions only 0 has keys that consumers wait for.
+  bool is_home() const { return partition_.number == 0; }
+  void add_markers(RoundTrip& round_trip);
+
+  ServedPartition& partition_;
+  std::optional<WakeupListener::Marker> received_;
   bool wake_another_ = false;        // with the next round trip
   bool clear_wake_ = false;          // another program wrote into the key `wake`
   bool overflow_signalled_ = false;  // another consumer was woken, since there is more than this one can take

@@ -1,4 +1,4 @@
-// Consumer: takes due messages from one queue and calls a handler for each.
+// Consumer: takes due messages from one queue or several, and calls a handler for each.
 #pragma once
 
 #include <delayqueue/backoff.h>
@@ -30,12 +30,15 @@ struct ConsumerOptions {
   // Handlers at the same time, each in its own thread: 1 to 10,000. With a DeliveryHandler: deliveries that are not
   // settled, 1 to a million. Default: the number of processor cores.
   std::size_t concurrency = hardware_concurrency();
-  std::size_t threads = 0;  // that call a DeliveryHandler, up to 10,000; 0: the number of cores, at most `concurrency`
+  // That run handlers if a queue has a DeliveryHandler, up to 10,000; 0: the number of cores, or as many handlers as the
+  // queues with a Handler may run if that is more, at most `concurrency`. Without a DeliveryHandler: unset.
+  std::size_t threads = 0;
   // Time until messages of a dead process are delivered again; a living one renews it. At least 10 ms.
   milliseconds lease{30'000};
   Backoff backoff = Backoff::exponential(std::chrono::seconds(1), std::chrono::minutes(10));  // after exceptions, and
                                                                                               // nacks without a wait
-  // A message whose sender wakes no consumer (Go library) is noticed within this time. At least 1 ms.
+  // A message whose sender wakes no consumer (Go library) is noticed within this time; with more than 10 queues later,
+  // see the constructor. At least 1 ms.
   milliseconds poll_interval{1000};
   milliseconds processing_timeout{30 * 60'000};       // a handler running longer, or a Delivery not settled within it,
                                                       // loses its lease; at least 1 ms
@@ -116,6 +119,18 @@ class DELAYQUEUE_EXPORT Consumer {
   Consumer(const std::string& url, const std::string& queue, Function handler, ConsumerOptions options = {})
       : Consumer(url, queue, SettlesLater{std::move(handler)}, std::move(options)) {}
 
+  // Several queues of one server, Sentinel group or Cluster, each once: they share the threads, the connections, and
+  // the bound of prefetched messages. A queue that Redis refuses (keys of a wrong type, no permission), that is paused,
+  // or whose handlers hang delays no other, as far as workers are free: set SubscriptionOptions::concurrency for
+  // handlers that may take all. Some may have a Handler and others a DeliveryHandler. start() throws a ReplyError only
+  // if all queues are refused; otherwise it logs the refusals, and the consumer tries these queues again.
+  //
+  // Connections: one for all queues and one that waits for their wake-ups. In a Cluster one to each node for all queues
+  // there, and one that waits for each queue, at most 16: further queues are polled. With more than 10 queues whose
+  // wake-ups work, each is polled less often than every poll_interval, at most by a factor of 10, so that about 10 are
+  // polled in that time.
+  Consumer(const std::string& url, std::vector<Subscription> queues, ConsumerOptions options = {});
+
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
   // not outlive the consumer. Call stop() first to choose the timeout. In a handler or callback of this consumer the
   // destructor returns at once, and another thread does all this. If the system refuses that thread, the consumer takes
@@ -160,8 +175,13 @@ class DELAYQUEUE_EXPORT Consumer {
   // thread; then nothing has changed.
   void request_stop(std::function<void(bool clean)> stopped = {}, milliseconds timeout = std::chrono::seconds(30));
 
-  // Any thread may call it.
+  // Any thread may call it. With several queues: the sums, and the last of the errors; `connected` if it is true for
+  // each queue.
   [[nodiscard]] ConsumerStats stats() const;
+
+  // Of one queue. With several queues, `connects`, and errors of the connection, are only in the sums. Throws
+  // std::invalid_argument if this consumer does not have the queue.
+  [[nodiscard]] ConsumerStats stats(const std::string& queue) const;
 
  private:
   class DELAYQUEUE_HIDDEN Impl;

@@ -19,7 +19,8 @@ enum class Severity { debug, info, warning, error };
 // wait for a start() or stop() of the same consumer. Exceptions from a logger are dropped.
 //
 // A line of a consumer begins with its queue and the last 8 characters of its id, "queue orders, consumer 1a2b3c4d: ".
-// A line of a producer begins with its queue, "queue orders: ".
+// If it concerns several queues of the consumer, such as a lost connection, it begins with "consumer 1a2b3c4d: ". A line
+// of a producer begins with its queue, "queue orders: ".
 //
 // Without a logger, warnings and errors are written to stderr, one line each: "delayqueue: warning: ...". no_log() is a
 // logger that writes nothing. Risks in the settings of the server (see server_info.h) are logged only if a logger is
