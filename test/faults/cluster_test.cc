@@ -2,6 +2,7 @@
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <sstream>
@@ -11,9 +12,11 @@
 
 #include "queue/endpoint.h"
 #include "queue/layout_keeper.h"
+#include "store/moves.h"
 #include "support/cluster.h"
 #include "support/examine.h"
 #include "support/ledger.h"
+#include "support/limits.h"
 #include "support/local.h"
 #include "support/sender.h"
 
@@ -24,6 +27,7 @@ using test::fresh_queue;
 using test::kPatience;
 using test::Ledger;
 using test::Node;
+using test::quick;
 using test::thrown;
 
 namespace {
@@ -293,6 +297,375 @@ TEST_CASE("cluster: after a failover, requested or by the loss of the master, th
     if (fault == frozen) old.thaw();
     six().wait_ok();
   }
+}
+
+TEST_CASE("cluster: a consumer of queues on several nodes serves the others while a node is frozen, and then all") {
+  const std::string frozen = fresh_queue();
+  Node& node = six().owner("{dp:" + frozen + "}");
+  std::vector<std::string> others;
+  while (others.size() < 3) {
+    const std::string queue = fresh_queue();
+    if (&six().owner("{dp:" + queue + "}") != &node) others.push_back(queue);
+  }
+  Ledger of_frozen, of_others;
+  std::vector<Subscription> queues = {{frozen, of_frozen.watch()}};
+  for (const std::string& queue : others) queues.push_back({queue, of_others.watch()});
+  Consumer consumer(six().url(), queues, quick());
+  consumer.start();
+  const auto send = [](const std::string& queue) {
+    return eventually([&] { return thrown([&] { Producer(six().url(), queue).send("x"); }) == "nothing"; }, kPatience);
+  };
+  REQUIRE(send(frozen));
+  for (const std::string& queue : others) REQUIRE(send(queue));
+  REQUIRE(of_frozen.settles(1));
+  REQUIRE(of_others.settles(3));
+  CHECK(consumer.stats().connects == 4);
+  CHECK(consumer.stats().connected);
+  node.freeze();
+  for (const std::string& queue : others) REQUIRE(send(queue));
+  CHECK(of_others.settles(6));
+  CHECK(eventually([&] { return !consumer.stats(frozen).connected; }, kPatience));
+  node.thaw();
+  six().wait_ok();
+  REQUIRE(send(frozen));
+  CHECK(of_frozen.reaches(2));
+  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+}
+
+TEST_CASE(
+    "cluster: a consumer has one connection to each node for all queues there, and one that waits for each queue") {
+  std::vector<std::string> names(12);
+  for (std::string& name : names) name = fresh_queue();
+  const auto key = [](const std::string& queue) { return "{dp:" + queue + "}"; };
+  const auto wanted = [&] {
+    std::set<const Node*> nodes;
+    for (const std::string& name : names) nodes.insert(&six().owner(key(name)));
+    return nodes.size() + names.size();
+  };
+  const auto connections = [] {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
+      const std::string list = six().node(i).cmd({"CLIENT", "LIST"}).text;
+      for (std::size_t at = 0; (at = list.find(" name=shared ", at)) != std::string::npos; ++at) ++count;
+    }
+    return count;
+  };
+  Ledger ledger;
+  std::vector<Subscription> queues;
+  for (const std::string& name : names) queues.push_back({name, ledger.watch()});
+  ConsumerOptions options = quick();
+  options.connection.client_name = "shared";
+  Consumer consumer(six().url(), queues, options);
+  consumer.start();
+  const auto send_all = [&] {
+    for (const std::string& name : names) Producer(six().url(), name).send("x");
+  };
+  send_all();
+  REQUIRE(ledger.settles(12));
+  CHECK(eventually([&] { return connections() == wanted(); }, kPatience));
+  for (const std::size_t moved : {0, 11}) {  // the connection of the first serves others, that of the last does not
+    const int slot = test::slot_of(key(names[moved]));
+    six().begin_migration(slot, six().other_master(six().owner_of(slot)));
+    while (six().migrate_keys(slot, 2) > 0) std::this_thread::sleep_for(5ms);
+    six().finish_migration(slot);
+    const std::size_t before = ledger.different();
+    send_all();
+    CHECK(eventually([&] { return ledger.different() == before + 12; }, kPatience));
+    CHECK(eventually([&] { return connections() == wanted(); }, kPatience));
+  }
+  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+  for (std::size_t i = 1; i < 11; ++i) CHECK(consumer.stats(names[i]).errors == 0);
+  CHECK(consumer.stop());
+}
+
+// How often scripts were called on all nodes.
+std::size_t evals() {
+  const std::string name = "cmdstat_evalsha:calls=";
+  std::size_t calls = 0;
+  for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
+    const std::string stats = six().node(i).cmd({"INFO", "commandstats"}).text;
+    const std::size_t at = stats.find(name);
+    if (at != std::string::npos) calls += std::stoul(stats.substr(at + name.size()));
+  }
+  return calls;
+}
+
+TEST_CASE("cluster: 32 partitions on 3 masters need one connection to each, and one that waits for wake-ups") {
+  for (const bool durable : {false, true}) {
+    CAPTURE(durable);
+    const std::string queue = fresh_queue(), name = fresh_queue();
+    CHECK(QueueAdmin(six().url(), queue).set_partitions(32).top == 32);
+    Ledger ledger;
+    ConsumerOptions options = quick(4);
+    options.poll_interval = 100ms;
+    options.connection.client_name = name;
+    if (durable) options.durability = Durability::replicas(1);  // one more to each
+    const std::size_t threads = test::threads_of_this_process();
+    Consumer consumer(six().url(), queue, ledger.watch(), options);
+    consumer.start();
+    Endpoint home(six().url(), queue, {}, {});
+    for (unsigned partition = 0; partition < 32; ++partition) {
+      Endpoint endpoint(home, partition);
+      const auto connection = endpoint.connect_to_master();
+      redis::Pipeline pipeline(*connection);
+      const std::string id = store::new_ids(1).front();
+      const auto sent = store::Store(endpoint.keys()).send(pipeline, {{id, "x"}}, {});
+      pipeline.run();
+      sent.get();
+    }
+    CHECK(ledger.settles(32));
+    CHECK(ledger.different() == 32);
+    CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+    const std::size_t each = durable ? 2 : 1;
+    CHECK(eventually(
+        [&] {
+          std::size_t most = 0, all = 0;
+          for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) {
+            const std::size_t count = ids_at(six().node(i), name).size();
+            most = std::max(most, count);
+            all += count;
+          }
+          return most == each + 1 && all == 3 * each + 1;
+        },
+        kPatience));
+    CHECK(eventually([&] { return test::threads_of_this_process() == threads + 1 + options.concurrency; }, kPatience));
+    CHECK(consumer.stats().connects <= 32);  // on a slow machine, until the lanes of a node have found each other
+    std::this_thread::sleep_for(1500ms);     // until wake-ups replace polls
+    const std::size_t before = evals();
+    std::this_thread::sleep_for(3s);
+    const std::size_t requests = evals() - before;
+    MESSAGE(requests << " requests of an idle consumer in 3 s");
+    // In 100 ms three for partition 0, in a second three for each other one, and one that reads each pause: 465.
+    CHECK(requests < 800);
+    CHECK(consumer.stop(kPatience));
+  }
+}
+
+TEST_CASE("cluster: a consumer starts without the master of partition 0 if partition 1 tells of the others") {
+  const std::string queue = fresh_queue();
+  CHECK(QueueAdmin(six().url(), queue).set_partitions(4).top == 4);
+  Endpoint home(six().url(), queue, {}, {});
+  Endpoint second(home, 1);
+  Node& away = six().owner(home.keys().base);
+  Node& there = six().owner(second.keys().base);
+  REQUIRE(&away != &there);  // half of the ring of slots is between them
+  const auto send = [&] {
+    const auto connection = second.connect_to_master();
+    redis::Pipeline pipeline(*connection);
+    const std::string id = store::new_ids(1).front();
+    const auto sent = store::Store(second.keys()).send(pipeline, {{id, "x"}}, {});
+    pipeline.run();
+    sent.get();
+  };
+  Ledger ledger;
+  send();
+  {
+    // A consumer compares partition 1 with partition 0, which might be paused, before it takes from there.
+    Consumer before(six().url(), queue, ledger.watch(), quick());
+    before.start();
+    REQUIRE(ledger.settles(1));
+    REQUIRE(before.stop(kPatience));
+  }
+  send();
+  test::must(away, {"CLIENT", "PAUSE", "7000", "ALL"});  // it answers other nodes, but no client
+  const auto began = std::chrono::steady_clock::now();
+  ConsumerOptions options = quick_to_fail_over();
+  options.connection.connect_timeout = 2s;
+  Consumer consumer("redis+cluster://" + there.address(), queue, ledger.watch(), options);
+  consumer.start();
+  CHECK(ledger.settles(2));
+  CHECK(std::chrono::steady_clock::now() - began < 7s);
+  REQUIRE(eventually([&] { return away.cmd({"PING"}) == "PONG"; }, kPatience));
+  CHECK(eventually([&] { return consumer.stats().connected; }, kPatience));
+}
+
+TEST_CASE("cluster: stop() releases what other nodes gave, and a node that is silent costs the timeout and `false`") {
+  const std::string queue = fresh_queue();
+  CHECK(QueueAdmin(six().url(), queue).set_partitions(2).top == 2);
+  Endpoint home(six().url(), queue, {}, {});
+  Endpoint second(home, 1);
+  for (Endpoint* endpoint : {&home, &second}) {
+    const auto connection = endpoint->connect_to_master();
+    redis::Pipeline pipeline(*connection);
+    const auto ids = store::new_ids(2);
+    const auto sent = store::Store(endpoint->keys()).send(pipeline, {{ids[0], "x"}, {ids[1], "x"}}, {});
+    pipeline.run();
+    sent.get();
+  }
+  test::Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick(4);
+  options.lease = 1min;
+  Consumer consumer(six().url(), queue, ledger.watch([&](const Message&) {
+    gate.pass();
+    return ack();
+  }),
+                    options);
+  consumer.start();
+  REQUIRE(ledger.reaches(4));
+  Node& silent = six().owner(second.keys().base);
+  test::must(silent, {"CLIENT", "PAUSE", "5000", "ALL"});  // it answers other nodes, but no client
+  gate.open();
+  const auto began = std::chrono::steady_clock::now();
+  CHECK_FALSE(consumer.stop(2s));
+  CHECK(std::chrono::steady_clock::now() - began < 4s);
+  CHECK(consumer.stats().acked == 2);
+  CHECK(six().owner(home.keys().base).cmd({"EXISTS", home.keys().unack, home.keys().ready}) == 0);
+  CHECK(eventually([&] { return silent.cmd({"PING"}) == "PONG"; }, kPatience));
+}
+
+TEST_CASE("cluster: queues on several nodes share the workers by their weights") {
+  std::vector<std::string> names = {fresh_queue()};
+  while (names.size() < 3) {
+    const std::string queue = fresh_queue();
+    const auto same = [&](const std::string& other) {
+      return &six().owner("{dp:" + other + "}") == &six().owner("{dp:" + queue + "}");
+    };
+    if (std::none_of(names.begin(), names.end(), same)) names.push_back(queue);
+  }
+  Ledger ledger;
+  std::vector<Subscription> queues;
+  for (const std::string& name : names) {
+    Producer(six().url(), name).send_batch(std::vector<std::string>(150, name));
+    SubscriptionOptions options;
+    options.weight = name == names[0] ? 2 : 1;
+    const auto slow = [](const Message&) {
+      std::this_thread::sleep_for(2ms);
+      return ack();
+    };
+    queues.push_back({name, ledger.watch(slow), options});
+  }
+  ConsumerOptions options = quick(2);
+  options.prefetch = 0;
+  Consumer consumer(six().url(), queues, options);
+  consumer.start();
+  REQUIRE(ledger.reaches(200));
+  std::vector<std::string> first = ledger.payloads();
+  first.resize(200);
+  for (const std::string& name : names) {
+    const auto got = std::count(first.begin(), first.end(), name);
+    const int fair = name == names[0] ? 100 : 50;
+    CHECK(got > fair - 25);
+    CHECK(got < fair + 25);
+  }
+}
+
+TEST_CASE("cluster: a redirection to a node that does not answer delays no other queue of the consumer") {
+  const std::string moving = fresh_queue();
+  const int slot = test::slot_of("{dp:" + moving + "}");
+  Node& from = six().owner_of(slot);
+  Node& to = six().other_master(from);
+  std::string staying = fresh_queue();
+  while (&six().owner("{dp:" + staying + "}") != &from) staying = fresh_queue();
+  Ledger of_moving, of_staying;
+  ConsumerOptions options = quick();
+  options.connection.connect_timeout = 4 * kPatience;  // for each node a quarter of it
+  Consumer consumer(six().url(), {{moving, of_moving.watch()}, {staying, of_staying.watch()}}, options);
+  consumer.start();
+  Producer to_moving(six().url(), moving), to_staying(six().url(), staying);
+  to_moving.send("x");
+  to_staying.send("x");
+  REQUIRE(of_moving.settles(1));
+  REQUIRE(of_staying.settles(1));
+  six().begin_migration(slot, to);
+  while (six().migrate_keys(slot, 100) > 0) {
+  }
+  const auto began = std::chrono::steady_clock::now();
+  test::must(to, {"CLIENT", "PAUSE", "6000", "ALL"});  // it answers other nodes, but no client
+  CHECK(eventually([&] { return consumer.stats(moving).errors > 0; }, kPatience));
+  to_staying.send("y");
+  CHECK(of_staying.settles(2));
+  CHECK(std::chrono::steady_clock::now() - began < 6s);
+  CHECK(consumer.stats(staying).errors == 0);
+  REQUIRE(eventually([&] { return to.cmd({"PING"}) == "PONG"; }, kPatience));
+  six().finish_migration(slot);
+  CHECK(eventually([&] { return thrown([&] { to_moving.send("y"); }) == "nothing"; }, kPatience));
+  CHECK(of_moving.reaches(2));
+}
+
+TEST_CASE("cluster: start() throws if the nodes refuse the user of a consumer of several queues") {
+  const Handler handler = [](const Message&) { return ack(); };
+  ConsumerOptions options = quick();
+  options.connection.user = "nobody";
+  options.connection.password = "wrong";
+  Consumer consumer(six().url(), {{fresh_queue(), handler}, {fresh_queue(), handler}}, options);
+  CHECK_THROWS_AS(consumer.start(), AccessDenied);
+}
+
+TEST_CASE("cluster: after the slot of one queue has moved, the others there connect again without its new node") {
+  const std::string moving = fresh_queue(), name = fresh_queue();
+  const int slot = test::slot_of("{dp:" + moving + "}");
+  Node& from = six().owner_of(slot);
+  Node& to = six().other_master(from);
+  std::string staying = fresh_queue();
+  while (&six().owner("{dp:" + staying + "}") != &from) staying = fresh_queue();
+  Ledger of_moving, of_staying;
+  ConsumerOptions options = quick();
+  options.connection.connect_timeout = 4 * kPatience;  // for each node a quarter of it
+  options.connection.client_name = name;
+  Consumer consumer(six().url(), {{moving, of_moving.watch()}, {staying, of_staying.watch()}}, options);
+  consumer.start();
+  Producer to_moving(six().url(), moving), to_staying(six().url(), staying);
+  to_moving.send("x");
+  to_staying.send("x");
+  REQUIRE(of_moving.settles(1));
+  REQUIRE(of_staying.settles(1));
+  six().begin_migration(slot, to);
+  while (six().migrate_keys(slot, 100) > 0) {
+  }
+  six().finish_migration(slot);
+  to_moving.send("y");
+  REQUIRE(of_moving.settles(2));
+  const auto began = std::chrono::steady_clock::now();
+  test::must(to, {"CLIENT", "PAUSE", "6000", "ALL"});  // it answers other nodes, but no client
+  for (const std::string& id : ids_at(from, name)) from.cmd({"CLIENT", "KILL", "ID", id.substr(3)});
+  to_staying.send("y");
+  CHECK(of_staying.settles(2));
+  CHECK(std::chrono::steady_clock::now() - began < 6s);
+  CHECK(eventually([&] { return to.cmd({"PING"}) == "PONG"; }, kPatience));
+}
+
+TEST_CASE("cluster: places promised to a node that is silent are free, and what then arrives beyond them is released") {
+  const std::string late = fresh_queue();
+  Node& node = six().owner("{dp:" + late + "}");
+  std::string other = fresh_queue();
+  while (&six().owner("{dp:" + other + "}") == &node) other = fresh_queue();
+  test::Gate gate;
+  Ledger of_late, of_other;
+  ConsumerOptions options = quick(4);
+  options.prefetch = 0;
+  options.connection.command_timeout = 20s;
+  const auto waits = [&](const Message&) {
+    gate.pass();
+    return ack();
+  };
+  Consumer consumer(six().url(), {{late, of_late.watch()}, {other, of_other.watch(waits)}}, options);
+  consumer.start();
+  REQUIRE(eventually([&] { return consumer.stats().connected; }, kPatience));
+  SendOptions soon;
+  soon.delay = 1h;
+  Producer to_other(six().url(), other);
+  to_other.send("registers the queue", soon);  // perhaps at the node that will be silent
+  soon.delay = 1s;
+  Producer(six().url(), late).send_batch(std::vector<std::string>(8, "late"), soon);
+  std::this_thread::sleep_for(500ms);
+  const auto began = std::chrono::steady_clock::now();
+  test::must(node, {"CLIENT", "PAUSE", "4000", "ALL"});
+  std::this_thread::sleep_for(800ms);  // now the consumer has asked for four of them
+  to_other.send_batch(std::vector<std::string>(8, "other"));
+  CHECK(eventually([&] { return of_other.running() == 4; }, kPatience));
+  CHECK(std::chrono::steady_clock::now() - began < 4s);
+  CHECK(eventually(
+      [&] {
+        const Counts counts = Inspector(six().url(), late).counts();
+        return counts.unack == 0 && counts.ready == 8;
+      },
+      kPatience));
+  CHECK(of_late.size() == 0);
+  gate.open();
+  CHECK(of_other.settles(8));
+  REQUIRE(of_late.settles(8));
+  for (const Ledger::Entry& entry : of_late.entries()) CHECK(entry.message.attempt() == 1);
 }
 
 TEST_CASE("cluster: while a slot moves, no key is made on the new node that is still on the old one") {
