@@ -75,7 +75,7 @@ std::vector<Sent> AsyncSender::flush(std::vector<AsyncSend>& sends) {
     requests[i].messages.push_back({sends[i].payload, &sends[i].terms});
     requests[i].sent.push_back({std::move(sends[i].id), false});
   }
-  group_commit_.send(requests);
+  spreader_.send(requests);
   std::vector<Sent> sent;
   for (std::size_t i = 0; i < sends.size(); ++i) {
     try {

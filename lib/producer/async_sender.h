@@ -1,7 +1,7 @@
 // Asynchronous sends: a queue of messages, each with a promise, and a thread that sends them.
 #pragma once
 
-#include "producer/group_commit.h"
+#include "producer/spreader.h"
 
 #include <delayqueue/producer.h>
 
@@ -30,7 +30,7 @@ class AsyncSender {
   // throw.
   using OnSent = std::function<void(const std::vector<Sent>&)>;
 
-  AsyncSender(GroupCommit& commit, OnSent on_sent) : group_commit_(commit), on_sent_(std::move(on_sent)) {}
+  AsyncSender(Spreader& spreader, OnSent on_sent) : spreader_(spreader), on_sent_(std::move(on_sent)) {}
 
   // Returns when all queued messages are sent or have failed.
   ~AsyncSender();
@@ -46,7 +46,7 @@ class AsyncSender {
   std::vector<Sent> flush(std::vector<AsyncSend>& sends);
   bool has_room(std::size_t bytes) const;
 
-  GroupCommit& group_commit_;
+  Spreader& spreader_;
   const OnSent on_sent_;
   std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;

@@ -1,7 +1,7 @@
 #include <delayqueue/producer.h>
 
 #include "producer/async_sender.h"
-#include "producer/group_commit.h"
+#include "producer/spreader.h"
 #include "queue/event_sink.h"
 #include "queue/go_events.h"
 #include "queue/option_checks.h"
@@ -18,13 +18,12 @@ namespace delayqueue {
 class Producer::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, ProducerOptions options)
-      : shared_connection_(url, queue, options.connection, options.queue, options.durability),
-        options_(std::move(options)),
+      : options_(std::move(options)),
         event_sink_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false, queue),
-        group_commit_(shared_connection_, options_.busy_wait, {[](redis::Connection&) {}}),
-        async_sender_(group_commit_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
+        spreader_(url, queue, options_, event_sink_),
+        async_sender_(spreader_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
     validate(options_);
-    event_sink_.warn(shared_connection_.endpoint().warning());
+    event_sink_.warn(spreader_.home().endpoint().warning());
   }
 
   // Sends the request and waits for its results. Throws the error of the request.
@@ -32,21 +31,24 @@ class Producer::Impl {
   std::future<Sent> send_async(AsyncSender::AsyncSend send) { return async_sender_.enqueue(std::move(send)); }
   store::SendTerms terms_of(const SendOptions& options) const;
   void check_payload(std::string_view payload) const;
-  SharedConnection& shared_connection() { return shared_connection_; }
+  std::string new_id() const { return spreader_.new_id(); }
+  ProducerStats stats() const { return {spreader_.moved()}; }
 
-  // Logs the risks of the server, at most once; called when a call of the user has succeeded.
-  void log_risks();
+  State cancel(const std::string& id);
+  Moved reschedule(const std::string& id, const store::Due& due);
 
  private:
   void on_sent(const std::vector<Sent>& sent);
   void emit_event(const std::vector<Sent>& sent);
-  void publish(std::size_t created);
+  void publish(SharedConnection& shared_connection, std::size_t created);
 
-  SharedConnection shared_connection_;
+  // Logs the risks of the server that has this message, at most once; called when a call of the user has succeeded.
+  void log_risks(const std::string& id);
+
   const ProducerOptions options_;
   EventSink event_sink_;
   std::atomic<bool> risks_logged_{false};
-  GroupCommit group_commit_;
+  Spreader spreader_;
   AsyncSender async_sender_;  // last: its thread uses all members above
 };
 
@@ -72,16 +74,28 @@ std::vector<Sent> Producer::Impl::send(SendRequest request) {
   if (request.messages.empty()) return {};
   std::vector<SendRequest> requests;
   requests.push_back(std::move(request));
-  group_commit_.send(requests);
+  spreader_.send(requests);
   requests.front().check();
   std::vector<Sent> sent = std::move(requests.front().sent);
   on_sent(sent);
   return sent;
 }
 
+State Producer::Impl::cancel(const std::string& id) {
+  const State state = state_of(spreader_.cancel(id));
+  log_risks(id);
+  return state;
+}
+
+Moved Producer::Impl::reschedule(const std::string& id, const store::Due& due) {
+  const Moved moved = moved_of(spreader_.reschedule(id, due));
+  log_risks(id);
+  return moved;
+}
+
 void Producer::Impl::on_sent(const std::vector<Sent>& sent) {
   emit_event(sent);
-  if (!sent.empty()) log_risks();
+  if (!sent.empty()) log_risks(sent.front().id);
 }
 
 void Producer::Impl::emit_event(const std::vector<Sent>& sent) {
@@ -91,15 +105,15 @@ void Producer::Impl::emit_event(const std::vector<Sent>& sent) {
     if (one.created) created.push_back(one.id);
   }
   if (created.empty()) return;
-  if (options_.report_events) publish(created.size());
+  if (options_.report_events) publish(spreader_.connection_of(created.front()), created.size());
   event_sink_.event(EventKind::sent, std::move(created));
 }
 
-void Producer::Impl::publish(std::size_t created) {
+void Producer::Impl::publish(SharedConnection& shared_connection, std::size_t created) {
   try {
-    shared_connection_.with_connection([&](redis::Connection& connection) {
+    shared_connection.with_connection([&](redis::Connection& connection) {
       redis::Pipeline pipeline(connection);
-      publish_event(pipeline, shared_connection_.store().keys().channel, EventKind::sent, created);
+      publish_event(pipeline, shared_connection.store().keys().channel, EventKind::sent, created);
       pipeline.run();
       pipeline.reply(0);
     });
@@ -108,11 +122,11 @@ void Producer::Impl::publish(std::size_t created) {
   }
 }
 
-void Producer::Impl::log_risks() {
+void Producer::Impl::log_risks(const std::string& id) {
   if (!event_sink_.has_listener() || risks_logged_.exchange(true)) return;
   try {
     std::string where;
-    const auto risks = shared_connection_.with_connection([&](redis::Connection& connection) {
+    const auto risks = spreader_.connection_of(id).with_connection([&](redis::Connection& connection) {
       where = connection.where();
       return find_risks(connection);
     });
@@ -124,9 +138,8 @@ void Producer::Impl::log_risks() {
 
 namespace {
 
-std::string id_for(const SendOptions& options) {
-  return options.id.empty() ? std::move(store::new_ids(1).front()) : id_of("id", options.id);
-}
+// The id of the caller; empty: Spreader makes one.
+std::string id_for(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
 
 }  // namespace
 
@@ -147,7 +160,8 @@ Sent Producer::send(std::string_view payload, const SendOptions& options) {
 
 std::future<Sent> Producer::send_async(std::string payload, const SendOptions& options) {
   impl_->check_payload(payload);
-  return impl_->send_async({id_for(options), std::move(payload), impl_->terms_of(options)});
+  std::string id = options.id.empty() ? impl_->new_id() : id_for(options);
+  return impl_->send_async({std::move(id), std::move(payload), impl_->terms_of(options)});
 }
 
 std::vector<Sent> Producer::send_views(const std::vector<std::string_view>& payloads, const SendOptions& options) {
@@ -156,50 +170,34 @@ std::vector<Sent> Producer::send_views(const std::vector<std::string_view>& payl
   const store::SendTerms terms = impl_->terms_of(options);
   SendRequest request;
   request.messages.reserve(payloads.size());
-  request.sent.reserve(payloads.size());
   for (const std::string_view payload : payloads) {
     impl_->check_payload(payload);
     request.messages.push_back({payload, &terms});
   }
-  for (std::string& id : store::new_ids(payloads.size())) request.sent.push_back({std::move(id), false});
+  request.sent.resize(payloads.size());
   return impl_->send(std::move(request));
 }
 
 std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messages) {
-  std::vector<std::string> ids = store::new_ids(messages.size());
   std::vector<store::SendTerms> terms;
   terms.reserve(messages.size());
   SendRequest request;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const OutgoingMessage& message = messages[i];
+  for (const OutgoingMessage& message : messages) {
     impl_->check_payload(message.payload);
-    if (!message.options.id.empty()) ids[i] = id_of("id", message.options.id);
+    request.sent.push_back({id_for(message.options), false});
     terms.push_back(impl_->terms_of(message.options));
     request.messages.push_back({message.payload, &terms.back()});
-    request.sent.push_back({std::move(ids[i]), false});
   }
   return impl_->send(std::move(request));
 }
 
-State Producer::cancel(std::string_view id) {
-  const std::string canonical = id_of("id", id);
-  const std::string state = impl_->shared_connection().ask(
-      [&](redis::Pipeline& pipeline) { return impl_->shared_connection().store().cancel(pipeline, canonical); },
-      [](const std::string& before) { return before != "unknown" && before != "unack"; });
-  impl_->log_risks();
-  return state_of(state);
-}
+State Producer::cancel(std::string_view id) { return impl_->cancel(id_of("id", id)); }
 
 Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
   const std::string canonical = id_of("id", id);
-  const store::Due due = due_of(when.delay, when.at);
-  const std::string outcome = impl_->shared_connection().ask(
-      [&](redis::Pipeline& pipeline) {
-        return impl_->shared_connection().store().reschedule(pipeline, canonical, due);
-      },
-      [](const std::string& done) { return done == "moved"; });
-  impl_->log_risks();
-  return moved_of(outcome);
+  return impl_->reschedule(canonical, due_of(when.delay, when.at));
 }
+
+ProducerStats Producer::stats() const { return impl_->stats(); }
 
 }  // namespace delayqueue

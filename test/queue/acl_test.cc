@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "redis/connection.h"
+#include "store/keys.h"
 #include "store/record.h"
 #include "store/scripts.h"
 #include "support/acl.h"
@@ -359,6 +360,37 @@ TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues
   CHECK(thrown([&] { produce(guarded, "producer", producing.queue); }) == "nothing");
   for (const std::string& object : guarded.refused()) CHECK_MESSAGE(object.rfind("{dp:orders}:", 0) == 0, object);
   CHECK_MESSAGE(lines.count() == 0, lines.find(""));
+}
+
+TEST_CASE("ACL: with the optional rules a producer uses all partitions of a queue, and wakes consumers for them") {
+  Guarded guarded;
+  guarded.allow(documented_rules().optional);
+  QueueAdmin(guarded.server.url(), "orders").set_partitions(4);
+  Producer producer(guarded.url("producer"), "orders");
+  std::set<unsigned> used;
+  for (int i = 0; i < 8; ++i) {
+    const std::string id = producer.send(i % 2 == 0 ? "x" : std::string(100'000, 'x')).id;
+    used.insert(store::partition_of(id, store::name_crc("orders", "dp")).value_or(0));
+    if (i > 4) CHECK(producer.cancel(id) == State::ready);
+  }
+  CHECK(used.size() == 4);
+  CHECK(guarded.admin.cmd({"ZCARD", "dp:orders:wakes"}) == 3);
+  for (const std::string& object : guarded.refused()) CHECK_MESSAGE(is_optional(object), object);
+}
+
+TEST_CASE("ACL: with the optional rules a consumer serves all partitions of a queue") {
+  Guarded guarded;
+  guarded.allow(documented_rules().optional);
+  QueueAdmin(guarded.server.url(), "orders").set_partitions(4);
+  test::Ledger ledger;
+  Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), test::quick());
+  consumer.start();
+  Producer producer(guarded.server.url(), "orders");
+  for (int i = 0; i < 8; ++i) producer.send("x");  // two to each
+  CHECK(ledger.settles(8));
+  CHECK(consumer.stats().errors == 0);
+  CHECK(consumer.stop());
+  for (const std::string& object : guarded.refused()) CHECK_MESSAGE(is_optional(object), object);
 }
 
 const std::string kNotLoaded =

@@ -13,7 +13,7 @@ namespace delayqueue {
 
 enum class Severity { debug, info, warning, error };
 
-// Receives log lines. Called in the thread that reports: a calling thread, the thread of send_async, or a thread of the
+// Receives log lines. Called in the thread that reports: a calling thread, a thread of the producer, or a thread of the
 // consumer. Several threads of one Producer may call it at the same time. In the consumer's thread it must return soon,
 // because that thread renews the leases. No lock that sends or handlers need is held during the call. A logger must not
 // wait for a start() or stop() of the same consumer. Exceptions from a logger are dropped.

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <future>
 #include <initializer_list>
 #include <iterator>
@@ -47,8 +48,9 @@ struct SendOptions {
   std::optional<std::chrono::system_clock::time_point> at{};
   std::optional<int> retries{};       // deliveries after the first; unset: ProducerOptions::retries
   std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
-  std::string id{};                   // a UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See
-                                      // Sent::created
+  // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. A queue with partitions
+  // keeps all messages with ids that the library has not made in partition 0: they have the throughput of one master.
+  std::string id{};
 };
 
 // The new due time: `delay` or `at`, as in SendOptions.
@@ -61,6 +63,13 @@ struct RescheduleOptions {
 struct OutgoingMessage {
   std::string payload{};
   SendOptions options{};
+};
+
+// Counters of a Producer, since it was made.
+struct ProducerStats {
+  // Messages that were sent to another partition than the first choice, with a new id: its master was away or did not
+  // answer, or the user lacks a right there. Nothing of them had been written before.
+  std::uint64_t moved = 0;
 };
 
 namespace internal {
@@ -76,6 +85,18 @@ using IfPayloads = std::enable_if_t<std::is_convertible_v<Element, std::string_v
 // Any number of threads may use one Producer. All calls share one connection, and concurrent sends share round trips.
 // The first call connects, so a Producer can be constructed while the server cannot be reached. After a broken
 // connection the next call reconnects.
+//
+// If the queue has several partitions (see QueueAdmin::set_partitions), messages whose ids the library makes are spread
+// over all of them: to the next one after 200 messages or a round trip. Their ids name the partition, so a repeated
+// send and the calls by id go there. Messages with any other id are in partition 0. A Producer reads the number of
+// partitions again with a send to partition 0 or 1, at most every 2 s.
+//
+// In a Cluster, messages that were not written yet when a master is away go to partitions of other masters at once; a
+// waiting send moves on when the master has not answered others for about 50 ms. Messages that may have been written
+// fail with a ConnectionError after at most one command_timeout, and their ids belong to their partition. The
+// partitions of that master get new messages again after a request that is no message has succeeded there. A thread,
+// which the first failure starts, sends these requests. A partition that the user has no right to is left out with a
+// warning.
 //
 // Producers, Inspectors and QueueAdmins of one process with the same URL and equal ConnectionOptions share connections:
 // a call uses one that no other object uses at that moment, and opens one if there is none. So no call waits for
@@ -111,7 +132,9 @@ class DELAYQUEUE_EXPORT Producer {
 
   // Sends many messages, in atomic steps of at most 200 messages and 256 KiB (a larger message is a step alone). The
   // results are in the order of the messages. Throws as send(). After a ReplyError, ConnectionError or SetupError some
-  // steps may be stored, each completely; the ids() of a ConnectionError are those of all messages, in order.
+  // steps may be stored, each completely; the ids() of a ConnectionError are those of all messages, in order. In a
+  // queue with partitions the steps go to different ones: each is stored completely or not at all, as in one partition,
+  // but a later step may be stored while an earlier one is not.
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
 
   // The same with one set of options. The payloads are any range of strings or string views, which are not copied.
@@ -126,7 +149,8 @@ class DELAYQUEUE_EXPORT Producer {
 
   // Like send(), but does not wait for Redis: the future receives the result or the error of the send. Invalid
   // arguments throw std::invalid_argument at once. The messages of one calling thread are sent in the order of its
-  // calls. Blocks while 10,000 messages, or 16 MiB of payloads, have no reply yet.
+  // calls; in a queue with partitions, those of each partition are. Blocks while 10,000 messages, or 16 MiB of
+  // payloads, have no reply yet.
   //
   // The first call starts a thread that sends these messages and calls on_event for them. If the system refuses the
   // thread, or random bytes for an id, the call throws SetupError and sends nothing. The callback may call send_async,
@@ -145,6 +169,9 @@ class DELAYQUEUE_EXPORT Producer {
   // retries stay as they are. The end of its TTL moves by as much as the due time. Throws as send(). After a
   // ConnectionError it may be repeated; a repeated `delay` counts from the new call.
   [[nodiscard]] Moved reschedule(std::string_view id, const RescheduleOptions& when);
+
+  // Needs no server.
+  ProducerStats stats() const;
 
  private:
   class DELAYQUEUE_HIDDEN Impl;
