@@ -1,12 +1,13 @@
 #!/bin/bash
-# Mutation test of the Lua scripts, of the layout of partitions, and of the places and leases of deliveries: removes
-# checks and runs the tests, which must fail. Takes minutes.
+# Mutation test of the Lua scripts, of the layout of partitions, of the places and leases of deliveries, and of the
+# partitions that producers use: removes checks and runs the tests, which must fail. Takes minutes.
 #
 #   scripts/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
 # Builds a copy of the tree in a temporary folder. Then, for each line of test/store/mutations.txt, changes one file
 # there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec,
-# those of the layout in test/queue, and those of places and leases in test/consumer. Prints
+# those of the layout in test/queue, and those of places and leases in test/consumer. For a file of lib/producer, it runs
+# the tests of test/producer, and those of partitions in test/faults, instead. Prints
 #   KILLED    and the test that failed
 #   SURVIVED  no test failed: the check is unnecessary, or a test is missing
 #   ERROR     the mutation changes nothing, or its result is not valid Lua
@@ -34,14 +35,19 @@ others() {
   run --source-file='*/test/store/*,*/test/spec/*,*/test/queue/layout_*,*/test/consumer/verdict_inbox_*,*/test/consumer/lease_keeper_*' \
     --source-file-exclude='*/test/store/model_test.cc'
 }
-model && others || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
+producer() { run --source-file='*/test/producer/*,*/test/faults/partitions_*'; }
+model && others && producer || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
 # Prints the result for the changed file.
 verdict() {
   build || { cat "$work/log"; exit 1; }
   local by=model
-  if model; then by=others; fi
-  if [ "$by" = others ] && others; then
+  if [[ $script == lib/producer/* ]]; then
+    by=producer
+  elif model; then
+    by=others
+  fi
+  if [ "$by" != model ] && "$by"; then
     echo SURVIVED
   elif grep -q 'Error compiling script' "$work/log"; then
     echo 'ERROR (no Lua)'
