@@ -15,7 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kSlots = 16384;
-constexpr std::size_t kMasters = 3;
 
 // A line of CLUSTER NODES: the view that one node has of another node or of itself.
 struct Known {
@@ -117,34 +116,36 @@ int slot_of(const std::string& key) {
 }
 
 Cluster::Cluster(ClusterOptions options) : options_(std::move(options)) {
-  for (std::size_t i = 0; i < kNodes; ++i) nodes_.push_back(std::make_unique<Node>(clustered(options_)));
+  const std::size_t count = options_.masters * (options_.replicas ? 2 : 1);
+  for (std::size_t i = 0; i < count; ++i) nodes_.push_back(std::make_unique<Node>(clustered(options_)));
   wire();
   wait_ok();
-  wait_until("CLUSTER SLOTS with all nodes", [this] {
-    return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& one) { return nodes_in_slots(*one) == kNodes; });
+  wait_until("CLUSTER SLOTS with all nodes", [&] {
+    return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& one) { return nodes_in_slots(*one) == count; });
   });
 }
 
 void Cluster::wire() {
-  const auto first_slot = [](std::size_t part) { return static_cast<int>(part) * kSlots / static_cast<int>(kMasters); };
-  for (std::size_t i = 0; i < kMasters; ++i) {
+  const std::size_t masters = options_.masters;
+  const auto first_slot = [&](std::size_t part) { return static_cast<int>(part) * kSlots / static_cast<int>(masters); };
+  for (std::size_t i = 0; i < masters; ++i) {
     must(node(i), {"CLUSTER", "ADDSLOTSRANGE", std::to_string(first_slot(i)), std::to_string(first_slot(i + 1) - 1)});
   }
-  for (std::size_t i = 0; i < kNodes; ++i) {
+  for (std::size_t i = 0; i < size(); ++i) {
     must(node(i), {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)});
     const std::string port = std::to_string(node(i).port()), bus = std::to_string(node(i).bus_port());
     if (i > 0) must(node(0), {"CLUSTER", "MEET", "127.0.0.1", port, bus});
   }
-  for (std::size_t i = 0; i < kMasters; ++i) {
+  for (std::size_t i = masters; i < size(); ++i) {
     wait_until("a replica that knows its master", [&] {
-      return node(i + kMasters).cmd({"CLUSTER", "REPLICATE", id_of(node(i))}) == "OK";
+      return node(i).cmd({"CLUSTER", "REPLICATE", id_of(node(i - masters))}) == "OK";
     });
   }
 }
 
 std::string Cluster::url() const {
   std::string result = options_.node.tls ? "rediss+cluster://" : "redis+cluster://";
-  for (std::size_t i = 0; i < kMasters; ++i) result += (i == 0 ? "" : ",") + nodes_[i]->address();
+  for (std::size_t i = 0; i < options_.masters; ++i) result += (i == 0 ? "" : ",") + nodes_[i]->address();
   return result;
 }
 

@@ -1,4 +1,4 @@
-// A Cluster of three masters and three replicas.
+// A Cluster: three masters with a replica each, or as many as a test needs.
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,8 @@ namespace test {
 struct ClusterOptions {
   NodeOptions node{};
   std::chrono::milliseconds node_timeout{1000};
+  std::size_t masters = 3;
+  bool replicas = true;  // one for each master
 };
 
 // The hash slot of a key. Applies the hash tag rule.
@@ -27,12 +29,13 @@ class Cluster {
   // Returns when all nodes agree and accept writes, and the replicas are connected: about 2.5 s.
   explicit Cluster(ClusterOptions options = {});
 
-  // Lists the three nodes that were masters at the start.
+  // Lists the nodes that were masters at the start.
   std::string url() const;
 
-  // At the start, nodes 0 to 2 are masters and 3 to 5 are their replicas.
+  // At the start, the first nodes are the masters, and the others are their replicas in the same order.
   Node& node(std::size_t i) { return *nodes_.at(i); }
-  static constexpr std::size_t kNodes = 6;
+  std::size_t size() const { return nodes_.size(); }
+  static constexpr std::size_t kNodes = 6;  // with the default options
 
   // The running master that owns the key's slot. Waits at most 60 s for one, then throws.
   Node& owner(const std::string& key) { return owner_of(slot_of(key)); }
