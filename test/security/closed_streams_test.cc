@@ -161,6 +161,7 @@ std::map<std::string, std::vector<std::string>> arguments_of_commands(const std:
           {"resume", {"resume", queue}},
           {"drain", {"drain", queue}},
           {"forget", {"forget", queue}},
+          {"partitions", {"partitions", queue, "--set", "2"}},
           {"export", {"export", queue}},
           {"import", {"import", queue, "-"}},
           {"scripts", {"scripts", "list"}},

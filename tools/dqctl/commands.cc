@@ -2,6 +2,15 @@
 
 namespace dqctl {
 
+void add_partition(Command& command, Context& context) {
+  command.custom(
+      "--partition",
+      [&context](const std::string& value) {
+        context.options.partition = static_cast<unsigned>(parse_number("--partition", value, 0, 255));
+      },
+      "N", "Only this partition of the queue; dqctl partitions shows them");
+}
+
 void add_commands(Cli& cli, Context& context) {
   // Commands that read.
   add_queues(cli, context);
@@ -12,6 +21,7 @@ void add_commands(Cli& cli, Context& context) {
   add_top(cli, context);
   add_events(cli, context);
   add_doctor(cli, context);
+  add_partitions(cli, context);
   // Commands that act.
   add_send(cli, context);
   add_work(cli, context);

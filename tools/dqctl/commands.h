@@ -10,6 +10,9 @@ namespace dqctl {
 // Adds all commands, in the order of the help.
 void add_commands(Cli& cli, Context& context);
 
+// Adds --partition, for commands that can concern one partition of a queue.
+void add_partition(Command& command, Context& context);
+
 void add_bury(Cli& cli, Context& context);
 void add_cancel(Cli& cli, Context& context);
 void add_complete(Cli& cli, Context& context);
@@ -23,6 +26,7 @@ void add_import(Cli& cli, Context& context);
 void add_forget(Cli& cli, Context& context);
 void add_ls(Cli& cli, Context& context);
 void add_man(Cli& cli, Context& context);
+void add_partitions(Cli& cli, Context& context);
 void add_pause(Cli& cli, Context& context);
 void add_purge(Cli& cli, Context& context);
 void add_queues(Cli& cli, Context& context);

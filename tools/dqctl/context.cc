@@ -93,8 +93,9 @@ void Context::resolve_options() {
 }
 
 template <class Client>
-Client& Context::client(Clients<Client>& clients, const std::string& queue) {
-  const auto found = std::find_if(clients.begin(), clients.end(), [&](const auto& one) { return one.first == queue; });
+Client& Context::client(Clients<Client>& clients, const Subject& subject) {
+  const auto found =
+      std::find_if(clients.begin(), clients.end(), [&](const auto& one) { return one.first == subject; });
   if (found != clients.end()) {
     clients.splice(clients.begin(), clients, found);
     return *clients.front().second;
@@ -102,18 +103,21 @@ Client& Context::client(Clients<Client>& clients, const std::string& queue) {
   delayqueue::InspectorOptions wanted;
   wanted.connection = connection_;
   wanted.queue = queue_options_;
+  wanted.partition = subject.second;
   if (short_timeouts_) {
     wanted.connection.connect_timeout = std::min(connection_.connect_timeout, kShortTimeout);
     wanted.connection.command_timeout = std::min(connection_.command_timeout, kShortTimeout);
   }
-  clients.emplace_front(queue, std::make_unique<Client>(uri_, queue, wanted));
+  clients.emplace_front(subject, std::make_unique<Client>(uri_, subject.first, wanted));
   if (clients.size() > kClientsKept) clients.pop_back();
   return *clients.front().second;
 }
 
-delayqueue::Inspector& Context::inspector(const std::string& queue) { return client(inspectors_, queue); }
+delayqueue::Inspector& Context::inspector(const std::string& queue, std::optional<unsigned> partition) {
+  return client(inspectors_, {queue, partition});
+}
 
-delayqueue::QueueAdmin& Context::admin(const std::string& queue) { return client(admins_, queue); }
+delayqueue::QueueAdmin& Context::admin(const std::string& queue) { return client(admins_, {queue, options.partition}); }
 
 delayqueue::Producer& Context::producer(const std::string& queue) {
   delayqueue::ProducerOptions wanted;

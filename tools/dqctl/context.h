@@ -31,6 +31,7 @@ struct GlobalOptions {
   std::string format = "table";
   bool no_colour = false;
   bool utc = false;
+  std::optional<unsigned> partition{};  // --partition of the commands that have it; unset: the whole queue
 };
 
 class Context {
@@ -46,7 +47,8 @@ class Context {
   // The inspector, admin or producer of a queue, created on first use; its first call connects. Inspectors are for
   // commands that read, admins for those that change. The last 100 inspectors and the last 100 admins are kept: a
   // reference to one stays valid until a hundred others were requested.
-  delayqueue::Inspector& inspector(const std::string& queue);
+  delayqueue::Inspector& inspector(const std::string& queue) { return inspector(queue, options.partition); }
+  delayqueue::Inspector& inspector(const std::string& queue, std::optional<unsigned> partition);
   delayqueue::QueueAdmin& admin(const std::string& queue);
   delayqueue::Producer& producer(const std::string& queue);
 
@@ -65,12 +67,13 @@ class Context {
   delayqueue::Counts counts(const std::string& queue);
 
  private:
+  using Subject = std::pair<std::string, std::optional<unsigned>>;  // a queue, or one partition of it
   template <class Client>
-  using Clients = std::list<std::pair<std::string, std::unique_ptr<Client>>>;  // by queue, latest first
+  using Clients = std::list<std::pair<Subject, std::unique_ptr<Client>>>;  // latest first
 
   // Finds the client of a queue, or creates it.
   template <class Client>
-  Client& client(Clients<Client>& clients, const std::string& queue);
+  Client& client(Clients<Client>& clients, const Subject& subject);
 
   Output output_{};
   bool short_timeouts_ = false;

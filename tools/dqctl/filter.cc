@@ -67,6 +67,7 @@ Walk::Walk(delayqueue::Inspector& inspector, State state, Filter filter, Time no
       shown_payload_(payload),
       following_(std::move(cursor)) {
   options_.payload = filter_.match ? std::max(payload, Filter::kMatchedBytes) : payload;
+  options_.merge = !filter_.any();  // a filter may end the walk through a partition early
   // Limits a page to a few megabytes.
   const std::size_t most = options_.payload <= 1024 ? 1000 : std::max<std::size_t>(1, (4U << 20) / options_.payload);
   options_.limit = std::max<std::size_t>(1, std::min(page, most));
@@ -79,6 +80,7 @@ bool Walk::fetch() {
   delayqueue::MessagePage page = inspector_.list(state_, options_);
   taken_ = 0;
   following_ = page.next;
+  partition_ = page.next_partition;
   last_ = page.next.empty();
   page_.assign(std::make_move_iterator(page.messages.begin()), std::make_move_iterator(page.messages.end()));
   return true;
@@ -95,9 +97,9 @@ std::optional<MessageInfo> Walk::next() {
     ++examined_;
     if (filter_.ends(message, now_)) {
       page_.clear();
-      last_ = true;
-      following_.clear();
-      return std::nullopt;
+      following_ = partition_;
+      last_ = following_.empty();
+      continue;
     }
     if (!filter_.passes(message, now_)) continue;
     if (message.payload.size() > shown_payload_) message.payload.resize(shown_payload_);
@@ -111,6 +113,7 @@ std::string Walk::cursor() {
   again.cursor = begin_;
   again.limit = taken_;
   again.payload = 0;
+  again.merge = options_.merge;
   return inspector_.list(state_, again).next;
 }
 
@@ -148,6 +151,7 @@ Object message_object(const MessageInfo& message, const char* payload_name) {
   object.add("sent", message.sent).add("held", message.held).add("deliveries", message.deliveries);
   object.add("retries", message.retries).add("reason", message.reason).add("size", message.size);
   object.add("ttl_ms", message.ttl ? std::optional(message.ttl->count()) : std::nullopt);
+  if (message.partition > 0) object.add("partition", message.partition);
   if (!message.size) return object;
   const bool is_whole = message.payload.size() >= *message.size;
   object.add(payload_name, is_whole ? message.payload : whole_characters(message.payload));

@@ -29,7 +29,7 @@ struct Filter {
   // Advice for a pattern without wildcards, which matches only an equal text: how to find it anywhere. Else empty.
   std::string advice() const;
 
-  // Whether all later messages are too young: pending, unack and dead are sorted by time.
+  // Whether all later messages of the partition are too young: pending, unack and dead are sorted by time.
   bool ends(const delayqueue::MessageInfo& message, Time now) const;
 };
 
@@ -72,6 +72,7 @@ class Walk {
   std::string begin_{};      // cursor of the current page
   std::size_t taken_ = 0;    // messages taken from that page
   std::string following_{};  // cursor of the next page
+  std::string partition_{};  // cursor of the next partition; empty: there is none
   bool last_ = false;        // there is no next page
   std::uint64_t examined_ = 0;
 };

@@ -87,6 +87,7 @@ std::optional<long long> number(const json& object, const char* name, long long 
 }
 
 constexpr long long kMostCount = 2'147'483'647;
+constexpr long long kMostPartition = 255;
 constexpr long long kMostMs = 36'525LL * 86'400'000;  // 100 years
 
 std::string wanted_id(const json& object) {
@@ -203,6 +204,7 @@ MessageInfo message_in(const std::string& line) {
   if (!message.retries && message.state != State::dead) throw BadLine("retries: missing");
   message.reason = bytes(object, "reason").value_or("");
   if (const auto ttl = number(object, "ttl_ms", kMostMs)) message.ttl = milliseconds(*ttl);
+  message.partition = static_cast<unsigned>(number(object, "partition", kMostPartition).value_or(0));
   auto payload = bytes(object, "payload");
   if (!payload) throw BadLine("payload: missing; `dqctl export` writes whole payloads");
   const auto size = number(object, "size", kMostMs);

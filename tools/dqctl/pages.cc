@@ -61,14 +61,16 @@ Pages::Pages(delayqueue::Inspector& inspector, State state, Filter filter, const
       count_at_start_(total_) {
   const std::size_t bytes = payload == Payload::whole ? kPayloadWithPage : kStart;
   options_.payload = filter_.match ? std::max(bytes, Filter::kMatchedBytes) : bytes;
+  options_.merge = false;  // so that each page has messages of one partition: see add_freed()
   options_.limit = std::clamp<std::size_t>(kPageBytes / options_.payload, 1, std::min<std::size_t>(most, 1000));
 }
 
 bool Pages::next(std::vector<MessageInfo>& into) {
   into.clear();
-  if (!first_) options_.cursor = page_.next_after(freed_);
+  if (!first_) options_.cursor = ended_ ? page_.next_partition : page_.next_after(freed_);
   last_ = last_ || (!first_ && options_.cursor.empty()) || examined_ >= count_at_start_;
   first_ = false;
+  ended_ = false;
   freed_ = 0;
   if (interrupted() || (last_ && !begin_again())) return false;
   const std::size_t most = options_.limit;
@@ -77,12 +79,12 @@ bool Pages::next(std::vector<MessageInfo>& into) {
   options_.limit = most;
   examined_ += page_.size();
   for (MessageInfo& message : page_.messages) {
-    last_ = last_ || filter_.ends(message, now_);
-    if (last_ || !filter_.passes(message, now_)) continue;
+    ended_ = ended_ || filter_.ends(message, now_);
+    if (ended_ || !filter_.passes(message, now_)) continue;
     if (walk_ > 1 && (arrived_later(message) || skipped_.count(message.id) > 0)) continue;
     is_stored_id(message.id) ? into.push_back(std::move(message)) : void(++foreign_);
   }
-  if (page_.empty()) last_ = true;
+  if (page_.empty() || (ended_ && page_.next_partition.empty())) last_ = true;
   page_.messages.clear();
   if (payload_ == Payload::whole) load_whole_payloads(into);
   matched_ += into.size();
@@ -114,7 +116,7 @@ bool Pages::begin_again() {
   ++walk_;
   matched_ = examined_ = foreign_ = 0;
   options_.cursor.clear();
-  last_ = false;
+  last_ = ended_ = false;
   return true;
 }
 

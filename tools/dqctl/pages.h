@@ -64,6 +64,7 @@ class Pages {
   std::uint64_t examined_ = 0, foreign_ = 0;
   bool first_ = true;
   bool last_ = false;
+  bool ended_ = false;  // the rest of the partition is too young
   bool repeats_ = false, unfinished_ = false;
   int walk_ = 1;
   int empty_walks_ = 0;                    // walks in a row without a match

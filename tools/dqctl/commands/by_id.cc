@@ -124,6 +124,7 @@ Command& add_by_id(Cli& cli, Context& context, const std::string& name, const st
   command.argument("QUEUE", args->queue, "The queue")
       .arguments("ID...", args->ids, "Ids; - reads them from stdin, one a line, plain or as ls -o ndjson")
       .flag("--yes", args->yes, "Do it, though more than 20 ids come from stdin");
+  add_partition(command, context);
   command.run([&context, args, act] { return act_on(context, *args, act); });
   return command;
 }

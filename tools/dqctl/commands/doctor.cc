@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <map>
 
 #include "commands.h"
 #include "row_error.h"
@@ -56,13 +57,24 @@ std::optional<Latency> latency_of(Inspector& inspector) try {
   return std::nullopt;
 }
 
-// Throws if the queue does not exist. A queue with a key of a wrong type exists, but cannot be counted.
-void must_be_there(Context& context, const std::string& queue) {
+// Throws if the queue does not exist. A queue with a key of a wrong type exists, but cannot be counted; neither can one
+// with partitions if the master of one of them is away. Returns how many partitions it has.
+std::size_t must_be_there(Context& context, const std::string& queue) {
   try {
-    context.counts(queue);
+    const std::size_t partitions = context.inspector(queue).partitions().size();
+    if (partitions == 1) context.counts(queue);
+    return partitions;
   } catch (const delayqueue::ReplyError&) {
-    return;
+    return 1;
   }
+}
+
+// The id of a message that a program older than partitions has sent, if one can be read.
+std::string unpartitioned_id(Inspector& inspector) try {
+  const auto found = inspector.find_unpartitioned();
+  return found ? found->id : "";
+} catch (const delayqueue::Error&) {
+  return "";
 }
 
 const char* risk_name(RiskKind kind) {
@@ -117,11 +129,19 @@ struct Findings {
   std::vector<ServerInfo> masters{};
   ServerInfo server{};  // the server that holds the queue; without a queue the first one that answered
   std::optional<Latency> latency{};
+  std::size_t partitions = 1;
+  std::string unpartitioned{};  // a message of a program older than partitions; empty: none was found
   std::optional<CheckReport> check{};
 };
 
-ServerInfo server_of(Inspector& inspector, const std::vector<ServerInfo>& masters, const DoctorArgs& args) {
-  if (masters.size() > 1 && !args.queue.empty()) return inspector.server();
+// A queue with partitions has several; that of partition 0 is shown, if it answers.
+ServerInfo server_of(Inspector& inspector, const std::vector<ServerInfo>& masters, std::size_t partitions,
+                     const DoctorArgs& args) {
+  try {
+    if (masters.size() > 1 && !args.queue.empty()) return inspector.server();
+  } catch (const delayqueue::ConnectionError&) {
+    if (partitions == 1) throw;
+  }
   const auto answered = std::find_if(masters.begin(), masters.end(), [](const auto& one) { return one.error.empty(); });
   return answered == masters.end() ? masters.front() : *answered;
 }
@@ -138,6 +158,13 @@ CheckReport check(Context& context, const DoctorArgs& args) {
     progress.update(done, total);
   };
   return context.admin(args.queue).check(options);
+}
+
+// Whether there is damage. Partitions that could not be examined are another matter.
+bool is_damaged(const CheckReport& report) {
+  CheckReport examined = report;
+  examined.errors.clear();
+  return !examined.clean();
 }
 
 // How many findings a repair leaves to a person, such as foreign ids and keys of a wrong type.
@@ -188,10 +215,17 @@ Object object_of(const CheckReport& report) {
                            .add("what", finding.description)
                            .add("repair", finding.repair)
                            .add("repaired", finding.repaired));
+    if (finding.partition > 0) findings.back().add("partition", finding.partition);
   }
   Object object;
   object.add("clean", report.clean()).add("looked", report.examined).add("repaired", report.repaired);
-  return object.add("counts", counts).add("findings", findings);
+  object.add("counts", counts).add("findings", findings);
+  if (report.errors.empty()) return object;
+  std::vector<Object> errors;
+  for (const auto& [partition, error] : report.errors) {
+    errors.push_back(Object().add("partition", partition).add("error", printable(error)));
+  }
+  return object.add("errors", errors);
 }
 
 void write_server(Output& out, const Findings& found) {
@@ -272,14 +306,26 @@ void write_risks(Output& out, const Findings& found, const DoctorArgs& args) {
     clean = false;
   }
   if (clean) out.line("risks       " + out.paint(Colour::green, "none found"));
+  if (found.unpartitioned.empty()) return;
+  line("note", Colour::yellow,
+       "partition 0 has messages of a program that knows no partitions, such as " + found.unpartitioned +
+           ": an older version of this library, a worker of the Go library, or one that sends its own UUIDs of version "
+           "7. It sends to partition 0 only; an older consumer serves no other");
 }
 
 void write_check(Output& out, const CheckReport& report, const DoctorArgs& args) {
   out.line("");
   const std::string name = printable(args.queue);
-  if (report.counts.empty()) return out.line(name + ": " + out.paint(Colour::green, "all in order"));
+  for (const auto& [partition, error] : report.errors) {
+    out.line(out.paint(Colour::red, "partition " + std::to_string(partition) + " not examined: " + printable(error)));
+  }
+  if (report.counts.empty()) {
+    return out.line(
+        name + ": " +
+        (report.errors.empty() ? out.paint(Colour::green, "all in order") : "the other partitions are in order"));
+  }
   out.line(name + ": " +
-           (report.clean()
+           (!is_damaged(report)
                 ? out.paint(Colour::green, "in order, except for remains that consumers remove by themselves")
                 : out.paint(Colour::red, "damaged")));
   for (const auto& [problem, count] : report.counts) {
@@ -293,7 +339,8 @@ void write_check(Output& out, const CheckReport& report, const DoctorArgs& args)
         out.line("  " + std::string(finding.repaired ? "did" : "repair ") + (finding.repaired ? "     " : " ") +
                  printable(finding.repair));
       }
-      out.line("  such as " + printable(finding.id));
+      out.line("  such as " + printable(finding.id) +
+               (finding.partition > 0 ? " in partition " + std::to_string(finding.partition) : ""));
       first = false;
     }
   }
@@ -309,8 +356,11 @@ Exit code_of(const Findings& found, const DoctorArgs& args) {
   if (found.check && args.repair && args.yes) {
     const std::uint64_t left = left_of(*found.check);
     if (left > 0) return Exit::partly;
-  } else if (found.check && !found.check->clean()) {
+  } else if (found.check && is_damaged(*found.check)) {
     return Exit::threshold;
+  }
+  for (const auto& one : found.check ? found.check->errors : std::map<unsigned, std::string>()) {
+    errors.add(RowError{one.second});
   }
   return risky ? Exit::threshold : errors.code();
 }
@@ -323,7 +373,7 @@ void print_next_step(Output& out, const Findings& found, const DoctorArgs& args)
                     (left > 0 ? "; " + counted(left, "finding", "needs", "need") + " a person" : ""));
   } else if (left > 0 && args.repair) {
     out.stderr_line("dry run: this is what a repair would do; add --yes to do it");
-  } else if (!found.check->clean()) {
+  } else if (is_damaged(*found.check)) {
     out.stderr_line(command_text("doctor", {args.queue}, "--repair") + " shows what a repair would do");
   }
 }
@@ -331,14 +381,19 @@ void print_next_step(Output& out, const Findings& found, const DoctorArgs& args)
 Exit doctor(Context& context, const DoctorArgs& args) {
   if (args.repair && args.queue.empty()) throw Usage("--repair: repairs a queue; expected QUEUE, too");
   if (args.yes && !args.repair) throw Usage("--yes: does what --repair shows; expected --repair, too");
+  if (context.options.partition && args.queue.empty()) throw Usage("--partition: of a queue; expected QUEUE, too");
   Output& out = context.out();
   Findings found;
   Inspector& inspector = context.inspector(args.queue.empty() ? "doctor" : args.queue);
   found.masters = delayqueue::server_info(context.uri(), context.connection());
   std::exception_ptr connection_error;  // the node that holds the queue is unreachable; the others are shown first
   try {
-    if (!args.queue.empty()) must_be_there(context, args.queue);
-    found.server = server_of(inspector, found.masters, args);
+    if (!args.queue.empty()) found.partitions = must_be_there(context, args.queue);
+    if (found.partitions > 1) {
+      delayqueue::add_partition_risks(found.masters);
+      found.unpartitioned = unpartitioned_id(inspector);
+    }
+    found.server = server_of(inspector, found.masters, found.partitions, args);
     found.latency = latency_of(inspector);
   } catch (const delayqueue::ConnectionError&) {
     connection_error = std::current_exception();
@@ -369,6 +424,10 @@ Exit doctor(Context& context, const DoctorArgs& args) {
     Object object;
     object.add("server", object_with_latency(found.server, found.latency)).add("servers", servers).add("risks", risks);
     if (found.check) object.add("queue", args.queue).add("check", object_of(*found.check));
+    if (found.partitions > 1) {
+      object.add("partitions", found.partitions);
+      found.unpartitioned.empty() ? object.add_null("unpartitioned") : object.add("unpartitioned", found.unpartitioned);
+    }
     out.object(object);
   }
   print_next_step(out, found, args);
@@ -379,18 +438,20 @@ Exit doctor(Context& context, const DoctorArgs& args) {
 
 void add_doctor(Cli& cli, Context& context) {
   const auto args = std::make_shared<DoctorArgs>();
-  cli.add("doctor",
-          "Checks the server (of a Cluster all masters) for settings that can lose messages, and the keys of a queue",
-          {"doctor", "doctor orders", "doctor orders --accept persistence", "doctor orders --repair --yes"})
-      .argument("QUEUE", args->queue, "Its name; without it only the server is checked", false)
+  Command& command = cli.add(
+      "doctor",
+      "Checks the server (of a Cluster all masters) for settings that can lose messages, and the keys of a queue",
+      {"doctor", "doctor orders", "doctor orders --accept persistence", "doctor orders --repair --yes"});
+  command.argument("QUEUE", args->queue, "Its name; without it only the server is checked", false)
       .flag("--repair", args->repair, "Show what a repair would do; with --yes do it")
       .flag("--yes", args->yes, "Repair. No body is ever deleted")
       .number("--sample", args->sample, 1, 10'000, "Most findings of each kind to show (20)")
       .duration("--settle", args->settle, "How long a finding must last to be reported (2s)")
       .choices("--accept", args->accepted, names_of_risks(), "RISK",
                "A known risk that does not change the exit code, by its name: eviction, memory, persistence, disk, "
-               "replica, clock or coverage; may be repeated")
-      .run([&context, args] { return doctor(context, *args); });
+               "replica, clock or coverage; may be repeated");
+  add_partition(command, context);
+  command.run([&context, args] { return doctor(context, *args); });
 }
 
 }  // namespace dqctl

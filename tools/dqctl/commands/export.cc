@@ -225,6 +225,7 @@ void add_export(Cli& cli, Context& context) {
   command.argument("QUEUE", args->queue, "The queue")
       .state("--state", args->state, "Only this one: pending, ready, unack, retry or dead");
   add_filter(command, args->filter);
+  add_partition(command, context);
   command.run([&context, args] { return Export(context, *args).run(); });
 }
 

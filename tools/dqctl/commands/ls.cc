@@ -103,6 +103,7 @@ void add_ls(Cli& cli, Context& context) {
       .state("--state", args->state, "pending, ready, unack, retry or dead")
       .required();
   add_filter(command, args->filter);
+  add_partition(command, context);
   command
       .number("--limit", args->limit, 0, std::numeric_limits<std::uint64_t>::max(),
               "Most messages to show; 0: all of them (20)")

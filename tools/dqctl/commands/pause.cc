@@ -149,12 +149,12 @@ void add_resume(Cli& cli, Context& context) {
 
 void add_drain(Cli& cli, Context& context) {
   const auto args = std::make_shared<PauseArgs>();
-  cli.add("drain",
-          "Waits until nothing is due, ready, in flight or to be tried again; exit code 5 if it takes too long",
-          {"drain orders --timeout 5m && echo 'only what is pending is left'"})
-      .argument("QUEUE", args->queue, "The queue")
-      .duration("--timeout", args->span, "Wait no longer")
-      .run([&context, args] { return drain(context, *args); });
+  Command& command = cli.add(
+      "drain", "Waits until nothing is due, ready, in flight or to be tried again; exit code 5 if it takes too long",
+      {"drain orders --timeout 5m && echo 'only what is pending is left'"});
+  command.argument("QUEUE", args->queue, "The queue").duration("--timeout", args->span, "Wait no longer");
+  add_partition(command, context);
+  command.run([&context, args] { return drain(context, *args); });
 }
 
 }  // namespace dqctl

@@ -179,6 +179,7 @@ void add_purge(Cli& cli, Context& context) {
       .required()
       .flag("--all", args->all, "All that are in that state");
   add_filter(command, args->filter);
+  add_partition(command, context);
   command
       .text("--backup", args->backup, "FILE",
             "Writes the messages there before they are removed, as lines that import reads")

@@ -305,6 +305,7 @@ Exit redrive(Context& context, const RedriveArgs& args) {
     throw Usage("ID...: expected either ids, or --all, --match, --reason, --older-than");
   }
   if (args.to == args.queue) throw Usage("--to: " + in_quotes(*args.to) + "; expected another queue");
+  if (args.to && context.options.partition) throw Usage("--partition: expected none with --to");
   if (args.create && !args.to) throw Usage("--create: makes the queue of --to; expected --to QUEUE, too");
   if (args.to && !args.create) must_exist(context, *args.to);
   if (!args.ids.empty()) return by_ids(context, args);
@@ -326,6 +327,7 @@ void add_redrive(Cli& cli, Context& context) {
       .arguments("ID...", args->ids, "Ids; - reads them from stdin, one a line, plain or as ls -o ndjson", false)
       .flag("--all", args->all, "All that are dead");
   add_filter(command, args->filter);
+  add_partition(command, context);
   command
       .custom(
           "--rate", [args](const std::string& value) { args->rate = parse_rate("--rate", value); }, "RATE",

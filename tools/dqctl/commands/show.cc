@@ -20,6 +20,7 @@ struct ShowArgs {
   std::string queue{};
   std::vector<std::string> ids{};
   std::string payload = "text";
+  bool everywhere = false;
 };
 
 std::string hex_dump(std::string_view bytes) {
@@ -93,6 +94,7 @@ void write_payload(Output& out, const MessageInfo& message, const std::string& f
 void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, Time now) {
   Sheet sheet(out, now);
   sheet.line("id", printable(message.id), Colour::bold);
+  if (message.partition > 0) sheet.line("partition", std::to_string(message.partition));
   const bool backoff = message.state == State::unack && !message.held;
   sheet.line("state", std::string(delayqueue::to_string(message.state)) + (message.held ? ", in flight"
                                                                            : backoff    ? ", waiting out a backoff"
@@ -123,13 +125,27 @@ Object document_of(const MessageInfo& message, const std::string& form) {
   return object;
 }
 
+// The message with this id; none, or with --everywhere several: one in each partition that has one.
+std::vector<MessageInfo> find(Context& context, const ShowArgs& args, const std::string& id) {
+  if (args.everywhere) return context.inspector(args.queue).find_everywhere(id);
+  std::vector<MessageInfo> found;
+  if (auto message = context.inspector(args.queue).find(id)) found.push_back(std::move(*message));
+  return found;
+}
+
 Exit show_raw(Context& context, const ShowArgs& args) {
   if (args.ids.size() != 1) throw Usage("--payload: raw is for one message; expected one ID");
-  const auto message = context.inspector(args.queue).find(args.ids.front());
-  if (!message)
+  const std::vector<MessageInfo> found = find(context, args, args.ids.front());
+  if (found.empty())
     throw Failure(Exit::not_found, "no message " + in_quotes(args.ids.front()) + " in " + in_quotes(args.queue));
-  if (!message->size) throw Failure(Exit::not_found, "the payload of " + in_quotes(message->id) + " is missing");
-  context.out().write(message->payload);
+  const MessageInfo& message = found.front();
+  if (found.size() > 1) {
+    throw Usage(
+        "--payload: raw is for one message, and several partitions have one with this ID; expected --partition " +
+        std::to_string(message.partition) + " or another one");
+  }
+  if (!message.size) throw Failure(Exit::not_found, "the payload of " + in_quotes(message.id) + " is missing");
+  context.out().write(message.payload);
   return Exit::done;
 }
 
@@ -146,18 +162,17 @@ Exit show(Context& context, const ShowArgs& args) {
   if (document) out.begin_list(Object().add("queue", args.queue), "messages");
   for (const std::string& id : args.ids) {
     if (interrupted()) break;
-    const auto message = context.inspector(args.queue).find(id);
-    if (!message) {
-      missing.push_back(id);
-      continue;
-    }
-    ++found;
-    if (out.is_table()) {
-      if (found > 1) out.line("");
-      write_sheet(out, *message, args, now);
-    } else {
-      const Object object = document_of(*message, args.payload);
-      document ? out.element(object) : out.object(object);
+    const std::vector<MessageInfo> messages = find(context, args, id);
+    if (messages.empty()) missing.push_back(id);
+    for (const MessageInfo& message : messages) {
+      ++found;
+      if (out.is_table()) {
+        if (found > 1) out.line("");
+        write_sheet(out, message, args, now);
+      } else {
+        const Object object = document_of(message, args.payload);
+        document ? out.element(object) : out.object(object);
+      }
     }
   }
   if (document) out.end_list(Object().add("missing", missing));
@@ -170,13 +185,15 @@ Exit show(Context& context, const ShowArgs& args) {
 
 void add_show(Cli& cli, Context& context) {
   const auto args = std::make_shared<ShowArgs>();
-  cli.add("show", "Shows everything known about messages",
-          {"show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55",
-           "show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55 --payload raw > body"})
-      .argument("QUEUE", args->queue, "Its name")
+  Command& command = cli.add("show", "Shows everything known about messages",
+                             {"show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55",
+                              "show orders 01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55 --payload raw > body"});
+  command.argument("QUEUE", args->queue, "Its name")
       .arguments("ID", args->ids, "Ids of the messages")
       .choice("--payload", args->payload, {"text", "hex", "json", "raw"}, "How to show it; raw: only its bytes (text)")
-      .run([&context, args] { return show(context, *args); });
+      .flag("--everywhere", args->everywhere, "Search all partitions, not only the one that an id names");
+  add_partition(command, context);
+  command.run([&context, args] { return show(context, *args); });
 }
 
 }  // namespace dqctl

@@ -244,12 +244,14 @@ Exit stats(Context& context, const StatsArgs& args) {
 
 void add_stats(Cli& cli, Context& context) {
   const auto args = std::make_shared<StatsArgs>();
-  cli.add("stats", "Shows what is in a queue, how old it is, and what has passed through",
-          {"stats orders", "stats orders mails --watch 2s", "stats orders --watch 10s --count 2 -o ndjson"})
-      .arguments("QUEUE", args->queues, "One or more names")
+  Command& command =
+      cli.add("stats", "Shows what is in a queue, how old it is, and what has passed through",
+              {"stats orders", "stats orders mails --watch 2s", "stats orders --watch 10s --count 2 -o ndjson"});
+  command.arguments("QUEUE", args->queues, "One or more names")
       .duration("--watch", args->watch, "Repeat at this interval, with rates, until Ctrl-C")
-      .number("--count", args->count, 1, 1'000'000'000, "End after this many readings")
-      .run([&context, args] { return stats(context, *args); });
+      .number("--count", args->count, 1, 1'000'000'000, "End after this many readings");
+  add_partition(command, context);
+  command.run([&context, args] { return stats(context, *args); });
 }
 
 }  // namespace dqctl

@@ -56,6 +56,8 @@ struct StuckReading {
   Evidence evidence{};
   std::map<std::string, int> held{};  // ids held at the first reading, with their deliveries
   bool something_waits = false;
+  std::vector<delayqueue::PartitionInfo> partitions{};  // at the first reading; empty: the queue has one
+  std::vector<StuckFinding> unserved{};                 // findings of partitions that are not served while others are
   std::optional<RowError> error{};
 };
 
@@ -92,13 +94,56 @@ void read_first(Context& context, StuckReading& reading, int hot) {
   const auto& counts = reading.evidence.before.counts;
   reading.something_waits = counts.ready + counts.retry + counts.due + counts.overdue + counts.dead > 0 ||
                             !reading.evidence.sample.without_body.empty() || !reading.held.empty();
+  if (counts.partitions > 1) reading.partitions = inspector.partitions();
 }
 
-void read_second(Context& context, StuckReading& reading) {
+std::uint64_t served(const delayqueue::Counts& counts) {
+  return counts.totals.delivered + counts.totals.acked + counts.totals.nacked + counts.totals.retried;
+}
+
+// The sums over all partitions hide one that no consumer serves while others are served.
+void find_unserved(Context& context, StuckReading& reading, const StuckOptions& options) {
+  if (reading.partitions.empty()) return;
+  const auto now = context.inspector(reading.queue).partitions();
+  const auto is_served = [&](std::size_t i) { return served(now[i].counts) > served(reading.partitions[i].counts); };
+  std::vector<std::size_t> unserved;
+  bool others = false;
+  for (std::size_t i = 0; i < std::min(now.size(), reading.partitions.size()); ++i) {
+    const delayqueue::Counts& before = reading.partitions[i].counts;
+    if (is_served(i)) {
+      others = true;
+    } else if (before.ready + before.retry > 0 && now[i].counts.ready + now[i].counts.retry > 0) {
+      unserved.push_back(i);
+    }
+  }
+  for (const std::size_t i : others ? unserved : std::vector<std::size_t>()) {
+    Evidence evidence;
+    evidence.now = read_state(context.inspector(reading.queue, now[i].partition));
+    evidence.before = evidence.now;
+    evidence.before.counts = reading.partitions[i].counts;
+    for (StuckFinding& finding : diagnose(evidence, reading.queue, options)) {
+      if (finding.kind != std::string("not_taken") && finding.kind != std::string("slow")) continue;
+      finding.what = "partition " + std::to_string(now[i].partition) + ": " + finding.what;
+      reading.unserved.push_back(std::move(finding));
+    }
+  }
+}
+
+// The worst first.
+std::vector<StuckFinding> findings_of(const StuckReading& reading, const StuckOptions& options) {
+  std::vector<StuckFinding> findings = diagnose(reading.evidence, reading.queue, options);
+  findings.insert(findings.end(), reading.unserved.begin(), reading.unserved.end());
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const StuckFinding& a, const StuckFinding& b) { return a.level > b.level; });
+  return findings;
+}
+
+void read_second(Context& context, StuckReading& reading, const StuckOptions& options) {
   Inspector& inspector = context.inspector(reading.queue);
   recheck_bodies(inspector, reading.evidence.sample);
   count_still_held(inspector, reading);
   reading.evidence.now = read_state(inspector);
+  find_unserved(context, reading, options);
 }
 
 // Takes the first reading of all queues, waits once, then takes all second readings.
@@ -115,7 +160,8 @@ std::vector<StuckReading> read_queues(Context& context, const std::vector<std::s
   }
   if (something_waits) sleep_for(*options.interval);
   for (StuckReading& reading : readings) {
-    if (!reading.error && !interrupted()) reading.error = read_row(context, [&] { read_second(context, reading); });
+    if (!reading.error && !interrupted())
+      reading.error = read_row(context, [&] { read_second(context, reading, options); });
   }
   return readings;
 }
@@ -163,7 +209,7 @@ Exit one(Context& context, const StuckArgs& args) {
   if (interrupted()) throw Failure(Exit::interrupted, kInterrupted);
   const StuckReading& reading = readings.front();
   if (reading.error) throw Failure(reading.error->code, reading.error->text);
-  const std::vector<StuckFinding> findings = diagnose(reading.evidence, args.queue, args.options);
+  const std::vector<StuckFinding> findings = findings_of(reading, args.options);
   const Level level = findings.empty() ? Level::ok : findings.front().level;
   out.is_table() ? write_findings(out, args.queue, level, findings)
                  : out.object(object_of(args.queue, level, findings));
@@ -187,7 +233,7 @@ Exit all(Context& context, const StuckArgs& args) {
     errors.add(reading.error);
     Row row{&reading, Level::critical, {}};
     if (!reading.error) {
-      row.findings = diagnose(reading.evidence, reading.queue, args.options);
+      row.findings = findings_of(reading, args.options);
       row.level = row.findings.empty() ? Level::ok : row.findings.front().level;
       stuck = stuck || row.level != Level::ok;
     }
@@ -222,6 +268,7 @@ Exit stuck(Context& context, const StuckArgs& args) {
   if (args.options.dead_crit < args.options.dead) {
     throw Usage("--dead-crit: less than --dead; expected the same or more");
   }
+  if (args.queue.empty() && context.options.partition) throw Usage("--partition: of a queue; expected QUEUE, too");
   return args.queue.empty() ? all(context, args) : one(context, args);
 }
 
@@ -229,9 +276,10 @@ Exit stuck(Context& context, const StuckArgs& args) {
 
 void add_stuck(Cli& cli, Context& context) {
   const auto args = std::make_shared<StuckArgs>();
-  cli.add("stuck", "Shows which messages should have moved and have not, and why; exit code 5 if any",
-          {"stuck", "stuck orders", "stuck orders --warn 30s --crit 5m -o json"})
-      .argument("QUEUE", args->queue, "Its name; without it all queues, one line each, the worst first", false)
+  Command& command =
+      cli.add("stuck", "Shows which messages should have moved and have not, and why; exit code 5 if any",
+              {"stuck", "stuck orders", "stuck orders --warn 30s --crit 5m -o json"});
+  command.argument("QUEUE", args->queue, "Its name; without it all queues, one line each, the worst first", false)
       .duration("--warn", args->options.warn, "Messages that wait longer are a warning (1m)")
       .duration("--crit", args->options.crit, "Messages that wait longer are critical (10m)")
       .duration("--look", args->options.interval, "How long to watch whether anything moves (1s)")
@@ -241,8 +289,9 @@ void add_stuck(Cli& cli, Context& context) {
       .number("--dead-crit", args->options.dead_crit, 1, 1'000'000'000, "And critical (100000)")
       .number("--dead-growth", args->options.dead_growth, 1, 1'000'000'000,
               "New dead letters between the two readings that are a warning (1)")
-      .number("--hot", args->options.hot, 2, 1'000'000, "Deliveries from which on a message is hot (5)")
-      .run([&context, args] { return stuck(context, *args); });
+      .number("--hot", args->options.hot, 2, 1'000'000, "Deliveries from which on a message is hot (5)");
+  add_partition(command, context);
+  command.run([&context, args] { return stuck(context, *args); });
 }
 
 }  // namespace dqctl

@@ -7,9 +7,8 @@
 
 namespace dqctl {
 
-using nlohmann::json;
-
 std::string json_string(std::string_view text) {
+  using nlohmann::json;
   return json_escaped(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
@@ -40,7 +39,7 @@ Object& Object::add(std::string_view name, const std::vector<Object>& values) {
 }
 
 Object& Object::add(std::string_view name, const std::vector<std::string>& values) {
-  json list = json::array();
+  nlohmann::json list = nlohmann::json::array();
   for (const std::string& value : values) list.push_back(is_utf8(value) ? value : printable(value));
   return put(name, json_escaped(list.dump()));
 }

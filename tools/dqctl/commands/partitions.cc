@@ -1,0 +1,154 @@
+// dqctl partitions
+#include <delayqueue/partitions.h>
+#include <delayqueue/server_info.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "commands.h"
+#include "output/table.h"
+#include "row_error.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Counts;
+using delayqueue::PartitionInfo;
+using delayqueue::Risk;
+using delayqueue::RiskKind;
+using delayqueue::ServerInfo;
+
+struct PartitionsArgs {
+  std::string queue{};
+  std::optional<unsigned> wanted{};
+  bool yes = false;
+};
+
+unsigned parse_partitions(const std::string& value) {
+  const auto number = static_cast<unsigned>(parse_number("--set", value, 1, 256));
+  if ((number & (number - 1)) != 0) throw Usage("--set: '" + value + "'; expected a power of two from 1 to 256");
+  return number;
+}
+
+Object object_of(const PartitionInfo& info) {
+  Object object;
+  object.add("partition", info.partition).add("slot", info.slot);
+  info.server.empty() ? object.add_null("master") : object.add("master", info.server);
+  object.add("sent_to", info.sent_to);
+  const Counts& counts = info.counts;
+  const std::pair<const char*, std::uint64_t> numbers[] = {
+      {"pending", counts.pending}, {"ready", counts.ready}, {"unack", counts.unack},    {"retry", counts.retry},
+      {"dead", counts.dead},       {"due", counts.due},     {"overdue", counts.overdue}};
+  for (const auto& [name, number] : numbers) {
+    info.error.empty() ? object.add(name, number) : object.add_null(name);
+  }
+  info.error.empty() ? object.add("paused", counts.paused) : object.add_null("paused");
+  return info.error.empty() ? object.add_null("error") : object.add("error", printable(info.error));
+}
+
+std::vector<Cell> row_of(const PartitionInfo& info) {
+  std::vector<Cell> row = {{std::to_string(info.partition), Colour::bold},
+                           {info.slot ? std::to_string(*info.slot) : ""},
+                           {printable(info.server)}};
+  if (!info.error.empty()) {
+    row.insert(row.end(), 5, {});
+    row.push_back({printable(info.error), Colour::red});
+    return row;
+  }
+  const auto number = [](std::uint64_t count) {
+    return Cell{count_text(count), count == 0 ? Colour::dim : Colour::plain};
+  };
+  const Counts& counts = info.counts;
+  row.insert(row.end(), {number(counts.pending), number(counts.ready), number(counts.unack), number(counts.retry)});
+  row.push_back({count_text(counts.dead), counts.dead == 0 ? Colour::dim : Colour::red});
+  const std::string paused = counts.paused ? "paused" : "";
+  const std::string unused = info.sent_to ? "" : "only served, not sent to";
+  row.push_back({paused + (paused.empty() || unused.empty() ? "" : ", ") + unused, Colour::yellow});
+  return row;
+}
+
+Exit show(Context& context, const std::string& queue) {
+  const std::vector<PartitionInfo> all = context.inspector(queue).partitions();
+  if (all.size() == 1) context.counts(queue);  // throws if the queue does not exist
+  const auto used = std::count_if(all.begin(), all.end(), [](const PartitionInfo& one) { return one.sent_to; });
+  Object head;
+  head.add("queue", queue).add("count", used).add("top", all.size());
+  Listing listing(context.out(),
+                  {{"PARTITION", true},
+                   {"SLOT", true},
+                   {"MASTER"},
+                   {"PENDING", true},
+                   {"READY", true},
+                   {"UNACK", true},
+                   {"RETRY", true},
+                   {"DEAD", true},
+                   {""}},
+                  "partitions", head);
+  RowErrors errors;
+  for (const PartitionInfo& one : all) {
+    listing.add(row_of(one), object_of(one));
+    errors.add(one.error.empty() ? std::nullopt : std::optional(RowError{one.error}));
+  }
+  listing.end();
+  return errors.code();
+}
+
+// Writes the risks of the masters for a queue with partitions. They do not stop the command.
+void warn(Context& context) {
+  try {
+    std::vector<ServerInfo> masters = delayqueue::server_info(context.uri(), context.connection());
+    for (ServerInfo& master : masters) master.risks.clear();
+    delayqueue::add_partition_risks(masters);
+    for (const ServerInfo& master : masters) {
+      for (const Risk& risk : master.risks) {
+        context.out().stderr_line("warning: " + printable(master.address + ": " + risk.text));
+      }
+    }
+  } catch (const delayqueue::Error&) {
+  }
+}
+
+void set(Context& context, const PartitionsArgs& args) {
+  context.counts(args.queue);
+  const unsigned used = context.inspector(args.queue).layout().partitions;
+  if (*args.wanted < used && !args.yes) {
+    throw Usage("--set: '" + std::to_string(*args.wanted) + "'; " + in_quotes(args.queue) + " uses " +
+                std::to_string(used) +
+                " partitions. With fewer, new messages go to these only, and consumers go on to "
+                "serve all " +
+                std::to_string(used) + "; to do it, add --yes");
+  }
+  const unsigned now = context.admin(args.queue).set_partitions(*args.wanted).partitions;
+  if (now != *args.wanted) {
+    throw Failure(Exit::failed, "another operator has set " + std::to_string(now) + " partitions of " +
+                                    in_quotes(args.queue) + " at the same time; that number counts");
+  }
+  if (now > 1) warn(context);
+}
+
+Exit partitions(Context& context, const PartitionsArgs& args) {
+  if (args.yes && !args.wanted) throw Usage("--yes: lowers the number of --set; expected --set N, too");
+  if (args.wanted) set(context, args);
+  return show(context, args.queue);
+}
+
+}  // namespace
+
+void add_partitions(Cli& cli, Context& context) {
+  const auto args = std::make_shared<PartitionsArgs>();
+  cli.add("partitions",
+          "Shows the partitions of a queue: the slot and master of each in a Cluster, and its counts. With --set it "
+          "sets "
+          "their number first",
+          {"partitions orders", "partitions orders --set 32", "partitions orders --set 8 --yes"})
+      .argument("QUEUE", args->queue, "Its name")
+      .custom(
+          "--set", [args](const std::string& value) { args->wanted = parse_partitions(value); }, "N",
+          "Spread new messages over this many: a power of two from 1 to 256, about 8 for each master. Producers and "
+          "consumers follow without a restart, and no message moves")
+      .flag("--yes", args->yes, "Set a lower number, too; consumers go on to serve the upper ones")
+      .run([&context, args] { return partitions(context, *args); });
+}
+
+}  // namespace dqctl
