@@ -3,7 +3,7 @@
 # Prints one line of counts and lines of recovery times. Fails if a message is lost or a rule is broken. See
 # test/chaos/README.md.
 #
-#   scripts/chaos.sh --seconds N --seed S --topology single|sentinel|cluster
+#   scripts/chaos.sh --seconds N --seed S --topology single|sentinel|cluster|partitions
 #                    [--durability none|replicas] [--rate N] [--calm] [--keep] [--verbose]
 #
 # PRESET is the build (release by default), DELAYQUEUE_REDIS_SERVER the server.

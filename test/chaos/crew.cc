@@ -83,6 +83,14 @@ bool Crew::calm_down(milliseconds limit) {
   return wait_for_end(false, limit);
 }
 
+void Crew::replace_workers() {
+  const std::lock_guard lock(mutex_);
+  journal_.line("replaces all workers");
+  for (Process& process : processes_) {
+    if (process.member.works && process.pid >= 0 && !process.stopping && !process.killed) stop(process, Clock::now());
+  }
+}
+
 bool Crew::stop_workers(milliseconds limit) {
   {
     const std::lock_guard lock(mutex_);
@@ -205,11 +213,15 @@ void Crew::apply(const Step& step) {
     process->thaw_at = Clock::now() + step.lasts;
     signal(*process, SIGSTOP);
   } else {  // deploy
-    process->stopping = true;
-    process->killed_by = Clock::now() + kStopLimit;
-    process->start_at = Clock::now() + step.lasts;
-    signal(*process, SIGTERM);
+    stop(*process, Clock::now() + step.lasts);
   }
+}
+
+void Crew::stop(Process& process, Clock::time_point start_at) {
+  process.stopping = true;
+  process.killed_by = Clock::now() + kStopLimit;
+  process.start_at = start_at;
+  signal(process, SIGTERM);
 }
 
 void Crew::signal(Process& process, int number) {

@@ -40,6 +40,9 @@ class Crew {
   // producers have ended, false after the limit.
   bool calm_down(milliseconds limit);
 
+  // Stops all workers and starts new ones, as a deploy does.
+  void replace_workers();
+
   // Stops all workers. Returns false if one does not end within the limit.
   bool stop_workers(milliseconds limit);
 
@@ -67,6 +70,7 @@ class Crew {
   void revive();
   void start(Process& process);
   void apply(const Step& step);
+  void stop(Process& process, Clock::time_point start_at);
   void signal(Process& process, int number);
   Process* choose(bool works, std::uint64_t pick);
   bool any_running(bool works) const;

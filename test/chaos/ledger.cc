@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <stdexcept>
+
+#include "store/keys.h"
+#include "store/record.h"
 
 namespace chaos {
 namespace {
@@ -15,8 +19,16 @@ bool starts(const std::string& text, const char* with) { return text.rfind(with,
 
 }  // namespace
 
-Us Message::acknowledged() const {
-  return sends.empty() || sends.back().answer.empty() || sends.back().answer == "refused" ? 0 : sends.back().latest;
+unsigned Message::partition() const {
+  static const std::uint16_t crc = delayqueue::store::name_crc(kQueue, "dp");
+  return delayqueue::store::partition_of(id, crc).value_or(0);
+}
+
+const Call* Message::made() const {
+  const auto last = std::find_if(sends.rbegin(), sends.rend(), [](const Call& call) { return call.created; });
+  if (last != sends.rend()) return &*last;
+  const auto first = std::find_if(sends.begin(), sends.end(), [](const Call& call) { return call.answer == "sent"; });
+  return first == sends.end() ? nullptr : &*first;
 }
 
 Us Message::last_send() const {
@@ -45,9 +57,11 @@ const Message* Ledger::by_id(const std::string& id) const {
   return found == by_id_.end() ? nullptr : &messages_[found->second];
 }
 
-bool Ledger::in_window(Us from, Us to) const {
-  return std::any_of(windows_.begin(), windows_.end(),
-                     [&](const auto& window) { return from <= window.second && to >= window.first; });
+bool Ledger::in_window(const Message& message, Us from, Us to) const {
+  return std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
+    const bool concerned = window.partitions.empty() || window.partitions.count(message.partition()) > 0;
+    return concerned && from <= window.to && to >= window.from;
+  });
 }
 
 void Ledger::read(const std::string& path) {
@@ -77,9 +91,10 @@ Message* Ledger::find(const std::string& id) {
 
 void Ledger::name(Message& message, const std::string& id) {
   if (!message.id.empty() && message.id != id) {
-    throw std::runtime_error("ledger: message " + message.token + " has two ids: " + message.id + " and " + id);
+    message.other_id = id;
+  } else {
+    message.id = id;
   }
-  message.id = id;
   by_id_[id] = by_token_.at(message.token);
 }
 
@@ -104,6 +119,7 @@ void Ledger::read_producer(const Line& line) {
   } else {
     one.sends.back().latest = line.at_us;
     one.sends.back().answer = word == "refused" ? word : "sent";
+    one.sends.back().created = word == "sent" && line.number(3) == 1;
   }
   if (word != "refused") name(one, line.word(2));
 }
@@ -168,7 +184,13 @@ void Ledger::read_go_worker(const Line& line, const std::string& by) {
 void Ledger::read_conductor(const Line& line) {
   if (line.word(0) == "fault") ++faults_[line.word(1)];
   if (line.word(0) == "back") backs_.push_back({line.word(1), line.at_us});
-  if (line.word(0) == "window") windows_.emplace_back(line.number(1), line.number(2));
+  if (line.word(0) == "partitions") settings_.push_back({static_cast<unsigned>(line.number(1)), line.at_us});
+  if (line.word(0) != "window") return;
+  windows_.push_back({line.number(1), line.number(2), {}});
+  std::istringstream numbers(line.word(3));
+  for (std::string number; std::getline(numbers, number, ',');) {
+    windows_.back().partitions.insert(static_cast<unsigned>(std::stoul(number)));
+  }
 }
 
 void Ledger::sort() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -22,6 +23,7 @@ struct Call {
   Us latest = 0;
   std::string answer{};  // empty: no answer
   Us due = 0;            // of sends and reschedules: the earliest time of a delivery
+  bool created = false;  // of sends that were answered
 };
 
 struct Delivery {
@@ -44,6 +46,7 @@ struct Acked {
 struct Message {
   std::string token{};
   std::string id{};
+  std::string other_id{};  // a second one, which it must not have
   Kind kind = Kind::ok;
   int retries = 0;
   std::vector<Call> sends{};
@@ -52,14 +55,21 @@ struct Message {
   std::vector<Delivery> deliveries{};  // sorted by begin
   std::vector<Acked> acked{};          // sorted by time
 
-  Us acknowledged() const;  // the time of the answer to the send; 0: none
-  Us last_send() const;     // the latest time at which a send of it may have run
+  unsigned partition() const;  // that its id names
+  const Call* made() const;    // the last send that was answered and created it, or the first answered; null: none
+  Us last_send() const;        // the latest time at which a send of it may have run
   bool has_verdict(const char* verdict) const;
   bool may_be_cancelled() const;
 };
 
 struct Back {
   std::string kind{};
+  Us at = 0;
+};
+
+// The number of partitions that a run has set.
+struct Setting {
+  unsigned partitions = 0;
   Us at = 0;
 };
 
@@ -73,12 +83,19 @@ class Ledger {
   const std::vector<Back>& backs() const { return backs_; }
   const std::vector<Us>& begins() const { return begins_; }  // of all deliveries that were held, sorted
 
+  const std::vector<Setting>& settings() const { return settings_; }  // in their order
+
   bool mixed() const { return mixed_; }  // whether there were workers in Go
 
-  // Whether Redis may lose, by its own rules, a change that it acknowledged between `from` and `to`.
-  bool in_window(Us from, Us to) const;
+  // Whether Redis may lose, by its own rules, a change of this message that it acknowledged between `from` and `to`.
+  bool in_window(const Message& message, Us from, Us to) const;
 
  private:
+  struct Window {
+    Us from = 0, to = 0;
+    std::set<unsigned> partitions{};  // empty: all
+  };
+
   void read(const std::string& path);
   void read_producer(const Line& line);
   void read_worker(const Line& line, const std::string& by);
@@ -96,7 +113,8 @@ class Ledger {
   std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> open_;  // deliveries of the current file
   std::vector<Us> begins_;
   std::vector<Back> backs_;
-  std::vector<std::pair<Us, Us>> windows_;
+  std::vector<Setting> settings_;
+  std::vector<Window> windows_;
   std::map<std::string, int> faults_;
   bool mixed_ = false;
 };

@@ -1,6 +1,6 @@
 // The chaos test: kills, freezes and disconnects producers, workers and servers, and checks a ledger of all messages.
 //
-//   chaos --seconds N --seed S --topology single|sentinel|cluster
+//   chaos --seconds N --seed S --topology single|sentinel|cluster|partitions
 //         [--durability none|replicas] [--go program] [--rate N] [--calm] [--keep] [--verbose]
 //
 // Exit code 1 if a message is lost or any rule is broken. See README.md in this folder.

@@ -8,6 +8,8 @@
 
 namespace chaos {
 
+inline constexpr char kQueue[] = "chaos";  // of all processes of a run
+
 // The behaviour of the handler. Kinds with ends_acked() have more retries than any run can spend.
 enum class Kind {
   ok,          // ack at once

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "chaos/mix.h"
@@ -23,10 +24,10 @@ using std::chrono::steady_clock;
 
 volatile std::sig_atomic_t stopping = 0;
 
+// A call that follows a send.
 struct Deed {
   std::int64_t at_us;
-  std::string id;
-  std::int64_t reschedule_by_ms;  // -1: cancel
+  std::function<void()> act;
 
   bool operator>(const Deed& other) const { return at_us > other.at_us; }
 };
@@ -44,8 +45,10 @@ class Sender {
         random_(static_cast<std::uint64_t>(arguments.number("seed"))),
         lease_ms_(arguments.number("lease")),
         crashes_(arguments.number("crashes") == 1),
+        partitions_(arguments.number("partitions") == 1),
         pause_us_(1e6 / static_cast<double>(arguments.number("rate"))),
-        producer_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)) {}
+        producer_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)),
+        other_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)) {}
 
   void run() {
     while (stopping == 0) {
@@ -63,6 +66,7 @@ class Sender {
   static delayqueue::ProducerOptions options_of(const Arguments& arguments, const Journal& journal) {
     delayqueue::ProducerOptions options;
     options.queue.go.remove_from_lists = arguments.number("mixed") == 1;
+    options.queue.go.bodies_under_dp = arguments.number("old") == 1;  // the same keys, but no partitions
     if (arguments.number("replicas") > 0) options.durability = delayqueue::Durability::replicas(1);
     options.connection.client_name = arguments.text("name");
     options.connection.command_timeout = milliseconds(arguments.number("timeout"));
@@ -91,14 +95,31 @@ class Sender {
     return options;
   }
 
+  // With partitions, half of the messages have ids of the library, and some are due so late that the number of partitions
+  // changes meanwhile.
+  Order draw_order() {
+    Order order = draw(random_, now_us() / 1000, lease_ms_, crashes_);
+    if (!partitions_) return order;
+    order.own_id = one_in(random_, 2);
+    if (one_in(random_, 8)) order.delay_ms = between(random_, 5'000, 12'000);
+    return order;
+  }
+
   void send_one() {
-    const Order order = draw(random_, now_us() / 1000, lease_ms_, crashes_);
-    delayqueue::SendOptions options = log_sending(order);
+    const Order order = draw_order();
+    const delayqueue::SendOptions options = log_sending(order);
+    note_sent(order, options, send_until_acknowledged(producer_, order, options));
+    rest(1);
+  }
+
+  delayqueue::Sent send_until_acknowledged(delayqueue::Producer& producer, const Order& order,
+                                           delayqueue::SendOptions options) {
     const std::string payload = payload_to_send(order.task);
     for (;;) {
       try {
-        note_sent(order, producer_.send(payload, options));
-        break;
+        const delayqueue::Sent sent = producer.send(payload, options);
+        log_sent(order, sent);
+        return sent;
       } catch (const delayqueue::ConnectionError& e) {
         options.id = e.ids().at(0);
         journal_.line("doubt " + order.task.token + ' ' + options.id + ' ' + e.what());
@@ -108,21 +129,26 @@ class Sender {
       pause_after_failure();
       journal_.line("again " + order.task.token);
     }
-    rest(1);
   }
 
+  // A refused batch may have been sent in part. Own ids prevent a second copy when it is sent again; without them, it is
+  // not sent again.
   void send_batch(std::size_t count) {
+    const bool own_ids = !partitions_ || one_in(random_, 2);
     std::vector<Order> orders;
     std::vector<delayqueue::OutgoingMessage> messages;
     for (std::size_t i = 0; i < count; ++i) {
-      orders.push_back(draw(random_, now_us() / 1000, lease_ms_, crashes_));
-      orders.back().own_id = true;  // a refused batch may have been sent in part; its ids prevent a second copy
+      orders.push_back(draw_order());
+      orders.back().own_id = own_ids;
       messages.push_back({payload_to_send(orders.back().task), log_sending(orders.back())});
     }
     for (;;) {
       try {
         const auto sent = producer_.send_batch(messages);
-        for (std::size_t i = 0; i < count; ++i) note_sent(orders[i], sent.at(i));
+        for (std::size_t i = 0; i < count; ++i) {
+          log_sent(orders[i], sent.at(i));
+          note_sent(orders[i], messages[i].options, sent[i]);
+        }
         break;
       } catch (const delayqueue::ConnectionError& e) {
         for (std::size_t i = 0; i < count; ++i) {
@@ -131,6 +157,7 @@ class Sender {
         }
       } catch (const delayqueue::ReplyError& e) {
         for (std::size_t i = 0; i < count; ++i) journal_.line("refused " + orders[i].task.token + ' ' + e.what());
+        if (messages.front().options.id.empty()) break;
       }
       pause_after_failure();
       for (const Order& order : orders) journal_.line("again " + order.task.token);
@@ -138,30 +165,52 @@ class Sender {
     rest(count);
   }
 
-  void note_sent(const Order& order, const delayqueue::Sent& sent) {
-    const std::int64_t now = journal_.line("sent " + order.task.token + ' ' + sent.id + (sent.created ? " 1" : " 0"));
-    if (order.cancel_after_ms) deeds_.push({now + *order.cancel_after_ms * 1000, sent.id, -1});
-    if (order.reschedule_after_ms) {
-      deeds_.push({now + *order.reschedule_after_ms * 1000, sent.id, order.reschedule_by_ms});
-    }
+  void log_sent(const Order& order, const delayqueue::Sent& sent) {
+    journal_.line("sent " + order.task.token + ' ' + sent.id + (sent.created ? " 1" : " 0"));
   }
+
+  // With partitions, some sends with own ids are repeated.
+  void note_sent(const Order& order, const delayqueue::SendOptions& options, const delayqueue::Sent& sent) {
+    const std::string& id = sent.id;
+    if (order.cancel_after_ms) later(*order.cancel_after_ms, [this, id] { cancel(id); });
+    if (order.reschedule_after_ms) {
+      later(*order.reschedule_after_ms, [this, id, by_ms = order.reschedule_by_ms] { reschedule(id, by_ms); });
+    }
+    if (!partitions_ || !order.own_id || order.cancel_after_ms || order.reschedule_after_ms) return;
+    if (!one_in(random_, 4)) return;
+    later(between(random_, 0, 3'000), [this, order, options] {
+      journal_.line("again " + order.task.token);
+      send_until_acknowledged(for_deeds(), order, options);
+    });
+  }
+
+  void later(std::int64_t after_ms, std::function<void()> act) {
+    deeds_.push({now_us() + after_ms * 1000, std::move(act)});
+  }
+
+  // With partitions another Producer, which may not have read the same layout yet.
+  delayqueue::Producer& for_deeds() { return partitions_ ? other_ : producer_; }
 
   void do_deeds() {
     while (!deeds_.empty() && deeds_.top().at_us <= now_us()) {
       const Deed deed = deeds_.top();
       deeds_.pop();
-      if (deed.reschedule_by_ms < 0) {
-        until_answered("cancel", deed.id, [&] { return std::string(to_string(producer_.cancel(deed.id))); });
-        continue;
-      }
-      const std::int64_t due = now_us() + deed.reschedule_by_ms * 1000;
-      until_answered("reschedule", deed.id + ' ' + std::to_string(due), [&] {
-        const auto moved = producer_.reschedule(deed.id, {milliseconds(deed.reschedule_by_ms), {}});
-        return std::string(moved == delayqueue::Moved::moved     ? "moved"
-                           : moved == delayqueue::Moved::refused ? "refused"
-                                                                 : "unknown");
-      });
+      deed.act();
     }
+  }
+
+  void cancel(const std::string& id) {
+    until_answered("cancel", id, [&] { return std::string(to_string(for_deeds().cancel(id))); });
+  }
+
+  void reschedule(const std::string& id, std::int64_t by_ms) {
+    const std::int64_t due = now_us() + by_ms * 1000;
+    until_answered("reschedule", id + ' ' + std::to_string(due), [&] {
+      const auto moved = for_deeds().reschedule(id, {milliseconds(by_ms), {}});
+      return std::string(moved == delayqueue::Moved::moved     ? "moved"
+                         : moved == delayqueue::Moved::refused ? "refused"
+                                                               : "unknown");
+    });
   }
 
   void until_answered(const std::string& deed, const std::string& whom, const std::function<std::string()>& call) {
@@ -195,8 +244,10 @@ class Sender {
   Random random_;
   const std::int64_t lease_ms_;
   const bool crashes_;
+  const bool partitions_;  // of the queue: it gets several
   const double pause_us_;
   delayqueue::Producer producer_;
+  delayqueue::Producer other_;  // connects with its first call
   std::priority_queue<Deed, std::vector<Deed>, std::greater<>> deeds_;
 };
 

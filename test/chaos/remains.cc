@@ -3,8 +3,9 @@
 #include <delayqueue/inspector.h>
 
 #include <algorithm>
+#include <set>
+#include <stdexcept>
 #include <thread>
-#include <unordered_set>
 
 namespace chaos {
 namespace {
@@ -13,30 +14,43 @@ using namespace std::chrono_literals;
 using delayqueue::Inspector;
 using delayqueue::State;
 
-std::vector<std::string> keys_of(World& world) {
-  std::unordered_set<std::string> keys;
-  std::string pattern;
-  for (const char c : world.base() + ":") pattern += std::string(c == '[' || c == '*' || c == '?' ? "\\" : "") + c;
-  std::string cursor = "0";
-  do {
-    const test::Reply page = world.cmd({"SCAN", cursor, "MATCH", pattern + "*", "COUNT", "1000"});
-    if (page.array.size() != 2) throw std::runtime_error("SCAN: " + page.text);
-    cursor = page.array[0].text;
-    for (const auto& key : page.array[1].array) keys.insert(key.text);
-  } while (cursor != "0");
-  std::vector<std::string> sorted(keys.begin(), keys.end());
-  std::sort(sorted.begin(), sorted.end());
-  return sorted;
+// The name of a key without its base; empty if it is no key of the queue. Partitions count that the queue should not
+// have.
+std::string name_of(const World& world, const std::string& key) {
+  const std::string first = world.base() + ':';
+  if (key.rfind(first, 0) == 0) return key.substr(first.size());
+  const std::size_t end = key.find("}:");
+  const bool is_other = key.rfind(std::string("{dp:") + kQueue + '#', 0) == 0 && end != std::string::npos;
+  return is_other ? key.substr(end + 2) : std::string();
+}
+
+std::set<std::string> keys_of(World& world) {
+  std::set<const test::Node*> servers;
+  for (const std::string& base : world.bases()) servers.insert(&world.owner(base));
+  std::set<std::string> keys;
+  for (const test::Node* server : servers) {
+    std::string cursor = "0";
+    do {
+      const test::Reply page = server->cmd({"SCAN", cursor, "COUNT", "1000"});
+      if (page.array.size() != 2) throw std::runtime_error("SCAN: " + page.text);
+      cursor = page.array[0].text;
+      for (const auto& key : page.array[1].array) {
+        if (!name_of(world, key.text).empty()) keys.insert(key.text);
+      }
+    } while (cursor != "0");
+  }
+  return keys;
 }
 
 std::string content(World& world, const std::string& key) {
-  const std::string type = world.cmd({"TYPE", key}).text;
+  const test::Node& server = world.owner(key);
+  const std::string type = server.cmd({"TYPE", key}).text;
   test::Reply reply;
-  if (type == "string") reply = world.cmd({"GET", key});
-  if (type == "list") reply = world.cmd({"LRANGE", key, "0", "9"});
-  if (type == "set") reply = world.cmd({"SRANDMEMBER", key, "10"});
-  if (type == "zset") reply = world.cmd({"ZRANGE", key, "0", "9", "WITHSCORES"});
-  if (type == "hash") reply = world.cmd({"HGETALL", key});
+  if (type == "string") reply = server.cmd({"GET", key});
+  if (type == "list") reply = server.cmd({"LRANGE", key, "0", "9"});
+  if (type == "set") reply = server.cmd({"SRANDMEMBER", key, "10"});
+  if (type == "zset") reply = server.cmd({"ZRANGE", key, "0", "9", "WITHSCORES"});
+  if (type == "hash") reply = server.cmd({"HGETALL", key});
   std::string text = type + ' ' + reply.text;
   for (const auto& word : reply.strings()) text += ' ' + word;
   return text;
@@ -44,8 +58,32 @@ std::string content(World& world, const std::string& key) {
 
 // Only dead letters have metadata.
 void check_metadata(World& world, const std::string& key, Remains& remains) {
-  for (const auto& id : world.cmd({"HKEYS", key}).strings()) {
+  for (const auto& id : world.owner(key).cmd({"HKEYS", key}).strings()) {
     if (remains.dead.count(id) == 0) remains.strays.push_back(key + ": metadata of " + id);
+  }
+}
+
+// A call by id must find each dead letter.
+void check_ids(Inspector& inspector, Remains& remains) {
+  std::vector<std::string> ids;
+  for (const auto& [id, deliveries] : remains.dead) ids.push_back(id);
+  const auto found = inspector.find(ids);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!found.at(i) || found[i]->state != State::dead)
+      remains.strays.push_back("dead, not found by its id: " + ids[i]);
+  }
+}
+
+// The copies of the layout in partitions 0 and 1 must have the last number of partitions, and the largest one as `top`.
+void check_layout(World& world, Remains& remains) {
+  const std::vector<unsigned> numbers = world.numbers();
+  if (numbers.empty()) return;
+  const unsigned top = *std::max_element(numbers.begin(), numbers.end());
+  const std::vector<std::string> wanted = {std::to_string(numbers.back()), std::to_string(top)};
+  for (unsigned partition = 0; partition < 2; ++partition) {
+    const std::string key = world.bases().at(partition) + ":settings";
+    const test::Reply copy = world.owner(key).cmd({"HMGET", key, "partitions", "top"});
+    if (copy != wanted) remains.strays.push_back("a copy of the layout that is behind: " + content(world, key));
   }
 }
 
@@ -74,11 +112,14 @@ Remains read_remains(World& world, const std::string& queue) {
     page.cursor = messages.next;
   } while (!page.cursor.empty());
 
-  const std::string base = world.base();
+  check_ids(inspector, remains);
+  check_layout(world, remains);
+  const bool has_partitions = !world.numbers().empty();
   std::size_t bodies = 0;
   for (const std::string& key : keys_of(world)) {
-    const std::string name = key.substr(base.size() + 1);
+    const std::string name = name_of(world, key);
     if (name == "dead" || name == "stats" || name == "wake") continue;
+    if (has_partitions && (name == "settings" || name == "wakes")) continue;
     if (name == "attempts" || name == "reason") {
       check_metadata(world, key, remains);
     } else if (name.rfind("msg:", 0) == 0 && remains.dead.count(name.substr(4)) != 0) {

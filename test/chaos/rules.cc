@@ -11,6 +11,8 @@ constexpr Us kSameClock = 2'000;  // Redis reads the clock a moment before the s
 
 constexpr Us kWholeSeconds = 1'002'000;
 
+constexpr Us kLayoutRead = 10'000'000;  // after this every producer has read the number of partitions that was set
+
 // Checks one message against every rule.
 class Judge {
  public:
@@ -24,15 +26,19 @@ class Judge {
 
   void judge() {
     count();
-    if (message_.acknowledged() != 0) check_end();
+    if (message_.made() != nullptr) check_end();
+    if (!message_.other_id.empty()) breach("made twice: with two ids");
     check_dead();
     check_early();
     check_holders();
+    check_partition();
     if (rolled_back_) return;
     check_deliveries();
     check_after_ack();
     check_receipts();
     check_after_cancel();
+    check_repeated();
+    check_found();
   }
 
  private:
@@ -44,7 +50,7 @@ class Judge {
 
   // True if Redis may have forgotten a change of this message within a window. The change may then happen again.
   bool was_rolled_back() const {
-    const auto touched = [&](Us from, Us to) { return ledger_.in_window(from, to); };
+    const auto touched = [&](Us from, Us to) { return ledger_.in_window(message_, from, to); };
     for (const auto* calls : {&message_.sends, &message_.cancels, &message_.reschedules}) {
       for (const Call& call : *calls) {
         if (touched(call.begin, call.latest)) return true;
@@ -59,22 +65,27 @@ class Judge {
 
   void count() {
     Counts& counts = verdicts_.counts;
-    ++(message_.acknowledged() != 0 ? counts.sent : counts.in_doubt);
+    ++(message_.made() != nullptr ? counts.sent : counts.in_doubt);
     counts.delivered += message_.deliveries.size();
     if (!message_.acked.empty()) ++counts.acked;
     if (dead_) ++counts.dead;
     if (message_.may_be_cancelled() && message_.acked.empty() && !dead_) ++counts.cancelled;
     for (std::size_t i = 1; i < message_.deliveries.size(); ++i) {
       const std::string& before = message_.deliveries[i - 1].verdict;
-      if (before != "nack" && before != "snooze" && before != "die") ++counts.duplicates;
+      if (before != "nack" && before != "snooze" && before != "die" && !may_live_again()) ++counts.duplicates;
     }
   }
 
-  // The message must be acked, dead or cancelled. Otherwise it is lost.
+  // The message must be acked, dead or cancelled. Otherwise it is lost. If a repeated send made it again after its end,
+  // an ack from before that send does not count.
   void check_end() {
-    const bool done = dead_ || message_.may_be_cancelled() || message_.has_verdict("ack");
-    if (done) return;
-    if (!durable_ && ledger_.in_window(message_.acknowledged(), message_.acknowledged())) {
+    const Call& made = *message_.made();
+    const Us since = made.created && !ledger_.mixed() ? made.begin : 0;  // a late Go worker may delete the second one
+    const bool acked = std::any_of(message_.deliveries.begin(), message_.deliveries.end(), [&](const Delivery& one) {
+      return one.verdict == "ack" && one.verdict_at >= since;
+    });
+    if (dead_ || message_.may_be_cancelled() || acked) return;
+    if (!durable_ && ledger_.in_window(message_, made.latest, made.latest)) {
       ++verdicts_.counts.in_window;
       return;
     }
@@ -108,7 +119,10 @@ class Judge {
   // No delivery before the due time of any call that may have been the last to set it.
   void check_early() {
     for (const Delivery& delivery : message_.deliveries) {
-      std::vector<Call> calls = message_.sends;
+      std::vector<Call> calls;
+      for (const Call& call : message_.sends) {
+        if (call.created || !is_repeated(call)) calls.push_back(call);  // others set no time
+      }
       for (const Call& call : message_.reschedules) {
         if (call.answer.empty() || call.answer == "moved") calls.push_back(call);
       }
@@ -129,7 +143,7 @@ class Judge {
   void check_holders() {
     for (std::size_t i = 0; i < message_.deliveries.size(); ++i) {
       const Delivery& one = message_.deliveries[i];
-      if (one.last_held == 0 || ledger_.in_window(one.begin, one.last_held)) continue;
+      if (one.last_held == 0 || ledger_.in_window(message_, one.begin, one.last_held)) continue;
       for (std::size_t j = i + 1; j < message_.deliveries.size(); ++j) {
         const Delivery& other = message_.deliveries[j];
         if (other.held && other.begin <= one.last_held) return breach("two holders");
@@ -186,6 +200,60 @@ class Judge {
                                        [&](const Delivery& one) { return one.held && one.begin > call.latest; });
       if (after > (call.answer == "unack" ? 1 : 0)) return breach("delivered after its cancel");
     }
+  }
+
+  // True if the message may have been finished by this time: acked, or cancelled.
+  bool may_be_finished(Us by) const {
+    return std::any_of(message_.deliveries.begin(), message_.deliveries.end(),
+                       [&](const Delivery& one) { return one.verdict == "ack" && one.verdict_at <= by; }) ||
+           std::any_of(message_.cancels.begin(), message_.cancels.end(), [&](const Call& call) {
+             return call.begin <= by && call.answer != "unknown" && call.answer != "refused";
+           });
+  }
+
+  // The time of the first answer to a send; 0: none.
+  Us first_acknowledged() const {
+    const auto first = std::find_if(message_.sends.begin(), message_.sends.end(),
+                                    [](const Call& call) { return call.answer == "sent"; });
+    return first == message_.sends.end() ? 0 : first->latest;
+  }
+
+  // Whether the call was answered, and an earlier one before it.
+  bool is_repeated(const Call& send) const { return send.answer == "sent" && send.begin > first_acknowledged(); }
+
+  // A send that is repeated makes no second message while the first one is there, and makes one after its end.
+  void check_repeated() {
+    if (ledger_.mixed()) return;  // a Go worker deletes messages
+    for (const Call& call : message_.sends) {
+      if (!is_repeated(call)) continue;
+      if (call.created && !may_be_finished(call.latest)) return breach("made twice: with the same id");
+      const auto other = [&](const Call& send) { return &send != &call && send.latest >= first_acked(); };
+      const bool may_exist = first_acked() == 0 || first_acked() >= call.begin ||
+                             std::any_of(message_.sends.begin(), message_.sends.end(), other);
+      if (!call.created && !may_exist && message_.cancels.empty()) return breach("a repeated send made no message");
+    }
+  }
+
+  Us first_acked() const { return message_.acked.empty() ? 0 : message_.acked.front().at; }
+
+  // A call by id finds a message that is there.
+  void check_found() {
+    const Us first = first_acknowledged();
+    if (ledger_.mixed() || first == 0) return;
+    for (const auto* calls : {&message_.cancels, &message_.reschedules}) {
+      for (const Call& call : *calls) {
+        if (call.answer != "unknown" || call.begin < first || may_be_finished(call.latest)) continue;
+        return breach("not found by its id");
+      }
+    }
+  }
+
+  // After the number of partitions was lowered, the upper ones get no new messages.
+  void check_partition() {
+    if (ledger_.settings().empty() || message_.sends.empty()) return;
+    const Setting& last = ledger_.settings().back();
+    const bool late = message_.sends.front().begin > last.at + kLayoutRead;
+    if (late && message_.partition() >= last.partitions) breach("sent to a partition that gets no more messages");
   }
 
   const Ledger& ledger_;

@@ -1,14 +1,18 @@
 #include "chaos/run.h"
 
+#include <delayqueue/queue_admin.h>
+
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -29,9 +33,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kLease{1500};
 constexpr auto kQuiet = 180s;  // for the delivery of all remaining messages, also under a sanitizer
+constexpr auto kOutage = 60s;  // longer than any fault keeps the number of partitions from being set
 constexpr int kWorkers = 4;
 constexpr int kProducers = 3;
-constexpr char kQueue[] = "chaos";
 
 std::string new_folder() {
   std::string path = (std::filesystem::temp_directory_path() / "delayqueue-chaos-XXXXXX").string();
@@ -46,13 +50,20 @@ std::string no_go(const World& world, const RunOptions& options) {
   return ::access(options.go.c_str(), X_OK) == 0 ? "" : "none (module not available)";
 }
 
+// Whether a process stands for a version before partitions: one worker and one producer, if the queue gets partitions.
+bool is_old(const World& world, int number) {
+  return !world.numbers().empty() && (number == 1 || number == kWorkers + 1);
+}
+
 // Every second process connects through the proxy, if there is one. Some have a short command timeout.
 std::vector<Member> members(const World& world, const Links* links, const RunOptions& options) {
   std::vector<Member> all;
   for (int i = 0; i < kWorkers + kProducers; ++i) {
     const bool works = i < kWorkers;
     Member member;
-    member.name = (works ? "worker-" : "producer-") + std::to_string(works ? i : i - kWorkers);
+    const bool old = is_old(world, i);
+    member.name =
+        (works ? "worker-" : "producer-") + std::string(old ? "old-" : "") + std::to_string(works ? i : i - kWorkers);
     member.works = works;
     const bool disturbed = links != nullptr && i % 2 == 1;
     member.words = {"url=" + (disturbed ? links->url() : world.url()),
@@ -60,11 +71,13 @@ std::vector<Member> members(const World& world, const Links* links, const RunOpt
                     "lease=" + std::to_string(kLease.count()),
                     "timeout=" + std::to_string(i % 3 == 0 ? 1000 : 3000),
                     std::string("replicas=") + (options.replicas ? "1" : "0"),
-                    std::string("mixed=") + (no_go(world, options).empty() ? "1" : "0")};
+                    std::string("mixed=") + (no_go(world, options).empty() ? "1" : "0"),
+                    std::string("old=") + (old ? "1" : "0")};
     if (works) member.words.emplace_back("concurrency=8");
     if (!works) {
       member.words.push_back("rate=" + std::to_string(std::max<std::int64_t>(1, options.rate / kProducers)));
       member.words.emplace_back(options.calm ? "crashes=0" : "crashes=1");
+      member.words.emplace_back(world.numbers().empty() ? "partitions=0" : "partitions=1");
     }
     all.push_back(std::move(member));
   }
@@ -105,7 +118,7 @@ class Conductor {
   bool run() {
     if (options_.replicas && options_.topology == "single") {
       throw std::invalid_argument(
-          "--durability replicas: the topology single has no replicas; expected sentinel or cluster");
+          "--durability replicas: the topology single has no replicas; expected sentinel, cluster or partitions");
     }
     if (!world_->address().empty()) links_ = std::make_unique<Links>(world_->address(), journal_);
     draw_lanes();
@@ -113,7 +126,7 @@ class Conductor {
     {
       Crew crew(folder_, members(*world_, links_.get(), options_), std::move(processes_), options_.seed, journal_);
       Fsck fsck(world_->url(), kQueue, journal_);
-      disturb();
+      disturb(crew);
       problems = finish(crew);
       found_ = fsck.end();
       checks_ = fsck.checks();
@@ -135,11 +148,12 @@ class Conductor {
     if (links_ != nullptr) connections_ = draw_lane(random, Links::faults(kLease), 200ms, 1000ms, end);
   }
 
-  void disturb() {
+  void disturb(Crew& crew) {
     const auto began = Clock::now();
     const auto end = began + std::chrono::seconds(options_.seconds);
     std::exception_ptr failure;
     std::thread connections([&] { play(connections_, began, end, [&](const Step& step) { links_->apply(step); }); });
+    std::thread partitions([&] { change_partitions(crew, began); });
     try {
       play(servers_, began, end, [&](const Step& step) {
         world_->apply(step);
@@ -149,8 +163,59 @@ class Conductor {
       failure = std::current_exception();
     }
     connections.join();
+    partitions.join();
     if (failure != nullptr) std::rethrow_exception(failure);
     std::this_thread::sleep_until(end);
+  }
+
+  // Sets the numbers of partitions one after the other. Then replaces all workers, so that none remembers the partitions
+  // that get no more messages.
+  void change_partitions(Crew& crew, Clock::time_point began) {
+    const std::vector<unsigned> numbers = world_->numbers();
+    const milliseconds whole = std::chrono::seconds(options_.seconds);
+    const int parts = 2 * static_cast<int>(numbers.size()) + 1;
+    int part = 1;
+    for (const unsigned number : numbers) {
+      std::this_thread::sleep_until(began + part * whole / parts);
+      set_partitions(number);
+      part += 2;
+    }
+    if (!numbers.empty()) crew.replace_workers();
+  }
+
+  // Tries again while a master is away.
+  void set_partitions(unsigned number) {
+    const std::string text = std::to_string(number);
+    for (const auto deadline = Clock::now() + kOutage; Clock::now() < deadline;) {
+      journal_.line("setting_partitions " + text);
+      try {
+        delayqueue::QueueAdmin(world_->url(), kQueue).set_partitions(number);
+        journal_.line("partitions " + text);
+        return;
+      } catch (const std::exception& e) {
+        journal_.line("setting_failed " + text + ' ' + e.what());
+      }
+      std::this_thread::sleep_for(100ms);
+    }
+    unset_.push_back("the number of partitions could not be set to " + text + ": see conductor.log");
+  }
+
+  // The partitions must have been used, and partition 0 by the worker that knows no other. Returns a line to print.
+  std::string judge_partitions(const Ledger& ledger, std::vector<std::string>& problems) const {
+    const std::size_t most = world_->bases().size();
+    if (most == 1) return {};
+    problems.insert(problems.end(), unset_.begin(), unset_.end());
+    std::set<unsigned> used;
+    std::ptrdiff_t by_old = 0;
+    for (const Message& message : ledger.messages()) {
+      if (message.made() != nullptr) used.insert(message.partition());
+      by_old += std::count_if(message.deliveries.begin(), message.deliveries.end(),
+                              [](const Delivery& one) { return one.by.rfind("worker-old", 0) == 0; });
+    }
+    if (used.size() < most / 2) problems.emplace_back("too few partitions were used");
+    if (by_old == 0) problems.emplace_back("the worker that knows one partition has handled nothing");
+    return "  partitions: " + std::to_string(used.size()) + " of " + std::to_string(most) +
+           " used; deliveries by the worker that knows one: " + std::to_string(by_old) + '\n';
   }
 
   static void print_step(Clock::time_point began, const Step& step) {
@@ -185,10 +250,11 @@ class Conductor {
     std::vector<std::string> all = problems;
     if (options_.calm && verdicts.counts.duplicates > 0) all.emplace_back("duplicates without any fault");
     for (const auto& slow : slow_recoveries(ledger)) all.push_back(slow);
+    const std::string usage = judge_partitions(ledger, all);
     print_counts(options_, ledger, verdicts, verdicts.breaches.size() + all.size());
     std::printf("  QueueAdmin::check: %d times\n", checks_);
     const std::string no = no_go(*world_, options_);
-    std::printf("  go workers: %s\n", no.empty() ? "1" : no.c_str());
+    std::printf("  go workers: %s\n%s", no.empty() ? "1" : no.c_str(), usage.c_str());
     print_recoveries(ledger);
     const bool good = verdicts.breaches.empty() && all.empty();
     if (!good) {
@@ -213,6 +279,7 @@ class Conductor {
   std::unique_ptr<Links> links_;
   std::vector<Step> servers_, processes_, connections_;
   Remains remains_;
+  std::vector<std::string> unset_;  // problems with the numbers of partitions
   int checks_ = 0;
   std::vector<Breach> found_;  // findings of the checks
 };

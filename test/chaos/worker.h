@@ -7,6 +7,8 @@ namespace chaos {
 
 inline constexpr int kUncleanStop = 3;  // exit code: stop() was false
 
+// With old=1 a process stands for a version before partitions: it knows partition 0 only.
+
 // A worker: handles messages until SIGTERM. Writes for every delivery <n> of message <id>:
 //   begin <id> <n> <token> <attempt> <held 0|1>
 //   held <id> <n>                       repeated during a long delivery while the lease is held
@@ -18,7 +20,7 @@ int work(const Arguments& arguments);
 
 // A producer: sends messages until SIGTERM. Writes for every message:
 //   sending <token> <due us> <retries> <kind>   before the first try
-//   again <token>                       before every other try
+//   again <token>                       before every other try, and before it repeats a send that was acknowledged
 //   sent <token> <id> <created 0|1>     acknowledged
 //   doubt <token> <id>                  no answer; sent again with this id
 //   refused <token>                     Redis refused it; sent again

@@ -10,6 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::int64_t kPostponed = 2'500'000;
+
 // Chooses half of the connections by the bits of `pick`.
 void kill_some(const test::Node& node, std::uint64_t pick) {
   std::istringstream list(node.cmd({"CLIENT", "LIST", "TYPE", "normal"}).text);
@@ -61,15 +63,25 @@ void shut_down(test::Node& node) {
   node.kill();
 }
 
-void note_window(const Journal& journal, std::int64_t from_us, std::int64_t to_us) {
-  journal.line("window " + std::to_string(from_us) + ' ' + std::to_string(to_us));
+void note_window(const Journal& journal, std::int64_t from_us, std::int64_t to_us, const std::string& partitions) {
+  journal.line("window " + std::to_string(from_us) + ' ' + std::to_string(to_us) + ' ' + partitions);
+}
+
+// With `everysec`, Redis lets writes to the file wait up to two seconds while a background fsync runs, and acknowledges
+// them. Only those may be lost: data in the file survives in the kernel's page cache.
+void kill_with_window(const Journal& journal, test::Node& node, const std::string& partitions) {
+  const auto killed_at = now_us();
+  const bool waits = node.info("aof_pending_bio_fsync") != "0";
+  node.kill();
+  note_window(journal, killed_at - (waits ? kPostponed : 0), now_us(), partitions);
 }
 
 std::unique_ptr<World> make_world(const std::string& topology, const std::string& queue, const Journal& journal) {
   if (topology == "single") return std::make_unique<SingleWorld>(queue, journal);
   if (topology == "sentinel") return std::make_unique<SentinelWorld>(queue, journal);
   if (topology == "cluster") return std::make_unique<ClusterWorld>(queue, journal);
-  throw std::invalid_argument("--topology " + topology + ": expected single, sentinel or cluster");
+  if (topology == "partitions") return std::make_unique<ClusterWorld>(queue, journal, std::vector<unsigned>{4, 32, 8});
+  throw std::invalid_argument("--topology " + topology + ": expected single, sentinel, cluster or partitions");
 }
 
 }  // namespace chaos

@@ -3,11 +3,6 @@
 #include "chaos/worlds.h"
 
 namespace chaos {
-namespace {
-
-constexpr std::int64_t kPostponed = 2'500'000;
-
-}  // namespace
 
 using namespace std::chrono_literals;
 
@@ -44,19 +39,11 @@ void SingleWorld::apply(const Step& step) {
   journal_.line("back " + step.kind);
 }
 
-// With `everysec`, Redis lets writes to the file wait up to two seconds while a background fsync runs, and acknowledges
-// them. Only those may be lost: data in the file survives in the kernel's page cache.
 void SingleWorld::kill(bool fsync_always) {
-  if (fsync_always) {
-    node_.cmd({"CONFIG", "SET", "appendfsync", "always"});
-    std::this_thread::sleep_for(300ms);
-    node_.kill();
-    return;
-  }
-  const auto killed_at = now_us();
-  const bool waits = node_.info("aof_pending_bio_fsync") != "0";
+  if (!fsync_always) return kill_with_window(journal_, node_);
+  node_.cmd({"CONFIG", "SET", "appendfsync", "always"});
+  std::this_thread::sleep_for(300ms);
   node_.kill();
-  note_window(journal_, killed_at - (waits ? kPostponed : 0), now_us());
 }
 
 }  // namespace chaos

@@ -1,6 +1,7 @@
-// The three topologies. One thread applies the faults one after the other.
+// The topologies. One thread applies the faults one after the other.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <thread>
@@ -29,7 +30,11 @@ inline constexpr std::int64_t kReplicationLag = 1'000'000;
 // The time for which clients may write to a demoted master after a failover or a SIGCONT.
 inline constexpr std::int64_t kLeaving = 1'500'000;
 
-void note_window(const Journal& journal, std::int64_t from_us, std::int64_t to_us);
+// `partitions`: "3,7", those whose messages may be lost; empty: all.
+void note_window(const Journal& journal, std::int64_t from_us, std::int64_t to_us, const std::string& partitions = {});
+
+// Kills a server with `appendfsync everysec`, and notes the window of what it may lose.
+void kill_with_window(const Journal& journal, test::Node& node, const std::string& partitions = {});
 
 class SingleWorld : public World {
  public:
@@ -43,7 +48,7 @@ class SingleWorld : public World {
   void apply(const Step& step) override;
   void calm_down() override {}
   std::vector<std::string> logs() override { return {node_.file("log")}; }
-  test::Reply cmd(const std::vector<std::string>& words) override { return node_.cmd(words); }
+  const test::Node& owner(const std::string& /*key*/) override { return node_; }
 
  private:
   void kill(bool fsync_always);
@@ -63,7 +68,7 @@ class SentinelWorld : public World {
   void apply(const Step& step) override;
   void calm_down() override { sentinels_.wait_ok(); }
   std::vector<std::string> logs() override;
-  test::Reply cmd(const std::vector<std::string>& words) override { return sentinels_.master().cmd(words); }
+  const test::Node& owner(const std::string& /*key*/) override { return sentinels_.master(); }
 
  private:
   void fail_over(const Step& step);
@@ -76,25 +81,35 @@ class SentinelWorld : public World {
   Watch watch_;  // last: uses the other members
 };
 
+// Each fault concerns the master of one partition, which the step chooses.
 class ClusterWorld : public World {
  public:
-  ClusterWorld(std::string queue, const Journal& journal);
+  // `numbers`: of partitions that the run sets; empty: the queue has one.
+  ClusterWorld(const std::string& queue, const Journal& journal, std::vector<unsigned> numbers = {});
 
   std::string url() const override { return cluster_.url(); }
-  std::string base() const override { return "{dp:" + queue_ + "}"; }
+  std::string base() const override { return bases_.front(); }
+  std::vector<unsigned> numbers() const override { return numbers_; }
+  std::vector<std::string> bases() const override { return bases_; }
   std::vector<FaultKind> faults() const override;
   void apply(const Step& step) override;
   void calm_down() override { cluster_.wait_ok(); }
   std::vector<std::string> logs() override;
-  test::Reply cmd(const std::vector<std::string>& words) override { return cluster_.owner(base()).cmd(words); }
+  const test::Node& owner(const std::string& key) override { return cluster_.owner(key); }
 
  private:
-  void fail_over(const Step& step);
-  void replace_owner(const Step& step, bool freezes);
-  void restart_replica(const Step& step);
-  void migrate(const Step& step);
+  void fail_over(const Step& step, const std::string& base);
+  void replace_owner(const Step& step, const std::string& base, bool freezes);
+  void restart_replica(const Step& step, const std::string& base);
+  void migrate(const Step& step, const std::string& base);
+  void take_away(const Step& step, const std::string& base);
+  void lose_layout(const Step& step);
+  std::string partitions_of(const test::Node& node);
+  std::string masters();
 
-  const std::string queue_;
+  const std::vector<unsigned> numbers_;
+  const std::vector<std::string> bases_;  // by partition
+  std::size_t layouts_lost_ = 0;
   const Journal& journal_;
   test::Cluster cluster_;
   Watch watch_;  // last: uses the other members
