@@ -43,11 +43,25 @@ set(figures
   crowd.requests_per_s crowd.lateness_ms.p50 crowd.lateness_ms.p99
   burst.lateness_ms.p50 burst.lateness_ms.p99 burst.lateness_ms.max burst.probe_ms.p50 burst.probe_ms.p99
   sleepers.64.share sleepers.256.share
+  many_queues.1.receive many_queues.10.receive many_queues.100.receive
+  many_queues.one_of_100.receive ratio.many_queues_one_of_100
+  many_queues.share.6 many_queues.share.3 many_queues.share.1
+  many_queues.quiet.alone.lateness_ms.p50 many_queues.quiet.alone.lateness_ms.p99
+  many_queues.quiet.flooded.lateness_ms.p50 many_queues.quiet.flooded.lateness_ms.p99
+  many_queues.quiet.flooded_1ms.lateness_ms.p50 many_queues.quiet.flooded_1ms.lateness_ms.p99
+  many_queues.idle_requests_per_s many_queues.idle_cpu_percent
+  deliveries.settle memory.bytes_per_delivery
   durability.none.send durability.none.receive durability.everysec.send durability.everysec.receive
   durability.always.send durability.always.receive
   transport.unix.send transport.unix.receive transport.tcp.send transport.tcp.receive
   transport.tls.send transport.tls.receive
   processes.1.receive processes.2.receive processes.4.receive
+  partitions.3.one_master.send partitions.3.one_master.receive partitions.3.one_master.redis_us
+  partitions.3.all_masters.send partitions.3.all_masters.receive partitions.3.all_masters.redis_us
+  partitions.3.busiest partitions.6.busiest partitions.12.busiest
+  ratio.partitions_3_send ratio.partitions_3_receive ratio.partitions_3_redis_us
+  ratio.partitions_6_send ratio.partitions_6_receive ratio.partitions_6_redis_us
+  ratio.partitions_12_send ratio.partitions_12_receive ratio.partitions_12_redis_us
   rss_mib.client.start rss_mib.client.end rss_mib.client.most
   rss_mib.server.start rss_mib.server.end rss_mib.server.most
   backlog.first_100k_per_s backlog.last_100k_per_s
@@ -60,7 +74,8 @@ foreach(size IN ITEMS 16 64 256 1024 4096 16384 65536 262144 1048576 4194304)
   endif()
 endforeach()
 set(may_be_zero sleeps_per_send.one_core sleeps_per_send.two_cores sleeps_per_send.unpinned
-  idle.requests_per_s idle.cpu_percent herd.requests crowd.requests_per_s)
+  idle.requests_per_s idle.cpu_percent herd.requests crowd.requests_per_s many_queues.idle_requests_per_s
+  memory.bytes_per_delivery)
 
 execute_process(COMMAND "${PROGRAM}" --tiny OUTPUT_VARIABLE json ERROR_VARIABLE progress RESULT_VARIABLE result)
 if(NOT result EQUAL 0)

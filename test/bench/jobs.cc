@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "bench/drain.h"
@@ -20,6 +21,14 @@ constexpr std::chrono::minutes kPatience{3};
 constexpr const char* kNoMessage = "00000000-0000-4000-8000-000000000000";
 
 }  // namespace
+
+void await(const std::function<bool()>& condition) {
+  const auto end = Clock::now() + kPatience;
+  while (!condition()) {
+    if (Clock::now() > end) throw std::runtime_error("not all messages were handled within three minutes");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
 
 double send_backlog(const Target& target, std::size_t messages, const std::string& body, Due due) {
   ProducerOptions options;

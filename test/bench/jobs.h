@@ -4,6 +4,7 @@
 #include <delayqueue/options.h>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "bench/part.h"
@@ -20,6 +21,9 @@ struct Target {
   std::string url;
   delayqueue::ConnectionOptions connection{};
 };
+
+// Waits until the condition is true. Throws std::runtime_error if that takes more than three minutes.
+void await(const std::function<bool()>& condition);
 
 enum class Due { at_once, scheduled };  // scheduled: the messages stay pending until make_due()
 

@@ -55,9 +55,12 @@ void herd(Bench& bench);
 void crowd(Bench& bench);
 void burst(Bench& bench);
 void sleepers(Bench& bench);
+void many_queues(Bench& bench);
+void deliveries(Bench& bench);  // deliveries, memory.bytes_per_delivery
 void durability(Bench& bench);
 void transport(Bench& bench);
 void processes(Bench& bench);
+void partitions(Bench& bench);
 void rss(Bench& bench);
 void million(Bench& bench);  // stall, probe, backlog
 
@@ -66,6 +69,9 @@ inline double since(Clock::time_point start) { return seconds(Clock::now() - sta
 
 // CPU time of this process with all its threads, in seconds.
 double cpu_time();
+
+// Resident memory of a process, in MiB. Throws std::runtime_error if it cannot be read.
+double resident_mib(int process);
 
 // How often the calling thread has slept, for example because it waited for an answer.
 long sleeps();

@@ -24,14 +24,6 @@ constexpr milliseconds kPause{10};
 constexpr milliseconds kMostDelay{1'000};
 constexpr int kSamples = 100;
 
-double resident_mib(pid_t process) {
-  std::ifstream status("/proc/" + std::to_string(process) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmRSS:", 0) == 0) return std::strtod(line.c_str() + 6, nullptr) / 1024;
-  }
-  throw std::runtime_error("rss: cannot read the memory of process " + std::to_string(process) + " in /proc");
-}
-
 void add(Bench& bench, const std::string& name, const std::vector<double>& mib) {
   bench.figures.add("rss_mib." + name + ".start", mib.front());
   bench.figures.add("rss_mib." + name + ".end", mib.back());
@@ -39,6 +31,14 @@ void add(Bench& bench, const std::string& name, const std::vector<double>& mib) 
 }
 
 }  // namespace
+
+double resident_mib(int process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmRSS:", 0) == 0) return std::strtod(line.c_str() + 6, nullptr) / 1024;
+  }
+  throw std::runtime_error("cannot read the memory of process " + std::to_string(process) + " in /proc");
+}
 
 void rss(Bench& bench) {
   bench.server.flush();

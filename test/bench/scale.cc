@@ -54,6 +54,7 @@ Scale tiny() {
   scale.burst = 1'000;
   scale.sleepers = milliseconds(50);
   scale.variant = 500;
+  scale.partitioned = 200;
   scale.rss = milliseconds(500);
   scale.herds = 1;
   scale.herd_consumers = 5;

@@ -81,6 +81,17 @@ class Report(unittest.TestCase):
         self.assertEqual(self.rows(report, 'The run')['cores'], ['2'])
         self.assertIn('## CPU time of Redis\n\nNot in this run.\n', report)
 
+    def test_masters_of_a_cluster_stand_beside_one_of_them(self):
+        report = self.report(SAMPLE, '--targets')['report.md']
+        rows = self.rows(report, 'One queue on several masters')
+        self.assertEqual(rows['send'], ['3', '40,000', '114,000', '`ratio.partitions_3_send`', '2.85'])
+        self.assertEqual(rows['us of Redis for both of a message'],
+                         ['3', '15', '15.6', '`ratio.partitions_3_redis_us`', '1.04'])
+        self.assertEqual(rows['CPU time of the busiest / mean'], ['3', '', '', '`partitions.3.busiest`', '1.04'])
+        targets = self.rows(report, 'Targets')
+        self.assertEqual(targets['`ratio.partitions_3_send`'], ['2.85', 'at least 2.7', 'pass'])
+        self.assertEqual(targets['`partitions.6.busiest`'], ['–', 'at most 1.15', 'not measured'])
+
     def test_a_library_with_one_form_has_a_footnote(self):
         report = self.report(SAMPLE)['report.md']
         self.assertIn('- Redisson: fastest send: 500 async, scheduled: poll(500);', report)
@@ -109,6 +120,9 @@ class Report(unittest.TestCase):
                          ['10.5', 'at least 15', '**short**'])
         self.assertEqual(rows['`stall_ms.pending2unack`'], ['0.9', 'at most 2', 'pass'])
         self.assertEqual(rows['`ratio.one_thread.two_cores`'], ['0.85', 'at least 0.85', 'pass'])
+        self.assertEqual(rows['`many_queues.share / its weight, the least`'], ['0.94', 'at least 0.95', '**short**'])
+        self.assertEqual(rows['`many_queues.share / its weight, the greatest`'], ['1.02', 'at most 1.05', 'pass'])
+        self.assertEqual(rows['`many_queues.quiet.flooded.lateness_ms.p99 - alone`'], ['2.5', 'at most 3', 'pass'])
         self.assertEqual(rows['`send.one_thread.one_core / asynq send_one_thread.one_core`'],
                          ['–', 'at least 1', 'not measured'])
         self.assertEqual(rows['`end_to_end / Go delayqueue end_to_end`'], ['4.7', 'at least 15', '**short**'])

@@ -1,0 +1,119 @@
+// A queue with partitions on several masters, each with a share of a core: how many more messages they send and handle
+// than one of them, how evenly the masters are used, and what a message costs.
+#include <delayqueue/producer.h>
+#include <delayqueue/queue_admin.h>
+
+#include <algorithm>
+#include <future>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/drain.h"
+#include "bench/part.h"
+#include "support/cluster.h"
+#include "support/cpu_share.h"
+
+namespace bench {
+namespace {
+
+using namespace delayqueue;
+
+constexpr std::chrono::minutes kPatience{3};
+constexpr double kCores = 0.6;       // of all masters together, so that the cores of this machine are not the limit
+constexpr std::size_t kThreads = 5;  // that send to each master
+constexpr unsigned kForEach = 8;     // partitions for each master, at least
+
+unsigned partitions_for(std::size_t masters) {
+  unsigned partitions = 1;
+  while (partitions < kForEach * masters) partitions *= 2;
+  return partitions;
+}
+
+test::ClusterOptions without_replicas(std::size_t masters) {
+  test::ClusterOptions options;
+  options.masters = masters;
+  options.replicas = false;
+  return options;
+}
+
+std::vector<int> processes_of(test::Cluster& cluster) {
+  std::vector<int> processes;
+  for (std::size_t i = 0; i < cluster.size(); ++i) processes.push_back(cluster.node(i).pid());
+  return processes;
+}
+
+std::vector<double> cpu_of(const std::vector<int>& processes) {
+  std::vector<double> times;
+  for (const int process : processes) times.push_back(test::cpu_seconds(process));
+  return times;
+}
+
+double sum_of(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+// Several threads, because each call of send_batch uses one partition after the other.
+void send_from_threads(Producer& producer, std::size_t threads, std::size_t messages_of_each) {
+  const std::string body = payload();
+  std::vector<std::future<void>> senders;
+  for (std::size_t i = 0; i < threads; ++i) {
+    senders.push_back(std::async(std::launch::async,
+                                 [&] { producer.send_batch(std::vector<std::string_view>(messages_of_each, body)); }));
+  }
+  for (std::future<void>& sender : senders) sender.get();
+}
+
+// Sends and handles messages of a queue that uses so many of the masters. Returns the CPU time of each master.
+std::vector<double> measure(Bench& bench, test::Cluster& cluster, std::size_t masters, const std::string& name) {
+  bench.progress.step(name);
+  const unsigned count = masters == 1 ? 1 : partitions_for(masters);
+  const std::string queue = "bench" + std::to_string(count);
+  if (count > 1) QueueAdmin(cluster.url(), queue).set_partitions(count);
+  Producer producer(cluster.url(), queue);
+  for (unsigned i = 0; i < count; ++i) producer.send(payload());  // makes the connections
+  const std::size_t messages_of_each = std::max<std::size_t>(1, bench.scale.partitioned / kThreads);
+  const std::size_t messages = masters * kThreads * messages_of_each;
+
+  const std::vector<int> processes = processes_of(cluster);
+  std::vector<double> used = cpu_of(processes);
+  const test::CpuShare share(processes, kCores / static_cast<double>(cluster.size()));
+  const auto start = Clock::now();
+  send_from_threads(producer, masters * kThreads, messages_of_each);
+  bench.figures.add(name + ".send", static_cast<double>(messages) / since(start));
+  Drain drain(cluster.url(), queue, 8);
+  if (!drain.reaches(messages + count, Clock::now() + kPatience, bench.progress))
+    throw std::runtime_error("partitions: not all messages were handled in time");
+  drain.stop();
+  bench.figures.add(name + ".receive", static_cast<double>(messages + count) / drain.took());
+  const std::vector<double> after = cpu_of(processes);
+  for (std::size_t i = 0; i < used.size(); ++i) used[i] = after[i] - used[i];
+  // The other masters are idle, but not without work: they exchange messages with each other.
+  const double cpu = masters == 1 ? *std::max_element(used.begin(), used.end()) : sum_of(used);
+  bench.figures.add(name + ".redis_us", 1e6 * cpu / static_cast<double>(messages));
+  return used;
+}
+
+void measure_masters(Bench& bench, std::size_t masters) {
+  const std::string name = "partitions." + std::to_string(masters);
+  bench.progress.step(name);
+  test::Cluster cluster(without_replicas(masters));
+  for (int i = 0; i < bench.scale.repetitions; ++i) {
+    measure(bench, cluster, 1, name + ".one_master");
+    const std::vector<double> used = measure(bench, cluster, masters, name + ".all_masters");
+    const double most = *std::max_element(used.begin(), used.end());
+    bench.figures.add(name + ".busiest", most * static_cast<double>(masters) / sum_of(used));
+  }
+  for (const std::string figure : {"send", "receive", "redis_us"}) {
+    bench.figures.ratio("ratio.partitions_" + std::to_string(masters) + '_' + figure, name + ".all_masters." + figure,
+                        name + ".one_master." + figure);
+  }
+}
+
+}  // namespace
+
+void partitions(Bench& bench) {
+  for (const std::size_t masters : {3, 6, 12}) measure_masters(bench, masters);
+}
+
+}  // namespace bench
