@@ -102,6 +102,8 @@ Loop::Pause ConsumerLoop::step() {
   add_missing_lanes();
   for (Lane& lane : lanes_) lane.expire_overrunning();
   wakeup_connections_.read();
+  // Before the round trips, or this consumer could receive the marker that it leaves for another one.
+  if (stopping_) wakeup_connections_.leave();
   for (LaneServer& server : servers_) {
     try {
       tick(server);
@@ -111,7 +113,6 @@ Loop::Pause ConsumerLoop::step() {
     }
   }
   keep_workers();
-  if (stopping_) wakeup_connections_.leave();
   report_connected();
   report_if_drained();
   return plan_pause();
@@ -193,14 +194,14 @@ bool ConsumerLoop::plan_idle(LaneServer& server, Clock::time_point& next) {
 // ---- Round trips ----------------------------------------------------------------------------------------------------
 
 void ConsumerLoop::start_round_trips(LaneServer& server) {
-  const bool stopping = stopping_;
+  const bool stopping = wakeup_connections_.has_left();
   const bool one_at_a_time = server.is_one_at_a_time();
   const RoundTrips& round_trips = server.round_trips();
   if (!round_trips.may_start() || (one_at_a_time && !round_trips.empty())) return;
   if (stopping) give_back_unstarted(server);
   takes_.read();
   if (!round_trips.is_under_way(&Purpose::take)) {
-    for (Lane* lane : server.lanes()) lane->read_wakeups(!stopping && lane->room(takes_.share_of(*lane)) == 0);
+    for (Lane* lane : server.lanes()) lane->read_wakeups(stopping || lane->room(takes_.share_of(*lane)) == 0);
   }
   if (one_at_a_time) return send(server, stopping ? kSettle : kSettleAndTake);
   if (!round_trips.is_under_way(&Purpose::settle)) send(server, kSettle);
@@ -210,7 +211,7 @@ void ConsumerLoop::start_round_trips(LaneServer& server) {
 // Sends a round trip, or none if it has no requests. The order of the requests: renew before unack2retry; unack2retry
 // and pending2ready before ready2unack.
 void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
-  const bool stopping = stopping_;
+  const bool stopping = wakeup_connections_.has_left();
   RoundTrip& round_trip = server.start(purpose);
   std::vector<Lane*> settlers, takers;
   for (Lane* lane : server.lanes()) {

@@ -126,7 +126,7 @@ class Lane {
   void poll_every(milliseconds interval) { timers_.poll_every(interval); }
   // The WakeupListener has received a marker for this lane.
   void wake(const WakeupListener::Marker& marker) { wakeups_.receive(marker); }
-  // Reads what it has received since the last call. `full`: there is no room for messages.
+  // Reads what it has received since the last call. `full`: it can take no more, or takes none because it stops.
   void read_wakeups(bool full);
   // A marker arrived that this consumer cannot use.
   void wake_another() { wakeups_.wake_another(); }

@@ -190,6 +190,26 @@ TEST_CASE("a message is on time after the consumer that held the watch stopped")
   CHECK(lateness(ledger, 1, begin + 5s) < kLate);
 }
 
+TEST_CASE("a message is on time that is sent while the consumer that is woken for it stops") {
+  constexpr std::size_t kRounds = 30;
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  for (std::size_t n = 1; n <= kRounds; ++n) {
+    // Redis wakes the one that waits first.
+    const Idle stops(queue, client, 1);
+    Ledger ledger;
+    const auto stays = queue.consumer(ledger.watch(), patient());
+    stays->start();
+    CHECK(eventually([&] { return Idle::blocked(client) == 2; }, kPatience));
+    std::thread sender([&] { queue.send("x"); });
+    std::this_thread::sleep_for(n * 20us);
+    CHECK(stops.consumers.front()->stop(kPatience));
+    sender.join();
+    CHECK(eventually([&] { return stops.ledger.size() + ledger.size() == 1; }, kLate));
+  }
+}
+
 TEST_CASE("the watch of a killed process ends soon after its time, and others find the message by polling") {
   PrivateServer own;
   Redis client(own.socket());
