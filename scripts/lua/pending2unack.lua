@@ -63,7 +63,7 @@ end
 local score = string.format('%.6f', lease / 1000000)  -- else Lua would format the number for each id
 
 -- Decide for each id to take: unack, retry, or garbage.
-local found, taken, leases = 0, {}, {}  -- found: number of ids to lease; taken: their positions in ids
+local found, taken = 0, {}  -- found: number of ids to lease; taken: their positions in ids
 local skipped, finished, foreign = {}, {}, {}
 for i = 1, new do
   local id = ids[i]
@@ -73,8 +73,6 @@ for i = 1, new do
   elseif alive and #id == 36 then
     found = found + 1
     taken[found] = i
-    leases[2 * found - 1] = score
-    leases[2 * found] = id
   elseif not in_dead[i] and not redis.call('ZSCORE', unack, id) then
     finished[#finished + 1] = id
     if counts[i] then foreign[#foreign + 1] = string.sub(id, 1, 64) end
@@ -87,6 +85,12 @@ if #ids > 0 and redis.call('ZREM', pending, '') == 1 then
   ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
   takes, new, found = false, 0, 0
   skipped, finished, foreign = {}, {}, {}
+end
+
+local leases = {}
+for n = found, 1, -1 do  -- in descending order: see ready2unack
+  leases[#leases + 1] = score
+  leases[#leases + 1] = ids[taken[n]]
 end
 
 -- Write: the new place first.

@@ -24,9 +24,9 @@
 -- When more than ARGV[6] are found, nothing more is taken from retry.
 -- An id that counts but is not 36 characters long goes to garbage; the caller checks the characters of the others.
 -- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
--- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id, retries
--- left of the first id taken, retries left of the ids that have others}, with redeliveries as 'id deliveries id
--- deliveries ...' and the last as 'id retries id retries ...'.
+-- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id,
+-- retries left of the first id taken, retries left of the ids that have others}, with redeliveries as 'id deliveries
+-- id deliveries ...' and the last as 'id retries id retries ...'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local total, retry_share, retry_max = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -133,7 +133,7 @@ end
 local score = string.format('%.6f', lease / 1000000)  -- else Lua would format the number for each id
 
 -- Decide for each id: unack, back to retry, or garbage.
-local taken, leases, finished = {}, {}, {}  -- taken: positions in ids
+local taken, finished = {}, {}  -- taken: positions in ids
 for i = 1, #ids do
   local elsewhere = in_pending[i] or in_dead[i]
   if i <= new and counts[i] and not elsewhere and before[i] and string.find(before[i], '^%d+ ') then
@@ -141,12 +141,18 @@ for i = 1, #ids do
     retry_length = retry_length + 1
   elseif counts[i] and not elsewhere and #ids[i] == 36 then
     taken[#taken + 1] = i
-    leases[#leases + 1] = score
-    leases[#leases + 1] = ids[i]
   elseif not elsewhere and not redis.call('ZSCORE', unack, ids[i]) then
     finished[#finished + 1] = ids[i]
     if counts[i] then foreign[#foreign + 1] = string.sub(ids[i], 1, 64) end
   end
+end
+
+-- In a short sorted set Redis looks for the place of each new member from the start: with members in descending order it
+-- is found at once, and ids mostly ascend.
+local leases = {}
+for n = #taken, 1, -1 do
+  leases[#leases + 1] = score
+  leases[#leases + 1] = ids[taken[n]]
 end
 
 -- Write: the new place first.

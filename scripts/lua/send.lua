@@ -99,7 +99,7 @@ for i = 1, #ids do
   counts[2 * i - 1] = ids[i]
   counts[2 * i] = ARGV[4]
   scores[2 * i - 1] = score
-  scores[2 * i] = ids[i]
+  scores[2 * i] = ids[#ids + 1 - i]  -- in descending order: see ready2unack
 end
 redis.call('HSET', count, unpack(counts))  -- the first write: out of memory Redis refuses the whole script
 if ARGV[1] ~= '1' then
