@@ -52,8 +52,9 @@ class Lane {
   unsigned partition() const { return partition_.number; }
   std::size_t number() const { return number_; }
 
-  // Whose turn it is among the lanes of a queue: a lane that takes goes behind the others.
-  void end_turn() { turn_ = ++queue().takes; }
+  // Whose turn it is among the lanes of a queue: a lane that has taken for so many places goes behind the others, at once
+  // or after some further takes.
+  void use_turn(std::size_t places);
   bool precedes(const Lane& other) const {
     return turn_ != other.turn_ ? turn_ < other.turn_ : partition() < other.partition();
   }
@@ -179,10 +180,11 @@ class Lane {
   Maintenance maintenance_;
   PartitionCopies copies_;
   LaneHealth health_;
-  bool registers_ = false;     // the queue has to be added to the set of known queues
-  bool keeps_worker_ = false;  // one worker must be kept free for retry
-  std::size_t taken_ = 0;      // messages, since exchange_taken()
-  std::uint64_t turn_ = 0;     // of ServedQueue::takes
+  bool registers_ = false;       // the queue has to be added to the set of known queues
+  bool keeps_worker_ = false;    // one worker must be kept free for retry
+  std::size_t taken_ = 0;        // messages, since exchange_taken()
+  std::uint64_t turn_ = 0;       // of ServedQueue::turns
+  std::size_t used_places_ = 0;  // in this turn
 };
 
 }  // namespace delayqueue

@@ -77,6 +77,9 @@ class Prefetcher {
   bool fetches_redelivered() const;
   std::size_t prefetch() const { return prefetch_; }
 
+  // Whether messages are left in retry, as far as is known, and it may take them.
+  bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
+
   // Whether a take may return something: the last one returned as much as it asked for, or left messages in retry for
   // which there is a worker now, or expect_more() was called since.
   bool has_more(const WorkerShare& share) const { return more_ready_ || (retry_waits() && free_workers(share) > 0); }
@@ -153,7 +156,6 @@ class Prefetcher {
   Clock::duration patience() const;
   bool is_late() const { return requests_ > 0 && Clock::now() - asked_at_ >= patience(); }
   std::size_t free_workers(const WorkerShare& share) const;
-  bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
   store::TakeLimits limits(const WorkerShare& share) const;
   std::vector<store::TakeLimits> limits_of_batches(const WorkerShare& share) const;
   void begin_take(const store::TakeLimits& limits);

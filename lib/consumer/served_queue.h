@@ -42,7 +42,7 @@ struct ServedQueue {
   Reporter reporter;
   const std::size_t line;      // in HandlerRunner, and its number among the queues
   std::vector<Lane*> lanes{};  // by partition
-  std::uint64_t takes = 0;     // a lane that takes notes their number, and the one with the least takes first
+  std::uint64_t turns = 0;     // of its lanes, that have ended: a lane notes their number, and the lowest one is next
 
   QueueLayout layout{endpoint};
   QueuePause pause{};

@@ -65,7 +65,7 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
   for (Lane* lane : takers) {
     const WorkerShare share = share_of(*lane);
     const std::size_t own = divided[lane->number()];
-    if (own > 0 && lane->has_more(share)) lane->end_turn();
+    if (own > 0 && lane->has_more(share)) lane->use_turn(own);
     round_trip.add_for(&lane->requests());
     lane->add_taking(round_trip, share, own);
     SharedCapacity::LaneUse use = use_of(*lane);  // a take only adds to it

@@ -100,7 +100,7 @@ double seconds_of(const std::function<void()>& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-TEST_CASE("spread: 32 partitions on 3, 4 and 6 masters: the busiest one uses at most 1.15 times the mean CPU time") {
+TEST_CASE("spread: 32 partitions on 3, 4 and 6 masters: the busiest one uses at most 1.3 times the mean CPU time") {
   for (const std::size_t count : {3, 4, 6}) {
     CAPTURE(count);
     const auto cluster = cluster_of(count);
@@ -112,12 +112,12 @@ TEST_CASE("spread: 32 partitions on 3, 4 and 6 masters: the busiest one uses at 
     }
     MESSAGE(count << " masters: the busiest one used " << median_of(busiest) << " times the mean");
     WARN(median_of(busiest) <= 1.15);
-    CHECK(median_of(busiest) <= 1.2);  // other programs run on this machine meanwhile
+    CHECK(median_of(busiest) <= 1.3);  // other programs run on this machine meanwhile
   }
 }
 
-// The goal is 1.1. In a list of at most 128 leases, as each partition has, Redis searches each lease from the start.
-TEST_CASE("spread: with 32 partitions a message costs Redis at most twice the CPU time that it costs with one") {
+// The goal is 1.1.
+TEST_CASE("spread: with 32 partitions a message costs Redis at most 1.6 times the CPU time that it costs with one") {
   constexpr std::size_t kMessages = 10 * kFullCalls;
   const auto cluster = cluster_of(3);
   QueueLoad one(*cluster, 1), many(*cluster, kManyPartitions);
@@ -130,11 +130,12 @@ TEST_CASE("spread: with 32 partitions a message costs Redis at most twice the CP
   MESSAGE("a message costs " << median_of(us) << " us with one partition, " << median_of(ratios)
                              << " times that with 32");
   WARN(median_of(ratios) <= 1.1);
-  CHECK(median_of(ratios) <= 2.0);
+  CHECK(median_of(ratios) <= 1.6);
 }
 
-// The goal is 2.7 for both. One consumer does not keep three masters busy yet.
-TEST_CASE("spread: three masters send at least 2.3 times as many messages as one, and handle no fewer") {
+// The goal is 2.7 for both, and a machine with nothing else to do shows more than these bounds, which only tell three
+// masters from one.
+TEST_CASE("spread: three masters send at least 1.6 times as many messages as one, and handle more") {
   if (!test::has_two_cores()) return;
   constexpr std::size_t kThreads = 12, kOfEach = 2 * kFullCalls;
   const auto cluster = cluster_of(3);
@@ -153,8 +154,8 @@ TEST_CASE("spread: three masters send at least 2.3 times as many messages as one
                                 << " times as many messages as one");
   WARN(median_of(sends) >= 2.7);
   WARN(median_of(receives) >= 2.7);
-  CHECK(median_of(sends) >= 2.3);
-  CHECK(median_of(receives) >= 0.8);
+  CHECK(median_of(sends) >= 1.6);
+  CHECK(median_of(receives) >= 1.1);
 }
 
 }  // namespace
