@@ -8,6 +8,7 @@
 #include <delayqueue/delivery.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
+#include <delayqueue/headers.h>
 #include <delayqueue/inspector.h>
 #include <delayqueue/integrity.h>
 #include <delayqueue/message.h>

@@ -1,0 +1,58 @@
+// Headers: what a message carries besides its payload, such as a content type or the id of a trace.
+#pragma once
+
+#include <delayqueue/export.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace delayqueue {
+
+// Names with values, in the order in which they were set. A name is there once: it has 1 to 127 characters of printable
+// ASCII without spaces and '=', and upper and lower case differ. A value is any bytes, none too.
+//
+// A message has at most kMost headers, of at most kMostBytes: one or two bytes are counted for the length of each name
+// and of each value. Names that begin with "dq-" are reserved: a Producer sends none. By convention, "content-type" has
+// the type of the payload.
+//
+// A value type: copies are independent, and no object is safe to change while another thread uses it.
+class DELAYQUEUE_EXPORT Headers {
+ public:
+  using value_type = std::pair<std::string, std::string>;  // name and value
+  using const_iterator = std::vector<value_type>::const_iterator;
+
+  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMostBytes = 8 * 1024;
+
+  Headers() = default;
+  // As set() for each pair.
+  Headers(std::initializer_list<value_type> pairs);
+
+  // Adds a header, or replaces the value of the one with this name, which keeps its place. Throws std::invalid_argument,
+  // which names the header, if the name is not valid, or if there are too many headers or bytes then: nothing is changed.
+  void set(std::string name, std::string value);
+
+  // False: there was none with this name.
+  bool erase(std::string_view name);
+
+  // The value; null: there is no header with this name. Valid until the headers change.
+  const std::string* find(std::string_view name) const;
+
+  const_iterator begin() const { return pairs_.begin(); }
+  const_iterator end() const { return pairs_.end(); }
+  std::size_t size() const { return pairs_.size(); }
+  bool empty() const { return pairs_.empty(); }
+
+  // The same pairs in the same order.
+  friend bool operator==(const Headers& a, const Headers& b) { return a.pairs_ == b.pairs_; }
+  friend bool operator!=(const Headers& a, const Headers& b) { return a.pairs_ != b.pairs_; }
+
+ private:
+  std::vector<value_type> pairs_{};
+};
+
+}  // namespace delayqueue

@@ -1,0 +1,21 @@
+// The stored form of headers: pairs of name and value, one after another; before each name and each value its length. A
+// length is a varint: seven bits in each byte, the lowest first, and the highest bit set in all bytes but the last.
+//
+// The first byte is the length of a name, so never 0: a later form of headers must begin with 0.
+#pragma once
+
+#include <delayqueue/headers.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace delayqueue::store {
+
+// Empty for no headers.
+std::string packed(const Headers& headers);
+
+// Unset: the bytes are no packed headers. Another program may have written any bytes.
+std::optional<Headers> unpacked(std::string_view bytes);
+
+}  // namespace delayqueue::store
