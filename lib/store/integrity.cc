@@ -1,5 +1,6 @@
 #include "store/integrity.h"
 
+#include "store/headers.h"
 #include "store/replies.h"
 #include "store/scripts.h"
 
@@ -16,6 +17,16 @@ Scanned as_scanned(Reply reply) {
   Scanned scanned{as_text(reply[0]), {}};
   const Reply found = reply[1];
   for (std::size_t i = 0; i < found.size(); i += kStep) scanned.ids.push_back(as_text(found[i]));
+  return scanned;
+}
+
+Scanned as_scanned_headers(Reply reply) {
+  Scanned scanned{as_text(reply[0]), {}};
+  const Reply found = reply[1];
+  for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
+    scanned.ids.push_back(as_text(found[i]));
+    if (!unpacked(found[i + 1].text())) scanned.damaged.push_back(scanned.ids.back());
+  }
   return scanned;
 }
 
@@ -44,6 +55,8 @@ const std::string& key_of(const Keys& keys, Collection collection) {
       return keys.attempts;
     case Collection::reason:
       return keys.reason;
+    case Collection::headers:
+      return keys.headers;
     case Collection::bodies:
       break;
   }
@@ -62,7 +75,8 @@ std::string pattern_of(const std::string& text) {
 
 Pipeline& start_check(Pipeline& pipeline, const Keys& keys) {
   pipeline.script(scripts::check).key(keys.pending).key(keys.unack).key(keys.dead).key(keys.count);
-  return pipeline.key(keys.attempts).key(keys.reason).key(keys.garbage).key(keys.ready).key(keys.retry);
+  pipeline.key(keys.attempts).key(keys.reason).key(keys.garbage).key(keys.ready).key(keys.retry);
+  return pipeline.key(keys.headers);
 }
 
 Answer<std::vector<std::string>> recheck(Pipeline& pipeline, const Keys& keys, const std::vector<Candidate>& candidates,
@@ -88,6 +102,7 @@ Answer<Scanned> scan(Pipeline& pipeline, const Keys& keys, Collection collection
                                                        : "HSCAN")
       .key(key_of(keys, collection));
   pipeline.arg(cursor).arg("COUNT").arg(kScanned);
+  if (collection == Collection::headers) return {pipeline, as_scanned_headers};
   return collection == Collection::garbage ? Answer<Scanned>(pipeline, as_scanned<1>)
                                            : Answer<Scanned>(pipeline, as_scanned<2>);
 }

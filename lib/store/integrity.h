@@ -36,10 +36,11 @@
 //   E    c, in a list                     expired                                finished
 //   C    c, in no list                    leftover of a message                  finished
 //   O    b                                would be dropped, or stay for ever     to ready, with a count
-//   A    attempts or reason               leftover of a message                  removed
+//   A    attempts or reason               leftover of a message                  removed, with its headers
+//   H    headers                          leftover of a message                  removed
 //   .    none of these                    finished, or never sent                none
 //
-// Finished: everything that is left of the message is removed by way of garbage. Running consumers remove E, G and A
+// Finished: everything that is left of the message is removed by way of garbage. Running consumers remove E, G, A and H
 // without a repair. One script judges an id, so a message that moves is seen in exactly one place. The Go library sends
 // in three steps (body, count, place), so O and M may be a send that is under way: a verdict is a finding only if it is
 // the same twice, some time apart.
@@ -59,11 +60,12 @@ using redis::Answer;
 using redis::Pipeline;
 
 // The keys that hold ids. A scan of the bodies reads all keys of the server, and returns those of the queue's bodies.
-enum class Collection { pending, unack, dead, count, garbage, attempts, reason, bodies };
+enum class Collection { pending, unack, dead, count, garbage, attempts, reason, headers, bodies };
 
 struct Scanned {
-  std::string cursor;            // "0": the scan is complete
-  std::vector<std::string> ids;  // for bodies: the keys of the bodies
+  std::string cursor;                  // "0": the scan is complete
+  std::vector<std::string> ids;        // for bodies: the keys of the bodies
+  std::vector<std::string> damaged{};  // for headers: those of the ids whose headers cannot be read
 };
 
 // One step of a scan from a cursor, at first "0". An id that exists during the whole scan is returned at least once.

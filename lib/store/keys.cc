@@ -73,6 +73,7 @@ Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned par
   keys.garbage = keys.base + ":garbage";
   keys.attempts = keys.base + ":attempts";
   keys.reason = keys.base + ":reason";
+  keys.headers = keys.base + ":headers";
   keys.dead = keys.base + ":dead";
   keys.stats = keys.base + ":stats";
   keys.paused = keys.base + ":paused";

@@ -1,5 +1,6 @@
 // The names of a queue's keys. No other file builds one. Names and types are those of the Go library
-// HDT3213/delayqueue. This library adds attempts, reason, dead, stats, paused, wake, wakes, watch, lock and settings.
+// HDT3213/delayqueue. This library adds attempts, reason, headers, dead, stats, paused, wake, wakes, watch, lock and
+// settings.
 //
 // A queue may have several partitions. Each is a complete set of keys, in another slot of a Cluster than the other
 // ones. Partition 0 has the keys of a queue without partitions.
@@ -18,7 +19,7 @@ struct Keys {
   std::string base;  // <prefix>:<queue>, in braces with a hash tag; of other partitions: see make_keys
 
   std::string pending, ready, unack, retry, count, garbage;  // count is retry:cnt
-  std::string attempts, reason, dead, stats, paused, wake, watch, lock, settings;
+  std::string attempts, reason, headers, dead, stats, paused, wake, watch, lock, settings;
   std::string wakes;  // only of partition 0: it has the wake-ups of the others
 
   std::string bodies;   // prefix of the bodies' keys; the id follows

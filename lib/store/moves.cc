@@ -36,7 +36,7 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   if (messages.size() == 1 && terms.fresh && staged.empty()) return send_one(pipeline, messages.front(), terms);
   pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.wake);
-  pipeline.key(keys_.retry);
+  pipeline.key(keys_.retry).key(keys_.headers);
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
   for (const std::string& name : staged) pipeline.key(keys_.staged, name);
   pipeline.arg(terms.fresh ? "1" : "0");
@@ -45,6 +45,10 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   if (staged.empty()) {
     for (const NewMessage& message : messages) pipeline.arg(message.payload);
   }
+  const auto has_headers = [](const NewMessage& message) { return !message.headers.empty(); };
+  if (std::any_of(messages.begin(), messages.end(), has_headers)) {
+    for (const NewMessage& message : messages) pipeline.arg(message.headers);
+  }
   pipeline.needs(staged.size());
   return {pipeline, as_sent};
 }
@@ -52,8 +56,10 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
 Answer<Outcomes> Store::send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const {
   pipeline.script(scripts::send_one).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.stats);
   pipeline.key(keys_.wake).key(keys_.bodies, message.id);
+  if (!message.headers.empty()) pipeline.key(keys_.headers);
   add_due(pipeline, terms.due);
   pipeline.arg(terms.retries).arg(terms.ttl.count()).arg(message.payload);
+  if (!message.headers.empty()) pipeline.arg(message.headers);
   return {pipeline, as_sent};
 }
 
@@ -93,6 +99,7 @@ void Store::promote(Pipeline& pipeline, std::size_t most, bool with_ids, const W
 Answer<Taken> Store::ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const {
   pipeline.script(scripts::ready2unack).key(keys_.ready).key(keys_.retry).key(keys_.unack).key(keys_.pending);
   pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
+  pipeline.key(keys_.headers);
   pipeline.arg(std::min(limits.total, kBatch)).arg(limits.retry_share).arg(limits.retry_max);
   pipeline.arg(microseconds(lease).count()).arg(limits.poison_max).arg(std::min(limits.poison_skip, kBatch));
   return {pipeline, as_taken};
@@ -102,7 +109,8 @@ Answer<PromotedAndTaken> Store::pending2unack(Pipeline& pipeline, bool with_ids,
                                               std::size_t total, milliseconds lease) const {
   pipeline.script(scripts::pending2unack).key(keys_.pending).key(keys_.ready).key(keys_.retry).key(keys_.unack);
   pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
-  pipeline.key(keys_.watch).arg(kBatch).arg(with_ids ? "1" : "0").arg(watcher.name);
+  pipeline.key(keys_.watch).key(keys_.headers);
+  pipeline.arg(kBatch).arg(with_ids ? "1" : "0").arg(watcher.name);
   pipeline.arg(microseconds(watcher.next_call.value()).count());
   pipeline.arg(std::min(total, kBatch)).arg(microseconds(lease).count());
   return {pipeline, as_promoted_and_taken};
@@ -117,6 +125,13 @@ Answer<std::vector<std::optional<std::string>>> Store::bodies(Pipeline& pipeline
                                                               const std::vector<std::string>& ids) const {
   pipeline.command("MGET");
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  return {pipeline, as_bodies};
+}
+
+Answer<std::vector<std::optional<std::string>>> Store::headers(Pipeline& pipeline,
+                                                               const std::vector<std::string>& ids) const {
+  pipeline.command("HMGET").key(keys_.headers);
+  for (const std::string& id : ids) pipeline.arg(id);
   return {pipeline, as_bodies};
 }
 
@@ -135,7 +150,7 @@ Answer<Outcomes> Store::remove_foreign(Pipeline& pipeline, const std::vector<Rec
 Answer<Outcomes> Store::remove(Pipeline& pipeline, std::string_view counted_as,
                                const std::vector<Receipt>& receipts) const {
   pipeline.script(scripts::ack).key(keys_.unack).key(keys_.count).key(keys_.attempts).key(keys_.reason);
-  pipeline.key(keys_.pending).key(keys_.dead).key(keys_.garbage).key(keys_.stats);
+  pipeline.key(keys_.pending).key(keys_.dead).key(keys_.garbage).key(keys_.stats).key(keys_.headers);
   for (const Receipt& receipt : receipts) pipeline.key(keys_.bodies, receipt.id);
   pipeline.arg(counted_as);
   auto end = receipts.end();  // the script repeats the last receipt, so equal ones at the end are not sent
@@ -201,7 +216,7 @@ Answer<std::vector<std::string>> Store::sample_garbage(Pipeline& pipeline) const
 
 Answer<std::size_t> Store::gc(Pipeline& pipeline, const std::vector<std::string>& ids) const {
   pipeline.script(scripts::gc).key(keys_.garbage).key(keys_.unack).key(keys_.pending).key(keys_.dead);
-  pipeline.key(keys_.count).key(keys_.attempts).key(keys_.reason);
+  pipeline.key(keys_.count).key(keys_.attempts).key(keys_.reason).key(keys_.headers);
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
   pipeline.arg(keys_.bodies.size());
   return {pipeline, as_count};
@@ -215,19 +230,17 @@ Answer<std::pair<std::string, std::vector<std::string>>> Store::scan_metadata(Pi
 }
 
 Answer<std::size_t> Store::delete_orphaned_metadata(Pipeline& pipeline, const std::vector<std::string>& ids) const {
-  pipeline.script(scripts::delete_orphaned_metadata)
-      .key(keys_.count)
-      .key(keys_.dead)
-      .key(keys_.attempts)
-      .key(keys_.reason);
-  for (const std::string& id : ids) pipeline.arg(id);
+  pipeline.script(scripts::delete_orphaned_metadata).key(keys_.count).key(keys_.dead).key(keys_.attempts);
+  pipeline.key(keys_.reason).key(keys_.headers);
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
+  pipeline.arg(keys_.bodies.size());
   return {pipeline, as_count};
 }
 
 Answer<std::string> Store::cancel(Pipeline& pipeline, std::string_view id) const {
   pipeline.script(scripts::cancel).key(keys_.bodies, id).key(keys_.pending).key(keys_.unack).key(keys_.dead);
   pipeline.key(keys_.count).key(keys_.attempts).key(keys_.reason).key(keys_.garbage);
-  pipeline.key(keys_.ready).key(keys_.retry).key(keys_.stats).arg(options_.search_lists);
+  pipeline.key(keys_.ready).key(keys_.retry).key(keys_.stats).key(keys_.headers).arg(options_.search_lists);
   return {pipeline, as_text};
 }
 
@@ -269,11 +282,12 @@ Answer<Outcomes> Store::restore(Pipeline& pipeline, const std::vector<RestoreRec
   const std::vector<std::string> staged = stage(pipeline, messages);
   pipeline.script(scripts::restore).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.retry);
+  pipeline.key(keys_.headers);
   for (const RestoreRecord& message : messages) pipeline.key(keys_.bodies, message.id);
   for (const std::string& name : staged) pipeline.key(keys_.staged, name);
   for (const RestoreRecord& message : messages) {
     pipeline.arg(message.dead ? "dead" : "alive").arg(message.at_us).arg(message.retries).arg(message.deliveries);
-    pipeline.arg(message.ttl.count()).arg(message.reason);
+    pipeline.arg(message.ttl.count()).arg(message.reason).arg(message.headers);
     pipeline.arg(staged.empty() ? message.payload : std::string_view());
   }
   pipeline.needs(staged.size());
@@ -285,6 +299,7 @@ Answer<PurgedIds> Store::purge_ids(Pipeline& pipeline, const std::string& state,
   const bool list = state == keys_.ready || state == keys_.retry;
   pipeline.script(scripts::purge_ids).key(keys_.pending).key(keys_.unack).key(keys_.dead).key(keys_.count);
   pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.garbage).key(list ? state : keys_.ready).key(keys_.stats);
+  pipeline.key(keys_.headers);
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
   pipeline.arg(std::string_view(state).substr(keys_.base.size() + 1));
   return {pipeline, as_purged_ids};
@@ -319,7 +334,7 @@ Answer<Purged> Store::purge_some(Pipeline& pipeline, const char* what, const std
 Answer<bool> Store::forget(Pipeline& pipeline) const {
   pipeline.script(scripts::forget).key(keys_.pending).key(keys_.ready).key(keys_.unack).key(keys_.retry);
   pipeline.key(keys_.dead).key(keys_.count).key(keys_.garbage).key(keys_.settings);
-  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.paused).key(keys_.wake);
+  pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.headers).key(keys_.stats).key(keys_.paused).key(keys_.wake);
   pipeline.key(keys_.wakes).key(keys_.watch).key(keys_.lock);
   return {pipeline, as_done};
 }

@@ -40,6 +40,7 @@ struct Due {
 struct NewMessage {
   std::string_view id;
   std::string_view payload;
+  std::string_view headers{};  // packed: see headers.h; empty: none
 };
 
 // The options of one send; they hold for all its messages.
@@ -88,6 +89,7 @@ struct RestoreRecord {
   milliseconds ttl{0};  // of its body; 0: none
   std::string_view reason;
   std::string_view payload;
+  std::string_view headers{};  // packed
 };
 
 class Store {
@@ -137,6 +139,9 @@ class Store {
   // The length of ready or retry, an upper bound of the messages there.
   Answer<std::size_t> length(Pipeline& pipeline, const std::string& list) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
+  // Packed; unset: the message has none.
+  Answer<std::vector<std::optional<std::string>>> headers(Pipeline& pipeline,
+                                                          const std::vector<std::string>& ids) const;
 
   Answer<Outcomes> ack(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;
   Answer<Outcomes> expire(Pipeline& pipeline, const std::vector<Receipt>& receipts) const;

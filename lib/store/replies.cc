@@ -136,6 +136,7 @@ Taken as_taken(Reply reply) {
     std::string id = next_word(others, kIdLength);
     taken.other_retries_left[std::move(id)] = number_at_start(next_word(others));
   }
+  taken.has_headers = reply[13].integer() != 0;
   return taken;
 }
 

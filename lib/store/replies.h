@@ -35,7 +35,7 @@ std::optional<std::string> as_score(redis::Reply reply);  // of ZPOPMIN; nullopt
 // The reply to SET NX: nil means that the key existed.
 bool as_set(redis::Reply reply);
 
-// The reply to MGET; unset: that body does not exist.
+// The reply to MGET or HMGET; unset: that value does not exist.
 std::vector<std::optional<std::string>> as_bodies(redis::Reply reply);
 
 // The reply to HSCAN: the next cursor, and the names of the fields.

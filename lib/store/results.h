@@ -37,8 +37,9 @@ struct Taken {
   std::vector<std::string> possible_poison;  // possible poison messages among `messages`
   // Further ones that were found; if more than poison_skip, the script stopped at the last.
   std::size_t further_poison = 0;
-  std::size_t foreign = 0;  // ids with a retry count that were not 36 characters long; moved to garbage
-  std::string foreign_id;   // first 64 characters of the first of them
+  std::size_t foreign = 0;   // ids with a retry count that were not 36 characters long; moved to garbage
+  std::string foreign_id;    // first 64 characters of the first of them
+  bool has_headers = false;  // false: none of `messages` has any
 };
 
 // The results of pending2ready and, if it took messages as ready2unack does, of ready2unack.

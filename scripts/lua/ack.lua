@@ -8,7 +8,8 @@
 -- KEYS[6] dead      zset
 -- KEYS[7] garbage   set
 -- KEYS[8] stats     hash
--- KEYS[9...]        body of each message; the last 36 characters are its id
+-- KEYS[9] headers   hash
+-- KEYS[10...]       body of each message; the last 36 characters are its id
 -- ARGV[1] the field of stats that counts them: acked, expired or foreign
 -- ARGV[2...] the receipt of each message: the end of its lease in us; the last one is also that of all further messages
 --
@@ -16,26 +17,29 @@
 -- end: it is in retry or dead, and was handled.
 -- Returns the number of messages if all were settled, else a string of 'S' (settled), 'T' (stale), 'G' (gone).
 local unack, count, attempts, reason = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local pending, dead, garbage, stats = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local messages = #KEYS - 8
+local pending, dead, garbage, stats, headers = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local messages = #KEYS - 9
+
+-- The hashes with metadata of some messages: mostly none. A key of a wrong type fails here, before the first write.
+local function hashes()
+  local found = {}
+  if redis.call('EXISTS', attempts, reason, headers) == 0 then return found end
+  if redis.call('HLEN', attempts) > 0 then found[#found + 1] = attempts end
+  if redis.call('HLEN', reason) > 0 then found[#found + 1] = reason end
+  if redis.call('HLEN', headers) > 0 then found[#found + 1] = headers end
+  return found
+end
 
 -- One message in its lease, the most frequent case, needs fewer commands. All other cases follow below.
 if messages == 1 then
-  local body, receipt = unpack(KEYS, 9), unpack(ARGV, 2)
+  local body, receipt = unpack(KEYS, 10), unpack(ARGV, 2)
   local id = string.sub(body, -36)
   local score = redis.call('ZSCORE', unack, id)
   if score and math.floor(score * 1000000 + 0.5) == tonumber(receipt) then
-    local noted = redis.call('EXISTS', attempts, reason) > 0
-    if noted then  -- a key of a wrong type fails here, or at the first write
-      redis.call('HLEN', attempts)
-      redis.call('HLEN', reason)
-    end
+    local noted = hashes()
     redis.call('HDEL', count, id)
     redis.call('UNLINK', body)
-    if noted then
-      redis.call('HDEL', attempts, id)
-      redis.call('HDEL', reason, id)
-    end
+    for _, hash in ipairs(noted) do redis.call('HDEL', hash, id) end
     redis.call('ZREM', unack, id)
     redis.pcall('HINCRBY', stats, ARGV[1], 1)
     return 1
@@ -44,7 +48,7 @@ end
 
 local ids, receipts, uses = {}, {}, {}  -- uses: receipt -> number of messages with it
 for i = 1, messages do
-  ids[i] = string.sub(KEYS[8 + i], -36)
+  ids[i] = string.sub(KEYS[9 + i], -36)
   receipts[i] = ARGV[1 + i] or receipts[i - 1]
   uses[receipts[i]] = (uses[receipts[i]] or 0) + 1
 end
@@ -65,7 +69,7 @@ local function outcome_of(i)
   local receipt = tonumber(receipts[i])
   local score = redis.call('ZSCORE', unack, id)
   if score then return math.floor(score * 1000000 + 0.5) == receipt and 'S' or 'T' end
-  if redis.call('EXISTS', KEYS[8 + i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1 then return 'G' end
+  if redis.call('EXISTS', KEYS[9 + i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1 then return 'G' end
   if redis.call('ZSCORE', pending, id) then return 'T' end
   local last = string.match(redis.call('HGET', attempts, id) or '', ' (%d+)$') or ''
   return tonumber(last) == receipt and 'L' or 'T'
@@ -82,27 +86,25 @@ end
 
 local outcomes = table.concat(answer)
 local settled = ids
-local bodies = {unpack(KEYS, 9)}
+local bodies = {unpack(KEYS, 10)}
 if string.find(outcomes, '[TG]') then
   settled, bodies = {}, {}
   for i = 1, messages do
     if answer[i] == 'S' then
       settled[#settled + 1] = ids[i]
-      bodies[#bodies + 1] = KEYS[8 + i]
+      bodies[#bodies + 1] = KEYS[9 + i]
     end
   end
 end
 if #settled == 0 then return outcomes end
 
-local has_attempts = redis.call('HLEN', attempts) > 0
-local has_reasons = redis.call('HLEN', reason) > 0
+local noted = hashes()
 redis.call('HLEN', count)  -- a key of a wrong type fails here, before the first write
 redis.call('ZCARD', dead)
 
 redis.call('UNLINK', unpack(bodies))
 redis.call('HDEL', count, unpack(settled))
-if has_attempts then redis.call('HDEL', attempts, unpack(settled)) end
-if has_reasons then redis.call('HDEL', reason, unpack(settled)) end
+for _, hash in ipairs(noted) do redis.call('HDEL', hash, unpack(settled)) end
 if #late > 0 then redis.call('ZREM', dead, unpack(late)) end
 redis.call('ZREM', unack, unpack(settled))
 redis.pcall('HINCRBY', stats, ARGV[1], #settled)

@@ -11,6 +11,7 @@
 -- KEYS[9] ready     list
 -- KEYS[10] retry    list
 -- KEYS[11] stats    hash
+-- KEYS[12] headers  hash
 -- ARGV[1] the id is removed from the lists if neither is longer than this; else it stays, and ready2unack skips it
 --
 -- A message is finished if it has no body, or if it is in garbage and in no zset. One in a zset can still be delivered.
@@ -18,6 +19,7 @@
 -- not be delivered again; a second call returns the same); 'unknown'. During a backoff the state is 'retry'.
 local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local attempts, reason, garbage, ready, retry, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local headers = KEYS[12]
 local id = string.sub(body, -36)
 
 local score = redis.call('ZSCORE', unack, id)
@@ -29,6 +31,7 @@ local in_zset = score or in_pending or in_dead
 local finished = redis.call('SISMEMBER', garbage, id) == 1 and not in_zset or redis.call('EXISTS', body) == 0
 local list_length = math.max(redis.call('LLEN', ready), redis.call('LLEN', retry))
 redis.call('HLEN', reason)
+redis.call('HLEN', headers)
 if finished then return 'unknown' end
 
 local state
@@ -60,6 +63,7 @@ redis.call('UNLINK', body)
 redis.call('HDEL', count, id)
 redis.call('HDEL', attempts, id)
 redis.call('HDEL', reason, id)
+redis.call('HDEL', headers, id)
 redis.call('ZREM', pending, id)
 redis.call('ZREM', unack, id)
 redis.call('ZREM', dead, id)

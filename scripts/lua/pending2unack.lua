@@ -11,6 +11,7 @@
 -- KEYS[9] paused    string  exists while the queue is paused
 -- KEYS[10] stats    hash
 -- KEYS[11] watch    string  see pending2ready
+-- KEYS[12] headers  hash
 -- ARGV[1] most ids to move
 -- ARGV[2] '1': return the ids
 -- ARGV[3] name of the calling consumer, which has room for messages
@@ -25,7 +26,7 @@
 -- Returns {what pending2ready returns, what ready2unack returns}, or only the first of them if this was pending2ready.
 local pending, ready, retry, unack, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local watch = KEYS[11]
+local watch, headers = KEYS[11], KEYS[12]
 local limit, total = tonumber(ARGV[1]), tonumber(ARGV[5])
 local caller = ARGV[3]
 
@@ -36,7 +37,9 @@ if not (lease < 2 ^ 53) then
   return redis.error_reply('ERR a lease of ' .. ARGV[6] .. ' us: it must end before 2^53 us')
 end
 
-local takes = redis.call('EXISTS', ready, retry, paused) == 0
+local existing = redis.call('EXISTS', ready, retry, paused, headers)
+local takes = existing == 0 or redis.call('EXISTS', ready, retry, paused) == 0
+local has_headers = existing > 0 and takes and math.min(redis.call('HLEN', headers), 1) or 0
 if not takes then redis.call('LLEN', ready) end  -- a key of a wrong type fails here, before the first write
 local ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
 local new = takes and math.min(total, #ids) or 0  -- number of ids to take, if they count
@@ -175,6 +178,7 @@ return {
     #foreign,
     foreign[1] or '',
     retries or '',
-    table.concat(other_retries, ' ')
+    table.concat(other_retries, ' '),
+    has_headers
   }
 }

@@ -10,6 +10,7 @@
 -- KEYS[8] garbage   set
 -- KEYS[9] paused    string, exists while the queue is paused
 -- KEYS[10] stats    hash
+-- KEYS[11] headers  hash
 -- ARGV[1] most ids to take
 -- ARGV[2] how many of them are reserved for retry
 -- ARGV[3] most ids to take from retry
@@ -25,10 +26,11 @@
 -- An id that counts but is not 36 characters long goes to garbage; the caller checks the characters of the others.
 -- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
 -- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id,
--- retries left of the first id taken, retries left of the ids that have others}, with redeliveries as 'id deliveries
--- id deliveries ...' and the last as 'id retries id retries ...'.
+-- retries left of the first id taken, retries left of the ids that have others, 1 if messages of the queue have
+-- headers}, with redeliveries as 'id deliveries id deliveries ...' and the last but one as 'id retries id retries ...'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local headers = KEYS[11]
 local total, retry_share, retry_max = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local poison_max, poison_skip = tonumber(ARGV[5]), tonumber(ARGV[6])
 
@@ -51,6 +53,7 @@ local retries             -- of the first id taken: nearly always those of all
 local first_count         -- the value that they were read from
 local other_retries = {}
 local foreign = {}
+local has_headers = 0
 local function answer()
   return {
     #ids,
@@ -65,10 +68,14 @@ local function answer()
     #foreign,
     foreign[1] or '',
     retries or '',
-    table.concat(other_retries, ' ')
+    table.concat(other_retries, ' '),
+    has_headers
   }
 end
-if redis.call('EXISTS', paused) == 1 then return answer() end
+if redis.call('EXISTS', paused, headers) > 0 then
+  if redis.call('EXISTS', paused) == 1 then return answer() end
+  has_headers = math.min(redis.call('HLEN', headers), 1)
+end
 
 -- Choose ids of retry. The lists are read now and trimmed last: if a write in between fails, they still have the ids.
 local ready_length = redis.call('LLEN', ready)

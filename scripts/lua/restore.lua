@@ -10,24 +10,25 @@
 -- KEYS[8] reason    hash
 -- KEYS[9] stats     hash
 -- KEYS[10] retry    list
--- KEYS[11...]       body of each message; the last 36 characters are its id. Then, if the payloads are staged, the key
+-- KEYS[11] headers  hash
+-- KEYS[12...]       body of each message; the last 36 characters are its id. Then, if the payloads are staged, the key
 --                   that holds the payload of each message, in the same order: see send
--- ARGV[1...] seven per message: 'dead' or 'alive'; when it became a dead letter or is due, us since 1970; retries;
---            deliveries so far; TTL in ms, '0' for none; reason; payload, or '' if it is staged
+-- ARGV[1...] eight per message: 'dead' or 'alive'; when it became a dead letter or is due, us since 1970; retries;
+--            deliveries so far; TTL in ms, '0' for none; reason; packed headers, '' for none; payload, '' if staged
 --
 -- A message that exists (see send) is not changed, so a repeated call is safe. Messages that are due become ready, in
 -- the order given.
 -- Returns one character per message: '1' created, '0' existed, 'C' was cancelled and a consumer still holds it.
 local pending, ready, count, garbage, unack = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local dead, attempts, reason, stats, retry = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local dead, attempts, reason, stats, retry, headers = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local messages = #ARGV / 7
-local staged = #KEYS > 10 + messages
+local messages = #ARGV / 8
+local staged = #KEYS > 11 + messages
 local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS[10 + i], -36) end
+for i = 1, messages do ids[i] = string.sub(KEYS[11 + i], -36) end
 local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
 local counts = redis.call('HMGET', count, unpack(ids))
 local in_unack = redis.call('ZMSCORE', unack, unpack(ids))
@@ -37,9 +38,10 @@ redis.call('LLEN', ready)
 local has_retry_entries = redis.call('LLEN', retry) > 0  -- see send
 redis.call('HLEN', attempts)
 redis.call('HLEN', reason)
+redis.call('HLEN', headers)
 
 -- The arguments of the commands below, in pairs where the command takes pairs.
-local new, bodies, deliveries, reasons = {}, {}, {}, {}
+local new, bodies, deliveries, reasons, packed = {}, {}, {}, {}, {}
 local dead_ids, dead_scores = {}, {}
 local live_ids, counts_of_live, pending_scores, due_ids = {}, {}, {}, {}
 local ttls = {}
@@ -50,28 +52,29 @@ end
 
 local function outcome_of(i, id, seen)
   if seen[id] then return '0' end
-  if redis.call('EXISTS', KEYS[10 + i]) == 0 then return '1' end
+  if redis.call('EXISTS', KEYS[11 + i]) == 0 then return '1' end
   local alive = counts[i] and (finished[i] == 0 or in_unack[i] or in_pending[i])
   return (alive or in_dead[i]) and '0' or in_unack[i] and 'C' or '1'
 end
 
 local function create(i, id)
-  local at = tonumber(ARGV[7 * i - 5])
-  local delivered, failure = ARGV[7 * i - 3], ARGV[7 * i - 1]
-  local ttl = tonumber(ARGV[7 * i - 2])
-  local is_dead = ARGV[7 * i - 6] == 'dead'
+  local at = tonumber(ARGV[8 * i - 6])
+  local delivered, failure, its_headers = ARGV[8 * i - 4], ARGV[8 * i - 2], ARGV[8 * i - 1]
+  local ttl = tonumber(ARGV[8 * i - 3])
+  local is_dead = ARGV[8 * i - 7] == 'dead'
   new[#new + 1] = id
-  add(bodies, KEYS[10 + i], staged and KEYS[10 + messages + i] or ARGV[7 * i])
+  add(bodies, KEYS[11 + i], staged and KEYS[11 + messages + i] or ARGV[8 * i])
   if is_dead or delivered ~= '0' or has_retry_entries then add(deliveries, id, delivered) end
   if failure ~= '' then add(reasons, id, failure) end
-  if ttl > 0 then add(ttls, KEYS[10 + i], ttl) end
+  if its_headers ~= '' then add(packed, id, its_headers) end
+  if ttl > 0 then add(ttls, KEYS[11 + i], ttl) end
   if is_dead then
     dead_ids[#dead_ids + 1] = id
     add(dead_scores, at / 1000000, id)
     return
   end
   live_ids[#live_ids + 1] = id
-  add(counts_of_live, id, ARGV[7 * i - 4])
+  add(counts_of_live, id, ARGV[8 * i - 5])
   if at > now then
     add(pending_scores, at / 1000000, id)
   else
@@ -94,7 +97,7 @@ for i = 2, staged and #bodies or 0, 2 do
   end
 end
 if #new == 0 then
-  if staged then redis.pcall('UNLINK', unpack(KEYS, 11 + messages)) end
+  if staged then redis.pcall('UNLINK', unpack(KEYS, 12 + messages)) end
   return table.concat(answer)
 end
 
@@ -109,8 +112,10 @@ redis.call('ZREM', unack, unpack(new))
 if #live_ids > 0 then redis.call('ZREM', dead, unpack(live_ids)) end
 redis.call('HDEL', attempts, unpack(new))
 redis.call('HDEL', reason, unpack(new))
+redis.call('HDEL', headers, unpack(new))
 if #deliveries > 0 then redis.call('HSET', attempts, unpack(deliveries)) end
 if #reasons > 0 then redis.call('HSET', reason, unpack(reasons)) end
+if #packed > 0 then redis.call('HSET', headers, unpack(packed)) end
 if #pending_scores > 0 then redis.call('ZADD', pending, unpack(pending_scores)) end
 if #due_ids > 0 then redis.call('LPUSH', ready, unpack(due_ids)) end
 -- Last, then out of garbage: see send.
@@ -125,6 +130,6 @@ end
 if not staged then redis.call('MSET', unpack(bodies)) end
 redis.call('SREM', garbage, unpack(new))
 for i = 1, #ttls, 2 do redis.call('PEXPIRE', ttls[i], math.min(ttls[i + 1], 9e15)) end
-if staged and #new < messages then redis.pcall('UNLINK', unpack(KEYS, 11 + messages)) end
+if staged and #new < messages then redis.pcall('UNLINK', unpack(KEYS, 12 + messages)) end
 redis.pcall('HINCRBY', stats, 'sent', #new)
 return table.concat(answer)

@@ -11,7 +11,8 @@
 -- KEYS[9] stats     hash
 -- KEYS[10] wake     zset
 -- KEYS[11] retry    list
--- KEYS[12...]       body of each message; the last 36 characters are its id. Then, if the payloads are staged, the key
+-- KEYS[12] headers  hash  id -> packed headers
+-- KEYS[13...]       body of each message; the last 36 characters are its id. Then, if the payloads are staged, the key
 --                   that holds the payload of each message, in the same order
 -- ARGV[1] '1': the ids are new, so none can exist; '0': the script checks that first
 -- ARGV[2] delay in ms, or ''
@@ -19,7 +20,8 @@
 -- ARGV[4] retries
 -- ARGV[5] TTL in ms after the due time, '0' for none
 -- ARGV[6...] payload of each message; absent if the payloads are staged: then SET has stored each under a key with a
---            TTL, and this script renames that key to the body. If such a key is missing, nothing is stored
+--            TTL, and this script renames that key to the body. If such a key is missing, nothing is stored. Then the
+--            packed headers of each message, '' for none; absent if no message has any
 --
 -- A message is finished, and is created again, if it has no body; if it is in garbage and in no zset; or if it has no
 -- retry count and is not dead, since nothing would deliver it. But while a consumer holds a cancelled message, nothing
@@ -29,9 +31,10 @@
 -- string ends in 'N': the queue may be missing in the set of queues.
 local pending, ready, count, garbage, unack = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, attempts, reason, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local wake, retry = KEYS[10], KEYS[11]
-local staged = #ARGV == 5
-local messages = staged and (#KEYS - 11) / 2 or #KEYS - 11
+local wake, retry, headers = KEYS[10], KEYS[11], KEYS[12]
+local staged = #ARGV - 5 < #KEYS - 12
+local messages = staged and (#KEYS - 12) / 2 or #KEYS - 12
+local has_headers = #ARGV - 5 == (staged and 1 or 2) * messages
 local ttl = tonumber(ARGV[5])
 
 local time = redis.call('TIME')
@@ -42,9 +45,10 @@ local later = ARGV[2] ~= '' and tonumber(ARGV[2]) > 0 or ARGV[2] == '' and due >
 -- A key of a wrong type fails here, before the first write.
 redis.call('ZCARD', pending)
 redis.call('LLEN', ready)
+if has_headers or ARGV[1] ~= '1' then redis.call('HLEN', headers) end
 
 local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS[11 + i], -36) end
+for i = 1, messages do ids[i] = string.sub(KEYS[12 + i], -36) end
 
 -- Check which messages exist already.
 local answer = {}
@@ -56,7 +60,7 @@ if ARGV[1] ~= '1' then
   local new, seen = {}, {}
   local function outcome_of(i, id)
     if seen[id] then return '0' end
-    if redis.call('EXISTS', KEYS[11 + i]) == 0 then return '1' end
+    if redis.call('EXISTS', KEYS[12 + i]) == 0 then return '1' end
     if counts[i] and finished[i] == 0 or redis.call('ZSCORE', dead, id) then return '0' end
     local held = redis.call('ZSCORE', unack, id)
     if counts[i] and (held or redis.call('ZSCORE', pending, id)) then return '0' end
@@ -71,7 +75,7 @@ if ARGV[1] ~= '1' then
   end
   created = #new
   if created == 0 then
-    if staged then redis.pcall('UNLINK', unpack(KEYS, 12 + messages)) end
+    if staged then redis.pcall('UNLINK', unpack(KEYS, 13 + messages)) end
     return table.concat(answer)
   end
   has_retry_entries = redis.call('LLEN', retry) > 0
@@ -83,12 +87,17 @@ if ARGV[1] ~= '1' then
 end
 
 -- Store the new ones. `bodies` has, after the key of each body, its payload or the key that holds it.
-local bodies, counts, scores = {}, {}, {}
+local bodies, counts, scores, packed = {}, {}, {}, {}
 local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
 for i = 1, messages do
   if (answer[i] or '1') == '1' then
-    bodies[#bodies + 1] = KEYS[11 + i]
-    bodies[#bodies + 1] = staged and KEYS[11 + messages + i] or ARGV[5 + i]
+    bodies[#bodies + 1] = KEYS[12 + i]
+    bodies[#bodies + 1] = staged and KEYS[12 + messages + i] or ARGV[5 + i]
+    local its_headers = has_headers and (staged and ARGV[5 + i] or ARGV[5 + messages + i]) or ''
+    if its_headers ~= '' then
+      packed[#packed + 1] = string.sub(KEYS[12 + i], -36)
+      packed[#packed + 1] = its_headers
+    end
     if staged and redis.call('EXISTS', bodies[#bodies]) == 0 then
       return redis.error_reply('ERR send: a payload that was stored ahead of the script (key ' .. bodies[#bodies] ..
         ') is gone: it expired, or was deleted or evicted; nothing was stored; send again')
@@ -109,6 +118,7 @@ if ARGV[1] ~= '1' then
   redis.call('ZREM', dead, unpack(ids))
   redis.call('HDEL', attempts, unpack(ids))
   redis.call('HDEL', reason, unpack(ids))
+  redis.call('HDEL', headers, unpack(ids))
   -- An entry that the earlier message left in retry must not count as a delivery of this one.
   local undelivered = {}
   for i = 1, #ids do
@@ -117,6 +127,7 @@ if ARGV[1] ~= '1' then
   end
   if has_retry_entries then redis.call('HSET', attempts, unpack(undelivered)) end
 end
+if #packed > 0 then redis.call('HSET', headers, unpack(packed)) end
 if later then
   redis.call('ZADD', pending, unpack(scores))
 else
@@ -137,7 +148,7 @@ if ttl > 0 then
   local life = math.max(1, math.ceil(due - now) + ttl)
   for i = 1, #bodies, 2 do redis.call('PEXPIRE', bodies[i], life) end
 end
-if staged and created < messages then redis.pcall('UNLINK', unpack(KEYS, 12 + messages)) end
+if staged and created < messages then redis.pcall('UNLINK', unpack(KEYS, 13 + messages)) end
 local first = redis.pcall('HINCRBY', stats, 'sent', created) == created
 
 -- A hint, so its errors are ignored: the marker wakes a consumer if a message is due now, or first in pending.

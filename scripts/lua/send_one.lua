@@ -6,16 +6,19 @@
 -- KEYS[4] stats     hash
 -- KEYS[5] wake      zset
 -- KEYS[6] body of the message; the last 36 characters are its id
+-- KEYS[7] headers   hash  id -> packed headers; absent if the message has none
 -- ARGV[1] delay in ms, or ''
 -- ARGV[2] due time in ms since 1970, used when there is no delay
 -- ARGV[3] retries
 -- ARGV[4] TTL in ms after the due time, '0' for none
 -- ARGV[5] payload
+-- ARGV[6] packed headers; absent if the message has none
 --
 -- Unlike send, it reads only one of pending and ready: the one that gets the message.
 -- Returns 1, or -1 if the message is the first that stats counts: the queue may be missing in the set of queues.
 local pending, ready, count, stats, wake, body = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id = string.sub(body, -36)
+local headers = KEYS[7]
 local ttl = tonumber(ARGV[4])
 
 local now, due, later = 0, 0, false
@@ -35,8 +38,10 @@ if later then
 else
   redis.call('LLEN', ready)
 end
+if headers then redis.call('HLEN', headers) end
 
 redis.call('HSET', count, id, ARGV[3])  -- the first write: out of memory Redis refuses the whole script
+if headers then redis.call('HSET', headers, id, ARGV[6]) end
 if later then
   redis.call('ZADD', pending, string.format('%.3f', due / 1000), id)
 else

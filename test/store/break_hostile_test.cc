@@ -147,6 +147,9 @@ std::vector<Damage> damages_to(const Keys& keys, const std::string& id, const Ce
                                     "lease ended " + kDigits + " times", std::string("%d%s%n%%"), megabyte}) {
     add("reason", reason, {"HSET", keys.reason, id, reason});
   }
+  for (const std::string& packed : {std::string(), std::string("\0\xff", 2), kDigits, megabyte}) {
+    add("headers", packed, {"HSET", keys.headers, id, packed});
+  }
   if (cells.count({"msg", id}) > 0) {
     for (const char* ttl : {"9223370000000000000", "9000000000000000", "4000000000000000000"}) {
       add("TTL", ttl, {"PEXPIRE", keys.bodies + id, ttl});

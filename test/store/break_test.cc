@@ -33,15 +33,19 @@ const AnyMove& move(const std::string& name) {
 std::set<std::string> settled_by(const std::string& name) {
   static const std::map<std::string, std::set<std::string>> settled = {{"ack", {"held", "last", "retry"}},
                                                                        {"ack one", {"held"}},
+                                                                       {"ack one with headers", {"held"}},
+                                                                       {"ack with headers", {"held", "last", "retry"}},
                                                                        {"ack late", {"retry", "dead"}},
                                                                        {"expire", {"held"}},
                                                                        {"cancel pending", {"later"}},
                                                                        {"cancel ready", {"ready"}},
+                                                                       {"cancel with headers", {"later"}},
                                                                        {"cancel backing off", {"back"}},
                                                                        {"cancel held", {"held"}},
                                                                        {"cancel dead", {"dead"}},
                                                                        {"purge_ids dead", {"dead"}},
                                                                        {"purge_ids pending", {"later"}},
+                                                                       {"purge_ids with headers", {"dead"}},
                                                                        {"purge_ids ready", {"ready"}},
                                                                        {"purge pending", {"due"}},
                                                                        {"purge dead", {"dead"}},
@@ -90,12 +94,12 @@ std::string run(Scene& scene, const AnyMove& one) {
 TEST_CASE("wrong type: a move refuses a key of another type and writes nothing, or does not use the key") {
   const auto keys = [](Scene& scene) {
     const Keys& k = scene.keys();
-    return std::vector<std::string>{k.pending, k.ready,    k.unack,  k.retry, k.count,
-                                    k.garbage, k.attempts, k.reason, k.dead,  k.stats};
+    return std::vector<std::string>{k.pending,  k.ready,  k.unack, k.retry, k.count,  k.garbage,
+                                    k.attempts, k.reason, k.dead,  k.stats, k.headers};
   };
   for (const AnyMove& one : test::all_moves()) {
     int refused = 0;
-    for (std::size_t i = 0; i < 10; ++i) {
+    for (std::size_t i = 0; i < 11; ++i) {
       Scene scene;
       test::put_messages_for(scene, one);
       const std::string key = keys(scene)[i];

@@ -25,6 +25,7 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
   CHECK(keys.bodies == "dp:orders:msg:");
   CHECK(keys.attempts == "dp:orders:attempts");
   CHECK(keys.reason == "dp:orders:reason");
+  CHECK(keys.headers == "dp:orders:headers");
   CHECK(keys.dead == "dp:orders:dead");
   CHECK(keys.stats == "dp:orders:stats");
   CHECK(keys.paused == "dp:orders:paused");
@@ -38,8 +39,8 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
 TEST_CASE("keys: all begin with the prefix, bodies too, except the channel") {
   const Keys keys = make_keys("orders", {"shop", false, false});
   for (const std::string* key : {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count,
-                                 &keys.garbage, &keys.attempts, &keys.reason, &keys.dead, &keys.stats, &keys.paused,
-                                 &keys.wake, &keys.watch, &keys.lock, &keys.settings, &keys.bodies}) {
+                                 &keys.garbage, &keys.attempts, &keys.reason, &keys.headers, &keys.dead, &keys.stats,
+                                 &keys.paused, &keys.wake, &keys.watch, &keys.lock, &keys.settings, &keys.bodies}) {
     CHECK(key->find("shop:orders") == 0);
   }
   CHECK(keys.queues == "shop:queues");
@@ -56,7 +57,7 @@ TEST_CASE("keys: a hash tag contains prefix and queue, and all keys of a move sh
   const Keys keys = make_keys("orders", {"shop", true, false});
   for (const std::string* key :
        {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
-        &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.bodies}) {
+        &keys.reason, &keys.headers, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.bodies}) {
     CHECK(key->find("{shop:orders}") == 0);
   }
   CHECK(keys.bodies == "{shop:orders}:msg:");
@@ -129,8 +130,8 @@ TEST_CASE("partitions: have these names, with and without a hash tag in partitio
 TEST_CASE("partitions: all keys of one share its hash tag; the list of queues and the channel are the queue's") {
   const Keys keys = make_keys("orders", {"shop", false, false}, 5);
   for (const std::string* key : {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage,
-                                 &keys.attempts, &keys.reason, &keys.dead, &keys.stats, &keys.paused, &keys.wake,
-                                 &keys.watch, &keys.lock, &keys.settings, &keys.bodies, &keys.staged}) {
+                                 &keys.attempts, &keys.reason, &keys.headers, &keys.dead, &keys.stats, &keys.paused,
+                                 &keys.wake, &keys.watch, &keys.lock, &keys.settings, &keys.bodies, &keys.staged}) {
     CHECK(key->rfind(keys.base + ":", 0) == 0);
   }
   CHECK(keys.bodies == keys.base + ":msg:");

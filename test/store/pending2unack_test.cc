@@ -104,7 +104,7 @@ test::Reply pending2unack(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
   return scene.run_at(kClockUs, scripts::pending2unack,
                       {keys.pending, keys.ready, keys.retry, keys.unack, keys.dead, keys.count, keys.attempts,
-                       keys.garbage, keys.paused, keys.stats, keys.watch},
+                       keys.garbage, keys.paused, keys.stats, keys.watch, keys.headers},
                       {call.limit, call.with_ids, "me", call.next_call, call.total, call.lease});
 }
 
@@ -118,7 +118,7 @@ test::Reply ready2unack(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
   return scene.run_at(kClockUs, scripts::ready2unack,
                       {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
-                       keys.garbage, keys.paused, keys.stats},
+                       keys.garbage, keys.paused, keys.stats, keys.headers},
                       {call.total, "1", "5", call.lease, "1", "0"});
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("clock set back: pending and held messages wait, and messages in ready
   CHECK(scene
             .run_at(yesterday, scripts::ready2unack,
                     {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
-                     keys.garbage, keys.paused, keys.stats},
+                     keys.garbage, keys.paused, keys.stats, keys.headers},
                     {"1", "0", "0", "60000000"})
             .strings()
             .at(0) == "1");

@@ -36,7 +36,7 @@ test::Reply send_at(Scene& scene, const Keys& keys, std::int64_t now_us, const s
                     const std::string& due_ms, const std::string& fresh = "0", const std::string& ttl_ms = "0") {
   return scene.run_at(now_us, scripts::send,
                       {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
-                       keys.reason, keys.stats, keys.wake, keys.retry, keys.bodies + scene.id("a")},
+                       keys.reason, keys.stats, keys.wake, keys.retry, keys.headers, keys.bodies + scene.id("a")},
                       {fresh, delay_ms, due_ms, "3", ttl_ms, "new"});
 }
 
@@ -291,7 +291,7 @@ TEST_CASE("send staged: stores nothing if a staged payload is missing; the other
   const auto send = [&] {
     return scene.run_at(1'800'000'000'123'000, scripts::send,
                         {keys.pending, keys.ready, keys.count, keys.garbage, keys.unack, keys.dead, keys.attempts,
-                         keys.reason, keys.stats, keys.wake, keys.retry, keys.bodies + scene.id("a"),
+                         keys.reason, keys.stats, keys.wake, keys.retry, keys.headers, keys.bodies + scene.id("a"),
                          keys.bodies + scene.id("b"), keys.staged + "1", keys.staged + "2"},
                         {"1", "0", "", "3", "0"});
   };

@@ -34,7 +34,7 @@ test::Reply take_at(Scene& scene, std::int64_t now_us, std::int64_t lease_us) {
   const Keys& keys = scene.keys();
   return scene.run_at(now_us, scripts::ready2unack,
                       {keys.ready, keys.retry, keys.unack, keys.pending, keys.dead, keys.count, keys.attempts,
-                       keys.garbage, keys.paused, keys.stats},
+                       keys.garbage, keys.paused, keys.stats, keys.headers},
                       {"200", "25", "200", std::to_string(lease_us), "200", "0"});
 }
 

@@ -38,6 +38,19 @@ void put_messages_for_all_moves(Scene& scene) {
   scene.put(At::garbage, "garb", {0ms, "", "2", "note"}).put(At::nowhere, "none").put(At::nowhere, "none2");
 }
 
+namespace {
+
+const std::string kHeaders = "\1k\1v";
+
+// Some messages in each state have headers.
+void add_headers(Scene& scene) {
+  for (const char* name : {"later", "ready", "retry", "held", "back", "cancel", "dead", "garb", "none"}) {
+    scene.cmd({"HSET", scene.keys().headers, scene.id(name), kHeaders});
+  }
+}
+
+}  // namespace
+
 void put_messages_for(Scene& scene, const AnyMove& move) {
   put_messages_for_all_moves(scene);
   if (move.prepare != nullptr) move.prepare(scene);
@@ -81,6 +94,19 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::send, {{s.id("none"), large}}, {{5min, 0}, 3, 0ms, true});
        }},
+      {"send with headers",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.keep("none"), body, kHeaders}, {s.keep("garb"), body}}, {{5min, 0}});
+       },
+       add_headers},
+      {"send staged with headers",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.keep("none"), large}, {s.keep("garb"), large, kHeaders}}, {{5min, 0}, 3, 1h});
+       }},
+      {"send_one with headers",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.keep("none"), body, kHeaders}}, {{5min, 0}, 3, 1h, true});
+       }},
       {"pending2ready",
        [](Scene& s) {
          s.run(&Store::pending2ready, true, {"me", std::chrono::seconds(1)});
@@ -89,6 +115,11 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::ready2unack, {200, 25, 200}, 1min);
        }},
+      {"ready2unack with headers",
+       [](Scene& s) {
+         s.run(&Store::ready2unack, {200, 25, 200}, 1min);
+       },
+       add_headers},
       {"ready2unack one possible poison message",
        [](Scene& s) {
          s.run(&Store::ready2unack, {200, 25, 200, 1, 200}, 1min);
@@ -107,6 +138,12 @@ const std::vector<AnyMove>& all_moves() {
          s.run(&Store::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
        }},
       {"ack one", [](Scene& s) { s.run(&Store::ack, {s.receipt("held")}); }},
+      {"ack one with headers", [](Scene& s) { s.run(&Store::ack, {s.receipt("held")}); }, add_headers},
+      {"ack with headers",
+       [](Scene& s) {
+         s.run(&Store::ack, {s.receipt("held"), s.receipt("last"), s.last_receipt("retry")});
+       },
+       add_headers},
       {"ack late",
        [](Scene& s) {
          s.run(&Store::ack, {s.last_receipt("retry"), s.last_receipt("dead")});
@@ -145,11 +182,22 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::gc, s.ids({"garb", "ready"}));
        }},
+      {"gc with headers",
+       [](Scene& s) {
+         s.run(&Store::gc, s.ids({"garb", "ready"}));
+       },
+       add_headers},
+      {"delete_orphaned_metadata with headers",
+       [](Scene& s) {
+         s.run(&Store::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
+       },
+       add_headers},
       {"delete_orphaned_metadata",
        [](Scene& s) {
          s.run(&Store::delete_orphaned_metadata, s.ids({"garb", "ready2", "dead", "none"}));
        }},
       {"cancel pending", [](Scene& s) { s.run(&Store::cancel, s.id("later")); }},
+      {"cancel with headers", [](Scene& s) { s.run(&Store::cancel, s.id("later")); }, add_headers},
       {"cancel ready", [](Scene& s) { s.run(&Store::cancel, s.id("ready")); }},
       {"cancel backing off", [](Scene& s) { s.run(&Store::cancel, s.id("back")); }},
       {"cancel held", [](Scene& s) { s.run(&Store::cancel, s.id("held")); }},
@@ -188,6 +236,12 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::restore, {{s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
        }},
+      {"restore with headers",
+       [](Scene& s) {
+         s.run(&Store::restore, {{s.keep("none"), false, 0, 3, 2, 1h, "why", body, kHeaders},
+                                 {s.keep("garb"), true, 1'700'000'000'000'000, 0, 2, 0ms, "why", body}});
+       },
+       add_headers},
       {"bury",
        [](Scene& s) {
          s.run(&Store::bury, s.ids({"later", "ready", "ready2", "retry", "held", "back", "dead", "cancel"}), "why",
@@ -205,6 +259,11 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
        }},
+      {"purge_ids with headers",
+       [](Scene& s) {
+         s.run(&Store::purge_ids, s.keys().dead, s.ids({"dead", "later"}));
+       },
+       add_headers},
       {"purge_ids pending",
        [](Scene& s) {
          s.run(&Store::purge_ids, s.keys().pending, s.ids({"dead", "later"}));

@@ -112,6 +112,7 @@ Scene& Scene::put(At at, const std::string& name, const Put& what) {
   if (what.ttl > 0ms) cmd({"PEXPIRE", keys().bodies + one, digits(what.ttl.count())});
   if (counted) cmd({"HSET", keys().count, one, what.retries});
   if (!what.reason.empty()) cmd({"HSET", keys().reason, one, what.reason});
+  if (!what.headers.empty()) cmd({"HSET", keys().headers, one, what.headers});
   std::string attempts = what.attempts;
   if (attempts.empty() && at == At::retry) attempts = "1 " + digits(us);
   if (attempts.empty() && at == At::dead) attempts = "4 " + digits(us);

@@ -43,6 +43,7 @@ struct Put {
   std::string reason{};
   milliseconds ttl{0};  // TTL of the body
   std::string payload = "payload";
+  std::string headers{};  // packed
 };
 
 // A fresh queue on a server. Messages have names of up to 6 characters.
