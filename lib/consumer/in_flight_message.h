@@ -120,13 +120,14 @@ struct InFlightMessage {
   bool verdict_at_return = false;           // the verdict arrives with the return of the handler, in no inbox
 
   // Of the consumer's thread only.
-  std::int64_t receipt_us;  // the lease end as confirmed by Redis
-  bool expired = false;     // the body was gone when the message was taken
-  bool foreign = false;     // the id is not valid: another program wrote it
-  bool settling = false;    // a request to settle it is under way
-  bool in_doubt = false;    // the answer to a request to settle it never came
-  bool refused = false;     // Redis refused to settle it
-  bool returned = false;    // its handler has returned
+  std::int64_t receipt_us;        // the lease end as confirmed by Redis
+  bool expired = false;           // the body was gone when the message was taken
+  bool may_have_headers = false;  // others of its queue had some when it was taken, or it has
+  bool foreign = false;           // the id is not valid: another program wrote it
+  bool settling = false;          // a request to settle it is under way
+  bool in_doubt = false;          // the answer to a request to settle it never came
+  bool refused = false;           // Redis refused to settle it
+  bool returned = false;          // its handler has returned
   bool has_verdict = false;
   bool refilled = false;  // its place was freed: its lease is lost, or its handler hangs
 

@@ -55,10 +55,16 @@ void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Store& stor
   if (metadata_.empty()) {
     scan_metadata(round_trip, store, store.keys().attempts, attempts_cursor_);
     scan_metadata(round_trip, store, store.keys().reason, reasons_cursor_);
+    scan_metadata(round_trip, store, store.keys().headers, headers_cursor_);
     return;
   }
   const auto some = static_cast<std::ptrdiff_t>(std::min(metadata_.size(), store::kBatch));
-  store.delete_orphaned_metadata(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
+  const auto answer =
+      store.delete_orphaned_metadata(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
+  // Go workers leave the headers of all messages that they acknowledge: the search must keep pace with them.
+  round_trip.expect(answer, [this, examined = static_cast<std::size_t>(some)](const auto& deleted) {
+    if (2 * deleted.get() >= examined) metadata_due_ = Clock::time_point();
+  });
   metadata_.erase(metadata_.begin(), metadata_.begin() + some);
   if (!metadata_.empty()) metadata_due_ = Clock::time_point();
 }

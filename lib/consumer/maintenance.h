@@ -63,6 +63,7 @@ class Maintenance {
   std::vector<std::string> metadata_;    // ids of metadata, to be removed if their messages are gone
   std::string attempts_cursor_ = "0";
   std::string reasons_cursor_ = "0";
+  std::string headers_cursor_ = "0";
 };
 
 }  // namespace delayqueue

@@ -27,6 +27,7 @@ Message make_message(std::string payload, const MessageFields& fields) {
                             std::make_shared<const Lease>(fields.lease_lost ? Lease::Clock::time_point::min()
                                                                             : Lease::Clock::time_point::max()));
   MessageContents::set_payload(message, std::move(payload));
+  MessageContents::set_headers(message, fields.headers);
   return message;
 }
 

@@ -24,6 +24,7 @@ struct MessageContents {
   }
 
   static void set_payload(Message& message, std::string payload) { message.payload_ = std::move(payload); }
+  static void set_headers(Message& message, Headers headers) { message.headers_ = std::move(headers); }
 };
 
 }  // namespace delayqueue

@@ -1,5 +1,6 @@
 #include "consumer/prefetcher.h"
 
+#include "store/headers.h"
 #include "store/record.h"
 
 #include <algorithm>
@@ -148,6 +149,7 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
     auto delivery = std::make_shared<InFlightMessage>(
         InFlightMessage::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us, line_, lane_},
         sent_at + lease_);
+    delivery->may_have_headers = taken.has_headers;
     delivery->foreign = !store::is_id(id);
     if (delivery->foreign && result.foreign_id.empty()) result.foreign_id = id;
     (delivery->foreign ? result.foreign : result.deliveries).push_back(std::move(delivery));
@@ -169,16 +171,20 @@ void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
   if (fetching_.empty()) return;
   const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(kBodyBytes / body_size_));
   std::vector<std::string> ids;
+  bool with_headers = false;
   for (std::size_t i = 0; i < std::min({fit, fetching_.size(), kMostBatches * store::kBatch}); ++i) {
     ids.push_back(fetching_[i]->message.id());
+    with_headers = with_headers || fetching_[i]->may_have_headers;
   }
   asked_at_ = Clock::now();
   ++requests_;
+  using Stored = redis::Answer<Bodies>;
+  const auto headers = with_headers ? std::optional<Stored>(store.headers(round_trip.pipeline(), ids)) : std::nullopt;
   round_trip.expect(
       store.bodies(round_trip.pipeline(), ids),
-      [this, count = ids.size()](const auto& bodies) {
+      [this, headers, count = ids.size()](const auto& bodies) {
         requests_ = minus(requests_, 1);
-        read_bodies(bodies.get(), count);
+        read_bodies(bodies.get(), headers ? headers->get() : Bodies(), count);
       },
       [this] {
         requests_ = minus(requests_, 1);
@@ -186,7 +192,8 @@ void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
       });
 }
 
-void Prefetcher::read_bodies(Bodies bodies, std::size_t requested) {
+// `headers`: of the same messages, packed; empty if none of them has any.
+void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t requested) {
   Fetched fetched;
   const std::size_t count = std::min({bodies.size(), requested, fetching_.size()});
   for (auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) group->reserve(count);
@@ -198,8 +205,15 @@ void Prefetcher::read_bodies(Bodies bodies, std::size_t requested) {
       fetched.expired.push_back(std::move(delivery));
       continue;
     }
-    body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(body->size(), 64));
+    const bool has_headers = i < headers.size() && headers[i];
+    const std::size_t size = body->size() + (has_headers ? headers[i]->size() : 0);
+    body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(size, 64));
     MessageContents::set_payload(delivery->message, std::move(*body));
+    if (has_headers) {
+      auto unpacked = store::unpacked(*headers[i]);
+      if (!unpacked) fetched.damaged_id = delivery->message.id();
+      MessageContents::set_headers(delivery->message, std::move(unpacked).value_or(Headers()));
+    }
     (delivery->message.attempt() > 1 ? fetched.redelivered : fetched.first).push_back(std::move(delivery));
   }
   fetching_.erase(fetching_.begin(), fetching_.begin() + static_cast<std::ptrdiff_t>(count));

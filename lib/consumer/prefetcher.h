@@ -39,6 +39,7 @@ class Prefetcher {
   // free worker and start at once, so that one that kills its process costs no other message a retry.
   struct Fetched {
     std::vector<InFlightPtr> first, redelivered, expired;
+    std::string damaged_id{};  // of one of those whose headers cannot be read; they are delivered without
   };
 
   struct Listener {
@@ -161,7 +162,7 @@ class Prefetcher {
   void begin_take(const store::TakeLimits& limits);
   void end_take(const store::TakeLimits& limits);
   void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken, bool more);
-  void read_bodies(Bodies bodies, std::size_t requested);
+  void read_bodies(Bodies bodies, const Bodies& headers, std::size_t requested);
   void count_share(const store::Taken& taken);
 
   const std::shared_ptr<const std::string> queue_;  // its name, in every Message
@@ -191,7 +192,7 @@ class Prefetcher {
   Clock::time_point counting_since_;
 
   std::vector<InFlightPtr> fetching_;  // taken; their bodies are missing
-  double body_size_ = 32 * 1024;       // running average; begins high, so that the first fetches are small
+  double body_size_ = 32 * 1024;  // running average, with headers; begins high, so that the first fetches are small
 };
 
 }  // namespace delayqueue

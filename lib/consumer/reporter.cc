@@ -45,6 +45,7 @@ void Reporter::taken(const Prefetcher::Taken& taken) {
 
 void Reporter::fetched(const Prefetcher::Fetched& fetched) {
   if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id());
+  if (!fetched.damaged_id.empty()) warn_damaged(fetched.damaged_id);
   counters_.prefetched -= fetched.expired.size();
   counters_.delivered += fetched.first.size() + fetched.redelivered.size();
 }
@@ -101,6 +102,16 @@ void Reporter::warn_foreign(const std::string& id) {
                                    "\" before a handler saw it: no UUID in its form of 36 characters, in lower " +
                                    "case, so no message of this library or of the Go library; more of this kind " +
                                    "are counted only (stats().foreign); check() finds what is left");
+}
+
+// Another program has written there, or a later version of this library in a form of its own.
+void Reporter::warn_damaged(const std::string& id) {
+  const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
+  if (now < damaged_warning_due_) return;
+  damaged_warning_due_ = now + std::chrono::minutes(1);
+  sink_.log(Severity::warning, "delivered " + redis::escaped(id) +
+                                   ", and perhaps more, without their headers: what is stored there is damaged, or " +
+                                   "of a later version of this library; check() finds these messages");
 }
 
 void Reporter::event(EventKind kind, const std::vector<InFlightPtr>& deliveries) {

@@ -48,13 +48,14 @@ class Reporter {
  private:
   void warn_expired(const std::string& id);
   void warn_foreign(const std::string& id);
+  void warn_damaged(const std::string& id);
   void event(EventKind kind, const std::vector<std::string>& ids);
   void event(EventKind kind, const std::vector<InFlightPtr>& deliveries);
 
   EventSink sink_;
   Counters counters_;
   bool foreign_warned_ = false;
-  std::chrono::steady_clock::time_point expired_warning_due_;
+  std::chrono::steady_clock::time_point expired_warning_due_, damaged_warning_due_;
 };
 
 }  // namespace delayqueue

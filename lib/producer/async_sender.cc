@@ -31,7 +31,7 @@ bool AsyncSender::has_room(std::size_t bytes) const {
 
 std::future<Sent> AsyncSender::enqueue(AsyncSend send) {
   std::future<Sent> future = send.promise.get_future();
-  const std::size_t bytes = send.payload.size();
+  const std::size_t bytes = send.size();
   std::unique_lock lock(mutex_);
   if (!thread_.joinable()) thread_ = start_thread("send_async", [this] { run(); });
   if (std::this_thread::get_id() != thread_.get_id()) room_.wait(lock, [&] { return has_room(bytes); });
@@ -52,7 +52,7 @@ void AsyncSender::run() {
     const std::vector<Sent> sent = flush(sends);
     lock.lock();
     outstanding_ -= sends.size();
-    for (const AsyncSend& send : sends) outstanding_bytes_ -= send.payload.size();
+    for (const AsyncSend& send : sends) outstanding_bytes_ -= send.size();
     room_.notify_all();
     lock.unlock();
     sends.clear();
@@ -72,7 +72,7 @@ std::vector<AsyncSender::AsyncSend> AsyncSender::take_batch() {
 std::vector<Sent> AsyncSender::flush(std::vector<AsyncSend>& sends) {
   std::vector<SendRequest> requests(sends.size());
   for (std::size_t i = 0; i < sends.size(); ++i) {
-    requests[i].messages.push_back({sends[i].payload, &sends[i].terms});
+    requests[i].messages.push_back({sends[i].payload, &sends[i].terms, sends[i].headers});
     requests[i].sent.push_back({std::move(sends[i].id), false});
   }
   spreader_.send(requests);

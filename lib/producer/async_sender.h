@@ -22,8 +22,11 @@ class AsyncSender {
   struct AsyncSend {
     std::string id;
     std::string payload;
+    std::string headers;  // packed
     store::SendTerms terms;
     std::promise<Sent> promise{};
+
+    std::size_t size() const { return payload.size() + headers.size(); }
   };
 
   // Called in the sending thread with the messages of a batch that were sent, after their promises are set. Must not
@@ -53,7 +56,7 @@ class AsyncSender {
   std::condition_variable room_;
   std::deque<AsyncSend> sends_;        // not taken by the thread yet
   std::size_t outstanding_ = 0;        // messages in `sends_` and in flight
-  std::size_t outstanding_bytes_ = 0;  // their payloads
+  std::size_t outstanding_bytes_ = 0;  // of their payloads and headers
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -68,7 +68,7 @@ Slice next_slice(SendRequest& request) {
   const store::SendTerms& terms = *request.messages[slice.begin].terms;
   for (; slice.end < request.messages.size() && slice.end - slice.begin < store::kBatch; ++slice.end) {
     const PendingMessage& message = request.messages[slice.end];
-    const std::size_t size = message.payload.size();
+    const std::size_t size = message.size();
     if (slice.end > slice.begin && (slice.bytes + size > kCallBytes || !same_terms(*message.terms, terms))) break;
     slice.bytes += size;
   }
@@ -390,7 +390,8 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) {
     messages.clear();
     for (const Slice& slice : script_call.slices) {
       for (std::size_t i = slice.begin; i < slice.end; ++i) {
-        messages.push_back({slice.request->sent[i].id, slice.request->messages[i].payload});
+        const PendingMessage& message = slice.request->messages[i];
+        messages.push_back({slice.request->sent[i].id, message.payload, message.headers});
       }
     }
     batch.answers.push_back(store.send(pipeline, messages, *script_call.terms));

@@ -28,6 +28,9 @@ namespace delayqueue {
 struct PendingMessage {
   std::string_view payload;
   const store::SendTerms* terms = nullptr;
+  std::string_view headers{};  // packed
+
+  std::size_t size() const { return payload.size() + headers.size(); }
 };
 
 // The messages of one send, and their results. A request is cut into atomic steps. The messages of a step have the same

@@ -11,7 +11,7 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kPartBytes = 256 * 1024;  // of payloads
+constexpr std::size_t kPartBytes = 256 * 1024;  // of payloads and headers
 constexpr int kMostMoves = 8;                   // of a message
 
 bool has(const Error& e, std::string_view part) {
@@ -66,7 +66,7 @@ struct Spreader::Part {
     request.messages.push_back(message);
     request.sent.push_back({whole->sent[place].id, false});
     places.push_back(place);
-    bytes += message.payload.size();
+    bytes += message.size();
   }
 
   // Gives ids and results to the whole request.
@@ -344,7 +344,7 @@ std::vector<Spreader::Part> Spreader::parts_of(SendRequest& whole) {
     const auto latest = std::find_if(parts.rbegin(), parts.rend(), [&](const Part& part) {
       return part.spreads == spreads && part.partition == partition;
     });
-    if (latest != parts.rend() && latest->has_room(message.payload.size())) {
+    if (latest != parts.rend() && latest->has_room(message.size())) {
       latest->add(i);
     } else {
       parts.push_back({&whole, spreads, partition});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <delayqueue/export.h>
+#include <delayqueue/headers.h>
 
 #include <chrono>
 #include <functional>
@@ -22,6 +23,8 @@ class DELAYQUEUE_EXPORT Message {
   const std::string& id() const { return id_; }            // a UUID, in the usual form of 36 characters
   const std::string& payload() const { return payload_; }  // the bytes that were sent
   const std::string& queue() const { return *queue_; }     // the name of the queue
+  // Those of SendOptions::headers. None if what is stored is damaged: then the consumer logs a warning.
+  const Headers& headers() const { return headers_; }
 
   int attempt() const { return attempt_; }            // 1 for the first delivery; not fit to detect duplicates
   int retries_left() const { return retries_left_; }  // 0: a nack makes the message a dead letter
@@ -41,6 +44,7 @@ class DELAYQUEUE_EXPORT Message {
   Message() = default;
 
   std::string id_{}, payload_{};
+  Headers headers_{};
   std::shared_ptr<const std::string> queue_{};
   std::shared_ptr<const Lease> lease_{};
   int attempt_ = 1, retries_left_ = 0;

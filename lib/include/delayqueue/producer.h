@@ -4,6 +4,7 @@
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
 #include <delayqueue/export.h>
+#include <delayqueue/headers.h>
 #include <delayqueue/options.h>
 #include <delayqueue/owned.h>
 #include <delayqueue/types.h>
@@ -51,6 +52,7 @@ struct SendOptions {
   // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. A queue with partitions
   // keeps all messages with ids that the library has not made in partition 0: they have the throughput of one master.
   std::string id{};
+  Headers headers{};  // stored beside the payload: Message::headers(). A worker of the Go library does not see them
 };
 
 // The new due time: `delay` or `at`, as in SendOptions.
@@ -122,7 +124,7 @@ class DELAYQUEUE_EXPORT Producer {
   Producer& operator=(Producer&&) noexcept;
 
   // Stores the message: any bytes, at most ProducerOptions::max_payload of them. If Sent::created is true on return,
-  // Redis has stored the whole message; it is delivered at least once, not before its due time. It is always true
+  // Redis has stored the whole message, with its headers; it is delivered at least once, not before its due time. It is always true
   // without SendOptions::id; with the id of a message that is in the queue nothing is stored: see Sent.
   //
   // Throws std::invalid_argument, SetupError (an embedded server cannot be started, or the system provides no random

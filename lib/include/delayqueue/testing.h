@@ -14,6 +14,7 @@ struct MessageFields {
   int attempt = 1;
   int retries_left = 3;
   bool lease_lost = false;  // true: the lease is lost from the start; false: it never ends
+  Headers headers{};
 };
 
 // A message for a handler under test: `handler(make_message("order 42")).kind() == Verdict::Kind::ack`. Throws
