@@ -9,6 +9,7 @@
 #include "queue/info_fields.h"
 #include "queue/option_checks.h"
 #include "queue/state.h"
+#include "store/headers.h"
 #include "store/keys.h"
 #include "store/pause.h"
 #include "store/queries.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr std::size_t kMostListed = 1000;
 constexpr std::size_t kScannedQueues = 500;  // per step, approximately
 constexpr std::size_t kLongestPayload = 512ULL * 1024 * 1024;
+constexpr std::size_t kHeadersInStep = 100;  // messages whose headers one command reads: at most 800 KiB
 
 Totals totals_of(const store::QueueCounts& counts) {
   const auto total = [&](const char* name) {
@@ -130,7 +132,7 @@ class Inspector::Impl {
   Partitions& partitions() { return partitions_; }
   SharedConnection& home() { return partitions_.home(); }
 
-  // Adds size, TTL and the first `bytes` of the payload to each message that has a body.
+  // Adds size, TTL, headers and the first `bytes` of the payload to each message that has a body.
   void add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes);
 
   std::optional<Event> next_event(redis::Deadline deadline);
@@ -144,6 +146,44 @@ class Inspector::Impl {
 };
 
 namespace {
+
+// The requests for the headers of these messages.
+class HeadersReading {
+ public:
+  HeadersReading(redis::Pipeline& pipeline, const store::Store& store, const std::vector<MessageInfo*>& messages)
+      : pipeline_(&pipeline), messages_(&messages), at_(pipeline.size()) {
+    for (std::size_t from = 0; from < messages.size(); from += kHeadersInStep) {
+      std::vector<std::string> ids;
+      for (std::size_t i = from; i < std::min(from + kHeadersInStep, messages.size()); ++i) {
+        ids.push_back(messages[i]->id);
+      }
+      answers_.push_back(store.headers(pipeline, ids));
+    }
+  }
+
+  // A key of another type has none.
+  void read() const {
+    for (std::size_t step = 0; step < answers_.size(); ++step) {
+      if (is_wrong_type(*pipeline_, at_ + step)) continue;
+      const auto stored = answers_[step].get();
+      for (std::size_t i = 0; i < std::min(stored.size(), messages_->size() - step * kHeadersInStep); ++i) {
+        if (stored[i]) set(*(*messages_)[step * kHeadersInStep + i], *stored[i]);
+      }
+    }
+  }
+
+ private:
+  static void set(MessageInfo& message, const std::string& packed) {
+    auto headers = store::unpacked(packed);
+    message.headers_damaged = !headers;
+    message.headers = std::move(headers).value_or(Headers());
+  }
+
+  const redis::Pipeline* pipeline_;
+  const std::vector<MessageInfo*>* messages_;
+  std::size_t at_;
+  std::vector<redis::Answer<std::vector<std::optional<std::string>>>> answers_{};
+};
 
 // The answers to the requests for the bodies of these messages, from request `at` on.
 void read_bodies(const redis::Pipeline& pipeline, std::size_t at, const std::vector<MessageInfo*>& messages,
@@ -161,7 +201,8 @@ void read_bodies(const redis::Pipeline& pipeline, std::size_t at, const std::vec
 
 }  // namespace
 
-// One command reads one body, so none blocks the server for long.
+// One command reads one body, so none blocks the server for long. The headers are read first: they go with the body, so a
+// message whose body is read afterwards had them.
 void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes) {
   const std::int64_t begin = bytes == 0 ? 1 : 0;  // the range 1 to 0 is empty
   const std::int64_t last = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(bytes, kLongestPayload)) - 1);
@@ -172,15 +213,19 @@ void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t
   for (const auto& one : by_partition) all.push_back(one.first);
   std::exception_ptr error;
   const auto add = [&](redis::Pipeline& pipeline, unsigned partition) -> Partitions::Read {
-    const std::size_t at = pipeline.size();
     const std::vector<MessageInfo*>& some = by_partition[partition];
+    const HeadersReading headers(pipeline, partitions_.of(partition).store(), some);
+    const std::size_t at = pipeline.size();
     for (const MessageInfo* const message : some) {
       const std::string key = partitions_.of(partition).store().keys().bodies + message->id;
       pipeline.command("PTTL").key(key);
       pipeline.command("STRLEN").key(key);
       pipeline.command("GETRANGE").key(key).arg(begin).arg(last);
     }
-    return [&pipeline, at, &some, bytes](const std::string&) { read_bodies(pipeline, at, some, bytes); };
+    return [&pipeline, headers, at, &some, bytes](const std::string&) {
+      headers.read();
+      read_bodies(pipeline, at, some, bytes);
+    };
   };
   partitions_.exchange(all, add, [&](unsigned, const std::exception_ptr& why) {
     if (error == nullptr) error = why;

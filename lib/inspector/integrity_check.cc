@@ -22,8 +22,9 @@ constexpr std::size_t kMostCandidates = 50'000;  // kept in memory; at this numb
 constexpr std::size_t kPages = 10;               // of a list in one round trip
 
 // The order of the scans. An id becomes a candidate in the first one that finds it.
-constexpr Collection kScans[] = {Collection::pending, Collection::unack,    Collection::dead,   Collection::count,
-                                 Collection::garbage, Collection::attempts, Collection::reason, Collection::bodies};
+constexpr Collection kScans[] = {Collection::pending, Collection::unack,   Collection::dead,
+                                 Collection::count,   Collection::garbage, Collection::attempts,
+                                 Collection::reason,  Collection::headers, Collection::bodies};
 
 // Whether an earlier scan has found the id. parts: see check.lua.
 bool was_scanned(Collection collection, char verdict, const std::string& parts) {
@@ -34,7 +35,7 @@ bool was_scanned(Collection collection, char verdict, const std::string& parts) 
     if (parts.find(part) != std::string::npos) return true;
   }
   if (collection == Collection::garbage) return false;
-  if (verdict == 'G') return true;
+  if (verdict == 'G' || (verdict == 'A' && collection == Collection::headers)) return true;
   return collection == Collection::reason && parts.find('a') != std::string::npos;
 }
 
@@ -63,6 +64,8 @@ Problem problem_of(char verdict) {
       return Problem::garbage;
     case 'A':
       return Problem::orphaned_metadata;
+    case 'H':
+      return Problem::orphaned_headers;
     case 'W':
       return Problem::wrong_type;
     default:
@@ -134,6 +137,8 @@ Finding describe(char verdict, const std::string& id, const std::string& parts) 
       return with("its body is gone, as after the end of its TTL: it cannot be delivered", "its remains are removed");
     case 'G':
       return with("is finished; running consumers delete it within seconds", "deleted");
+    case 'H':
+      return with("has headers, but there is no such message", "they are removed");
     default:
       return with("has a delivery count or a reason, but there is no such message", "they are removed");
   }
@@ -169,16 +174,20 @@ const char* to_string(Problem problem) {
       return "expired";
     case Problem::garbage:
       return "garbage";
+    case Problem::invalid_headers:
+      return "invalid_headers";
     case Problem::orphaned_metadata:
+      return "orphaned_metadata";
+    case Problem::orphaned_headers:
       break;
   }
-  return "orphaned_metadata";
+  return "orphaned_headers";
 }
 
 bool CheckReport::clean() const {
   return errors.empty() && std::all_of(counts.begin(), counts.end(), [](const auto& count) {
            return count.first == Problem::expired || count.first == Problem::garbage ||
-                  count.first == Problem::orphaned_metadata;
+                  count.first == Problem::orphaned_metadata || count.first == Problem::orphaned_headers;
          });
 }
 
@@ -246,7 +255,7 @@ bool IntegrityCheck::check_types() {
       {&keys().pending, "zset"}, {&keys().unack, "zset"}, {&keys().dead, "zset"},     {&keys().ready, "list"},
       {&keys().retry, "list"},   {&keys().count, "hash"}, {&keys().attempts, "hash"}, {&keys().reason, "hash"},
       {&keys().garbage, "set"},  {&keys().stats, "hash"}, {&keys().wake, "zset"},     {&keys().paused, "string"},
-      {&keys().watch, "string"}, {&keys().wakes, "zset"}};
+      {&keys().watch, "string"}, {&keys().wakes, "zset"}, {&keys().headers, "hash"}};
   bool can_continue = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
@@ -321,6 +330,12 @@ void IntegrityCheck::scan(Collection collection) {
       if (ids.size() == store::kJudged) judge(collection, std::exchange(ids, {}));
     }
     if (!ids.empty()) judge(collection, ids);
+    while (!scanned.damaged.empty()) {
+      const auto rest =
+          scanned.damaged.end() - static_cast<std::ptrdiff_t>(std::min(store::kJudged, scanned.damaged.size()));
+      report_damaged({rest, scanned.damaged.end()});
+      scanned.damaged.erase(rest, scanned.damaged.end());
+    }
     advance(collection == Collection::bodies ? store::kScannedKeys : scanned.ids.size());
   } while (cursor != "0");
 }
@@ -456,6 +471,19 @@ void IntegrityCheck::confirm(const std::vector<Candidate>& some) {
     shared_connection_.store().wake(pipeline);
     pipeline.run();
   });
+}
+
+// Reports those of these headers that belong to a message. They never change while it lives, so one look is enough. No
+// repair removes them: a later version of this library may be able to read them.
+void IntegrityCheck::report_damaged(const std::vector<std::string>& ids) {
+  const std::vector<std::string> words =
+      shared_connection_.ask([&](redis::Pipeline& pipeline) { return store::classify(pipeline, keys(), ids); });
+  for (std::size_t i = 0; i < std::min(ids.size(), words.size()); ++i) {
+    if (std::string_view("AGH").find(words[i].substr(0, 1)) != std::string_view::npos) continue;
+    report({Problem::invalid_headers, ids[i],
+            "has headers that this version cannot read: damaged, or of a later version; it is delivered without them",
+            "none: look at the field of " + keys().headers + ", which is deleted with the message"});
+  }
 }
 
 // Deletes those of the ids that are still garbage.

@@ -53,6 +53,7 @@ class IntegrityCheck {
   void drop_listed();
   void confirm(const std::vector<store::Candidate>& some);
   void collect(const std::vector<std::string>& garbage);
+  void report_damaged(const std::vector<std::string>& ids);
   void report(Finding finding);
   void advance(std::uint64_t steps);
 

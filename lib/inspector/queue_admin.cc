@@ -7,6 +7,7 @@
 #include "inspector/steps.h"
 #include "queue/option_checks.h"
 #include "queue/state.h"
+#include "store/headers.h"
 #include "store/pause.h"
 #include "store/queries.h"
 #include "store/record.h"
@@ -23,7 +24,7 @@ namespace delayqueue {
 namespace {
 
 constexpr std::size_t kLongestReason = 1024;
-constexpr std::size_t kStepBytes = 256 * 1024;  // of payloads in one call of a script
+constexpr std::size_t kStepBytes = 256 * 1024;  // of payloads and headers in one call of a script
 
 // Ids in one call of a script that runs several commands per id: the call takes well under 2 ms.
 constexpr std::size_t kSmallBatch = 64;
@@ -71,6 +72,7 @@ store::RestoreRecord record_of(const MessageInfo& message, const std::string& id
   }
   record.reason = std::string_view(message.reason).substr(0, kLongestReason);
   record.payload = message.payload;
+  record.headers = store::packed(message.headers);
   return record;
 }
 
@@ -333,8 +335,9 @@ void QueueAdmin::Impl::restore(unsigned partition, const std::vector<store::Rest
     std::vector<store::RestoreRecord> step;
     for (std::size_t bytes = 0; done + step.size() < places.size() && step.size() < kSmallBatch;) {
       const store::RestoreRecord& next = all[places[done + step.size()]];
-      if (!step.empty() && bytes + next.payload.size() > kStepBytes) break;
-      bytes += next.payload.size();
+      const std::size_t size = next.payload.size() + next.headers.size();
+      if (!step.empty() && bytes + size > kStepBytes) break;
+      bytes += size;
       step.push_back(next);
     }
     const store::Outcomes outcomes = connection.ask([&](redis::Pipeline& pipeline) {

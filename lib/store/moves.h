@@ -89,7 +89,7 @@ struct RestoreRecord {
   milliseconds ttl{0};  // of its body; 0: none
   std::string_view reason;
   std::string_view payload;
-  std::string_view headers{};  // packed
+  std::string headers{};  // packed
 };
 
 class Store {

@@ -43,6 +43,7 @@ void Fsck::run() {
         using delayqueue::Problem;
         const Problem problem = finding.problem;
         if (problem == Problem::garbage || problem == Problem::orphaned_metadata) continue;
+        if (problem == Problem::orphaned_headers) continue;
         found_.push_back(breach_of(finding));
         journal_.line(found_.back().rule + ' ' + found_.back().id);
       }

@@ -202,6 +202,56 @@ TEST_CASE("find: returns all fields of a message, in each state") {
   CHECK(!queue.inspector.find(mine.id)->sent);
 }
 
+TEST_CASE("find and list: a message has its headers; damaged ones are told from none") {
+  Queue queue;
+  SendOptions options;
+  options.headers = {{"k", std::string("\0\xff", 2)}, {"empty", ""}};
+  const std::string with = queue.send("x", options), without = queue.send("y"), damaged = queue.send("z", options);
+  redis().cmd({"HSET", queue.base + ":headers", damaged, "no headers"});
+  const auto check = [&](const MessageInfo& message) {
+    CHECK((message.headers == (message.id == with ? options.headers : Headers())));
+    CHECK(message.headers_damaged == (message.id == damaged));
+  };
+  for (const std::string& id : {with, without, damaged}) check(*queue.inspector.find(id));
+  const MessagePage page = queue.inspector.list(State::ready);
+  CHECK(page.size() == 3);
+  for (const MessageInfo& message : page) check(message);
+  redis().cmd({"DEL", queue.base + ":headers"});
+  redis().cmd({"SET", queue.base + ":headers", "of another program"});
+  CHECK(queue.inspector.find(with)->headers.empty());
+}
+
+TEST_CASE("list: a page of a thousand messages has the headers of each") {
+  Queue queue;
+  std::vector<OutgoingMessage> messages;
+  for (int i = 0; i < 1000; ++i) {
+    messages.push_back({std::to_string(i), {}});
+    if (i % 3 == 0) messages.back().options.headers.set("n", std::to_string(i));
+  }
+  queue.producer.send_batch(messages);
+  ListOptions all;
+  all.limit = 1000;
+  const MessagePage page = queue.inspector.list(State::ready, all);
+  REQUIRE(page.size() == 1000);
+  for (const MessageInfo& message : page) {
+    const std::string* const n = message.headers.find("n");
+    CHECK((n == nullptr ? std::stoi(message.payload) % 3 != 0 : *n == message.payload));
+  }
+}
+
+TEST_CASE("restore: a message keeps its headers in another queue, alive or dead") {
+  Queue from, to;
+  SendOptions options;
+  options.headers = {{"content-type", "text/plain"}, {"k", std::string("\0\xff", 2)}};
+  const std::string alive = from.send("x", options), dead = from.send(std::string(100'000, 'x'), options);
+  CHECK(from.admin.bury({dead}).size() == 1);
+  const auto found = from.inspector.find({alive, dead}, 1'000'000);
+  CHECK(to.admin.restore({*found[0], *found[1]}).front().created);
+  for (const std::string& id : {alive, dead}) CHECK((to.inspector.find(id)->headers == options.headers));
+  CHECK(to.admin.redrive({dead}).front() == Redriven::redriven);
+  CHECK((to.inspector.find(dead)->headers == options.headers));
+}
+
 TEST_CASE("find: a message without a body has no size") {
   Queue queue;
   const std::string id = queue.send("x");

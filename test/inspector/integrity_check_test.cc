@@ -111,7 +111,7 @@ TEST_CASE("check: each kind of damage is found and repaired, and all messages wi
   }
   const std::string orphaned_retries = "0197f3a4-5b6c-7d8e-9f01-000000000001",
                     notes = "0197f3a4-5b6c-7d8e-9f01-000000000002", finished = "0197f3a4-5b6c-7d8e-9f01-000000000003",
-                    expired = "0197f3a4-5b6c-7d8e-9f01-000000000004";
+                    expired = "0197f3a4-5b6c-7d8e-9f01-000000000004", headers = "0197f3a4-5b6c-7d8e-9f01-000000000005";
   cmd({"ZREM", base + ":pending", ids[0]});
   cmd({"ZREM", base + ":pending", ids[1]});
   cmd({"HDEL", base + ":retry:cnt", ids[1], ids[2]});
@@ -121,6 +121,7 @@ TEST_CASE("check: each kind of damage is found and repaired, and all messages wi
   cmd({"ZADD", base + ":unack", "1763650000123", ids[5]});
   cmd({"HSET", base + ":retry:cnt", orphaned_retries, "3", "hello", "3"});
   cmd({"HSET", base + ":attempts", notes, "2"});
+  cmd({"HSET", base + ":headers", headers, "\1k\1v", notes, "\1k\1v", finished, "no headers"});
   cmd({"SADD", base + ":garbage", finished});
   cmd({"SET", base + ":msg:" + finished, "done"});
   cmd({"HSET", base + ":retry:cnt", expired, "3"});
@@ -136,6 +137,7 @@ TEST_CASE("check: each kind of damage is found and repaired, and all messages wi
                                                               {Problem::foreign, "hello"},
                                                               {Problem::foreign, "readme"},
                                                               {Problem::orphaned_metadata, notes},
+                                                              {Problem::orphaned_headers, headers},
                                                               {Problem::garbage, finished},
                                                               {Problem::expired, expired}};
   const auto found = [](const CheckReport& report) {
@@ -173,9 +175,38 @@ TEST_CASE("check: each kind of damage is found and repaired, and all messages wi
   CHECK(eventually([&] { return queue.empty(); }));
 }
 
+TEST_CASE("check: headers that cannot be read are reported, and stay until their message is gone") {
+  Queue queue;
+  SendOptions options = delayed(1h);
+  options.headers = {{"k", "v"}};
+  const std::string id = queue.send("x", options);
+  queue.send("y", options);
+  redis().cmd({"HSET", queue.base + ":headers", id, "\1k"});
+  for (int i = 0; i < 2; ++i) {
+    const CheckReport report = queue.admin.check(at_once(true));
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].problem == Problem::invalid_headers);
+    CHECK(report.findings[0].id == id);
+    CHECK_FALSE(report.findings[0].repaired);
+    CHECK_FALSE(report.clean());
+  }
+  CHECK(queue.producer.cancel(id) == State::pending);
+  CHECK(queue.admin.check(at_once(true)).findings.empty());
+}
+
+TEST_CASE("check: headers without a message leave the report clean") {
+  Queue queue;
+  redis().cmd({"HSET", queue.base + ":headers", test::kId, "\1k\1v"});
+  const CheckReport report = queue.admin.check(at_once(false));
+  CHECK(report.counts == std::map<Problem, std::uint64_t>{{Problem::orphaned_headers, 1}});
+  CHECK(report.clean());
+  CHECK(queue.admin.check(at_once(true)).repaired == 1);
+  CHECK(queue.empty());
+}
+
 TEST_CASE("check: a key of a wrong type is reported and not changed, and the check continues where it can") {
   for (const char* key : {"pending", "ready", "unack", "retry", "retry:cnt", "garbage", "attempts", "reason", "dead",
-                          "stats", "wake", "paused", "watch"}) {
+                          "stats", "wake", "paused", "watch", "headers"}) {
     CAPTURE(std::string(key));
     Queue queue;
     const std::string name = queue.base + ":" + key;

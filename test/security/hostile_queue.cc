@@ -35,6 +35,11 @@ void add_metadata(Commands& commands, const std::string& base, const std::string
   commands.push_back({"HSET", base + ":retry:cnt", id, "3"});
   commands.push_back({"HSET", base + ":attempts", id, "2 1700000000123457"});
   commands.push_back({"HSET", base + ":reason", id, "no such user"});
+  commands.push_back({"HSET", base + ":headers", id,
+                      "\x0c"
+                      "content-type"
+                      "\x04"
+                      "text"});
 }
 
 HostileField of_hash(const std::string& name, const std::string& state) {
@@ -86,7 +91,7 @@ std::vector<HostileField> make_fields() {
     fields.push_back(as_element(list, true));
     fields.push_back(as_element(list, false));
   }
-  for (const char* hash : {"retry:cnt", "attempts", "reason"}) {
+  for (const char* hash : {"retry:cnt", "attempts", "reason", "headers"}) {
     for (const char* state : kStates) fields.push_back(of_hash(hash, state));
     fields.push_back(as_command(std::string(hash) + ": field", [=](const auto& base, const auto& value) {
       return std::vector<std::string>{"HSET", base + ':' + hash, value, "3"};
@@ -169,7 +174,7 @@ std::vector<HostileField> make_types() {
       {"pending", "zset"},       {"ready", "list"},    {"unack", "zset"},   {"retry", "list"},  {"retry:cnt", "hash"},
       {"garbage", "set"},        {"attempts", "hash"}, {"reason", "hash"},  {"dead", "zset"},   {"stats", "hash"},
       {"paused", "string"},      {"wake", "zset"},     {"watch", "string"}, {"msg:", "string"}, {"", "none"},
-      {"msg:another", "string"}, {"queues", "set"}};
+      {"msg:another", "string"}, {"queues", "set"},    {"headers", "hash"}};
   std::vector<HostileField> fields;
   for (const auto& [key, own] : kKeys) {
     for (const Type& type : kTypes) {

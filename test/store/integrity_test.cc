@@ -53,7 +53,8 @@ void store_of(Scene& scene, const std::string& id, const Words& parts) {
       {"ready", {"LPUSH", k.ready, id}},
       {"retry", {"LPUSH", k.retry, id}},
       {"attempts", {"HSET", k.attempts, id, "2"}},
-      {"reason", {"HSET", k.reason, id, "why"}}};
+      {"reason", {"HSET", k.reason, id, "why"}},
+      {"headers", {"HSET", k.headers, id, "\1k\1v"}}};
   for (const std::string& part : parts) {
     const auto command =
         std::find_if(std::begin(commands), std::end(commands), [&](const auto& known) { return known.first == part; });
@@ -79,6 +80,7 @@ std::string stored(Scene& scene, const std::string& id) {
   add("retry", !scene.cmd({"LPOS", k.retry, id}).nil());
   add("attempts", scene.cmd({"HEXISTS", k.attempts, id}) == 1);
   add("reason", scene.cmd({"HEXISTS", k.reason, id}) == 1);
+  add("headers", scene.cmd({"HEXISTS", k.headers, id}) == 1);
   return parts;
 }
 
@@ -118,6 +120,7 @@ struct Row {
 constexpr Row kHealthy[] = {
     {"pending count body", "."},
     {"pending count body attempts reason", "."},
+    {"pending count body headers", "."},
     {"pending count body ready", "."},
     {"due count body retry", "."},
     {"held count body", "."},
@@ -127,6 +130,7 @@ constexpr Row kHealthy[] = {
     {"go count body", "."},
     {"year count body", "."},
     {"held body attempts", "."},
+    {"held body headers", "."},
     {"held count", "."},
     {"held", "."},
     {"over", "."},
@@ -137,6 +141,7 @@ constexpr Row kHealthy[] = {
     {"go dead body", "."},
     {"go-late dead body", "."},
     {"dead body attempts reason", "."},
+    {"dead body headers", "."},
     {"dead body ready", "."},
     {"ready", "."},
     {"retry", "."},
@@ -149,6 +154,7 @@ constexpr Row kDamaged[] = {
     {"body", "Ob", "count body ready"},
     {"body ready", "Ob", "count body ready"},
     {"body reason", "Ob", "count body ready reason"},
+    {"body headers", "Ob", "count body ready headers"},
     {"pending body", "Npb", "pending count body"},
     {"due body", "Npb", "pending count body"},
     {"pending count", "Bpc", "garbage"},
@@ -157,6 +163,7 @@ constexpr Row kDamaged[] = {
     {"due count", "Epc", "garbage"},
     {"dead", "Ed", "garbage"},
     {"dead attempts reason", "Ed", "garbage"},
+    {"dead headers", "Ed", "garbage"},
     {"dead count body", "Kdcb", "dead body"},
     {"count", "Cc", "garbage"},
     {"count attempts reason", "Cc", "garbage"},
@@ -186,6 +193,9 @@ constexpr Row kDamaged[] = {
     {"garbage pending count body", "Gpcb"},
     {"attempts", "Aa", " "},
     {"reason", "A", " "},
+    {"headers", "H", " "},
+    {"headers ready", "H", "ready"},
+    {"attempts reason headers", "Aa", " "},
     {"attempts reason ready", "Aa", "ready"},
     {"hash count pending", "Wpc"},
     {"hash", "W"},

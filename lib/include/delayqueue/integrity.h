@@ -13,8 +13,8 @@
 
 namespace delayqueue {
 
-// The kinds of problems. The last three (expired, garbage, orphaned_metadata) are no damage: consumers remove them in
-// time, and a repair removes them at once.
+// The kinds of problems. The last four (expired, garbage, orphaned_metadata, orphaned_headers) are no damage: consumers
+// remove them in time, and a repair removes them at once.
 enum class Problem {
   stranded,           // has payload and retries, but is in no state: it would never be delivered
   orphaned_body,      // a payload without state and retries (or one that TryIntercept of a Go worker left)
@@ -27,9 +27,11 @@ enum class Problem {
   foreign,            // an id that is not a UUID: another program wrote it
   invalid_total,      // a statistic with an invalid value or an unknown name; no call fails because of it
   wrong_type,         // a key of the queue has another type: another program uses it
+  invalid_headers,    // headers that cannot be read: the message is delivered without. No repair removes them
   expired,            // the payload is missing, as after the end of a TTL: the message cannot be delivered
   garbage,            // a finished message that is not deleted yet
   orphaned_metadata,  // number of deliveries, or reason, of a message that does not exist
+  orphaned_headers,   // headers of a message that does not exist, such as one that a Go worker has acknowledged
 };
 
 // The name of the problem: "stranded", "orphaned_body" ...
@@ -52,7 +54,8 @@ struct DELAYQUEUE_EXPORT CheckReport {
   std::vector<Finding> findings{};            // a sample of each problem
   std::map<unsigned, std::string> errors{};   // partitions that could not be examined, and why
 
-  // Nothing was found, repaired or not, except expired, garbage and orphaned_metadata; and every partition was examined.
+  // Nothing was found, repaired or not, except expired, garbage, orphaned_metadata and orphaned_headers; and every
+  // partition was examined.
   bool clean() const;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <delayqueue/export.h>
+#include <delayqueue/headers.h>
 
 #include <chrono>
 #include <cstdint>
@@ -59,6 +60,8 @@ struct MessageInfo {
   std::string payload{};
   std::optional<milliseconds> ttl{};  // time until the payload expires; unset: never
   unsigned partition = 0;             // that has the message: see partitions.h
+  Headers headers{};
+  bool headers_damaged = false;  // true: the stored headers cannot be read; `headers` is empty, as for the handler
 };
 
 }  // namespace delayqueue
