@@ -33,7 +33,7 @@ std::vector<MessageInfo> all_of(const std::string& url, const std::string& queue
   return all;
 }
 
-TEST_CASE("export, import: a queue moves to another server with every byte, due time, retry and reason") {
+TEST_CASE("export, import: a queue moves to another server with every byte, due time, retry, reason and header") {
   const std::string queue = test::fresh_queue() + ": \xff and colon";
   const std::string url = test::server().url();
   delayqueue::Producer producer(url, queue);
@@ -45,6 +45,7 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
     options.delay = i % 3 == 0 ? 1h + i * 1ms : 0ms;
     options.retries = i % 7;
     if (i % 5 == 0) options.ttl = 24h;
+    if (i % 2 == 0) options.headers = {{"n", std::to_string(i)}, {"bytes", bytes}, {"a", ""}};
     producer.send(bytes.substr(static_cast<std::size_t>(i % 256)) + std::string(i == 9 ? 300'000 : 0, '\x01'), options);
   }
   {
@@ -79,6 +80,7 @@ TEST_CASE("export, import: a queue moves to another server with every byte, due 
     REQUIRE(found);
     CHECK(found->payload == message.payload);
     CHECK(found->reason == message.reason);
+    CHECK((found->headers == message.headers));
     CHECK(found->retries == message.retries);
     CHECK(found->deliveries == message.deliveries);
     CHECK(found->ttl.has_value() == message.ttl.has_value());

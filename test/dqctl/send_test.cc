@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <map>
 
 #include "parse_json.h"
 #include "queue.h"
@@ -56,6 +57,50 @@ TEST_CASE_FIXTURE(SendFixture, "send: it prints the id, and sets delay or time, 
   const json report = test::parse_json(run({"send", queue, "y", "--id", id, "-o", "json"}).out);
   CHECK(report ==
         test::parse_json(R"({"queue":")" + queue + R"(","id":")" + id + R"(","created":false,"cancelled":false})"));
+}
+
+TEST_CASE_FIXTURE(SendFixture, "send --header: each one is a header of the message; the value may contain anything") {
+  const auto found = inspector.find(sent_id({"x", "--header", "b=1=2", "--header", "a=", "--header", "c= x "}));
+  CHECK((found->headers == delayqueue::Headers{{"b", "1=2"}, {"a", ""}, {"c", " x "}}));
+  CHECK(inspector.find(sent_id({"x"}))->headers.empty());
+  const std::vector<std::pair<std::vector<std::string>, const char*>> refused = {
+      {{"--header", "none"}, "--header: 'none'; expected NAME=VALUE"},
+      {{"--header", "=v"}, "--header: header \"\": expected a name of 1 to 127 characters"},
+      {{"--header", "a\x1b=v"}, "--header: header \"a\\x1b\": expected a name"},
+      {{"--header", "a=1", "--header", "a=2"}, "--header: 'a' is there twice"},
+      {{"--header", "a=" + std::string(8192, 'x')}, "--header: header \"a\": a value of 8192 bytes"},
+      {{"--header", "dq-a=v"}, "header \"dq-a\": names that begin with \"dq-\" are reserved"}};
+  for (const auto& [more, says] : refused) {
+    std::vector<std::string> words = {"send", queue, "x"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = run(words);
+    CHECK(ran.code != 0);
+    CHECK_MESSAGE(has(ran.err, says), ran.err);
+  }
+  CHECK(inspector.counts().totals.sent == 2);
+}
+
+TEST_CASE_FIXTURE(SendFixture, "send --ndjson: a line has its own headers, or those of --header") {
+  test::DqctlOptions options;
+  options.input = R"({"payload":"own","headers":[{"name":"b","value":"1"},{"name":"a","value_base64":"AP8K"}]}
+{"payload":"none","headers":[]}
+{"payload":"default"}
+{"payload":"bad","headers":{"a":"1"}}
+{"payload":"bad","headers":[{"name":"a"}]}
+{"payload":"bad","headers":[{"name":"a b","value":"1"}]}
+{"payload":"bad","headers":[{"name":"a","value":"1"},{"name":"a","value":"2"}]}
+)";
+  const Ran ran = run({"send", queue, "--ndjson", "-", "--header", "k=v"}, options);
+  CHECK(ran.code != 0);
+  for (const char* line :
+       {"line 4: headers: ", "line 5: headers: ", "line 6: headers: ", "line 7: headers: 'a' is there"}) {
+    CHECK_MESSAGE(has(ran.err, line), ran.err);
+  }
+  std::map<std::string, delayqueue::Headers> all;
+  for (const auto& message : inspector.list(State::ready)) all[message.payload] = message.headers;
+  CHECK(
+      (all == std::map<std::string, delayqueue::Headers>{
+                  {"own", {{"b", "1"}, {"a", std::string("\0\xff\n", 3)}}}, {"none", {}}, {"default", {{"k", "v"}}}}));
 }
 
 TEST_CASE_FIXTURE(SendFixture, "send: - sends any bytes from stdin") {

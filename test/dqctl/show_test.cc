@@ -44,6 +44,28 @@ TEST_CASE("show: it prints all fields of a message, as a sheet and as JSON") {
   CHECK(test::parse_json(run({"show", "my queue:1", id, "-o", "ndjson"}).out) == message.at("messages")[0]);
 }
 
+TEST_CASE("show: headers are printed escaped on a sheet, and in order as JSON; damaged ones are told from none") {
+  test::empty_server();
+  delayqueue::Producer producer(test::server().url(), "q");
+  delayqueue::SendOptions options;
+  options.headers = {{"content-type", "text/\x1b[2J"}, {"b", "\xff"}, {"a", ""}};
+  const std::string id = producer.send("x", options).id;
+  const Ran sheet = run({"show", "q", id});
+  CHECK(has(sheet.out, "header        content-type=text/\\x1b[2J\nheader        b=\\xff\nheader        a=\n"));
+  json message = test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out);
+  CHECK(message.at("headers") == test::parse_json(R"([{"name":"content-type","value":"text/\u001b[2J"},)"
+                                                  R"({"name":"b","value_base64":"/w=="},{"name":"a","value":""}])"));
+  CHECK_FALSE(message.contains("headers_damaged"));
+  CHECK(test::parse_json(run({"ls", "q", "--state", "ready", "-o", "ndjson"}).out).at("headers") == message.at("headers"));
+  test::redis().cmd({"HSET", "dp:q:headers", id, "no headers"});
+  CHECK(has(run({"show", "q", id}).out, "headers       damaged, or of a later version"));
+  message = test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out);
+  CHECK(message.at("headers_damaged") == true);
+  CHECK_FALSE(message.contains("headers"));
+  test::redis().cmd({"DEL", "dp:q:headers"});
+  CHECK_FALSE(test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out).contains("headers"));
+}
+
 TEST_CASE("show: payloads of any bytes are printed in every form") {
   test::empty_server();
   std::string all;

@@ -177,9 +177,7 @@ Command& Command::choices(const std::string& names, std::vector<std::string>& in
     check_choice(name, given, values);
     into.push_back(given);
   };
-  custom(names, take, value, what, values);
-  last_->trigger_on_parse();
-  return *this;
+  return custom(names, take, value, what, values).repeatable();
 }
 
 Command& Command::duration(const std::string& names, std::optional<milliseconds>& into, const std::string& what) {
@@ -199,6 +197,11 @@ Command& Command::custom(const std::string& names, const Setter& take, const std
   last_ = app_->add_option_function(names, take_plain, what)
               ->type_name(value)
               ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  return *this;
+}
+
+Command& Command::repeatable() {
+  last_->trigger_on_parse();
   return *this;
 }
 

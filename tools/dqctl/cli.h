@@ -82,6 +82,9 @@ class Command {
     return custom(names, take, "N", what);
   }
 
+  // Lets the last added option be given several times: each value is taken.
+  Command& repeatable();
+
   // Makes the last added option required.
   Command& required();
 

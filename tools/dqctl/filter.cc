@@ -145,6 +145,16 @@ const char* time_name(const MessageInfo& message) {
   return message.held ? "lease ends" : "backoff ends";
 }
 
+namespace {
+
+std::vector<Object> header_objects(const delayqueue::Headers& headers) {
+  std::vector<Object> objects;
+  for (const auto& [name, value] : headers) objects.push_back(Object().add("name", name).add("value", value));
+  return objects;
+}
+
+}  // namespace
+
 Object message_object(const MessageInfo& message, const char* payload_name) {
   Object object;
   object.add("id", message.id).add("state", delayqueue::to_string(message.state)).add("at", message.at);
@@ -152,6 +162,8 @@ Object message_object(const MessageInfo& message, const char* payload_name) {
   object.add("retries", message.retries).add("reason", message.reason).add("size", message.size);
   object.add("ttl_ms", message.ttl ? std::optional(message.ttl->count()) : std::nullopt);
   if (message.partition > 0) object.add("partition", message.partition);
+  if (!message.headers.empty()) object.add("headers", header_objects(message.headers));
+  if (message.headers_damaged) object.add("headers_damaged", true);
   if (!message.size) return object;
   const bool is_whole = message.payload.size() >= *message.size;
   object.add(payload_name, is_whole ? message.payload : whole_characters(message.payload));

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 
 #include "exit.h"
 #include "filter.h"
@@ -95,6 +96,27 @@ std::string wanted_id(const json& object) {
   if (!id) throw BadLine("id: missing");
   if (!is_id(*id)) wrong("id", *id, "a UUID");
   return *id;
+}
+
+// The field headers: a list of objects with name, and value or value_base64.
+std::optional<delayqueue::Headers> headers_in(const json& object) {
+  const json* const list = field(object, "headers");
+  if (list == nullptr) return std::nullopt;
+  constexpr const char* kExpected = "a list of objects, each with name, and value or value_base64";
+  if (!list->is_array()) wrong("headers", *list, kExpected);
+  delayqueue::Headers headers;
+  for (const json& one : *list) {
+    const auto name = one.is_object() ? text(one, "name") : std::nullopt;
+    auto value = name ? bytes(one, "value") : std::nullopt;
+    if (!value) wrong("headers", one, kExpected);
+    if (headers.find(*name) != nullptr) throw BadLine("headers: " + in_quotes(*name) + " is there twice");
+    try {
+      headers.set(*name, std::move(*value));
+    } catch (const std::invalid_argument& error) {
+      throw BadLine(std::string("headers: ") + error.what());
+    }
+  }
+  return headers;
 }
 
 // Turns a Usage of the argument parser into a BadLine.
@@ -205,6 +227,7 @@ MessageInfo message_in(const std::string& line) {
   message.reason = bytes(object, "reason").value_or("");
   if (const auto ttl = number(object, "ttl_ms", kMostMs)) message.ttl = milliseconds(*ttl);
   message.partition = static_cast<unsigned>(number(object, "partition", kMostPartition).value_or(0));
+  message.headers = headers_in(object).value_or(delayqueue::Headers());
   auto payload = bytes(object, "payload");
   if (!payload) throw BadLine("payload: missing; `dqctl export` writes whole payloads");
   const auto size = number(object, "size", kMostMs);
@@ -220,7 +243,8 @@ std::string line_of(const MessageInfo& message) { return message_object(message,
 
 delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::SendOptions& options) {
   const json object = parsed(line);
-  check_known(object, {"payload", "payload_base64", "id", "delay", "delay_ms", "at", "retries", "ttl", "ttl_ms"});
+  check_known(object,
+              {"payload", "payload_base64", "id", "delay", "delay_ms", "at", "retries", "ttl", "ttl_ms", "headers"});
   delayqueue::OutgoingMessage message;
   message.options = options;
   const auto values = values_in(line);
@@ -243,6 +267,7 @@ delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::
   }
   if (const auto retries = number(object, "retries", kMostCount)) message.options.retries = static_cast<int>(*retries);
   if (const auto ttl = span(object, "ttl")) message.options.ttl = ttl;
+  if (auto headers = headers_in(object)) message.options.headers = std::move(*headers);
   return message;
 }
 

@@ -145,7 +145,7 @@ class Redrive {
   }
 
   // Copies messages to the target queue. One that is there already counts as our copy if an interrupted run may have
-  // made it: it is not dead and has the same payload. If it is gone before it can be read, a consumer has finished it.
+  // made it: it is not dead and has the same payload and headers. If it is gone before it can be read, a consumer has finished it.
   // It is then copied again, because the message here was not delivered.
   void copy_to_target(const std::vector<MessageInfo>& batch, std::map<std::string, Copy>& copies) {
     const std::vector<delayqueue::Sent> sent = to_admin_->restore(batch);
@@ -156,7 +156,8 @@ class Redrive {
         there = to_->find(one.id);
         if (!there) one = to_admin_->restore({batch[i]}).front();
       }
-      const bool ours = there && there->state != State::dead && !one.cancelled && there->payload == batch[i].payload;
+      const bool ours = there && there->state != State::dead && !one.cancelled && there->payload == batch[i].payload &&
+                        there->headers == batch[i].headers;
       copies[one.id] = {one.created || ours, one.created};
     }
   }

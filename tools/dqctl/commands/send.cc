@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <system_error>
 
 #include "acting.h"
@@ -32,6 +33,7 @@ struct SendArgs {
   std::optional<int> retries{};
   std::optional<milliseconds> ttl{};
   std::optional<std::string> id{};
+  delayqueue::Headers headers{};
 };
 
 SendOptions options_of(const SendArgs& args) {
@@ -43,7 +45,20 @@ SendOptions options_of(const SendArgs& args) {
   options.retries = args.retries;
   options.ttl = args.ttl;
   options.id = args.id.value_or("");
+  options.headers = args.headers;
   return options;
+}
+
+void add_header(delayqueue::Headers& headers, const std::string& given) {
+  const std::size_t end = given.find('=');
+  if (end == std::string::npos) throw Usage("--header: " + in_quotes(given) + "; expected NAME=VALUE");
+  const std::string name = given.substr(0, end);
+  if (headers.find(name) != nullptr) throw Usage("--header: " + in_quotes(name) + " is there twice");
+  try {
+    headers.set(name, given.substr(end + 1));
+  } catch (const std::invalid_argument& error) {
+    throw Usage(std::string("--header: ") + error.what());
+  }
 }
 
 std::string all_of_stdin() {
@@ -257,7 +272,8 @@ void add_send(Cli& cli, Context& context) {
       .argument("QUEUE", args->queue, "The queue; it comes into being with its first message")
       .arguments("PAYLOAD", *words, "The payload; - for all of stdin", false)
       .text("--ndjson", args->file, "FILE",
-            "One message a line (- for stdin): payload or payload_base64; optional: id, delay or at, retries, ttl")
+            "One message a line (- for stdin): payload or payload_base64; optional: id, delay or at, retries, ttl, "
+            "headers")
       .custom("--delay", take("--delay"), "D", "Due this long from now, by Redis' clock")
       .custom("--at", take("--at"), "TIME", "Due then")
       .custom(
@@ -267,6 +283,10 @@ void add_send(Cli& cli, Context& context) {
           },
           "N", "Deliveries after the first (3)")
       .duration("--ttl", args->ttl, "How long after its due time it may still be delivered (for ever)")
+      .custom(
+          "--header", [args](const std::string& value) { add_header(args->headers, value); }, "NAME=VALUE",
+          "A header; may be given several times")
+      .repeatable()
       .text("--id", args->id, "UUID", "Its id; no second message is stored while one with this id is alive")
       .run([&context, args, words] {
         if (words->size() > 1) {

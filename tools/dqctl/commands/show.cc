@@ -109,6 +109,10 @@ void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, 
   }
   if (!message.reason.empty()) sheet.line("reason", printable(message.reason), Colour::red);
   if (message.ttl) sheet.line("expires", "in " + span_text(*message.ttl));
+  for (const auto& [name, value] : message.headers) sheet.line("header", printable(name) + '=' + printable(value));
+  if (message.headers_damaged) {
+    sheet.line("headers", "damaged, or of a later version: it is delivered without them", Colour::red);
+  }
   if (!message.size) return sheet.line("payload", "missing: it expired, or was deleted", Colour::red);
   sheet.line("payload", size_text(*message.size));
   write_payload(out, message, args.payload);
