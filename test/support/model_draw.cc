@@ -366,7 +366,7 @@ void Play::finish_round() {
   }
   if (!dump_.garbage.empty()) gc({dump_.garbage.begin(), dump_.garbage.end()});
   Ids with_metadata;
-  for (const auto* hash : {&dump_.attempts, &dump_.reason}) {
+  for (const auto* hash : {&dump_.attempts, &dump_.reason, &dump_.headers}) {
     for (const auto& [id, text] : *hash) with_metadata.push_back(id);
   }
   if (!with_metadata.empty()) delete_orphaned_metadata(with_metadata);

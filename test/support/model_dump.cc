@@ -25,6 +25,7 @@ constexpr char kDump[] = R"lua(
   }
   known.unack, known.dead, known.retry = known.pending, known.pending, known.ready
   known.attempts, known.reason, known.stats = known['retry:cnt'], known['retry:cnt'], known['retry:cnt']
+  known.headers = known['retry:cnt']
   local parts, bodies, others = {}, {}, {}
   for _, key in ipairs(redis.call('KEYS', base .. '*')) do
     local name = string.sub(key, #base + 1)
@@ -40,7 +41,7 @@ constexpr char kDump[] = R"lua(
   end
   local out = {time[1] * 1000000 + time[2], bodies, others}
   for _, name in ipairs({'pending', 'unack', 'dead', 'ready', 'retry', 'retry:cnt', 'attempts', 'reason', 'stats',
-      'garbage'}) do
+      'garbage', 'headers'}) do
     out[#out + 1] = parts[name] or {}
   end
   return out)lua";
@@ -79,7 +80,8 @@ std::string Dump::left_over() const {
   for (const auto& [name, zset] : {std::pair("pending", &pending), {"unack", &unack}, {"dead", &dead}}) {
     for (const auto& [id, time] : *zset) add(id + " in " + name);
   }
-  for (const auto& [name, hash] : {std::pair("retry:cnt", &count), {"attempts", &attempts}, {"reason", &reason}}) {
+  for (const auto& [name, hash] :
+       {std::pair("retry:cnt", &count), {"attempts", &attempts}, {"reason", &reason}, {"headers", &headers}}) {
     for (const auto& [id, value] : *hash) add(id + " in " + name);
   }
   for (const auto& [name, list] : {std::pair("ready", &ready), {"retry", &retry}}) {
@@ -120,6 +122,7 @@ Dump read_dump(delayqueue::redis::Reply reply) {
   dump.reason = fields(reply[10]);
   dump.stats = fields(reply[11]);
   for (std::string& id : as_texts(reply[12])) dump.garbage.insert(std::move(id));
+  dump.headers = fields(reply[13]);
   return dump;
 }
 

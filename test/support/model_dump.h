@@ -21,7 +21,7 @@ struct Dump {
   std::int64_t now_us = 0;
   std::map<std::string, std::int64_t> pending, unack, dead;
   std::vector<std::string> ready, retry;  // left to right
-  std::map<std::string, std::string> count, attempts, reason, stats;
+  std::map<std::string, std::string> count, attempts, reason, headers, stats;
   std::set<std::string> garbage;
   std::map<std::string, Body> bodies;
   std::set<std::string> others;  // other keys, without the prefix; wake and watch are left out

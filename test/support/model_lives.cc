@@ -29,9 +29,14 @@ void check_body(const Dump& dump, const std::string& id, const Life& life) {
   if (!life.has_body) return;
   demand(body != dump.bodies.end(), id, "lost: its body is gone");
   demand(body->second.payload == life.payload, id, "has another payload");
+  const auto headers = dump.headers.find(id);
+  const std::string stored = headers == dump.headers.end() ? "" : headers->second;
+  demand(stored == headers_of(life.payload), id, "has other headers: \"" + stored + "\"");
 }
 
 }  // namespace
+
+std::string headers_of(const std::string& payload) { return payload.size() % 2 == 0 ? "" : "headers of " + payload; }
 
 void Lives::end(Life& life, const std::string& how) {
   life.fate = Life::Fate::over;

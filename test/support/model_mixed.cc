@@ -105,7 +105,10 @@ void Mixed::we_send() {
   delayqueue::store::SendTerms terms;
   terms.due.delay = milliseconds(random_.of({0, 10, 20, 60}) * 1000);
   terms.retries = static_cast<int>(random_.below(4));
-  const std::string answer = ask([&](Pipeline& pipeline) { return store_.send(pipeline, {{id, payload}}, terms); });
+  const std::string headers = headers_of(payload);
+  const std::string answer = ask([&](Pipeline& pipeline) {
+    return store_.send(pipeline, {{id, payload, headers}}, terms);
+  });
   log_.push_back("send " + id.substr(0, 8) + " in " + std::to_string(terms.due.delay->count()) + " -> " + answer);
   if (answer == "1" && messages_[id].alive) throw Mismatch(id + ": made twice");
   if (answer == "1") messages_[id] = {true, "", payload};
@@ -243,8 +246,10 @@ void Mixed::gc(const Ids& ids) {
 
 void Mixed::delete_orphaned_metadata() {
   Ids ids = names(dump_.attempts);
-  const Ids more = names(dump_.reason);
-  ids.insert(ids.end(), more.begin(), more.end());
+  for (const auto* hash : {&dump_.reason, &dump_.headers}) {
+    const Ids more = names(*hash);
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
   if (!ids.empty()) ask([&](Pipeline& pipeline) { return store_.delete_orphaned_metadata(pipeline, ids); });
 }
 

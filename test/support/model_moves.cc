@@ -99,9 +99,12 @@ void Play::check(const Ids& back, const Ids& front) {
 void Play::send(const std::vector<std::pair<std::string, std::string>>& messages,
                 const delayqueue::store::SendTerms& terms) {
   std::vector<delayqueue::store::NewMessage> all;
+  std::vector<std::string> headers;
+  headers.reserve(messages.size());
   Ids ids;
   for (const auto& [id, payload] : messages) {
-    all.push_back({id, payload});
+    headers.push_back(headers_of(payload));
+    all.push_back({id, payload, headers.back()});
     ids.push_back(id);
   }
   const auto& due = terms.due;
@@ -374,6 +377,7 @@ void Play::restore(const std::vector<RestoreEntry>& entries) {
     one.id = entry.id;
     one.reason = entry.reason;
     one.payload = entry.payload;
+    one.headers = headers_of(entry.payload);
     messages.push_back(one);
     names += ' ' + entry.id.substr(0, 8) + (one.dead ? " dead at " : " at ") + std::to_string(one.at_us);
   }
