@@ -104,7 +104,7 @@ void Reporter::warn_foreign(const std::string& id) {
                                    "are counted only (stats().foreign); check() finds what is left");
 }
 
-// Another program has written there, or a later version of this library in a form of its own.
+// Another program has written there, or a later version of this library in a form that this one does not have.
 void Reporter::warn_damaged(const std::string& id) {
   const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
   if (now < damaged_warning_due_) return;

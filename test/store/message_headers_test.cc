@@ -1,4 +1,5 @@
-// Where the headers of a message are stored, who keeps them, and who removes them: whoever removes the body.
+// Where the headers of a message are stored, which moves keep them, and which ones remove them: those that delete the
+// body.
 #include "support/moves.h"
 
 #include <doctest/doctest.h>
@@ -67,7 +68,7 @@ TEST_CASE("headers: a repeated send leaves the message that is alive its own") {
   }
 }
 
-TEST_CASE("headers: a message that is created again has those of its own send, or none") {
+TEST_CASE("headers: a message that is created again has the headers of its last send, or none") {
   for (const std::string& packed : {std::string(), std::string("new")}) {
     for (const bool restores : {false, true}) {
       Scene scene;
@@ -145,7 +146,7 @@ TEST_CASE("headers: they go in the script that deletes the body, and stay as lon
   }
 }
 
-TEST_CASE("headers: they stay with a message that is alive, whatever happens to it") {
+TEST_CASE("headers: they stay with a message that is alive through every move") {
   Scene scene;
   scene.put(At::held, "a", with_headers());
   scene.run(&Store::nack, {{scene.receipt("a"), 1min, "why"}});
