@@ -24,6 +24,9 @@ set(figures
   sharing.1.own.send sharing.1.own.p99_us sharing.1.shared.send sharing.1.shared.p99_us ratio.sharing_1
   sharing.2.own.send sharing.2.own.p99_us sharing.2.shared.send sharing.2.shared.p99_us ratio.sharing_2
   sharing.8.own.send sharing.8.own.p99_us sharing.8.shared.send sharing.8.shared.p99_us ratio.sharing_8
+  headers.none.send_one_redis_us headers.none.send_redis_us headers.none.receive_redis_us
+  headers.trace.send_one_redis_us headers.trace.send_redis_us headers.trace.receive_redis_us
+  headers.1kib.send_one_redis_us headers.1kib.send_redis_us headers.1kib.receive_redis_us
   ratio.link_0_send ratio.link_0_receive ratio.link_1_send ratio.link_1_receive ratio.link_4_send ratio.link_4_receive
   lateness_ms.min lateness_ms.p50 lateness_ms.p99 lateness_ms.max
   load.capacity

@@ -46,6 +46,7 @@ const std::vector<Part>& parts() {
       {"partitions", partitions, Runs::on_request},
       {"border", border, Runs::on_request},
       {"sharing", sharing, Runs::on_request},
+      {"headers", headers, Runs::on_request},
       {"rss", rss, Runs::on_request},
       {"million", million},  // last: its drain is cut short if the run takes too long
   };

@@ -47,6 +47,7 @@ void border(Bench& bench);
 void batches(Bench& bench);  // batch
 void links(Bench& bench);    // link
 void sharing(Bench& bench);
+void headers(Bench& bench);
 void lateness(Bench& bench);
 void load(Bench& bench);
 void wake(Bench& bench);
