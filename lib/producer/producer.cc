@@ -9,9 +9,9 @@
 #include "queue/shared_connection.h"
 #include "queue/state.h"
 #include "redis/escaped.h"
-#include "store/headers.h"
 
 #include <atomic>
+#include <deque>
 #include <stdexcept>
 
 namespace delayqueue {
@@ -139,21 +139,6 @@ void Producer::Impl::log_risks(const std::string& id) {
 
 namespace {
 
-// Whether the name begins with "dq-", in upper or lower case.
-bool is_reserved(std::string_view name) {
-  return name.size() > 2 && (name[0] == 'd' || name[0] == 'D') && (name[1] == 'q' || name[1] == 'Q') && name[2] == '-';
-}
-
-// The stored form of the headers. Their number, names and size are valid in every object.
-std::string packed_headers(const SendOptions& options) {
-  for (const auto& [name, value] : options.headers) {
-    if (!is_reserved(name)) continue;
-    throw std::invalid_argument("header \"" + redis::escaped(name) +
-                                "\": names that begin with \"dq-\" are reserved; use another name");
-  }
-  return store::packed(options.headers);
-}
-
 // The id of the caller; empty: Spreader makes one.
 std::string id_for(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
 
@@ -168,7 +153,7 @@ Producer& Producer::operator=(Producer&&) noexcept = default;
 Sent Producer::send(std::string_view payload, const SendOptions& options) {
   impl_->check_payload(payload);
   const store::SendTerms terms = impl_->terms_of(options);
-  const std::string headers = packed_headers(options);
+  const std::string headers = packed_headers(options.headers);
   SendRequest request;
   request.messages.push_back({payload, &terms, headers});
   request.sent.push_back({id_for(options), false});
@@ -177,7 +162,7 @@ Sent Producer::send(std::string_view payload, const SendOptions& options) {
 
 std::future<Sent> Producer::send_async(std::string payload, const SendOptions& options) {
   impl_->check_payload(payload);
-  std::string headers = packed_headers(options);
+  std::string headers = packed_headers(options.headers);
   std::string id = options.id.empty() ? impl_->new_id() : id_for(options);
   return impl_->send_async({std::move(id), std::move(payload), std::move(headers), impl_->terms_of(options)});
 }
@@ -186,7 +171,7 @@ std::vector<Sent> Producer::send_views(const std::vector<std::string_view>& payl
   if (!options.id.empty())
     throw std::invalid_argument("id: " + options.id + "; every message of a batch needs its own");
   const store::SendTerms terms = impl_->terms_of(options);
-  const std::string headers = packed_headers(options);
+  const std::string headers = packed_headers(options.headers);
   SendRequest request;
   request.messages.reserve(payloads.size());
   for (const std::string_view payload : payloads) {
@@ -200,15 +185,15 @@ std::vector<Sent> Producer::send_views(const std::vector<std::string_view>& payl
 std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messages) {
   std::vector<store::SendTerms> terms;
   terms.reserve(messages.size());
-  std::vector<std::string> headers;
-  headers.reserve(messages.size());
+  std::deque<std::string> headers;  // packed; none for most messages
   SendRequest request;
   for (const OutgoingMessage& message : messages) {
     impl_->check_payload(message.payload);
     request.sent.push_back({id_for(message.options), false});
     terms.push_back(impl_->terms_of(message.options));
-    headers.push_back(packed_headers(message.options));
-    request.messages.push_back({message.payload, &terms.back(), headers.back()});
+    request.messages.push_back({message.payload, &terms.back()});
+    if (message.options.headers.empty()) continue;
+    request.messages.back().headers = headers.emplace_back(packed_headers(message.options.headers));
   }
   return impl_->send(std::move(request));
 }

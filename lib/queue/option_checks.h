@@ -33,6 +33,9 @@ store::Due due_of(milliseconds delay, const std::optional<std::chrono::system_cl
 // Checks the time of a message: see store::kLatestUs.
 void check_time(const char* field, milliseconds since_1970);
 
+// Refuses reserved names, which Headers allows, and returns the headers of a send in their stored form.
+std::string packed_headers(const Headers& headers);
+
 // Validates ids and returns them in canonical form.
 std::string id_of(const char* field, std::string_view id);
 std::vector<std::string> ids_of(const std::vector<std::string>& ids);

@@ -2,6 +2,7 @@
 
 #include "queue/option_checks.h"
 #include "redis/escaped.h"
+#include "store/headers.h"
 #include "store/keys.h"
 
 #include <algorithm>
@@ -41,6 +42,11 @@ void check_name(const char* field, const std::string& value, bool hash_tag) {
   if (hash_tag && value.find_first_of("{}") != std::string::npos) {
     wrong(field, '"' + value + '"', "no braces inside a hash tag");
   }
+}
+
+// Whether the name begins with "dq-", in upper or lower case.
+bool is_reserved(std::string_view name) {
+  return name.size() > 2 && (name[0] == 'd' || name[0] == 'D') && (name[1] == 'q' || name[1] == 'Q') && name[2] == '-';
 }
 
 }  // namespace
@@ -109,6 +115,15 @@ store::Due due_of(milliseconds delay, const std::optional<system_clock::time_poi
 void check_time(const char* field, milliseconds since_1970) {
   if (since_1970.count() >= 0 && since_1970.count() <= store::kLatestUs / 1000) return;
   wrong(field, text(since_1970) + " after 1970", "a time from 1970 to the end of 2199");
+}
+
+std::string packed_headers(const Headers& headers) {
+  for (const auto& [name, value] : headers) {
+    if (!is_reserved(name)) continue;
+    throw std::invalid_argument("header \"" + redis::escaped(name) +
+                                "\": names that begin with \"dq-\" are reserved; use another name");
+  }
+  return store::packed(headers);
 }
 
 std::string id_of(const char* field, std::string_view id) {
