@@ -81,6 +81,7 @@ void use(const PromotedAndTaken& both) {
 void use(const Scanned& scanned) {
   use(scanned.cursor);
   use(scanned.ids);
+  use(scanned.damaged);
 }
 void use(const Purged& purged) { use(purged.garbage); }
 void use(const PurgedIds& purged) { use(purged.outcomes); }
@@ -217,6 +218,10 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
     [](Pipeline& p) {
       return reader(set_pause(p, kKeys, {-1, true, "why", 1s}));
     },
+    [](Pipeline& p) {
+      return reader(kStore.headers(p, {kId, kId}));
+    },
+    [](Pipeline& p) { return reader(scan(p, kKeys, Collection::headers, "0")); },
 };
 
 // True if the server's bytes contain the password, which libFuzzer guesses now and then. Errors quote the server.

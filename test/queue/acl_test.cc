@@ -97,6 +97,7 @@ void produce(Guarded& guarded, const std::string& user, const QueueOptions& queu
   SendOptions later;
   later.delay = 1h;
   later.ttl = 1h;
+  later.headers = {{"k", "v"}};
   const std::string id = producer.send("x", later).id;
   RescheduleOptions when;
   when.delay = 2h;
@@ -126,6 +127,7 @@ void consume(Guarded& guarded, const std::string& user) {
   for (int i = 0; i < 3; ++i) seeds.dead("trimmed");
   const std::string orphan = store::new_ids(1).front();
   guarded.admin.cmd({"HSET", kBase + ":attempts", orphan, "2 1000"});
+  guarded.admin.cmd({"HSET", kBase + ":headers", orphan, "\1k\1v"});
   guarded.admin.cmd({"SADD", kBase + ":garbage", orphan});
   ConsumerOptions options = test::quick(4);
   options.lease = 600ms;
