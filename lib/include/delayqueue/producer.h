@@ -52,7 +52,7 @@ struct SendOptions {
   // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. A queue with partitions
   // keeps all messages with ids that the library has not made in partition 0: they have the throughput of one master.
   std::string id{};
-  Headers headers{};  // stored beside the payload: Message::headers(). A worker of the Go library does not see them
+  Headers headers{};  // see Message::headers(); names must not begin with "dq-". Workers of the Go library ignore them
 };
 
 // The new due time: `delay` or `at`, as in SendOptions.
@@ -123,9 +123,9 @@ class DELAYQUEUE_EXPORT Producer {
   Producer(Producer&&) noexcept;
   Producer& operator=(Producer&&) noexcept;
 
-  // Stores the message: any bytes, at most ProducerOptions::max_payload of them. If Sent::created is true on return,
-  // Redis has stored the whole message, with its headers; it is delivered at least once, not before its due time. It is always true
-  // without SendOptions::id; with the id of a message that is in the queue nothing is stored: see Sent.
+  // Stores the message: any bytes, at most ProducerOptions::max_payload of them, and its headers. If Sent::created is
+  // true on return, Redis has stored the whole message; it is delivered at least once, not before its due time. It is
+  // always true without SendOptions::id; with the id of a message that is in the queue nothing is stored: see Sent.
   //
   // Throws std::invalid_argument, SetupError (an embedded server cannot be started, or the system provides no random
   // bytes for an id), ReplyError (nothing was stored), or ConnectionError (unknown whether it was stored: send again

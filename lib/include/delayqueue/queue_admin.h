@@ -97,12 +97,13 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // Stores messages that find() or list() returned with whole payloads, in this queue or another one. A dead letter is
   // a dead letter again, with its reason and time. A message that was pending or in a backoff is pending until its
   // time. All others are ready. Retries, number of deliveries, reason and headers are those of the message.
-  // MessageInfo::ttl counts from this call. A message that exists is not changed (`created` is false), so a call may be repeated, also
-  // after an error in the middle. A message is restored to the partition that its id was made for. If the queue never had
-  // so many partitions, those of MessageInfo::partition, consumers serve them from now on (Layout::top). Throws std::invalid_argument, before anything is stored, for a message without its
-  // whole payload, with a time outside 1970 to 2199, or without retries unless it is a dead letter. Throws SetupError
-  // if the system provides no random bytes for the names of large payloads; earlier steps may be stored then, and the
-  // call may be repeated.
+  // MessageInfo::ttl counts from this call. A message that exists is not changed (`created` is false), so a call may be
+  // repeated, also after an error in the middle. A message is restored to the partition that its id was made for. If the
+  // queue never had so many partitions, those of MessageInfo::partition, consumers serve them from now on (Layout::top).
+  //
+  // Throws std::invalid_argument, before anything is stored, for a message without its whole payload, with a time
+  // outside 1970 to 2199, or without retries unless it is a dead letter. Throws SetupError if the system provides no
+  // random bytes for the names of large payloads; earlier steps may be stored then, and the call may be repeated.
   [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages);
 
   // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
