@@ -201,8 +201,8 @@ void read_bodies(const redis::Pipeline& pipeline, std::size_t at, const std::vec
 
 }  // namespace
 
-// One command reads one body, so none blocks the server for long. The headers are read first: they go with the body, so a
-// message whose body is read afterwards had them.
+// One command reads one body, so none blocks the server for long. The headers are read first: they are deleted with the
+// body, so a message whose body is read afterwards still had them.
 void Inspector::Impl::add_bodies(std::vector<MessageInfo>& messages, std::size_t bytes) {
   const std::int64_t begin = bytes == 0 ? 1 : 0;  // the range 1 to 0 is empty
   const std::int64_t last = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(bytes, kLongestPayload)) - 1);

@@ -56,7 +56,8 @@ TEST_CASE("show: headers are printed escaped on a sheet, and in order as JSON; d
   CHECK(message.at("headers") == test::parse_json(R"([{"name":"content-type","value":"text/\u001b[2J"},)"
                                                   R"({"name":"b","value_base64":"/w=="},{"name":"a","value":""}])"));
   CHECK_FALSE(message.contains("headers_damaged"));
-  CHECK(test::parse_json(run({"ls", "q", "--state", "ready", "-o", "ndjson"}).out).at("headers") == message.at("headers"));
+  const json listed = test::parse_json(run({"ls", "q", "--state", "ready", "-o", "ndjson"}).out);
+  CHECK(listed.at("headers") == message.at("headers"));
   test::redis().cmd({"HSET", "dp:q:headers", id, "no headers"});
   CHECK(has(run({"show", "q", id}).out, "headers       damaged, or of a later version"));
   message = test::parse_json(run({"show", "q", id, "-o", "ndjson"}).out);

@@ -25,7 +25,8 @@ delayqueue::MessageInfo message_in(const std::string& line);
 std::string line_of(const delayqueue::MessageInfo& message);
 
 // Parses a message to send: payload (a text, or any JSON value, whose bytes are sent as they stand in the line) or
-// payload_base64; optional: id, delay or at, retries, ttl, headers. Missing fields are taken from `options`. Throws BadLine.
+// payload_base64; optional: id, delay or at, retries, ttl, headers. Missing fields are taken from `options`. Throws
+// BadLine.
 delayqueue::OutgoingMessage draft_in(const std::string& line, const delayqueue::SendOptions& options);
 
 }  // namespace dqctl

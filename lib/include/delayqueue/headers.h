@@ -32,8 +32,9 @@ class DELAYQUEUE_EXPORT Headers {
   // As set() for each pair.
   Headers(std::initializer_list<value_type> pairs);
 
-  // Adds a header, or replaces the value of the one with this name, which keeps its place. Throws std::invalid_argument,
-  // which names the header, if the name is not valid, or if there are too many headers or bytes then: nothing is changed.
+  // Adds a header, or replaces the value of the one with this name, which keeps its place. Throws
+  // std::invalid_argument, which names the header, if the name is not valid, or if there would be too many headers or
+  // bytes. Then nothing is changed.
   void set(std::string name, std::string value);
 
   // False: there was none with this name.

@@ -98,8 +98,9 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // a dead letter again, with its reason and time. A message that was pending or in a backoff is pending until its
   // time. All others are ready. Retries, number of deliveries, reason and headers are those of the message.
   // MessageInfo::ttl counts from this call. A message that exists is not changed (`created` is false), so a call may be
-  // repeated, also after an error in the middle. A message is restored to the partition that its id was made for. If the
-  // queue never had so many partitions, those of MessageInfo::partition, consumers serve them from now on (Layout::top).
+  // repeated, also after an error in the middle. A message is restored to the partition that its id was made for. If
+  // the queue never had so many partitions, those of MessageInfo::partition, consumers serve them from now on
+  // (Layout::top).
   //
   // Throws std::invalid_argument, before anything is stored, for a message without its whole payload, with a time
   // outside 1970 to 2199, or without retries unless it is a dead letter. Throws SetupError if the system provides no

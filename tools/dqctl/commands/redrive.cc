@@ -145,7 +145,8 @@ class Redrive {
   }
 
   // Copies messages to the target queue. One that is there already counts as our copy if an interrupted run may have
-  // made it: it is not dead and has the same payload and headers. If it is gone before it can be read, a consumer has finished it.
+  // made it: it is not dead and has the same payload and headers. If it is gone before it can be read, a consumer has
+  // finished it.
   // It is then copied again, because the message here was not delivered.
   void copy_to_target(const std::vector<MessageInfo>& batch, std::map<std::string, Copy>& copies) {
     const std::vector<delayqueue::Sent> sent = to_admin_->restore(batch);
