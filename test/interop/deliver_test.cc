@@ -47,6 +47,23 @@ TEST_CASE("C++ sends and Go delivers: each message is delivered once and nothing
   CHECK(worker.lines().size() == 2 * payloads.size());
 }
 
+TEST_CASE("Go delivers messages with headers as others, and a consumer deletes the headers that it leaves") {
+  const auto queue = test::fresh_queue();
+  Producer producer(test::server().url(), queue);
+  producer.send_batch({"a", "b"}, {.headers = {{"content-type", "text/plain"}}});
+  GoProgram worker("work", queue);
+  CHECK(eventually([&] { return worker.count("ack a") == 1 && worker.count("ack b") == 1; }));
+  CHECK(worker.finish() == 0);
+  CHECK(test::redis().cmd({"HLEN", "dp:" + queue + ":headers"}) == 2);
+
+  test::Deliveries handled;
+  Consumer consumer(test::server().url(), queue, test::record(handled), test::quick());
+  consumer.start();
+  CHECK(test::nothing_left("dp:" + queue));
+  CHECK(consumer.stop(5s));
+  CHECK(handled.size() == 0);
+}
+
 TEST_CASE("payloads keep all byte values in both directions") {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
