@@ -35,8 +35,8 @@ delayqueue::Verdict print(const delayqueue::Message& message) {
   return delayqueue::ack();
 }
 
-void log(delayqueue::Severity severity, const std::string& line) {
-  if (severity >= delayqueue::Severity::info) std::cerr << "work: " + line + '\n';
+void log(const delayqueue::LogEntry& entry) {
+  if (entry.severity >= delayqueue::Severity::info) std::cerr << "work: " + entry.line + '\n';
 }
 
 }  // namespace

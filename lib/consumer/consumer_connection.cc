@@ -56,8 +56,10 @@ void ConsumerConnection::close() {
 
 void ConsumerConnection::succeeded() {
   if (reconnect_backoff_.is_failing()) {
-    reporter_.log(Severity::info, "Redis answers again at " + connection_->where() + "; it failed " +
-                                      reconnect_backoff_.duration_text(Clock::now()));
+    reporter_.log(Severity::info,
+                  "Redis answers again at " + connection_->where() + "; it failed " +
+                      reconnect_backoff_.duration_text(Clock::now()),
+                  {connection_->where(), ""});
   }
   reconnect_backoff_.succeeded();
   works_ = true;
@@ -67,7 +69,7 @@ void ConsumerConnection::failed(const std::exception& e) {
   works_ = false;
   reporter_.counters().failed(e.what());
   const auto line = reconnect_backoff_.failed(e.what(), pauses_after(e, std::nullopt), Clock::now());
-  reporter_.log(line.severity, line.text);
+  reporter_.log(line.severity, line.text, {connection_ == nullptr ? "" : connection_->where(), ""});
   durability_.close();
   connection_.reset();
 }
@@ -80,7 +82,7 @@ void ConsumerConnection::close_if_stale() {
 
 void ConsumerConnection::observe_clock(const ClockSample& sample) {
   if (const auto jump = clock_monitor_.observe(sample)) {
-    reporter_.log(Severity::warning, to_text(*jump, connection_->where()));
+    reporter_.log(Severity::warning, to_text(*jump, connection_->where()), {connection_->where(), ""});
   }
 }
 

@@ -240,7 +240,9 @@ void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
 
 void ConsumerLoop::collect_done() {
   const HandlerRunner::Done done = handlers_.take_done();
-  for (const std::string& line : handlers_.warnings()) common_reporter().log(Severity::warning, line);
+  for (const HandlerRunner::Warning& one : handlers_.warnings()) {
+    queues_[one.line].reporter.log(Severity::warning, one.text, {"", one.message_id});
+  }
   const auto returned = [&](std::size_t lane) { return lane < done.returned.size() ? done.returned[lane] : 0; };
   if (lanes_.size() == 1) return lanes_.front().settle(done.deliveries, returned(0));
   std::vector<std::vector<InFlightPtr>> by_lane(lanes_.size());

@@ -98,14 +98,17 @@ void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& deli
     delivery->dropped = !thrown;
     if (thrown) delivery->verdict = nack(*thrown);
   } else if (thrown) {
-    warn("the handler of " + redis::escaped(delivery->message.id()) + " threw after its delivery was settled or moved" +
-         " elsewhere, so this is not the reason of a nack: " + redis::escaped(*thrown));
+    const std::string& id = delivery->message.id();
+    warn({delivery->line,
+          "the handler of " + redis::escaped(id) + " threw after its delivery was settled or moved elsewhere, so this" +
+              " is not the reason of a nack: " + redis::escaped(*thrown),
+          id});
   }
 }
 
-void HandlerRunner::warn(std::string line) {
+void HandlerRunner::warn(Warning warning) {
   const std::lock_guard lock(warnings_mutex_);
-  warnings_.push_back(std::move(line));
+  warnings_.push_back(std::move(warning));
 }
 
 // ---- In the consumer's thread ---------------------------------------------------------------------------------------
@@ -204,15 +207,16 @@ void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
 
 void HandlerRunner::call_back(InFlightMessage& delivery, Settlement settlement) {
   if (!delivery.on_settled) return;
-  workers_->call([this, on_settled = std::exchange(delivery.on_settled, nullptr), settlement]() mutable {
+  workers_->call([this, line = delivery.line, id = delivery.message.id(),
+                  on_settled = std::exchange(delivery.on_settled, nullptr), settlement]() mutable {
     const CallbackScope scope(scope_);
     // Destroys it here, too: what it owns may be the consumer.
     const auto thrown = thrown_by("the callback", [&] { std::exchange(on_settled, nullptr)(settlement); });
-    if (thrown) warn("the callback of a settled delivery threw: " + redis::escaped(*thrown));
+    if (thrown) warn({line, "the callback of a settled delivery threw: " + redis::escaped(*thrown), std::move(id)});
   });
 }
 
-std::vector<std::string> HandlerRunner::warnings() {
+std::vector<HandlerRunner::Warning> HandlerRunner::warnings() {
   const std::lock_guard lock(warnings_mutex_);
   return std::exchange(warnings_, {});
 }

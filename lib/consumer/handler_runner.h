@@ -71,8 +71,14 @@ class HandlerRunner {
   // Calls the delivery's callback in a worker, if it has one.
   void call_back(InFlightMessage& delivery, Settlement settlement);
 
+  struct Warning {
+    std::size_t line;  // of the queue
+    std::string text;
+    std::string message_id;
+  };
+
   // Warnings since the last call, about exceptions of handlers and callbacks that are not the reason of a nack.
-  std::vector<std::string> warnings();
+  std::vector<Warning> warnings();
 
   // From now on no verdict is accepted.
   void refuse_verdicts() { inbox_->close(); }
@@ -96,7 +102,7 @@ class HandlerRunner {
   run::WorkResult handle(const InFlightPtr& delivery);
   Verdict call(const Handler& handler, const Message& message) const;
   void call(const DeliveryHandler& handler, const InFlightPtr& delivery);
-  void warn(std::string line);
+  void warn(Warning warning);
   void ended(const InFlightMessage& delivery);
 
   const void* const scope_;
@@ -109,7 +115,7 @@ class HandlerRunner {
   std::size_t given_ = 0;                // to the workers, and not ended yet
   std::set<InFlightPtr> settled_first_;  // with a verdict, but their handlers have not returned, nor been replaced
   std::mutex warnings_mutex_;            // guards warnings_
-  std::vector<std::string> warnings_;
+  std::vector<Warning> warnings_;
   std::unique_ptr<Workers> workers_;  // last: its threads use the members above
 };
 

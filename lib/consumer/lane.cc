@@ -80,10 +80,10 @@ void Lane::leave() {
   wakeups_.set_watcher(false);  // the next pending2ready decides again
 }
 
-void Lane::failed(const std::exception& e) {
+void Lane::failed(const std::exception& e, const std::string& where) {
   timers_.all_due();
   wakeups_.set_watcher(false);
-  health_.fail(e, lease_keeper_.empty() ? std::nullopt : std::optional(options().lease));
+  health_.fail(e, where, lease_keeper_.empty() ? std::nullopt : std::optional(options().lease));
 }
 
 bool Lane::read_results(const std::string& where) {
@@ -99,10 +99,11 @@ bool Lane::read_results(const std::string& where) {
     const bool worked = works();
     leave();
     requests().moved = moved;
-    if (!moved || !worked) failed(e);  // it continues on the other node at once, unless that is not the owner either
+    if (!moved || !worked)
+      failed(e, where);  // it continues on the other node at once, unless that is not the owner either
   } catch (const std::exception& e) {
     requests().finished = false;
-    failed(e);
+    failed(e, where);
   }
   return true;
 }

@@ -19,11 +19,11 @@ Purpose LaneHealth::purpose_in(Purpose round_trip, bool stopping) const {
   return stopping || !joined_ ? kSettle : kSettleAndTake;
 }
 
-void LaneHealth::fail(const std::exception& e, std::optional<milliseconds> lease) {
+void LaneHealth::fail(const std::exception& e, const std::string& where, std::optional<milliseconds> lease) {
   works_ = false;
   partition_.queue.reporter.counters().failed(e.what());
   const auto line = backoff_.failed(e.what(), pauses_after(e, lease), Clock::now());
-  partition_.log(line.severity, line.text);
+  partition_.log(line.severity, line.text, {where, ""});
 }
 
 void LaneHealth::read_success(const std::string& where, bool holds_back) {
@@ -33,7 +33,8 @@ void LaneHealth::read_success(const std::string& where, bool holds_back) {
   if (!finished && (backoff_.is_failing() || requests_.under_way > 0)) return;
   if (backoff_.is_failing()) {
     partition_.log(Severity::info,
-                   "Redis answers again at " + where + "; it failed " + backoff_.duration_text(Clock::now()));
+                   "Redis answers again at " + where + "; it failed " + backoff_.duration_text(Clock::now()),
+                   {where, ""});
   }
   backoff_.succeeded();
   works_ = true;

@@ -42,8 +42,9 @@ class LaneHealth {
   // time, until one succeeds.
   Purpose purpose_in(Purpose round_trip, bool stopping) const;
 
-  // Reports that a request was refused. `lease`: of the messages that the lane holds; unset: there are none.
-  void fail(const std::exception& e, std::optional<milliseconds> lease);
+  // Reports that the server `where` refused a request. `lease`: of the messages that the lane holds; unset: there are
+  // none.
+  void fail(const std::exception& e, const std::string& where, std::optional<milliseconds> lease);
 
   // To be called when round trips have finished, and none of its requests was refused: reports that it works again.
   // `holds_back`: there are refused verdicts that wait, so that a success does not show that Redis accepts them.

@@ -14,16 +14,13 @@ std::vector<std::string> ids_of(const std::vector<InFlightPtr>& deliveries) {
   return ids;
 }
 
-std::string name_of(const std::string& consumer) { return "consumer " + consumer.substr(consumer.size() - 8); }
-
 }  // namespace
 
 Reporter::Reporter(const std::string& queue, const std::string& consumer, const ConsumerOptions& options)
-    : sink_("queue " + redis::escaped(queue) + ", " + name_of(consumer), options.logger, options.on_event,
-            options.report_events, queue) {}
+    : sink_({queue, consumer}, options.logger, options.on_event, options.report_events) {}
 
 Reporter::Reporter(const std::string& consumer, const ConsumerOptions& options)
-    : sink_(name_of(consumer), options.logger, {}, false) {}
+    : sink_({"", consumer}, options.logger, {}, false) {}
 
 void Reporter::promoted(const store::Promoted& promoted) {
   sink_.count(EventKind::ready, promoted.moved);
@@ -67,19 +64,23 @@ void Reporter::settled(const Settler::Outcome& outcome) {
 void Reporter::lost(const InFlightMessage& delivery) const {
   if (delivery.in_doubt) return;
   log(Severity::warning,
-      "lost the lease of " + redis::escaped(delivery.message.id()) + ": another consumer may have it");
+      "lost the lease of " + redis::escaped(delivery.message.id()) + ": another consumer may have it",
+      {"", delivery.message.id()});
 }
 
 void Reporter::overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) const {
-  log(Severity::warning, "the delivery of " + redis::escaped(delivery.message.id()) +
-                             " takes longer than processing_timeout (" + std::to_string(processing_timeout.count()) +
-                             " ms): its lease may end");
+  log(Severity::warning,
+      "the delivery of " + redis::escaped(delivery.message.id()) + " takes longer than processing_timeout (" +
+          std::to_string(processing_timeout.count()) + " ms): its lease may end",
+      {"", delivery.message.id()});
 }
 
 void Reporter::hanging(const InFlightMessage& delivery, milliseconds processing_timeout) const {
-  log(Severity::warning, "the handler of " + redis::escaped(delivery.message.id()) +
-                             " runs longer than processing_timeout (" + std::to_string(processing_timeout.count()) +
-                             " ms), though its delivery is settled: another thread replaces its own");
+  log(Severity::warning,
+      "the handler of " + redis::escaped(delivery.message.id()) + " runs longer than processing_timeout (" +
+          std::to_string(processing_timeout.count()) +
+          " ms), though its delivery is settled: another thread replaces its own",
+      {"", delivery.message.id()});
 }
 
 void Reporter::trimmed(std::size_t dead_letters) const {
@@ -91,9 +92,10 @@ void Reporter::warn_expired(const std::string& id) {
   const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
   if (now < expired_warning_due_) return;
   expired_warning_due_ = now + std::chrono::minutes(1);
-  sink_.log(Severity::warning, "removed " + redis::escaped(id) +
-                                   ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
-                                   "Redis evicted them, or producers use other queue options (bodies_under_dp)");
+  log(Severity::warning,
+      "removed " + redis::escaped(id) + ", and perhaps more, whose bodies are gone: their TTL has ended, or " +
+          "Redis evicted them, or producers use other queue options (bodies_under_dp)",
+      {"", id});
 }
 
 void Reporter::warn_foreign(const std::string& id) {

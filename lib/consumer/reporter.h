@@ -29,7 +29,9 @@ class Reporter {
   const Counters& counters() const { return counters_; }
   EventSink& sink() { return sink_; }
   const EventSink& sink() const { return sink_; }
-  void log(Severity severity, const std::string& line) const { sink_.log(severity, line); }
+  void log(Severity severity, const std::string& text, const LogFields& about = {}) const {
+    sink_.log(severity, text, about);
+  }
 
   // The steps of a message, in their order.
   void promoted(const store::Promoted& promoted);

@@ -25,8 +25,8 @@ struct ServedPartition {
 
   const store::Keys& keys() const { return moves.keys(); }
 
-  void log(Severity severity, const std::string& text) const {
-    queue.reporter.log(severity, number == 0 ? text : "partition " + std::to_string(number) + ": " + text);
+  void log(Severity severity, const std::string& text, const LogFields& about = {}) const {
+    queue.reporter.log(severity, number == 0 ? text : "partition " + std::to_string(number) + ": " + text, about);
   }
 
   ServedQueue& queue;

@@ -56,10 +56,11 @@ void VerdictDurability::read(const std::string& missing, const Verdicts& verdict
   }
   if (missing.empty() == !below_) return;
   below_ = !missing.empty();
+  const LogFields about{connection_ == nullptr ? "" : connection_->where(), ""};
   if (below_) {
-    reporter_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing);
+    reporter_.log(Severity::warning, "verdicts are not as durable as asked for: " + missing, about);
   } else {
-    reporter_.log(Severity::info, "verdicts are as durable as asked for again");
+    reporter_.log(Severity::info, "verdicts are as durable as asked for again", about);
   }
 }
 

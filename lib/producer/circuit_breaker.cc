@@ -134,7 +134,9 @@ void CircuitBreaker::close(const Open& circuit) {
     open_.erase(std::remove_if(open_.begin(), open_.end(), closes), open_.end());
     any_open_ = !open_.empty();
   }
-  if (circuit.warned) sink_.log(Severity::info, "new messages go to " + circuit.name() + " again");
+  if (circuit.warned) {
+    sink_.log(Severity::info, "new messages go to " + circuit.name() + " again", {circuit.server, ""});
+  }
 }
 
 // The first probe that fails is worth a warning: before it, a server may have been slow for a moment.
@@ -149,7 +151,8 @@ void CircuitBreaker::retry(const Open& circuit) {
   }
   if (!circuit.warned) {
     sink_.log(Severity::warning,
-              "no new messages go to " + circuit.name() + " until a request succeeds there: " + circuit.why);
+              "no new messages go to " + circuit.name() + " until a request succeeds there: " + circuit.why,
+              {circuit.server, ""});
   }
 }
 

@@ -8,7 +8,6 @@
 #include "queue/server_risks.h"
 #include "queue/shared_connection.h"
 #include "queue/state.h"
-#include "redis/escaped.h"
 
 #include <atomic>
 #include <deque>
@@ -20,7 +19,7 @@ class Producer::Impl {
  public:
   Impl(const std::string& url, const std::string& queue, ProducerOptions options)
       : options_(std::move(options)),
-        event_sink_("queue " + redis::escaped(queue), options_.logger, options_.on_event, false, queue),
+        event_sink_({queue, ""}, options_.logger, options_.on_event, false),
         spreader_(url, queue, options_, event_sink_),
         async_sender_(spreader_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
     validate(options_);

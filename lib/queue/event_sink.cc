@@ -1,5 +1,7 @@
 #include "queue/event_sink.h"
 
+#include "redis/escaped.h"
+
 #include <cstdio>
 #include <memory>
 
@@ -7,28 +9,42 @@ namespace delayqueue {
 namespace {
 
 struct NoLog {
-  void operator()(Severity, const std::string&) const {}
+  void operator()(const LogEntry&) const {}
 };
+
+// "queue orders, consumer 1a2b3c4d".
+std::string subject_of(const LogSource& source) {
+  const std::string queue = source.queue.empty() ? "" : "queue " + redis::escaped(source.queue);
+  if (source.consumer.empty()) return queue;
+  return queue + (queue.empty() ? "" : ", ") + "consumer " + source.consumer.substr(source.consumer.size() - 8);
+}
 
 }  // namespace
 
-EventSink::EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes,
-                     std::string queue)
-    : subject_(std::move(subject)),
+EventSink::EventSink(LogSource source, const Logger& logger, EventCallback on_event, bool publishes)
+    : source_(std::move(source)),
+      subject_(subject_of(source_)),
       has_listener_(logger && logger.target<NoLog>() == nullptr),
       logger_(logger ? logger : default_log()),
       on_event_(std::move(on_event)),
-      publishes_(publishes),
-      queue_(std::move(queue)) {}
+      publishes_(publishes) {}
+
+void EventSink::log(Severity severity, const std::string& text, const LogFields& about) const {
+  try {
+    logger_({severity, subject_ + ": " + text, text, source_.queue, source_.consumer, about.server,
+             redis::escaped(about.message_id)});
+  } catch (...) {  // a failure of the logger cannot be logged
+  }
+}
 
 Logger no_log() { return NoLog{}; }
 
 Logger stderr_log() {
-  return [](Severity severity, const std::string& line) {
-    if (severity < Severity::warning) return;
-    const std::string text =
-        (severity == Severity::error ? "delayqueue: error: " : "delayqueue: warning: ") + line + '\n';
-    std::fputs(text.c_str(), stderr);
+  return [](const LogEntry& entry) {
+    if (entry.severity < Severity::warning) return;
+    const std::string printed =
+        (entry.severity == Severity::error ? "delayqueue: error: " : "delayqueue: warning: ") + entry.line + '\n';
+    std::fputs(printed.c_str(), stderr);
   };
 }
 

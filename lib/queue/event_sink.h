@@ -21,33 +21,39 @@ Logger stderr_log();
 // The logger of all objects that were created without one: stderr_log(). Tests replace it before they create objects.
 Logger& default_log();
 
+// What reports. All its log lines begin with these names, as far as they are known.
+struct LogSource {
+  std::string queue{};     // empty: it has several
+  std::string consumer{};  // its id; empty: it is no consumer
+};
+
+// What a log entry is about. The text names it, too.
+struct LogFields {
+  std::string server{};
+  std::string message_id{};
+};
+
 class EventSink {
  public:
-  // `subject`: the name of the object that reports; every log line begins with it. `queue`: of its events.
-  EventSink(std::string subject, const Logger& logger, EventCallback on_event, bool publishes, std::string queue = {});
+  EventSink(LogSource source, const Logger& logger, EventCallback on_event, bool publishes);
 
   // Whether a logger was given, other than no_log().
   bool has_listener() const { return has_listener_; }
 
   bool wants_events() const { return static_cast<bool>(on_event_); }
 
-  void log(Severity severity, const std::string& line) const {
-    try {
-      logger_(severity, subject_ + ": " + line);
-    } catch (...) {  // a failure of the logger cannot be logged
-    }
-  }
+  void log(Severity severity, const std::string& text, const LogFields& about = {}) const;
 
-  // Does nothing if the line is empty.
-  void warn(const std::string& line) const {
-    if (!line.empty()) log(Severity::warning, line);
+  // Does nothing if the text is empty.
+  void warn(const std::string& text) const {
+    if (!text.empty()) log(Severity::warning, text);
   }
 
   void event(EventKind kind, std::vector<std::string> ids) const {
     if (!on_event_ || ids.empty()) return;
     const std::size_t count = ids.size();
     try {
-      on_event_({kind, std::chrono::system_clock::now(), count, std::move(ids), queue_});
+      on_event_({kind, std::chrono::system_clock::now(), count, std::move(ids), source_.queue});
     } catch (const std::exception& e) {
       log(Severity::error, std::string("on_event threw: ") + e.what());
     } catch (...) {
@@ -66,12 +72,12 @@ class EventSink {
   }
 
  private:
+  const LogSource source_;
   const std::string subject_;
   const bool has_listener_;
   const Logger logger_;
   const EventCallback on_event_;
   const bool publishes_;
-  const std::string queue_;
   std::map<EventKind, std::size_t> counts_;
 };
 

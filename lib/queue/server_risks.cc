@@ -213,7 +213,7 @@ void RiskWatch::log(const std::vector<Risk>& risks, const std::string& where, co
     seen.push_back(std::hash<std::string>()(where + '\n' + identity_of(risk)));
     if (!logged_risks.add(seen.back())) continue;
     sink.log(risk.kind == RiskKind::unknown ? Severity::debug : Severity::warning,
-             "redis at " + where + ": " + risk.text);
+             "redis at " + where + ": " + risk.text, {where, ""});
   }
   for (const std::size_t before : where == where_ ? seen_ : std::vector<std::size_t>()) {
     if (std::find(seen.begin(), seen.end(), before) == seen.end()) logged_risks.remove(before);

@@ -145,8 +145,8 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
   if (arguments.number("replicas") > 0) options.durability = delayqueue::Durability::replicas(1);
   options.connection.client_name = arguments.text("name");
   options.connection.command_timeout = milliseconds(arguments.number("timeout"));
-  options.logger = [&journal](delayqueue::Severity severity, const std::string& text) {
-    journal.line("log " + std::to_string(static_cast<int>(severity)) + ' ' + text);
+  options.logger = [&journal](const delayqueue::LogEntry& entry) {
+    journal.line("log " + std::to_string(static_cast<int>(entry.severity)) + ' ' + entry.line);
   };
   options.on_event = [&journal](const Event& event) { note_event(journal, event); };
   return options;

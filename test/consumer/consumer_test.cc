@@ -359,8 +359,8 @@ TEST_CASE("events: the events of a message arrive in order, with its id") {
     throw std::runtime_error("callbacks may throw");
   };
   std::atomic<int> errors{0};
-  options.logger = [&](Severity severity, const std::string&) {
-    if (severity == Severity::error) ++errors;
+  options.logger = [&](const LogEntry& entry) {
+    if (entry.severity == Severity::error) ++errors;
     throw 42;
   };
   SendOptions sending;
@@ -400,9 +400,9 @@ TEST_CASE("log: every line names the queue, and a consumer's lines name the end 
     std::vector<std::string> lines;
   } logs[3];
   const auto logger = [](CapturedLog& to) {
-    return [&to](Severity, const std::string& line) {
+    return [&to](const LogEntry& entry) {
       const std::lock_guard lock(to.mutex);
-      to.lines.push_back(line);
+      to.lines.push_back(entry.line);
     };
   };
   const auto fail = [](const Event&) { throw std::runtime_error("callbacks may throw"); };

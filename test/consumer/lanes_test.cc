@@ -458,9 +458,9 @@ TEST_CASE("lanes: NOPERM on a partition above 0 is that partition unavailable an
   ConsumerOptions options = quick();
   options.connection.user = "home-only";
   options.connection.password = "secret";
-  options.logger = [&](Severity severity, const std::string& line) {
+  options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
-    if (severity == Severity::warning) lines.push_back(line);
+    if (entry.severity == Severity::warning) lines.push_back(entry.line);
   };
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), options);

@@ -665,9 +665,9 @@ TEST_CASE("many queues: log lines and events name their queue") {
     const std::lock_guard lock(mutex);
     if (event.kind == EventKind::acked) of_events.push_back(event.queue);
   };
-  options.logger = [&](Severity severity, const std::string& line) {
+  options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
-    if (severity >= Severity::warning) lines.push_back(line);
+    if (entry.severity >= Severity::warning) lines.push_back(entry.line);
   };
   Ledger ledger;
   const auto consumer = serve({{one.name, ledger.watch()}, {two.name, ledger.watch()}}, options);

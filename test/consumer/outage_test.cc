@@ -149,9 +149,9 @@ TEST_CASE("outage: a consumer waits with pauses for a server that is not running
   std::mutex mutex;
   std::vector<std::string> lines;
   ConsumerOptions options = quick();
-  options.logger = [&](Severity severity, const std::string& line) {
+  options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
-    if (severity != Severity::debug) lines.push_back(line);
+    if (entry.severity != Severity::debug) lines.push_back(entry.line);
   };
   Ledger ledger;
   const auto consumer = queue.consumer(ledger.watch(), options);
@@ -253,9 +253,9 @@ TEST_CASE("refused commands: the consumer warns, retries with pauses, and contin
   std::mutex mutex;
   std::size_t warnings = 0;
   ConsumerOptions options = quick(2);
-  options.logger = [&](Severity, const std::string& line) {
+  options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
-    if (has(line, "NOPERM") || has(line, "permission")) ++warnings;
+    if (has(entry.line, "NOPERM") || has(entry.line, "permission")) ++warnings;
   };
   Ledger ledger;
   Gate gate;

@@ -325,9 +325,9 @@ TEST_CASE("dead letters: only the newest dead_limit are kept, and a log line rep
   std::vector<std::string> lines;
   ConsumerOptions options = quick();
   options.dead_limit = 3;
-  options.logger = [&](Severity, const std::string& line) {
+  options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
-    lines.push_back(line);
+    lines.push_back(entry.line);
   };
   const auto consumer = queue.consumer([](const Message&) { return ack(); }, options);
   consumer->start();
@@ -355,8 +355,8 @@ TEST_CASE("a message whose TTL has ended is not delivered, counts as expired, an
   Ledger ledger;
   int warnings = 0;
   ConsumerOptions options = test::quick();
-  options.logger = [&](Severity severity, const std::string& line) {  // read after stop()
-    warnings += severity == Severity::warning && line.find("whose bodies are gone") != line.npos;
+  options.logger = [&](const LogEntry& entry) {  // read after stop()
+    warnings += entry.severity == Severity::warning && entry.line.find("whose bodies are gone") != entry.line.npos;
   };
   const auto consumer = queue.consumer(ledger.watch(), options);
   consumer->start();

@@ -35,9 +35,9 @@ using test::WrongClock;
 class ClockWarnings {
  public:
   Logger logger() {
-    return [this](Severity severity, const std::string& line) {
+    return [this](const LogEntry& entry) {
       const std::lock_guard lock(mutex_);
-      if (severity == Severity::warning && has(line, "clock")) lines_.push_back(line);
+      if (entry.severity == Severity::warning && has(entry.line, "clock")) lines_.push_back(entry.line);
     };
   }
 

@@ -238,9 +238,9 @@ TEST_CASE("durability: a consumer logs when its verdicts are not as durable as c
   std::vector<std::string> lines;
   ConsumerOptions options = test::quick();
   options.durability = Durability::replicas(1, 2s);  // the consumer waits this long once, and then no more
-  options.logger = [&](Severity, const std::string& line) {
+  options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
-    lines.push_back(line);
+    lines.push_back(entry.line);
   };
   const auto logged = [&](const std::string& part) {
     const std::lock_guard lock(mutex);

@@ -218,5 +218,5 @@ TEST_CASE("permanent mistakes: without a logger a consumer logs retried errors t
   CHECK_MESSAGE(logged.find("delayqueue: warning: queue q, consumer ") == 0, logged);
   CHECK(test::has(logged, ": cannot connect to unix:"));
   CHECK(wait_for_it(delayqueue::no_log()) == "");
-  CHECK(wait_for_it([](delayqueue::Severity, const std::string&) {}) == "");
+  CHECK(wait_for_it([](const delayqueue::LogEntry&) {}) == "");
 }

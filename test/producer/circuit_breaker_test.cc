@@ -60,7 +60,7 @@ class Breaker {
   mutable std::mutex mutex_;  // guards the next two
   std::map<unsigned, std::string> moved_;
   std::set<unsigned> probed_;
-  const EventSink sink_{"test", lines.logger(), {}, false};
+  const EventSink sink_{{"test", ""}, lines.logger(), {}, false};
 
  public:
   CircuitBreaker breaker{{[this](unsigned partition) { return server_of(partition); },

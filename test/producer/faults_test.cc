@@ -329,10 +329,10 @@ TEST_CASE("events: a Producer reports the ids it created, and ignores exceptions
     if (events.size() == 2) throw std::runtime_error("from the callback");
     if (events.size() == 3) throw 42;
   };
-  options.logger = [&](Severity severity, const std::string& line) {
+  options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
-    lines.push_back(line);
-    if (severity == Severity::error) throw std::runtime_error("from the logger");
+    lines.push_back(entry.line);
+    if (entry.severity == Severity::error) throw std::runtime_error("from the logger");
   };
   Producer producer(queue.url, queue.name, options);
   const Sent one = producer.send("a");

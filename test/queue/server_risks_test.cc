@@ -331,7 +331,7 @@ TEST_CASE("risks: a connection lost while the risks are read costs one attempt; 
   Redis client(own.socket());
   set_config(client, "appendfsync", "no");
   Lines lines;
-  const EventSink report("queue q", lines.logger(), nullptr, false);
+  const EventSink report({"q", ""}, lines.logger(), nullptr, false);
   RiskWatch watch;
   auto connection = connect();
   REQUIRE(test::cut_connections("t", client) == 1);

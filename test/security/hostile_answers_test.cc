@@ -58,6 +58,10 @@ std::string thrown(Call call) {
 
 void check_shown(const std::string& text) { CHECK_MESSAGE(text.find(kShown) != std::string::npos, text); }
 
+void check_entry(const LogEntry& entry) {
+  for (const std::string& text : {entry.line, entry.text, entry.server, entry.message_id}) check_text(text);
+}
+
 ConnectionOptions brief() {
   ConnectionOptions options;
   options.connect_timeout = 5s;
@@ -75,7 +79,7 @@ Texts all_classes(const std::string& url) {
   ProducerOptions producing;
   producing.connection = brief();
   std::mutex mutex;
-  producing.logger = [&](Severity, const std::string& line) { check_text(line); };
+  producing.logger = [&](const LogEntry& entry) { check_entry(entry); };
   Producer producer(url, "q", producing);
   texts.send = thrown([&] { producer.send("x"); });
   thrown([&] { static_cast<void>(producer.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd")); });
@@ -89,10 +93,10 @@ Texts all_classes(const std::string& url) {
   thrown([&] { static_cast<void>(admin.check()); });
   ConsumerOptions options;
   options.connection = brief();
-  options.logger = [&](Severity, const std::string& line) {
-    check_text(line);
+  options.logger = [&](const LogEntry& entry) {
+    check_entry(entry);
     const std::lock_guard lock(mutex);
-    texts.logged += line;
+    texts.logged += entry.line;
   };
   Consumer consumer(
       url, "q", [](const Message&) { return ack(); }, options);
@@ -229,9 +233,9 @@ TEST_CASE("hostile answers: a consumer escapes the id of a message in its log") 
   std::mutex mutex;
   std::vector<std::string> lines;
   ConsumerOptions options;
-  options.logger = [&](Severity, const std::string& line) {
+  options.logger = [&](const LogEntry& entry) {
     const std::lock_guard lock(mutex);
-    lines.push_back(line);
+    lines.push_back(entry.line);
   };
   Consumer consumer(
       test::server().url(), queue, [](const Message&) { return ack(); }, options);

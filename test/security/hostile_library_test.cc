@@ -141,7 +141,11 @@ std::string delivery_fault(const std::string& queue, bool holds_up, bool settles
   delayqueue::ConsumerOptions options;
   options.concurrency = 2;
   options.poll_interval = 100ms;
-  options.logger = [&](delayqueue::Severity, const std::string& line) { unsafe = unsafe || test::is_unsafe(line); };
+  options.logger = [&](const delayqueue::LogEntry& entry) {
+    for (const std::string& text : {entry.line, entry.text, entry.server, entry.message_id}) {
+      unsafe = unsafe || test::is_unsafe(text);
+    }
+  };
   const auto handle = [&](const delayqueue::Message& message) {
     if (!dqctl::is_id(message.id())) foreign = true;
     if (message.payload() == "healthy") healthy = true;

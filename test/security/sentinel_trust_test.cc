@@ -22,8 +22,8 @@ ConnectionOptions plain_sentinels() {
 // The warnings of a Producer and of a Consumer. Neither connects.
 std::vector<std::string> warnings(const std::string& url, const ConnectionOptions& connection) {
   std::vector<std::string> lines;
-  const Logger logger = [&](Severity severity, const std::string& line) {
-    if (severity == Severity::warning) lines.push_back(line);
+  const Logger logger = [&](const LogEntry& entry) {
+    if (entry.severity == Severity::warning) lines.push_back(entry.line);
   };
   ProducerOptions producing;
   producing.connection = connection;

@@ -68,7 +68,7 @@ void consume(const std::string& url, const std::string& queue) {
   std::atomic<bool> handled{false};
   ConsumerOptions options;
   options.concurrency = 2;
-  options.logger = [](Severity, const std::string&) { print("logged"); };
+  options.logger = [](const LogEntry&) { print("logged"); };
   const auto handler = [&](const Message& message) {
     std::cout << message.payload() << std::flush;
     print("handled");

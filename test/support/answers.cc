@@ -11,21 +11,22 @@ namespace test {
 
 using namespace std::chrono_literals;
 using delayqueue::ConsumerOptions;
+using delayqueue::LogEntry;
 using delayqueue::Message;
 using delayqueue::SendOptions;
 using delayqueue::Severity;
 
 delayqueue::Logger Lines::logger() {
-  return [this](Severity severity, const std::string& line) {
+  return [this](const LogEntry& entry) {
     const std::lock_guard lock(mutex_);
-    lines_.emplace_back(severity, line);
+    entries_.push_back(entry);
   };
 }
 
 std::string Lines::find(const std::string& part, Severity least) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [severity, line] : lines_) {
-    if (severity >= least && has(line, part)) return line;
+  for (const LogEntry& entry : entries_) {
+    if (entry.severity >= least && has(entry.line, part)) return entry.line;
   }
   return {};
 }
@@ -33,14 +34,22 @@ std::string Lines::find(const std::string& part, Severity least) const {
 std::size_t Lines::count(Severity least) const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(
-      std::count_if(lines_.begin(), lines_.end(), [&](const auto& line) { return line.first >= least; }));
+      std::count_if(entries_.begin(), entries_.end(), [&](const LogEntry& entry) { return entry.severity >= least; }));
 }
 
 std::size_t Lines::count(Severity severity, const std::string& part) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(std::count_if(lines_.begin(), lines_.end(), [&](const auto& line) {
-    return line.first == severity && has(line.second, part);
+  return static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(), [&](const LogEntry& entry) {
+    return entry.severity == severity && has(entry.line, part);
   }));
+}
+
+LogEntry Lines::entry(const std::string& part) const {
+  const std::lock_guard lock(mutex_);
+  for (const LogEntry& entry : entries_) {
+    if (has(entry.line, part)) return entry;
+  }
+  return {};
 }
 
 namespace {

@@ -5,14 +5,13 @@
 #include <functional>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "support/ledger.h"
 
 namespace test {
 
-// Collects the log lines of a consumer.
+// Collects the log entries of a producer or consumer.
 class Lines {
  public:
   delayqueue::Logger logger();
@@ -22,10 +21,12 @@ class Lines {
   std::size_t count(delayqueue::Severity least = delayqueue::Severity::warning) const;
   // The number of lines of this severity that contain `part`.
   std::size_t count(delayqueue::Severity severity, const std::string& part) const;
+  // The first entry whose line contains `part`, or an empty one.
+  delayqueue::LogEntry entry(const std::string& part) const;
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::pair<delayqueue::Severity, std::string>> lines_;
+  std::vector<delayqueue::LogEntry> entries_;
 };
 
 // A server that a test may break. The user "worker" (password "pw") has all rights until a test revokes them.

@@ -13,19 +13,31 @@ namespace delayqueue {
 
 enum class Severity { debug, info, warning, error };
 
-// Receives log lines. Called in the thread that reports: a calling thread, a thread of the producer, or a thread of the
-// consumer. Several threads of one Producer may call it at the same time. In the consumer's thread it must return soon,
-// because that thread renews the leases. No lock that sends or handlers need is held during the call. A logger must not
-// wait for a start() or stop() of the same consumer. Exceptions from a logger are dropped.
+// One entry of the log. Loggers of plain text print `line`, which is complete; those of records use `text` and the
+// fields. A field that is not known is empty. What came from Redis is escaped in all of them.
 //
-// A line of a consumer begins with its queue and the last 8 characters of its id, "queue orders, consumer 1a2b3c4d: ".
-// If it concerns several queues of the consumer, such as a lost connection, it begins with "consumer 1a2b3c4d: ". A line
-// of a producer begins with its queue, "queue orders: ".
+// `line` is `text` after the names of what reports. A line of a consumer begins with its queue and the last 8 characters
+// of its id, "queue orders, consumer 1a2b3c4d: ". If it concerns several queues of the consumer, such as a lost
+// connection, it begins with "consumer 1a2b3c4d: ". A line of a producer begins with its queue, "queue orders: ".
+struct LogEntry {
+  Severity severity{};
+  std::string line{};
+  std::string text{};
+  std::string queue{};       // its name as the program gave it, with any bytes
+  std::string consumer{};    // the id of the consumer, 36 characters: each Consumer has a new one
+  std::string server{};      // the address of the server, if the entry is about one: "10.0.0.1:6379", "unix:/path"
+  std::string message_id{};  // if it is about one message
+};
+
+// Receives log entries. Called in the thread that reports: a calling thread, a thread of the producer, or a thread of
+// the consumer. Several threads of one Producer may call it at the same time. In the consumer's thread it must return
+// soon, because that thread renews the leases. No lock that sends or handlers need is held during the call. A logger
+// must not wait for a start() or stop() of the same consumer. Exceptions from a logger are dropped.
 //
 // Without a logger, warnings and errors are written to stderr, one line each: "delayqueue: warning: ...". no_log() is a
 // logger that writes nothing. Risks in the settings of the server (see server_info.h) are logged only if a logger is
 // set, once per process for each server.
-using Logger = std::function<void(Severity, const std::string& line)>;
+using Logger = std::function<void(const LogEntry&)>;
 DELAYQUEUE_EXPORT Logger no_log();
 
 // The kind of an event. The numbers are the codes of the Go library's event channel. A Producer reports sent, a

@@ -114,7 +114,7 @@ ConsumerOptions options_for(const Context& context, const WorkOptions& given, Co
   options.dead_retention = given.dead_retention.value_or(kForever);
   options.connection = context.connection();
   options.queue = context.queue_options();
-  options.logger = [&runner](delayqueue::Severity severity, const std::string& line) { runner.log(severity, line); };
+  options.logger = [&runner](const delayqueue::LogEntry& entry) { runner.log(entry); };
   options.on_event = [&runner](const delayqueue::Event& event) { runner.on_event(event); };
   return options;
 }

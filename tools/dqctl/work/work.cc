@@ -203,8 +203,8 @@ void CommandRunner::stderr_line(const std::string& text) {
   std::fprintf(stderr, "dqctl: %s\n", printable(text).c_str());
 }
 
-void CommandRunner::log(Severity severity, const std::string& line) {
-  if (severity != Severity::debug) stderr_line(line);
+void CommandRunner::log(const delayqueue::LogEntry& entry) {
+  if (entry.severity != Severity::debug) stderr_line(entry.line);
 }
 
 void CommandRunner::on_event(const Event& event) {

@@ -46,7 +46,7 @@ class CommandRunner {
   CommandRunner(const WorkOptions& options, Output& output, const ProcessReaper& reaper);
 
   delayqueue::Verdict handle(const delayqueue::Message& message);
-  void log(delayqueue::Severity severity, const std::string& line);
+  void log(const delayqueue::LogEntry& entry);
   void on_event(const delayqueue::Event& event);
 
   // Terminates the running commands. Messages that are delivered later are put back.
