@@ -14,6 +14,12 @@
 #include <stdexcept>
 
 namespace delayqueue {
+namespace {
+
+// The id of the caller; empty: Spreader makes one.
+std::string id_for(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
+
+}  // namespace
 
 class Producer::Impl {
  public:
@@ -26,18 +32,24 @@ class Producer::Impl {
     event_sink_.warn(spreader_.home().endpoint().warning());
   }
 
-  // Sends the request and waits for its results. Throws the error of the request.
-  std::vector<Sent> send(SendRequest request);
-  std::future<Sent> send_async(AsyncSender::AsyncSend send) { return async_sender_.enqueue(std::move(send)); }
-  store::SendTerms terms_of(const SendOptions& options) const;
-  void check_payload(std::string_view payload) const;
-  std::string new_id() const { return spreader_.new_id(); }
+  bool has_before_send() const { return static_cast<bool>(options_.before_send); }
+  void before_send(OutgoingMessage& message) const { options_.before_send(message); }
+
+  // Without before_send.
+  Sent send(std::string_view payload, const SendOptions& options);
+  std::future<Sent> send_async(std::string payload, const SendOptions& options);
+  std::vector<Sent> send_views(const std::vector<std::string_view>& payloads, const SendOptions& options);
+  std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
   ProducerStats stats() const { return {spreader_.moved()}; }
 
   State cancel(const std::string& id);
   Moved reschedule(const std::string& id, const store::Due& due);
 
  private:
+  // Sends the request and waits for its results. Throws the error of the request.
+  std::vector<Sent> send(SendRequest request);
+  store::SendTerms terms_of(const SendOptions& options) const;
+  void check_payload(std::string_view payload) const;
   void on_sent(const std::vector<Sent>& sent);
   void emit_event(const std::vector<Sent>& sent);
   void publish(SharedConnection& shared_connection, std::size_t created);
@@ -68,6 +80,53 @@ void Producer::Impl::check_payload(std::string_view payload) const {
   if (payload.size() <= options_.max_payload) return;
   throw std::invalid_argument("payload: " + std::to_string(payload.size()) +
                               " bytes; at most max_payload = " + std::to_string(options_.max_payload) + " are allowed");
+}
+
+Sent Producer::Impl::send(std::string_view payload, const SendOptions& options) {
+  check_payload(payload);
+  const store::SendTerms terms = terms_of(options);
+  const std::string headers = packed_headers(options.headers);
+  SendRequest request;
+  request.messages.push_back({payload, &terms, headers});
+  request.sent.push_back({id_for(options), false});
+  return std::move(send(std::move(request)).front());
+}
+
+std::future<Sent> Producer::Impl::send_async(std::string payload, const SendOptions& options) {
+  check_payload(payload);
+  std::string headers = packed_headers(options.headers);
+  std::string id = options.id.empty() ? spreader_.new_id() : id_for(options);
+  return async_sender_.enqueue({std::move(id), std::move(payload), std::move(headers), terms_of(options)});
+}
+
+std::vector<Sent> Producer::Impl::send_views(const std::vector<std::string_view>& payloads,
+                                             const SendOptions& options) {
+  const store::SendTerms terms = terms_of(options);
+  const std::string headers = packed_headers(options.headers);
+  SendRequest request;
+  request.messages.reserve(payloads.size());
+  for (const std::string_view payload : payloads) {
+    check_payload(payload);
+    request.messages.push_back({payload, &terms, headers});
+  }
+  request.sent.resize(payloads.size());
+  return send(std::move(request));
+}
+
+std::vector<Sent> Producer::Impl::send_batch(const std::vector<OutgoingMessage>& messages) {
+  std::vector<store::SendTerms> terms;
+  terms.reserve(messages.size());
+  std::deque<std::string> headers;  // packed; none for most messages
+  SendRequest request;
+  for (const OutgoingMessage& message : messages) {
+    check_payload(message.payload);
+    request.sent.push_back({id_for(message.options), false});
+    terms.push_back(terms_of(message.options));
+    request.messages.push_back({message.payload, &terms.back()});
+    if (message.options.headers.empty()) continue;
+    request.messages.back().headers = headers.emplace_back(packed_headers(message.options.headers));
+  }
+  return send(std::move(request));
 }
 
 std::vector<Sent> Producer::Impl::send(SendRequest request) {
@@ -136,13 +195,6 @@ void Producer::Impl::log_risks(const std::string& id) {
   }
 }
 
-namespace {
-
-// The id of the caller; empty: Spreader makes one.
-std::string id_for(const SendOptions& options) { return options.id.empty() ? "" : id_of("id", options.id); }
-
-}  // namespace
-
 Producer::Producer(const std::string& url, const std::string& queue, ProducerOptions options)
     : impl_("Producer", std::make_unique<Impl>(url, queue, std::move(options))) {}
 Producer::~Producer() = default;
@@ -150,51 +202,36 @@ Producer::Producer(Producer&&) noexcept = default;
 Producer& Producer::operator=(Producer&&) noexcept = default;
 
 Sent Producer::send(std::string_view payload, const SendOptions& options) {
-  impl_->check_payload(payload);
-  const store::SendTerms terms = impl_->terms_of(options);
-  const std::string headers = packed_headers(options.headers);
-  SendRequest request;
-  request.messages.push_back({payload, &terms, headers});
-  request.sent.push_back({id_for(options), false});
-  return std::move(impl_->send(std::move(request)).front());
+  if (!impl_->has_before_send()) return impl_->send(payload, options);
+  OutgoingMessage message{std::string(payload), options};
+  impl_->before_send(message);
+  return impl_->send(message.payload, message.options);
 }
 
 std::future<Sent> Producer::send_async(std::string payload, const SendOptions& options) {
-  impl_->check_payload(payload);
-  std::string headers = packed_headers(options.headers);
-  std::string id = options.id.empty() ? impl_->new_id() : id_for(options);
-  return impl_->send_async({std::move(id), std::move(payload), std::move(headers), impl_->terms_of(options)});
+  if (!impl_->has_before_send()) return impl_->send_async(std::move(payload), options);
+  OutgoingMessage message{std::move(payload), options};
+  impl_->before_send(message);
+  return impl_->send_async(std::move(message.payload), message.options);
 }
 
 std::vector<Sent> Producer::send_views(const std::vector<std::string_view>& payloads, const SendOptions& options) {
   if (!options.id.empty())
     throw std::invalid_argument("id: " + options.id + "; every message of a batch needs its own");
-  const store::SendTerms terms = impl_->terms_of(options);
-  const std::string headers = packed_headers(options.headers);
-  SendRequest request;
-  request.messages.reserve(payloads.size());
+  if (!impl_->has_before_send()) return impl_->send_views(payloads, options);
+  std::vector<OutgoingMessage> messages;
+  messages.reserve(payloads.size());
   for (const std::string_view payload : payloads) {
-    impl_->check_payload(payload);
-    request.messages.push_back({payload, &terms, headers});
+    impl_->before_send(messages.emplace_back(OutgoingMessage{std::string(payload), options}));
   }
-  request.sent.resize(payloads.size());
-  return impl_->send(std::move(request));
+  return impl_->send_batch(messages);
 }
 
 std::vector<Sent> Producer::send_batch(const std::vector<OutgoingMessage>& messages) {
-  std::vector<store::SendTerms> terms;
-  terms.reserve(messages.size());
-  std::deque<std::string> headers;  // packed; none for most messages
-  SendRequest request;
-  for (const OutgoingMessage& message : messages) {
-    impl_->check_payload(message.payload);
-    request.sent.push_back({id_for(message.options), false});
-    terms.push_back(impl_->terms_of(message.options));
-    request.messages.push_back({message.payload, &terms.back()});
-    if (message.options.headers.empty()) continue;
-    request.messages.back().headers = headers.emplace_back(packed_headers(message.options.headers));
-  }
-  return impl_->send(std::move(request));
+  if (!impl_->has_before_send()) return impl_->send_batch(messages);
+  std::vector<OutgoingMessage> changed = messages;
+  for (OutgoingMessage& message : changed) impl_->before_send(message);
+  return impl_->send_batch(changed);
 }
 
 State Producer::cancel(std::string_view id) { return impl_->cancel(id_of("id", id)); }

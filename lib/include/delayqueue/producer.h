@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <initializer_list>
 #include <iterator>
@@ -25,11 +26,18 @@
 
 namespace delayqueue {
 
+struct OutgoingMessage;
+
 struct ProducerOptions {
   int retries = 3;                        // for sends without SendOptions::retries
   std::size_t max_payload = 1024 * 1024;  // bytes; up to 512 MiB (Redis' limit)
   Durability durability{};                // of sends, cancels and reschedules
   Logger logger{};
+  // Called once for each message of send(), send_batch() and send_async(), in the calling thread, before any is sent. It
+  // may change the message, which is checked afterwards. An exception leaves that call, and nothing is sent, also of a
+  // batch. Repeats by the library do not call it, those by the program do. The id is empty unless the caller has set
+  // SendOptions::id. Several threads may call it at the same time. If it is set, send() and send_batch() copy payloads.
+  std::function<void(OutgoingMessage&)> before_send{};
   EventCallback on_event{};
   bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
   ConnectionOptions connection{};
@@ -61,7 +69,7 @@ struct RescheduleOptions {
   std::optional<std::chrono::system_clock::time_point> at{};
 };
 
-// One message of a batch in which every message has its own options.
+// One message with its own options: of a batch, or for ProducerOptions::before_send.
 struct OutgoingMessage {
   std::string payload{};
   SendOptions options{};
