@@ -25,7 +25,7 @@ ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> sub
     : options_(validated(std::move(options), subscriptions)),
       id_(store::new_ids(1).front()),
       drained_(std::move(callbacks.drained)),
-      handlers_(callbacks.scope, callbacks.wake, stopping_, options_.strict_priority),
+      handlers_(callbacks.scope, callbacks.wake, stopping_, options_.strict_priority, options_.around),
       calls_{std::move(callbacks.wake)},
       wakeup_connections_(queues_, options_, calls_),
       servers_(options_, stopping_, calls_),

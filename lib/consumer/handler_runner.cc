@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace delayqueue {
@@ -26,16 +27,18 @@ std::optional<std::string> thrown_by(const char* name, const Function& function)
   }
 }
 
+constexpr char kNoVerdict[] = "around returned no verdict";
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
 HandlerRunner::HandlerRunner(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping,
-                             bool strict)
+                             bool strict, Around around)
     : scope_(scope),
       wake_(std::move(wake)),
       stopping_(stopping),
       strict_(strict),
+      around_(std::move(around)),
       inbox_(std::make_shared<VerdictInbox>(wake_)) {}
 
 std::size_t HandlerRunner::add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line) {
@@ -82,7 +85,9 @@ run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
 
 Verdict HandlerRunner::call(const Handler& handler, const Message& message) const {
   try {
-    return handler(message);
+    if (!around_) return handler(message);
+    std::optional<Verdict> verdict = around_(message, [&] { return std::optional<Verdict>(handler(message)); });
+    return verdict ? *std::move(verdict) : nack(kNoVerdict);
   } catch (const std::exception& e) {
     return nack(std::string(e.what()));
   } catch (...) {
@@ -92,11 +97,23 @@ Verdict HandlerRunner::call(const Handler& handler, const Message& message) cons
 
 void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
   const HandlerScope scope(*delivery);
-  const auto thrown = thrown_by("the handler", [&] { handler(Delivery(delivery, inbox_)); });
-  if (scope.dropped() && delivery->claim()) {
+  bool passed = false;  // to the handler
+  const auto pass = [&] {
+    if (std::exchange(passed, true)) throw std::logic_error("next: called twice; a Delivery is passed on once");
+    handler(Delivery(delivery, inbox_));
+    return std::optional<Verdict>();
+  };
+  std::optional<Verdict> instead;
+  const auto thrown = thrown_by("the handler", [&] { instead = around_ ? around_(delivery->message, pass) : pass(); });
+  if ((scope.dropped() || !passed) && delivery->claim()) {
     delivery->verdict_at_return = true;
-    delivery->dropped = !thrown;
-    if (thrown) delivery->verdict = nack(*thrown);
+    if (thrown) {
+      delivery->verdict = nack(*thrown);
+    } else if (!passed) {
+      delivery->verdict = instead ? *std::move(instead) : nack(kNoVerdict);
+    } else {
+      delivery->dropped = true;
+    }
   } else if (thrown) {
     const std::string& id = delivery->message.id();
     warn({delivery->line,

@@ -34,8 +34,9 @@ class HandlerRunner {
 
   // `scope`: the value of CallbackScope::current() while a handler runs. Calls `wake` in any thread when there is
   // something for take_done(), and when a callback has ended. Once `stopping` is true, no handler begins. `strict`: see
-  // run::Turns.
-  HandlerRunner(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict);
+  // run::Turns. `around`: may be empty.
+  HandlerRunner(const void* scope, std::function<void()> wake, const std::atomic<bool>& stopping, bool strict,
+                Around around);
 
   // Adds the line of a queue, and returns its number: 0, 1 ... Call it before start().
   std::size_t add_line(AnyHandler handler, Counters& counters, const run::WorkerLine& line);
@@ -109,6 +110,7 @@ class HandlerRunner {
   const std::function<void()> wake_;
   const std::atomic<bool>& stopping_;
   const bool strict_;
+  const Around around_;
   const std::shared_ptr<VerdictInbox> inbox_;
   std::vector<Line> lines_;
   std::vector<run::WorkerLine> worker_lines_;

@@ -140,7 +140,7 @@ class Batcher {
 // `size` no batch gets full. Full batches are handled in the threads of the consumer, several at the same time. Others
 // are handled one after the other in one further thread, which this call starts and the end of the consumer joins.
 // stop() waits for the batches. If the consumer is destroyed while messages wait, they are delivered again when their
-// leases end.
+// leases end. ConsumerOptions::around surrounds the arrival of each message, not the handler of its batch.
 //
 // Throws std::invalid_argument, and SetupError if the system refuses the thread.
 inline DeliveryHandler in_batches(BatchHandler handler, const BatchOptions& options = {}) {

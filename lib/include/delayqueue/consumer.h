@@ -55,6 +55,7 @@ struct ConsumerOptions {
                                 // consumer with slow handlers holds none. Raise it for fast handlers behind a link of
                                 // several milliseconds
   Logger logger{};
+  Around around{};  // called around each handler of all queues: see delivery.h
   EventCallback on_event{};
   bool report_events = false;    // publish to the Go library's event channel dq:<queue>:reportEvents
   bool strict_priority = false;  // with several queues: the weights are priorities, see SubscriptionOptions

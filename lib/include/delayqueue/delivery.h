@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -85,6 +86,21 @@ class DELAYQUEUE_EXPORT Delivery {
 // Called for each message, in one of the ConsumerOptions::threads threads of the consumer, so for several messages at
 // the same time. It should return soon, and not wait for other deliveries: these need the threads, too.
 using DeliveryHandler = std::function<void(Delivery)>;
+
+// Calls the handler, and throws what it throws. Returns the verdict of a Handler, and nothing for a DeliveryHandler.
+using NextHandler = std::function<std::optional<Verdict>()>;
+
+// A function around each call of a handler, in the same thread, for what all handlers of a consumer have in common: the
+// span of a trace, a log line, a check. It calls next() and returns its result. An exception in it, also one of next(),
+// counts as the handler's. Its time is part of the handler's. `next` and the message must not be used after it.
+//
+// Of a Handler it may return another verdict, and it may call next() again, or not at all.
+//
+// A DeliveryHandler settles its Delivery itself, perhaps after this call. So next() may be called once (a second call
+// throws std::logic_error), and what is returned after it is not used. If it is not called, the returned verdict counts.
+//
+// If there is no verdict where one counts, the message is nacked.
+using Around = std::function<std::optional<Verdict>(const Message& message, const NextHandler& next)>;
 
 namespace internal {
 
