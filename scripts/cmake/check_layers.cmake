@@ -6,7 +6,7 @@ file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/lib/*.h" "${ROOT}/lib/*.cc" 
 
 set(std "<[a-z_0-9]+>")
 set(system "${std}|<([a-z]+/)?[a-z_0-9]+[.]h>")  # POSIX and Linux; names of third parties' folders are taken out below
-set(third_party "<(delayqueue|hiredis|openssl|nlohmann)/.*>")
+set(third_party "<(delayqueue|hiredis|openssl|nlohmann|opentelemetry)/.*>")
 set(public "<delayqueue/[a-z_]+[.]h>")
 set(breaches "")
 
@@ -33,7 +33,7 @@ foreach(file IN LISTS files)
   elseif(file MATCHES "^lib/(producer|consumer|inspector)/")
     set(allowed "\"(os|run|redis|store|queue|${CMAKE_MATCH_1})/.*\"|${public}")
   elseif(file MATCHES "^(examples|tools)/")
-    set(allowed "\"((commands|output|top|work)/)?[a-z_]+[.]h\"|${public}|<(CLI|nlohmann)/.*>")
+    set(allowed "\"((commands|output|top|work)/)?[a-z_]+[.]h\"|${public}|<(CLI|nlohmann|opentelemetry)/.*>")
   else()
     set(allowed "nothing: the folder is in no layer")
     set(system_too OFF)
