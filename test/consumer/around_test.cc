@@ -54,7 +54,7 @@ class Steps {
   std::vector<std::thread::id> threads_;
 };
 
-ConsumerOptions with(Around around) {
+ConsumerOptions surrounded_by(Around around) {
   ConsumerOptions options = quick();
   options.backoff = Backoff::fixed(1h);
   options.around = std::move(around);
@@ -80,7 +80,7 @@ TEST_CASE("around: runs around each call of the handler, in its thread, with its
         steps.add("handler of " + message.payload());
         return ack();
       },
-      with([&](const Message& message, const NextHandler& next) {
+      surrounded_by([&](const Message& message, const NextHandler& next) {
         steps.add("before " + message.payload());
         const auto verdict = next();
         steps.add(verdict && verdict->kind() == Verdict::Kind::ack ? "after its ack" : "after another verdict");
@@ -107,7 +107,7 @@ TEST_CASE("around: may return another verdict, and need not call the handler") {
         ++handled;
         return ack();
       },
-      with([](const Message& message, const NextHandler& next) -> std::optional<Verdict> {
+      surrounded_by([](const Message& message, const NextHandler& next) -> std::optional<Verdict> {
         if (message.payload() == "refused") return reject("not here");
         const auto verdict = next();
         return message.payload() == "replaced" ? nack("not good enough") : verdict;
@@ -131,7 +131,7 @@ TEST_CASE("around: sees the exception of the handler, and may answer it with a v
         if (++calls == 1) throw std::runtime_error("only once");
         return ack();
       },
-      with([&](const Message&, const NextHandler& next) {
+      surrounded_by([&](const Message&, const NextHandler& next) {
         try {
           return next();
         } catch (const std::runtime_error& e) {
@@ -151,11 +151,12 @@ TEST_CASE("around: its exception is the reason of a nack, as that of the handler
   for (const bool settles_later : {false, true}) {
     CAPTURE(settles_later);
     Queue queue;
-    const ConsumerOptions options = with([](const Message& message, const NextHandler&) -> std::optional<Verdict> {
-      if (message.payload() == "throws") throw std::runtime_error("before the handler");
-      if (message.payload() == "throws a number") throw 42;
-      return std::nullopt;
-    });
+    const ConsumerOptions options =
+        surrounded_by([](const Message& message, const NextHandler&) -> std::optional<Verdict> {
+          if (message.payload() == "throws") throw std::runtime_error("before the handler");
+          if (message.payload() == "throws a number") throw 42;
+          return std::nullopt;
+        });
     const auto consumer = settles_later ? queue.delivery_consumer(kAcks, options) : queue.consumer(ack_all, options);
     consumer->start();
     const std::string throws = queue.send("throws");
@@ -173,7 +174,7 @@ TEST_CASE("around: its exception is the reason of a nack, as that of the handler
 TEST_CASE("around: an exception after the handler has returned its verdict nacks the message") {
   Queue queue;
   const auto consumer =
-      queue.consumer(ack_all, with([](const Message&, const NextHandler& next) -> std::optional<Verdict> {
+      queue.consumer(ack_all, surrounded_by([](const Message&, const NextHandler& next) -> std::optional<Verdict> {
                        next();
                        throw std::runtime_error("after the handler");
                      }));
@@ -193,7 +194,7 @@ TEST_CASE("around: of a DeliveryHandler surrounds the call, and has no influence
         const std::lock_guard lock(mutex);
         kept.push_back(std::move(delivery));
       },
-      with([&](const Message& message, const NextHandler& next) -> std::optional<Verdict> {
+      surrounded_by([&](const Message& message, const NextHandler& next) -> std::optional<Verdict> {
         steps.add("before");
         const bool has_verdict = next().has_value();
         steps.add(has_verdict ? "a verdict" : "after " + message.payload());  // the message is still valid
@@ -223,7 +224,7 @@ TEST_CASE("around: a message that it does not pass to a DeliveryHandler gets its
         ++handled;
         std::move(delivery).ack();
       },
-      with([](const Message& message, const NextHandler& next) -> std::optional<Verdict> {
+      surrounded_by([](const Message& message, const NextHandler& next) -> std::optional<Verdict> {
         if (message.payload() == "refused") return reject("not here");
         return next();
       }));
@@ -245,7 +246,7 @@ TEST_CASE("around: a DeliveryHandler gets a message once, and a second next() th
         ++handled;
         std::move(delivery).ack();
       },
-      with([&](const Message&, const NextHandler& next) {
+      surrounded_by([&](const Message&, const NextHandler& next) {
         next();
         try {
           return next();
@@ -266,7 +267,7 @@ TEST_CASE("around: the exception of a DeliveryHandler that drops its Delivery is
   Queue queue;
   std::atomic<bool> seen{false};
   const auto consumer = queue.delivery_consumer([](Delivery) { throw std::runtime_error("in the handler"); },
-                                                with([&](const Message&, const NextHandler& next) {
+                                                surrounded_by([&](const Message&, const NextHandler& next) {
                                                   try {
                                                     return next();
                                                   } catch (const std::exception&) {
@@ -283,7 +284,7 @@ TEST_CASE("around: the exception of a DeliveryHandler that drops its Delivery is
 TEST_CASE("around: an exception after a DeliveryHandler has settled its delivery is logged, and changes nothing") {
   Queue queue;
   Lines lines;
-  ConsumerOptions options = with([](const Message&, const NextHandler& next) -> std::optional<Verdict> {
+  ConsumerOptions options = surrounded_by([](const Message&, const NextHandler& next) -> std::optional<Verdict> {
     next();
     throw std::runtime_error("after the handler");
   });
@@ -302,7 +303,7 @@ TEST_CASE("around: an exception after a DeliveryHandler has settled its delivery
 TEST_CASE("around: serves all queues of a consumer, whichever kind of handler they have") {
   Queue one, two;
   Steps steps;
-  const ConsumerOptions options = with([&](const Message& message, const NextHandler& next) {
+  const ConsumerOptions options = surrounded_by([&](const Message& message, const NextHandler& next) {
     const auto verdict = next();
     steps.add(message.queue() + (verdict ? " verdict" : " none"));
     return verdict;
@@ -321,7 +322,7 @@ TEST_CASE("around: serves all queues of a consumer, whichever kind of handler th
 TEST_CASE("around: a batch is not surrounded, but each of its messages when it arrives") {
   Queue queue;
   Steps steps;
-  ConsumerOptions options = with([&](const Message&, const NextHandler& next) {
+  ConsumerOptions options = surrounded_by([&](const Message&, const NextHandler& next) {
     steps.add("before");
     return next();
   });
@@ -344,7 +345,7 @@ TEST_CASE("around: a batch is not surrounded, but each of its messages when it a
 TEST_CASE("around: its time is part of the handler's, so processing_timeout ends the lease") {
   Queue queue;
   std::atomic<bool> lost{false};
-  ConsumerOptions options = with([&](const Message& message, const NextHandler& next) {
+  ConsumerOptions options = surrounded_by([&](const Message& message, const NextHandler& next) {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     while (!message.lease_lost() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
     lost = message.lease_lost();

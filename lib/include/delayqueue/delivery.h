@@ -94,7 +94,7 @@ using NextHandler = std::function<std::optional<Verdict>()>;
 // span of a trace, a log line, a check. It calls next() and returns its result. An exception in it, also one of next(),
 // counts as the handler's. Its time is part of the handler's. `next` and the message must not be used after it.
 //
-// Of a Handler it may return another verdict, and it may call next() again, or not at all.
+// Around a Handler it may return another verdict, and it may call next() again, or not at all.
 //
 // A DeliveryHandler settles its Delivery itself, perhaps after this call. So next() may be called once (a second call
 // throws std::logic_error), and what is returned after it is not used. If it is not called, the returned verdict counts.
