@@ -42,7 +42,9 @@ ConsumerLoop::ConsumerLoop(const std::string& url, std::vector<Subscription> sub
     }
   }
   if (queues_.size() > 1) own_reporter_.emplace(id_, options_);
+  const store::ConsumerEntry profile = profile_of(options_, queues_);
   for (ServedQueue& queue : queues_) {
+    queue.profile = profile;
     wakeup_connections_.add(queue);
     add_lane(queue, 0);
   }
@@ -56,7 +58,9 @@ void ConsumerLoop::add_lane(ServedQueue& queue, unsigned partition) {
   const std::size_t looked_at = partition == 0 ? queues_.size() : kMostPolled;
   const Maintenance::Rules upkeep{stretched(2 * options_.poll_interval, looked_at), queue.options.dead_retention,
                                   queue.options.dead_limit, stretched(Maintenance::Rules().seldom, looked_at)};
-  Lane& lane = lanes_.emplace_back(queue, partition, lanes_.size(), upkeep, handlers_, poison_runs_);
+  Lane& lane =
+      lanes_.emplace_back(queue, partition, lanes_.size(), upkeep,
+                          registration_interval(options_.poll_interval, queues_.size()), handlers_, poison_runs_);
   queue.lanes.push_back(&lane);
   takes_.add_lane(lane);
   unstarted_.emplace_back();

@@ -65,6 +65,12 @@ void HandlerRunner::read_loads(std::vector<run::WorkerLoad>& loads) const {
   }
 }
 
+std::size_t HandlerRunner::running() const {
+  std::uint64_t sum = 0;
+  for (const Line& line : lines_) sum += line.counters->running;
+  return static_cast<std::size_t>(sum);
+}
+
 // ---- In a worker's thread -------------------------------------------------------------------------------------------
 
 run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {

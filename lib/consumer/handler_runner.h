@@ -47,6 +47,8 @@ class HandlerRunner {
   void run(Prefetcher::Fetched fetched, std::size_t line);
   bool empty() const { return given_ == 0 && (workers_ == nullptr || !workers_->has_calls()); }
   void read_loads(std::vector<run::WorkerLoad>& loads) const;
+  // Handlers that run; of lines with a DeliveryHandler: deliveries that are outstanding.
+  std::size_t running() const;
 
   // While on, one worker runs redelivered messages only, unless the line may run no more.
   void keep_one_free(bool on, std::size_t line);

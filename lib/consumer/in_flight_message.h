@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -102,6 +103,13 @@ struct InFlightMessage {
 
   // Whether it has begun so long ago, and has no verdict yet.
   bool runs_longer_than(std::chrono::milliseconds most) const { return began_before(most, kClaimed); }
+
+  // When its handler began; unset: it has not begun, or there is a verdict.
+  std::optional<Lease::Clock::time_point> running_since() const {
+    const unsigned stages = stages_.load(std::memory_order_acquire);
+    if ((stages & kBegun) == 0 || (stages & kClaimed) != 0) return std::nullopt;
+    return Lease::Clock::time_point(Lease::Clock::duration(started_.load(std::memory_order_relaxed)));
+  }
 
   // Whether its handler has been running for so long, with a verdict or without.
   bool handler_runs_longer_than(std::chrono::milliseconds most) const { return began_before(most, kReturned); }

@@ -22,7 +22,7 @@ constexpr std::size_t kFast = store::kBatch / 2;  // with slow handlers a take h
 }  // namespace
 
 Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
-           HandlerRunner& handlers, PoisonRuns& poison_runs)
+           milliseconds registers_every, HandlerRunner& handlers, PoisonRuns& poison_runs)
     : partition_(queue, partition),
       number_(number),
       handlers_(handlers),
@@ -36,6 +36,7 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
           {[this](const auto& promoted) { on_promoted(promoted); }, [this](const auto& taken) { on_taken(taken); },
            [this](auto fetched) { on_fetched(std::move(fetched)); }}),
       maintenance_(upkeep, [this](std::size_t trimmed) { reporter().trimmed(trimmed); }),
+      registration_(partition_, registers_every),
       copies_(partition_),
       health_(partition_) {}
 
@@ -75,6 +76,7 @@ void Lane::add_join(RoundTrip& round_trip, bool probes) {
 void Lane::leave() {
   health_.leave();
   copies_.leave();
+  registration_.leave();
   registers_ = keeps_worker_ = false;
   timers_.all_due();
   wakeups_.set_watcher(false);  // the next pending2ready decides again
@@ -131,6 +133,16 @@ void Lane::add_upkeep(RoundTrip& round_trip, bool stopping) {
   copies_.add_updates(round_trip);
   maintenance_.add(round_trip, partition_.moves, stopping);
   reporter().sink().publish(round_trip.pipeline(), partition_.keys().channel);
+  if (!stopping && registration_.is_due(round_trip)) registration_.add(round_trip, activity());
+}
+
+// Of all partitions: the entry is that of the queue.
+ConsumerActivity Lane::activity() const {
+  ConsumerActivity activity(handlers_.running());
+  for (const Lane* lane : queue().lanes) {
+    lane->lease_keeper_.for_each([&](const InFlightMessage& delivery) { activity.add(delivery); });
+  }
+  return activity;
 }
 
 bool Lane::is_urgent(bool stopping) const {
@@ -321,6 +333,13 @@ void Lane::release(std::vector<InFlightPtr> unstarted) {
   }
   reporter().returned(unstarted.size());
   wakeups_.wake_another();
+}
+
+void Lane::add_removal(RoundTrip& round_trip) {
+  const std::vector<Lane*>& lanes = queue().lanes;
+  const bool holds =
+      std::any_of(lanes.begin(), lanes.end(), [](const Lane* lane) { return !lane->lease_keeper_.empty(); });
+  if (has_joined() && registration_.is_written() && !holds) registration_.add_removal(round_trip);
 }
 
 bool Lane::is_drained() const {

@@ -10,6 +10,7 @@
 #include "consumer/partition_copies.h"
 #include "consumer/poison_guard.h"
 #include "consumer/prefetcher.h"
+#include "consumer/registration.h"
 #include "consumer/reporter.h"
 #include "consumer/round_trip.h"
 #include "consumer/served_partition.h"
@@ -41,10 +42,10 @@ class Lane {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `number`: of the lane, among those of the consumer. Throws std::invalid_argument if the queue can have no such
-  // partition.
+  // `number`: of the lane, among those of the consumer. `registers_every`: see Registration. Throws
+  // std::invalid_argument if the queue can have no such partition.
   Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Maintenance::Rules& upkeep,
-       HandlerRunner& handlers, PoisonRuns& poison_runs);
+       milliseconds registers_every, HandlerRunner& handlers, PoisonRuns& poison_runs);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -98,8 +99,10 @@ class Lane {
   std::size_t add_settling(RoundTrip& round_trip);
   // Adds the fetch of bodies, the moves that are due, and a take of at most `places` messages.
   void add_taking(RoundTrip& round_trip, WorkerShare share, std::size_t places);
-  // Adds wake-ups, maintenance and events.
+  // Adds wake-ups, maintenance, events, and the entry in the registry of consumers.
   void add_upkeep(RoundTrip& round_trip, bool stopping);
+  // Adds the removal of that entry, unless messages are held that may be delivered again.
+  void add_removal(RoundTrip& round_trip);
 
   // Whether there are requests that should be sent at once.
   bool is_urgent(bool stopping) const;
@@ -155,6 +158,7 @@ class Lane {
   const ConsumerOptions& options() const { return queue().options; }
   Reporter& reporter() const { return queue().reporter; }
   bool has_backlog() const;
+  ConsumerActivity activity() const;
   void release(std::vector<InFlightPtr> unstarted);
   bool add_reclaim(RoundTrip& round_trip);
   void add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has_room);
@@ -178,6 +182,7 @@ class Lane {
   Settler settler_;
   Prefetcher prefetcher_;
   Maintenance maintenance_;
+  Registration registration_;
   PartitionCopies copies_;
   LaneHealth health_;
   bool registers_ = false;       // the queue has to be added to the set of known queues

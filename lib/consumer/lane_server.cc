@@ -77,7 +77,19 @@ void LaneServer::fail(const std::exception& e) {
   connection_.failed(e);
 }
 
+void LaneServer::leave_registries() {
+  if (!connection_.is_open() || !round_trips_.empty()) return;
+  RoundTrip last(connection_.get(), kSettle);
+  for (Lane* lane : lanes_) lane->add_removal(last);
+  if (last.empty()) return;
+  try {
+    last.send();
+  } catch (const Error&) {
+  }
+}
+
 void LaneServer::disconnect() {
+  leave_registries();
   round_trips_.clear();
   if (opening_) opening_->wait();
   leave();

@@ -74,7 +74,8 @@ class LaneServer {
   void leave();
   // Reports the failure of a step.
   void fail(const std::exception& e);
-  // Closes the connection after the last step. Waits for the thread that makes one.
+  // Closes the connection after the last step. Waits for the thread that makes one. Before that it removes the entries
+  // of its lanes from the registries, but waits for no answer: the entries also end by their age.
   void disconnect();
 
   // ---- Round trips.
@@ -107,6 +108,7 @@ class LaneServer {
 
  private:
   void use(ConsumerConnection::Made made);
+  void leave_registries();
 
   const std::atomic<bool>& stopping_;
   VerdictDurability durability_;

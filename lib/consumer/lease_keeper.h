@@ -30,6 +30,11 @@ class LeaseKeeper {
 
   bool empty() const { return held_.empty(); }
   std::size_t size() const { return held_.size(); }
+  // Calls the function with each delivery that is held.
+  template <class Function>
+  void for_each(Function function) const {
+    for (const auto& one : held_) function(*one.second);
+  }
 
   void add(const InFlightPtr& delivery) { held_.insert_or_assign(delivery->message.id(), delivery); }
   void remove(const InFlightPtr& delivery);

@@ -7,6 +7,7 @@
 #include "consumer/reporter.h"
 #include "queue/endpoint.h"
 #include "run/worker_pool.h"
+#include "store/registry.h"
 
 #include <delayqueue/consumer.h>
 
@@ -40,9 +41,10 @@ struct ServedQueue {
   const std::string consumer;
   Endpoint endpoint;  // of partition 0
   Reporter reporter;
-  const std::size_t line;      // in HandlerRunner, and its number among the queues
-  std::vector<Lane*> lanes{};  // by partition
-  std::uint64_t turns = 0;     // of its lanes, that have ended: a lane notes their number, and the lowest one is next
+  const std::size_t line;          // in HandlerRunner, and its number among the queues
+  std::vector<Lane*> lanes{};      // by partition
+  store::ConsumerEntry profile{};  // of the consumer, for the registry; the same for all its queues
+  std::uint64_t turns = 0;  // of its lanes, that have ended: a lane notes their number, and the lowest one is next
 
   QueueLayout layout{endpoint};
   QueuePause pause{};

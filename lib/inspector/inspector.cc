@@ -4,6 +4,7 @@
 #include "inspector/partitions.h"
 #include "inspector/server_info.h"
 #include "inspector/steps.h"
+#include "inspector/worker_list.h"
 #include "queue/event_sink.h"
 #include "queue/go_events.h"
 #include "queue/info_fields.h"
@@ -390,6 +391,8 @@ std::optional<MessageInfo> Inspector::find_unpartitioned() {
   }
   return std::nullopt;
 }
+
+std::vector<Worker> Inspector::workers() { return read_workers(impl_->home()); }
 
 std::optional<Event> Inspector::next_event(milliseconds wait) {
   return impl_->next_event(redis::Clock::now() + std::min(wait, kLongest));

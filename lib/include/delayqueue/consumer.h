@@ -57,8 +57,11 @@ struct ConsumerOptions {
   Logger logger{};
   Around around{};  // called around each handler of all queues: see delivery.h
   EventCallback on_event{};
-  bool report_events = false;    // publish to the Go library's event channel dq:<queue>:reportEvents
-  bool strict_priority = false;  // with several queues: the weights are priorities, see SubscriptionOptions
+  bool report_events = false;     // publish to the Go library's event channel dq:<queue>:reportEvents
+  bool strict_priority = false;   // with several queues: the weights are priorities, see SubscriptionOptions
+  bool register_consumer = true;  // write what it does into the registry of each queue, every 10 s or poll_interval,
+                                  // whichever is longer: see Inspector::workers()
+  std::string name{};             // its name there, such as that of the service; its first 100 bytes are stored
   ConnectionOptions connection{};
   QueueOptions queue{};
 

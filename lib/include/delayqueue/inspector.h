@@ -12,6 +12,7 @@
 #include <delayqueue/partitions.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/types.h>
+#include <delayqueue/workers.h>
 
 #include <chrono>
 #include <cstddef>
@@ -81,6 +82,10 @@ class DELAYQUEUE_EXPORT Inspector {
   // A message in partition 0 that was sent since the number of partitions was set, by a program older than partitions, or
   // with a UUID of version 7 that the caller chose. Unset: there is none among the first 1,000 in pending and in ready.
   [[nodiscard]] std::optional<MessageInfo> find_unpartitioned();
+
+  // The consumers of the queue, by host and process, as they have registered: see workers.h. Not those of the Go library,
+  // of versions before the registry, and with register_consumer off, and at most 10,000.
+  [[nodiscard]] std::vector<Worker> workers();
 
   // Waits up to `wait` for the next event on the Go library's event channel; unset: there was none. Receives only
   // events of processes that publish them (report_events; EnableReport in Go), from the first call of next_event on.

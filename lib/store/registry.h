@@ -1,0 +1,74 @@
+// The registry of a queue's consumers: what each of them does. It is for operators: no move reads it. Each consumer
+// writes its entry from time to time, into the hash `consumers` of partition 0, and an entry that is not written again
+// ends. See docs/protocol.md for the format.
+#pragma once
+
+#include "redis/pipeline.h"
+#include "store/keys.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace delayqueue::store {
+
+using redis::Answer;
+using redis::Pipeline;
+using std::chrono::milliseconds;
+
+inline constexpr std::size_t kMostConsumers = 10'000;  // entries of a registry
+inline constexpr std::size_t kMostRunning = 5;         // messages that an entry names
+inline constexpr std::size_t kMostQueues = 20;         // queues that an entry names
+inline constexpr std::size_t kLongestName = 100;       // bytes; of a host, a queue ...
+inline constexpr milliseconds kLongestEntry{86'400'000};
+
+struct RunningEntry {
+  std::string id;
+  milliseconds running{0};  // for how long its handler ran when the entry was written
+};
+
+struct ConsumerEntry {
+  std::string name{};  // that the user has chosen; empty: none
+  std::string host{};
+  std::uint64_t pid = 0;
+  std::string version{};
+  std::vector<std::string> queues{};  // some of them
+  std::uint64_t queue_count = 0;
+  std::uint64_t busy = 0, concurrency = 0;
+  std::uint64_t in_flight = 0;            // of this queue
+  std::vector<RunningEntry> running{};    // of this queue, the longest first
+  std::int64_t ends_us = 0, seen_us = 0;  // when it ends, and when it was written: by the clock of Redis
+};
+
+// The lines of an entry, without its times. Cuts names and lists to the limits above.
+std::string lines_of(const ConsumerEntry& entry);
+
+// Reads an entry as the hash has it; unset: a consumer of this library has not written it.
+std::optional<ConsumerEntry> entry_of(std::string_view value);
+
+struct Registered {
+  bool written = false;  // false: there are kMostConsumers entries of others
+  std::string cursor;    // for the next call
+};
+
+// Writes an entry, which ends after `valid`, and removes some that have ended. `cursor`: at first "0".
+Answer<Registered> register_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer,
+                                     std::string_view lines, milliseconds valid, std::string_view cursor);
+
+// Removes the entry of a consumer.
+Answer<Registered> unregister_consumer(Pipeline& pipeline, const Keys& keys, std::string_view consumer);
+
+struct ScannedConsumers {
+  std::string cursor;  // "0": the scan is complete
+  std::vector<std::pair<std::string, std::string>> entries;
+};
+
+// One step of a scan of the registry, from a cursor, at first "0": ids and values. An id may be returned twice.
+Answer<ScannedConsumers> scan_consumers(Pipeline& pipeline, const Keys& keys, const std::string& cursor);
+
+}  // namespace delayqueue::store
