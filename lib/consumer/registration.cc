@@ -2,6 +2,7 @@
 
 #include "consumer/polling.h"
 #include "os/host.h"
+#include "redis/escaped.h"
 
 #include <delayqueue/error.h>
 #include <delayqueue/version.h>
@@ -92,7 +93,7 @@ void Registration::finish(const store::Answer<store::Registered>& answer) {
 void Registration::failed(const std::string& why) {
   if (std::exchange(failed_, true)) return;
   partition_.log(Severity::warning,
-                 "cannot write what this consumer does into " + partition_.keys().consumers +
+                 "cannot write what this consumer does into " + redis::escaped(partition_.keys().consumers) +
                      ", so `dqctl workers` does not show it; messages are delivered all the same: " + why);
 }
 

@@ -118,7 +118,7 @@ Remains read_remains(World& world, const std::string& queue) {
   std::size_t bodies = 0;
   for (const std::string& key : keys_of(world)) {
     const std::string name = name_of(world, key);
-    if (name == "dead" || name == "stats" || name == "wake") continue;
+    if (name == "dead" || name == "stats" || name == "wake" || name == "consumers") continue;
     if (has_partitions && (name == "settings" || name == "wakes")) continue;
     if (name == "attempts" || name == "reason") {
       check_metadata(world, key, remains);

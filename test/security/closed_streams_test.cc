@@ -145,6 +145,7 @@ std::map<std::string, std::vector<std::string>> arguments_of_commands(const std:
           {"ls", {"ls", queue, "--state", "pending"}},
           {"show", {"show", queue, id, "--payload", "raw"}},
           {"stuck", {"stuck", queue}},
+          {"workers", {"workers"}},
           {"top", {"top"}},
           {"events", {"events", queue, "--for", "10ms"}},
           {"doctor", {"doctor", queue}},

@@ -57,6 +57,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   }
   all["show"].push_back({{"show", q, test::spoiled_id("pending"), "--payload", "raw"}, {}, true});
   all["partitions"] = {{{"partitions", q}}};
+  all["workers"] = {{{"workers", q}}, {{"workers"}}};
   all["stuck"] = {{{"stuck", q, "--look", "1ms", "--warn", "1ms", "--crit", "1ms", "--hot", "2"}}};
   all["top"] = {};   // tested below, on its own screen
   all["work"] = {};  // tested below, in its own process

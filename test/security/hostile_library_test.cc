@@ -59,6 +59,7 @@ const std::vector<Call>& calls() {
       {"find", [](Clients& clients) { static_cast<void>(clients.inspector.find(test::all_ids())); }},
       {"find one", [](Clients& clients) { static_cast<void>(clients.inspector.find(test::spoiled_id("unack"))); }},
       {"paused", [](Clients& clients) { static_cast<void>(clients.inspector.paused()); }},
+      {"workers", [](Clients& clients) { static_cast<void>(clients.inspector.workers()); }},
       {"queues", [](Clients& clients) { static_cast<void>(clients.inspector.queues()); }},
       {"server", [](Clients& clients) { static_cast<void>(clients.inspector.server()); }},
       {"check",

@@ -22,6 +22,9 @@ using Commands = std::vector<std::vector<std::string>>;
 
 constexpr std::array<const char*, 5> kStates = {"pending", "ready", "unack", "retry", "dead"};
 
+// The start of an entry in the registry of consumers, without an end for all practical purposes.
+const std::string kEntry = "7000000000000000 1\nhost=web\npid=1\n";
+
 // A UUIDv7 of 2024 for a message of the state. `which`: 1 is the intact message, 2 the spoiled one.
 std::string id_of(std::size_t state, int which) {
   return "018f0000-0000-7000-8000-0000000000" + std::to_string(state) + std::to_string(which);
@@ -145,6 +148,15 @@ std::vector<HostileField> make_fields() {
   fields.push_back(as_command("watch: who", [](const auto& base, const auto& value) {
     return std::vector<std::string>{"SET", base + ":watch", "1 " + value};
   }));
+  for (int which : {3, 4, 5}) {
+    const std::string start = which == 3 ? "" : which == 4 ? "7000000000000000 1\n" : kEntry + "name=";
+    fields.push_back(as_command("consumers: value", [=](const auto& base, const auto& value) {
+      return std::vector<std::string>{"HSET", base + ":consumers", id_of(0, which), start + value};
+    }));
+  }
+  fields.push_back(as_command("consumers: field", [](const auto& base, const auto& value) {
+    return std::vector<std::string>{"HSET", base + ":consumers", value, kEntry};
+  }));
   fields.push_back(as_command("queues: member", [](const auto&, const auto& value) {
     return std::vector<std::string>{"SADD", "dp:queues", value};
   }));
@@ -171,10 +183,10 @@ std::vector<HostileField> make_types() {
                                            {"set", {"SADD"}},           {"zset", {"ZADD", "1"}},
                                            {"hash", {"HSET", "field"}}, {"stream", {"XADD", "*", "field"}}};
   static const std::vector<std::pair<const char*, const char*>> kKeys = {
-      {"pending", "zset"},       {"ready", "list"},    {"unack", "zset"},   {"retry", "list"},  {"retry:cnt", "hash"},
-      {"garbage", "set"},        {"attempts", "hash"}, {"reason", "hash"},  {"dead", "zset"},   {"stats", "hash"},
-      {"paused", "string"},      {"wake", "zset"},     {"watch", "string"}, {"msg:", "string"}, {"", "none"},
-      {"msg:another", "string"}, {"queues", "set"},    {"headers", "hash"}};
+      {"pending", "zset"},       {"ready", "list"},    {"unack", "zset"},   {"retry", "list"},    {"retry:cnt", "hash"},
+      {"garbage", "set"},        {"attempts", "hash"}, {"reason", "hash"},  {"dead", "zset"},     {"stats", "hash"},
+      {"paused", "string"},      {"wake", "zset"},     {"watch", "string"}, {"msg:", "string"},   {"", "none"},
+      {"msg:another", "string"}, {"queues", "set"},    {"headers", "hash"}, {"consumers", "hash"}};
   std::vector<HostileField> fields;
   for (const auto& [key, own] : kKeys) {
     for (const Type& type : kTypes) {

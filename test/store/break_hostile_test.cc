@@ -1,6 +1,7 @@
 #include "store/integrity.h"
 #include "store/layout.h"
 #include "store/pause.h"
+#include "store/registry.h"
 #include "support/all_moves.h"
 #include "support/paths.h"
 
@@ -203,8 +204,8 @@ std::vector<Damage> foreign_ids(const Keys& keys) {
   return all;
 }
 
-// The other scripts: queries, forget, layout, pause, unlock, and the integrity check. They read the same fields as the
-// moves.
+// The other scripts: queries, forget, layout, pause, register_consumer, unlock, and the integrity check. They read the
+// same fields as the moves.
 const std::vector<AnyMove>& other_scripts() {
   static const auto show = [](Scene& scene, const auto& ask) {
     redis::Pipeline pipeline(scene.connection());
@@ -238,6 +239,11 @@ const std::vector<AnyMove>& other_scripts() {
          PauseState state;
          state.generation = 5;
          show(s, [&](Pipeline& p) { return copy_pause(p, s.keys(), state); });
+       }},
+      {"register_consumer",
+       [](Scene& s) {
+         show(s,
+              [&](Pipeline& p) { return register_consumer(p, s.keys(), "me", "host=x", milliseconds(60'000), "0"); });
        }},
       {"unlock", [](Scene& s) { show(s, [&](Pipeline& p) { return s.store().unlock(p, "another"); }); }},
       {"check", [](Scene& s) {
@@ -307,7 +313,7 @@ class DamageTest {
     for (const auto& at : all) {
       const std::string place = at.first;
       const std::string id = at.second;
-      if (place == "stats" || place == "wake" || place == "watch" || id == damage.id) continue;
+      if (place == "stats" || place == "wake" || place == "watch" || place == "consumers" || id == damage.id) continue;
       const auto is = after.find(at);
       const std::string value = is == after.end() ? "-" : is->second;
       const auto as = [&](const Cells& cells) {

@@ -32,6 +32,7 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
   CHECK(keys.wake == "dp:orders:wake");
   CHECK(keys.watch == "dp:orders:watch");
   CHECK(keys.wakes == "dp:orders:wakes");
+  CHECK(keys.consumers == "dp:orders:consumers");
   CHECK(keys.queues == "dp:queues");
   CHECK(keys.channel == "dq:orders:reportEvents");
 }

@@ -318,7 +318,8 @@ TEST_CASE("forget: deletes only a queue without messages, counts and garbage; th
     CHECK_FALSE(scene.run(&Store::forget));
     CHECK(redis.cmd({"EXISTS", scene.keys().stats}) == 1);
     redis.cmd({"DEL", scene.keys().base + ':' + left});
-    for (const char* key : {"attempts", "reason", "stats", "paused", "wake", "wakes", "watch", "lock", "msg:x"}) {
+    for (const char* key :
+         {"attempts", "reason", "stats", "paused", "wake", "wakes", "watch", "lock", "consumers", "msg:x"}) {
       redis.cmd({"SET", scene.keys().base + ':' + key, "x"});
     }
     redis.cmd({"HSET", scene.keys().settings, "pause", "7"});

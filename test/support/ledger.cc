@@ -200,6 +200,7 @@ Snapshot Queue::kept(Redis& on) const {
   all.erase("wake");
   all.erase("wakes");
   all.erase("watch");
+  all.erase("consumers");
   return all;
 }
 

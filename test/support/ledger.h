@@ -118,10 +118,10 @@ struct Queue {
   delayqueue::State state(const std::string& id);
   std::string send(const std::string& payload, const delayqueue::SendOptions& options = {});
 
-  // All keys of the queue except the wake-up keys, which come and go.
+  // All keys of the queue except the wake-up keys and the registry of consumers, which come and go.
   Snapshot kept(Redis& on = redis()) const;
 
-  // True if no key is left except totals, settings and wake-up keys.
+  // True if no key is left except totals, settings, wake-up keys and the registry of consumers.
   bool empty(Redis& on = redis()) const;
 };
 

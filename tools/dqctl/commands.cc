@@ -18,6 +18,7 @@ void add_commands(Cli& cli, Context& context) {
   add_ls(cli, context);
   add_show(cli, context);
   add_stuck(cli, context);
+  add_workers(cli, context);
   add_top(cli, context);
   add_events(cli, context);
   add_doctor(cli, context);

@@ -42,5 +42,6 @@ void add_stuck(Cli& cli, Context& context);
 void add_top(Cli& cli, Context& context);
 void add_version(Cli& cli, Context& context);
 void add_work(Cli& cli, Context& context);
+void add_workers(Cli& cli, Context& context);
 
 }  // namespace dqctl

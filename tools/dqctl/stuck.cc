@@ -15,6 +15,7 @@ using delayqueue::State;
 constexpr const char* kNoConsumer =
     "no consumer runs on this queue: a running one would move due messages and take back ended leases within seconds";
 constexpr std::size_t kReasonsShown = 3;
+constexpr std::size_t kHandlersShown = 3;
 constexpr std::size_t kReasonWidth = 60;
 
 std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
@@ -197,10 +198,13 @@ class Finder {
     found_.push_back(finding);
   }
 
-  // Redis does not store when a message was taken: only the time between the readings is known.
+  // The registry of consumers has when the handlers began that run for longest. Redis does not store when a message was
+  // taken: of other messages only the time between the readings is known.
   void held() {
     const auto watched = age_between(evidence_.before.counts.now, now_.now);
-    if (evidence_.held_throughout == 0 || watched < options_.held.value_or(*options_.warn)) return;
+    const bool held = evidence_.held_throughout > 0 && watched >= options_.least_held();
+    if (!evidence_.running.empty()) return running(held ? evidence_.held_throughout : 0);
+    if (!held) return;
     StuckFinding finding;
     finding.kind = "held";
     finding.count = evidence_.held_throughout;
@@ -211,6 +215,25 @@ class Finder {
     finding.why = "handlers are slow, or hang; the consumers live, for they renew the leases";
     finding.todo = "check the handlers; list the held messages: " + command_text("ls", {queue_}, "--state unack");
     finding.example = evidence_.held_id;
+    found_.push_back(finding);
+  }
+
+  void running(std::uint64_t held) {
+    const std::vector<HeldMessage>& all = evidence_.running;
+    StuckFinding finding;
+    finding.kind = "held";
+    finding.count = std::max<std::uint64_t>(held, all.size());
+    finding.age = age_between(all.front().since, now_.now);
+    finding.level = *finding.age >= *options_.crit ? Level::critical : Level::warning;
+    finding.what = counted(finding.count, "message", "was", "were") + " held by one delivery for " +
+                   span_text(options_.least_held()) + " or longer";
+    finding.why = "handlers are slow, or hang:";
+    for (std::size_t i = 0; i < std::min(all.size(), kHandlersShown); ++i) {
+      finding.why += (i == 0 ? " " : "; ") + place_text(all[i].worker) + ", " + all[i].id + " for " +
+                     span_text(age_between(all[i].since, now_.now));
+    }
+    finding.todo = "check these processes; list all consumers: " + command_text("workers", {queue_});
+    finding.example = all.front().id;
     found_.push_back(finding);
   }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "holders.h"
 #include "output/text.h"
 
 namespace dqctl {
@@ -48,8 +49,9 @@ QueueState read_state(delayqueue::Inspector& inspector);
 // Two readings of a queue, some time apart.
 struct Evidence {
   QueueState before{}, now{};
-  std::uint64_t held_throughout = 0;  // of the first in unack: held by the same delivery at both readings
-  std::string held_id{};              // one of them
+  std::uint64_t held_throughout = 0;   // of the first in unack: held by the same delivery at both readings
+  std::string held_id{};               // one of them
+  std::vector<HeldMessage> running{};  // that handlers have been working on for too long; the longest first
   Sample sample{};
 };
 
@@ -61,6 +63,8 @@ struct StuckOptions {
   int hot = 5;                                                    // deliveries
   std::uint64_t dead = 1000, dead_crit = 100'000;                 // dead letters: a warning, critical
   std::uint64_t dead_growth = 1;                                  // between the two readings: a warning
+
+  milliseconds least_held() const { return held.value_or(*warn); }
 };
 
 // Finds what is stuck, for dqctl stuck and the marks in dqctl top. The worst comes first. Notes have Level::ok.

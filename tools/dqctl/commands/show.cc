@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "filter.h"
+#include "holders.h"
 #include "lines.h"
 #include "read_json.h"
 #include "signals.h"
@@ -91,7 +92,27 @@ void write_payload(Output& out, const MessageInfo& message, const std::string& f
   out.write(text_of(message.payload));
 }
 
-void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, Time now) {
+// Finds out who holds messages. Reads the registry of the queue's consumers once.
+class HolderSearch {
+ public:
+  HolderSearch(Context& context, const std::string& queue) : context_(context), queue_(queue) {}
+
+  // Null: no consumer names the message among those that run for longest.
+  const HeldMessage* of(const MessageInfo& message) {
+    if (!message.held) return nullptr;
+    if (!held_) held_ = held_messages(context_.inspector(queue_));
+    const auto found =
+        std::find_if(held_->begin(), held_->end(), [&](const HeldMessage& one) { return one.id == message.id; });
+    return found == held_->end() ? nullptr : &*found;
+  }
+
+ private:
+  Context& context_;
+  const std::string queue_;
+  std::optional<std::vector<HeldMessage>> held_{};
+};
+
+void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, Time now, const HeldMessage* holder) {
   Sheet sheet(out, now);
   sheet.line("id", printable(message.id), Colour::bold);
   if (message.partition > 0) sheet.line("partition", std::to_string(message.partition));
@@ -99,6 +120,8 @@ void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, 
   sheet.line("state", std::string(delayqueue::to_string(message.state)) + (message.held ? ", in flight"
                                                                            : backoff    ? ", waiting out a backoff"
                                                                                         : ""));
+  if (holder != nullptr) sheet.line("held by", place_text(holder->worker));
+  if (holder != nullptr) sheet.time("handler began", holder->since, true);
   sheet.time(time_name(message), message.at, message.state == State::dead);
   sheet.time("sent", message.sent, true);
   const bool in_list = message.state == State::ready || message.state == State::retry;
@@ -118,8 +141,16 @@ void write_sheet(Output& out, const MessageInfo& message, const ShowArgs& args, 
   write_payload(out, message, args.payload);
 }
 
-Object document_of(const MessageInfo& message, const std::string& form) {
+Object object_of(const HeldMessage& held) {
+  const delayqueue::Worker& worker = held.worker;
+  Object object;
+  object.add("consumer", worker.consumer).add("name", worker.name).add("host", worker.host).add("pid", worker.pid);
+  return object.add("since", held.since);
+}
+
+Object document_of(const MessageInfo& message, const std::string& form, const HeldMessage* holder) {
   Object object = message_object(message, "payload");
+  holder != nullptr ? object.add("held_by", object_of(*holder)) : object.add_null("held_by");
   if (!message.size) return object;
   if (form == "hex") object.add("payload_hex", hex(message.payload));
   if (form == "json") {
@@ -162,6 +193,7 @@ Exit show(Context& context, const ShowArgs& args) {
   if (args.payload == "raw") return show_raw(context, args);
   std::size_t found = 0;
   std::vector<std::string> missing;
+  HolderSearch holders(context, args.queue);
   const bool document = out.format() == Format::json;
   if (document) out.begin_list(Object().add("queue", args.queue), "messages");
   for (const std::string& id : args.ids) {
@@ -172,9 +204,9 @@ Exit show(Context& context, const ShowArgs& args) {
       ++found;
       if (out.is_table()) {
         if (found > 1) out.line("");
-        write_sheet(out, message, args, now);
+        write_sheet(out, message, args, now, holders.of(message));
       } else {
-        const Object object = document_of(message, args.payload);
+        const Object object = document_of(message, args.payload, holders.of(message));
         document ? out.element(object) : out.object(object);
       }
     }

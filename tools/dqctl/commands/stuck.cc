@@ -20,6 +20,7 @@ using delayqueue::State;
 
 constexpr std::size_t kSampled = 1000;  // of each state
 constexpr std::size_t kReasonBytes = 200;
+constexpr std::size_t kRunning = 100;  // messages with long running handlers
 constexpr const char* kInterrupted = "stuck: interrupted between its two readings; nothing is known";
 
 struct StuckArgs {
@@ -86,6 +87,22 @@ void count_still_held(Inspector& inspector, StuckReading& reading) {
   }
 }
 
+// Keeps those that are still held: an entry in the registry may be some seconds old.
+void find_running(Inspector& inspector, StuckReading& reading, const StuckOptions& options) {
+  std::vector<HeldMessage> all = held_messages(inspector);
+  const auto is_long = [&](const HeldMessage& one) {
+    return age_between(one.since, reading.evidence.now.counts.now) >= options.least_held();
+  };
+  all.erase(std::find_if_not(all.begin(), all.end(), is_long), all.end());
+  if (all.size() > kRunning) all.resize(kRunning);
+  std::vector<std::string> ids;
+  for (const HeldMessage& one : all) ids.push_back(one.id);
+  const auto found = inspector.find(ids, 0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (found[i] && found[i]->held) reading.evidence.running.push_back(std::move(all[i]));
+  }
+}
+
 void read_first(Context& context, StuckReading& reading, int hot) {
   context.counts(reading.queue);  // throws if the queue does not exist
   Inspector& inspector = context.inspector(reading.queue);
@@ -143,6 +160,7 @@ void read_second(Context& context, StuckReading& reading, const StuckOptions& op
   recheck_bodies(inspector, reading.evidence.sample);
   count_still_held(inspector, reading);
   reading.evidence.now = read_state(inspector);
+  find_running(inspector, reading, options);
   find_unserved(context, reading, options);
 }
 
@@ -284,7 +302,8 @@ void add_stuck(Cli& cli, Context& context) {
       .duration("--crit", args->options.crit, "Messages that wait longer are critical (10m)")
       .duration("--look", args->options.interval, "How long to watch whether anything moves (1s)")
       .duration("--held", args->options.held,
-                "A message that one delivery holds this long is a warning (as --warn); needs a --look as long")
+                "A message that one delivery holds this long is a warning (as --warn). Of consumers that do not "
+                "register, it needs a --look as long")
       .number("--dead", args->options.dead, 1, 1'000'000'000, "Dead letters from which on they are a warning (1000)")
       .number("--dead-crit", args->options.dead_crit, 1, 1'000'000'000, "And critical (100000)")
       .number("--dead-growth", args->options.dead_growth, 1, 1'000'000'000,

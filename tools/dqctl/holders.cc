@@ -1,0 +1,33 @@
+#include "holders.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace dqctl {
+
+std::vector<HeldMessage> held_messages(delayqueue::Inspector& inspector) {
+  std::map<std::string, HeldMessage> by_id;
+  try {
+    for (const delayqueue::Worker& worker : inspector.workers()) {
+      for (const delayqueue::RunningMessage& one : worker.longest) {
+        HeldMessage& held = by_id[one.id];
+        if (held.id.empty() || held.since < one.since) held = {one.id, one.since, worker};
+      }
+    }
+  } catch (const delayqueue::ReplyError&) {  // what the caller shows is right without it, too
+  }
+  std::vector<HeldMessage> held;
+  for (auto& one : by_id) held.push_back(std::move(one.second));
+  std::stable_sort(held.begin(), held.end(), [](const auto& a, const auto& b) { return a.since < b.since; });
+  return held;
+}
+
+std::string place_text(const delayqueue::Worker& worker) {
+  const std::string name = worker.name.empty() ? "" : " (" + printable(worker.name) + ')';
+  return "host " + printable(worker.host) + ", process " + std::to_string(worker.pid) + name;
+}
+
+}  // namespace dqctl
