@@ -1,0 +1,201 @@
+// Tests of dqctl workers, and of what show and stuck tell about consumers.
+#include <delayqueue/consumer.h>
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "fill.h"
+#include "parse_json.h"
+#include "queue.h"
+#include "run.h"
+#include "stuck.h"
+#include "support/server.h"
+#include "support/text.h"
+
+using nlohmann::json;
+using test::has;
+using test::Ran;
+using test::run;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string kFirst = "0197f3a4-5b6c-7d8e-9f01-000000000001";
+const std::string kSecond = "0197f3a4-5b6c-7d8e-9f01-000000000002";
+
+struct RunningFor {
+  std::string id;
+  std::chrono::milliseconds running;
+};
+
+// Writes an entry into the registry of the queue as the consumer would have written it `ago`.
+void put_worker(const std::string& queue, const std::string& consumer, const std::string& host,
+                const std::vector<RunningFor>& handlers = {}, std::chrono::milliseconds ago = 0ms) {
+  const auto time = test::redis().cmd({"TIME"}).strings();
+  const long long now = std::stoll(time[0]) * 1'000'000 + std::stoll(time[1]) - ago.count() * 1000;
+  std::string entry = std::to_string(now + 60'000'000) + ' ' + std::to_string(now) + '\n';
+  entry += "name=service\nhost=" + host + "\npid=4711\nversion=1.2.3\nqueues=22\nqueue=orders\nqueue=mails\n";
+  entry += "busy=3\nconcurrency=8\nin_flight=5\n";
+  for (const RunningFor& one : handlers)
+    entry += "running=" + one.id + ' ' + std::to_string(one.running.count()) + '\n';
+  test::redis().cmd({"HSET", "dp:" + queue + ":consumers", consumer, entry});
+}
+
+json workers(const std::vector<std::string>& arguments, int code = 0) {
+  std::vector<std::string> words = {"workers", "-o", "json"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const Ran ran = run(words);
+  CAPTURE(ran.err);
+  CHECK(ran.code == code);
+  return test::parse_json(ran.out);
+}
+
+}  // namespace
+
+TEST_CASE("workers: a running consumer is shown, with this process") {
+  test::empty_server();
+  delayqueue::ConsumerOptions options;
+  options.concurrency = 2;
+  options.name = "orders-service";
+  delayqueue::Consumer consumer(
+      test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); }, options);
+  consumer.start();
+  REQUIRE(test::eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 1; }, test::kPatience));
+  const json found = workers({"orders"});
+  CHECK(found.at("queue") == "orders");
+  REQUIRE(found.at("workers").size() == 1);
+  const json& worker = found.at("workers")[0];
+  CHECK(worker.at("name") == "orders-service");
+  CHECK(worker.at("pid") == ::getpid());
+  CHECK(worker.at("version") == delayqueue::version());
+  CHECK(worker.at("queues") == std::vector<std::string>{"orders"});
+  CHECK(worker.at("busy") == 0);
+  CHECK(worker.at("concurrency") == 2);
+  CHECK(worker.at("longest").empty());
+  CHECK(has(run({"workers"}).out, std::to_string(::getpid()) + "  orders-service"));
+  CHECK(consumer.stop());
+  REQUIRE(test::eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 0; }, test::kPatience));
+  const Ran none = run({"workers", "orders"});
+  CHECK(none.code == 0);
+  CHECK(has(none.err, "no consumer is registered in orders"));
+}
+
+TEST_CASE("workers: the table has host, process, version, queues, load, the longest running message, and last seen") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  put_worker("orders", kFirst, "web-1", {{kSecond, 192s}, {kFirst, 5s}}, 8s);
+  const Ran ran = run({"workers", "orders"});
+  CHECK(ran.code == 0);
+  for (const char* part :
+       {"HOST", "web-1", "4711", "service", "1.2.3", "orders, mails and 20 more", "3/8", "3m2", "s ago"}) {
+    CHECK(has(ran.out, part));
+  }
+  CHECK(has(ran.out, kSecond));
+  CHECK_FALSE(has(ran.out, kFirst));  // only the longest
+  const json worker = workers({"orders"}).at("workers")[0];
+  CHECK(worker.at("consumer") == kFirst);
+  CHECK(worker.at("queue_count") == 22);
+  CHECK(worker.at("in_flight") == 5);
+  REQUIRE(worker.at("longest").size() == 2);
+  CHECK(worker.at("longest")[0].at("id") == kSecond);
+  CHECK(worker.at("longest")[0].at("queue") == "orders");
+  CHECK(worker.at("longest")[0].at("running_ms") >= 200'000);
+  const auto lines = test::lines_of(run({"workers", "orders", "-o", "ndjson"}).out);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].at("host") == "web-1");
+}
+
+TEST_CASE("workers: without a queue a consumer of several is one row, with the sums and the longest of all") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  test::send("mails", {"x"});
+  put_worker("orders", kFirst, "web-1", {{kSecond, 10s}});
+  put_worker("mails", kFirst, "web-1", {{kFirst, 20s}});
+  put_worker("mails", kSecond, "web-0");
+  const json found = workers({});
+  REQUIRE(found.at("workers").size() == 2);
+  CHECK(found.at("errors").empty());
+  CHECK(found.at("workers")[0].at("host") == "web-0");
+  const json& both = found.at("workers")[1];
+  CHECK(both.at("in_flight") == 10);
+  REQUIRE(both.at("longest").size() == 2);
+  CHECK(both.at("longest")[0].at("queue") == "mails");
+  CHECK(both.at("longest")[0].at("id") == kFirst);
+}
+
+TEST_CASE("workers: a registry that cannot be read is an error; of several queues the others are shown") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  test::send("mails", {"x"});
+  put_worker("orders", kFirst, "web-1");
+  test::redis().cmd({"SET", "dp:mails:consumers", "of another program"});
+  const json found = workers({}, 4);
+  CHECK(found.at("workers").size() == 1);
+  REQUIRE(found.at("errors").size() == 1);
+  CHECK(found.at("errors")[0].at("queue") == "mails");
+  CHECK(has(found.at("errors")[0].at("error"), "WRONGTYPE"));
+  const Ran ran = run({"workers", "mails"});
+  CHECK(ran.code == 1);
+  CHECK(has(ran.err, "WRONGTYPE"));
+  CHECK(run({"workers", "none"}).code == 3);
+}
+
+TEST_CASE("workers: an entry that another program wrote is shown as damaged, and safely") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  put_worker("orders", kFirst, "web%1B[2J");
+  test::redis().cmd({"HSET", "dp:orders:consumers", "\x1b[2J", "x"});
+  const Ran ran = run({"workers", "orders"});
+  CHECK(ran.code == 0);
+  CHECK(has(ran.out, "web\\x1b[2J"));
+  CHECK(has(ran.out, "damaged entry \\x1b[2J"));
+  CHECK_FALSE(has(ran.out, "\x1b"));
+  const json found = workers({"orders"});
+  REQUIRE(found.at("workers").size() == 2);
+  CHECK(found.at("workers")[1].at("damaged") == true);
+}
+
+TEST_CASE("show: names the consumer that holds a message, and when its handler began, if that is known") {
+  test::empty_server();
+  const std::string id = test::hold("orders", 20s);
+  CHECK(test::parse_json(run({"show", "orders", id, "-o", "json"}).out).at("messages")[0].at("held_by").is_null());
+  CHECK_FALSE(has(run({"show", "orders", id}).out, "held by"));
+  put_worker("orders", kFirst, "web-1", {{id, 3min}});
+  put_worker("orders", kSecond, "web-2", {{id, 10s}});  // took it after the other one had died
+  const Ran sheet = run({"show", "orders", id});
+  CHECK(has(sheet.out, "held by       host web-2, process 4711 (service)\n"));
+  CHECK(has(sheet.out, "handler began 2"));
+  CHECK(has(sheet.out, "s ago)"));
+  const json message = test::parse_json(run({"show", "orders", id, "-o", "json"}).out).at("messages")[0];
+  CHECK(message.at("held_by").at("host") == "web-2");
+  CHECK(message.at("held_by").at("pid") == 4711);
+  test::redis().cmd({"DEL", "dp:orders:consumers"});
+  test::redis().cmd({"SET", "dp:orders:consumers", "of another program"});
+  CHECK(run({"show", "orders", id}).code == 0);
+}
+
+TEST_CASE("stuck: names host and process of handlers that run too long, without a long look") {
+  test::empty_server();
+  const std::string id = test::hold("orders", 20s);
+  put_worker("orders", kFirst, "web-1", {{id, 3min}, {kSecond, 2min}});  // the second is settled meanwhile
+  const auto stuck = [](std::vector<std::string> more, int code) {
+    more.insert(more.begin(), {"stuck", "orders", "-o", "json", "--look", "10ms"});
+    const Ran ran = run(more);
+    CHECK(ran.code == code);
+    return test::parse_json(ran.out).at("findings");
+  };
+  const json findings = stuck({}, 5);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].at("kind") == "held");
+  CHECK(findings[0].at("level") == "warning");
+  CHECK(findings[0].at("count") == 1);
+  CHECK(findings[0].at("age_ms") >= 180'000);
+  CHECK(findings[0].at("example") == id);
+  CHECK(has(findings[0].at("why"), "host web-1, process 4711 (service), " + id + " for 3m"));
+  CHECK(has(findings[0].at("do"), "dqctl workers orders"));
+  CHECK(stuck({"--crit", "2m"}, 5)[0].at("level") == "critical");
+  CHECK(stuck({"--held", "5m"}, 0).empty());
+}
