@@ -316,6 +316,41 @@ TEST_CASE("ACL: server() returns what the user may see of the server") {
   CHECK(report.round_trip > 0us);
 }
 
+TEST_CASE("ACL: with the least rules a consumer registers, and no inspector may read that without the optional right") {
+  Guarded guarded;
+  test::Ledger ledger;
+  Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), test::quick());
+  consumer.start();
+  REQUIRE(eventually([&] { return guarded.admin.cmd({"HLEN", kBase + ":consumers"}) == 1; }, kPatience));
+  Inspector inspector(guarded.url("inspector"), "orders");
+  CHECK(has(thrown([&] { return inspector.workers(); }), "NOPERM"));
+  guarded.allow({{"ACL", "SETUSER", "orders-inspector", "+hscan"}});
+  CHECK(inspector.workers().size() == 1);
+  CHECK(consumer.stop());
+}
+
+TEST_CASE("ACL: with the scripts of a version before the registry a consumer warns once, and delivers") {
+  Guarded guarded(false);
+  for (const redis::Script* script : store::scripts::all()) {
+    if (script == &store::scripts::register_consumer) continue;
+    guarded.admin.cmd({"SCRIPT", "LOAD", std::string(script->body)});
+  }
+  Lines lines;
+  ConsumerOptions options = test::quick(1);
+  options.logger = lines.logger();
+  test::Ledger ledger;
+  Consumer consumer(guarded.url("consumer"), "orders", ledger.watch(), options);
+  consumer.start();
+  const std::string warning = "cannot write what this consumer does into dp:orders:consumers";
+  REQUIRE(eventually([&] { return !lines.find(warning).empty(); }, kPatience));
+  CHECK(has(lines.find(warning), "the scripts are not loaded"));
+  Producer(guarded.server.url(), "orders").send("x");
+  CHECK(ledger.settles(1));
+  CHECK(eventually([&] { return consumer.stats().acked == 1; }, kPatience));
+  CHECK(consumer.stats().errors == 0);
+  CHECK(consumer.stop());
+}
+
 TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues work") {
   Guarded guarded;
   guarded.allow(documented_rules().optional);
@@ -346,6 +381,7 @@ TEST_CASE("ACL: with the optional rules, events, wake-ups and the list of queues
   }
   CHECK((seen == std::set<EventKind>{EventKind::sent, EventKind::delivered, EventKind::acked}));
   CHECK(inspector.queues() == Words{"orders"});
+  CHECK(inspector.workers().size() == 1);
   CHECK(consumer.stop());
   producer.send("y", {1h, {}, {}, {}, {}});
   CheckOptions check;
