@@ -36,8 +36,8 @@ class ConsumerActivity {
 // What the entries of a consumer tell all the time. Without concurrency: it writes no entries.
 store::ConsumerEntry profile_of(const ConsumerOptions& options, const std::deque<ServedQueue>& queues);
 
-// The registry is for operators only. So it causes no further round trip, a failure is logged once and fails nothing else,
-// and no call waits for it.
+// The registry is for operators only. So it causes no further round trip, a failure is logged once and fails nothing
+// else, and no call waits for it.
 class Registration {
  public:
   using Clock = std::chrono::steady_clock;

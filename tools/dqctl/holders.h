@@ -19,8 +19,8 @@ struct HeldMessage {
   delayqueue::Worker worker{};
 };
 
-// All that the consumers of the queue name, the longest running first. Of several that name a message, the last one that
-// began has it: the entry of a dead process may be left. None if this user may not read the registry.
+// All that the consumers of the queue name, the longest running first. Of several that name a message, the one that
+// began last has it: the entry of a dead process may be left. None if this user may not read the registry.
 std::vector<HeldMessage> held_messages(delayqueue::Inspector& inspector);
 
 // "host web-1, process 4711 (orders-service)"

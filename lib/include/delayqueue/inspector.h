@@ -83,8 +83,8 @@ class DELAYQUEUE_EXPORT Inspector {
   // with a UUID of version 7 that the caller chose. Unset: there is none among the first 1,000 in pending and in ready.
   [[nodiscard]] std::optional<MessageInfo> find_unpartitioned();
 
-  // The consumers of the queue, by host and process, as they have registered: see workers.h. Not those of the Go library,
-  // of versions before the registry, and with register_consumer off, and at most 10,000.
+  // The consumers of the queue, by host and process, as they have registered: see workers.h. At most 10,000. Those of
+  // the Go library, of versions before the registry, and with register_consumer off are not among them.
   [[nodiscard]] std::vector<Worker> workers();
 
   // Waits up to `wait` for the next event on the Go library's event channel; unset: there was none. Receives only
