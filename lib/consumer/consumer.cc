@@ -42,6 +42,7 @@ class Consumer::Impl {
   void request_stop(std::function<void(bool)> stopped, milliseconds timeout);
   ConsumerStats stats() const { return consumer_loop_.stats(); }
   ConsumerStats stats(const std::string& queue) const { return consumer_loop_.stats(queue); }
+  ConsumerMetrics metrics() const { return consumer_loop_.metrics(); }
 
   // Whether its handler or callback runs in this thread. In a fork made there, no thread is the consumer's.
   bool is_in_callback() const { return CallbackScope::current() == this && process_ == internal::this_process(); }
@@ -264,5 +265,6 @@ void Consumer::request_stop(std::function<void(bool clean)> stopped, millisecond
 }
 ConsumerStats Consumer::stats() const { return impl_->stats(); }
 ConsumerStats Consumer::stats(const std::string& queue) const { return impl_->stats(queue); }
+ConsumerMetrics Consumer::metrics() const { return impl_->metrics(); }
 
 }  // namespace delayqueue

@@ -306,4 +306,10 @@ ConsumerStats ConsumerLoop::stats(const std::string& name) const {
   throw std::invalid_argument("queue: \"" + redis::escaped(name) + "\"; expected one of this consumer's queues");
 }
 
+ConsumerMetrics ConsumerLoop::metrics() const {
+  ConsumerMetrics metrics{stats(), {}};
+  for (const ServedQueue& queue : queues_) metrics.queues.push_back(queue.reporter.counters().metrics(queue.name));
+  return metrics;
+}
+
 }  // namespace delayqueue

@@ -16,6 +16,7 @@
 #include "run/loop.h"
 
 #include <delayqueue/consumer.h>
+#include <delayqueue/metrics.h>
 
 #include <atomic>
 #include <deque>
@@ -37,7 +38,7 @@ namespace delayqueue {
 // that have work; within a queue the lanes take turns.
 //
 // One thread at a time uses it: that of start() or the first connection, then the loop's, then that of stop(). Any
-// thread may call stats(), stop_taking() and is_stopping() at any time.
+// thread may call stats(), metrics(), stop_taking() and is_stopping() at any time.
 class ConsumerLoop {
  public:
   struct Callbacks {
@@ -78,6 +79,7 @@ class ConsumerLoop {
   // Of all queues, or of one. Throws std::invalid_argument if the consumer does not have that queue.
   ConsumerStats stats() const;
   ConsumerStats stats(const std::string& queue) const;
+  ConsumerMetrics metrics() const;
 
  private:
   void add_lane(ServedQueue& queue, unsigned partition);

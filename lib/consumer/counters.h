@@ -1,9 +1,13 @@
-// Counters of a consumer, or of one of its queues: see ConsumerStats. Its thread and its workers write them; any thread
+// Counters of a consumer, or of one of its queues: see ConsumerStats and ConsumerQueueMetrics. Its thread and its workers write them; any thread
 // may read them.
 #pragma once
 
-#include <delayqueue/consumer.h>
+#include "queue/histogram_recorder.h"
 
+#include <delayqueue/consumer.h>
+#include <delayqueue/metrics.h>
+
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -19,6 +23,14 @@ struct Counters {
       foreign{0}, unconfirmed{0}, connects{0}, errors{0};
   std::atomic<std::uint64_t> running{0}, prefetched{0};  // current values; those above only grow
   std::atomic<bool> connected{false};
+  std::atomic<std::uint64_t> leases_lost{0};
+  std::atomic<std::chrono::steady_clock::rep> running_since{0};  // the begin of the oldest handler; 0: none runs
+  HistogramRecorder lateness;
+  std::array<HistogramRecorder, 4> handler_time;  // by Verdict::Kind
+
+  void record(Verdict::Kind kind, std::chrono::steady_clock::time_point began) {
+    handler_time[static_cast<std::size_t>(kind)].record(std::chrono::steady_clock::now() - began);
+  }
 
   void failed(std::string text) {
     ++errors;
@@ -33,6 +45,18 @@ struct Counters {
     // In the order of ConsumerStats.
     return {delivered,   acked,    nacked, dead_lettered, snoozed,    stale,     expired,    foreign,
             unconfirmed, connects, errors, running,       prefetched, connected, last_error_};
+  }
+
+  ConsumerQueueMetrics metrics(const std::string& queue) const {
+    using Clock = std::chrono::steady_clock;
+    ConsumerQueueMetrics metrics{queue, stats(), lateness.read(), {}, {}, leases_lost};
+    for (std::size_t i = 0; i < handler_time.size(); ++i) metrics.handler_time[i] = handler_time[i].read();
+    const Clock::duration since(running_since);
+    if (since.count() != 0) {
+      metrics.longest_running =
+          std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch() - since);
+    }
+    return metrics;
   }
 
   // The time of the last error; the beginning of the clock: none.

@@ -29,6 +29,7 @@ std::optional<std::string> thrown_by(const char* name, const Function& function)
 
 constexpr char kNoVerdict[] = "around returned no verdict";
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+constexpr int kMostSearched = 100;  // deliveries in a step, for the handler that has run the longest
 
 }  // namespace
 
@@ -79,6 +80,7 @@ run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
   // Redis may have been away for longer than the lease. If the message is still ours, it is given back untouched.
   if (delivery->message.lease_lost() || !delivery->begin()) return delivery->end(snooze(milliseconds(0)));
   ++line.counters->running;
+  if (delivery->due != Lease::Clock::time_point()) line.counters->lateness.record(delivery->began() - delivery->due);
   const CallbackScope scope(scope_);
   if (line.settles_later()) {
     call(std::get<DeliveryHandler>(line.handler), delivery);
@@ -86,6 +88,7 @@ run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
   }
   Verdict verdict = call(std::get<Handler>(line.handler), delivery->message);
   --line.counters->running;
+  line.counters->record(verdict.kind(), delivery->began());
   return delivery->end(std::move(verdict));
 }
 
@@ -138,6 +141,8 @@ void HandlerRunner::warn(Warning warning) {
 
 void HandlerRunner::run(Prefetcher::Fetched fetched, std::size_t line) {
   const std::size_t first = fetched.first.size(), redelivered = fetched.redelivered.size();
+  add_given(fetched.redelivered);
+  add_given(fetched.first);
   workers_->submit_urgent(std::move(fetched.redelivered), line);
   given_ += redelivered;
   workers_->submit(std::move(fetched.first), line);
@@ -176,25 +181,69 @@ HandlerRunner::Done HandlerRunner::take_done() {
     done.deliveries.push_back(std::move(delivery));
   }
   for (const InFlightPtr& delivery : done.deliveries) {
-    if (!delivery->dropped) continue;
-    delivery->verdict = stopping_ ? snooze(milliseconds(0)) : nack("dropped without a verdict");
+    if (delivery->dropped) delivery->verdict = stopping_ ? snooze(milliseconds(0)) : nack("dropped without a verdict");
+    const Line& line = lines_[delivery->line];
+    if (line.settles_later() && delivery->has_begun())
+      line.counters->record(delivery->verdict.kind(), delivery->began());
   }
   for (std::size_t line = 0; line < freed.size(); ++line) {
     if (freed[line] > 0) workers_->free_places(freed[line], line);
   }
+  measure_longest();
   return done;
 }
 
 // Its handler has returned, and its verdict is there.
-void HandlerRunner::ended(const InFlightMessage& delivery) {
+void HandlerRunner::ended(InFlightMessage& delivery) {
   --given_;
+  remove_given(delivery);
   Line& line = lines_[delivery.line];
   if (line.settles_later() && delivery.has_begun()) --line.counters->running;
   if (delivery.refilled) --line.lost;
 }
 
+// Its owner keeps a delivery until it is removed here: a worker, the Delivery of the user, or the inbox.
+void HandlerRunner::add_given(const std::vector<InFlightPtr>& deliveries) {
+  for (const InFlightPtr& delivery : deliveries) {
+    Line& line = lines_[delivery->line];
+    delivery->given_before = line.last_given;
+    (line.last_given == nullptr ? line.first_given : line.last_given->given_after) = delivery.get();
+    line.last_given = delivery.get();
+  }
+}
+
+void HandlerRunner::remove_given(InFlightMessage& delivery) {
+  Line& line = lines_[delivery.line];
+  InFlightMessage* const before = std::exchange(delivery.given_before, nullptr);
+  InFlightMessage* const after = std::exchange(delivery.given_after, nullptr);
+  (before == nullptr ? line.first_given : before->given_after) = after;
+  (after == nullptr ? line.last_given : after->given_before) = before;
+  if (line.longest == &delivery) line.longest = nullptr;
+}
+
+// Handlers begin nearly in the order in which the workers were given their messages.
+void HandlerRunner::measure_longest() {
+  for (Line& line : lines_) {
+    InFlightMessage* one = line.longest == nullptr ? line.first_given : nullptr;
+    for (int i = 0; i < kMostSearched && one != nullptr && line.longest == nullptr; ++i, one = one->given_after) {
+      if (one->has_begun()) line.longest = one;
+    }
+    line.counters->running_since = line.longest == nullptr ? 0 : line.longest->began().time_since_epoch().count();
+  }
+}
+
+// The inbox no longer keeps the deliveries that are in the lists.
+void HandlerRunner::refuse_verdicts() {
+  for (Line& line : lines_) {
+    line.first_given = line.last_given = line.longest = nullptr;
+    line.counters->running_since = 0;
+  }
+  inbox_->close();
+}
+
 std::vector<InFlightPtr> HandlerRunner::take_back() {
   std::vector<InFlightPtr> unstarted = workers_->take_back();
+  for (const InFlightPtr& delivery : unstarted) remove_given(*delivery);
   given_ -= unstarted.size();
   return unstarted;
 }

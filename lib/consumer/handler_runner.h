@@ -83,8 +83,8 @@ class HandlerRunner {
   // Warnings since the last call, about exceptions of handlers and callbacks that are not the reason of a nack.
   std::vector<Warning> warnings();
 
-  // From now on no verdict is accepted.
-  void refuse_verdicts() { inbox_->close(); }
+  // From now on no verdict is accepted. Call neither run() nor take_done() after it.
+  void refuse_verdicts();
 
   // Waits until all running handlers and callbacks have returned, and ends the threads.
   void close() { workers_.reset(); }
@@ -98,6 +98,10 @@ class HandlerRunner {
     std::size_t most;      // deliveries that are outstanding
     std::size_t lost = 0;  // deliveries that have not ended, and whose places were freed: see refill()
     bool keeps_one_free = false;
+    // The deliveries that were given to the workers and have not ended, in this order: a list through given_after.
+    InFlightMessage* first_given = nullptr;
+    InFlightMessage* last_given = nullptr;
+    InFlightMessage* longest = nullptr;  // the first of them whose handler has begun, as far as is known
 
     bool settles_later() const { return std::holds_alternative<DeliveryHandler>(handler); }
   };
@@ -106,7 +110,10 @@ class HandlerRunner {
   Verdict call(const Handler& handler, const Message& message) const;
   void call(const DeliveryHandler& handler, const InFlightPtr& delivery);
   void warn(Warning warning);
-  void ended(const InFlightMessage& delivery);
+  void ended(InFlightMessage& delivery);
+  void add_given(const std::vector<InFlightPtr>& deliveries);
+  void remove_given(InFlightMessage& delivery);
+  void measure_longest();
 
   const void* const scope_;
   const std::function<void()> wake_;

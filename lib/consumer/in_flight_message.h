@@ -101,6 +101,11 @@ struct InFlightMessage {
 
   bool has_begun() const { return (stages_.load(std::memory_order_acquire) & kBegun) != 0; }
 
+  // When its handler has begun.
+  Lease::Clock::time_point began() const {
+    return Lease::Clock::time_point(Lease::Clock::duration(started_.load(std::memory_order_relaxed)));
+  }
+
   // Whether it has begun so long ago, and has no verdict yet.
   bool runs_longer_than(std::chrono::milliseconds most) const { return began_before(most, kClaimed); }
 
@@ -118,6 +123,8 @@ struct InFlightMessage {
   Message message;
   const std::size_t line;  // of its queue: see HandlerRunner
   const std::size_t lane;
+  // When the message was due, by this machine's clock; the start of the clock: not known. Set before a worker gets it.
+  Lease::Clock::time_point due{};
 
   // Written by the thread that claims it; then of the consumer's thread.
   Verdict verdict = ack();
@@ -137,7 +144,9 @@ struct InFlightMessage {
   bool refused = false;           // Redis refused to settle it
   bool returned = false;          // its handler has returned
   bool has_verdict = false;
-  bool refilled = false;  // its place was freed: its lease is lost, or its handler hangs
+  bool refilled = false;                    // its place was freed: its lease is lost, or its handler hangs
+  InFlightMessage* given_before = nullptr;  // its neighbours in the list of HandlerRunner
+  InFlightMessage* given_after = nullptr;
 
  private:
   // The bits of stages_: events that have happened.

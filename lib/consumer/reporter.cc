@@ -61,14 +61,16 @@ void Reporter::settled(const Settler::Outcome& outcome) {
 }
 
 // A delivery in doubt was most likely settled, and its message is gone because of that.
-void Reporter::lost(const InFlightMessage& delivery) const {
+void Reporter::lost(const InFlightMessage& delivery) {
   if (delivery.in_doubt) return;
+  ++counters_.leases_lost;
   log(Severity::warning,
       "lost the lease of " + redis::escaped(delivery.message.id()) + ": another consumer may have it",
       {"", delivery.message.id()});
 }
 
-void Reporter::overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) const {
+void Reporter::overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) {
+  ++counters_.leases_lost;
   log(Severity::warning,
       "the delivery of " + redis::escaped(delivery.message.id()) + " takes longer than processing_timeout (" +
           std::to_string(processing_timeout.count()) + " ms): its lease may end",

@@ -42,8 +42,8 @@ class Reporter {
   void settled(const Settler::Outcome& outcome);
 
   // Warnings and notices.
-  void lost(const InFlightMessage& delivery) const;
-  void overrunning(const InFlightMessage& delivery, milliseconds processing_timeout) const;
+  void lost(const InFlightMessage& delivery);
+  void overrunning(const InFlightMessage& delivery, milliseconds processing_timeout);
   void hanging(const InFlightMessage& delivery, milliseconds processing_timeout) const;
   void trimmed(std::size_t dead_letters) const;
 

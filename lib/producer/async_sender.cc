@@ -75,7 +75,12 @@ std::vector<Sent> AsyncSender::flush(std::vector<AsyncSend>& sends) {
     requests[i].messages.push_back({sends[i].payload, &sends[i].terms, sends[i].headers});
     requests[i].sent.push_back({std::move(sends[i].id), false});
   }
-  spreader_.send(requests);
+  {
+    SendTimer timer(counters_, sends.size());
+    spreader_.send(requests);
+    const auto succeeded = [](const SendRequest& request) { return request.error == nullptr; };
+    timer.succeeded(static_cast<std::size_t>(std::count_if(requests.begin(), requests.end(), succeeded)));
+  }
   std::vector<Sent> sent;
   for (std::size_t i = 0; i < sends.size(); ++i) {
     try {

@@ -1,6 +1,7 @@
 // Asynchronous sends: a queue of messages, each with a promise, and a thread that sends them.
 #pragma once
 
+#include "producer/send_counters.h"
 #include "producer/spreader.h"
 
 #include <delayqueue/producer.h>
@@ -33,7 +34,8 @@ class AsyncSender {
   // throw.
   using OnSent = std::function<void(const std::vector<Sent>&)>;
 
-  AsyncSender(Spreader& spreader, OnSent on_sent) : spreader_(spreader), on_sent_(std::move(on_sent)) {}
+  AsyncSender(Spreader& spreader, SendCounters& counters, OnSent on_sent)
+      : spreader_(spreader), counters_(counters), on_sent_(std::move(on_sent)) {}
 
   // Returns when all queued messages are sent or have failed.
   ~AsyncSender();
@@ -50,6 +52,7 @@ class AsyncSender {
   bool has_room(std::size_t bytes) const;
 
   Spreader& spreader_;
+  SendCounters& counters_;
   const OnSent on_sent_;
   std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;

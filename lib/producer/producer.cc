@@ -1,6 +1,7 @@
 #include <delayqueue/producer.h>
 
 #include "producer/async_sender.h"
+#include "producer/send_counters.h"
 #include "producer/spreader.h"
 #include "queue/event_sink.h"
 #include "queue/go_events.h"
@@ -27,7 +28,7 @@ class Producer::Impl {
       : options_(std::move(options)),
         event_sink_({queue, ""}, options_.logger, options_.on_event, false),
         spreader_(url, queue, options_, event_sink_),
-        async_sender_(spreader_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
+        async_sender_(spreader_, counters_, [this](const std::vector<Sent>& sent) { on_sent(sent); }) {
     validate(options_);
     event_sink_.warn(spreader_.home().endpoint().warning());
   }
@@ -41,6 +42,7 @@ class Producer::Impl {
   std::vector<Sent> send_views(const std::vector<std::string_view>& payloads, const SendOptions& options);
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
   ProducerStats stats() const { return {spreader_.moved()}; }
+  ProducerMetrics metrics() { return counters_.metrics(spreader_.home().endpoint().queue(), stats()); }
 
   State cancel(const std::string& id);
   Moved reschedule(const std::string& id, const store::Due& due);
@@ -60,6 +62,7 @@ class Producer::Impl {
   const ProducerOptions options_;
   EventSink event_sink_;
   std::atomic<bool> risks_logged_{false};
+  SendCounters counters_;
   Spreader spreader_;
   AsyncSender async_sender_;  // last: its thread uses all members above
 };
@@ -131,11 +134,16 @@ std::vector<Sent> Producer::Impl::send_batch(const std::vector<OutgoingMessage>&
 
 std::vector<Sent> Producer::Impl::send(SendRequest request) {
   if (request.messages.empty()) return {};
-  std::vector<SendRequest> requests;
-  requests.push_back(std::move(request));
-  spreader_.send(requests);
-  requests.front().check();
-  std::vector<Sent> sent = std::move(requests.front().sent);
+  std::vector<Sent> sent;
+  {
+    SendTimer timer(counters_, request.messages.size());
+    std::vector<SendRequest> requests;
+    requests.push_back(std::move(request));
+    spreader_.send(requests);
+    requests.front().check();
+    sent = std::move(requests.front().sent);
+    timer.succeeded(sent.size());
+  }
   on_sent(sent);
   return sent;
 }
@@ -242,5 +250,6 @@ Moved Producer::reschedule(std::string_view id, const RescheduleOptions& when) {
 }
 
 ProducerStats Producer::stats() const { return impl_->stats(); }
+ProducerMetrics Producer::metrics() const { return impl_->metrics(); }
 
 }  // namespace delayqueue

@@ -79,6 +79,7 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   op.guarded.admin.cmd({"LREM", "dp:orders:ready", "0", failed});
   op.guarded.admin.cmd({"LPUSH", "dp:orders:retry", failed});
   op.dqctl({"queues"});
+  op.dqctl({"metrics"});
   for (const char* command : {"stats", "stuck", "workers", "pause", "resume"}) op.dqctl({command, "orders"});
   for (const char* state : {"pending", "ready", "retry", "dead"}) op.dqctl({"ls", "orders", "--state", state});
   op.dqctl({"show", "orders", failed});

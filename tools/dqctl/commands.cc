@@ -21,6 +21,7 @@ void add_commands(Cli& cli, Context& context) {
   add_workers(cli, context);
   add_top(cli, context);
   add_events(cli, context);
+  add_metrics(cli, context);
   add_doctor(cli, context);
   add_partitions(cli, context);
   // Commands that act.

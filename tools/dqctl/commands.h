@@ -26,6 +26,7 @@ void add_import(Cli& cli, Context& context);
 void add_forget(Cli& cli, Context& context);
 void add_ls(Cli& cli, Context& context);
 void add_man(Cli& cli, Context& context);
+void add_metrics(Cli& cli, Context& context);
 void add_partitions(Cli& cli, Context& context);
 void add_pause(Cli& cli, Context& context);
 void add_purge(Cli& cli, Context& context);

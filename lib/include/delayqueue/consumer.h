@@ -24,6 +24,7 @@
 
 namespace delayqueue {
 
+struct ConsumerMetrics;
 struct ConsumerStats;
 
 struct ConsumerOptions {
@@ -186,6 +187,9 @@ class DELAYQUEUE_EXPORT Consumer {
   // Of one queue. With several queues, `connects`, and errors of the connection, are only in the sums. Throws
   // std::invalid_argument if this consumer does not have the queue.
   [[nodiscard]] ConsumerStats stats(const std::string& queue) const;
+
+  // The counters of all queues with histograms, for a monitoring system: see metrics.h. Any thread may call it.
+  [[nodiscard]] ConsumerMetrics metrics() const;
 
  private:
   class DELAYQUEUE_HIDDEN Impl;

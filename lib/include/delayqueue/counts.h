@@ -26,7 +26,10 @@ struct Counts {
   std::uint64_t overdue = 0;                                            // of unack: lease or backoff has ended
   std::optional<std::chrono::system_clock::time_point> oldest_due{};    // the earliest due time in pending
   std::optional<std::chrono::system_clock::time_point> oldest_lease{};  // the earliest end of a lease or backoff
-  std::chrono::system_clock::time_point now;                            // Redis' clock
+  // Since when a message in ready has been due, which is among the oldest ones there: the oldest has been due at least as
+  // long. Unset: ready is empty, or this is not known (see docs/metrics.md).
+  std::optional<std::chrono::system_clock::time_point> oldest_ready{};
+  std::chrono::system_clock::time_point now;  // Redis' clock
   bool paused = false;
   unsigned partitions = 1;  // that were counted
   Totals totals;

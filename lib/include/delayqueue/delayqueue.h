@@ -12,6 +12,7 @@
 #include <delayqueue/inspector.h>
 #include <delayqueue/integrity.h>
 #include <delayqueue/message.h>
+#include <delayqueue/metrics.h>
 #include <delayqueue/options.h>
 #include <delayqueue/outcomes.h>
 #include <delayqueue/partitions.h>

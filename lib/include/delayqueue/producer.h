@@ -27,6 +27,7 @@
 namespace delayqueue {
 
 struct OutgoingMessage;
+struct ProducerMetrics;
 
 struct ProducerOptions {
   int retries = 3;                        // for sends without SendOptions::retries
@@ -180,8 +181,9 @@ class DELAYQUEUE_EXPORT Producer {
   // ConnectionError it may be repeated; a repeated `delay` counts from the new call.
   [[nodiscard]] Moved reschedule(std::string_view id, const RescheduleOptions& when);
 
-  // Needs no server.
+  // Need no server. metrics() also has the duration of the sends, for a monitoring system: see metrics.h.
   ProducerStats stats() const;
+  [[nodiscard]] ProducerMetrics metrics() const;
 
  private:
   class DELAYQUEUE_HIDDEN Impl;

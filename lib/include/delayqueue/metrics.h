@@ -1,0 +1,94 @@
+// Metrics: what a consumer, a producer and the queues in Redis do, and the same as text for Prometheus.
+// docs/metrics.md lists all names.
+#pragma once
+
+#include <delayqueue/consumer.h>
+#include <delayqueue/counts.h>
+#include <delayqueue/export.h>
+#include <delayqueue/message.h>
+#include <delayqueue/producer.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace delayqueue {
+
+// Durations, counted in buckets.
+struct Histogram {
+  // The upper bounds of the buckets, which belong to them; the last bucket has none. From 1 ms to 30 minutes.
+  static constexpr std::array<std::chrono::microseconds, 17> bounds() {
+    using std::chrono::microseconds;
+    return {{microseconds(1'000), microseconds(2'500), microseconds(5'000), microseconds(10'000), microseconds(25'000),
+             microseconds(50'000), microseconds(100'000), microseconds(250'000), microseconds(500'000),
+             microseconds(1'000'000), microseconds(2'500'000), microseconds(5'000'000), microseconds(10'000'000),
+             microseconds(30'000'000), microseconds(60'000'000), microseconds(300'000'000),
+             microseconds(1'800'000'000)}};
+  }
+
+  std::array<std::uint64_t, 18> counts{};  // of each bucket alone: they are not cumulative
+  std::chrono::microseconds sum{0};        // of all durations
+
+  std::uint64_t count() const {
+    std::uint64_t all = 0;
+    for (const std::uint64_t one : counts) all += one;
+    return all;
+  }
+};
+
+// One queue of a Consumer, since the consumer was constructed.
+struct ConsumerQueueMetrics {
+  std::string queue{};
+  ConsumerStats stats{};  // as of Consumer::stats(queue)
+  // From the time at which a message was due until its handler began. One message of a take is measured: the first one
+  // that was due, as far as Redis knows when that was (see docs/metrics.md), so that other messages of that take were
+  // less late. By Redis' clock up to the take, and at most a round trip too long.
+  Histogram lateness{};
+  // From the beginning of the handler to its verdict, by Verdict::Kind: ack, nack, reject, snooze. An exception is a
+  // nack. With a DeliveryHandler: until the Delivery is settled or dropped.
+  std::array<Histogram, 4> handler_time{};
+  // How long the handler that began first has been running, or its Delivery has not been settled; 0: none runs. Those
+  // that lost their lease count, too. Another handler is noticed up to a poll_interval late.
+  std::chrono::microseconds longest_running{0};
+  std::uint64_t leases_lost = 0;  // deliveries that the consumer lost while their handlers ran, or before
+
+  const Histogram& handler_time_of(Verdict::Kind kind) const { return handler_time[static_cast<std::size_t>(kind)]; }
+};
+
+struct ConsumerMetrics {
+  ConsumerStats stats{};  // as of Consumer::stats(): with several queues the sums
+  std::vector<ConsumerQueueMetrics> queues{};
+};
+
+// A Producer, since it was constructed.
+struct ProducerMetrics {
+  std::string queue{};
+  ProducerStats stats{};
+  std::uint64_t sent = 0;    // messages in calls that succeeded, with those that existed already
+  std::uint64_t failed = 0;  // messages in calls that threw an Error; some of them may be stored
+  Histogram send_time{};     // of calls of send() and send_batch(), and of the batches of send_async(); failed ones too
+};
+
+// One queue in Redis, as one Inspector::counts() has read it.
+struct QueueMetrics {
+  std::string queue{};
+  std::optional<Counts> counts{};           // unset: it could not be read
+  std::chrono::microseconds round_trip{0};  // that the call took
+};
+
+// Text in the exposition format 0.0.4 of Prometheus, with the content type "text/plain; version=0.0.4". It ends with a
+// line break, and is empty without queues. Names of queues may have any bytes: control characters, and bytes that are not
+// UTF-8, are written as \xNN.
+//
+// A page must not have two of these texts of the same kind, nor a queue twice: pass all producers and all queues of the
+// page in one call. Texts of different kinds may follow each other.
+[[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const ConsumerMetrics& metrics);
+[[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const ProducerMetrics& metrics);
+[[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const std::vector<ProducerMetrics>& metrics);
+[[nodiscard]] DELAYQUEUE_EXPORT std::string prometheus_text(const std::vector<QueueMetrics>& metrics);
+
+}  // namespace delayqueue

@@ -1,0 +1,271 @@
+#include <delayqueue/metrics.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+namespace delayqueue {
+namespace {
+
+using std::chrono::microseconds;
+using SystemTime = std::chrono::system_clock::time_point;
+
+// The length of the valid and printable UTF-8 character at the start of a text that is not empty; 0: there is none.
+std::size_t printable_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto is_within = [](unsigned value, unsigned least, unsigned most) { return value >= least && value <= most; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  // Excludes control characters, overlong forms, surrogates, and what is beyond the last character.
+  const unsigned least = first == 0xc2 ? 0xa0 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  const std::size_t length = is_within(first, 0xc2, 0xdf)   ? 2
+                             : is_within(first, 0xe0, 0xef) ? 3
+                             : is_within(first, 0xf0, 0xf4) ? 4
+                                                            : 0;
+  if (length == 0 || !is_within(byte(1), least, most)) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if (!is_within(byte(i), 0x80, 0xbf)) return 0;
+  }
+  return length;
+}
+
+// A label. Queues of other programs may have any names.
+std::string label(std::string_view name, std::string_view value) {
+  std::string text = std::string(name) + "=\"";
+  while (!value.empty()) {
+    const std::size_t length = printable_length(value);
+    if (value.front() == '\n') {
+      text += "\\n";
+    } else if (length == 0) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\\\x%02x",
+                    static_cast<unsigned>(static_cast<unsigned char>(value.front())));
+      text += escape;
+    } else {
+      if (value.front() == '"' || value.front() == '\\') text += '\\';
+      text += value.substr(0, length);
+    }
+    value.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return text + '"';
+}
+
+// Without a locale, and without digits that say nothing: 2.5, 300.
+std::string seconds_text(microseconds span) {
+  const long long us = std::max<long long>(0, span.count());
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%lld.%06lld", us / 1'000'000, us % 1'000'000);
+  std::string text = digits;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+// Writes one metric after the other: begin(), then its samples.
+class PrometheusText {
+ public:
+  void begin(const char* name, const char* type, const char* help) {
+    name_ = name;
+    text_ += "# HELP " + name_ + ' ' + help + "\n# TYPE " + name_ + ' ' + type + '\n';
+  }
+  void add(const std::string& labels, std::uint64_t value) { line("", labels, std::to_string(value)); }
+  void add(const std::string& labels, microseconds value) { line("", labels, seconds_text(value)); }
+  void add(const std::string& labels, bool value) { line("", labels, value ? "1" : "0"); }
+
+  void add(const std::string& labels, const Histogram& histogram) {
+    const auto bounds = Histogram::bounds();
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
+      count += histogram.counts[i];
+      const std::string bound = i < bounds.size() ? seconds_text(bounds[i]) : "+Inf";
+      line("_bucket", labels + ',' + label("le", bound), std::to_string(count));
+    }
+    line("_sum", labels, seconds_text(histogram.sum));
+    line("_count", labels, std::to_string(count));
+  }
+
+  std::string text() { return std::move(text_); }
+
+ private:
+  void line(const char* suffix, const std::string& labels, const std::string& value) {
+    text_ += name_ + suffix + (labels.empty() ? "" : '{' + labels + '}') + ' ' + value + '\n';
+  }
+
+  std::string name_, text_;
+};
+
+struct TotalMetric {
+  const char* name;
+  const char* help;
+  std::uint64_t Totals::*total;
+};
+
+constexpr TotalMetric kTotalMetrics[] = {
+    {"delayqueue_sent_total", "Messages stored by senders, or restored.", &Totals::sent},
+    {"delayqueue_delivered_total", "Deliveries to consumers.", &Totals::delivered},
+    {"delayqueue_acked_total", "Messages settled as done.", &Totals::acked},
+    {"delayqueue_nacked_total", "Deliveries settled as not done.", &Totals::nacked},
+    {"delayqueue_retried_total", "Messages that became ready for another delivery.", &Totals::retried},
+    {"delayqueue_dead_total", "Messages that became dead letters.", &Totals::dead_lettered},
+    {"delayqueue_expired_total", "Messages removed because their payload was gone.", &Totals::expired},
+    {"delayqueue_cancelled_total", "Messages cancelled.", &Totals::cancelled},
+    {"delayqueue_redriven_total", "Dead letters made ready again.", &Totals::redriven},
+    {"delayqueue_purged_total", "Messages purged.", &Totals::purged},
+    {"delayqueue_foreign_total", "Ids that are no UUIDs, removed.", &Totals::foreign}};
+
+struct StateMetric {
+  const char* state;
+  std::uint64_t Counts::*count;
+};
+
+constexpr StateMetric kStateMetrics[] = {{"pending", &Counts::pending}, {"ready", &Counts::ready},
+                                         {"unack", &Counts::unack},     {"retry", &Counts::retry},
+                                         {"dead", &Counts::dead},       {"garbage", &Counts::garbage}};
+
+constexpr const char* kVerdictNames[] = {"ack", "nack", "reject", "snooze"};  // by Verdict::Kind
+
+// How long `since` is past; 0: it is not, or unset.
+microseconds age(const std::optional<SystemTime>& since, SystemTime now) {
+  return since && *since < now ? std::chrono::duration_cast<microseconds>(now - *since) : microseconds(0);
+}
+
+std::string label_of(const std::string& queue) { return label("queue", queue); }
+
+// One metric with a sample for each element that has a value: of(element) returns it, or an unset optional.
+template <class Elements, class Of>
+void add_all(PrometheusText& text, const Elements& elements, const char* name, const char* type, const char* help,
+             Of of) {
+  text.begin(name, type, help);
+  for (const auto& one : elements) {
+    if (const std::optional value = of(one)) text.add(label_of(one.queue), *value);
+  }
+}
+
+// The queues that could be read.
+struct ReadQueue {
+  std::string queue;
+  const Counts& counts;
+  microseconds round_trip;
+};
+
+void add_ages(PrometheusText& text, const std::vector<ReadQueue>& queues) {
+  add_all(text, queues, "delayqueue_overdue_seconds", "gauge",
+          "How long the first message in pending has been due and not moved; 0: none is due.",
+          [](const ReadQueue& one) { return std::optional(age(one.counts.oldest_due, one.counts.now)); });
+  add_all(text, queues, "delayqueue_queue_latency_seconds", "gauge",
+          "How long one of the oldest messages in ready has waited to be taken; absent: not known.",
+          [](const ReadQueue& one) -> std::optional<microseconds> {
+            if (one.counts.ready > 0 && !one.counts.oldest_ready) return std::nullopt;
+            return age(one.counts.oldest_ready, one.counts.now);
+          });
+  add_all(text, queues, "delayqueue_oldest_lease_overdue_seconds", "gauge",
+          "How long ago the first lease or backoff ended that no consumer has taken back; 0: none.",
+          [](const ReadQueue& one) { return std::optional(age(one.counts.oldest_lease, one.counts.now)); });
+}
+
+void add_counts(PrometheusText& text, const std::vector<ReadQueue>& queues) {
+  text.begin("delayqueue_messages", "gauge", "Messages in each state; ready and retry are upper bounds.");
+  for (const ReadQueue& one : queues) {
+    for (const StateMetric& state : kStateMetrics) {
+      text.add(label_of(one.queue) + ',' + label("state", state.state), one.counts.*state.count);
+    }
+  }
+  const auto add = [&](const char* name, const char* help, auto of) { add_all(text, queues, name, "gauge", help, of); };
+  add("delayqueue_due_messages", "Messages in pending that are due.",
+      [](const ReadQueue& one) { return std::optional(one.counts.due); });
+  add("delayqueue_overdue_leases", "Leases and backoffs that have ended, and that no consumer has taken back.",
+      [](const ReadQueue& one) { return std::optional(one.counts.overdue); });
+  add("delayqueue_paused", "1: the queue is paused.",
+      [](const ReadQueue& one) { return std::optional(one.counts.paused); });
+  add("delayqueue_partitions", "Partitions that consumers serve.",
+      [](const ReadQueue& one) { return std::optional<std::uint64_t>(one.counts.partitions); });
+  for (const TotalMetric& total : kTotalMetrics) {
+    add_all(text, queues, total.name, "counter", total.help,
+            [&](const ReadQueue& one) { return std::optional(one.counts.totals.*total.total); });
+  }
+}
+
+void add_handlers(PrometheusText& text, const std::vector<ConsumerQueueMetrics>& queues) {
+  using Queue = ConsumerQueueMetrics;
+  text.begin("delayqueue_lateness_seconds", "histogram",
+             "From the time at which a message was due until its handler began; one message of a take.");
+  for (const Queue& one : queues) text.add(label_of(one.queue), one.lateness);
+  text.begin("delayqueue_handler_seconds", "histogram", "From the beginning of a handler to its verdict.");
+  for (const Queue& one : queues) {
+    for (std::size_t kind = 0; kind < one.handler_time.size(); ++kind) {
+      text.add(label_of(one.queue) + ',' + label("verdict", kVerdictNames[kind]), one.handler_time[kind]);
+    }
+  }
+  add_all(text, queues, "delayqueue_handlers_running", "gauge",
+          "Handlers that run, or deliveries that are not settled.",
+          [](const Queue& one) { return std::optional(one.stats.running); });
+  add_all(text, queues, "delayqueue_longest_running_seconds", "gauge",
+          "How long the handler that began first has been running; 0: none runs.",
+          [](const Queue& one) { return std::optional(one.longest_running); });
+  add_all(text, queues, "delayqueue_prefetched_messages", "gauge", "Messages held, whose handler has not begun.",
+          [](const Queue& one) { return std::optional(one.stats.prefetched); });
+}
+
+void add_leases(PrometheusText& text, const std::vector<ConsumerQueueMetrics>& queues) {
+  using Queue = ConsumerQueueMetrics;
+  add_all(text, queues, "delayqueue_leases_lost_total", "counter", "Deliveries that the consumer has lost.",
+          [](const Queue& one) { return std::optional(one.leases_lost); });
+  add_all(text, queues, "delayqueue_stale_verdicts_total", "counter", "Verdicts that came too late to count.",
+          [](const Queue& one) { return std::optional(one.stats.stale); });
+  add_all(text, queues, "delayqueue_unconfirmed_verdicts_total", "counter",
+          "Verdicts that were not as durable as required within the timeout.",
+          [](const Queue& one) { return std::optional(one.stats.unconfirmed); });
+  add_all(text, queues, "delayqueue_connected", "gauge", "1: Redis answered the last request without an error.",
+          [](const Queue& one) { return std::optional(one.stats.connected); });
+}
+
+}  // namespace
+
+std::string prometheus_text(const ConsumerMetrics& metrics) {
+  if (metrics.queues.empty()) return {};
+  PrometheusText text;
+  add_handlers(text, metrics.queues);
+  add_leases(text, metrics.queues);
+  text.begin("delayqueue_connects_total", "counter", "Connections that the consumer has made.");
+  text.add("", metrics.stats.connects);
+  text.begin("delayqueue_errors_total", "counter", "Connections of the consumer lost or refused, and error replies.");
+  text.add("", metrics.stats.errors);
+  return text.text();
+}
+
+std::string prometheus_text(const ProducerMetrics& metrics) { return prometheus_text(std::vector{metrics}); }
+
+std::string prometheus_text(const std::vector<ProducerMetrics>& metrics) {
+  if (metrics.empty()) return {};
+  PrometheusText text;
+  text.begin("delayqueue_send_seconds", "histogram", "Duration of calls that send.");
+  for (const ProducerMetrics& one : metrics) text.add(label_of(one.queue), one.send_time);
+  add_all(text, metrics, "delayqueue_send_messages_total", "counter", "Messages in calls that succeeded.",
+          [](const ProducerMetrics& one) { return std::optional(one.sent); });
+  add_all(text, metrics, "delayqueue_send_failures_total", "counter", "Messages in calls that failed.",
+          [](const ProducerMetrics& one) { return std::optional(one.failed); });
+  add_all(text, metrics, "delayqueue_send_moved_total", "counter",
+          "Messages sent to another partition than the first choice.",
+          [](const ProducerMetrics& one) { return std::optional(one.stats.moved); });
+  return text.text();
+}
+
+std::string prometheus_text(const std::vector<QueueMetrics>& metrics) {
+  if (metrics.empty()) return {};
+  std::vector<ReadQueue> queues;
+  for (const QueueMetrics& one : metrics) {
+    if (one.counts) queues.push_back({one.queue, *one.counts, one.round_trip});
+  }
+  PrometheusText text;
+  add_all(text, metrics, "delayqueue_up", "gauge", "1: the queue could be read; 0: it could not.",
+          [](const QueueMetrics& one) { return std::optional(one.counts.has_value()); });
+  add_counts(text, queues);
+  add_ages(text, queues);
+  add_all(text, queues, "delayqueue_redis_round_trip_seconds", "gauge", "Duration of the request that read the queue.",
+          [](const ReadQueue& one) { return std::optional(one.round_trip); });
+  return text.text();
+}
+
+}  // namespace delayqueue
