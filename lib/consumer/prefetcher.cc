@@ -150,6 +150,7 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
         InFlightMessage::Taken{id, queue_, attempt, retries_left_of(taken, id), taken.lease_us, line_, lane_},
         sent_at + lease_);
     delivery->may_have_headers = taken.has_headers;
+    if (id == taken.timed_id) delivery->due = sent_at - taken.late;
     delivery->foreign = !store::is_id(id);
     if (delivery->foreign && result.foreign_id.empty()) result.foreign_id = id;
     (delivery->foreign ? result.foreign : result.deliveries).push_back(std::move(delivery));

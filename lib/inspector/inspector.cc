@@ -56,6 +56,7 @@ Counts counts_of(const store::QueueCounts& stored) {
   counts.overdue = stored.overdue;
   counts.oldest_due = time_of(stored.first_pending_us);
   counts.oldest_lease = time_of(stored.first_unack_us);
+  counts.oldest_ready = time_of(stored.oldest_ready_us);
   counts.now = store::from_us(stored.now_us);
   counts.paused = stored.paused;
   counts.totals = totals_of(stored);
@@ -80,6 +81,7 @@ void add(Counts& sum, const Counts& counts) {
   }
   keep_earlier(sum.oldest_due, counts.oldest_due);
   keep_earlier(sum.oldest_lease, counts.oldest_lease);
+  keep_earlier(sum.oldest_ready, counts.oldest_ready);
   sum.now = std::max(sum.now, counts.now);
   sum.paused = sum.paused || counts.paused;
   sum.partitions += counts.partitions;

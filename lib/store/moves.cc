@@ -92,7 +92,7 @@ void Store::leave_watch(Pipeline& pipeline, std::string_view name) const { promo
 
 void Store::promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const {
   pipeline.script(scripts::pending2ready).key(keys_.pending).key(keys_.ready).key(keys_.watch).key(keys_.wake);
-  pipeline.arg(most).arg(with_ids ? "1" : "0").arg(watcher.name);
+  pipeline.key(keys_.stats).arg(most).arg(with_ids ? "1" : "0").arg(watcher.name);
   watcher.next_call ? pipeline.arg(microseconds(*watcher.next_call).count()) : pipeline.arg("");
 }
 

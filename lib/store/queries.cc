@@ -50,6 +50,7 @@ QueueCounts as_counts(Reply reply) {
   counts.paused = reply[11].integer() != 0;
   const Reply totals = reply[12];
   for (std::size_t i = 0; i < std::size(kTotals); ++i) counts.stats.emplace(kTotals[i], as_total(totals[i]));
+  counts.oldest_ready_us = as_time(reply[13]);
   return counts;
 }
 
@@ -82,7 +83,7 @@ bool is_total(std::string_view text) {
 
 Answer<QueueCounts> counts(Pipeline& pipeline, const Keys& keys) {
   pipeline.script(scripts::counts).key(keys.pending).key(keys.ready).key(keys.unack).key(keys.retry).key(keys.dead);
-  pipeline.key(keys.garbage).key(keys.paused).key(keys.stats);
+  pipeline.key(keys.garbage).key(keys.paused).key(keys.stats).key(keys.count).key(keys.attempts);
   for (const char* total : kTotals) pipeline.arg(total);
   return {pipeline, as_counts};
 }

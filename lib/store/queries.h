@@ -29,6 +29,7 @@ struct QueueCounts {
   std::int64_t now_us = 0;
   std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0, garbage = 0, due = 0, overdue = 0;
   std::optional<std::int64_t> first_pending_us, first_unack_us;
+  std::optional<std::int64_t> oldest_ready_us;  // since when the probe has been due; unset: none is known
   bool paused = false;
   std::map<std::string, std::uint64_t, std::less<>> stats;
 };

@@ -14,6 +14,9 @@ using redis::Reply;
 
 namespace {
 
+// Another program may have written any due time.
+constexpr microseconds kLongestLate = std::chrono::hours(30 * 24);
+
 // Removes and returns the first `length` characters and the space after them. The word itself may contain spaces.
 std::string next_word(std::string_view& text, std::size_t length) {
   std::string word(text.substr(0, length));
@@ -137,6 +140,9 @@ Taken as_taken(Reply reply) {
     taken.other_retries_left[std::move(id)] = number_at_start(next_word(others));
   }
   taken.has_headers = reply[13].integer() != 0;
+  std::string_view timed = reply[14].text();
+  taken.timed_id = next_word(timed, std::min(kIdLength, timed.size()));
+  if (!timed.empty()) taken.late = std::min(microseconds(time_of_score(timed)), kLongestLate);
   return taken;
 }
 

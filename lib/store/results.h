@@ -40,6 +40,10 @@ struct Taken {
   std::size_t foreign = 0;   // ids with a retry count that were not 36 characters long; moved to garbage
   std::string foreign_id;    // first 64 characters of the first of them
   bool has_headers = false;  // false: none of `messages` has any
+  // One of `messages`, and for how long it had been due. Empty: not known of any of them; the message may also be
+  // missing.
+  std::string timed_id;
+  microseconds late{0};
 };
 
 // The results of pending2ready and, if it took messages as ready2unack does, of ready2unack.

@@ -4,6 +4,7 @@
 -- KEYS[2] ready    list    pushed left, taken right
 -- KEYS[3] watch    string  '<us> <consumer>': this consumer calls again at that time; expires shortly after it
 -- KEYS[4] wake     zset    'w' -> when a consumer should call; the marker wakes an idle one
+-- KEYS[5] stats    hash    'probe': see ready2unack
 -- ARGV[1] limit    most ids to move
 -- ARGV[2] '1': return the ids
 -- ARGV[3] name of the calling consumer
@@ -13,9 +14,10 @@
 -- the others need not call then. Its watch ends when it calls and no message is due before its next call. A consumer
 -- without a free worker adds the marker: for now if it moved messages, else for the next due time unless another
 -- consumer watches.
+-- If ready was empty, the first id moved is the probe, since its due time.
 -- Returns {number moved, us until the next is due (-1: none pending), ids joined by ' ' or '', 1 if the caller must
 -- call again by then}.
-local pending, ready, watch, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local pending, ready, watch, wake, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local limit = tonumber(ARGV[1])
 local caller = ARGV[3]
 
@@ -24,13 +26,17 @@ local now = time[1] * 1000000 + time[2]
 
 -- Move the due ids.
 local ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
-redis.call('LLEN', ready)  -- a key of a wrong type fails here, before the first write
+local is_empty = redis.call('LLEN', ready) == 0  -- a key of a wrong type fails here, before the first write
 -- So that Redis accepts the rest when out of memory: see nack. Removing an empty member changes the ids and ranks.
 if #ids > 0 and redis.call('ZREM', pending, '') == 1 then
   ids = redis.call('ZRANGEBYSCORE', pending, '-inf', now / 1000000, 'LIMIT', 0, limit)
 end
 if #ids > 0 then
   redis.call('LPUSH', ready, unpack(ids))
+  if is_empty and #ids[1] == 36 then
+    local since = redis.pcall('ZRANGE', pending, 0, 0, 'WITHSCORES')[2] or 0
+    redis.pcall('HSET', stats, 'probe', string.format('%s %.0f', ids[1], math.max(0, since * 1000000)))
+  end
   redis.call('ZREMRANGEBYRANK', pending, 0, #ids - 1)
 end
 

@@ -21,6 +21,7 @@
 --
 -- Takes ids only if ready and retry are empty, the queue is not paused, and pending has no empty member. Else this is
 -- pending2ready: the ids in the lists must be taken before those in pending, and ready2unack gives retry its share.
+-- The first id that goes to ready, if that was empty, is the probe: see ready2unack.
 -- For each id taken the result (unack, retry or garbage) is that of ready2unack for the same id in ready. An empty
 -- member of unack, which ready2unack removes, stays.
 -- Returns {what pending2ready returns, what ready2unack returns}, or only the first of them if this was pending2ready.
@@ -90,6 +91,12 @@ if #ids > 0 and redis.call('ZREM', pending, '') == 1 then
   skipped, finished, foreign = {}, {}, {}
 end
 
+-- When an id of pending was due.
+local function due_of(rank)
+  return math.max(0, (redis.pcall('ZRANGE', pending, rank, rank, 'WITHSCORES')[2] or 0) * 1000000)
+end
+local late = new > 0 and #ids[1] == 36 and string.format('%s %.0f', ids[1], math.max(0, now - due_of(0))) or ''
+
 local leases = {}
 for n = found, 1, -1 do  -- in descending order: see ready2unack
   leases[#leases + 1] = score
@@ -127,7 +134,9 @@ end
 if #again > 0 then redis.call('HSET', attempts, unpack(again)) end
 if #finished > 0 then redis.call('SADD', garbage, unpack(finished)) end
 if #skipped > 0 then redis.call('LPUSH', retry, unpack(skipped)) end
-if #ids > new then redis.call('LPUSH', ready, unpack(ids, new + 1)) end
+if #ids > new and redis.call('LPUSH', ready, unpack(ids, new + 1)) == #ids - new and #ids[new + 1] == 36 then
+  redis.pcall('HSET', stats, 'probe', string.format('%s %.0f', ids[new + 1], due_of(new)))
+end
 if #ids > 0 then redis.call('ZREMRANGEBYRANK', pending, 0, #ids - 1) end
 if added > 0 then redis.pcall('HINCRBY', stats, 'delivered', added) end
 if #foreign > 0 then redis.pcall('HINCRBY', stats, 'foreign', #foreign) end
@@ -179,6 +188,7 @@ return {
     foreign[1] or '',
     retries or '',
     table.concat(other_retries, ' '),
-    has_headers
+    has_headers,
+    late
   }
 }

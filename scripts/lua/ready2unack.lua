@@ -23,11 +23,15 @@
 -- A possible poison message is an id in retry that counts and whose last lease ran out: it may have crashed its
 -- process, and could crash the next one, with all messages that it holds. Skipped ones go to the left end of retry.
 -- When more than ARGV[6] are found, nothing more is taken from retry.
+-- The probe is a field of stats, '<id> <us>': an id of ready, and since when it has been due. It is noted when ready
+-- was empty. When it has been taken, here or by a program that knows no probe, the newest id of ready follows: the ids
+-- before it have been due for longer.
 -- An id that counts but is not 36 characters long goes to garbage; the caller checks the characters of the others.
 -- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
 -- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id,
--- retries left of the first id taken, retries left of the ids that have others, 1 if messages of the queue have
--- headers}, with redeliveries as 'id deliveries id deliveries ...' and the last but one as 'id retries id retries ...'.
+-- retries left of the first id taken, retries left of the ids that have others, 1 if messages of the queue have headers,
+-- the probe if it was popped}, with redeliveries as 'id deliveries id deliveries ...', the retries left of others as
+-- 'id retries id retries ...', and the probe as '<id> <for how many us it has been due>'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local headers = KEYS[11]
@@ -54,6 +58,7 @@ local first_count         -- the value that they were read from
 local other_retries = {}
 local foreign = {}
 local has_headers = 0
+local late = ''
 local function answer()
   return {
     #ids,
@@ -69,7 +74,8 @@ local function answer()
     foreign[1] or '',
     retries or '',
     table.concat(other_retries, ' '),
-    has_headers
+    has_headers,
+    late
   }
 end
 if redis.call('EXISTS', paused, headers) > 0 then
@@ -124,6 +130,19 @@ local in_pending = scores(pending)
 local in_dead = scores(dead)
 local before = redis.call('HLEN', attempts) > 0 and redis.call('HMGET', attempts, unpack(read_ids)) or {}
 redis.call('SCARD', garbage)  -- a key of a wrong type fails here, before the first write
+
+-- The probe.
+local noted = new > 0 and redis.pcall('HGET', stats, 'probe')
+local probe, since = string.match(type(noted) == 'string' and noted or '', '^(.+) (%d+)$')
+for i = 1, new do
+  if ids[i] == probe then late = string.format('%s %.0f', probe, math.max(0, now - since)) end
+end
+local function waits(id)
+  if late ~= '' or not redis.call('HMGET', count, id)[1] then return false end
+  return not redis.call('ZSCORE', unack, id) and not redis.call('ZSCORE', pending, id)
+end
+local needs_probe = new > 0 and ready_length > new and not (probe and waits(probe))
+local next_probe = needs_probe and redis.call('LRANGE', ready, 0, 0)[1] or ''
 
 -- The end of the lease must be unique in unack, and no whole millisecond, which would be a backoff: see nack. The span
 -- from the wanted end is doubled until it has an unused one; then a binary search finds that one.
@@ -197,4 +216,5 @@ if new > 0 then redis.call('LTRIM', ready, 0, -new - 1) end
 if searched > 0 then redis.call('LTRIM', retry, 0, -searched - 1) end
 if added > 0 then redis.pcall('HINCRBY', stats, 'delivered', added) end
 if #foreign > 0 then redis.pcall('HINCRBY', stats, 'foreign', #foreign) end
+if #next_probe == 36 then redis.pcall('HSET', stats, 'probe', string.format('%s %.0f', next_probe, now)) end
 return answer()

@@ -26,6 +26,7 @@
 -- A message is finished, and is created again, if it has no body; if it is in garbage and in no zset; or if it has no
 -- retry count and is not dead, since nothing would deliver it. But while a consumer holds a cancelled message, nothing
 -- is stored: a Go worker settles by the id alone, so it would settle the new message.
+-- If ready was empty, the first message due now is the probe: see ready2unack.
 -- Returns the number of messages if all were created, else one character per message: '1' created, '0' existed, 'C' was
 -- cancelled and a consumer still holds it. If they are the first that stats counts, the number is negative, or the
 -- string ends in 'N': the queue may be missing in the set of queues.
@@ -53,7 +54,7 @@ for i = 1, messages do ids[i] = string.sub(KEYS[12 + i], -36) end
 -- Check which messages exist already.
 local answer = {}
 local created = messages
-local has_retry_entries = false
+local has_retry_entries, is_probe = false, false
 if ARGV[1] ~= '1' then
   local finished = redis.call('SMISMEMBER', garbage, unpack(ids))
   local counts = redis.call('HMGET', count, unpack(ids))
@@ -131,7 +132,7 @@ if #packed > 0 then redis.call('HSET', headers, unpack(packed)) end
 if later then
   redis.call('ZADD', pending, unpack(scores))
 else
-  redis.call('LPUSH', ready, unpack(ids))
+  is_probe = redis.call('LPUSH', ready, unpack(ids)) == #ids
 end
 -- Last: a message with a body exists, and a repeated send does nothing.
 for i = 1, staged and #bodies or 0, 2 do
@@ -150,6 +151,7 @@ if ttl > 0 then
 end
 if staged and created < messages then redis.pcall('UNLINK', unpack(KEYS, 13 + messages)) end
 local first = redis.pcall('HINCRBY', stats, 'sent', created) == created
+if is_probe then redis.pcall('HSET', stats, 'probe', string.format('%s %.0f', ids[1], now * 1000)) end
 
 -- A hint, so its errors are ignored: the marker wakes a consumer if a message is due now, or first in pending.
 local head = later and redis.pcall('ZRANGE', pending, 0, 0, 'WITHSCORES')

@@ -110,7 +110,7 @@ test::Reply pending2unack(Scene& scene, const Call& call) {
 
 test::Reply pending2ready(Scene& scene, const Call& call) {
   const Keys& keys = scene.keys();
-  return scene.run_at(kClockUs, scripts::pending2ready, {keys.pending, keys.ready, keys.watch, keys.wake},
+  return scene.run_at(kClockUs, scripts::pending2ready, {keys.pending, keys.ready, keys.watch, keys.wake, keys.stats},
                       {call.limit, call.with_ids, "me", call.next_call});
 }
 

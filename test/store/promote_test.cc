@@ -15,7 +15,7 @@ using test::Scene;
 
 std::vector<std::string> keys_of(const Scene& scene) {
   const Keys& keys = scene.keys();
-  return {keys.pending, keys.ready, keys.watch, keys.wake};
+  return {keys.pending, keys.ready, keys.watch, keys.wake, keys.stats};
 }
 
 TEST_CASE("pending2ready: due messages move to ready, in the order of their due times, behind those in ready") {

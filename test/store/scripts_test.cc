@@ -151,14 +151,17 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
     CHECK(matches(code, "redis\\.p?call\\('[A-Z]+'[,)]").size() == calls.size());
     // pcall is only for hints and statistics, and for reads that decide about hints: no move depends on them. send and
     // restore also delete staged payloads by it, and those of a RENAME that was refused, before it returns that error.
-    // pause reads the reason by it, whose key another program may have written.
+    // pause reads the reason by it, whose key another program may have written. counts reads by it whether the probe is
+    // still in ready.
     const std::string hints =
-        "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, 0, 0";
+        "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, (?:0, 0|rank)";
     const std::string staged =
         "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', bodies\\[i \\+ 1\\]";
     const std::string reason = "redis\\.pcall\\('GETRANGE', paused";
+    const std::string probe = "redis\\.pcall\\('HMGET', (?:count|attempts), probe";
     const std::string allowed = script->name == "send" || script->name == "restore" ? hints + '|' + staged
                                 : script->name == "pause"                           ? hints + '|' + reason
+                                : script->name == "counts"                          ? hints + '|' + probe
                                                                                     : hints;
     CHECK(matches(code, allowed).size() == matches(code, "redis\\.pcall").size());
     for (const char* word : {"PUBLISH", "loadstring", "'EVAL", "'KEYS'", "'SCAN'", "redis.log"}) {

@@ -108,12 +108,25 @@ std::vector<std::string> sorted(std::vector<std::string> parts) {
   return parts;
 }
 
+// The fields and values of a hash, except the probe in stats, which is a hint and tested elsewhere.
+std::vector<std::string> fields_of(const std::string& key, Redis& on) {
+  std::vector<std::string> flat = on.cmd({"HGETALL", key}).strings();
+  if (key.size() < 6 || key.compare(key.size() - 6, 6, ":stats") != 0) return flat;
+  for (std::size_t i = 0; i + 1 < flat.size(); i += 2) {
+    if (flat[i] != "probe") continue;
+    const auto field = flat.begin() + static_cast<std::ptrdiff_t>(i);
+    flat.erase(field, field + 2);
+    break;
+  }
+  return flat;
+}
+
 std::string value_of(const std::string& key, Redis& on) {
   const auto type = on.cmd({"TYPE", key}).text;
   if (type == "string") return printable(on.cmd({"GET", key}).text);
   if (type == "list") return joined(each_printable(on.cmd({"LRANGE", key, "0", "-1"}).strings()), '[', ']');
   if (type == "set") return joined(sorted(each_printable(on.cmd({"SMEMBERS", key}).strings())), '{', '}');
-  if (type == "hash") return joined(sorted(pairs(on.cmd({"HGETALL", key}).strings(), printable)), '{', '}');
+  if (type == "hash") return joined(sorted(pairs(fields_of(key, on), printable)), '{', '}');
   if (type != "zset") return "(" + type + ")";
   return joined(pairs(on.cmd({"ZRANGE", key, "0", "-1", "WITHSCORES"}).strings(), same_digits), '{', '}');
 }
@@ -241,7 +254,9 @@ Snapshot snapshot(const std::string& base, Redis& on) {
     for (const auto& key : page.array[1].strings()) {
       if (key.compare(prefix.size(), 7, "staged:") == 0) continue;  // expires if a send did not take it
       const bool expires = !(on.cmd({"PTTL", key}) == -1);
-      result[printable(key.substr(prefix.size()))] = value_of(key, on) + (expires ? " (expires)" : "");
+      const std::string name = printable(key.substr(prefix.size()));
+      const std::string value = value_of(key, on);
+      if (name != "stats" || value != "{}") result[name] = value + (expires ? " (expires)" : "");
     }
   } while (cursor != "0");
   return result;

@@ -1,0 +1,217 @@
+// The probe: one message of ready of which is known since when it has been due.
+#include "store/queries.h"
+#include "support/moves.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace delayqueue::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::At;
+using test::Scene;
+
+// The field; empty: there is none.
+std::string probe(Scene& scene) { return scene.cmd({"HGET", scene.keys().stats, "probe"}).text; }
+
+std::string probe_id(Scene& scene) { return probe(scene).substr(0, 36); }
+
+std::int64_t probe_since(Scene& scene) { return std::stoll(probe(scene).substr(37)); }
+
+void note(Scene& scene, const std::string& name, const std::string& since = "1000000000000000") {
+  scene.cmd({"HSET", scene.keys().stats, "probe", scene.id(name) + " " + since});
+}
+
+std::optional<std::int64_t> oldest_ready(Scene& scene) {
+  Pipeline pipeline(scene.connection());
+  const auto answer = counts(pipeline, scene.keys());
+  pipeline.run();
+  return answer.get().oldest_ready_us;
+}
+
+Taken take(Scene& scene, std::size_t most) { return scene.run(&Store::ready2unack, {most, 0, 0}, 5min); }
+
+TEST_CASE("probe: the first message due now in an empty ready is noted, with the time of Redis") {
+  for (const bool alone : {true, false}) {
+    CAPTURE(alone);
+    Scene scene(Scene::Setup::without_lists());
+    const std::int64_t before = scene.now_us();
+    std::vector<NewMessage> messages = {{scene.keep("a"), "x"}};
+    if (!alone) messages.push_back({scene.keep("b"), "x"});
+    scene.run(&Store::send, messages, {{0ms, 0}, 3, 0ms, true});
+    CHECK(probe_id(scene) == scene.id("a"));
+    CHECK(probe_since(scene) >= before);
+    CHECK(probe_since(scene) <= scene.now_us());
+    CHECK(oldest_ready(scene) == probe_since(scene));
+    const std::string noted = probe(scene);
+    scene.run(&Store::send, {{scene.keep("c"), "x"}}, {{0ms, 0}, 3, 0ms, true});
+    scene.run(&Store::send, {{scene.keep("d"), "x"}, {scene.keep("e"), "x"}}, {{0ms, 0}, 3, 0ms, true});
+    CHECK(probe(scene) == noted);
+  }
+}
+
+TEST_CASE("probe: a scheduled message is none; a time in the past is due now") {
+  Scene scene(Scene::Setup::without_lists());
+  scene.run(&Store::send, {{scene.keep("a"), "x"}}, {{1h, 0}, 3, 0ms, true});
+  CHECK(probe(scene).empty());
+  CHECK_FALSE(oldest_ready(scene));
+  const std::int64_t before = scene.now_us();
+  scene.run(&Store::send, {{scene.keep("b"), "x"}}, {{std::nullopt, 1000}, 3, 0ms, true});
+  CHECK(probe_id(scene) == scene.id("b"));
+  CHECK(probe_since(scene) >= before);
+}
+
+TEST_CASE("probe: pending2ready and pending2unack note the first that goes to an empty ready, since its due time") {
+  for (const bool takes : {false, true}) {
+    CAPTURE(takes);
+    Scene scene(Scene::Setup::without_lists());
+    scene.put(At::pending, "a", {-3min}).put(At::pending, "b", {-2min}).put(At::pending, "c", {-1min});
+    const std::string first = takes ? "b" : "a";
+    const std::int64_t due = scene.score_us(scene.keys().pending, first);
+    if (takes) {
+      scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 1, 5min);
+    } else {
+      scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+    }
+    CHECK(probe_id(scene) == scene.id(first));
+    CHECK(probe_since(scene) == due);
+    CHECK(oldest_ready(scene) == due);
+    const std::string noted = probe(scene);
+    scene.put(At::pending, "d", {-4min});
+    scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+    CHECK(probe(scene) == noted);
+    scene.put(At::pending, "e", {-4min});
+    scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 1, 5min);
+    CHECK(probe(scene) == noted);
+  }
+}
+
+TEST_CASE("probe: when it is taken, the answer has how late it is, and the newest message in ready follows") {
+  Scene scene(Scene::Setup::without_lists());
+  scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
+  note(scene, "a", std::to_string(scene.now_us() - 60'000'000));
+  const Taken first = take(scene, 1);
+  CHECK(first.timed_id == scene.id("a"));
+  CHECK(first.late >= 60s);
+  CHECK(first.late < 120s);
+  CHECK(probe_id(scene) == scene.id("c"));
+  CHECK(probe_since(scene) >= first.now_us);
+  const std::string noted = probe(scene);
+  const Taken second = take(scene, 1);
+  CHECK(second.timed_id.empty());
+  CHECK(probe(scene) == noted);
+  const Taken third = take(scene, 1);
+  CHECK(third.timed_id == scene.id("c"));
+  CHECK_FALSE(oldest_ready(scene));
+}
+
+TEST_CASE("probe: pending2unack returns how late the first message is") {
+  Scene scene(Scene::Setup::without_lists());
+  scene.put(At::pending, "a", {-3min}).put(At::pending, "b", {-2min});
+  const auto both = scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 200, 5min);
+  REQUIRE(both.taken);
+  CHECK(both.taken->timed_id == scene.id("a"));
+  CHECK(both.taken->late >= 3min);
+  CHECK(both.taken->late < 4min);
+}
+
+TEST_CASE("probe: one that a Go worker took, or that was cancelled or rescheduled, does not count, and is replaced") {
+  for (const std::string& what : {std::string("held"), std::string("acked by Go"), std::string("cancelled"),
+                                  std::string("rescheduled"), std::string("retry"), std::string("dead")}) {
+    CAPTURE(what);
+    Scene scene(Scene::Setup::without_lists());
+    scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
+    note(scene, "a");
+    CHECK(oldest_ready(scene) == 1'000'000'000'000'000);
+    if (what == "cancelled") {
+      scene.run(&Store::cancel, scene.keep("a"));
+    } else if (what == "rescheduled") {
+      scene.run(&Store::reschedule, scene.keep("a"), {1h, 0});
+    } else if (what == "dead") {
+      scene.run(&Store::bury, {scene.id("a")}, "why", false);
+    } else {
+      scene.cmd({"RPOP", scene.keys().ready});
+    }
+    if (what == "held") scene.cmd({"ZADD", scene.keys().unack, "9999999999", scene.id("a")});
+    if (what == "acked by Go") scene.cmd({"HDEL", scene.keys().count, scene.id("a")});
+    if (what == "retry") {
+      scene.cmd({"LPUSH", scene.keys().retry, scene.id("a")});
+      scene.cmd({"HSET", scene.keys().attempts, scene.id("a"), "1 1000000000000001"});
+    }
+    CHECK_FALSE(oldest_ready(scene));
+    if (what == "retry") continue;  // the next take of a Go worker's redelivery would look the same
+    const bool left_behind = what == "cancelled" || what == "rescheduled" || what == "dead";
+    if (left_behind) {  // the id that was left in the list is taken first
+      scene.cmd({"RPOP", scene.keys().ready});
+    }
+    take(scene, 1);
+    CHECK(probe_id(scene) == scene.id("c"));
+    CHECK(oldest_ready(scene) == probe_since(scene));
+  }
+}
+
+TEST_CASE("probe: values that other programs have written fail nothing, and are replaced") {
+  const std::string id = "00000000-0000-7000-8000-610000000000";
+  for (const std::string& value :
+       {std::string(), std::string("x"), std::string(" 1"), id, id + " ", id + " x", id + " -1", std::string(5000, '9'),
+        std::string("a b c 1"), std::string("\0 1", 3), id + " " + std::string(500, '9')}) {
+    CAPTURE(value);
+    Scene scene(Scene::Setup::without_lists());
+    scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
+    scene.cmd({"HSET", scene.keys().stats, "probe", value});
+    CHECK_NOTHROW(oldest_ready(scene));
+    const Taken taken = take(scene, 1);
+    CHECK(taken.popped == 1);
+    CHECK(taken.late == 0s);
+    CHECK(probe_id(scene) == scene.id("c"));
+  }
+}
+
+TEST_CASE("probe: ids that are no UUIDs, and due times of any size, are tolerated") {
+  for (const std::string& due : {std::string("-inf"), std::string("-1e300"), std::string("0")}) {
+    for (const std::string& id :
+         {std::string("short"), std::string(36, ' '), std::string(36, '\0'), std::string(3000, 'x')}) {
+      CAPTURE(due);
+      CAPTURE(id.size());
+      Scene scene(Scene::Setup::without_lists());
+      scene.cmd({"ZADD", scene.keys().pending, due, id});
+      scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+      CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 1);
+      CHECK_NOTHROW(oldest_ready(scene));
+      CHECK(take(scene, 1).popped == 1);
+      scene.cmd({"ZADD", scene.keys().pending, due, id});
+      CHECK_NOTHROW(scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 1, 5min));
+    }
+  }
+}
+
+TEST_CASE("probe: stats of a wrong type stops no move, and there is no probe") {
+  Scene scene(Scene::Setup::without_lists());
+  scene.cmd({"DEL", scene.keys().stats});
+  scene.cmd({"SET", scene.keys().stats, "x"});
+  scene.run(&Store::send, {{scene.keep("a"), "x"}}, {{0ms, 0}, 3, 0ms, true});
+  scene.run(&Store::send, {{scene.keep("b"), "x"}, {scene.keep("c"), "x"}}, {{0ms, 0}, 3, 0ms, true});
+  CHECK_FALSE(oldest_ready(scene));
+  CHECK(take(scene, 2).messages.size() == 2);
+  scene.put(At::pending, "d", {-1min});
+  scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+  CHECK(take(scene, 2).messages.size() == 2);
+}
+
+TEST_CASE("probe: in a paused queue it stays, and its time goes on") {
+  Scene scene(Scene::Setup::without_lists());
+  scene.put(At::ready, "a");
+  note(scene, "a");
+  scene.cmd({"SET", scene.keys().paused, "1"});
+  CHECK(take(scene, 1).popped == 0);
+  CHECK(oldest_ready(scene) == 1'000'000'000'000'000);
+}
+
+}  // namespace
+}  // namespace delayqueue::store
