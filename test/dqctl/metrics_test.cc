@@ -65,6 +65,19 @@ TEST_CASE("metrics: the page has every state, the ages and the totals of all que
   CHECK(sample(ran.out, "delayqueue_redis_round_trip_seconds{queue=\"orders\"}") > 0);
 }
 
+TEST_CASE("metrics: the latency is that of the probe; without messages it is 0, and unknown is no sample") {
+  test::empty_server();
+  const std::string id = test::send("q", {"x"}).front();
+  const std::string series = "delayqueue_queue_latency_seconds{queue=\"q\"}";
+  CHECK(sample(run({"metrics", "q"}).out, series) >= 0);
+  test::redis().cmd({"HSET", "dp:q:stats", "probe", id + " 1000000000000000"});  // the year 2001
+  CHECK(sample(run({"metrics", "q"}).out, series) > 7e8);
+  test::redis().cmd({"HDEL", "dp:q:stats", "probe"});
+  CHECK(sample(run({"metrics", "q"}).out, series) == -1);
+  test::redis().cmd({"DEL", "dp:q:ready"});
+  CHECK(sample(run({"metrics", "q"}).out, series) == 0);
+}
+
 TEST_CASE("metrics: named queues only, each once") {
   test::empty_server();
   test::send("orders", {"x"});
@@ -137,7 +150,9 @@ TEST_CASE("metrics: the number of requests does not depend on the number of mess
 TEST_CASE("metrics: a queue with partitions has one series: the sums, and the worst of the ages") {
   test::empty_server();
   test::Partitioned queue(4);
-  for (const unsigned partition : {0U, 1U, 3U}) queue.to.send(partition, "x");
+  for (const unsigned partition : {0U, 1U}) queue.to.send(partition, "x");
+  const std::string oldest = queue.to.send(3, "x");
+  test::redis().cmd({"HSET", queue.to.keys(3).stats, "probe", oldest + " 1000000000000000"});
   queue.to.send(2, "x", 1h);
   test::redis().cmd({"ZADD", queue.to.keys(2).pending, "1000", queue.to.id(2)});
   const Ran ran = run({"metrics", queue.name});
@@ -147,4 +162,5 @@ TEST_CASE("metrics: a queue with partitions has one series: the sums, and the wo
   CHECK(sample(ran.out, "delayqueue_messages" + label + ",state=\"ready\"}") == 3);
   CHECK(sample(ran.out, "delayqueue_messages" + label + ",state=\"pending\"}") == 2);
   CHECK(sample(ran.out, "delayqueue_overdue_seconds" + label + "}") > 1e9);
+  CHECK(sample(ran.out, "delayqueue_queue_latency_seconds" + label + "}") > 7e8);
 }
