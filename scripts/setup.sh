@@ -31,6 +31,7 @@ clang++                      clang             clang                clang       
 -fsanitize=fuzzer            libclang-rt-dev   compiler-rt          compiler-rt         llvm
 clang-tidy                   clang-tidy        clang-tools-extra    clang-extra-tools   llvm
 clang-format                 clang-format      clang-tools-extra    clang-extra-tools   clang-format
+promtool                     prometheus        golang-github-prometheus prometheus       prometheus
 go                           golang-go         golang               go                  go
 '
 [ $check = no ] || table="$table$tools"
@@ -113,12 +114,14 @@ case $manager in
     exit 1
     ;;
 esac
-case "$packages" in
-  *redis-server*)
-    # Debian starts the service after the installation. This project does not use it.
-    [ ! -d /run/systemd/system ] || echo "setup: 'systemctl disable --now redis-server' stops the service"
-    ;;
-esac
+for service in redis-server prometheus; do
+  case "$packages" in
+    *" $service"*)
+      # Debian starts the service after the installation. This project does not use it.
+      [ ! -d /run/systemd/system ] || echo "setup: 'systemctl disable --now $service' stops the service"
+      ;;
+  esac
+done
 
 find_missing
 if [ -n "$missing" ]; then
