@@ -44,9 +44,9 @@ struct Histogram {
 struct ConsumerQueueMetrics {
   std::string queue{};
   ConsumerStats stats{};  // as of Consumer::stats(queue)
-  // From the time at which a message was due until its handler began. One message of a take is measured: the first one
-  // that was due, as far as Redis knows when that was (see docs/metrics.md), so that other messages of that take were
-  // less late. By Redis' clock up to the take, and at most a round trip too long.
+  // From the time at which a message was due until its handler began. Of each take one message is measured at most: one
+  // of which Redis knows since when it has been due. While messages wait in ready, that is a lower bound: see
+  // docs/metrics.md. By Redis' clock up to the take, and at most a round trip too long.
   Histogram lateness{};
   // From the beginning of the handler to its verdict, by Verdict::Kind: ack, nack, reject, snooze. An exception is a
   // nack. With a DeliveryHandler: until the Delivery is settled or dropped.
