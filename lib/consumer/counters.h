@@ -1,5 +1,5 @@
-// Counters of a consumer, or of one of its queues: see ConsumerStats and ConsumerQueueMetrics. Its thread and its workers
-// write them; any thread may read them.
+// Counters of a consumer, or of one of its queues: see ConsumerStats and ConsumerQueueMetrics. Its thread and its
+// workers write them; any thread may read them.
 #pragma once
 
 #include "queue/histogram_recorder.h"
