@@ -21,6 +21,9 @@ using redis::Pipeline;
 inline constexpr const char* kTotals[] = {"sent",    "delivered", "acked",    "nacked", "retried", "dead",
                                           "expired", "cancelled", "redriven", "purged", "foreign"};
 
+// The other field of stats, which is no count: see docs/protocol.md.
+inline constexpr const char kProbe[] = "probe";
+
 // Whether the value of a field is a count. Another program may have written something else; moves ignore that, and
 // queries read it as 0.
 bool is_total(std::string_view value);

@@ -29,9 +29,9 @@
 -- An id that counts but is not 36 characters long goes to garbage; the caller checks the characters of the others.
 -- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
 -- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id,
--- retries left of the first id taken, retries left of the ids that have others, 1 if messages of the queue have headers,
--- the probe if it was popped}, with redeliveries as 'id deliveries id deliveries ...', the retries left of others as
--- 'id retries id retries ...', and the probe as '<id> <for how many us it has been due>'.
+-- retries left of the first id taken, retries left of the ids that have others, 1 if messages of the queue have
+-- headers, the probe if it was popped}, with redeliveries as 'id deliveries id deliveries ...', the retries left of
+-- others as 'id retries id retries ...', and the probe as '<id> <for how many us it has been due>'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local headers = KEYS[11]
@@ -173,8 +173,8 @@ for i = 1, #ids do
   end
 end
 
--- In a short sorted set Redis looks for the place of each new member from the start: with members in descending order it
--- is found at once, and ids mostly ascend.
+-- In a short sorted set Redis looks for the place of each new member from the start: with members in descending order
+-- it is found at once, and ids mostly ascend.
 local leases = {}
 for n = #taken, 1, -1 do
   leases[#leases + 1] = score

@@ -69,6 +69,8 @@ void use(const Taken& taken) {
     REQUIRE(attempt >= 0);
   }
   REQUIRE(taken.retries_left >= 0);
+  use(taken.timed_id);
+  REQUIRE(taken.late >= 0us && Clock::now() - taken.late <= Clock::now());
   for (const auto& [id, retries] : taken.other_retries_left) {
     use(id);
     REQUIRE(retries >= 0);
@@ -94,6 +96,7 @@ void use(const QueueCounts& counts) {
   use_time(counts.now_us);
   use_time(counts.first_pending_us);
   use_time(counts.first_unack_us);
+  use_time(counts.oldest_ready_us);
   for (const auto& [name, number] : counts.stats) use(name);
 }
 void use(const Entry& entry) {

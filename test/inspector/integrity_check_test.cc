@@ -204,9 +204,19 @@ TEST_CASE("check: headers without a message leave the report clean") {
   CHECK(queue.empty());
 }
 
+TEST_CASE("check: the probe among the statistics is no finding, and a repair leaves it there") {
+  Queue queue;
+  queue.producer.send("x");
+  const std::vector<std::string> read = {"HGET", queue.base + ":stats", "probe"};
+  const std::string probe = redis().cmd(read).text;
+  CHECK(!probe.empty());
+  CHECK(queue.admin.check(at_once(true)).findings.empty());
+  CHECK(redis().cmd(read).text == probe);
+}
+
 TEST_CASE("check: a key of a wrong type is reported and not changed, and the check continues where it can") {
   for (const char* key : {"pending", "ready", "unack", "retry", "retry:cnt", "garbage", "attempts", "reason", "dead",
-                          "stats", "wake", "paused", "watch", "headers"}) {
+                          "stats", "wake", "paused", "watch", "headers", "consumers"}) {
     CAPTURE(std::string(key));
     Queue queue;
     const std::string name = queue.base + ":" + key;
@@ -222,7 +232,8 @@ TEST_CASE("check: a key of a wrong type is reported and not changed, and the che
     CHECK(report.findings[0].description.find(text ? "is a list, expected a string" : "is a string, expected a ") == 0);
     CHECK(!report.findings[0].repaired);
     CHECK(!redis().cmd({"EXISTS", name}).error());
-    const bool goes_on = text || std::string(key) == "stats" || std::string(key) == "wake";
+    const bool hint = std::string(key) == "stats" || std::string(key) == "wake" || std::string(key) == "consumers";
+    const bool goes_on = text || hint;
     CHECK(report.repaired == (goes_on ? 1 : 0));
   }
 }
