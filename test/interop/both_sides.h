@@ -57,6 +57,7 @@ inline Snapshot leftovers(const std::string& base) {
   auto keys = snapshot(base);
   keys.erase("stats");
   keys.erase("wake");
+  keys.erase("consumers");
   return keys;
 }
 

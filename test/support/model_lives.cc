@@ -1,5 +1,7 @@
 #include "support/model_lives.h"
 
+#include "store/headers.h"
+
 #include <algorithm>
 
 namespace test::model {
@@ -36,7 +38,9 @@ void check_body(const Dump& dump, const std::string& id, const Life& life) {
 
 }  // namespace
 
-std::string headers_of(const std::string& payload) { return payload.size() % 2 == 0 ? "" : "headers of " + payload; }
+std::string headers_of(const std::string& payload) {
+  return payload.size() % 2 == 0 ? "" : delayqueue::store::packed({{"headers-of", payload}});
+}
 
 void Lives::end(Life& life, const std::string& how) {
   life.fate = Life::Fate::over;

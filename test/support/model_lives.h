@@ -50,7 +50,7 @@ struct Life {
   std::optional<std::int64_t> receipt;  // of the last delivery
 };
 
-// The headers, in any form, of the messages that a model sends: of some of them none.
+// The packed headers of the messages that a model sends: of some of them none.
 std::string headers_of(const std::string& payload);
 
 // All checks throw Mismatch.
