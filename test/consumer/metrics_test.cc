@@ -133,9 +133,9 @@ TEST_CASE("metrics: lateness counts from the due time of a message, whether it w
   REQUIRE(eventually([&] { return consumer->stats().acked == 2; }, kPatience));
   CHECK(consumer->stop());
   const Histogram late = only(*consumer).lateness;
-  CHECK(late.count() >= 1);  // of a take of both only one is measured
+  CHECK(late.count() >=
+        1);  // of a take of both only one is measured, and two takes measure the second from the first on
   CHECK(late.sum >= 400ms);
-  for (std::size_t i = 0; i < 7; ++i) CHECK(late.counts[i] == 0);  // up to 100 ms
 }
 
 TEST_CASE("metrics: a message that is taken at its due time is not late") {

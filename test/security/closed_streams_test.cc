@@ -142,6 +142,7 @@ TEST_CASE("closed streams: no connection, pipe or file of the library gets the d
 std::map<std::string, std::vector<std::string>> arguments_of_commands(const std::string& queue, const std::string& id) {
   return {{"queues", {"queues", "--names"}},
           {"stats", {"stats", queue}},
+          {"metrics", {"metrics", queue}},
           {"ls", {"ls", queue, "--state", "pending"}},
           {"show", {"show", queue, id, "--payload", "raw"}},
           {"stuck", {"stuck", queue}},
