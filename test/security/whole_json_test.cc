@@ -38,6 +38,7 @@ std::vector<Strings> commands() {
           {"ls", "bad", "--state", "unack"},
           {"ls", "bad", "--state", "retry"},
           {"ls", "bad", "--state", "dead"},
+          {"reasons", "bad"},
           {"show", "bad", kId},
           {"doctor", "bad", "--settle", "0s"},
           {"cancel", "bad", kId},

@@ -31,6 +31,7 @@ void add_partitions(Cli& cli, Context& context);
 void add_pause(Cli& cli, Context& context);
 void add_purge(Cli& cli, Context& context);
 void add_queues(Cli& cli, Context& context);
+void add_reasons(Cli& cli, Context& context);
 void add_redrive(Cli& cli, Context& context);
 void add_release(Cli& cli, Context& context);
 void add_reschedule(Cli& cli, Context& context);
