@@ -37,6 +37,11 @@ TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no 
   MESSAGE("ls --match of the last: " << last.took.count() << " ms, " << last.peak_kib << " KiB");
   CHECK(test::parse_json(last.out).at("messages").size() == 1);
   CHECK(last.peak_kib < test::kMostKib);
+
+  const Ran reasons = run({"reasons", "q", "-o", "json"});
+  MESSAGE("reasons: " << reasons.took.count() << " ms, " << reasons.peak_kib << " KiB");
+  CHECK(test::parse_json(reasons.out).at("counted") == 1'000'000);
+  CHECK(reasons.peak_kib < test::kMostKib);
   test::empty_server();
 }
 
