@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "parse_json.h"
 #include "queue.h"
@@ -53,6 +54,67 @@ TEST_CASE("queues: every registered queue is listed with its counts, under any n
   const Ran lines = run({"-o", "ndjson", "queues"});
   CHECK(std::count(lines.out.begin(), lines.out.end(), '\n') == 3);
   CHECK(test::parse_json(lines.out.substr(0, lines.out.find('\n'))) == queues[0]);
+}
+
+TEST_CASE("queues: --sort puts the largest count first, equal counts by name, and queues that cannot be read last") {
+  test::redis().cmd({"FLUSHALL"});
+  send_some("a", 1);
+  send_some("b", 3);
+  send_some("c", 3);
+  send_some("d", 1, true);
+  send_some("bad", 9);
+  test::redis().cmd({"DEL", "dp:bad:ready"});
+  test::redis().cmd({"SET", "dp:bad:ready", "of another program"});
+  const auto order = [](const std::string& column) {
+    std::string names;
+    for (const json& line : test::lines_of(run({"queues", "--sort", column, "-o", "ndjson"}).out)) {
+      names += line.at("queue").get<std::string>() + ' ';
+    }
+    return names;
+  };
+  CHECK(order("ready") == "b c a bad d ");
+  CHECK(order("pending") == "d a b bad c ");
+  CHECK(order("name") == "a b bad c d ");
+  const Ran table = run({"queues", "--sort", "ready"});
+  CHECK(table.code == 4);
+  CHECK(table.out.find("\nb ") < table.out.find("\na "));
+  CHECK(run({"queues", "--sort", "oldest"}).code == 2);
+  CHECK(run({"queues", "--sort", "dead", "--names"}).code == 2);
+  test::redis().cmd({"DEL", "dp:bad:ready"});
+}
+
+TEST_CASE("queues: --watch lists the queues again and again, as tables, documents or lines") {
+  test::redis().cmd({"FLUSHALL"});
+  send_some("q", 1);
+  test::Dqctl running({"queues", "--watch", "50ms", "-o", "ndjson"});
+  REQUIRE(running.wait_for("\"ready\":1"));
+  send_some("q", 1);
+  REQUIRE(running.wait_for("\"ready\":2"));
+  running.signal(SIGINT);
+  CHECK(running.wait().code == 0);
+  const Ran tables = run({"queues", "--watch", "10ms", "--count", "3"});
+  CHECK(tables.code == 0);
+  CHECK(std::count(tables.out.begin(), tables.out.end(), '\n') == 3 * 2 + 2);  // an empty line between two tables
+  const Ran documents = run({"queues", "--watch", "10ms", "--count", "2", "-o", "json"});
+  const std::size_t second = documents.out.find("{\"queues\"", 1);
+  REQUIRE(second != std::string::npos);
+  CHECK(test::parse_json(documents.out.substr(0, second)) == test::parse_json(documents.out.substr(second)));
+  CHECK(run({"queues", "--watch", "0s"}).code == 2);
+  CHECK(run({"queues", "--count", "2"}).code == 2);
+}
+
+TEST_CASE("queues: --watch continues after a restart of the server") {
+  delayqueue::PrivateServer server;
+  delayqueue::Producer(server.url(), "q").send("x");
+  test::Dqctl running({"queues", "--watch", "50ms", "-o", "ndjson"}, test::at(server.url()));
+  REQUIRE(running.wait_for("\"ready\":1"));
+  server.kill();
+  REQUIRE(running.wait_for("dqctl: "));
+  server.restart();
+  delayqueue::Producer(server.url(), "q").send("x");
+  CHECK(running.wait_for("\"ready\":2"));
+  running.signal(SIGINT);
+  CHECK(running.wait().code == 0);
 }
 
 TEST_CASE("queues: an empty list is no error") {

@@ -45,7 +45,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   std::string id_lines;
   for (const std::string& id : ids) id_lines += id + '\n';
   std::map<std::string, std::vector<Invocation>> all;
-  all["queues"] = {{{"queues"}}, {{"queues", "--names"}}};
+  all["queues"] = {{{"queues"}}, {{"queues", "--sort", "dead"}}, {{"queues", "--names"}}};
   all["stats"] = {{{"stats", q, test::kBeside}}, {{"stats", q, "--watch", "1ms", "--count", "2"}}};
   for (const char* state : {"pending", "ready", "unack", "retry", "dead"}) {
     all["ls"].push_back({{"ls", q, "--state", state}});
