@@ -83,6 +83,7 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   for (const char* command : {"stats", "stuck", "workers", "pause", "resume"}) op.dqctl({command, "orders"});
   for (const char* state : {"pending", "ready", "retry", "dead"}) op.dqctl({"ls", "orders", "--state", state});
   op.dqctl({"reasons", "orders"});
+  op.dqctl({"find", failed});
   op.dqctl({"show", "orders", failed});
   op.dqctl({"doctor"});
   op.guarded.admin.cmd({"HSET", "dp:orders:attempts", "01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55", "2 1000"});

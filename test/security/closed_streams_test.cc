@@ -145,6 +145,7 @@ std::map<std::string, std::vector<std::string>> arguments_of_commands(const std:
           {"metrics", {"metrics", queue}},
           {"ls", {"ls", queue, "--state", "pending"}},
           {"show", {"show", queue, id, "--payload", "raw"}},
+          {"find", {"find", id}},
           {"reasons", {"reasons", queue}},
           {"stuck", {"stuck", queue}},
           {"workers", {"workers"}},

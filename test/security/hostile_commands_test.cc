@@ -56,6 +56,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
     all["show"].push_back({with({"show", q, "--payload", form}, ids)});
   }
   all["show"].push_back({{"show", q, test::spoiled_id("pending"), "--payload", "raw"}, {}, true});
+  all["find"] = {{{"find", ids[0]}}, {{"find", "a"}}, {{"find", "--in", "reason", "a", "--limit", "0"}}};
   all["reasons"] = {{{"reasons", q, "--limit", "0"}}};
   all["partitions"] = {{{"partitions", q}}};
   all["workers"] = {{{"workers", q}}, {{"workers"}}};

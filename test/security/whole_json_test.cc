@@ -39,6 +39,8 @@ std::vector<Strings> commands() {
           {"ls", "bad", "--state", "retry"},
           {"ls", "bad", "--state", "dead"},
           {"reasons", "bad"},
+          {"find", "x"},
+          {"find", kId},
           {"show", "bad", kId},
           {"doctor", "bad", "--settle", "0s"},
           {"cancel", "bad", kId},

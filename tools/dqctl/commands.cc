@@ -17,6 +17,7 @@ void add_commands(Cli& cli, Context& context) {
   add_stats(cli, context);
   add_ls(cli, context);
   add_show(cli, context);
+  add_find(cli, context);
   add_reasons(cli, context);
   add_stuck(cli, context);
   add_workers(cli, context);

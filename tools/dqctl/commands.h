@@ -23,6 +23,7 @@ void add_events(Cli& cli, Context& context);
 void add_export(Cli& cli, Context& context);
 void add_extend(Cli& cli, Context& context);
 void add_import(Cli& cli, Context& context);
+void add_find(Cli& cli, Context& context);
 void add_forget(Cli& cli, Context& context);
 void add_ls(Cli& cli, Context& context);
 void add_man(Cli& cli, Context& context);

@@ -89,7 +89,8 @@ Text that is not UTF\-8 is in a field whose name ends in _base64 instead.
 done
 .TP
 .B 1
-failed: the server was unreachable or refused, or no queue could be read
+failed: the server was unreachable or refused, or no queue could be read;
+\fBfind\fR found nothing
 .TP
 .B 2
 wrong usage
