@@ -10,6 +10,7 @@
 #include "queue/info_fields.h"
 #include "queue/option_checks.h"
 #include "queue/state.h"
+#include "store/actions.h"
 #include "store/headers.h"
 #include "store/keys.h"
 #include "store/pause.h"
@@ -364,6 +365,17 @@ std::optional<Pause> Inspector::paused() {
     if (answer.get()) return answer.get();
   }
   return std::nullopt;
+}
+
+std::vector<Action> Inspector::actions() {
+  const store::Keys& keys = impl_->home().store().keys();
+  std::vector<Action> actions;
+  for (store::ActionEntry& entry :
+       impl_->home().ask([&](redis::Pipeline& pipeline) { return store::read_actions(pipeline, keys); })) {
+    actions.push_back(
+        {time_of(entry.at_us), std::move(entry.who), entry.messages, std::move(entry.outcome), std::move(entry.what)});
+  }
+  return actions;
 }
 
 Layout Inspector::layout() {

@@ -255,7 +255,8 @@ bool IntegrityCheck::check_types() {
       {&keys().pending, "zset"}, {&keys().unack, "zset"}, {&keys().dead, "zset"},     {&keys().ready, "list"},
       {&keys().retry, "list"},   {&keys().count, "hash"}, {&keys().attempts, "hash"}, {&keys().reason, "hash"},
       {&keys().garbage, "set"},  {&keys().stats, "hash"}, {&keys().wake, "zset"},     {&keys().paused, "string"},
-      {&keys().watch, "string"}, {&keys().wakes, "zset"}, {&keys().headers, "hash"},  {&keys().consumers, "hash"}};
+      {&keys().watch, "string"}, {&keys().wakes, "zset"}, {&keys().headers, "hash"},  {&keys().consumers, "hash"},
+      {&keys().actions, "list"}};
   bool can_continue = true;
   for (const auto& [key, wanted] : expected) {
     const std::string type =
@@ -265,8 +266,9 @@ bool IntegrityCheck::check_types() {
     report({Problem::wrong_type, *key,
             "is a " + type + ", expected a " + wanted + ": another program uses a key of this queue",
             "none, it may be data of another program: rename or delete it, and check again", false});
-    can_continue = can_continue && (key == &keys().stats || key == &keys().wake || key == &keys().wakes ||
-                                    key == &keys().watch || key == &keys().paused || key == &keys().consumers);
+    can_continue =
+        can_continue && (key == &keys().stats || key == &keys().wake || key == &keys().wakes || key == &keys().watch ||
+                         key == &keys().paused || key == &keys().consumers || key == &keys().actions);
   }
   return can_continue;
 }

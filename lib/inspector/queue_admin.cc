@@ -5,8 +5,10 @@
 #include "inspector/partitions.h"
 #include "inspector/queue_removal.h"
 #include "inspector/steps.h"
+#include "queue/info_fields.h"
 #include "queue/option_checks.h"
 #include "queue/state.h"
+#include "store/actions.h"
 #include "store/headers.h"
 #include "store/pause.h"
 #include "store/queries.h"
@@ -263,6 +265,20 @@ std::vector<Released> QueueAdmin::release(const std::vector<std::string>& ids, H
   std::reverse(outcomes.begin(), outcomes.end());
   return meanings<Released>(outcomes, [](char outcome) {
     return outcome == 'S' ? Released::released : outcome == 'H' ? Released::held : Released::unknown;
+  });
+}
+
+void QueueAdmin::record(const Action& action) {
+  const store::Keys& keys = impl_->home().store().keys();
+  impl_->home().with_connection([&](redis::Connection& connection) {
+    redis::Pipeline clock(connection);
+    clock.command("TIME");
+    clock.run();
+    store::ActionEntry entry{time_of(clock.reply(0)).count(), action.messages, action.outcome, action.who, action.what};
+    redis::Pipeline pipeline(connection);
+    const auto added = store::add_action(pipeline, keys, entry);
+    pipeline.run();
+    static_cast<void>(added.get());  // throws what Redis refused
   });
 }
 

@@ -83,6 +83,7 @@ Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned par
   keys.lock = keys.base + ":lock";
   keys.settings = keys.base + ":settings";
   keys.consumers = keys.base + ":consumers";
+  keys.actions = keys.base + ":actions";
   keys.bodies = (options.bodies_under_dp ? base_of("dp", queue, options.hash_tag) : keys.base) + ":msg:";
   keys.staged = keys.base + ":staged:";
   keys.queues = options.prefix + ":queues";

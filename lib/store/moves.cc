@@ -335,7 +335,7 @@ Answer<bool> Store::forget(Pipeline& pipeline) const {
   pipeline.script(scripts::forget).key(keys_.pending).key(keys_.ready).key(keys_.unack).key(keys_.retry);
   pipeline.key(keys_.dead).key(keys_.count).key(keys_.garbage).key(keys_.settings);
   pipeline.key(keys_.attempts).key(keys_.reason).key(keys_.headers).key(keys_.stats).key(keys_.paused).key(keys_.wake);
-  pipeline.key(keys_.wakes).key(keys_.watch).key(keys_.lock).key(keys_.consumers);
+  pipeline.key(keys_.wakes).key(keys_.watch).key(keys_.lock).key(keys_.consumers).key(keys_.actions);
   return {pipeline, as_done};
 }
 

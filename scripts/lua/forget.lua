@@ -8,7 +8,7 @@
 -- KEYS[6] retry:cnt hash
 -- KEYS[7] garbage   set
 -- KEYS[8] settings  hash  loses the generation of the pause; the layout of partitions stays, for senders may have read it
--- KEYS[9...]        keys to delete: statistics, metadata, pause, wake-up hints, lock, registry
+-- KEYS[9...]        keys to delete: statistics, metadata, pause, wake-up hints, lock, registry, actions
 --
 -- Returns 1: deleted; 0: one of the first seven keys exists, and nothing was deleted.
 local left = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7])

@@ -348,5 +348,29 @@ TEST_CASE("server: returns the server's settings, and its round-trip time") {
   CHECK(report.clock_ahead > -3s);
 }
 
+TEST_CASE("record: an action is listed with Redis' time, in partition 0, until the queue is forgotten") {
+  Queue queue;
+  QueueAdmin admin(test::server().url(), queue.name);
+  Inspector inspector(test::server().url(), queue.name);
+  CHECK(inspector.actions().empty());
+  const auto before = inspector.counts().now;
+  admin.record({system_clock::time_point(), "anna@host7", 3, "done", "redrive"});
+  admin.record({{}, "ben@host8", {}, "partly", "pause --why 'it is down'"});
+  const std::vector<Action> actions = inspector.actions();
+  REQUIRE(actions.size() == 2);
+  CHECK(actions[0].who == "ben@host8");
+  CHECK_FALSE(actions[0].messages);
+  CHECK(actions[0].what == "pause --why 'it is down'");
+  CHECK(actions[1].who == "anna@host7");
+  CHECK(*actions[1].messages == 3);
+  CHECK(actions[1].outcome == "done");
+  CHECK(*actions[1].at >= before);
+  CHECK(*actions[1].at <= *actions[0].at);
+  CHECK(*actions[0].at <= inspector.counts().now);
+  CHECK(admin.check().clean());
+  CHECK(admin.forget().none());
+  CHECK(inspector.actions().empty());
+}
+
 }  // namespace
 }  // namespace delayqueue

@@ -125,6 +125,12 @@ std::vector<HostileField> make_fields() {
       return std::vector<std::string>{"PEXPIRE", base + ":msg:" + spoiled_id(state), value};
     }));
   }
+  for (const char* start : {"", "1 ", "1700000000123457 3 done ", "1700000000123457 - done me "}) {
+    fields.push_back(
+        as_command(std::string("actions: element after '") + start + "'", [=](const auto& base, const auto& value) {
+          return std::vector<std::string>{"LPUSH", base + ":actions", start + value};
+        }));
+  }
   fields.push_back({"paused: TTL", [](const auto& base, const auto& value) {
                       return Commands{{"SET", base + ":paused", "why"}, {"PEXPIRE", base + ":paused", value}};
                     }});
@@ -183,10 +189,11 @@ std::vector<HostileField> make_types() {
                                            {"set", {"SADD"}},           {"zset", {"ZADD", "1"}},
                                            {"hash", {"HSET", "field"}}, {"stream", {"XADD", "*", "field"}}};
   static const std::vector<std::pair<const char*, const char*>> kKeys = {
-      {"pending", "zset"},       {"ready", "list"},    {"unack", "zset"},   {"retry", "list"},    {"retry:cnt", "hash"},
-      {"garbage", "set"},        {"attempts", "hash"}, {"reason", "hash"},  {"dead", "zset"},     {"stats", "hash"},
-      {"paused", "string"},      {"wake", "zset"},     {"watch", "string"}, {"msg:", "string"},   {"", "none"},
-      {"msg:another", "string"}, {"queues", "set"},    {"headers", "hash"}, {"consumers", "hash"}};
+      {"pending", "zset"},   {"ready", "list"},   {"unack", "zset"},     {"retry", "list"},
+      {"retry:cnt", "hash"}, {"garbage", "set"},  {"attempts", "hash"},  {"reason", "hash"},
+      {"dead", "zset"},      {"stats", "hash"},   {"paused", "string"},  {"wake", "zset"},
+      {"watch", "string"},   {"msg:", "string"},  {"", "none"},          {"msg:another", "string"},
+      {"queues", "set"},     {"headers", "hash"}, {"consumers", "hash"}, {"actions", "list"}};
   std::vector<HostileField> fields;
   for (const auto& [key, own] : kKeys) {
     for (const Type& type : kTypes) {

@@ -33,15 +33,17 @@ TEST_CASE("keys: have the names of the Go library, plus those of this library") 
   CHECK(keys.watch == "dp:orders:watch");
   CHECK(keys.wakes == "dp:orders:wakes");
   CHECK(keys.consumers == "dp:orders:consumers");
+  CHECK(keys.actions == "dp:orders:actions");
   CHECK(keys.queues == "dp:queues");
   CHECK(keys.channel == "dq:orders:reportEvents");
 }
 
 TEST_CASE("keys: all begin with the prefix, bodies too, except the channel") {
   const Keys keys = make_keys("orders", {"shop", false, false});
-  for (const std::string* key : {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count,
-                                 &keys.garbage, &keys.attempts, &keys.reason, &keys.headers, &keys.dead, &keys.stats,
-                                 &keys.paused, &keys.wake, &keys.watch, &keys.lock, &keys.settings, &keys.bodies}) {
+  for (const std::string* key :
+       {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
+        &keys.reason, &keys.headers, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.lock,
+        &keys.settings, &keys.actions, &keys.bodies}) {
     CHECK(key->find("shop:orders") == 0);
   }
   CHECK(keys.queues == "shop:queues");
@@ -56,9 +58,9 @@ TEST_CASE("keys: with bodies_under_dp bodies are under dp: with any prefix, as i
 
 TEST_CASE("keys: a hash tag contains prefix and queue, and all keys of a move share it") {
   const Keys keys = make_keys("orders", {"shop", true, false});
-  for (const std::string* key :
-       {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts,
-        &keys.reason, &keys.headers, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.bodies}) {
+  for (const std::string* key : {&keys.base, &keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count,
+                                 &keys.garbage, &keys.attempts, &keys.reason, &keys.headers, &keys.dead, &keys.stats,
+                                 &keys.paused, &keys.wake, &keys.watch, &keys.actions, &keys.bodies}) {
     CHECK(key->find("{shop:orders}") == 0);
   }
   CHECK(keys.bodies == "{shop:orders}:msg:");
@@ -130,9 +132,10 @@ TEST_CASE("partitions: have these names, with and without a hash tag in partitio
 
 TEST_CASE("partitions: all keys of one share its hash tag; the list of queues and the channel are the queue's") {
   const Keys keys = make_keys("orders", {"shop", false, false}, 5);
-  for (const std::string* key : {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage,
-                                 &keys.attempts, &keys.reason, &keys.headers, &keys.dead, &keys.stats, &keys.paused,
-                                 &keys.wake, &keys.watch, &keys.lock, &keys.settings, &keys.bodies, &keys.staged}) {
+  for (const std::string* key :
+       {&keys.pending, &keys.ready, &keys.unack, &keys.retry, &keys.count, &keys.garbage, &keys.attempts, &keys.reason,
+        &keys.headers, &keys.dead, &keys.stats, &keys.paused, &keys.wake, &keys.watch, &keys.lock, &keys.settings,
+        &keys.actions, &keys.bodies, &keys.staged}) {
     CHECK(key->rfind(keys.base + ":", 0) == 0);
   }
   CHECK(keys.bodies == keys.base + ":msg:");

@@ -2,6 +2,7 @@
 // delivered at least once.
 #pragma once
 
+#include <delayqueue/actions.h>
 #include <delayqueue/backoff.h>
 #include <delayqueue/consumer.h>
 #include <delayqueue/counts.h>

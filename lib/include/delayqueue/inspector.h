@@ -3,6 +3,7 @@
 // occupies Redis for more than 2 ms, except for large payloads.
 #pragma once
 
+#include <delayqueue/actions.h>
 #include <delayqueue/counts.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
@@ -72,6 +73,9 @@ class DELAYQUEUE_EXPORT Inspector {
 
   // The pause of the queue: why and until when; unset: the queue is not paused.
   [[nodiscard]] std::optional<Pause> paused();
+
+  // The latest changes that were recorded with QueueAdmin::record, the last one first; at most 100.
+  [[nodiscard]] std::vector<Action> actions();
 
   // How many partitions the queue has, and had.
   [[nodiscard]] Layout layout();

@@ -2,6 +2,7 @@
 // that workers of the Go library use.
 #pragma once
 
+#include <delayqueue/actions.h>
 #include <delayqueue/error.h>
 #include <delayqueue/export.h>
 #include <delayqueue/inspector.h>
@@ -114,6 +115,10 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   void pause(const PauseOptions& options = {});
   void resume();  // ends the pause; does nothing if the queue is not paused
 
+  // Adds a change that was made to the list of the queue's latest 100 actions, in partition 0; `at` is set to Redis' time.
+  // No other call does so. Cuts who, outcome and what to 256, 32 and 1,024 bytes. forget() deletes the list.
+  void record(const Action& action);
+
   // Sets the number of partitions: a power of two from 1 to 256. In a Cluster each partition is in another slot, so that
   // several masters share the work of the queue. Producers send to this many from then on. Consumers serve all partitions
   // that the queue ever had: messages stay where they are. Order by due time holds within a partition.
@@ -124,8 +129,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // answer. Takes effect without a restart of producers and consumers. A paused queue stays paused.
   Layout set_partitions(unsigned partitions);
 
-  // Deletes all that is stored of an empty queue: its statistics, its pause, orphaned metadata of messages, and its
-  // name in queues(). First deletes finished messages that are not deleted yet. A queue with a message in any state, or
+  // Deletes all that is stored of an empty queue: its statistics, its pause, its actions, orphaned metadata of messages,
+  // and its name in queues(). First deletes finished messages that are not deleted yet. A queue with a message in any state, or
   // with a consumer that waits for messages, is not changed; the result contains the reasons. Looks for such a consumer
   // for 0.3 s. The layout of a queue with partitions stays: a producer that has read it may send to any of them.
   //
