@@ -81,6 +81,9 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   op.dqctl({"queues"});
   op.dqctl({"metrics"});
   for (const char* command : {"stats", "stuck", "workers", "pause", "resume"}) op.dqctl({command, "orders"});
+  CHECK_FALSE(has(op.dqctl({"pause", "orders", "--audit"}).err, "warning"));
+  op.dqctl({"resume", "orders"});
+  op.dqctl({"actions", "orders"});
   for (const char* state : {"pending", "ready", "retry", "dead"}) op.dqctl({"ls", "orders", "--state", state});
   op.dqctl({"reasons", "orders"});
   op.dqctl({"find", failed});

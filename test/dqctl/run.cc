@@ -194,7 +194,8 @@ std::vector<std::string> environment_of(const DqctlOptions& options) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    const bool ours = name.substr(0, 11) == "DELAYQUEUE_" || name == "NO_COLOR" || name == "TERM";
+    const bool ours =
+        name.substr(0, 11) == "DELAYQUEUE_" || name == "DQCTL_AUDIT" || name == "NO_COLOR" || name == "TERM";
     if (!ours && options.environment.count(std::string(name)) == 0) out.emplace_back(text);
   }
   if (options.environment.count("DELAYQUEUE_URI") == 0) out.push_back("DELAYQUEUE_URI=" + server().url());

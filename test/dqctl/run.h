@@ -12,7 +12,8 @@ namespace test {
 
 struct DqctlOptions {
   std::string input{};
-  // Added to the environment of this process, from which DELAYQUEUE_*, NO_COLOR and TERM are removed. DELAYQUEUE_URI is
+  // Added to the environment of this process, from which DELAYQUEUE_*, DQCTL_AUDIT, NO_COLOR and TERM are
+  // removed. DELAYQUEUE_URI is
   // server() by default. An empty value removes a name.
   std::map<std::string, std::string> environment{};
   bool terminal = false;  // stdout and stderr are one terminal (80 x 24), and both are in `out`

@@ -146,6 +146,7 @@ std::map<std::string, std::vector<std::string>> arguments_of_commands(const std:
           {"ls", {"ls", queue, "--state", "pending"}},
           {"show", {"show", queue, id, "--payload", "raw"}},
           {"find", {"find", id}},
+          {"actions", {"actions", queue}},
           {"reasons", {"reasons", queue}},
           {"stuck", {"stuck", queue}},
           {"workers", {"workers"}},

@@ -57,6 +57,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   }
   all["show"].push_back({{"show", q, test::spoiled_id("pending"), "--payload", "raw"}, {}, true});
   all["find"] = {{{"find", ids[0]}}, {{"find", "a"}}, {{"find", "--in", "reason", "a", "--limit", "0"}}};
+  all["actions"] = {{{"actions", q}}, {{"actions"}}};
   all["reasons"] = {{{"reasons", q, "--limit", "0"}}};
   all["partitions"] = {{{"partitions", q}}};
   all["workers"] = {{{"workers", q}}, {{"workers"}}};
@@ -74,7 +75,7 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   all["scripts"] = {{{"scripts", "list"}}, {{"scripts", "load"}}};
   all["completion"] = {{{"completion", "bash"}}, {{"completion", "zsh"}}, {{"completion", "fish"}}};
   all["man"] = {{{"man"}}};
-  all["pause"] = {{{"pause", q, "--replace", "--for", "10m", "--why", "tests"}}};
+  all["pause"] = {{{"pause", q, "--replace", "--for", "10m", "--why", "tests", "--audit"}}};
   all["resume"] = {{{"resume", q}}};
   all["send"] = {{{"send", q, "payload"}}};
   all["import"] = {{{"import", q, "-"},

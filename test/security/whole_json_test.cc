@@ -24,8 +24,8 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-const Strings kKeys = {"pending", "ready", "unack",    "retry",  "retry:cnt", "garbage",
-                       "dead",    "stats", "attempts", "reason", "paused",    "watch"};
+const Strings kKeys = {"pending", "ready",    "unack",  "retry",  "retry:cnt", "garbage", "dead",
+                       "stats",   "attempts", "reason", "paused", "watch",     "actions"};
 
 // Every command that reads a single queue.
 std::vector<Strings> commands() {
@@ -39,6 +39,7 @@ std::vector<Strings> commands() {
           {"ls", "bad", "--state", "retry"},
           {"ls", "bad", "--state", "dead"},
           {"reasons", "bad"},
+          {"actions", "bad"},
           {"find", "x"},
           {"find", kId},
           {"show", "bad", kId},

@@ -66,6 +66,10 @@ class OutcomeReport {
   Exit run(IdReader& ids, const std::function<void(const std::vector<std::string>&)>& act,
            std::size_t most = kRoundTrip);
 
+  // After run(): how many were changed, and how many more may be changed.
+  std::uint64_t done() const { return good_; }
+  std::uint64_t unconfirmed() const { return unconfirmed_; }
+
  private:
   Exit end(const IdReader& ids, const std::string& error);
 

@@ -69,7 +69,7 @@ constexpr const char* kFooter =
 Arguments after -- are not options: dqctl stats -- "$queue".
 Durations: 250ms 10s 5m 2h 3d 1h30m. Times: 2026-11-21T19:36:45Z or +10m.
 Environment: DELAYQUEUE_URI, DELAYQUEUE_PASSWORD, NO_COLOR; for Sentinels
-DELAYQUEUE_SENTINEL_USER and DELAYQUEUE_SENTINEL_PASSWORD.
+DELAYQUEUE_SENTINEL_USER and DELAYQUEUE_SENTINEL_PASSWORD; DQCTL_AUDIT=1.
 Every command has a --help with an example. The rest is in `man dqctl`.)";
 
 void check_choice(const std::string& name, const std::string& value, const std::vector<std::string>& values) {
@@ -250,6 +250,7 @@ void Cli::add_globals(GlobalOptions& options) {
   globals_.choice("-o,--output", options.format, {"table", "json", "ndjson"}, "How data is shown (table)");
   globals_.flag("--no-color", options.no_colour, "No colours (NO_COLOR)");
   globals_.flag("--utc", options.utc, "Times in UTC, not in local time");
+  globals_.flag("--audit", options.audit, "Record what is changed, for dqctl actions (DQCTL_AUDIT=1)");
 }
 
 Cli::Cli(GlobalOptions& options)

@@ -13,6 +13,7 @@ void add_commands(Cli& cli, Context& context);
 // Adds --partition, for commands that can concern one partition of a queue.
 void add_partition(Command& command, Context& context);
 
+void add_actions(Cli& cli, Context& context);
 void add_bury(Cli& cli, Context& context);
 void add_cancel(Cli& cli, Context& context);
 void add_complete(Cli& cli, Context& context);

@@ -84,6 +84,10 @@ void Context::resolve_options() {
     connection_.sentinel.user = environment("DELAYQUEUE_SENTINEL_USER");
     connection_.sentinel.password = environment("DELAYQUEUE_SENTINEL_PASSWORD");
   }
+  const std::string audit = environment("DQCTL_AUDIT");
+  if (!audit.empty() && audit != "0" && audit != "1")
+    throw Usage("DQCTL_AUDIT: " + in_quotes(audit) + "; expected 1 or 0");
+  audits_ = options.audit || audit == "1";
   if (options.connect_timeout) connection_.connect_timeout = *options.connect_timeout;
   if (options.command_timeout) connection_.command_timeout = *options.command_timeout;
   queue_options_.prefix = options.prefix;
@@ -126,6 +130,11 @@ delayqueue::Producer& Context::producer(const std::string& queue) {
   auto& producer = producers_[queue];
   if (producer == nullptr) producer = std::make_unique<delayqueue::Producer>(uri_, queue, wanted);
   return *producer;
+}
+
+void Context::note_change(const std::string& queue, std::optional<std::uint64_t> messages, std::uint64_t unconfirmed) {
+  if (messages && *messages + unconfirmed == 0) return;
+  changes_.push_back({queue, messages, unconfirmed});
 }
 
 std::string Context::shown_uri() const {

@@ -12,7 +12,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "audit.h"
 #include "exit.h"
 #include "output/output.h"
 
@@ -31,6 +33,7 @@ struct GlobalOptions {
   std::string format = "table";
   bool no_colour = false;
   bool utc = false;
+  bool audit = false;
   std::optional<unsigned> partition{};  // --partition of the commands that have it; unset: the whole queue
 };
 
@@ -51,6 +54,14 @@ class Context {
   delayqueue::Inspector& inspector(const std::string& queue, std::optional<unsigned> partition);
   delayqueue::QueueAdmin& admin(const std::string& queue);
   delayqueue::Producer& producer(const std::string& queue);
+
+  // Whether changes are recorded: --audit, or DQCTL_AUDIT=1.
+  bool audits() const { return audits_; }
+
+  // Notes a change that the command has made, for record_changes(). messages: unset for a change of the queue as such. A
+  // change of no message is left out.
+  void note_change(const std::string& queue, std::optional<std::uint64_t> messages, std::uint64_t unconfirmed = 0);
+  const std::vector<Change>& changes() const { return changes_; }
 
   // For commands that create their own client, such as a Consumer, or that are about servers, not about a queue.
   const std::string& uri() const { return uri_; }
@@ -77,6 +88,8 @@ class Context {
 
   Output output_{};
   bool short_timeouts_ = false;
+  bool audits_ = false;
+  std::vector<Change> changes_{};
   std::string uri_{};
   delayqueue::ConnectionOptions connection_{};
   delayqueue::QueueOptions queue_options_{};

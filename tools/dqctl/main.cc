@@ -6,7 +6,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "audit.h"
 #include "commands.h"
 #include "output/text.h"
 #include "row_error.h"
@@ -33,6 +35,19 @@ std::string format_in(int argc, char** argv) {
   return format;
 }
 
+// Runs the command, and records what it has changed: also if it fails after that.
+Exit run_recorded(const std::function<Exit()>& command, const std::vector<std::string>& words, Context& context) {
+  Exit code = Exit::failed;
+  try {
+    code = command();
+  } catch (...) {
+    record_changes(context, words, "partly");
+    throw;
+  }
+  record_changes(context, words, code == Exit::done || code == Exit::threshold ? "done" : "partly");
+  return code;
+}
+
 Exit run(int argc, char** argv, Context& context) {
   Cli cli(context.options);
   add_commands(cli, context);
@@ -40,7 +55,7 @@ Exit run(int argc, char** argv, Context& context) {
   const std::function<Exit()> command = cli.parse(argc, argv);
   context.resolve_options();
   if (cli.prints()) context.out().require_open();
-  const Exit code = command();
+  const Exit code = run_recorded(command, {argv + 1, argv + argc}, context);
   const bool no_document = code == Exit::interrupted && context.out().format() == Format::json;
   if (no_document) context.out().fail("interrupted before anything was done");
   context.out().complete();

@@ -109,10 +109,12 @@ Exit act_on(Context& context, const ByIdArgs& args, Act act) {
   context.counts(args.queue);
   if (const auto code = dry_run(context.out(), args.verb, args.queue, ids, args.yes)) return *code;
   OutcomeReport report(context.out(), args.queue);
-  return report.run(ids, [&](const std::vector<std::string>& some) {
+  const Exit code = report.run(ids, [&](const std::vector<std::string>& some) {
     const IdOutcomes outcomes = act(context, some, args);
     for (std::size_t i = 0; i < some.size(); ++i) report.add(some[i], outcomes[i].text, outcomes[i].grade);
   });
+  context.note_change(args.queue, report.done(), report.unconfirmed());
+  return code;
 }
 
 const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";

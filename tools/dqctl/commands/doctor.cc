@@ -157,7 +157,9 @@ CheckReport check(Context& context, const DoctorArgs& args) {
     if (interrupted()) throw Interrupted();
     progress.update(done, total);
   };
-  return context.admin(args.queue).check(options);
+  CheckReport report = context.admin(args.queue).check(options);
+  context.note_change(args.queue, report.repaired);
+  return report;
 }
 
 // Whether there is damage. Partitions that could not be examined are another matter.

@@ -101,7 +101,8 @@ struct ImportArgs {
 class Import {
  public:
   Import(Context& context, const ImportArgs& args)
-      : out_(context.out()),
+      : context_(context),
+        out_(context.out()),
         admin_(context.admin(args.queue)),
         args_(args),
         lines_(args.file, static_cast<std::size_t>(args.longest)) {}
@@ -122,6 +123,7 @@ class Import {
       return messages.size();
     };
     const Steps steps = in_steps(out_, verb, 0, step, &unanswered);
+    if (!args_.dry_run) context_.note_change(args_.queue, created_, steps.unconfirmed);
     show(steps);
     return steps.code(failed_ > 0);
   }
@@ -205,6 +207,7 @@ class Import {
 
   std::string bad() const { return failed_ > 0 ? "; " + counted(failed_, "line") + " failed" : ""; }
 
+  Context& context_;
   Output& out_;
   delayqueue::QueueAdmin& admin_;
   const ImportArgs& args_;

@@ -123,6 +123,9 @@ the password, if \fB\-\-password\-file\fR is not given
 .BR DELAYQUEUE_SENTINEL_USER ", " DELAYQUEUE_SENTINEL_PASSWORD
 for the Sentinels of a redis+sentinel URL
 .TP
+.B DQCTL_AUDIT
+1: as \fB\-\-audit\fR; 0: not
+.TP
 .B NO_COLOR
 if set and not empty: no colours
 )man";

@@ -120,6 +120,7 @@ void set(Context& context, const PartitionsArgs& args) {
                 std::to_string(used) + "; to do it, add --yes");
   }
   const unsigned now = context.admin(args.queue).set_partitions(*args.wanted).partitions;
+  context.note_change(args.queue, std::nullopt);
   if (now != *args.wanted) {
     throw Failure(Exit::failed, "another operator has set " + std::to_string(now) + " partitions of " +
                                     in_quotes(args.queue) + " at the same time; that number counts");

@@ -55,6 +55,7 @@ Exit pause(Context& context, const PauseArgs& args) {
   options.duration = args.span;
   options.reason = args.why;
   context.admin(args.queue).pause(options);
+  context.note_change(args.queue, std::nullopt);
   context.out().stderr_line("consumers finish what is in flight; workers of the Go library do not pause");
   return show_pause(context, args.queue);
 }
@@ -63,6 +64,7 @@ Exit resume(Context& context, const PauseArgs& args) {
   context.counts(args.queue);
   const bool was = context.inspector(args.queue).paused().has_value();
   context.admin(args.queue).resume();
+  if (was) context.note_change(args.queue, std::nullopt);
   return show_pause(context, args.queue, was);
 }
 

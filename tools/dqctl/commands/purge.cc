@@ -145,6 +145,7 @@ Exit purge(Context& context, const PurgeArgs& args) {
   PurgePages pages(context, args, counts, backup.get());
   const Steps steps =
       is_plain(args) ? purge_all(out, context.admin(args.queue), args, count_of(counts, *args.state)) : pages.run();
+  context.note_change(args.queue, steps.done, steps.unconfirmed);
   const std::uint64_t foreign = pages.pages().foreign();
   if (out.is_table()) {
     out.line("purged " + counted(steps.done, std::string(delayqueue::to_string(*args.state)) + " message") + " of " +

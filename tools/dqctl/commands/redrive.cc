@@ -200,6 +200,11 @@ const char* text_of(RedriveOutcome outcome) {
   return "not among the dead";
 }
 
+void note(Context& context, const RedriveArgs& args, std::uint64_t redriven, std::uint64_t unconfirmed) {
+  context.note_change(args.queue, redriven, unconfirmed);
+  if (args.to) context.note_change(*args.to, redriven, unconfirmed);
+}
+
 Exit by_ids(Context& context, const RedriveArgs& args) {
   IdReader ids(context.out(), args.ids);
   context.counts(args.queue);
@@ -218,7 +223,9 @@ Exit by_ids(Context& context, const RedriveArgs& args) {
     }
     limiter.add_done(some.size());
   };
-  return report.run(ids, act, limiter.most(kRoundTrip));
+  const Exit code = report.run(ids, act, limiter.most(kRoundTrip));
+  note(context, args, report.done(), report.unconfirmed());
+  return code;
 }
 
 Exit by_filter(Context& context, const RedriveArgs& args) {
@@ -255,6 +262,7 @@ Exit by_filter(Context& context, const RedriveArgs& args) {
     return done;
   };
   const Steps steps = in_steps(out, "redriven", 0, step, &redrive.unanswered());
+  note(context, args, steps.done, steps.unconfirmed);
   const std::uint64_t bodiless = counts_of_outcomes[RedriveOutcome::no_body],
                       exist = counts_of_outcomes[RedriveOutcome::exists];
   const std::uint64_t copied = counts_of_outcomes[RedriveOutcome::copied],
