@@ -139,6 +139,163 @@ TEST_CASE("top: p pauses and resumes a queue after the answer y only") {
   CHECK_FALSE(some.counts().paused);
 }
 
+TEST_CASE("top: R redrives all dead letters of the queue after the answer y only, and shows their number before") {
+  test::redis().cmd({"FLUSHALL"});
+  test::make_dead("a", 450, "why");
+  send_copies("b", 1);
+  Screen screen({"top", "--interval", "200ms"});
+  REQUIRE(screen.shows("> a"));
+  screen.type("R");
+  REQUIRE(screen.shows("Redrive 450 dead letters of a? (y/n)"));
+  test::make_dead("a", 1, "why");
+  REQUIRE(screen.shows("Redrive 451 dead letters of a? (y/n)"));  // the number follows the queue
+  screen.type("n");
+  REQUIRE(screen.shows_not("Redrive 451"));
+  CHECK(test::counts("a").dead == 451);
+  screen.type("R");
+  REQUIRE(screen.shows("Redrive 451"));
+  screen.type("y");
+  REQUIRE(screen.shows("redriven 451 of 451 dead letters of a"));
+  CHECK(test::counts("a").dead == 0);
+  CHECK(test::counts("a").ready == 451);
+  REQUIRE(screen.wait([](const Emulator& seen) { return row_of(seen, "a").find(" 451 ") != std::string::npos; }));
+  screen.type("j");
+  REQUIRE(screen.shows("> b"));
+  screen.type("R");
+  REQUIRE(screen.shows("b has no dead letter"));
+  screen.type("q");
+  CHECK(screen.code() == 0);
+}
+
+TEST_CASE("top: a redrive that an error ends shows how many were redriven, and top goes on") {
+  test::redis().cmd({"FLUSHALL"});
+  test::make_dead("q", 3, "why");
+  Screen screen({"top"});
+  REQUIRE(screen.shows("> q"));
+  screen.type("R");
+  REQUIRE(screen.shows("Redrive 3 dead letters"));
+  test::redis().cmd({"DEL", "dp:q:ready"});
+  test::redis().cmd({"SET", "dp:q:ready", "of another program"});
+  screen.type("y");
+  REQUIRE(screen.wait(
+      [](const Emulator& seen) { return has(seen.text(), "cannot redrive q: ") || has(seen.text(), ", then: "); }));
+  screen.type("q");
+  CHECK(screen.code() == 0);
+  CHECK(test::redis().cmd({"ZCARD", "dp:q:dead"}) == 3);
+  test::redis().cmd({"FLUSHALL"});
+}
+
+TEST_CASE("top: R, L and B redrive, release and bury the chosen message after the answer y only") {
+  test::redis().cmd({"FLUSHALL"});
+  const std::string dead = test::make_dead("dead", 1, "why").front();
+  const std::string waiting = test::send("waiting", {"x"}, std::chrono::hours(1)).front();
+  const std::string held = test::hold("unack", std::chrono::hours(1));
+  Inspector dead_queue(test::server().url(), "dead"), waiting_queue(test::server().url(), "waiting");
+  Screen screen({"top", "dead", "waiting", "unack"});
+  REQUIRE(screen.shows("> dead"));
+  screen.type("\r");
+  REQUIRE(screen.shows("> …"));
+  screen.type("L");
+  REQUIRE(screen.shows("Only a message in pending, or in a backoff, can be released"));
+  screen.type("B");
+  REQUIRE(screen.shows("It is a dead letter already"));
+  screen.type("R");
+  REQUIRE(screen.shows("Redrive " + dead + ", a dead letter? (y/n)"));
+  screen.type("n");
+  REQUIRE(screen.shows_not("Redrive " + dead));
+  CHECK(dead_queue.counts().dead == 1);
+  screen.type("\r");
+  REQUIRE(screen.shows("as text"));
+  screen.type("R");
+  REQUIRE(screen.shows("Redrive " + dead));
+  screen.type("y");
+  REQUIRE(screen.shows(dead + " is ready again"));
+  CHECK(dead_queue.find(dead)->state == delayqueue::State::ready);
+  screen.type("qq");
+  REQUIRE(screen.shows("> dead"));
+
+  screen.type("jj");  // in the order of the names: dead, unack, waiting
+  REQUIRE(screen.shows("> waiting"));
+  screen.type("\r");
+  REQUIRE(screen.shows("> …"));
+  screen.type("L");
+  REQUIRE(screen.shows("Release " + waiting + ", to deliver it now? (y/n)"));
+  screen.type("y");
+  REQUIRE(screen.shows(waiting + " is ready"));
+  CHECK(waiting_queue.find(waiting)->state == delayqueue::State::ready);
+  screen.type("2");
+  REQUIRE(screen.shows("[2 ready 1]"));
+  REQUIRE(screen.shows("> …"));
+  screen.type("B");
+  REQUIRE(screen.shows("Bury " + waiting + ", as a dead letter? (y/n)"));
+  screen.type("y");
+  REQUIRE(screen.shows(waiting + " is a dead letter"));
+  CHECK(waiting_queue.find(waiting)->reason == "buried with dqctl top");
+  screen.type("q");
+  REQUIRE(screen.shows("> waiting"));
+
+  screen.type("k");
+  REQUIRE(screen.shows("> unack"));
+  screen.type("\r");
+  REQUIRE(screen.shows("> …"));
+  screen.type("B");
+  REQUIRE(screen.shows("A consumer holds it: see dqctl bury --force"));
+  CHECK(Inspector(test::server().url(), "unack").find(held)->state == delayqueue::State::unack);
+  screen.type("qq");
+  CHECK(screen.code() == 0);
+}
+
+TEST_CASE("top: with --read-only no key changes anything, and no key for it is shown") {
+  test::redis().cmd({"FLUSHALL"});
+  test::make_dead("q", 1, "why");
+  Screen screen({"top", "--read-only"});
+  REQUIRE(screen.shows("> q"));
+  CHECK_FALSE(has(screen.seen().text(), "p pause"));
+  CHECK_FALSE(has(screen.seen().text(), "R redrive"));
+  for (const char* key : {"p", "R"}) {
+    screen.type(key);
+    REQUIRE(screen.shows("Nothing is changed with --read-only"));
+    screen.type("y");
+    REQUIRE(screen.shows_not("Nothing is changed"));
+  }
+  screen.type("\r");
+  REQUIRE(screen.shows("> …"));
+  for (const char* key : {"p", "R", "L", "B"}) {
+    screen.type(key);
+    REQUIRE(screen.shows("Nothing is changed with --read-only"));
+    screen.type("y");
+    REQUIRE(screen.shows_not("Nothing is changed"));
+  }
+  CHECK(test::counts("q").dead == 1);
+  CHECK_FALSE(test::counts("q").paused);
+}
+
+TEST_CASE("top: with --audit the changes are recorded, and without it they are not") {
+  for (const bool audit : {false, true}) {
+    CAPTURE(audit);
+    test::redis().cmd({"FLUSHALL"});
+    test::make_dead("q", 3, "why");
+    Screen screen(audit ? std::vector<std::string>{"top", "--audit"} : std::vector<std::string>{"top"});
+    REQUIRE(screen.shows("> q"));
+    screen.type("R");
+    REQUIRE(screen.shows("Redrive 3"));
+    screen.type("y");
+    REQUIRE(screen.shows("redriven 3 of 3 dead letters of q"));
+    screen.type("p");
+    REQUIRE(screen.shows("Pause q?"));
+    screen.type("y");
+    REQUIRE(screen.shows("q is paused"));
+    const auto actions = Inspector(test::server().url(), "q").actions();
+    REQUIRE(actions.size() == (audit ? 2 : 0));
+    if (!audit) continue;
+    CHECK(actions[0].what == "dqctl top: pause q");
+    CHECK_FALSE(actions[0].messages);
+    CHECK(actions[1].what == "dqctl top: redrive q --all");
+    CHECK(*actions[1].messages == 3);
+    CHECK(actions[1].outcome == "done");
+  }
+}
+
 TEST_CASE("top: it opens a queue, turns its pages, and shows a message") {
   make_many_and_some();
   send_copies("some", 30);

@@ -90,12 +90,20 @@ void walk_through_top() {
   for (const dqctl::QueueSnapshot& queue : poller.snapshot().queues) {
     if (queue.name != test::kQueue) press(top, poller.snapshot(), "j");
   }
-  press(top, poller.snapshot(), "p");
-  check_screen(top, poller.snapshot(), size);
-  press(top, poller.snapshot(), "n\n");
+  for (const char* change : {"p", "R"}) {
+    press(top, poller.snapshot(), change);
+    check_screen(top, poller.snapshot(), size);
+    press(top, poller.snapshot(), "n");
+  }
+  press(top, poller.snapshot(), "\n");
   for (const char* state : {"1", "2", "3", "4", "5"}) {
     press(top, poller.snapshot(), state);
     check_screen(top, look(poller, top), size);
+    for (const char* change : {"GR", "L", "B"}) {
+      press(top, poller.snapshot(), change);
+      check_screen(top, poller.snapshot(), size);
+      press(top, poller.snapshot(), "n");
+    }
     press(top, poller.snapshot(), "G\n");
     check_screen(top, look(poller, top), size);
     press(top, poller.snapshot(), "xq");

@@ -15,6 +15,7 @@ constexpr milliseconds kTick{1000};  // updates ages and durations on the screen
 struct TopArgs {
   std::vector<std::string> queues{};
   std::optional<milliseconds> interval{};
+  bool read_only = false;
 };
 
 void show(Terminal& terminal, Poller& poller, Top& top, bool styles) {
@@ -24,7 +25,7 @@ void show(Terminal& terminal, Poller& poller, Top& top, bool styles) {
     for (const Key& key : terminal.wait(kTick)) {
       if (key.kind == Key::Kind::control && key.text == "l") terminal.draw_all_next();
       top.press(key, poller.snapshot());
-      if (const auto order = top.take_confirmed()) poller.set_paused(order->first, order->second);
+      if (const auto change = top.take_confirmed()) poller.request_change(*change);
     }
   }
 }
@@ -38,6 +39,7 @@ Exit watch(Context& context, const TopArgs& args) {
   options.where = context.shown_uri();
   options.interval = args.interval.value_or(options.interval);
   options.utc = context.options.utc;
+  options.read_only = args.read_only;
   if (options.interval < milliseconds(100)) {
     throw Usage("--interval: '" + span_text(options.interval) + "'; expected at least 100ms");
   }
@@ -60,6 +62,7 @@ void add_top(Cli& cli, Context& context) {
   cli.add("top", "Shows queues on the whole screen, updated at an interval", {"top", "top orders mails --interval 1s"})
       .arguments("QUEUE", args->queues, "Their names; none: all there are", false)
       .duration("--interval", args->interval, "Time between two polls (2s)")
+      .flag("--read-only", args->read_only, "No key changes a queue or a message")
       .run([&context, args] { return watch(context, *args); });
 }
 

@@ -58,9 +58,9 @@ void Poller::request_view(const ViewRequest& request) {
   wake_.notify_one();
 }
 
-void Poller::set_paused(const std::string& queue, bool paused) {
+void Poller::request_change(const TopChange& change) {
   const std::lock_guard lock(mutex_);
-  actions_.emplace_back(queue, paused);
+  changes_.push_back(change);
   wake_.notify_one();
 }
 
@@ -84,14 +84,21 @@ void Poller::run() {
   while (!stopping_) {
     const auto now = Steady::now();
     const auto next = now < first ? std::min(first, now + interval_) : now + interval_;
-    wake_.wait_until(lock, next, [this] { return stopping_ || request_is_new_ || !actions_.empty(); });
+    const auto is_needed = [this] { return stopping_ || request_is_new_ || !changes_.empty(); };
+    while (redrive_ != nullptr && !is_needed() && Steady::now() < next) {
+      lock.unlock();
+      continue_redrive();
+      lock.lock();
+      request_is_new_ = request_is_new_ || redrive_ == nullptr;  // shows the counts after its end
+    }
+    wake_.wait_until(lock, next, is_needed);
     if (stopping_) break;
-    const auto actions = std::exchange(actions_, {});
+    const auto changes = std::exchange(changes_, {});
     const ViewRequest request = request_;
     request_is_new_ = false;
     lock.unlock();
     try {
-      for (const auto& [queue, paused] : actions) apply_pause(queue, paused);
+      for (const TopChange& change : changes) make_change(change);
       poll(request);
     } catch (const std::exception& error) {
       publish([&](Snapshot& snapshot) {
@@ -101,25 +108,35 @@ void Poller::run() {
     }
     lock.lock();
   }
+  lock.unlock();
+  if (redrive_ != nullptr) end_redrive();
+  lock.lock();
   has_ended_ = true;
   ended_.notify_all();
 }
 
-void Poller::apply_pause(const std::string& queue, bool paused) {
-  std::string notice = in_quotes(queue);
+void Poller::make_change(const TopChange& change) {
+  if (change.kind != TopChange::Kind::redrive_all) return notify(dqctl::make_change(context_, change));
+  if (redrive_ != nullptr) return notify("not begun: " + redrive_->progress() + ", which goes on");
   try {
-    delayqueue::QueueAdmin& admin = context_.admin(queue);
-    delayqueue::PauseOptions pause;
-    pause.reason = "by dqctl top";
-    paused ? admin.pause(pause) : admin.resume();
-    notice += paused ? " is paused: its consumers take nothing until it is resumed" : " is resumed";
+    redrive_ = std::make_unique<RedriveRun>(context_, change.queue);
   } catch (const delayqueue::Error& error) {
-    notice += std::string(" could not be ") + (paused ? "paused: " : "resumed: ") + printable(error.what());
+    notify("cannot redrive " + in_quotes(change.queue) + ": " + printable(error.what()));
   }
+}
+
+void Poller::notify(const std::string& text) {
   publish([&](Snapshot& snapshot) {
-    snapshot.notice = notice;
+    snapshot.notice = text;
     ++snapshot.notices;
   });
+}
+
+void Poller::continue_redrive() { redrive_->step() ? notify(redrive_->progress()) : end_redrive(); }
+
+void Poller::end_redrive() {
+  notify(redrive_->end());
+  redrive_.reset();
 }
 
 void Poller::poll(const ViewRequest& request) {

@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include "context.h"
 #include "stuck.h"
+#include "top/changes.h"
 
 namespace dqctl {
 
@@ -61,7 +63,7 @@ struct Snapshot {
   std::optional<Time> now{};  // by Redis' clock
   std::string error{};        // why the last poll failed; the other fields are then from the poll before
   std::chrono::steady_clock::time_point failing_since{};
-  std::string notice{};       // result of the last pause or resume
+  std::string notice{};       // result of the last change, or its progress
   std::uint64_t notices = 0;  // number of notices so far
 };
 
@@ -77,7 +79,7 @@ class Poller {
 
   void start();
   void request_view(const ViewRequest& request);  // polls at once if it is a new request
-  void set_paused(const std::string& queue, bool paused);
+  void request_change(const TopChange& change);
   Snapshot snapshot() const;
 
   // Stops the thread. False: after `limit` the thread still waits for a server. Then do not destroy this object.
@@ -94,7 +96,10 @@ class Poller {
   };
 
   void run();
-  void apply_pause(const std::string& queue, bool paused);
+  void make_change(const TopChange& change);
+  void notify(const std::string& text);
+  void continue_redrive();
+  void end_redrive();
   void poll(const ViewRequest& request);
   QueueSnapshot read_queue(const std::string& name);
   std::string update_finding(const std::string& name, const QueueState& now);
@@ -107,13 +112,14 @@ class Poller {
   const milliseconds interval_;
   const std::function<void()> changed_;
   std::map<std::string, PreviousPoll> previous_{};  // used by the polling thread only
+  std::unique_ptr<RedriveRun> redrive_{};           // used by the polling thread only
 
   mutable std::mutex mutex_;  // guards all members below
   std::condition_variable wake_, ended_;
   Snapshot snapshot_{};
   ViewRequest request_{};
   bool request_is_new_ = false;
-  std::vector<std::pair<std::string, bool>> actions_{};
+  std::vector<TopChange> changes_{};
   bool stopping_ = false, has_ended_ = true, started_ = false;
   std::thread thread_{};
 };

@@ -76,6 +76,7 @@ std::vector<QueueSnapshot> Top::visible(const Snapshot& snapshot) const {
 
 void Top::press(const Key& key, const Snapshot& snapshot) {
   notices_read_ = snapshot.notices;
+  hint_.clear();
   if (key.kind == Kind::control && key.text == "c") over_ = true;
   if (answer_question(key) || edit_filter(key)) return;
   if (shows_help_) {
@@ -87,6 +88,7 @@ void Top::press(const Key& key, const Snapshot& snapshot) {
     return;
   }
   if (is(key, "q") || key.kind == Kind::escape) return back();
+  if (press_change(key, snapshot)) return;
   switch (view_) {
     case View::queues:
       return press_in_queues(key, snapshot);
@@ -142,8 +144,6 @@ void Top::press_in_queues(const Key& key, const Snapshot& snapshot) {
     other_way_ = !other_way_;
   } else if (is(key, "/")) {
     edits_filter_ = true;
-  } else if (is(key, "p") && !queues.empty()) {
-    ask_for_pause(queues[at].name, queues[at].counts.paused);
   } else if (key.kind == Kind::enter && !queues.empty()) {
     chosen_ = queue_ = queues[at].name;
     view_ = View::messages;
@@ -167,7 +167,45 @@ void Top::sort_by_next(const Snapshot& snapshot) {
   other_way_ = false;
 }
 
-void Top::ask_for_pause(const std::string& queue, bool is_paused) { question_ = {queue, !is_paused}; }
+bool Top::press_change(const Key& key, const Snapshot& snapshot) {
+  const bool pauses = is(key, "p") && view_ != View::message;
+  const bool of_message = view_ != View::queues && (is(key, "R") || is(key, "L") || is(key, "B"));
+  if (!pauses && !of_message && !(view_ == View::queues && is(key, "R"))) return false;
+  if (options_.read_only) {
+    hint_ = "Nothing is changed with --read-only";
+  } else if (view_ == View::queues) {
+    const std::vector<QueueSnapshot> queues = visible(snapshot);
+    if (queues.empty()) return true;
+    const QueueSnapshot& queue = queues[index_of(queues, chosen_)];
+    if (pauses) {
+      ask({queue.counts.paused ? TopChange::Kind::resume : TopChange::Kind::pause, queue.name, {}});
+    } else if (!queue.error.empty()) {
+      hint_ = "This queue cannot be read";
+    } else if (queue.counts.dead == 0) {
+      hint_ = in_quotes(queue.name) + " has no dead letter";
+    } else {
+      ask({TopChange::Kind::redrive_all, queue.name, {}});
+    }
+  } else if (pauses) {
+    ask({snapshot.queue.counts.paused ? TopChange::Kind::resume : TopChange::Kind::pause, queue_, {}});
+  } else {
+    const auto kind = is(key, "R")   ? TopChange::Kind::redrive
+                      : is(key, "L") ? TopChange::Kind::release
+                                     : TopChange::Kind::bury;
+    const auto& messages = snapshot.page.messages;
+    if (!is_current(snapshot)) return true;
+    if (view_ == View::message && snapshot.message) ask_about(kind, *snapshot.message);
+    if (view_ == View::messages && message_row_ < messages.size()) ask_about(kind, messages[message_row_]);
+  }
+  return true;
+}
+
+void Top::ask(TopChange change) { question_ = std::move(change); }
+
+void Top::ask_about(TopChange::Kind kind, const delayqueue::MessageInfo& message) {
+  hint_ = refusal_of(kind, message);
+  if (hint_.empty()) ask({kind, queue_, message.id});
+}
 
 void Top::open_state(State state) {
   state_ = state;
@@ -185,8 +223,6 @@ void Top::press_in_messages(const Key& key, const Snapshot& snapshot) {
     open_state(kStates[(state + kStates.size() - 1) % kStates.size()]);
   } else if (key.kind == Kind::text && key.text >= "1" && key.text <= "5" && key.text.size() == 1) {
     open_state(kStates[static_cast<std::size_t>(key.text[0] - '1')]);
-  } else if (is(key, "p")) {
-    ask_for_pause(queue_, snapshot.queue.counts.paused);
   } else if (key.kind == Kind::page_up || key.kind == Kind::page_down) {
     const bool down = key.kind == Kind::page_down;
     if (down && (!current || snapshot.page.next.empty())) return;

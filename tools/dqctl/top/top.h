@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "output/canvas.h"
+#include "top/changes.h"
 #include "top/keys.h"
 #include "top/poller.h"
 #include "top/queue_table.h"
@@ -17,6 +18,7 @@ struct TopOptions {
   std::string where{};  // the server, without a password
   milliseconds interval{2000};
   bool utc = false;
+  bool read_only = false;  // no key changes a queue
 };
 
 class Top {
@@ -29,8 +31,8 @@ class Top {
   ViewRequest view_request() const;
   bool over() const { return over_; }
 
-  // The queue to pause (true) or to resume, after the user has confirmed it. Each confirmation is returned once.
-  std::optional<std::pair<std::string, bool>> take_confirmed() { return std::exchange(confirmed_, std::nullopt); }
+  // The change that the user has confirmed. Each is returned once.
+  std::optional<TopChange> take_confirmed() { return std::exchange(confirmed_, std::nullopt); }
 
  private:
   using View = ViewRequest::View;
@@ -52,7 +54,9 @@ class Top {
   void press_in_messages(const Key& key, const Snapshot& snapshot);
   void press_in_message(const Key& key);
   void sort_by_next(const Snapshot& snapshot);
-  void ask_for_pause(const std::string& queue, bool is_paused);
+  bool press_change(const Key& key, const Snapshot& snapshot);  // false: the key changes nothing
+  void ask(TopChange change);
+  void ask_about(TopChange::Kind kind, const delayqueue::MessageInfo& message);
   void open_state(delayqueue::State state);
   void back();
 
@@ -75,7 +79,8 @@ class Top {
   bool shows_help_ = false;
   std::uint64_t notices_read_ = 0;
   std::string finding_{};  // of the selected or opened queue
-  std::optional<std::pair<std::string, bool>> question_{}, confirmed_{};
+  std::string hint_{};     // why the last key did nothing
+  std::optional<TopChange> question_{}, confirmed_{};
 
   // List of queues.
   Sort sort_ = Sort::name;

@@ -107,6 +107,13 @@ std::vector<std::string> payload_lines(const MessageInfo& message, bool in_hex, 
   return lines;
 }
 
+// As counted by the last poll that read the list of queues.
+std::uint64_t dead_letters_of(const Snapshot& snapshot, const std::string& queue) {
+  const auto found = std::find_if(snapshot.queues.begin(), snapshot.queues.end(),
+                                  [&](const QueueSnapshot& one) { return one.name == queue; });
+  return found == snapshot.queues.end() ? 0 : found->counts.dead;
+}
+
 std::string state_text(const MessageInfo& message) {
   std::string text = delayqueue::to_string(message.state);
   if (message.state != State::unack) return text;
@@ -165,10 +172,7 @@ void Top::draw_foot(Canvas& canvas, const Snapshot& snapshot) {
   canvas.skip_to(size_.rows - 2);
   Line& line = canvas.line();
   if (question_) {
-    const std::string queue = in_quotes(question_->first);
-    line.add(question_->second ? "Pause " + queue + "? Its consumers take nothing then. (y/n)"
-                               : "Resume " + queue + "? (y/n)",
-             kNotable);
+    line.add(question_about(*question_, dead_letters_of(snapshot, question_->queue)), kNotable);
   } else if (edits_filter_) {
     line.add("Show queues with: " + printable(filter_) + "_   (Enter: done, Esc: all)", kBold);
   } else if (!snapshot.error.empty()) {
@@ -176,17 +180,25 @@ void Top::draw_foot(Canvas& canvas, const Snapshot& snapshot) {
     const auto lasts = std::chrono::duration_cast<std::chrono::seconds>(since);
     line.add("No answer for " + span_text(std::max(lasts, std::chrono::seconds(1))) + ", trying again: ", kWrong);
     line.add(printable(snapshot.error), kWrong);
+  } else if (!hint_.empty()) {
+    line.add(hint_, kNotable);
   } else if (snapshot.notices > notices_read_) {
     line.add(snapshot.notice, kNotable);
   } else if (!finding_.empty()) {
     line.add(finding_, kNotable);
   }
   static constexpr const char* kKeys[] = {
-      "Enter open  s sort  r reverse  p pause  / filter  ? help  q quit",
-      "Enter show  Tab state  PgUp/PgDn page  p pause  ? help  Esc back",
+      "Enter open  s sort  r reverse  p pause  R redrive  / filter  ? help  q quit",
+      "Enter show  Tab state  PgUp/PgDn page  p pause  R L B change  ? help  Esc back",
+      "x text/hex  PgUp/PgDn scroll  R redrive  L release  B bury  ? help  Esc back",
+  };
+  static constexpr const char* kReadingKeys[] = {
+      "Enter open  s sort  r reverse  / filter  ? help  q quit",
+      "Enter show  Tab state  PgUp/PgDn page  ? help  Esc back",
       "x text/hex  PgUp/PgDn scroll  ? help  Esc back",
   };
-  canvas.line().add(" ").add(kKeys[static_cast<std::size_t>(view_)]);
+  const auto view = static_cast<std::size_t>(view_);
+  canvas.line().add(" ").add(options_.read_only ? kReadingKeys[view] : kKeys[view]);
 }
 
 void Top::draw_help(Canvas& canvas) {
@@ -197,7 +209,9 @@ void Top::draw_help(Canvas& canvas) {
                            " Esc q          back; from the queues: quit. Ctrl-C quits at once",
                            " s r            sort by the next column; reverse the order",
                            " /              show only queues whose name contains a text",
-                           " p              pause the queue, or resume it (asks)",
+                           " p              pause the queue, or resume it (asks, like R L B)",
+                           " R              redrive the message, or from the queues all dead letters of one",
+                           " L B            release the message: deliver it now; bury it: a dead letter",
                            " Tab 1 2 3 4 5  pending, ready, unack, retry, dead messages of a queue",
                            " x              payload as text or hex",
                            "",
