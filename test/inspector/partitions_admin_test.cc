@@ -320,6 +320,9 @@ TEST_CASE("partitions: calls that concern the queue as such are refused for one 
   CHECK_FALSE(queue.admin.lock("other", 1h));
   two.unlock("one");
   CHECK(queue.admin.lock("other", 1h));
+  two.record({{}, "anna@host7", 1, "done", "redrive"});
+  CHECK(queue.inspector.actions().size() == 1);
+  CHECK(redis().cmd({"LLEN", queue.to.keys(0).actions}) == 1);
   const std::string id = make_dead_in(queue, 2);
   CHECK(two.redrive({id}).front() == Redriven::redriven);
   CHECK(QueueAdmin(queue.url, queue.name, queue.only(3)).cancel({id}).front() == State::unknown);

@@ -218,6 +218,8 @@ void inspect(Guarded& guarded, const std::string& user) {
   admin.pause({1h, "why"});
   must(inspector.paused()->reason == "why");
   admin.resume();
+  admin.record({{}, "anna@host7", 1, "done", "redrive"});
+  must(inspector.actions().size() == 1);
   admin_by_id(guarded, seeds, inspector, admin);
   seeds.send("x", 1h);
   seeds.dead("x");

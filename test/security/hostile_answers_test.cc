@@ -270,6 +270,7 @@ TEST_CASE("hostile numbers: a clock, an uptime or a pause beyond the range of th
     const auto pause = inspector.paused();
     REQUIRE(pause);
     CHECK(pause->until.has_value() == (number[0] != '-'));
+    thrown([&] { static_cast<void>(inspector.actions()); });
     thrown([&] { static_cast<void>(inspector.find("0197f3a4-5b6c-7d8e-9f01-23456789abcd")); });
   }
 }

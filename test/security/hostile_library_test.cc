@@ -60,6 +60,11 @@ const std::vector<Call>& calls() {
       {"find one", [](Clients& clients) { static_cast<void>(clients.inspector.find(test::spoiled_id("unack"))); }},
       {"paused", [](Clients& clients) { static_cast<void>(clients.inspector.paused()); }},
       {"workers", [](Clients& clients) { static_cast<void>(clients.inspector.workers()); }},
+      {"actions", [](Clients& clients) { static_cast<void>(clients.inspector.actions()); }},
+      {"record",
+       [](Clients& clients) {
+         clients.admin.record({{}, "me@here", 1, "done", "a test"});
+       }},
       {"queues", [](Clients& clients) { static_cast<void>(clients.inspector.queues()); }},
       {"server", [](Clients& clients) { static_cast<void>(clients.inspector.server()); }},
       {"check",
