@@ -58,8 +58,8 @@ class Context {
   // Whether changes are recorded: --audit, or DQCTL_AUDIT=1.
   bool audits() const { return audits_; }
 
-  // Notes a change that the command has made, for record_changes(). messages: unset for a change of the queue as such. A
-  // change of no message is left out.
+  // Notes a change that the command has made, for record_changes(). messages: unset for a change of the queue as such.
+  // A change of no message is left out.
   void note_change(const std::string& queue, std::optional<std::uint64_t> messages, std::uint64_t unconfirmed = 0);
   const std::vector<Change>& changes() const { return changes_; }
 

@@ -24,7 +24,7 @@ struct ReasonCount {
 class ReasonCounts {
  public:
   // Most distinct reasons to keep. Later ones are counted in one sum: a hostile or careless client may make every
-  // reason unique. A reason has at most 1 KiB, so all of them take about 12 MiB.
+  // reason unique. A reason has at most 1 KiB.
   static constexpr std::size_t kMost = 10'000;
 
   void add(const delayqueue::MessageInfo& message);

@@ -8,8 +8,8 @@
 
 namespace delayqueue {
 
-// One change by an operator. Every client that may write to the queue's keys can write such an entry: do not trust it as
-// proof, and escape its texts before you show them.
+// One change by an operator. Every client that may write to the queue's keys can write such an entry: do not trust it
+// as proof, and escape its texts before you show them.
 struct Action {
   std::optional<std::chrono::system_clock::time_point> at{};  // by Redis' clock; unset: the entry is not a valid one
   std::string who{};                                          // such as "anna@host7"; without spaces

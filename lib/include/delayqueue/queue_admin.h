@@ -115,8 +115,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   void pause(const PauseOptions& options = {});
   void resume();  // ends the pause; does nothing if the queue is not paused
 
-  // Adds a change that was made to the list of the queue's latest 100 actions, in partition 0; `at` is set to Redis' time.
-  // No other call does so. Cuts who, outcome and what to 256, 32 and 1,024 bytes. forget() deletes the list.
+  // Adds a change that was made to the list of the queue's latest 100 actions, in partition 0, with Redis' time as
+  // `at`. No other call does so. Cuts who, outcome and what to 256, 32 and 1,024 bytes. forget() deletes the list.
   void record(const Action& action);
 
   // Sets the number of partitions: a power of two from 1 to 256. In a Cluster each partition is in another slot, so that
@@ -129,10 +129,11 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // answer. Takes effect without a restart of producers and consumers. A paused queue stays paused.
   Layout set_partitions(unsigned partitions);
 
-  // Deletes all that is stored of an empty queue: its statistics, its pause, its actions, orphaned metadata of messages,
-  // and its name in queues(). First deletes finished messages that are not deleted yet. A queue with a message in any state, or
-  // with a consumer that waits for messages, is not changed; the result contains the reasons. Looks for such a consumer
-  // for 0.3 s. The layout of a queue with partitions stays: a producer that has read it may send to any of them.
+  // Deletes all that is stored of an empty queue: its statistics, its pause, its actions, orphaned metadata of
+  // messages, and its name in queues(). First deletes finished messages that are not deleted yet. A queue with a
+  // message in any state, or with a consumer that waits for messages, is not changed; the result contains the reasons.
+  // Looks for such a consumer for 0.3 s. The layout of a queue with partitions stays: a producer that has read it may
+  // send to any of them.
   //
   // A send at the same time or later registers the queue again, also one by an existing Producer. The call does not
   // notice consumers of the Go library, and consumers that only poll because their user may not block: they see a queue
