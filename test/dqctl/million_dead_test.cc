@@ -6,6 +6,7 @@
 #include "fill.h"
 #include "parse_json.h"
 #include "run.h"
+#include "support/command_times.h"
 #include "support/server.h"
 
 using nlohmann::json;
@@ -38,7 +39,11 @@ TEST_CASE("a million dead letters: ls --limit 20 takes less than 100 ms, and no 
   CHECK(test::parse_json(last.out).at("messages").size() == 1);
   CHECK(last.peak_kib < test::kMostKib);
 
+  test::redis().cmd({"CONFIG", "RESETSTAT"});
   const Ran reasons = run({"reasons", "q", "-o", "json"});
+  const test::CommandTimes times = test::command_times(test::redis());
+  CHECK_MESSAGE(times.bounded(), times);
+  CHECK(times.calls >= 1000);
   MESSAGE("reasons: " << reasons.took.count() << " ms, " << reasons.peak_kib << " KiB");
   CHECK(test::parse_json(reasons.out).at("counted") == 1'000'000);
   CHECK(reasons.peak_kib < test::kMostKib);
