@@ -51,10 +51,10 @@ TEST_CASE("actions: a change is recorded only on request, by --audit or DQCTL_AU
   CHECK(has(none.err, "no action is recorded; dqctl --audit"));
 
   test::DqctlOptions options;
-  for (const auto& [value, count] : std::vector<std::pair<std::string, std::size_t>>{{"0", 0}, {"1", 1}}) {
+  for (const std::string value : {"0", "1"}) {
     options.environment["DQCTL_AUDIT"] = value;
     run({"pause", "q", "--replace"}, options);
-    CHECK(actions_of("q").size() == count);
+    CHECK(actions_of("q").size() == (value == "1" ? 1 : 0));
   }
   options.environment["DQCTL_AUDIT"] = "yes";
   const Ran wrong = run({"resume", "q"}, options);
