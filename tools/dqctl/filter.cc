@@ -74,7 +74,7 @@ Walk::Walk(delayqueue::Inspector& inspector, State state, Filter filter, Time no
 }
 
 bool Walk::fetch() {
-  if (last_ || interrupted()) return false;
+  if (last_ || interrupted() || examined_ >= most_examined_) return false;
   begin_ = following_;
   options_.cursor = begin_;
   delayqueue::MessagePage page = inspector_.list(state_, options_);
@@ -155,13 +155,18 @@ std::vector<Object> header_objects(const delayqueue::Headers& headers) {
 
 }  // namespace
 
-Object message_object(const MessageInfo& message, const char* payload_name) {
+Object message_fields(const MessageInfo& message) {
   Object object;
   object.add("id", message.id).add("state", delayqueue::to_string(message.state)).add("at", message.at);
   object.add("sent", message.sent).add("held", message.held).add("deliveries", message.deliveries);
   object.add("retries", message.retries).add("reason", message.reason).add("size", message.size);
   object.add("ttl_ms", message.ttl ? std::optional(message.ttl->count()) : std::nullopt);
   if (message.partition > 0) object.add("partition", message.partition);
+  return object;
+}
+
+Object message_object(const MessageInfo& message, const char* payload_name) {
+  Object object = message_fields(message);
   if (!message.headers.empty()) object.add("headers", header_objects(message.headers));
   if (message.headers_damaged) object.add("headers_damaged", true);
   if (!message.size) return object;

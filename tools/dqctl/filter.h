@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -50,6 +51,9 @@ class Walk {
   Walk(delayqueue::Inspector& inspector, delayqueue::State state, Filter filter, Time now, std::size_t payload,
        std::size_t page = 1000, std::string cursor = "");
 
+  // Requests no page after this many messages were read. Then next() returns unset, and cursor() continues.
+  void stop_after(std::uint64_t most) { most_examined_ = most; }
+
   // Unset: that was all, or a signal arrived. Throws like Inspector::list.
   std::optional<delayqueue::MessageInfo> next();
 
@@ -75,6 +79,7 @@ class Walk {
   std::string partition_{};  // cursor of the next partition; empty: there is none
   bool last_ = false;        // there is no next page
   std::uint64_t examined_ = 0;
+  std::uint64_t most_examined_ = std::numeric_limits<std::uint64_t>::max();
 };
 
 // The first message of a state that has `count` of them; not its payload.
@@ -83,7 +88,10 @@ std::optional<delayqueue::MessageInfo> first_message(delayqueue::Inspector& insp
 
 const char* time_name(const delayqueue::MessageInfo& message);  // the meaning of MessageInfo::at in its state
 
-// The fields of a message, with its payload under the given name. A missing payload has no field.
+// The fields of a message without its payload.
+Object message_fields(const delayqueue::MessageInfo& message);
+
+// The same with its payload under the given name. A missing payload has no field.
 Object message_object(const delayqueue::MessageInfo& message, const char* payload_name);
 
 // Removes a character at the end that was cut in two.

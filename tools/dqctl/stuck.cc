@@ -272,12 +272,36 @@ QueueState read_state(delayqueue::Inspector& inspector) {
   return state;
 }
 
+std::optional<milliseconds> oldest_of(const QueueState& state) {
+  const Counts& counts = state.counts;
+  if (counts.due > 0 && counts.oldest_due) return age_between(*counts.oldest_due, counts.now);
+  std::optional<milliseconds> oldest;
+  for (const auto* first : {&state.first_ready, &state.first_retry}) {
+    if (!*first || !(*first)->sent) continue;
+    oldest = std::max(oldest.value_or(milliseconds(0)), age_between(*(*first)->sent, counts.now));
+  }
+  return oldest;
+}
+
 const char* to_string(Level level) {
   return level == Level::critical ? "critical" : level == Level::warning ? "warning" : "ok";
 }
 
 std::vector<StuckFinding> diagnose(const Evidence& evidence, const std::string& queue, const StuckOptions& options) {
   return Finder(evidence, queue, options).run();
+}
+
+void FindingWatch::update(const std::string& queue, const QueueState& now) {
+  StuckOptions options;
+  const auto apart = previous_ ? span_between(previous_->counts.now, now.counts.now) : milliseconds(0);
+  const bool is_late_enough = apart >= *options.interval;
+  if (is_late_enough) {
+    options.interval = apart;
+    const std::vector<StuckFinding> found = diagnose({*previous_, now}, queue, options);
+    worst_ = found.empty() ? StuckFinding() : found.front();
+  }
+  // After Redis' clock was set back, the comparison starts over with this reading.
+  if (!previous_ || is_late_enough || apart.count() < 0) previous_ = now;
 }
 
 }  // namespace dqctl

@@ -46,6 +46,9 @@ struct QueueState {
 };
 QueueState read_state(delayqueue::Inspector& inspector);
 
+// The age of the oldest waiting message. For ready and retry only the time of sending is known. Unset: none waits.
+std::optional<milliseconds> oldest_of(const QueueState& state);
+
 // Two readings of a queue, some time apart.
 struct Evidence {
   QueueState before{}, now{};
@@ -69,5 +72,19 @@ struct StuckOptions {
 
 // Finds what is stuck, for dqctl stuck and the marks in dqctl top. The worst comes first. Notes have Level::ok.
 std::vector<StuckFinding> diagnose(const Evidence& evidence, const std::string& queue, const StuckOptions& options);
+
+// Applies the rules of dqctl stuck to a queue that is read again and again, without samples of its messages.
+class FindingWatch {
+ public:
+  // Adds a reading. It is compared with one that is at least the interval of StuckOptions older.
+  void update(const std::string& queue, const QueueState& now);
+
+  // The worst finding of the last comparison; with Level::ok nothing is stuck. Unset: there was no comparison yet.
+  const std::optional<StuckFinding>& worst() const { return worst_; }
+
+ private:
+  std::optional<QueueState> previous_{};
+  std::optional<StuckFinding> worst_{};
+};
 
 }  // namespace dqctl

@@ -4,6 +4,7 @@
 
 #include "acting.h"
 #include "commands.h"
+#include "id_outcomes.h"
 
 namespace dqctl {
 namespace {
@@ -11,9 +12,6 @@ namespace {
 using delayqueue::Buried;
 using delayqueue::Extended;
 using delayqueue::HeldMessages;
-using delayqueue::Moved;
-using delayqueue::Released;
-using delayqueue::State;
 
 struct ByIdArgs {
   std::string queue{};
@@ -26,78 +24,38 @@ struct ByIdArgs {
   std::optional<When> when{};
 };
 
-struct IdOutcome {
-  std::string text;
-  Grade grade;
-};
-
-using IdOutcomes = std::vector<IdOutcome>;
 using Act = IdOutcomes (*)(Context&, const std::vector<std::string>&, const ByIdArgs&);
 
-template <class Answer, class Meaning>
-IdOutcomes meanings(const std::vector<Answer>& answers, Meaning meaning) {
-  IdOutcomes out;
-  out.reserve(answers.size());
-  for (const Answer answer : answers) out.push_back(meaning(answer));
-  return out;
-}
-
-const IdOutcome kUnknown{"unknown", Grade::unknown};
+const IdOutcome kUnknownId{"unknown", Grade::unknown};
 
 HeldMessages held_messages(const ByIdArgs& args) { return args.force ? HeldMessages::force : HeldMessages::skip; }
 
-IdOutcomes cancel(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
-  return meanings(context.admin(args.queue).cancel(ids), [](State was) {
-    if (was == State::unknown) return kUnknown;
-    return IdOutcome{was == State::unack ? "cancelled, but held: gone unless that delivery succeeds"
-                                         : std::string("cancelled, was ") + delayqueue::to_string(was),
-                     Grade::good};
-  });
+IdOutcomes cancel(Context& context, const Ids& ids, const ByIdArgs& args) {
+  return cancel_ids(context.admin(args.queue), ids);
 }
 
-IdOutcomes reschedule(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
-  delayqueue::RescheduleOptions when;
-  when.delay = args.when->delay;
-  when.at = args.when->at;
-  return meanings(context.admin(args.queue).reschedule(ids, when), [](Moved moved) {
-    return moved == Moved::moved     ? IdOutcome{"moved", Grade::good}
-           : moved == Moved::refused ? IdOutcome{"refused: held, or dead", Grade::refused}
-                                     : kUnknown;
-  });
+IdOutcomes reschedule(Context& context, const Ids& ids, const ByIdArgs& args) {
+  return reschedule_ids(context.admin(args.queue), ids, *args.when);
 }
 
-IdOutcomes release(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
-  IdOutcomes outcomes = meanings(context.admin(args.queue).release(ids, held_messages(args)), [](Released released) {
-    return released == Released::released ? IdOutcome{"released", Grade::good}
-           : released == Released::held   ? IdOutcome{"held", Grade::refused}
-                                          : kUnknown;
-  });
-  for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
-    if (outcomes[i].grade != Grade::unknown) continue;
-    const auto found = context.inspector(args.queue).find(std::vector<std::string>{ids[i]}, 0).front();
-    if (!found) continue;
-    if (found->state == State::dead) outcomes[i] = {"dead: see dqctl redrive", Grade::refused};
-    if (found->state == State::ready || found->state == State::retry) {
-      outcomes[i] = {"is ready already", Grade::already};
-    }
-  }
-  return outcomes;
+IdOutcomes release(Context& context, const Ids& ids, const ByIdArgs& args) {
+  return release_ids(context.admin(args.queue), context.inspector(args.queue), ids, held_messages(args));
 }
 
 IdOutcomes bury(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
   delayqueue::BuryOptions options;
   options.reason = args.why;
   options.held = held_messages(args);
-  return meanings(context.admin(args.queue).bury(ids, options), [](Buried buried) {
+  return outcomes_of(context.admin(args.queue).bury(ids, options), [](Buried buried) {
     return buried == Buried::buried    ? IdOutcome{"buried", Grade::good}
            : buried == Buried::already ? IdOutcome{"was dead already", Grade::already}
            : buried == Buried::held    ? IdOutcome{"held", Grade::refused}
-                                       : kUnknown;
+                                       : kUnknownId;
   });
 }
 
 IdOutcomes extend(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
-  return meanings(context.admin(args.queue).extend(ids, *args.span, held_messages(args)), [](Extended extended) {
+  return outcomes_of(context.admin(args.queue).extend(ids, *args.span, held_messages(args)), [](Extended extended) {
     return extended == Extended::extended ? IdOutcome{"extended", Grade::good}
            : extended == Extended::held   ? IdOutcome{"held: its consumer renews it", Grade::refused}
                                           : IdOutcome{"neither held nor backing off", Grade::unknown};

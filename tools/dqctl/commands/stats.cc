@@ -1,6 +1,5 @@
 // dqctl stats
 #include <algorithm>
-#include <array>
 #include <chrono>
 
 #include "commands.h"
@@ -8,6 +7,7 @@
 #include "output/table.h"
 #include "row_error.h"
 #include "signals.h"
+#include "totals.h"
 
 namespace dqctl {
 namespace {
@@ -16,30 +16,12 @@ using delayqueue::Counts;
 using delayqueue::MessageInfo;
 using delayqueue::Pause;
 using delayqueue::State;
-using delayqueue::Totals;
 
 struct StatsArgs {
   std::vector<std::string> queues{};
   std::optional<milliseconds> watch{};
   std::uint64_t count = 0;
 };
-
-struct Total {
-  const char* name;
-  std::uint64_t Totals::*member;
-};
-
-constexpr std::array<Total, 11> kTotals = {{{"sent", &Totals::sent},
-                                            {"delivered", &Totals::delivered},
-                                            {"acked", &Totals::acked},
-                                            {"nacked", &Totals::nacked},
-                                            {"retried", &Totals::retried},
-                                            {"dead_lettered", &Totals::dead_lettered},
-                                            {"expired", &Totals::expired},
-                                            {"cancelled", &Totals::cancelled},
-                                            {"redriven", &Totals::redriven},
-                                            {"purged", &Totals::purged},
-                                            {"foreign", &Totals::foreign}}};
 
 struct StatsReading {
   std::string queue{};
@@ -69,11 +51,7 @@ StatsReading read_queue(Context& context, const std::string& queue) {
 // Events per second between two readings; unset without an earlier reading.
 std::optional<double> rate_of(const Total& total, const StatsReading& now, const StatsReading* before) {
   if (before == nullptr || before->error) return std::nullopt;
-  const auto seconds = std::chrono::duration<double>(span_between(before->counts.now, now.counts.now)).count();
-  const std::uint64_t first = before->counts.totals.*total.member;
-  const std::uint64_t last = now.counts.totals.*total.member;
-  if (seconds <= 0 || last < first) return std::nullopt;
-  return static_cast<double>(last - first) / seconds;
+  return rate_of(total, before->counts, now.counts);
 }
 
 std::optional<Time> sent_of(const std::optional<MessageInfo>& message) {

@@ -14,18 +14,6 @@ using View = ViewRequest::View;
 constexpr std::size_t kHistory = 120;
 constexpr std::uint64_t kOftenFetched = 64 * 1024;  // larger payloads are fetched once, not at each poll
 
-// The age of the oldest waiting message. For ready and retry only the time of sending is known.
-std::optional<milliseconds> oldest_of(const QueueState& state) {
-  const Counts& counts = state.counts;
-  if (counts.due > 0 && counts.oldest_due) return age_between(*counts.oldest_due, counts.now);
-  std::optional<milliseconds> oldest;
-  for (const auto* first : {&state.first_ready, &state.first_retry}) {
-    if (!*first || !(*first)->sent) continue;
-    oldest = std::max(oldest.value_or(milliseconds(0)), age_between(*(*first)->sent, counts.now));
-  }
-  return oldest;
-}
-
 }  // namespace
 
 bool operator==(const ViewRequest& a, const ViewRequest& b) {
@@ -224,20 +212,11 @@ std::optional<Rates> Poller::update_rates(const std::string& name, const Counts&
   return previous.rates;
 }
 
-// Applies the rules of dqctl stuck to two readings that are at least its interval apart.
 std::string Poller::update_finding(const std::string& name, const QueueState& now) {
-  PreviousPoll& previous = previous_[name];
-  StuckOptions options;
-  const auto apart = previous.state ? span_between(previous.state->counts.now, now.counts.now) : milliseconds(0);
-  if (apart >= *options.interval) {
-    options.interval = apart;
-    const std::vector<StuckFinding> found = diagnose({*previous.state, now}, name, options);
-    const bool is_stuck = !found.empty() && found.front().level != Level::ok;
-    previous.finding = is_stuck ? std::string(to_string(found.front().level)) + ": " + found.front().what : "";
-  }
-  // After Redis' clock was set back, the comparison starts over with this reading.
-  if (!previous.state || apart >= *options.interval || apart.count() < 0) previous.state = now;
-  return previous.finding;
+  FindingWatch& watch = previous_[name].findings;
+  watch.update(name, now);
+  if (!watch.worst() || watch.worst()->level == Level::ok) return "";
+  return std::string(to_string(watch.worst()->level)) + ": " + watch.worst()->what;
 }
 
 void Poller::publish(const std::function<void(Snapshot&)>& change) {

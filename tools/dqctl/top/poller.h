@@ -91,8 +91,7 @@ class Poller {
     std::optional<Rates> rates{};
     Time now{};
     std::deque<double> history{};
-    std::optional<QueueState> state{};  // the earlier of two readings to compare
-    std::string finding{};              // of the last comparison
+    FindingWatch findings{};
   };
 
   void run();

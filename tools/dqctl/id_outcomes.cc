@@ -1,0 +1,54 @@
+#include "id_outcomes.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Moved;
+using delayqueue::QueueAdmin;
+using delayqueue::Released;
+using delayqueue::State;
+
+const IdOutcome kNoSuchMessage{"unknown", Grade::unknown};
+
+}  // namespace
+
+IdOutcomes cancel_ids(QueueAdmin& admin, const Ids& ids) {
+  return outcomes_of(admin.cancel(ids), [](State was) {
+    if (was == State::unknown) return kNoSuchMessage;
+    return IdOutcome{was == State::unack ? "cancelled, but held: gone unless that delivery succeeds"
+                                         : std::string("cancelled, was ") + delayqueue::to_string(was),
+                     Grade::good};
+  });
+}
+
+IdOutcomes reschedule_ids(QueueAdmin& admin, const Ids& ids, const When& when) {
+  delayqueue::RescheduleOptions options;
+  options.delay = when.delay;
+  options.at = when.at;
+  return outcomes_of(admin.reschedule(ids, options), [](Moved moved) {
+    return moved == Moved::moved     ? IdOutcome{"moved", Grade::good}
+           : moved == Moved::refused ? IdOutcome{"refused: held, or dead", Grade::refused}
+                                     : kNoSuchMessage;
+  });
+}
+
+IdOutcomes release_ids(QueueAdmin& admin, delayqueue::Inspector& inspector, const Ids& ids,
+                       delayqueue::HeldMessages held) {
+  IdOutcomes outcomes = outcomes_of(admin.release(ids, held), [](Released released) {
+    return released == Released::released ? IdOutcome{"released", Grade::good}
+           : released == Released::held   ? IdOutcome{"held", Grade::refused}
+                                          : kNoSuchMessage;
+  });
+  for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
+    if (outcomes[i].grade != Grade::unknown) continue;
+    const auto found = inspector.find(std::vector<std::string>{ids[i]}, 0).front();
+    if (!found) continue;
+    if (found->state == State::dead) outcomes[i] = {"dead: see dqctl redrive", Grade::refused};
+    if (found->state == State::ready || found->state == State::retry) {
+      outcomes[i] = {"is ready already", Grade::already};
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace dqctl
