@@ -1,0 +1,99 @@
+#include "serve/access.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "exit.h"
+#include "fd.h"
+#include "own_file.h"
+
+namespace dqctl {
+namespace {
+
+constexpr std::size_t kShortestToken = 32;
+constexpr const char* kBearer = "Bearer ";
+
+std::string without_scheme(const std::string& origin) {
+  const std::size_t end = origin.find("://");
+  return end == std::string::npos ? origin : origin.substr(end + 3);
+}
+
+bool is_json(const std::string& type) {
+  const std::string name = type.substr(0, type.find(';'));
+  return name == "application/json" || name == "application/json ";
+}
+
+}  // namespace
+
+void Access::check(const HttpRequest& request, bool open) const {
+  const std::string host = parse_host(request.host);
+  const auto& own = options_.hosts;
+  const bool is_own = host == "localhost" || host == "127.0.0.1" || host == "::1" ||
+                      std::find(own.begin(), own.end(), host) != own.end();
+  if (!is_own) {
+    throw HttpError(421,
+                    "cannot serve the host " + host + "; use another name, or start dqctl serve with --host " + host);
+  }
+  if (open || options_.token.empty()) return;
+  const std::string& given = request.authorization;
+  const std::string bearer = kBearer;
+  if (given.compare(0, bearer.size(), bearer) != 0) {
+    throw HttpError(401, "a token is needed; send Authorization: Bearer with the token of --token-file");
+  }
+  if (!equals_secret(given.substr(bearer.size()), options_.token)) {
+    throw HttpError(401, "the token is wrong; send that of --token-file");
+  }
+}
+
+void Access::check_change(const HttpRequest& request) const {
+  if (!options_.allow_changes) {
+    throw HttpError(403, "changes are not allowed here; start dqctl serve with --allow-changes, or use dqctl itself");
+  }
+  if (!is_json(request.content_type)) {
+    throw HttpError(415, "cannot read a body of another type; expected Content-Type: application/json");
+  }
+  if (request.action != "1") {
+    throw HttpError(403, "the header X-Delayqueue-Action: 1 is missing: a page of another site cannot send it");
+  }
+  const std::string& site = request.fetch_site;
+  const bool is_foreign_site = !site.empty() && site != "same-origin" && site != "none";
+  const bool is_foreign_origin = !request.origin.empty() && without_scheme(request.origin) != request.host;
+  if (is_foreign_site || is_foreign_origin) {
+    throw HttpError(403, "changes from a page of another site are refused; open the page of this server");
+  }
+}
+
+bool equals_secret(const std::string& given, const std::string& secret) {
+  volatile unsigned char difference = given.size() == secret.size() ? 0 : 1;
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    const char other = i < given.size() ? given[i] : '\0';
+    difference = static_cast<unsigned char>(difference | (secret[i] ^ other));
+  }
+  return difference == 0;
+}
+
+std::string read_token(const std::string& file) {
+  const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat found {};
+  if (fd.open() && ::fstat(fd.get(), &found) == 0) {
+    if (found.st_uid != ::geteuid() && found.st_uid != 0) {
+      throw Usage("--token-file: the file belongs to another user; expected one of this user");
+    }
+    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+      throw Usage("--token-file: other users may read or write the file; chmod 600");
+    }
+  }
+  const std::string token = secret_in_file("--token-file", file);
+  const bool is_plain = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  if (token.size() < kShortestToken || !is_plain) {
+    throw Usage(
+        "--token-file: the first line of the file is no token; expected at least 32 visible ASCII characters, such as "
+        "the output of: openssl rand -hex 32");
+  }
+  return token;
+}
+
+}  // namespace dqctl

@@ -1,0 +1,53 @@
+// The changes that clients of dqctl serve have made: a line of stderr for each, and the last 100 in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "output/json.h"
+#include "serve/change_request.h"
+
+namespace dqctl {
+
+struct Change {
+  Time at{};
+  std::string client{};
+  Action action{};
+  std::string queue{};
+  std::optional<std::string> id{};  // unset: the queue, or many messages
+  std::string detail{};             // what was requested
+  std::uint64_t count = 0;          // messages that were changed
+  std::string error{};              // why it failed, maybe after some of it was done
+};
+
+Object change_object(const Change& change);
+
+// One line without line breaks or other control characters, such as
+// "2026-11-21T19:36:45.123Z 127.0.0.1:40312 purge orders state=dead at_most=12 count=12".
+std::string change_line(const Change& change);
+
+// Any number of threads may use it.
+class Audit {
+ public:
+  static constexpr std::size_t kKept = 100;
+
+  // published: called after each change.
+  explicit Audit(std::function<void(const Change&)> published) : published_(std::move(published)) {}
+
+  void add(const Change& change);
+  std::vector<Change> latest() const;  // the latest first
+
+ private:
+  const std::function<void(const Change&)> published_;
+  mutable std::mutex mutex_;
+  std::deque<Change> changes_{};  // guarded by mutex_
+};
+
+}  // namespace dqctl

@@ -1,0 +1,53 @@
+// The last hour of each queue, minute by minute, in memory.
+#pragma once
+
+#include <delayqueue/counts.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "output/json.h"
+
+namespace dqctl {
+
+// The events of a minute that the history has.
+inline constexpr std::array<const char*, 5> kMinuteEvents = {"sent", "delivered", "acked", "nacked", "dead_lettered"};
+
+struct Minute {
+  Time at{};                    // when it began
+  delayqueue::Counts counts{};  // of its last reading
+  // Events since the last reading of the minute before; unset: there is none, or the statistics were reset.
+  std::array<std::optional<std::uint64_t>, kMinuteEvents.size()> events{};
+};
+
+Object minute_object(const Minute& minute);
+
+// Any number of threads may use it.
+class History {
+ public:
+  static constexpr std::size_t kMinutes = 60;
+  static constexpr std::size_t kMostQueues = 1000;
+
+  // Adds a reading. now: by the clock of this machine, which does not jump if a queue moves to another server.
+  void add(const std::string& queue, Time now, const delayqueue::Counts& counts);
+
+  // Forgets all other queues.
+  void keep_only(const std::set<std::string>& queues);
+
+  std::vector<Minute> minutes(const std::string& queue) const;  // the oldest first
+  std::size_t size(const std::string& queue) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::deque<Minute>> queues_{};  // guarded by mutex_
+};
+
+}  // namespace dqctl
