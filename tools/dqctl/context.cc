@@ -96,6 +96,16 @@ void Context::resolve_options() {
                                                         : HashTag::automatic;
 }
 
+Context Context::for_another_thread() const {
+  Context other;
+  other.options = options;
+  other.output_ = output_;
+  other.uri_ = uri_;
+  other.connection_ = connection_;
+  other.queue_options_ = queue_options_;
+  return other;
+}
+
 template <class Client>
 Client& Context::client(Clients<Client>& clients, const Subject& subject) {
   const auto found =

@@ -44,6 +44,9 @@ class Context {
   // Completes the options from the environment and the password file. Call it after parsing. Throws Usage.
   void resolve_options();
 
+  // A context with the same options, and with connections for another thread.
+  Context for_another_thread() const;
+
   Output& out() { return output_; }
   void set_output(const std::string& format);
 

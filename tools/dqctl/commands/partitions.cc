@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "output/table.h"
+#include "partition_object.h"
 #include "row_error.h"
 
 namespace dqctl {
@@ -29,22 +30,6 @@ unsigned parse_partitions(const std::string& value) {
   const auto number = static_cast<unsigned>(parse_number("--set", value, 1, 256));
   if ((number & (number - 1)) != 0) throw Usage("--set: '" + value + "'; expected a power of two from 1 to 256");
   return number;
-}
-
-Object object_of(const PartitionInfo& info) {
-  Object object;
-  object.add("partition", info.partition).add("slot", info.slot);
-  info.server.empty() ? object.add_null("master") : object.add("master", info.server);
-  object.add("sent_to", info.sent_to);
-  const Counts& counts = info.counts;
-  const std::pair<const char*, std::uint64_t> numbers[] = {
-      {"pending", counts.pending}, {"ready", counts.ready}, {"unack", counts.unack},    {"retry", counts.retry},
-      {"dead", counts.dead},       {"due", counts.due},     {"overdue", counts.overdue}};
-  for (const auto& [name, number] : numbers) {
-    info.error.empty() ? object.add(name, number) : object.add_null(name);
-  }
-  info.error.empty() ? object.add("paused", counts.paused) : object.add_null("paused");
-  return info.error.empty() ? object.add_null("error") : object.add("error", printable(info.error));
 }
 
 std::vector<Cell> row_of(const PartitionInfo& info) {
@@ -87,7 +72,7 @@ Exit show(Context& context, const std::string& queue) {
                   "partitions", head);
   RowErrors errors;
   for (const PartitionInfo& one : all) {
-    listing.add(row_of(one), object_of(one));
+    listing.add(row_of(one), partition_object(one));
     errors.add(one.error.empty() ? std::nullopt : std::optional(RowError{one.error}));
   }
   listing.end();

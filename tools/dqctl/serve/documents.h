@@ -26,6 +26,4 @@ Object stats_fields(const QueueReading& reading, const std::optional<delayqueue:
 
 Object queues_document(const RedisName& redis, const Readings& readings, const History& history);
 
-Object partition_object(const delayqueue::PartitionInfo& info);
-
 }  // namespace dqctl

@@ -1,6 +1,6 @@
 // Serves HTTP: accepts connections, reads requests within limits of size and time, and writes the answers. A connection
 // serves one request. cpp-httplib parses requests and writes answers; it never gets more bytes than check_head() lets
-// through, and has no socket of its own.
+// through, and reads and writes no socket.
 #pragma once
 
 #include <atomic>

@@ -15,7 +15,7 @@ namespace {
 using delayqueue::Counts;
 
 constexpr milliseconds kOften{1000};
-constexpr milliseconds kSeldom{15'000};     // nobody asks: for the history only
+constexpr milliseconds kSeldom{15'000};     // without clients: for the history only
 constexpr milliseconds kAskedFor{5000};     // how long a request is remembered
 constexpr milliseconds kShortestSpan{500};  // between two readings that a rate is computed from
 constexpr int kIdleShare = 3;               // a poll is followed by a pause of at least as many times its length

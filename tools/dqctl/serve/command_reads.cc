@@ -1,0 +1,60 @@
+#include "serve/command_reads.h"
+
+#include "exit.h"
+#include "output/text.h"
+#include "serve/dead_reasons.h"
+#include "serve/metrics.h"
+#include "serve/request.h"
+#include "serve/workers.h"
+#include "signals.h"
+#include "stuck_reading.h"
+
+namespace dqctl {
+namespace {
+
+constexpr std::chrono::seconds kLongestWait{5};   // for other requests of this kind
+constexpr std::chrono::seconds kSlowLifetime{5};  // of answers that take long
+constexpr std::chrono::seconds kQuickLifetime{1};
+constexpr std::size_t kMostAnswers = 200;
+
+}  // namespace
+
+std::string CommandReads::answer(const std::string& what, Steady::duration lifetime,
+                                 const std::function<std::string()>& read) {
+  const std::unique_lock lock(mutex_, kLongestWait);
+  if (!lock.owns_lock()) throw HttpError(503, "cannot answer: others wait for answers of this kind; repeat it later");
+  const auto found = kept_.find(what);
+  if (found != kept_.end() && Steady::now() - found->second.at < lifetime) return found->second.text;
+  if (kept_.size() >= kMostAnswers) kept_.clear();
+  context_.use_short_timeouts(false);
+  Kept kept;
+  kept.text = read();
+  kept.at = Steady::now();
+  return (kept_[what] = std::move(kept)).text;
+}
+
+std::string CommandReads::stuck(const std::string& queue) {
+  return answer("stuck " + queue, kSlowLifetime, [&] {
+    const StuckOptions options;
+    const std::vector<StuckReading> readings = read_stuck(context_, {queue}, options);
+    if (interrupted() || readings.empty()) throw HttpError(503, "cannot read the queue: dqctl serve ends");
+    const StuckReading& reading = readings.front();
+    if (reading.error) throw Failure(reading.error->code, reading.error->text);
+    const std::vector<StuckFinding> findings = findings_of(reading, options);
+    return stuck_object(queue, findings.empty() ? Level::ok : findings.front().level, findings).text();
+  });
+}
+
+std::string CommandReads::dead_reasons(const std::string& queue) {
+  return answer("reasons " + queue, kSlowLifetime, [&] { return reasons_object(context_, queue).text(); });
+}
+
+std::string CommandReads::workers() {
+  return answer("workers", kQuickLifetime, [&] { return workers_object(context_).text(); });
+}
+
+std::string CommandReads::metrics() {
+  return answer("metrics", kQuickLifetime, [&] { return metrics_text(context_); });
+}
+
+}  // namespace dqctl

@@ -1,0 +1,43 @@
+// Reads that dqctl serve shares with commands of dqctl: they take the Context of a command, which one thread may use at
+// a time. Their answers are kept for some seconds.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "context.h"
+
+namespace dqctl {
+
+// Any number of threads may use it.
+class CommandReads {
+ public:
+  // The context is used by this object only. It must live as long.
+  explicit CommandReads(Context& context) : context_(context) {}
+
+  // The documents of dqctl stuck QUEUE, dqctl reasons QUEUE and dqctl workers, and the text of dqctl metrics. They throw
+  // HttpError, Failure, std::invalid_argument and delayqueue::Error.
+  std::string stuck(const std::string& queue);
+  std::string dead_reasons(const std::string& queue);
+  std::string workers();
+  std::string metrics();
+
+ private:
+  using Steady = std::chrono::steady_clock;
+
+  struct Kept {
+    std::string text{};
+    Steady::time_point at{};
+  };
+
+  std::string answer(const std::string& what, Steady::duration lifetime, const std::function<std::string()>& read);
+
+  Context& context_;
+  std::timed_mutex mutex_;  // guards context_ and kept_
+  std::map<std::string, Kept> kept_{};
+};
+
+}  // namespace dqctl
