@@ -23,6 +23,7 @@ redis-server|valkey-server   redis-server      valkey               redis       
 <doctest/doctest.h>          doctest-dev       doctest-devel        doctest-dev         doctest
 <CLI/CLI.hpp>                libcli11-dev      cli11-devel          cli11-dev           cli11
 <utf8proc.h>                 libutf8proc-dev   utf8proc-devel       utf8proc-dev        utf8proc
+<httplib.h>                  libcpp-httplib-dev cpp-httplib-devel   cpp-httplib-dev     cpp-httplib
 '
 tools='
 bash                         bash              bash                 bash                bash

@@ -27,6 +27,7 @@ void add_commands(Cli& cli, Context& context) {
   add_doctor(cli, context);
   add_partitions(cli, context);
   add_actions(cli, context);
+  add_serve(cli, context);
   // Commands that act.
   add_send(cli, context);
   add_work(cli, context);

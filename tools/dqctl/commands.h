@@ -40,6 +40,7 @@ void add_reschedule(Cli& cli, Context& context);
 void add_resume(Cli& cli, Context& context);
 void add_scripts(Cli& cli, Context& context);
 void add_send(Cli& cli, Context& context);
+void add_serve(Cli& cli, Context& context);
 void add_show(Cli& cli, Context& context);
 void add_stats(Cli& cli, Context& context);
 void add_stuck(Cli& cli, Context& context);

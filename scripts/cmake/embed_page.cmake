@@ -1,0 +1,23 @@
+# cmake -DOUTPUT=page_files.cc -P embed_page.cmake -- page/index.html page/style.css ...
+#
+# Writes each file, its bytes unchanged, as a constant: index.html becomes index_html.
+set(out "// Made by scripts/cmake/embed_page.cmake.\n#include \"serve/page_files.h\"\n\nnamespace dqctl::page_files {\n")
+set(is_file OFF)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  set(file "${CMAKE_ARGV${i}}")
+  if(is_file)
+    get_filename_component(name "${file}" NAME)
+    string(MAKE_C_IDENTIFIER "${name}" name)
+    file(READ "${file}" body)
+    file(SIZE "${file}" size)
+    string(FIND "${body}" ")embedded\"" at)
+    if(NOT at EQUAL -1)
+      message(FATAL_ERROR "${file}: )embedded\" would end the C++ string")
+    endif()
+    string(APPEND out "\nconst std::string_view ${name}{R\"embedded(${body})embedded\", ${size}};\n")
+  elseif(file STREQUAL "--")
+    set(is_file ON)
+  endif()
+endforeach()
+file(WRITE "${OUTPUT}" "${out}\n}  // namespace dqctl::page_files\n")

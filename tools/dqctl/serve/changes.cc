@@ -1,0 +1,354 @@
+#include "serve/changes.h"
+
+#include <delayqueue/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "id_outcomes.h"
+#include "pages.h"
+#include "row_error.h"
+
+namespace dqctl {
+namespace {
+
+using delayqueue::Counts;
+using delayqueue::MessageInfo;
+using delayqueue::QueueAdmin;
+using delayqueue::Redriven;
+using delayqueue::State;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLongestBulk{2};  // of one request; the client repeats it for the rest
+constexpr std::size_t kPurgedAtOnce = 2000;
+constexpr std::size_t kBulkPage = 500;  // messages
+constexpr std::size_t kMostSampled = 5;
+
+bool is_a_list(State state) { return state == State::ready || state == State::retry; }
+
+Filter filter_of(const ChangeRequest& request) {
+  Filter filter;
+  filter.reason = request.match;
+  filter.older_than = request.older_than;
+  return filter;
+}
+
+std::string detail_of(const ChangeRequest& request) {
+  std::string detail;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    detail += (detail.empty() ? "" : " ") + name + '=' + value;
+  };
+  if (request.action == Action::purge) add("state", delayqueue::to_string(request.state));
+  if (request.action == Action::pause && !request.reason.empty()) add("reason", in_quotes(request.reason));
+  if (request.span) add("for", span_text(*request.span));
+  if (request.replace) add("replace", "true");
+  if (request.match) add("reason", in_quotes(*request.match));
+  if (request.older_than) add("older_than", span_text(*request.older_than));
+  if (request.at_most > 0) add("at_most", std::to_string(request.at_most));
+  if (request.when) add("due", request.when->at ? utc_text(*request.when->at) : "+" + span_text(request.when->delay));
+  return detail;
+}
+
+std::uint64_t waiting(const Counts& counts) { return counts.due + counts.ready + counts.retry; }
+
+// Whether a purge can skip reading the messages.
+bool is_without_reading(const ChangeRequest& request) {
+  return !request.match && !(is_a_list(request.state) && request.older_than);
+}
+
+const char* done_text(Action action) {
+  switch (action) {
+    case Action::release:
+      return "released";
+    case Action::cancel:
+      return "cancelled";
+    case Action::reschedule:
+      return "moved";
+    default:
+      return "redriven";
+  }
+}
+
+// What the action is expected to do with the message.
+IdOutcome expected(Action action, const std::optional<MessageInfo>& message) {
+  if (!message) return {"unknown", Grade::unknown};
+  const State state = message->state;
+  const IdOutcome good{std::string("would be ") + done_text(action), Grade::good};
+  const bool in_list = state == State::ready || state == State::retry;
+  switch (action) {
+    case Action::cancel:
+      return good;
+    case Action::release:
+      return in_list                ? IdOutcome{"is ready already", Grade::already}
+             : state == State::dead ? IdOutcome{"dead: see redrive", Grade::refused}
+             : message->held        ? IdOutcome{"held", Grade::refused}
+                                    : good;
+    case Action::reschedule:
+      return state == State::dead || message->held ? IdOutcome{"refused: held, or dead", Grade::refused} : good;
+    default:
+      break;
+  }
+  if (state != State::dead) return {"not among the dead", Grade::unknown};
+  return message->size ? good : IdOutcome{"its body is gone: would be removed", Grade::refused};
+}
+
+IdOutcome redrive_one(QueueAdmin& admin, const std::string& id, int retries) {
+  delayqueue::RedriveOptions options;
+  options.retries = retries;
+  const Redriven outcome = admin.redrive({id}, options).front();
+  return outcome == Redriven::redriven  ? IdOutcome{"redriven", Grade::good}
+         : outcome == Redriven::no_body ? IdOutcome{"its body is gone: removed", Grade::refused}
+                                        : IdOutcome{"not among the dead", Grade::unknown};
+}
+
+const char* name_of(Grade grade) {
+  return grade == Grade::good      ? "good"
+         : grade == Grade::already ? "already"
+         : grade == Grade::refused ? "refused"
+                                   : "unknown";
+}
+
+Object outcome_object(const ChangeRequest& request, const std::string& queue, const std::string& id,
+                      const std::optional<State>& state, const IdOutcome& outcome) {
+  Object object;
+  object.add("queue", queue).add("id", id).add("action", to_string(request.action)).add("dry_run", request.dry_run);
+  if (state) object.add("state", delayqueue::to_string(*state));
+  object.add("grade", name_of(outcome.grade)).add("outcome", outcome.text);
+  return object.add("summary", to_string(request.action) + std::string(" ") + id + ": " + outcome.text);
+}
+
+}  // namespace
+
+Object Changes::change_queue(const ChangeRequest& request, const std::string& queue, const std::string& client) {
+  reads_.existing(queue);
+  const bool is_pause = request.action == Action::pause || request.action == Action::resume;
+  if (request.dry_run && !is_pause) return bulk_dry_run(request, queue);
+  Change change;
+  const auto act = [&](Change& made) { return is_pause ? pause(request, queue, made) : bulk(request, queue, made); };
+  return request.dry_run ? act(change) : audited(request, queue, client, change, act);
+}
+
+Object Changes::change_message(const ChangeRequest& request, const std::string& queue, const std::string& id,
+                               const std::string& client) {
+  check_id(id);
+  reads_.existing(queue);
+  if (request.dry_run) return by_id_dry_run(request, queue, id);
+  Change change;
+  change.id = id;
+  return audited(request, queue, client, change, [&](Change& made) { return by_id(request, queue, id, made); });
+}
+
+Object Changes::audited(const ChangeRequest& request, const std::string& queue, const std::string& client,
+                        Change change, const std::function<Object(Change&)>& act) {
+  change.at = std::chrono::system_clock::now();
+  change.client = client;
+  change.action = request.action;
+  change.queue = queue;
+  change.detail = detail_of(request);
+  try {
+    const Object answer = act(change);
+    audit_.add(change);
+    return answer;
+  } catch (const std::exception& error) {
+    change.error = error.what();
+    audit_.add(change);
+    throw;
+  }
+}
+
+Object Changes::pause_object(const ChangeRequest& request, const std::string& queue, const std::string& summary) {
+  const auto inspector = clients_.inspector(queue);
+  const Counts counts = inspector->counts();
+  const auto pause = inspector->paused();
+  Object object;
+  object.add("queue", queue).add("action", to_string(request.action)).add("dry_run", request.dry_run);
+  object.add("paused", pause.has_value()).add("until", pause ? pause->until : std::nullopt);
+  object.add("why", pause ? std::optional(pause->reason) : std::nullopt).add("waiting", waiting(counts));
+  return object.add("summary", summary);
+}
+
+Object Changes::pause(const ChangeRequest& request, const std::string& queue, Change&) {
+  const bool wants_pause = request.action == Action::pause;
+  const auto pause = clients_.inspector(queue)->paused();
+  const std::string name = in_quotes(queue);
+  if (wants_pause && pause && !request.replace) {
+    throw HttpError(409, name + " is paused already" + (pause->reason.empty() ? "" : ": " + printable(pause->reason)) +
+                             "; replace: true sets this pause instead");
+  }
+  if (request.dry_run) {
+    const std::string would = wants_pause ? "would pause " + name + ": its consumers would take nothing"
+                              : pause     ? "would resume " + name
+                                          : name + " is not paused";
+    return pause_object(request, queue, would);
+  }
+  if (wants_pause) {
+    delayqueue::PauseOptions options;
+    options.duration = request.span;
+    options.reason = request.reason;
+    clients_.admin(queue)->pause(options);
+    return pause_object(request, queue, name + " is paused: its consumers take nothing until it is resumed");
+  }
+  clients_.admin(queue)->resume();
+  return pause_object(request, queue, name + (pause ? " is resumed" : " was not paused"));
+}
+
+Object Changes::bulk_dry_run(const ChangeRequest& request, const std::string& queue) {
+  const auto inspector = clients_.inspector(queue);
+  const Counts counts = inspector->counts();
+  const std::uint64_t of = count_of(counts, request.state);
+  const auto until = Clock::now() + kLongestBulk;
+  Pages pages(*inspector, request.state, filter_of(request), counts, Pages::Payload::start);
+  std::vector<MessageInfo> some;
+  std::vector<Object> sample;
+  std::uint64_t matching = 0;
+  bool complete = false;
+  while (Clock::now() < until) {
+    complete = !pages.next(some);
+    if (complete) break;
+    matching += some.size();
+    for (std::size_t i = 0; i < some.size() && sample.size() < kMostSampled; ++i) {
+      sample.push_back(reads_.shown(some[i], "payload_start"));
+    }
+    if (filter_of(request).any() || sample.size() < std::min<std::uint64_t>(kMostSampled, of)) continue;
+    matching = of;
+    complete = true;
+    break;
+  }
+  const char* state = delayqueue::to_string(request.state);
+  const char* verb = to_string(request.action);
+  Object object;
+  object.add("queue", queue).add("action", verb).add("state", state).add("dry_run", true);
+  object.add("matching", matching).add("of", of).add("complete", complete).add_null("done").add_null("left_alone");
+  object.add("sample", sample).add_null("error");
+  return object.add("summary", std::string("would ") + verb + (complete ? " " : " at least ") + count_text(matching) +
+                                   " of " + counted(of, std::string(state) + " message") + " of " + in_quotes(queue));
+}
+
+Object Changes::bulk(const ChangeRequest& request, const std::string& queue, Change& change) {
+  const std::unique_lock lock(bulk_mutex_, std::try_to_lock);
+  if (!lock.owns_lock())
+    throw HttpError(503, "cannot begin: another change of many messages runs; repeat it in seconds");
+  const Counts counts = clients_.inspector(queue)->counts();
+  Bulk result;
+  try {
+    request.action == Action::redrive ? redrive(request, queue, counts, result) : purge(request, queue, counts, result);
+  } catch (const delayqueue::ConnectionError& error) {
+    if (result.done == 0) throw;
+    result.error = std::string(error.what()) + "; the last of it may be done nevertheless";
+  } catch (const delayqueue::Error& error) {
+    if (result.done == 0) throw;
+    result.error = advised(error.what());
+  }
+  change.count = result.done;
+  change.error = result.error;
+  const char* state = delayqueue::to_string(request.state);
+  const std::string verb = request.action == Action::redrive ? "redriven" : "purged";
+  Object object;
+  object.add("queue", queue).add("action", to_string(request.action)).add("state", state).add("dry_run", false);
+  object.add_null("matching").add("of", count_of(counts, request.state)).add("complete", result.complete);
+  object.add("done", result.done).add("left_alone", result.left_alone).add("sample", std::vector<Object>());
+  result.error.empty() ? object.add_null("error") : object.add("error", printable(result.error));
+  return object.add("summary", verb + ' ' + counted(result.done, std::string(state) + " message") + " of " +
+                                   in_quotes(queue) + (result.complete ? "" : "; there are more"));
+}
+
+void Changes::redrive(const ChangeRequest& request, const std::string& queue, const Counts& counts, Bulk& result) {
+  const auto inspector = clients_.inspector(queue);
+  const auto admin = clients_.admin(queue);
+  const auto until = Clock::now() + kLongestBulk;
+  delayqueue::RedriveOptions options;
+  options.retries = request.retries;
+  Pages pages(*inspector, State::dead, filter_of(request), counts, Pages::Payload::start, kBulkPage);
+  pages.repeat();
+  std::vector<MessageInfo> some;
+  std::uint64_t left = request.at_most;
+  while (left > 0 && Clock::now() < until) {
+    if (!pages.next(some)) {
+      result.complete = true;
+      return;
+    }
+    for (std::size_t at = 0; at < some.size() && left > 0;) {
+      Ids ids;
+      for (; at < some.size() && ids.size() < std::min<std::uint64_t>(kRoundTrip, left); ++at)
+        ids.push_back(some[at].id);
+      std::uint64_t redriven = 0, removed = 0;
+      for (const Redriven outcome : admin->redrive(ids, options)) {
+        if (outcome == Redriven::redriven) ++redriven;
+        if (outcome == Redriven::no_body) ++removed;
+      }
+      result.done += redriven;
+      result.left_alone += ids.size() - redriven;
+      pages.add_freed(redriven + removed);
+      left -= ids.size();
+    }
+  }
+  result.complete = left == 0;
+}
+
+void Changes::purge(const ChangeRequest& request, const std::string& queue, const Counts& counts, Bulk& result) {
+  const auto admin = clients_.admin(queue);
+  const auto until = Clock::now() + kLongestBulk;
+  std::uint64_t left = std::min(request.at_most, count_of(counts, request.state));
+  if (is_without_reading(request)) {
+    while (left > 0 && Clock::now() < until) {
+      delayqueue::PurgeOptions options;
+      options.older_than = request.older_than;
+      options.limit = std::min<std::uint64_t>(left, kPurgedAtOnce);
+      const std::uint64_t purged = admin->purge(request.state, options);
+      result.done += purged;
+      left -= options.limit;
+      // In the lists, ids without a message are passed over, not counted.
+      if (!is_a_list(request.state) && purged < options.limit) left = 0;
+    }
+    result.complete = left == 0;
+    return;
+  }
+  const auto inspector = clients_.inspector(queue);
+  Pages pages(*inspector, request.state, filter_of(request), counts, Pages::Payload::start, kBulkPage);
+  pages.repeat();
+  std::vector<MessageInfo> some;
+  while (left > 0 && Clock::now() < until) {
+    if (!pages.next(some)) {
+      result.complete = true;
+      return;
+    }
+    for (std::size_t at = 0; at < some.size() && left > 0;) {
+      Ids ids;
+      for (; at < some.size() && ids.size() < std::min<std::uint64_t>(kRoundTrip, left); ++at)
+        ids.push_back(some[at].id);
+      const delayqueue::Removed removed = admin->purge(request.state, ids);
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (!removed.removed[i]) pages.skip(ids[i]);
+      }
+      pages.add_freed(removed.places);
+      result.done += removed.messages;
+      result.left_alone += ids.size() - removed.messages;
+      left -= ids.size();
+    }
+  }
+  result.complete = left == 0;
+}
+
+Object Changes::by_id_dry_run(const ChangeRequest& request, const std::string& queue, const std::string& id) {
+  const auto found = clients_.inspector(queue)->find(Ids{id}, 0).front();
+  return outcome_object(request, queue, id, found ? found->state : State::unknown, expected(request.action, found));
+}
+
+Object Changes::by_id(const ChangeRequest& request, const std::string& queue, const std::string& id, Change& change) {
+  const auto admin = clients_.admin(queue);
+  const auto inspector = clients_.inspector(queue);
+  const IdOutcome outcome = request.action == Action::release
+                                ? release_ids(*admin, *inspector, {id}, delayqueue::HeldMessages::skip).front()
+                            : request.action == Action::cancel     ? cancel_ids(*admin, {id}).front()
+                            : request.action == Action::reschedule ? reschedule_ids(*admin, {id}, *request.when).front()
+                                                                   : redrive_one(*admin, id, request.retries);
+  change.count = outcome.grade == Grade::good ? 1 : 0;
+  if (outcome.grade != Grade::good) change.detail += (change.detail.empty() ? "" : " ") + outcome.text;
+  return outcome_object(request, queue, id, std::nullopt, outcome);
+}
+
+}  // namespace dqctl

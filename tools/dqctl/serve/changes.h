@@ -1,0 +1,56 @@
+// The changes that clients of dqctl serve may make, or see what they would do.
+#pragma once
+
+#include <delayqueue/inspector.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "filter.h"
+#include "output/json.h"
+#include "serve/audit.h"
+#include "serve/change_request.h"
+#include "serve/clients.h"
+#include "serve/reads.h"
+
+namespace dqctl {
+
+// Any number of threads may use it. Access must have been checked before. Every attempt to change something is written
+// to the audit, whether it succeeds or not; dry runs are not.
+class Changes {
+ public:
+  Changes(Clients& clients, const Reads& reads, Audit& audit) : clients_(clients), reads_(reads), audit_(audit) {}
+
+  // Throw HttpError, Usage, std::invalid_argument and delayqueue::Error. client: its address.
+  Object change_queue(const ChangeRequest& request, const std::string& queue, const std::string& client);
+  Object change_message(const ChangeRequest& request, const std::string& queue, const std::string& id,
+                        const std::string& client);
+
+ private:
+  struct Bulk {
+    std::uint64_t done = 0, left_alone = 0;
+    bool complete = false;
+    std::string error{};
+  };
+
+  Object pause(const ChangeRequest& request, const std::string& queue, Change& change);
+  Object pause_object(const ChangeRequest& request, const std::string& queue, const std::string& summary);
+  Object bulk(const ChangeRequest& request, const std::string& queue, Change& change);
+  Object bulk_dry_run(const ChangeRequest& request, const std::string& queue);
+  void redrive(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts, Bulk& result);
+  void purge(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts, Bulk& result);
+  Object by_id(const ChangeRequest& request, const std::string& queue, const std::string& id, Change& change);
+  Object by_id_dry_run(const ChangeRequest& request, const std::string& queue, const std::string& id);
+
+  // Runs `act` and writes the audit.
+  Object audited(const ChangeRequest& request, const std::string& queue, const std::string& client, Change change,
+                 const std::function<Object(Change&)>& act);
+
+  Clients& clients_;
+  const Reads& reads_;
+  Audit& audit_;
+  std::mutex bulk_mutex_;  // one change of many messages at a time
+};
+
+}  // namespace dqctl

@@ -1,0 +1,103 @@
+#include "serve/serve.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "serve/routes.h"
+#include "signals.h"
+
+namespace dqctl {
+namespace {
+
+constexpr milliseconds kLongestEnd{300};  // for answers that are being made when a signal arrives
+
+struct ServeAddress {
+  std::optional<ListenAddress> tcp{};  // unset: a socket of a path
+};
+
+ServeAddress check_options(const ServeOptions& options) {
+  if (options.cert.empty() != options.key.empty()) throw Usage("--https-cert and --https-key: expected both, or none");
+  if (!options.client_ca.empty() && options.cert.empty()) {
+    throw Usage("--https-client-ca: needs TLS; expected --https-cert and --https-key, too");
+  }
+  ServeAddress address;
+  if (options.socket) return address;
+  address.tcp = parse_listen(options.listen);
+  if (!address.tcp->is_loopback && !options.token_file && options.client_ca.empty()) {
+    throw Usage(
+        "--listen: " + in_quotes(options.listen) +
+        "; everybody who reaches this address could read the queues; expected --token-file FILE, or "
+        "--https-cert, --https-key and --https-client-ca, or an address of this machine such as 127.0.0.1:9480");
+  }
+  return address;
+}
+
+AccessOptions access_options(const ServeOptions& options, const ServeAddress& address) {
+  AccessOptions access;
+  for (const std::string& host : options.hosts) {
+    try {
+      access.hosts.push_back(parse_host(host));
+    } catch (const HttpError&) {
+      throw Usage("--host: " + cut(in_quotes(host), 60) + "; expected the name in the address of the page");
+    }
+  }
+  if (address.tcp) access.hosts.push_back(address.tcp->host);
+  if (options.token_file) access.token = read_token(*options.token_file);
+  access.allow_changes = options.allow_changes;
+  return access;
+}
+
+void note(const std::string& text) { std::fprintf(stderr, "dqctl serve: %s\n", text.c_str()); }
+
+void announce(const ServeOptions& options, const ServeAddress& address, const Listener& listener) {
+  const std::string scheme = options.cert.empty() ? "http://" : "https://";
+  note("listening on " + (address.tcp ? scheme + listener.shown() + "/" : printable(listener.shown())) +
+       (options.allow_changes ? "; changes are allowed" : "; read-only") +
+       (options.payloads ? "; payloads are shown" : "; payloads are hidden"));
+  const bool is_guarded = !address.tcp || options.token_file || !options.client_ca.empty();
+  if (!is_guarded && (options.allow_changes || options.payloads)) {
+    note("warning: every user of this machine can use it; --socket PATH or --token-file FILE keeps others out");
+  }
+  if (address.tcp && !address.tcp->is_loopback && options.cert.empty()) {
+    note("warning: the token is sent without TLS; use --https-cert and --https-key, or a proxy with TLS");
+  }
+}
+
+}  // namespace
+
+Exit serve(Context& context, const ServeOptions& options) {
+  const ServeAddress address = check_options(options);
+  const Access access(access_options(options, address));
+  std::unique_ptr<TlsContext> tls;
+  if (!options.cert.empty()) tls = std::make_unique<TlsContext>(options.cert, options.key, options.client_ca);
+  auto listener = address.tcp ? std::make_unique<Listener>(*address.tcp) : std::make_unique<Listener>(*options.socket);
+
+  const RedisName redis{context.shown_uri(), context.options.prefix};
+  Context other = context.for_another_thread();
+  Clients clients(context);
+  CommandReads command_reads(other);
+  History history;
+  Events events;
+  Audit audit([&](const Change& change) { events.publish_change(change_object(change).text()); });
+  QueuePoller poller(context, history, [&](const Readings& readings) {
+    if (events.listeners() > 0) events.publish_queues(queues_document(redis, readings, history).text());
+  });
+  const Reads reads(clients, poller, options.payloads);
+  Changes changes(clients, reads, audit);
+  const Routes routes({access, redis, reads, command_reads, poller, history, changes, audit, events});
+  HttpServer server(*listener, std::move(tls), [&](const HttpRequest& request) { return routes.answer(request); });
+
+  poller.start();
+  announce(options, address, *listener);
+  server.run(interrupted);
+  events.stop();
+  const bool served = server.stop(kLongestEnd);
+  const bool polled = poller.stop(kLongestEnd);
+  listener.reset();
+  if (!served || !polled) std::_Exit(static_cast<int>(Exit::done));  // a thread still waits for Redis
+  return Exit::done;
+}
+
+}  // namespace dqctl
