@@ -1,14 +1,14 @@
-# Sets httplib to the target of cpp-httplib, or to nothing. It may be a compiled library, which crashes with other
-# definitions than it was built with: only its own package or its pkg-config file is used, which have them.
+# Sets httplib to the target of cpp-httplib 0.11 to 0.18, or to nothing. It may be a compiled library, which crashes with
+# other definitions than it was built with: only its own package or its pkg-config file is used, which have them.
 set(httplib "")
 find_package(httplib CONFIG QUIET)
-if(TARGET httplib::httplib)
+if(TARGET httplib::httplib AND NOT httplib_VERSION VERSION_LESS 0.11 AND httplib_VERSION VERSION_LESS 0.19)
   set(httplib httplib::httplib)
   return()
 endif()
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
-  pkg_check_modules(CPP_HTTPLIB QUIET IMPORTED_TARGET cpp-httplib>=0.11)
+  pkg_check_modules(CPP_HTTPLIB QUIET IMPORTED_TARGET cpp-httplib>=0.11 cpp-httplib<0.19)
 endif()
 if(CPP_HTTPLIB_FOUND)
   set(httplib PkgConfig::CPP_HTTPLIB)

@@ -15,7 +15,7 @@ std::string change_line(const Change& change) {
   std::string line = utc_text(change.at) + ' ' + printable(change.client) + ' ' + to_string(change.action) + ' ' +
                      in_quotes(change.queue);
   if (change.id) line += ' ' + in_quotes(*change.id);
-  if (!change.detail.empty()) line += ' ' + printable(change.detail);
+  if (!change.detail.empty()) line += ' ' + change.detail;  // its values are in_quotes()
   line += " count=" + std::to_string(change.count);
   if (!change.error.empty()) line += " error=" + in_quotes(change.error);
   return line;

@@ -18,7 +18,7 @@ namespace dqctl {
 // may use it, and what it returns.
 class Clients {
  public:
-  // Connects as the context does, with at most a second for each reply: a request must not wait long for a server that
+  // Connects as the context does, with at most 3 s for each reply: a request must not wait long for a server that
   // is frozen.
   explicit Clients(const Context& context);
 

@@ -4,7 +4,7 @@ namespace dqctl {
 namespace {
 
 constexpr std::size_t kKeptChanges = 100;
-constexpr std::chrono::seconds kTick{1};
+constexpr std::chrono::seconds kEventTick{1};
 constexpr int kSilentTicks = 10;  // then a comment is sent, which shows whether the client is still there
 constexpr std::chrono::hours kLongestStream{1};
 
@@ -67,7 +67,7 @@ std::string Events::Listener::next() {
   for (int tick = 0; tick < kSilentTicks; ++tick) {
     asked_();
     std::unique_lock lock(events_.mutex_);
-    events_.published_.wait_for(lock, kTick, [this] {
+    events_.published_.wait_for(lock, kEventTick, [this] {
       return events_.stopped_ || events_.documents_ != documents_ || events_.last_change_ != last_change_;
     });
     if (events_.stopped_ || Steady::now() >= end_) return "";

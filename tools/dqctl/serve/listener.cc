@@ -23,7 +23,7 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr mode_t kOwnerOnly = 0177;  // the bits that the umask takes away
 
-std::string reason_of(int error) { return std::generic_category().message(error); }
+std::string socket_error(int error) { return std::generic_category().message(error); }
 
 // An IPv4 or IPv6 address in the form of the system.
 struct SocketAddress {
@@ -80,7 +80,7 @@ std::string text_of(const SocketAddress& address) {
 
 Fd open_socket(int family) {
   Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.open()) throw Failure(Exit::failed, "cannot open a socket: " + reason_of(errno));
+  if (!fd.open()) throw Failure(Exit::failed, "cannot open a socket: " + socket_error(errno));
   return fd;
 }
 
@@ -136,7 +136,7 @@ Listener::Listener(const ListenAddress& address) {
   const int on = 1;
   ::setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(fd_.get(), bound->get(), bound->size) != 0 || ::listen(fd_.get(), kBacklog) != 0) {
-    throw Usage("--listen: cannot listen on " + text_of(*bound) + ": " + reason_of(errno) +
+    throw Usage("--listen: cannot listen on " + text_of(*bound) + ": " + socket_error(errno) +
                 "; expected a free address");
   }
   bound->size = sizeof bound->bytes;
@@ -153,7 +153,7 @@ Listener::Listener(const std::string& path) : shown_(path) {
   const int bound = ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int error = errno;
   ::umask(before);
-  if (bound != 0) throw Usage("--socket: cannot make " + in_quotes(path) + ": " + reason_of(error));
+  if (bound != 0) throw Usage("--socket: cannot make " + in_quotes(path) + ": " + socket_error(error));
   path_ = path;
   struct stat made {};
   if (::lstat(path.c_str(), &made) == 0) {
@@ -161,7 +161,7 @@ Listener::Listener(const std::string& path) : shown_(path) {
     inode_ = made.st_ino;
   }
   if (::listen(fd_.get(), kBacklog) != 0) {
-    throw Failure(Exit::failed, "--socket: cannot listen on " + in_quotes(path) + ": " + reason_of(errno));
+    throw Failure(Exit::failed, "--socket: cannot listen on " + in_quotes(path) + ": " + socket_error(errno));
   }
 }
 

@@ -7,11 +7,11 @@
 namespace dqctl {
 namespace {
 
-// A value of a label: backslashes, quotes and line breaks escaped, and bytes that are not UTF-8 as \xNN.
+// A value of a label: one line that is safe on a terminal, with backslashes and quotes escaped.
 std::string label(const std::string& value) {
   std::string out;
-  for (const char c : is_utf8(value) ? value : printable(value)) {
-    out += c == '\\' ? "\\\\" : c == '"' ? "\\\"" : c == '\n' ? "\\n" : std::string(1, c);
+  for (const char c : printable(value)) {
+    out += (c == '\\' || c == '"' ? "\\" : "") + std::string(1, c);
   }
   return out;
 }

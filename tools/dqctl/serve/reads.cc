@@ -19,7 +19,7 @@ constexpr std::size_t kMostListed = 200;       // messages of a page
 constexpr std::uint64_t kMostExamined = 1000;  // messages that a page with a filter reads
 constexpr std::size_t kListedPayload = 64;     // bytes
 constexpr std::size_t kMostListedPayload = 4096;
-constexpr std::size_t kMostPayload = 64 * 1024;
+constexpr std::size_t kMostBytesOfPayload = 64 * 1024;
 constexpr std::size_t kLongestCursor = 512, kLongestPattern = 1024, kLongestText = 256;
 
 }  // namespace
@@ -84,7 +84,7 @@ Object Reads::messages(const std::string& queue, const Query& query) const {
 
 Object Reads::message(const std::string& queue, const std::string& id, const Query& query) const {
   check_id(id);
-  const std::size_t payload = payload_bytes(query, kMostPayload, kMostPayload);
+  const std::size_t payload = payload_bytes(query, kMostBytesOfPayload, kMostBytesOfPayload);
   const auto inspector = existing(queue);
   const Time now = inspector->counts().now;
   const auto found = inspector->find(std::vector<std::string>{id}, payload).front();

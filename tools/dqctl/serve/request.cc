@@ -38,7 +38,7 @@ bool is_field_name(std::string_view name) {
 
 bool is_visible(char c) { return c > ' ' && c < 0x7F; }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_blanks(std::string_view text) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
@@ -127,7 +127,7 @@ CheckedHead check_head(std::string_view bytes) {
     if (colon == line.size() || !is_field_name(name))
       bad_head("it has the field " + shown(line) + "; expected NAME: VALUE");
     if (seen.size() == kMostFields) throw HttpError(431, "cannot read the request: it has more than 64 fields");
-    const std::string_view value = trimmed(line.substr(colon + 1));
+    const std::string_view value = without_blanks(line.substr(colon + 1));
     const bool repeated = std::find(seen.begin(), seen.end(), name) != seen.end();
     seen.push_back(name);
     if (name == "transfer-encoding" || name == "content-encoding") {
