@@ -43,6 +43,7 @@ class Dqctl {
 
   // Reads until stdout or stderr holds the text. Returns false after 10 s, or if dqctl ended before.
   bool wait_for(const std::string& text);
+  const std::string& err() const { return ran_.err; }  // read so far
 
   // Waits for the end. Kills dqctl after `limit`.
   Ran wait(std::chrono::milliseconds limit = std::chrono::seconds(60));

@@ -1,0 +1,144 @@
+// Parts of dqctl serve that need no server: parsers, the history, the audit, the token.
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "exit.h"
+#include "serve/access.h"
+#include "serve/audit.h"
+#include "serve/history.h"
+#include "serve/listener.h"
+#include "serve/request.h"
+#include "support/text.h"
+
+using namespace std::chrono_literals;
+using dqctl::HttpError;
+using test::has;
+
+namespace {
+
+const dqctl::Time kBegin{std::chrono::hours(24 * 365 * 56)};
+
+delayqueue::Counts reading(std::uint64_t ready, std::uint64_t sent) {
+  delayqueue::Counts counts;
+  counts.ready = ready;
+  counts.totals.sent = sent;
+  return counts;
+}
+
+int status_of_head(const std::string& bytes) {
+  try {
+    dqctl::check_head(bytes);
+    return 200;
+  } catch (const HttpError& error) {
+    return error.status();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("serve parts: a head keeps only the fields that the server reads") {
+  const auto head = dqctl::check_head(
+      "POST /api HTTP/1.1\r\nHOST:  localhost \r\nRange: bytes=0-\r\nExpect: 100-continue\r\n"
+      "Accept-Encoding: gzip\r\nContent-Length: 12\r\nX-Delayqueue-Action: 1\r\n\r\n");
+  CHECK(head.text == "POST /api HTTP/1.1\r\nhost: localhost\r\nx-delayqueue-action: 1\r\n\r\n");
+  CHECK(head.body == 12);
+}
+
+TEST_CASE("serve parts: a head with 65 fields, or without its end, is refused") {
+  std::string many = "GET / HTTP/1.1\r\nHost: a\r\n";
+  for (int i = 0; i < 63; ++i) many += "a: b\r\n";
+  CHECK(status_of_head(many + "\r\n") == 200);
+  CHECK(status_of_head(many + "a: b\r\n\r\n") == 431);
+  CHECK(status_of_head(many) == 400);
+  CHECK(status_of_head("") == 400);
+  CHECK(status_of_head("\r\n\r\n") == 400);
+}
+
+TEST_CASE("serve parts: a target is decoded part by part") {
+  const auto target = dqctl::parse_target("/api/queues/a%2Fb%00?text=a%20b+c&x=");
+  CHECK(target.path == std::vector<std::string>{"api", "queues", std::string("a/b\0", 4)});
+  CHECK(target.query.at("text") == "a b c");
+  CHECK(target.query.at("x").empty());
+  CHECK(dqctl::parse_target("/").path.empty());
+  CHECK(dqctl::parse_target("/?").path.empty());
+  for (const char* wrong : {"", "x", "/%", "/%4", "/%g0", "/?a", "/?a=1&a=2", "/?&"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(dqctl::parse_target(wrong), HttpError);
+  }
+}
+
+TEST_CASE("serve parts: addresses to listen on are numeric") {
+  CHECK(dqctl::parse_listen("127.0.0.2:80").is_loopback);
+  CHECK(dqctl::parse_listen("localhost:80").host == "127.0.0.1");
+  CHECK(dqctl::parse_listen("[::1]:80").is_loopback);
+  CHECK_FALSE(dqctl::parse_listen("0.0.0.0:80").is_loopback);
+  CHECK_FALSE(dqctl::parse_listen("[::]:80").is_loopback);
+  CHECK_FALSE(dqctl::parse_listen("[::ffff:127.0.0.1]:80").is_loopback);
+  for (const char* wrong :
+       {"", ":80", "::1:80", "[127.0.0.1]:80", "127.1:80", "host:80", "127.0.0.1:", "127.0.0.1:-1"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(dqctl::parse_listen(wrong), dqctl::Usage);
+  }
+}
+
+TEST_CASE("serve parts: a secret equals only itself") {
+  CHECK(dqctl::equals_secret("abc", "abc"));
+  for (const char* other : {"", "ab", "abd", "abcd", "abcabc"}) CHECK_FALSE(dqctl::equals_secret(other, "abc"));
+}
+
+TEST_CASE("serve parts: the history has one entry for a minute, with its last figures and its events") {
+  dqctl::History history;
+  history.add("orders", kBegin, reading(1, 10));
+  history.add("orders", kBegin + 30s, reading(2, 15));
+  history.add("orders", kBegin + 60s, reading(3, 18));
+  history.add("orders", kBegin + 119s, reading(4, 25));
+  history.add("orders", kBegin + 5min, reading(5, 30));
+  history.add("orders", kBegin + 6min, reading(5, 2));
+  const auto minutes = history.minutes("orders");
+  REQUIRE(minutes.size() == 4);
+  CHECK(minutes[0].at == kBegin);
+  CHECK(minutes[0].counts.ready == 2);
+  CHECK_FALSE(minutes[0].events[0]);
+  CHECK(minutes[1].counts.ready == 4);
+  CHECK(minutes[1].events[0] == 10);
+  CHECK_FALSE(minutes[2].events[0]);  // the minutes before are not known
+  CHECK_FALSE(minutes[3].events[0]);  // the statistics were reset
+}
+
+TEST_CASE("serve parts: the history has 60 minutes of at most 1,000 queues, and forgets queues that are gone") {
+  dqctl::History history;
+  for (int i = 0; i < 100; ++i) history.add("orders", kBegin + std::chrono::minutes(i), reading(1, 1));
+  CHECK(history.size("orders") == 60);
+  CHECK(history.minutes("orders").front().at == kBegin + 40min);
+  history.add("orders", kBegin, reading(1, 1));  // the clock was set back
+  CHECK(history.size("orders") == 1);
+  for (int i = 0; i < 1100; ++i) history.add("q" + std::to_string(i), kBegin, reading(1, 1));
+  CHECK(history.size("q998") == 1);
+  CHECK(history.size("q999") == 0);
+  history.keep_only({"q1"});
+  CHECK(history.size("orders") == 0);
+  CHECK(history.size("q1") == 1);
+}
+
+TEST_CASE("serve parts: the audit keeps 100 changes, and writes each as one line that is safe on a terminal") {
+  std::size_t published = 0;
+  dqctl::Audit audit([&](const dqctl::Change&) { ++published; });
+  dqctl::Change change;
+  change.at = kBegin;
+  change.client = "127.0.0.1:1";
+  change.action = dqctl::Action::purge;
+  change.queue = "a\n\x1b[2J";
+  change.error = "refused\r\nby Redis";
+  const std::string line = dqctl::change_line(change);
+  for (const char c : line) CHECK((c >= ' ' && c < 0x7F));
+  CHECK(has(line, " purge "));
+  CHECK(has(line, " count=0 error="));
+  for (int i = 0; i < 101; ++i) {
+    change.count = static_cast<std::uint64_t>(i);
+    audit.add(change);
+  }
+  CHECK(published == 101);
+  CHECK(audit.latest().size() == 100);
+  CHECK(audit.latest().front().count == 100);
+}

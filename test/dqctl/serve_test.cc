@@ -1,0 +1,687 @@
+// dqctl serve: what it answers, changes and refuses.
+#include "serve.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+
+#include "fill.h"
+#include "queue.h"
+#include "support/tls_files.h"
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using test::has;
+using test::kAction;
+using test::run;
+using test::Served;
+using Strings = std::vector<std::string>;
+
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+// A connection that sends these bytes, and no more unless it is told to.
+class RawClient {
+ public:
+  RawClient(int port, const std::string& bytes) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval patience{60, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    REQUIRE(::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    send(bytes);
+  }
+  ~RawClient() { ::close(fd_); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  void send(const std::string& bytes) { ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+
+  // Reads until the text is there, or the server closes the connection.
+  std::string read_until(const std::string& text) {
+    std::array<char, 4096> some;
+    while (read_.find(text) == std::string::npos) {
+      const auto n = ::recv(fd_, some.data(), some.size(), 0);
+      if (n <= 0) break;
+      read_.append(some.data(), static_cast<std::size_t>(n));
+    }
+    return read_;
+  }
+
+  std::string read_all() { return read_until(std::string("\0\1no such text", 14)); }
+
+ private:
+  const int fd_;
+  std::string read_;
+};
+
+const std::string kListen = "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+std::string status_line(const std::string& answer) { return answer.substr(0, answer.find("\r\n")); }
+
+class File {
+ public:
+  File(const std::string& content, mode_t mode) {
+    std::string name = "/tmp/dqctl-serve-test-XXXXXX";
+    const int fd = ::mkstemp(name.data());
+    REQUIRE(fd >= 0);
+    REQUIRE(::write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size()));
+    ::fchmod(fd, mode);
+    ::close(fd);
+    path_ = name;
+  }
+  ~File() { ::unlink(path_.c_str()); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+const std::string kToken = "0123456789abcdef0123456789abcdef";
+
+httplib::Headers bearer(const std::string& token) { return {{"Authorization", "Bearer " + token}}; }
+
+// A queue with messages in every state.
+struct Filled {
+  Filled() {
+    test::empty_server();
+    pending = test::send("orders", {"later"}, 1h).front();
+    ready = test::send("orders", {"now"}).front();
+    held = test::hold("orders", 1min);
+    dead = test::make_dead("orders", {"bad", "worse"}, "gateway timeout");
+  }
+
+  std::string pending, ready, held;
+  Strings dead;
+};
+
+std::string body_text(const json& body) { return body.dump(); }
+
+}  // namespace
+
+TEST_CASE("serve: every route answers with the document that the interface describes") {
+  const Filled filled;
+  run({"pause", "orders", "--why", "test"});
+  const Served served({"--payloads", "--allow-changes"});
+  const test::OpenApi api;
+  const std::string queue = "/api/queues/orders";
+  const std::vector<std::pair<std::string, std::string>> routes = {
+      {"/api/server", "Server"},
+      {"/api/queues", "Queues"},
+      {queue, "QueueDetail"},
+      {queue + "/messages?state=pending", "Messages"},
+      {queue + "/messages?state=ready&limit=1", "Messages"},
+      {queue + "/messages?state=unack&payload=0", "Messages"},
+      {queue + "/messages?state=retry", "Messages"},
+      {queue + "/messages?state=dead&reason=*timeout*", "Messages"},
+      {queue + "/messages/" + filled.dead.front(), "OneMessage"},
+      {queue + "/stuck", "Stuck"},
+      {queue + "/history", "History"},
+      {queue + "/dead-reasons", "DeadReasons"},
+      {queue + "/partitions", "Partitions"},
+      {"/api/workers", "Workers"},
+      {"/api/find?text=" + filled.dead.front(), "Found"},
+      {"/api/find?text=order", "Found"},
+      {"/api/audit", "Audit"}};
+  for (const auto& [path, schema] : routes) {
+    CAPTURE(path);
+    CHECK(api.mismatch(served.json(path), schema) == "");
+  }
+  const json openapi = served.json("/api/openapi.json");
+  CHECK(openapi == api.root());
+  CHECK(has(served.get("/").body, "<!doctype html>"));
+  CHECK(served.get("/style.css").get_header_value("Content-Type") == "text/css; charset=utf-8");
+  CHECK(served.get("/page.js").get_header_value("Content-Type") == "text/javascript; charset=utf-8");
+  CHECK(served.get("/healthz").body == "ok\n");
+  CHECK(has(served.get("/metrics").body, "delayqueue_messages{queue=\"orders\",state=\"dead\"} 2\n"));
+  const auto head = served.client().Head("/api/queues");
+  REQUIRE(static_cast<bool>(head));
+  CHECK(head->status == 200);
+  CHECK(head->body.empty());
+}
+
+TEST_CASE("serve: queues and messages have the figures that are in Redis") {
+  const Filled filled;
+  const Served served({"--payloads"});
+  const json queue = served.json("/api/queues")["queues"][0];
+  CHECK(queue["queue"] == "orders");
+  CHECK(queue["pending"] == 1);
+  CHECK(queue["ready"] == 1);
+  CHECK(queue["unack"] == 1);
+  CHECK(queue["dead"] == 2);
+  CHECK(queue["error"].is_null());
+  const json page = served.json("/api/queues/orders/messages?state=dead&limit=1");
+  REQUIRE(page["messages"].size() == 1);
+  CHECK(page["messages"][0]["payload_start"] == "bad");
+  CHECK(page["messages"][0]["reason"] == "gateway timeout");
+  const std::string next = page["next"].get<std::string>();
+  const json last = served.json("/api/queues/orders/messages?state=dead&limit=1&cursor=" + next);
+  REQUIRE(last["messages"].size() == 1);
+  CHECK(last["messages"][0]["id"] == filled.dead[1]);
+  const json one = served.json("/api/queues/orders/messages/" + filled.held);
+  CHECK(one["message"]["held"] == true);
+  CHECK(one["message"]["payload"] == "held");
+  CHECK(served.json("/api/queues/orders/dead-reasons")["reasons"][0]["count"] == 2);
+  CHECK(served.json("/api/find?text=" + filled.ready)["messages"][0]["state"] == "ready");
+  CHECK(served.json("/api/queues/nowhere", 404)["status"] == 404);
+  served.json("/api/queues/nowhere/messages?state=dead", 404);
+  served.json("/api/queues/orders/messages/" + std::string(test::kId), 404);
+  served.json("/api/nothing", 404);
+  served.json("/api/queues/orders/nothing", 404);
+  served.json("/nothing", 404);
+}
+
+TEST_CASE("serve: the name of a queue may have any bytes") {
+  test::empty_server();
+  const std::string name = "a/b?c=1&d#e%\xff";
+  test::send(name, {"x"});
+  const Served served;
+  const std::string path = "/api/queues/a%2Fb%3Fc%3D1%26d%23e%25%FF";
+  CHECK(served.json(path)["queue_base64"].is_string());
+  CHECK(served.json(path + "/messages?state=ready")["messages"].size() == 1);
+}
+
+TEST_CASE("serve: payloads are hidden unless they are allowed") {
+  const Filled filled;
+  const Served served;
+  for (const char* path : {"/api/queues/orders/messages?state=dead", "/api/queues/orders/messages?state=pending"}) {
+    for (const json& message : served.json(path)["messages"]) CHECK_FALSE(message.contains("payload_start"));
+  }
+  const json one = served.json("/api/queues/orders/messages/" + filled.dead.front())["message"];
+  CHECK_FALSE(one.contains("payload"));
+  CHECK(one["size"] == 3);
+  CHECK(has(served.json("/api/queues/orders/messages?state=dead&payload=1", 403)["error"].get<std::string>(),
+            "--payloads"));
+  served.json("/api/queues/orders/messages/" + filled.dead.front() + "?payload=1", 403);
+  CHECK_FALSE(has(served.get("/api/find?text=" + filled.dead.front()).body, "payload"));
+  CHECK(served.json("/api/server")["payloads"] == false);
+}
+
+TEST_CASE("serve: parameters that are wrong, repeated or unknown are refused") {
+  const Filled filled;
+  const Served served({"--payloads"});
+  const std::string messages = "/api/queues/orders/messages";
+  for (const char* query :
+       {"", "?state=done", "?state=", "?state=dead&limit=0", "?state=dead&limit=201", "?state=dead&limit=x",
+        "?state=dead&limit=%31%20", "?state=dead&state=dead", "?state=dead&other=1", "?state=dead&cursor=zzz",
+        "?state=dead&payload=4097", "?state=dead&payload=-1", "?state", "?%zz=1"}) {
+    CAPTURE(query);
+    const json answer = served.json(messages + query, 400);
+    CHECK_FALSE(answer["error"].get<std::string>().empty());
+  }
+  served.json(messages + "/not-an-id", 400);
+  served.json("/api/queues?x=1", 400);
+  served.json("/api/find", 400);
+  served.json("/api/find?text=", 400);
+  served.json("/api/queues/", 400);
+  served.json("/api/queues/%2", 400);
+}
+
+TEST_CASE("serve: answers forbid what a page does not need") {
+  test::empty_server();
+  const Served served;
+  for (const char* path : {"/", "/page.js", "/api/queues", "/api/nothing"}) {
+    CAPTURE(path);
+    const httplib::Response answer = served.get(path, {{"Origin", "http://evil.example"}});
+    CHECK(has(answer.get_header_value("Content-Security-Policy"), "default-src 'none'; script-src 'self'"));
+    CHECK(has(answer.get_header_value("Content-Security-Policy"), "frame-ancestors 'none'"));
+    CHECK(answer.get_header_value("X-Content-Type-Options") == "nosniff");
+    CHECK(answer.get_header_value("Referrer-Policy") == "no-referrer");
+    CHECK(answer.get_header_value("Cache-Control") == "no-store");
+    CHECK_FALSE(answer.has_header("Access-Control-Allow-Origin"));
+    CHECK_FALSE(answer.has_header("Set-Cookie"));
+  }
+}
+
+TEST_CASE("serve: another Host is refused, so that no page can use its own name for this address") {
+  test::empty_server();
+  const Served served({"--host", "queues.example"});
+  for (const char* host :
+       {"localhost", "LOCALHOST:9480", "127.0.0.1", "[::1]:80", "queues.example", "Queues.Example:443"}) {
+    CAPTURE(host);
+    CHECK(served.get("/api/queues", {{"Host", host}}).status == 200);
+  }
+  for (const char* host : {"evil.example", "localhost.evil.example", "localhost:x", "[::1", "a b", ":80"}) {
+    CAPTURE(host);
+    CHECK(served.get("/api/queues", {{"Host", host}}).status == 421);
+    CHECK(served.get("/", {{"Host", host}}).status == 421);
+    CHECK(served.get("/healthz", {{"Host", host}}).status == 421);
+  }
+}
+
+TEST_CASE("serve: with a token every answer with data needs it") {
+  test::empty_server();
+  const File file(kToken + "\n", 0600);
+  const Served served({"--token-file", file.path()});
+  for (const char* path : {"/", "/style.css", "/page.js", "/healthz"}) CHECK(served.get(path).status == 200);
+  for (const char* path :
+       {"/api/queues", "/api/server", "/api/events", "/metrics", "/api/openapi.json", "/api/nothing"}) {
+    CAPTURE(path);
+    const httplib::Response refused = served.get(path);
+    CHECK(refused.status == 401);
+    CHECK(refused.get_header_value("WWW-Authenticate") == "Bearer");
+    CHECK(served.get(path, bearer(kToken + "0")).status == 401);
+    CHECK(served.get(path, bearer(kToken.substr(1))).status == 401);
+    CHECK(served.get(path, bearer("")).status == 401);
+    CHECK(served.get(path, {{"Authorization", "Basic " + kToken}}).status == 401);
+  }
+  CHECK(served.get("/api/queues", bearer(kToken)).status == 200);
+  CHECK(served.get("/metrics", bearer(kToken)).status == 200);
+  CHECK(served.post("/api/queues/orders/pause", "{}").status == 401);
+}
+
+TEST_CASE("serve: it does not start where everybody could read the queues") {
+  const auto refused = [](const Strings& options, const std::string& way_out) {
+    CAPTURE(way_out);
+    Strings words = {"serve"};
+    words.insert(words.end(), options.begin(), options.end());
+    const test::Ran ran = run(words);
+    CHECK(ran.code == 2);
+    CHECK(has(ran.err, way_out));
+  };
+  const File token(kToken, 0600), shared(kToken, 0644), shortened(kToken.substr(1), 0600), blank(kToken + " x", 0600);
+  refused({"--listen", "0.0.0.0:0"}, "--token-file");
+  refused({"--listen", "[::]:0"}, "--token-file");
+  refused({"--listen", "192.0.2.1:0"}, "--https-client-ca");
+  refused({"--listen", "queues.example:80"}, "numeric address");
+  refused({"--listen", "127.0.0.1"}, "127.0.0.1:9480");
+  refused({"--listen", "127.0.0.1:65536"}, "0 to 65535");
+  refused({"--listen", "127.0.0.1:0", "--socket", "/tmp/x"}, "one of them");
+  refused({"--token-file", shared.path()}, "chmod 600");
+  refused({"--token-file", shortened.path()}, "at least 32");
+  refused({"--token-file", blank.path()}, "at least 32");
+  refused({"--token-file", "/nowhere"}, "--token-file");
+  refused({"--https-cert", "/nowhere"}, "expected both");
+  refused({"--https-client-ca", "/nowhere"}, "--https-cert");
+  refused({"--host", "a b"}, "--host");
+  refused({"--socket", token.path()}, "is no socket");
+  CHECK_FALSE(has(run({"serve", "--token-file", shared.path()}).err, kToken));
+}
+
+TEST_CASE("serve: nothing can be changed unless it is allowed, whatever is sent") {
+  const Filled filled;
+  const Served served;
+  const std::string queue = "/api/queues/orders";
+  for (const char* action : {"/pause", "/resume", "/redrive", "/purge"}) {
+    for (const char* body : {"{\"dry_run\":true}", "{\"dry_run\":false}", "{", ""}) {
+      CHECK(served.change(queue + action, body, 403)["status"] == 403);
+    }
+  }
+  for (const char* action : {"/release", "/cancel", "/reschedule", "/redrive"}) {
+    served.change(queue + "/messages/" + filled.pending + action, "{\"dry_run\":false}", 403);
+  }
+  CHECK(served.json("/api/server")["allow_changes"] == false);
+  CHECK(served.json("/api/audit")["changes"].empty());
+  CHECK(test::counts("orders").dead == 2);
+}
+
+TEST_CASE("serve: changes that a page of another site may have sent are refused") {
+  const Filled filled;
+  const Served served({"--allow-changes"});
+  const std::string path = "/api/queues/orders/purge";
+  const std::string body = R"({"dry_run":false,"state":"dead","at_most":2})";
+  const auto with = [](const std::string& name, const std::string& value) {
+    httplib::Headers headers = kAction;
+    headers.emplace(name, value);
+    return headers;
+  };
+  CHECK(served.post(path, body, {}).status == 403);
+  CHECK(served.post(path, body, {{"X-Delayqueue-Action", "0"}}).status == 403);
+  CHECK(served.post(path, body, kAction, "text/plain").status == 415);
+  CHECK(served.post(path, body, kAction, "application/x-www-form-urlencoded").status == 415);
+  CHECK(served.post(path, body, with("Origin", "http://evil.example")).status == 403);
+  CHECK(served.post(path, body, with("Origin", "null")).status == 403);
+  CHECK(served.post(path, body, with("Sec-Fetch-Site", "cross-site")).status == 403);
+  CHECK(served.post(path, body, with("Sec-Fetch-Site", "same-site")).status == 403);
+  CHECK(test::counts("orders").dead == 2);
+  CHECK(served.post(path, body, with("Origin", "http://127.0.0.1:" + std::to_string(served.port()))).status == 200);
+  CHECK(test::counts("orders").dead == 0);
+}
+
+TEST_CASE("serve: a purge tells first what it would delete, and deletes no more than that") {
+  test::empty_server();
+  test::make_dead("orders", test::numbered(30), "gateway timeout");
+  test::make_dead("orders", test::numbered(10), "bad input");
+  const Served served({"--allow-changes"});
+  const test::OpenApi api;
+  const std::string path = "/api/queues/orders/purge";
+  const json dry = served.change(path, R"({"dry_run":true,"state":"dead","reason":"*timeout*"})");
+  CHECK(api.mismatch(dry, "BulkResult") == "");
+  CHECK(dry["matching"] == 30);
+  CHECK(dry["of"] == 40);
+  CHECK(dry["complete"] == true);
+  CHECK(dry["sample"].size() == 5);
+  CHECK(test::counts("orders").dead == 40);
+  CHECK(served.json("/api/audit")["changes"].empty());
+  CHECK(has(served.change(path, R"({"dry_run":false,"state":"dead"})", 400)["error"].get<std::string>(), "at_most"));
+  const json some = served.change(path, R"({"dry_run":false,"state":"dead","reason":"*timeout*","at_most":7})");
+  CHECK(api.mismatch(some, "BulkResult") == "");
+  CHECK(some["done"] == 7);
+  CHECK(test::counts("orders").dead == 33);
+  const json rest = served.change(path, R"({"dry_run":false,"state":"dead","reason":"*timeout*","at_most":1000})");
+  CHECK(rest["done"] == 23);
+  CHECK(rest["complete"] == true);
+  CHECK(test::counts("orders").dead == 10);
+  CHECK(served.change(path, R"({"dry_run":true,"state":"dead"})")["matching"] == 10);
+  CHECK(served.change(path, R"({"dry_run":false,"state":"dead","at_most":4})")["done"] == 4);
+  CHECK(test::counts("orders").dead == 6);
+  served.change(path, R"({"dry_run":true,"state":"unack"})", 400);
+}
+
+TEST_CASE("serve: a redrive makes dead letters ready, and is in the audit") {
+  test::empty_server();
+  const Strings ids = test::make_dead("orders", test::numbered(5), "bad\ninput");
+  Served served({"--allow-changes"});
+  const test::OpenApi api;
+  CHECK(served.change("/api/queues/orders/redrive", R"({"dry_run":true})")["matching"] == 5);
+  CHECK(served.change("/api/queues/orders/redrive", R"({"dry_run":false,"reason":"*\ninput","at_most":3})")["done"] ==
+        3);
+  CHECK(test::counts("orders").ready == 3);
+  CHECK(test::counts("orders").dead == 2);
+  const std::string one = "/api/queues/orders/messages/" + ids.back() + "/redrive";
+  const json dry = served.change(one, R"({"dry_run":true})");
+  CHECK(api.mismatch(dry, "MessageResult") == "");
+  CHECK(dry["grade"] == "good");
+  CHECK(served.change(one, R"({"dry_run":false,"retries":1})")["outcome"] == "redriven");
+  CHECK(served.change(one, R"({"dry_run":false})")["grade"] == "unknown");
+  const json audit = served.json("/api/audit");
+  CHECK(api.mismatch(audit, "Audit") == "");
+  REQUIRE(audit["changes"].size() == 3);
+  CHECK(audit["changes"][2]["action"] == "redrive");
+  CHECK(audit["changes"][2]["count"] == 3);
+  CHECK(has(audit["changes"][2]["client"].get<std::string>(), "127.0.0.1:"));
+  CHECK(audit["changes"][1]["id"] == ids.back());
+  CHECK(audit["changes"][0]["count"] == 0);
+  CHECK(served.dqctl().wait_for(" at_most=3 count=3\n"));
+  CHECK(has(served.dqctl().err(), " redrive orders reason="));
+}
+
+TEST_CASE("serve: messages are released, rescheduled and cancelled by their ids") {
+  const Filled filled;
+  const Served served({"--allow-changes"});
+  const test::OpenApi api;
+  const auto act = [&](const std::string& id, const std::string& action, const json& body) {
+    const json answer = served.change("/api/queues/orders/messages/" + id + '/' + action, body_text(body));
+    CHECK(api.mismatch(answer, "MessageResult") == "");
+    return answer["grade"].get<std::string>();
+  };
+  const json dry = {{"dry_run", true}}, really = {{"dry_run", false}};
+  CHECK(act(filled.pending, "release", dry) == "good");
+  CHECK(act(filled.held, "release", dry) == "refused");
+  CHECK(act(filled.ready, "release", dry) == "already");
+  CHECK(act(filled.dead.front(), "release", dry) == "refused");
+  CHECK(act(test::kId, "release", dry) == "unknown");
+  CHECK(test::counts("orders").pending == 1);
+  CHECK(act(filled.pending, "reschedule", {{"dry_run", false}, {"delay_ms", 7'200'000}}) == "good");
+  CHECK(act(filled.pending, "reschedule", {{"dry_run", false}, {"at", "2040-01-01T00:00:00Z"}}) == "good");
+  CHECK(act(filled.held, "reschedule", {{"dry_run", false}, {"delay_ms", 1}}) == "refused");
+  CHECK(act(filled.pending, "release", really) == "good");
+  CHECK(act(filled.pending, "release", really) == "already");
+  CHECK(act(filled.held, "release", really) == "refused");
+  CHECK(act(filled.pending, "cancel", dry) == "good");
+  CHECK(act(filled.pending, "cancel", really) == "good");
+  CHECK(act(filled.pending, "cancel", really) == "unknown");
+}
+
+TEST_CASE("serve: a queue is paused with a reason, not twice, and resumed") {
+  const Filled filled;
+  const Served served({"--allow-changes"});
+  const test::OpenApi api;
+  const std::string pause = "/api/queues/orders/pause", resume = "/api/queues/orders/resume";
+  const json dry = served.change(pause, R"({"dry_run":true})");
+  CHECK(api.mismatch(dry, "QueueResult") == "");
+  CHECK(dry["paused"] == false);
+  CHECK(dry["waiting"] == 1);
+  CHECK_FALSE(test::counts("orders").paused);
+  const json paused = served.change(pause, R"({"dry_run":false,"reason":"migration","for_ms":600000})");
+  CHECK(paused["paused"] == true);
+  CHECK(paused["why"] == "migration");
+  CHECK(paused["until"].is_string());
+  CHECK(has(served.change(pause, R"({"dry_run":false})", 409)["error"].get<std::string>(), "migration"));
+  CHECK(served.change(pause, R"({"dry_run":false,"replace":true})")["until"].is_null());
+  CHECK(served.change(resume, R"({"dry_run":true})")["paused"] == true);
+  CHECK(served.change(resume, R"({"dry_run":false})")["paused"] == false);
+  CHECK(served.change(resume, R"({"dry_run":false})")["paused"] == false);
+  CHECK(served.json("/api/audit")["changes"].size() == 5);  // a change that was refused counts
+}
+
+TEST_CASE("serve: bodies that are no object, or have wrong or unknown fields, are refused") {
+  const Filled filled;
+  const Served served({"--allow-changes"});
+  const auto refused = [&](const std::string& action, const std::string& body) {
+    CAPTURE(action);
+    CAPTURE(body);
+    CHECK(served.post("/api/queues/orders/" + action, body).status == 400);
+  };
+  for (const char* body : {"", "null", "[]", "{", "{}", "{\"dry_run\":1}", "{\"dry_run\":null}",
+                           "{\"dry_run\":\"true\"}", "{\"dry_run\":true,\"other\":1}"}) {
+    for (const char* action : {"pause", "resume", "redrive", "purge"}) refused(action, body);
+    for (const char* action : {"release", "cancel", "reschedule", "redrive"}) {
+      refused("messages/" + filled.pending + '/' + action, body);
+    }
+  }
+  refused("pause", R"({"dry_run":true,"for_ms":0})");
+  refused("pause", R"({"dry_run":true,"for_ms":1.5})");
+  refused("pause", R"({"dry_run":true,"for_ms":-1})");
+  refused("pause", R"({"dry_run":true,"reason":")" + std::string(1025, 'x') + "\"}");
+  refused("purge", R"({"dry_run":true,"state":"done"})");
+  refused("redrive", R"({"dry_run":true,"retries":2147483648})");
+  refused("redrive", R"({"dry_run":false,"at_most":0})");
+  refused("messages/" + filled.pending + "/reschedule", R"({"dry_run":true,"delay_ms":1,"at":"2040-01-01T00:00:00Z"})");
+  refused("messages/" + filled.pending + "/reschedule", R"({"dry_run":true,"at":"+10m"})");
+  refused("messages/x/cancel", R"({"dry_run":true})");
+  refused("pause", std::string(60'000, '['));
+  served.change("/api/queues/nowhere/pause", R"({"dry_run":true})", 404);
+  served.change("/api/queues/orders/bury", R"({"dry_run":true})", 405);
+  CHECK(served.get("/api/queues/orders/purge").get_header_value("Allow") == "POST");
+  CHECK(served.get("/api/queues/orders/messages/" + filled.pending + "/cancel").status == 405);
+}
+
+TEST_CASE("serve: requests that are too long, or cannot be read, are refused and the connection is closed") {
+  test::empty_server();
+  const Served served({"--allow-changes"});
+  const auto answered = [&](const std::string& bytes) {
+    RawClient client(served.port(), bytes);
+    return status_line(client.read_all());
+  };
+  const std::string host = "Host: localhost\r\n";
+  CHECK(has(answered("GET /healthz HTTP/1.1\r\n" + host + "\r\n"), " 200 "));
+  CHECK(has(answered("GET /" + std::string(9000, 'x') + " HTTP/1.1\r\n" + host + "\r\n"), " 431 "));
+  CHECK(has(answered("GET / HTTP/1.1\r\n" + host + "X: " + std::string(9000, 'x') + "\r\n\r\n"), " 431 "));
+  CHECK(has(answered("GET / HTTP/1.1\r\n" + host + std::string(9000, 'x')), " 431 "));
+  CHECK(has(answered("POST /api/queues/q/pause HTTP/1.1\r\n" + host + "Content-Length: 65537\r\n\r\n"), " 413 "));
+  CHECK(has(answered("POST /api/queues/q/pause HTTP/1.1\r\n" + host + "Content-Length: 99999999999999999999\r\n\r\n"),
+            " 413 "));
+  for (const std::string& bytes : Strings{
+           "GET / HTTP/1.1\r\n\r\n", "GET  / HTTP/1.1\r\n" + host + "\r\n", "GET /\r\n" + host + "\r\n",
+           "GET / HTTP/2\r\n" + host + "\r\n", "GET x HTTP/1.1\r\n" + host + "\r\n",
+           "GET / HTTP/1.1\r\n" + host + host + "\r\n", "GET / HTTP/1.1\r\n" + host + " folded: 1\r\n\r\n",
+           "GET / HTTP/1.1\r\n" + host + "a\nb: 1\r\n\r\n", "GET / HTTP/1.1\r\n" + host + "Content-Length: 1\r\n\r\nx",
+           "GET / HTTP/1.1\r\n" + host + "\r\nGET / HTTP/1.1\r\n" + host + "\r\n",
+           "POST / HTTP/1.1\r\n" + host + "\r\n", "POST / HTTP/1.1\r\n" + host + "Content-Length: +1\r\n\r\nx",
+           "POST / HTTP/1.1\r\n" + host + "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+           "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+           "POST / HTTP/1.1\r\n" + host + "Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx"}) {
+    CAPTURE(bytes);
+    CHECK(has(answered(bytes), " 400 "));
+  }
+  for (const char* method : {"PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get"}) {
+    CHECK(has(answered(method + std::string(" / HTTP/1.1\r\n") + host + "\r\n"), " 405 "));
+  }
+  RawClient ranges(served.port(), "GET / HTTP/1.1\r\n" + host + "Range: bytes=0-1\r\nAccept-Encoding: gzip\r\n\r\n");
+  const std::string whole = ranges.read_all();
+  CHECK(has(status_line(whole), " 200 "));
+  CHECK(has(whole, "<!doctype html>"));
+}
+
+TEST_CASE("serve: clients that are slow do not stop others") {
+  test::empty_server();
+  const Served served;
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 150; ++i) {
+    slow.push_back(
+        std::make_unique<RawClient>(served.port(), i % 2 == 0 ? "" : "GET /api/queues HTTP/1.1\r\nHost: lo"));
+  }
+  for (int i = 0; i < 20; ++i) {
+    const auto begin = Steady::now();
+    CHECK(served.get("/api/queues").status == 200);
+    CHECK(Steady::now() - begin < 4s);  // a request of a slow client may take 5 s
+  }
+}
+
+TEST_CASE("serve: a request that does not come to its end is given up") {
+  test::empty_server();
+  const Served served;
+  RawClient slow(served.port(), "GET /api/queues HTTP/1.1\r\n");
+  const auto begin = Steady::now();
+  CHECK(slow.read_all().empty());
+  CHECK(Steady::now() - begin >= 4s);
+  CHECK(Steady::now() - begin < 30s);
+}
+
+TEST_CASE("serve: listeners get the queues each second and every change") {
+  const Filled filled;
+  const Served served({"--allow-changes"});
+  RawClient listener(served.port(), kListen);
+  const std::string head = listener.read_until("event: queues\ndata: ");
+  CHECK(has(head, "Content-Type: text/event-stream\r\n"));
+  test::send("new", {"x"});
+  CHECK(has(listener.read_until("\"queue\":\"new\""), "\"queue\":\"new\""));
+  served.change("/api/queues/orders/pause", R"({"dry_run":false,"reason":"for\nlisteners"})");
+  listener.read_until("event: audit\ndata: {");
+  CHECK(has(listener.read_until("\"action\":\"pause\""), "event: audit\ndata: {"));
+  CHECK(served.json("/api/server")["listeners"] == 1);
+}
+
+TEST_CASE("serve: at most 16 clients listen, and others still get answers") {
+  test::empty_server();
+  Served served;
+  std::vector<std::unique_ptr<RawClient>> listeners;
+  for (int i = 0; i < 16; ++i) {
+    listeners.push_back(std::make_unique<RawClient>(served.port(), kListen));
+    CHECK(has(listeners.back()->read_until("event: queues"), "event: queues"));
+  }
+  CHECK(served.json("/api/events", 503)["status"] == 503);
+  CHECK(served.get("/api/queues").status == 200);
+  listeners.clear();
+  CHECK(test::eventually([&] { return served.json("/api/server")["listeners"] == 0; }, 30s));
+  RawClient again(served.port(), kListen);
+  CHECK(has(again.read_until("event: queues"), "event: queues"));
+  const auto begin = Steady::now();
+  served.dqctl().signal(SIGTERM);
+  CHECK(served.dqctl().wait().code == 0);
+  CHECK(Steady::now() - begin < 5s);
+}
+
+TEST_CASE("serve: many clients cost Redis as much as one") {
+  const Filled filled;
+  const Served served;
+  const auto commands = [] {
+    const std::string info = test::redis().cmd({"INFO", "stats"}).text;
+    return std::stoll(info.substr(info.find("total_commands_processed:") + 25));
+  };
+  served.get("/api/queues");
+  const long long before = commands();
+  const auto begin = Steady::now();
+  for (int i = 0; i < 200; ++i) served.get("/api/queues");
+  const double seconds = std::chrono::duration<double>(Steady::now() - begin).count();
+  CHECK(static_cast<double>(commands() - before) < 200 * (seconds + 2));  // a poll takes less than 200
+}
+
+TEST_CASE("serve: while Redis is away it answers since when, and it comes back alone") {
+  delayqueue::PrivateServer redis;
+  static_cast<void>(delayqueue::Producer(redis.url(), "orders").send("x"));
+  Served served({"--allow-changes"}, test::at(redis.url()));
+  const test::OpenApi api;
+  CHECK(served.json("/api/queues")["redis"]["reachable"] == true);
+  RawClient listener(served.port(), kListen);
+  listener.read_until("event: queues");
+  redis.kill();
+  CHECK(test::eventually([&] { return served.get("/api/queues").status == 503; }, 60s));
+  const json away = served.json("/api/queues", 503);
+  CHECK(api.mismatch(away, "Queues") == "");
+  CHECK(away["queues"][0]["ready"] == 1);  // the last that is known
+  CHECK(away["redis"]["reachable"] == false);
+  CHECK(away["redis"]["since"].is_string());
+  CHECK(api.mismatch(served.json("/api/queues/orders", 503), "QueueDetail") == "");
+  CHECK(served.json("/api/queues/orders/history")["minutes"].size() >= 1);
+  CHECK(served.get("/healthz").status == 503);
+  served.json("/api/queues/orders/messages?state=ready", 503);
+  served.change("/api/queues/orders/pause", R"({"dry_run":false})", 503);
+  CHECK(has(listener.read_until("\"reachable\":false"), "\"reachable\":false"));
+  redis.restart();
+  CHECK(test::eventually([&] { return served.get("/api/queues").status == 200; }, 60s));
+  CHECK(served.get("/healthz").body == "ok\n");
+}
+
+TEST_CASE("serve: it starts while Redis is away") {
+  delayqueue::PrivateServer redis;
+  redis.kill();
+  const Served served({}, test::at(redis.url()));
+  const json away = served.json("/api/queues", 503);
+  CHECK(away["read_at"].is_null());
+  CHECK(away["queues"].empty());
+  served.json("/api/queues/orders", 503);
+  redis.restart();
+  CHECK(test::eventually([&] { return served.get("/api/queues").status == 200; }, 60s));
+}
+
+TEST_CASE("serve: a socket is for this user only, replaces an abandoned one, and is removed at the end") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  const File place("", 0600);
+  ::unlink(place.path().c_str());
+  const Strings words = {"serve", "--socket", place.path()};
+  test::Dqctl served(words);
+  REQUIRE(served.wait_for("payloads are"));
+  struct stat found {};
+  REQUIRE(::stat(place.path().c_str(), &found) == 0);
+  CHECK((found.st_mode & 0777) == 0600);
+  httplib::Client client(place.path());
+  client.set_address_family(AF_UNIX);
+  const auto answer = client.Get("/api/queues", {{"Host", "localhost"}});
+  REQUIRE(static_cast<bool>(answer));
+  CHECK(test::parse_json(answer->body)["queues"].size() == 1);
+  CHECK(run(words).code == 2);  // it is in use
+  served.signal(SIGKILL);
+  served.wait();
+  test::Dqctl second(words);
+  REQUIRE(second.wait_for("payloads are"));
+  second.signal(SIGINT);
+  CHECK(second.wait().code == 0);
+  CHECK(::stat(place.path().c_str(), &found) != 0);
+}
+
+TEST_CASE("serve: with TLS only clients with a certificate of the authority are answered") {
+  test::empty_server();
+  const test::TlsFiles& files = test::TlsFiles::shared();
+  test::Dqctl served({"serve", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key",
+                      files.server.key, "--https-client-ca", files.ca});
+  REQUIRE(served.wait_for("payloads are"));
+  const std::string text = served.err();
+  const int port = std::stoi(text.substr(text.find("https://127.0.0.1:") + 18));
+  const auto status = [&](const test::Certificate& own) {
+    httplib::SSLClient client = own.cert.empty() ? httplib::SSLClient("127.0.0.1", port)
+                                                 : httplib::SSLClient("127.0.0.1", port, own.cert, own.key);
+    client.enable_server_certificate_verification(false);
+    const auto answer = client.Get("/api/queues");
+    return answer ? answer->status : 0;
+  };
+  CHECK(status(files.client) == 200);
+  CHECK(status(files.foreign_client) == 0);
+  CHECK(status({}) == 0);
+  RawClient plain(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK_FALSE(has(plain.read_all(), "HTTP/1.1 200"));
+}
