@@ -310,7 +310,7 @@ TEST_CASE("serve: it does not start where everybody could read the queues") {
   CHECK_FALSE(has(run({"serve", "--token-file", shared.path()}).err, kToken));
 }
 
-TEST_CASE("serve: nothing can be changed unless it is allowed, whatever is sent") {
+TEST_CASE("serve: nothing can be changed unless it is allowed, with any request") {
   const Filled filled;
   const Served served;
   const std::string queue = "/api/queues/orders";

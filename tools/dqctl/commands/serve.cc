@@ -35,7 +35,7 @@ void add_serve(Cli& cli, Context& context) {
   ServeOptions& options = args->options;
   cli.add("serve", "Serves a page, JSON and metrics about all queues over HTTP, to this machine unless told otherwise",
           {"serve", "serve --socket /run/dqctl.sock --allow-changes",
-           "serve --listen 0.0.0.0:9480 --token-file /etc/dqctl.token --host queues.example.com"})
+           "serve --listen 0.0.0.0:9480 --token-file token --host queues.example"})
       .text("--listen", args->listen, "HOST:PORT", "A numeric address (127.0.0.1:9480)")
       .text("--socket", options.socket, "PATH", "A unix socket instead, for this user only")
       .flag("--allow-changes", options.allow_changes,

@@ -186,11 +186,12 @@ void HttpServer::run(const std::function<bool()>& over) {
 }
 
 bool HttpServer::stop(milliseconds limit) {
-  const auto until = Clock::now() + limit;
-  for (Client& client : clients_) {
-    if (client.waits_for_client) client.connection.cut();
-  }
-  while (!clients_.empty() && Clock::now() < until) {
+  const auto begin = Clock::now();
+  while (!clients_.empty() && Clock::now() < begin + limit) {
+    // Answers that are on their way get half of the time.
+    for (Client& client : clients_) {
+      if (client.waits_for_client && Clock::now() >= begin + limit / 2) client.connection.cut();
+    }
     remove_done();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -238,6 +239,7 @@ void HttpServer::serve(Client& client) {
   try {
     if (tls_ == nullptr || client.connection.start_tls(*tls_, Clock::now() + kRequestTime)) {
       answer(client);
+      client.waits_for_client = true;
       client.connection.finish();
     }
   } catch (const std::exception&) {  // no memory: the connection ends without an answer

@@ -63,6 +63,7 @@ HttpAnswer Routes::route(const HttpRequest& request) const {
   if (const auto answer = page(request)) return *answer;
   if (is_metrics) {
     Query(request.target, {});
+    parts_.reads.reachable();
     return text_answer("text/plain; version=0.0.4; charset=utf-8", parts_.command_reads.metrics());
   }
   std::optional<HttpAnswer> answer;
