@@ -16,7 +16,7 @@ namespace {
 
 using delayqueue::State;
 
-constexpr std::size_t kLongestText = 1024;                 // bytes
+constexpr std::size_t kLongestFieldText = 1024;                 // bytes
 constexpr std::uint64_t kLongestSpan = 3'153'600'000'000;  // 100 years, in ms
 constexpr std::uint64_t kMostMessages = 1'000'000'000;
 
@@ -72,7 +72,7 @@ class Fields {
     if (value == nullptr) return std::nullopt;
     if (!value->is_string()) wrong(name, *value, "a text");
     std::string text = value->get<std::string>();
-    if (text.size() > kLongestText) {
+    if (text.size() > kLongestFieldText) {
       throw HttpError(400, std::string(name) + ": " + counted(text.size(), "byte") + "; expected at most 1,024");
     }
     return text;
