@@ -1,7 +1,8 @@
 # cmake -DOUTPUT=page_files.cc -P embed_page.cmake -- page/index.html page/style.css ...
 #
 # Writes each file, its bytes unchanged, as a constant: index.html becomes index_html.
-set(out "// Made by scripts/cmake/embed_page.cmake.\n#include \"serve/page_files.h\"\n\nnamespace dqctl::page_files {\n")
+set(out "// Made by scripts/cmake/embed_page.cmake.\n#include \"serve/page_files.h\"\n\n")
+string(APPEND out "namespace dqctl::page_files {\n")
 set(is_file OFF)
 math(EXPR last "${CMAKE_ARGC} - 1")
 foreach(i RANGE ${last})

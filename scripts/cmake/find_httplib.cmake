@@ -1,5 +1,5 @@
-# Sets httplib to the target of cpp-httplib 0.11 to 0.18, or to nothing. It may be a compiled library, which crashes with
-# other definitions than it was built with: only its own package or its pkg-config file is used, which have them.
+# Sets httplib to the target of cpp-httplib 0.11 to 0.18, or to nothing. It may be a compiled library, which crashes
+# with other definitions than it was built with: only its own package or pkg-config file is used, which have them.
 set(httplib "")
 find_package(httplib CONFIG QUIET)
 if(TARGET httplib::httplib AND NOT httplib_VERSION VERSION_LESS 0.11 AND httplib_VERSION VERSION_LESS 0.19)

@@ -35,8 +35,8 @@ class Access {
 // Whether the texts are equal. The time that it takes depends on the length of `secret` only.
 bool equals_secret(const std::string& given, const std::string& secret);
 
-// Reads the token of --token-file: at least 32 visible characters, in a regular file of this user that no other user can
-// read. Throws Usage.
+// Reads the token of --token-file: at least 32 visible characters, in a regular file of this user that no other user
+// can read. Throws Usage.
 std::string read_token(const std::string& file);
 
 }  // namespace dqctl

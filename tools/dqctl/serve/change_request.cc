@@ -16,7 +16,7 @@ namespace {
 
 using delayqueue::State;
 
-constexpr std::size_t kLongestFieldText = 1024;                 // bytes
+constexpr std::size_t kLongestFieldText = 1024;            // bytes
 constexpr std::uint64_t kLongestSpan = 3'153'600'000'000;  // 100 years, in ms
 constexpr std::uint64_t kMostMessages = 1'000'000'000;
 

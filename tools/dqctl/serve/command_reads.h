@@ -18,8 +18,8 @@ class CommandReads {
   // The context is used by this object only. It must live as long.
   explicit CommandReads(Context& context) : context_(context) {}
 
-  // The documents of dqctl stuck QUEUE, dqctl reasons QUEUE and dqctl workers, and the text of dqctl metrics. They throw
-  // HttpError, Failure, std::invalid_argument and delayqueue::Error.
+  // The documents of dqctl stuck QUEUE, dqctl reasons QUEUE and dqctl workers, and the text of dqctl metrics. They
+  // throw HttpError, Failure, std::invalid_argument and delayqueue::Error.
   std::string stuck(const std::string& queue);
   std::string dead_reasons(const std::string& queue);
   std::string workers();

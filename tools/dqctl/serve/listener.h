@@ -23,8 +23,8 @@ ListenAddress parse_listen(const std::string& text);
 
 class Listener {
  public:
-  // The constructors throw Usage if the address cannot be used. The socket of a path has mode 0600. It replaces one that
-  // no server listens on any more, but no other file.
+  // The constructors throw Usage if the address cannot be used. The socket of a path has mode 0600. It replaces one
+  // that no server listens on any more, but no other file.
   explicit Listener(const ListenAddress& address);
   explicit Listener(const std::string& path);
   ~Listener();  // removes the socket of a path

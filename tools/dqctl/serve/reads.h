@@ -13,8 +13,8 @@
 
 namespace dqctl {
 
-// Any number of threads may use it. Every call takes Redis a bounded number of bounded steps. The calls throw HttpError,
-// Usage, std::invalid_argument and delayqueue::Error.
+// Any number of threads may use it. Every call takes Redis a bounded number of bounded steps. The calls throw
+// HttpError, Usage, std::invalid_argument and delayqueue::Error.
 class Reads {
  public:
   // payloads: whether payloads and headers are shown.
