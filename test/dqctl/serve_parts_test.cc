@@ -123,8 +123,8 @@ TEST_CASE("serve parts: the history has 60 minutes of at most 1,000 queues, and 
 
 TEST_CASE("serve parts: the audit keeps 100 changes, and writes each as one line that is safe on a terminal") {
   std::size_t published = 0;
-  dqctl::Audit audit([&](const dqctl::Change&) { ++published; });
-  dqctl::Change change;
+  dqctl::Audit audit([&](const dqctl::ServedChange&) { ++published; });
+  dqctl::ServedChange change;
   change.at = kBegin;
   change.client = "127.0.0.1:1";
   change.action = dqctl::Action::purge;

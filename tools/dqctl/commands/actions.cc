@@ -12,8 +12,6 @@
 namespace dqctl {
 namespace {
 
-using delayqueue::Action;
-
 struct ActionsArgs {
   std::string queue{};
   std::uint64_t limit = 100;
@@ -21,11 +19,11 @@ struct ActionsArgs {
 
 struct ActionRow {
   std::string queue;
-  Action action;
+  delayqueue::Action action;
 };
 
 Object action_object(const ActionRow& row) {
-  const Action& action = row.action;
+  const delayqueue::Action& action = row.action;
   Object object;
   object.add("queue", row.queue).add("at", action.at);
   action.at ? object.add("who", action.who) : object.add_null("who");
@@ -35,7 +33,7 @@ Object action_object(const ActionRow& row) {
 }
 
 std::vector<Cell> action_cells(const Output& out, const ActionRow& row) {
-  const Action& action = row.action;
+  const delayqueue::Action& action = row.action;
   if (!action.at)
     return {{"?"}, {printable(row.queue), Colour::bold}, {"?"},
             {},    {"invalid", Colour::yellow},          {printable(action.what)}};
@@ -53,7 +51,7 @@ std::vector<ActionRow> read_actions(Context& context, const std::vector<std::str
   for (const std::string& queue : queues) {
     if (interrupted()) break;
     const auto error = read_row(context, [&] {
-      for (Action& action : context.inspector(queue).actions()) rows.push_back({queue, std::move(action)});
+      for (delayqueue::Action& action : context.inspector(queue).actions()) rows.push_back({queue, std::move(action)});
     });
     errors.add(error);
     if (error) context.out().stderr_line(in_quotes(queue) + ": " + printable(error->text));
@@ -73,7 +71,8 @@ Exit list_actions(Context& context, const ActionsArgs& args) {
     rows = read_actions(context, context.inspector("actions").queues(), errors);
   } else {
     context.counts(args.queue);
-    for (Action& action : context.inspector(args.queue).actions()) rows.push_back({args.queue, std::move(action)});
+    for (delayqueue::Action& action : context.inspector(args.queue).actions())
+      rows.push_back({args.queue, std::move(action)});
   }
   if (rows.size() > args.limit) rows.resize(args.limit);
   Listing listing(out, {{"WHEN"}, {"QUEUE"}, {"WHO"}, {"MESSAGES", true}, {"OUTCOME"}, {"WHAT"}}, "actions");

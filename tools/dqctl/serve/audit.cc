@@ -4,14 +4,14 @@
 
 namespace dqctl {
 
-Object change_object(const Change& change) {
+Object change_object(const ServedChange& change) {
   Object object;
   object.add("at", change.at).add("client", change.client).add("action", to_string(change.action));
   object.add("queue", change.queue).add("id", change.id).add("detail", change.detail).add("count", change.count);
   return change.error.empty() ? object.add_null("error") : object.add("error", printable(change.error));
 }
 
-std::string change_line(const Change& change) {
+std::string change_line(const ServedChange& change) {
   std::string line = utc_text(change.at) + ' ' + printable(change.client) + ' ' + to_string(change.action) + ' ' +
                      in_quotes(change.queue);
   if (change.id) line += ' ' + in_quotes(*change.id);
@@ -21,7 +21,7 @@ std::string change_line(const Change& change) {
   return line;
 }
 
-void Audit::add(const Change& change) {
+void Audit::add(const ServedChange& change) {
   {
     const std::lock_guard lock(mutex_);
     std::fprintf(stderr, "%s\n", change_line(change).c_str());
@@ -31,7 +31,7 @@ void Audit::add(const Change& change) {
   published_(change);
 }
 
-std::vector<Change> Audit::latest() const {
+std::vector<ServedChange> Audit::latest() const {
   const std::lock_guard lock(mutex_);
   return {changes_.begin(), changes_.end()};
 }

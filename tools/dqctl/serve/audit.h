@@ -16,7 +16,7 @@
 
 namespace dqctl {
 
-struct Change {
+struct ServedChange {
   Time at{};
   std::string client{};
   Action action{};
@@ -27,11 +27,11 @@ struct Change {
   std::string error{};              // why it failed, maybe after some of it was done
 };
 
-Object change_object(const Change& change);
+Object change_object(const ServedChange& change);
 
 // One line without line breaks or other control characters, such as
 // "2026-11-21T19:36:45.123Z 127.0.0.1:40312 purge orders state=dead at_most=12 count=12".
-std::string change_line(const Change& change);
+std::string change_line(const ServedChange& change);
 
 // Any number of threads may use it.
 class Audit {
@@ -39,15 +39,15 @@ class Audit {
   static constexpr std::size_t kKept = 100;
 
   // published: called after each change.
-  explicit Audit(std::function<void(const Change&)> published) : published_(std::move(published)) {}
+  explicit Audit(std::function<void(const ServedChange&)> published) : published_(std::move(published)) {}
 
-  void add(const Change& change);
-  std::vector<Change> latest() const;  // the latest first
+  void add(const ServedChange& change);
+  std::vector<ServedChange> latest() const;  // the latest first
 
  private:
-  const std::function<void(const Change&)> published_;
+  const std::function<void(const ServedChange&)> published_;
   mutable std::mutex mutex_;
-  std::deque<Change> changes_{};  // guarded by mutex_
+  std::deque<ServedChange> changes_{};  // guarded by mutex_
 };
 
 }  // namespace dqctl

@@ -127,8 +127,10 @@ Object Changes::change_queue(const ChangeRequest& request, const std::string& qu
   reads_.existing(queue);
   const bool is_pause = request.action == Action::pause || request.action == Action::resume;
   if (request.dry_run && !is_pause) return bulk_dry_run(request, queue);
-  Change change;
-  const auto act = [&](Change& made) { return is_pause ? pause(request, queue, made) : bulk(request, queue, made); };
+  ServedChange change;
+  const auto act = [&](ServedChange& made) {
+    return is_pause ? pause(request, queue, made) : bulk(request, queue, made);
+  };
   return request.dry_run ? act(change) : audited(request, queue, client, change, act);
 }
 
@@ -137,13 +139,13 @@ Object Changes::change_message(const ChangeRequest& request, const std::string& 
   check_id(id);
   reads_.existing(queue);
   if (request.dry_run) return by_id_dry_run(request, queue, id);
-  Change change;
+  ServedChange change;
   change.id = id;
-  return audited(request, queue, client, change, [&](Change& made) { return by_id(request, queue, id, made); });
+  return audited(request, queue, client, change, [&](ServedChange& made) { return by_id(request, queue, id, made); });
 }
 
 Object Changes::audited(const ChangeRequest& request, const std::string& queue, const std::string& client,
-                        Change change, const std::function<Object(Change&)>& act) {
+                        ServedChange change, const std::function<Object(ServedChange&)>& act) {
   change.at = std::chrono::system_clock::now();
   change.client = client;
   change.action = request.action;
@@ -171,7 +173,7 @@ Object Changes::pause_object(const ChangeRequest& request, const std::string& qu
   return object.add("summary", summary);
 }
 
-Object Changes::pause(const ChangeRequest& request, const std::string& queue, Change&) {
+Object Changes::pause(const ChangeRequest& request, const std::string& queue, ServedChange&) {
   const bool wants_pause = request.action == Action::pause;
   const auto pause = clients_.inspector(queue)->paused();
   const std::string name = in_quotes(queue);
@@ -228,7 +230,7 @@ Object Changes::bulk_dry_run(const ChangeRequest& request, const std::string& qu
                                    " of " + counted(of, std::string(state) + " message") + " of " + in_quotes(queue));
 }
 
-Object Changes::bulk(const ChangeRequest& request, const std::string& queue, Change& change) {
+Object Changes::bulk(const ChangeRequest& request, const std::string& queue, ServedChange& change) {
   const std::unique_lock lock(bulk_mutex_, std::try_to_lock);
   if (!lock.owns_lock())
     throw HttpError(503, "cannot begin: another change of many messages runs; repeat it in seconds");
@@ -338,7 +340,8 @@ Object Changes::by_id_dry_run(const ChangeRequest& request, const std::string& q
   return outcome_object(request, queue, id, found ? found->state : State::unknown, expected(request.action, found));
 }
 
-Object Changes::by_id(const ChangeRequest& request, const std::string& queue, const std::string& id, Change& change) {
+Object Changes::by_id(const ChangeRequest& request, const std::string& queue, const std::string& id,
+                      ServedChange& change) {
   const auto admin = clients_.admin(queue);
   const auto inspector = clients_.inspector(queue);
   const IdOutcome outcome = request.action == Action::release

@@ -34,18 +34,18 @@ class Changes {
     std::string error{};
   };
 
-  Object pause(const ChangeRequest& request, const std::string& queue, Change& change);
+  Object pause(const ChangeRequest& request, const std::string& queue, ServedChange& change);
   Object pause_object(const ChangeRequest& request, const std::string& queue, const std::string& summary);
-  Object bulk(const ChangeRequest& request, const std::string& queue, Change& change);
+  Object bulk(const ChangeRequest& request, const std::string& queue, ServedChange& change);
   Object bulk_dry_run(const ChangeRequest& request, const std::string& queue);
   void redrive(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts, Bulk& result);
   void purge(const ChangeRequest& request, const std::string& queue, const delayqueue::Counts& counts, Bulk& result);
-  Object by_id(const ChangeRequest& request, const std::string& queue, const std::string& id, Change& change);
+  Object by_id(const ChangeRequest& request, const std::string& queue, const std::string& id, ServedChange& change);
   Object by_id_dry_run(const ChangeRequest& request, const std::string& queue, const std::string& id);
 
   // Runs `act` and writes the audit.
-  Object audited(const ChangeRequest& request, const std::string& queue, const std::string& client, Change change,
-                 const std::function<Object(Change&)>& act);
+  Object audited(const ChangeRequest& request, const std::string& queue, const std::string& client, ServedChange change,
+                 const std::function<Object(ServedChange&)>& act);
 
   Clients& clients_;
   const Reads& reads_;

@@ -198,7 +198,7 @@ Object Routes::server() const {
 
 Object Routes::audit() const {
   std::vector<Object> objects;
-  for (const Change& change : parts_.audit.latest()) objects.push_back(change_object(change));
+  for (const ServedChange& change : parts_.audit.latest()) objects.push_back(change_object(change));
   return Object().add("changes", objects);
 }
 

@@ -80,7 +80,7 @@ Exit serve(Context& context, const ServeOptions& options) {
   CommandReads command_reads(other);
   History history;
   Events events;
-  Audit audit([&](const Change& change) { events.publish_change(change_object(change).text()); });
+  Audit audit([&](const ServedChange& change) { events.publish_change(change_object(change).text()); });
   QueuePoller poller(context, history, [&](const Readings& readings) {
     if (events.listeners() > 0) events.publish_queues(queues_document(redis, readings, history).text());
   });
