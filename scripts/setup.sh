@@ -1,13 +1,19 @@
 #!/bin/sh
 # Installs the missing packages that building and testing need. Does nothing if all of them are installed.
 # --check: also installs the packages that scripts/check.sh and scripts/fuzz.sh need.
+# --page: also installs what the test of the page of dqctl serve needs: a browser and axe-core, about 500 MB.
 set -eu
 
-case "${1-}" in
-  '') check=no ;;
-  --check) check=yes ;;
-  *) echo "usage: $0 [--check]" >&2; exit 2 ;;
-esac
+check=no
+page=no
+for option in "$@"; do
+  case $option in
+    --check) check=yes ;;
+    --page) page=yes ;;
+    *) echo "usage: $0 [--check] [--page]" >&2; exit 2 ;;
+  esac
+done
+root=$(cd "$(dirname "$0")/.." && pwd)
 
 # program or header          apt               dnf                  apk                 brew
 table='
@@ -35,7 +41,30 @@ clang-format                 clang-format      clang-tools-extra    clang-extra-
 promtool                     prometheus        golang-github-prometheus prometheus       prometheus
 go                           golang-go         golang               go                  go
 '
+browser='
+python3                      python3           python3              python3             python3
+chromium|google-chrome       chromium          chromium             chromium            -
+chromedriver                 chromium-driver   chromedriver         chromium-chromedriver chromedriver
+npm                          npm               nodejs-npm           npm                 node
+'
 [ $check = no ] || table="$table$tools"
+[ $page = no ] || table="$table$browser"
+
+# A tool of the test only: no program of this project contains it.
+fetch_axe() {
+  axe=axe-core-4.14.1
+  [ ! -f "$root/build/axe-core/$axe" ] || return 0
+  folder=$(mktemp -d)
+  if (cd "$folder" && npm pack --silent "axe-core@${axe#axe-core-}" >/dev/null && tar xzf "$axe.tgz"); then
+    mkdir -p "$root/build/axe-core"
+    cp "$folder/package/axe.min.js" "$folder/package/LICENSE" "$root/build/axe-core/"
+    touch "$root/build/axe-core/$axe"
+    echo "setup: build/axe-core has $axe"
+  else
+    echo "setup: npm could not fetch $axe: the test of accessibility will be skipped" >&2
+  fi
+  rm -r "$folder"
+}
 
 if [ "$(uname)" = Darwin ] && command -v brew >/dev/null; then
   manager=brew
@@ -90,6 +119,7 @@ END
 find_missing
 if [ -z "$missing" ]; then
   echo "setup: nothing is missing"
+  [ $page = no ] || fetch_axe
   exit 0
 fi
 
@@ -129,3 +159,4 @@ if [ -n "$missing" ]; then
   echo "setup: still missing:$missing" >&2
   exit 1
 fi
+[ $page = no ] || fetch_axe
