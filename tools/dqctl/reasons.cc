@@ -6,6 +6,13 @@
 
 namespace dqctl {
 
+Object reason_object(const ReasonCount& one) {
+  Object object;
+  object.add("reason", one.reason).add("count", one.count).add("first", one.first).add("last", one.last);
+  one.example.empty() ? object.add_null("example") : object.add("example", one.example);
+  return object;
+}
+
 void ReasonCounts::add(const delayqueue::MessageInfo& message) {
   ++messages_;
   auto found = kept_.find(message.reason);

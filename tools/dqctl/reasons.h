@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "output/text.h"
+#include "output/json.h"
 
 namespace dqctl {
 
@@ -20,6 +20,8 @@ struct ReasonCount {
   std::optional<Time> first{}, last{};  // when the first and the last of them became dead letters
   std::string example{};                // the id of the last of them; empty: no call takes one of their ids
 };
+
+Object reason_object(const ReasonCount& one);
 
 class ReasonCounts {
  public:

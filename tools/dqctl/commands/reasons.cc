@@ -18,13 +18,6 @@ struct ReasonsArgs {
   std::uint64_t limit = 20;
 };
 
-Object reason_object(const ReasonCount& one) {
-  Object object;
-  object.add("reason", one.reason).add("count", one.count).add("first", one.first).add("last", one.last);
-  one.example.empty() ? object.add_null("example") : object.add("example", one.example);
-  return object;
-}
-
 Cell reason_cell(const ReasonCount& one) {
   if (!one.reason) return {"(all other reasons)", Colour::dim};
   if (one.reason->empty()) return {"(no reason)", Colour::dim};
