@@ -144,6 +144,7 @@ TEST_CASE("serve: every route answers with the document that the interface descr
   CHECK(has(served.get("/").body, "<!doctype html>"));
   CHECK(served.get("/style.css").get_header_value("Content-Type") == "text/css; charset=utf-8");
   CHECK(served.get("/page.js").get_header_value("Content-Type") == "text/javascript; charset=utf-8");
+  CHECK(served.get("/favicon.ico").status == 204);
   CHECK(served.get("/healthz").body == "ok\n");
   CHECK(has(served.get("/metrics").body, "delayqueue_messages{queue=\"orders\",state=\"dead\"} 2\n"));
   const auto head = served.client().Head("/api/queues");

@@ -157,5 +157,4 @@ class Browser:
     def complaints(self):
         """Errors in the console since the last call, such as a breach of the content security policy."""
         log = self._call('POST', '/se/log', {'type': 'browser'})
-        # A browser asks for /favicon.ico, which there is not.
-        return [entry['message'] for entry in log if entry['level'] == 'SEVERE' and 'favicon' not in entry['message']]
+        return [entry['message'] for entry in log if entry['level'] == 'SEVERE']

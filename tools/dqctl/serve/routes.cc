@@ -81,6 +81,7 @@ std::optional<HttpAnswer> Routes::page(const HttpRequest& request) const {
   if (path.size() != 1) return std::nullopt;
   if (path[0] == "style.css") return text_answer("text/css; charset=utf-8", std::string(page_files::style_css));
   if (path[0] == "page.js") return text_answer("text/javascript; charset=utf-8", std::string(page_files::page_js));
+  if (path[0] == "favicon.ico") return text_answer("image/x-icon", "", 204);  // browsers ask for it
   if (path[0] == "healthz") return health();
   return std::nullopt;
 }
