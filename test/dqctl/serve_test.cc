@@ -184,6 +184,28 @@ TEST_CASE("serve: queues and messages have the figures that are in Redis") {
   served.json("/nothing", 404);
 }
 
+TEST_CASE("serve: consumers are those of dqctl workers, and metrics are those of dqctl metrics") {
+  test::empty_server();
+  delayqueue::ConsumerOptions options;
+  options.name = "orders-service";
+  delayqueue::Consumer consumer(
+      test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); }, options);
+  consumer.start();
+  REQUIRE(test::eventually([&] { return test::redis().cmd({"EXISTS", "dp:orders:consumers"}) == 1; }, test::kPatience));
+  const Served served;
+  const json found = served.json("/api/workers");
+  CHECK(test::OpenApi().mismatch(found, "Workers") == "");
+  REQUIRE(found["workers"].size() == 1);
+  const json shown = test::parse_json(run({"workers", "-o", "json"}).out)["workers"][0];
+  for (const char* field : {"consumer", "name", "host", "pid", "version", "queues", "concurrency"}) {
+    CAPTURE(field);
+    CHECK(found["workers"][0][field] == shown[field]);
+  }
+  CHECK(found["workers"][0]["name"] == "orders-service");
+  CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"orders\"} 1\n"));
+  CHECK(consumer.stop());
+}
+
 TEST_CASE("serve: the name of a queue may have any bytes") {
   test::empty_server();
   const std::string name = "a/b?c=1&d#e%\xff";
@@ -208,6 +230,24 @@ TEST_CASE("serve: payloads are hidden unless they are allowed") {
   served.json("/api/queues/orders/messages/" + filled.dead.front() + "?payload=1", 403);
   CHECK_FALSE(has(served.get("/api/find?text=" + filled.dead.front()).body, "payload"));
   CHECK(served.json("/api/server")["payloads"] == false);
+}
+
+TEST_CASE("serve: headers are hidden unless payloads are allowed") {
+  test::empty_server();
+  delayqueue::SendOptions options;
+  options.delay = 1h;
+  options.headers = {{"tenant", "acme"}};
+  delayqueue::Producer producer(test::server().url(), "orders");
+  const std::string id = producer.send("x", options).id;
+  const std::string paths[] = {"/api/queues/orders/messages?state=pending", "/api/queues/orders/messages/" + id,
+                               "/api/find?text=" + id};
+  const Served closed;
+  for (const std::string& path : paths) CHECK_FALSE(has(closed.get(path).body, "acme"));
+  const Served open({"--payloads"});
+  for (const std::string& path : paths) {
+    CAPTURE(path);
+    CHECK(has(open.get(path).body, R"("headers":[{"name":"tenant","value":"acme"}])"));
+  }
 }
 
 TEST_CASE("serve: parameters that are wrong, repeated or unknown are refused") {

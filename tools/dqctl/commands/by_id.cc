@@ -28,7 +28,7 @@ using Act = IdOutcomes (*)(Context&, const std::vector<std::string>&, const ById
 
 const IdOutcome kUnknownId{"unknown", Grade::unknown};
 
-HeldMessages held_messages(const ByIdArgs& args) { return args.force ? HeldMessages::force : HeldMessages::skip; }
+HeldMessages held_option(const ByIdArgs& args) { return args.force ? HeldMessages::force : HeldMessages::skip; }
 
 IdOutcomes cancel(Context& context, const Ids& ids, const ByIdArgs& args) {
   return cancel_ids(context.admin(args.queue), ids);
@@ -39,13 +39,13 @@ IdOutcomes reschedule(Context& context, const Ids& ids, const ByIdArgs& args) {
 }
 
 IdOutcomes release(Context& context, const Ids& ids, const ByIdArgs& args) {
-  return release_ids(context.admin(args.queue), context.inspector(args.queue), ids, held_messages(args));
+  return release_ids(context.admin(args.queue), context.inspector(args.queue), ids, held_option(args));
 }
 
 IdOutcomes bury(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
   delayqueue::BuryOptions options;
   options.reason = args.why;
-  options.held = held_messages(args);
+  options.held = held_option(args);
   return outcomes_of(context.admin(args.queue).bury(ids, options), [](Buried buried) {
     return buried == Buried::buried    ? IdOutcome{"buried", Grade::good}
            : buried == Buried::already ? IdOutcome{"was dead already", Grade::already}
@@ -55,7 +55,7 @@ IdOutcomes bury(Context& context, const std::vector<std::string>& ids, const ByI
 }
 
 IdOutcomes extend(Context& context, const std::vector<std::string>& ids, const ByIdArgs& args) {
-  return outcomes_of(context.admin(args.queue).extend(ids, *args.span, held_messages(args)), [](Extended extended) {
+  return outcomes_of(context.admin(args.queue).extend(ids, *args.span, held_option(args)), [](Extended extended) {
     return extended == Extended::extended ? IdOutcome{"extended", Grade::good}
            : extended == Extended::held   ? IdOutcome{"held: its consumer renews it", Grade::refused}
                                           : IdOutcome{"neither held nor backing off", Grade::unknown};

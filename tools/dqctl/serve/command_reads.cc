@@ -2,8 +2,8 @@
 
 #include "exit.h"
 #include "output/text.h"
+#include "queue_metrics.h"
 #include "serve/dead_reasons.h"
-#include "serve/metrics.h"
 #include "serve/request.h"
 #include "serve/workers.h"
 #include "signals.h"
@@ -29,6 +29,7 @@ std::string CommandReads::answer(const std::string& what, Steady::duration lifet
   context_.use_short_timeouts(false);
   Kept kept;
   kept.text = read();
+  if (interrupted()) throw HttpError(503, "cannot answer: dqctl serve ends");  // it may be a part
   kept.at = Steady::now();
   return (kept_[what] = std::move(kept)).text;
 }
@@ -37,7 +38,7 @@ std::string CommandReads::stuck(const std::string& queue) {
   return answer("stuck " + queue, kSlowLifetime, [&] {
     const StuckOptions options;
     const std::vector<StuckReading> readings = read_stuck(context_, {queue}, options);
-    if (interrupted() || readings.empty()) throw HttpError(503, "cannot read the queue: dqctl serve ends");
+    if (readings.empty()) throw HttpError(503, "cannot answer: dqctl serve ends");
     const StuckReading& reading = readings.front();
     if (reading.error) throw Failure(reading.error->code, reading.error->text);
     const std::vector<StuckFinding> findings = findings_of(reading, options);
@@ -54,7 +55,7 @@ std::string CommandReads::workers() {
 }
 
 std::string CommandReads::metrics() {
-  return answer("metrics", kQuickLifetime, [&] { return metrics_text(context_); });
+  return answer("metrics", kQuickLifetime, [&] { return read_metrics(context_, {}).text; });
 }
 
 }  // namespace dqctl

@@ -2,10 +2,15 @@
 
 #include <vector>
 
+#include "registries.h"
+
 namespace dqctl {
 
-Object workers_object(Context&) {
-  return Object().add("workers", std::vector<Object>()).add("errors", std::vector<Object>());
+Object workers_object(Context& context) {
+  const WorkerReading reading = read_registries(context, context.inspector("queues").queues(), false);
+  std::vector<Object> workers;
+  for (const WorkerRow& row : reading.rows) workers.push_back(worker_object(row, reading.now));
+  return Object().add("workers", workers).add("errors", reading.error_objects);
 }
 
 }  // namespace dqctl
