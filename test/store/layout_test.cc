@@ -19,7 +19,7 @@ using test::redis;
 
 constexpr std::int64_t kFuture = 5'000'000'000'000'000;  // us; the year 2128: a clock that is behind
 
-std::string text_of(const Layout& layout) {
+std::string layout_text(const Layout& layout) {
   return std::to_string(layout.generation) + " " + std::to_string(layout.partitions) + " " + std::to_string(layout.top);
 }
 
@@ -86,10 +86,10 @@ TEST_CASE("layout: a number that is set has a generation of at least the time, a
 TEST_CASE("layout: a generation is later than the one before it, even if the clock is behind") {
   Copy copy;
   copy.put(std::to_string(kFuture), "4", "4");
-  CHECK(text_of(copy.set({kFuture, 4, 4}, 8).copy) == std::to_string(kFuture + 1) + " 8 8");
+  CHECK(layout_text(copy.set({kFuture, 4, 4}, 8).copy) == std::to_string(kFuture + 1) + " 8 8");
   // Of a copy that was rolled back, by a caller that has read a later one.
   copy.put("7", "2", "2");
-  CHECK(text_of(copy.set({kFuture + 1, 8, 16}, 4).copy) == std::to_string(kFuture + 2) + " 4 16");
+  CHECK(layout_text(copy.set({kFuture + 1, 8, 16}, 4).copy) == std::to_string(kFuture + 2) + " 4 16");
 }
 
 TEST_CASE("layout: setting a number is refused if another one was set since the caller has read") {
@@ -113,18 +113,18 @@ TEST_CASE("layout: an update replaces an older number, keeps a later one, and ra
       {{5, 2, 2}, {0, 1, 128}, {5, 2, 128}}, {{5, 2, 2}, {6, 1, 2}, {6, 1, 2}},
   };
   for (const Update& row : rows) {
-    CAPTURE(text_of(row.copy));
-    CAPTURE(text_of(row.known));
+    CAPTURE(layout_text(row.copy));
+    CAPTURE(layout_text(row.known));
     Copy copy;
     if (row.copy != Layout()) {
       copy.put(std::to_string(row.copy.generation), std::to_string(row.copy.partitions), std::to_string(row.copy.top));
     }
     const StoredLayout stored = copy.update(row.known);
     CHECK(stored.done);
-    CHECK(text_of(stored.copy) == text_of(row.then));
-    CHECK(text_of(copy.read()) == text_of(row.then));
-    CHECK(text_of(merged(row.copy, row.known)) == text_of(row.then));
-    CHECK(text_of(merged(row.known, row.copy)) == text_of(row.then));
+    CHECK(layout_text(stored.copy) == layout_text(row.then));
+    CHECK(layout_text(copy.read()) == layout_text(row.then));
+    CHECK(layout_text(merged(row.copy, row.known)) == layout_text(row.then));
+    CHECK(layout_text(merged(row.known, row.copy)) == layout_text(row.then));
   }
 }
 
@@ -163,8 +163,8 @@ TEST_CASE("layout: fields that no layout can have count as absent, for the scrip
     CAPTURE(row.top);
     Copy copy;
     copy.put(row.generation, row.partitions, row.top);
-    CHECK(text_of(copy.read()) == text_of(row.read));
-    CHECK(text_of(copy.update({}).copy) == text_of(row.read));
+    CHECK(layout_text(copy.read()) == layout_text(row.read));
+    CHECK(layout_text(copy.update({}).copy) == layout_text(row.read));
     CHECK(redis().cmd({"HGET", copy.key(), "top"}) == row.top);  // nothing was known, so nothing was written
     CHECK(copy.set(row.read, 2).done);
     CHECK(copy.read().partitions == 2);
@@ -197,7 +197,7 @@ TEST_CASE("layout: it is updated and set when Redis is out of memory") {
   const StoredLayout updated = copy.update({kFuture, 8, 8});
   const StoredLayout set = copy.set(updated.copy, 4);
   CHECK(redis().cmd({"CONFIG", "SET", "maxmemory", "0"}) == "OK");
-  CHECK(text_of(set.copy) == std::to_string(kFuture + 1) + " 4 8");
+  CHECK(layout_text(set.copy) == std::to_string(kFuture + 1) + " 4 8");
   CHECK(copy.read() == set.copy);
 }
 
