@@ -47,7 +47,7 @@ TEST_CASE("C++ sends and Go delivers: each message is delivered once and nothing
   CHECK(worker.lines().size() == 2 * payloads.size());
 }
 
-TEST_CASE("Go delivers messages with headers as others, and a consumer deletes the headers that it leaves") {
+TEST_CASE("Go delivers messages with headers as others and a consumer deletes the headers that it leaves") {
   const auto queue = test::fresh_queue();
   Producer producer(test::server().url(), queue);
   producer.send_batch({"a", "b"}, {.headers = {{"content-type", "text/plain"}}});
