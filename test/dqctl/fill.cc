@@ -23,11 +23,10 @@ std::vector<std::string> send(const std::string& queue, const std::vector<std::s
 
 std::vector<std::string> make_dead(const std::string& queue, const std::vector<std::string>& payloads,
                                    const std::string& reason) {
-  const std::vector<std::string> ids = send(queue, payloads);
+  const std::vector<std::string> ids = send(queue, payloads, hours(1));  // bury() leaves ids of ready ones in the list
   delayqueue::BuryOptions options;
   options.reason = reason;
   static_cast<void>(delayqueue::QueueAdmin(server().url(), queue).bury(ids, options));
-  redis().cmd({"DEL", "dp:" + queue + ":ready"});  // bury() leaves the ids in this list
   return ids;
 }
 
