@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -115,6 +117,22 @@ void look_at_streams(Program& program) {
   }
 }
 
+// What dqctl serve answers to GET /healthz at this unix socket.
+std::string answer_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(eventually([&] { return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0; }));
+  const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
+  std::string answer;
+  char some[1024];
+  for (ssize_t n = 0; (n = ::read(fd, some, sizeof some)) > 0;) answer.append(some, static_cast<std::size_t>(n));
+  ::close(fd);
+  return answer;
+}
+
 class Frozen {
  public:
   Frozen() { ::kill(server().pid(), SIGSTOP); }
@@ -139,7 +157,8 @@ TEST_CASE("closed streams: no connection, pipe or file of the library gets the d
 }
 
 // The arguments of each command, for a queue with one message.
-std::map<std::string, std::vector<std::string>> arguments_of_commands(const std::string& queue, const std::string& id) {
+std::map<std::string, std::vector<std::string>> arguments_of_commands(const std::string& queue, const std::string& id,
+                                                                      const std::string& socket) {
   return {{"queues", {"queues", "--names"}},
           {"stats", {"stats", queue}},
           {"metrics", {"metrics", queue}},
@@ -151,6 +170,7 @@ std::map<std::string, std::vector<std::string>> arguments_of_commands(const std:
           {"stuck", {"stuck", queue}},
           {"workers", {"workers"}},
           {"top", {"top"}},
+          {"serve", {"serve", "--socket", socket}},
           {"events", {"events", queue, "--for", "10ms"}},
           {"doctor", {"doctor", queue}},
           {"send", {"send", queue, kCommand}},
@@ -189,7 +209,8 @@ TEST_CASE("closed streams: no command of dqctl sends its output to Redis") {
       CAPTURE(closed);
       const std::string queue = test::fresh_queue();
       const std::string id = test::send(queue, {kCommand}, 1h).front();
-      const auto known = arguments_of_commands(queue, id);
+      const test::TempDir folder;
+      const auto known = arguments_of_commands(queue, id, folder.file("socket"));
       REQUIRE(known.count(name) == 1);  // add a new command to the table above
       std::vector<std::string> words = known.at(name);
       words.insert(words.begin(),
@@ -198,9 +219,15 @@ TEST_CASE("closed streams: no command of dqctl sends its output to Redis") {
       Program program(words, closed);
       look_at_streams(program);
       frozen.reset();
+      if (name == "serve") {
+        const std::string answer = answer_of(folder.file("socket"));
+        CHECK_MESSAGE(answer.rfind("HTTP/1.1 200 ", 0) == 0, answer);
+        look_at_streams(program);
+        program.kill(SIGTERM);
+      }
       const int code = program.wait();
       CHECK(canary_lives());
-      const bool prints = name != "work";
+      const bool prints = name != "work" && name != "serve";
       const bool without_stdout = (closed & 2) != 0;
       if (!without_stdout || !prints) {
         CHECK(code != 127);
