@@ -139,6 +139,7 @@ TEST_CASE("find: a queue that cannot be read hides no other one") {
 TEST_CASE("find: a message in a partition is found by its id and by its payload") {
   test::empty_server();
   test::Partitioned queue(4);
+  queue.send("from a Producer, which adds the queue to the list of queues");
   const std::string id = queue.to.send(3, "the payload", 1h);
   for (const std::string& text : {id, std::string("the pay")}) {
     const json all = found_by({text});

@@ -24,7 +24,8 @@ class ActionList {
     Pipeline pipeline(connection_);
     const auto added = add_action(pipeline, keys_, entry);
     pipeline.run();
-    CHECK(added.get());
+    const bool is_added = added.get();  // throws; a CHECK would catch it
+    CHECK(is_added);
   }
   std::vector<ActionEntry> read() {
     Pipeline pipeline(connection_);

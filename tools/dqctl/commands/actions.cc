@@ -45,7 +45,15 @@ std::vector<Cell> action_cells(const Output& out, const ActionRow& row) {
           {printable(action.what)}};
 }
 
-// The actions of all these queues, the latest first; entries without a time are last.
+// The latest first; entries without a time are last.
+void sort_by_time(std::vector<ActionRow>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const ActionRow& a, const ActionRow& b) {
+    if (a.action.at && b.action.at) return *a.action.at > *b.action.at;
+    return a.action.at.has_value() && !b.action.at.has_value();
+  });
+}
+
+// The actions of all these queues.
 std::vector<ActionRow> read_actions(Context& context, const std::vector<std::string>& queues, RowErrors& errors) {
   std::vector<ActionRow> rows;
   for (const std::string& queue : queues) {
@@ -56,10 +64,6 @@ std::vector<ActionRow> read_actions(Context& context, const std::vector<std::str
     errors.add(error);
     if (error) context.out().stderr_line(in_quotes(queue) + ": " + printable(error->text));
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const ActionRow& a, const ActionRow& b) {
-    if (a.action.at && b.action.at) return *a.action.at > *b.action.at;
-    return a.action.at.has_value() && !b.action.at.has_value();
-  });
   return rows;
 }
 
@@ -74,6 +78,7 @@ Exit list_actions(Context& context, const ActionsArgs& args) {
     for (delayqueue::Action& action : context.inspector(args.queue).actions())
       rows.push_back({args.queue, std::move(action)});
   }
+  sort_by_time(rows);
   if (rows.size() > args.limit) rows.resize(args.limit);
   Listing listing(out, {{"WHEN"}, {"QUEUE"}, {"WHO"}, {"MESSAGES", true}, {"OUTCOME"}, {"WHAT"}}, "actions");
   for (const ActionRow& row : rows) listing.add(action_cells(out, row), action_object(row));
