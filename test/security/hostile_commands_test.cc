@@ -62,8 +62,10 @@ std::map<std::string, std::vector<Invocation>> invocations() {
   all["partitions"] = {{{"partitions", q}}};
   all["workers"] = {{{"workers", q}}, {{"workers"}}};
   all["stuck"] = {{{"stuck", q, "--look", "1ms", "--warn", "1ms", "--crit", "1ms", "--hot", "2"}}};
-  all["top"] = {};   // tested below, on its own screen
-  all["work"] = {};  // tested below, in its own process
+  all["metrics"] = {{{"metrics"}}, {{"metrics", q}}};
+  all["serve"] = {};  // its answers are tested in hostile_pages_test.cc
+  all["top"] = {};    // tested below, on its own screen
+  all["work"] = {};   // tested below, in its own process
   all["events"] = {{{"events", q, "--for", "1ms"}}};
   all["doctor"] = {{{"doctor"}}, {{"doctor", q, "--settle", "0s"}}, {{"doctor", q, "--settle", "0s", "--repair"}}};
   all["export"] = {{{"export", q}}, {{"export", q, "--state", "dead", "--reason", "*"}}};
@@ -136,7 +138,7 @@ std::string shortened(const Words& words) {
 void judge(const Ran& ran, const Invocation& invocation, const std::string& form, const std::string& where,
            Faults& faults) {
   const bool always_text = invocation.words[0] == "completion" || invocation.words[0] == "man" ||
-                           invocation.words.back() == "--names" || invocation.raw;
+                           invocation.words[0] == "metrics" || invocation.words.back() == "--names" || invocation.raw;
   if (ran.code < 0 || ran.code > 5) faults.add(where, "exit code " + std::to_string(ran.code) + ": " + ran.err);
   if (!invocation.raw && test::is_unsafe(ran.out))
     faults.add(where, "unsafe stdout: " + dqctl::printable(ran.out).substr(0, 200));
