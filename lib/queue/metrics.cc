@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +11,18 @@ namespace {
 
 using std::chrono::microseconds;
 using SystemTime = std::chrono::system_clock::time_point;
+
+// Whether a character is invisible or turns the direction of a line: the default ignorable ones of Unicode without those
+// that choose between the forms of a character, the separators of lines, and annotations. A name with one could look
+// like another name, and hide what follows it on a terminal.
+bool is_invisible(unsigned code) {
+  static constexpr std::pair<unsigned, unsigned> kRanges[] = {
+      {0xad, 0xad},     {0x34f, 0x34f},     {0x61c, 0x61c},     {0x115f, 0x1160},  {0x17b4, 0x17b5}, {0x180b, 0x180f},
+      {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},   {0x3164, 0x3164},  {0xfeff, 0xfeff}, {0xffa0, 0xffa0},
+      {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [code](const auto& range) { return code >= range.first && code <= range.second; });
+}
 
 // The length of the valid and printable UTF-8 character at the start of a text that is not empty; 0: there is none.
 std::size_t printable_length(std::string_view text) {
@@ -25,10 +38,12 @@ std::size_t printable_length(std::string_view text) {
                              : is_within(first, 0xf0, 0xf4) ? 4
                                                             : 0;
   if (length == 0 || !is_within(byte(1), least, most)) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
+  unsigned code = first & (0xffU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
     if (!is_within(byte(i), 0x80, 0xbf)) return 0;
+    code = code << 6 | (byte(i) & 0x3fU);
   }
-  return length;
+  return is_invisible(code) ? 0 : length;
 }
 
 // A label. Queues of other programs may have any names.

@@ -191,7 +191,7 @@ TEST_CASE("metrics: the text has cumulative buckets, one line of help and type f
   metrics.queues[0].longest_running = 90s;
   metrics.queues[1].queue =
       "a\"b\\c\nd\x7f\xff"
-      "\xc3\xa9";
+      "\xc3\xa9\xe2\x80\xae\xf0\x9f\x93\xa8";  // U+00E9, the mark that turns a line, an envelope
   const std::string text = prometheus_text(metrics);
   CHECK(has(text, "\ndelayqueue_lateness_seconds_bucket{queue=\"orders\",le=\"0.001\"} 2\n"));
   CHECK(has(text, "\ndelayqueue_lateness_seconds_bucket{queue=\"orders\",le=\"1800\"} 2\n"));
@@ -200,7 +200,9 @@ TEST_CASE("metrics: the text has cumulative buckets, one line of help and type f
   CHECK(has(text, "\ndelayqueue_lateness_seconds_count{queue=\"orders\"} 3\n"));
   CHECK(has(text, "\ndelayqueue_handler_seconds_count{queue=\"orders\",verdict=\"snooze\"} 0\n"));
   CHECK(has(text, "\ndelayqueue_longest_running_seconds{queue=\"orders\"} 90\n"));
-  CHECK(has(text, "\ndelayqueue_handlers_running{queue=\"a\\\"b\\\\c\\nd\\\\x7f\\\\xff\xc3\xa9\"} 0\n"));
+  CHECK(has(text,
+            "\ndelayqueue_handlers_running{queue="
+            "\"a\\\"b\\\\c\\nd\\\\x7f\\\\xff\xc3\xa9\\\\xe2\\\\x80\\\\xae\xf0\x9f\x93\xa8\"} 0\n"));
   CHECK(has(text, "\ndelayqueue_connects_total 3\n"));
   CHECK(text.back() == '\n');
   std::size_t types = 0;
