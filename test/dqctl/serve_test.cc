@@ -135,9 +135,9 @@ TEST_CASE("serve: every route answers with the document that the interface descr
       {"/api/find?text=" + filled.dead.front(), "Found"},
       {"/api/find?text=order", "Found"},
       {"/api/audit", "Audit"}};
-  for (const auto& [path, schema] : routes) {
-    CAPTURE(path);
-    CHECK(api.mismatch(served.json(path), schema) == "");
+  for (const auto& route : routes) {
+    CAPTURE(route.first);
+    CHECK(api.mismatch(served.json(route.first), route.second) == "");
   }
   const json openapi = served.json("/api/openapi.json");
   CHECK(openapi == api.root());
@@ -332,7 +332,8 @@ TEST_CASE("serve: it does not start where everybody could read the queues") {
     CHECK(ran.code == 2);
     CHECK(has(ran.err, way_out));
   };
-  const File token(kToken, 0600), shared(kToken, 0644), shortened(kToken.substr(1), 0600), blank(kToken + " x", 0600);
+  const File token(kToken, 0600), shared(kToken, 0644), shortened(kToken.substr(1), 0600), blank(kToken + " x", 0600),
+      empty("", 0600);
   refused({"--listen", "0.0.0.0:0"}, "--token-file");
   refused({"--listen", "[::]:0"}, "--token-file");
   refused({"--listen", "192.0.2.1:0"}, "--https-client-ca");
@@ -343,8 +344,13 @@ TEST_CASE("serve: it does not start where everybody could read the queues") {
   refused({"--token-file", shared.path()}, "chmod 600");
   refused({"--token-file", shortened.path()}, "at least 32");
   refused({"--token-file", blank.path()}, "at least 32");
-  refused({"--token-file", "/nowhere"}, "--token-file");
+  refused({"--token-file", "/nowhere"}, "No such file or directory; expected one made by");
+  refused({"--token-file", "/tmp"}, "not a regular file");
+  refused({"--token-file", empty.path()}, "at least 32");
+  refused({"--socket", "/nowhere/socket"}, "a folder that exists");
+  refused({"--socket", ""}, "1 to 107 bytes");
   refused({"--https-cert", "/nowhere"}, "expected both");
+  refused({"--https-cert", "/nowhere", "--https-key", "/nowhere"}, "No such file or directory");
   refused({"--https-client-ca", "/nowhere"}, "--https-cert");
   refused({"--host", "a b"}, "--host");
   refused({"--socket", token.path()}, "is no socket");
@@ -670,7 +676,8 @@ TEST_CASE("serve: while Redis is away it answers since when, and it comes back a
 TEST_CASE("serve: it starts while Redis is away") {
   delayqueue::PrivateServer redis;
   redis.kill();
-  const Served served({}, test::at(redis.url()));
+  Served served({}, test::at(redis.url()));
+  CHECK(served.dqctl().wait_for("; trying again until Redis is there\n"));
   const json away = served.json("/api/queues", 503);
   CHECK(away["read_at"].is_null());
   CHECK(away["queues"].empty());
@@ -695,7 +702,7 @@ TEST_CASE("serve: a socket is for this user only, replaces an abandoned one, and
   const auto answer = client.Get("/api/queues", {{"Host", "localhost"}});
   REQUIRE(static_cast<bool>(answer));
   CHECK(test::parse_json(answer->body)["queues"].size() == 1);
-  CHECK(run(words).code == 2);  // it is in use
+  CHECK(has(run(words).err, "is in use"));
   served.signal(SIGKILL);
   served.wait();
   test::Dqctl second(words);

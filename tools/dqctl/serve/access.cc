@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "exit.h"
 #include "fd.h"
@@ -76,22 +78,25 @@ bool equals_secret(const std::string& given, const std::string& secret) {
 }
 
 std::string read_token(const std::string& file) {
+  const std::string expected = "; expected one made by: (umask 077; openssl rand -hex 32 >FILE)";
   const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat found {};
-  if (fd.open() && ::fstat(fd.get(), &found) == 0) {
-    if (found.st_uid != ::geteuid() && found.st_uid != 0) {
-      throw Usage("--token-file: the file belongs to another user; expected one of this user");
-    }
-    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-      throw Usage("--token-file: other users may read or write the file; chmod 600");
-    }
+  if (!fd.open() || ::fstat(fd.get(), &found) != 0) {
+    throw Usage("--token-file: the file cannot be read: " + std::generic_category().message(errno) + expected);
   }
-  const std::string token = secret_in_file("--token-file", file);
+  if (!S_ISREG(found.st_mode)) throw Usage("--token-file: the file is not a regular file" + expected);
+  if (found.st_uid != ::geteuid() && found.st_uid != 0) {
+    throw Usage("--token-file: the file belongs to another user; expected one of this user");
+  }
+  if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw Usage("--token-file: other users may read or write the file; chmod 600");
+  }
+  const std::string token = found.st_size == 0 ? "" : secret_in_file("--token-file", file);
   const bool is_plain = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (token.size() < kShortestToken || !is_plain) {
     throw Usage(
-        "--token-file: the first line of the file is no token; expected at least 32 visible ASCII characters, such as "
-        "the output of: openssl rand -hex 32");
+        "--token-file: the first line of the file is no token; expected at least 32 visible ASCII characters without "
+        "spaces, such as the output of: openssl rand -hex 32");
   }
   return token;
 }

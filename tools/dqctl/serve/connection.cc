@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <system_error>
 
 #include "exit.h"
 
@@ -22,6 +23,7 @@ std::string tls_error() {
   const unsigned long code = ::ERR_get_error();
   const char* reason = code == 0 ? nullptr : ::ERR_reason_error_string(code);
   ::ERR_clear_error();
+  if (code != 0 && ERR_GET_LIB(code) == ERR_LIB_SYS) return std::generic_category().message(ERR_GET_REASON(code));
   return reason == nullptr ? "unknown error" : reason;
 }
 

@@ -88,7 +88,7 @@ sockaddr_un address_of_path(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path || path.find('\0') != std::string::npos) {
-    throw Usage("--socket: " + in_quotes(path) + "; expected a path of at most " +
+    throw Usage("--socket: " + in_quotes(path) + "; expected a path of 1 to " +
                 std::to_string(sizeof address.sun_path - 1) + " bytes");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -137,7 +137,7 @@ Listener::Listener(const ListenAddress& address) {
   ::setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(fd_.get(), bound->get(), bound->size) != 0 || ::listen(fd_.get(), kBacklog) != 0) {
     throw Usage("--listen: cannot listen on " + text_of(*bound) + ": " + socket_error(errno) +
-                "; expected a free address");
+                "; expected an address of this machine, and a port that is free");
   }
   bound->size = sizeof bound->bytes;
   ::getsockname(fd_.get(), bound->get(), &bound->size);
@@ -153,7 +153,10 @@ Listener::Listener(const std::string& path) : shown_(path) {
   const int bound = ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int error = errno;
   ::umask(before);
-  if (bound != 0) throw Usage("--socket: cannot make " + in_quotes(path) + ": " + socket_error(error));
+  if (bound != 0) {
+    throw Usage("--socket: cannot make " + in_quotes(path) + ": " + socket_error(error) +
+                "; expected a path in a folder that exists, and that this user may write");
+  }
   path_ = path;
   struct stat made {};
   if (::lstat(path.c_str(), &made) == 0) {

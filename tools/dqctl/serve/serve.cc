@@ -91,6 +91,8 @@ Exit serve(Context& context, const ServeOptions& options) {
 
   poller.start();
   announce(options, address, *listener);
+  const auto first = poller.fresh();
+  if (first->failing_since) note("warning: " + printable(first->error) + "; trying again until Redis is there");
   server.run(interrupted);
   events.stop();
   const bool served = server.stop(kLongestEnd);
