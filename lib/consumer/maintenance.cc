@@ -1,5 +1,7 @@
 #include "consumer/maintenance.h"
 
+#include <delayqueue/error.h>
+
 namespace delayqueue {
 
 void Maintenance::add(RoundTrip& round_trip, const store::Store& store, bool stopping) {
@@ -63,7 +65,10 @@ void Maintenance::clean_metadata(RoundTrip& round_trip, const store::Store& stor
       store.delete_orphaned_metadata(round_trip.pipeline(), {metadata_.begin(), metadata_.begin() + some});
   // Go workers leave the headers of all messages that they acknowledge: the search must keep pace with them.
   round_trip.expect(answer, [this, examined = static_cast<std::size_t>(some)](const auto& deleted) {
-    if (2 * deleted.get() >= examined) metadata_due_ = Clock::time_point();
+    try {
+      if (2 * deleted.get() >= examined) metadata_due_ = Clock::time_point();
+    } catch (const ReplyError&) {  // the next search tries again; no message depends on it
+    }
   });
   metadata_.erase(metadata_.begin(), metadata_.begin() + some);
   if (!metadata_.empty()) metadata_due_ = Clock::time_point();

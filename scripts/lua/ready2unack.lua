@@ -216,5 +216,9 @@ if new > 0 then redis.call('LTRIM', ready, 0, -new - 1) end
 if searched > 0 then redis.call('LTRIM', retry, 0, -searched - 1) end
 if added > 0 then redis.pcall('HINCRBY', stats, 'delivered', added) end
 if #foreign > 0 then redis.pcall('HINCRBY', stats, 'foreign', #foreign) end
-if #next_probe == 36 then redis.pcall('HSET', stats, 'probe', string.format('%s %.0f', next_probe, now)) end
+if #next_probe == 36 then
+  redis.pcall('HSET', stats, 'probe', string.format('%s %.0f', next_probe, now))
+elseif late ~= '' then
+  redis.pcall('HDEL', stats, 'probe')  -- or it would count from then on if it became ready again
+end
 return answer()

@@ -108,6 +108,7 @@ TEST_CASE("probe: when it is taken, the answer has how late it is, and the newes
   CHECK(probe(scene) == noted);
   const Taken third = take(scene, 1);
   CHECK(third.timed_id == scene.id("c"));
+  CHECK(probe(scene).empty());
   CHECK_FALSE(oldest_ready(scene));
 }
 

@@ -97,7 +97,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
 
   // Stores messages that find() or list() returned with whole payloads, in this queue or another one. A dead letter is
   // a dead letter again, with its reason and time. A message that was pending or in a backoff is pending until its
-  // time. All others are ready. Retries, number of deliveries, reason and headers are those of the message.
+  // time. All others are ready. Retries, number of deliveries, reason and headers are those of the message; headers that
+  // could not be read (MessageInfo::headers_damaged) are left out.
   // MessageInfo::ttl counts from this call. A message that exists is not changed (`created` is false), so a call may be
   // repeated, also after an error in the middle. A message is restored to the partition that its id was made for. If
   // the queue never had so many partitions, those of MessageInfo::partition, consumers serve them from now on
