@@ -28,7 +28,6 @@ void fill(const std::string& queue) {
   test::hold(queue, -30s);
   test::hold(queue, 30s);
   test::make_dead(queue, {"f"}, "r");
-  test::send(queue, {"c", "d", "e"});
 }
 
 }  // namespace
@@ -46,7 +45,7 @@ TEST_CASE("stats: it shows every state with its ages, and the totals") {
   CHECK(has(ran.out, "\nunack        2  1 lease ended and not taken back, the oldest 3"));
   CHECK(has(ran.out, "\nretry        0\n"));
   CHECK(has(ran.out, "\ndead         1  the oldest became a dead letter "));
-  CHECK(has(ran.out, "\nTOTAL          COUNT\nsent              11\n"));
+  CHECK(has(ran.out, "\nTOTAL          COUNT\nsent               8\n"));
 
   const json document = test::parse_json(run({"stats", "my queue:eu", "-o", "json"}).out);
   REQUIRE(document.at("queues").size() == 1);
@@ -60,7 +59,7 @@ TEST_CASE("stats: it shows every state with its ages, and the totals") {
   CHECK(row.at("oldest_ready_sent").get<std::string>().size() == 24);
   CHECK(row.at("oldest_retry_sent") == nullptr);
   CHECK(row.at("paused") == false);
-  CHECK(row.at("totals").at("sent") == 11);
+  CHECK(row.at("totals").at("sent") == 8);
   CHECK(row.at("rates") == nullptr);
 }
 
