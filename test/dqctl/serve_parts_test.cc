@@ -1,7 +1,13 @@
 // Parts of dqctl serve that need no server: parsers, the history, the audit, the token.
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
+#include <fstream>
+#include <thread>
 
 #include "exit.h"
 #include "serve/access.h"
@@ -9,6 +15,7 @@
 #include "serve/history.h"
 #include "serve/listener.h"
 #include "serve/request.h"
+#include "support/raw_server.h"
 #include "support/text.h"
 
 using namespace std::chrono_literals;
@@ -85,6 +92,37 @@ TEST_CASE("serve parts: addresses to listen on are numeric") {
 TEST_CASE("serve parts: a secret equals only itself") {
   CHECK(dqctl::equals_secret("abc", "abc"));
   for (const char* other : {"", "ab", "abd", "abcd", "abcabc"}) CHECK_FALSE(dqctl::equals_secret(other, "abc"));
+}
+
+TEST_CASE("serve parts: the token is of the file whose mode was checked") {
+  const test::TempDir folder;
+  const std::string good(32, 'g'), shared(32, 's'), link = folder.file("link");
+  std::ofstream(folder.file("good")) << good;
+  std::ofstream(folder.file("shared")) << shared;
+  ::chmod(folder.file("good").c_str(), 0600);
+  ::chmod(folder.file("shared").c_str(), 0644);
+  const auto point_to = [&](const std::string& name) {
+    REQUIRE(::symlink(folder.file(name).c_str(), folder.file("new").c_str()) == 0);
+    REQUIRE(::rename(folder.file("new").c_str(), link.c_str()) == 0);
+  };
+  point_to("good");
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over) {
+      point_to("shared");
+      point_to("good");
+    }
+  });
+  int wrong = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    try {
+      if (dqctl::read_token(link) != good) ++wrong;
+    } catch (const dqctl::Usage&) {  // it was the shared one
+    }
+  }
+  over = true;
+  other.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("serve parts: the history has one entry for a minute, with its last figures and its events") {

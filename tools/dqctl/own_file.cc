@@ -17,6 +17,7 @@ namespace dqctl {
 namespace {
 
 constexpr std::size_t kLongestSecretFile = 64 * 1024;
+constexpr const char* kExpectedSecret = "; expected a regular file with the password in its first line";
 
 std::string text_of(int error) { return std::generic_category().message(error); }
 
@@ -52,7 +53,7 @@ Fd open_own_file(const std::string& option, const std::string& file, IfExists if
 }
 
 std::string secret_in_file(const std::string& option, const std::string& file) {
-  const std::string expected = "; expected a regular file with the password in its first line";
+  const std::string expected = kExpectedSecret;
   const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.open()) throw Usage(option + ": the file cannot be read: " + text_of(errno) + expected);
   struct stat found {};
@@ -65,6 +66,11 @@ std::string secret_in_file(const std::string& option, const std::string& file) {
   } else if ((found.st_mode & S_IROTH) != 0 && found.st_uid == ::geteuid()) {
     std::fprintf(stderr, "dqctl: %s: every user of this machine may read the file; chmod 600\n", option.c_str());
   }
+  return secret_in_file(option, fd);
+}
+
+std::string secret_in_file(const std::string& option, const Fd& fd) {
+  const std::string expected = kExpectedSecret;
   std::string text;
   std::array<char, 4096> some;
   while (text.size() <= kLongestSecretFile && text.find('\n') == std::string::npos) {

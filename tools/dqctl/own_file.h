@@ -18,4 +18,7 @@ Fd open_own_file(const std::string& option, const std::string& file, IfExists if
 // name: it may be the secret itself, given in the wrong place. Throws Usage.
 std::string secret_in_file(const std::string& option, const std::string& file);
 
+// The same of a regular file that is open.
+std::string secret_in_file(const std::string& option, const Fd& fd);
+
 }  // namespace dqctl
