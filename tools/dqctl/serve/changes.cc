@@ -12,6 +12,7 @@
 #include "id_outcomes.h"
 #include "pages.h"
 #include "row_error.h"
+#include "signals.h"
 
 namespace dqctl {
 namespace {
@@ -151,14 +152,38 @@ Object Changes::audited(const ChangeRequest& request, const std::string& queue, 
   change.action = request.action;
   change.queue = queue;
   change.detail = detail_of(request);
+  const auto running = begin(change);
   try {
     const Object answer = act(change);
-    audit_.add(change);
+    finish(running, change);
     return answer;
   } catch (const std::exception& error) {
     change.error = error.what();
-    audit_.add(change);
+    finish(running, change);
     throw;
+  }
+}
+
+Changes::Running Changes::begin(const ServedChange& change) {
+  const std::lock_guard lock(running_mutex_);
+  if (ended_) throw HttpError(503, "cannot begin: dqctl serve ends");
+  return running_.insert(running_.end(), change);
+}
+
+void Changes::finish(Running running, const ServedChange& change) {
+  audit_.add(change);
+  const std::lock_guard lock(running_mutex_);
+  running_.erase(running);
+  finished_.notify_all();
+}
+
+void Changes::end(milliseconds limit) {
+  std::unique_lock lock(running_mutex_);
+  ended_ = true;
+  if (finished_.wait_for(lock, limit, [this] { return running_.empty(); })) return;
+  for (ServedChange change : running_) {
+    change.error = "dqctl serve ended before the reply of Redis; it may be done nevertheless";
+    audit_.add(change);
   }
 }
 
@@ -209,8 +234,10 @@ Object Changes::bulk_dry_run(const ChangeRequest& request, const std::string& qu
   std::uint64_t matching = 0;
   bool complete = false;
   while (Clock::now() < until) {
-    complete = !pages.next(some);
-    if (complete) break;
+    if (!pages.next(some)) {
+      complete = !interrupted();
+      break;
+    }
     matching += some.size();
     for (std::size_t i = 0; i < some.size() && sample.size() < kMostSampled; ++i) {
       sample.push_back(reads_.shown(some[i], "payload_start"));
@@ -268,12 +295,12 @@ void Changes::redrive(const ChangeRequest& request, const std::string& queue, co
   pages.repeat();
   std::vector<MessageInfo> some;
   std::uint64_t left = request.at_most;
-  while (left > 0 && Clock::now() < until) {
+  while (left > 0 && Clock::now() < until && !interrupted()) {
     if (!pages.next(some)) {
-      result.complete = true;
+      result.complete = !interrupted();
       return;
     }
-    for (std::size_t at = 0; at < some.size() && left > 0;) {
+    for (std::size_t at = 0; at < some.size() && left > 0 && !interrupted();) {
       Ids ids;
       for (; at < some.size() && ids.size() < std::min<std::uint64_t>(kRoundTrip, left); ++at)
         ids.push_back(some[at].id);
@@ -296,7 +323,7 @@ void Changes::purge(const ChangeRequest& request, const std::string& queue, cons
   const auto until = Clock::now() + kLongestBulk;
   std::uint64_t left = std::min(request.at_most, count_of(counts, request.state));
   if (is_without_reading(request)) {
-    while (left > 0 && Clock::now() < until) {
+    while (left > 0 && Clock::now() < until && !interrupted()) {
       delayqueue::PurgeOptions options;
       options.older_than = request.older_than;
       options.limit = std::min<std::uint64_t>(left, kPurgedAtOnce);
@@ -313,12 +340,12 @@ void Changes::purge(const ChangeRequest& request, const std::string& queue, cons
   Pages pages(*inspector, request.state, filter_of(request), counts, Pages::Payload::start, kBulkPage);
   pages.repeat();
   std::vector<MessageInfo> some;
-  while (left > 0 && Clock::now() < until) {
+  while (left > 0 && Clock::now() < until && !interrupted()) {
     if (!pages.next(some)) {
-      result.complete = true;
+      result.complete = !interrupted();
       return;
     }
-    for (std::size_t at = 0; at < some.size() && left > 0;) {
+    for (std::size_t at = 0; at < some.size() && left > 0 && !interrupted();) {
       Ids ids;
       for (; at < some.size() && ids.size() < std::min<std::uint64_t>(kRoundTrip, left); ++at)
         ids.push_back(some[at].id);

@@ -3,7 +3,9 @@
 
 #include <delayqueue/inspector.h>
 
+#include <condition_variable>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <string>
 
@@ -27,7 +29,13 @@ class Changes {
   Object change_message(const ChangeRequest& request, const std::string& queue, const std::string& id,
                         const std::string& client);
 
+  // Call it before the process ends while changes may run: none begins from now on. Waits until those that run are in
+  // the audit, and after `limit` writes there that their result is unknown.
+  void end(milliseconds limit);
+
  private:
+  using Running = std::list<ServedChange>::iterator;
+
   struct Bulk {
     std::uint64_t done = 0, left_alone = 0;
     bool complete = false;
@@ -46,11 +54,17 @@ class Changes {
   // Runs `act` and writes the audit.
   Object audited(const ChangeRequest& request, const std::string& queue, const std::string& client, ServedChange change,
                  const std::function<Object(ServedChange&)>& act);
+  Running begin(const ServedChange& change);
+  void finish(Running running, const ServedChange& change);
 
   Clients& clients_;
   const Reads& reads_;
   Audit& audit_;
   std::mutex bulk_mutex_;  // one change of many messages at a time
+  std::mutex running_mutex_;
+  std::condition_variable finished_;
+  std::list<ServedChange> running_{};  // guarded by running_mutex_, as the next
+  bool ended_ = false;
 };
 
 }  // namespace dqctl

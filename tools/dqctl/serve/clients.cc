@@ -6,7 +6,6 @@ namespace dqctl {
 namespace {
 
 constexpr std::size_t kClientsOfServe = 100;  // of each kind
-constexpr milliseconds kLongestReply{3000};
 
 }  // namespace
 

@@ -18,8 +18,10 @@ namespace dqctl {
 // may use it, and what it returns.
 class Clients {
  public:
-  // Connects as the context does, with at most 3 s for each reply: a request must not wait long for a server that
-  // is frozen.
+  static constexpr milliseconds kLongestReply{3000};
+
+  // Connects as the context does, with at most kLongestReply for each reply: a request must not wait long for a server
+  // that is frozen.
   explicit Clients(const Context& context);
 
   // Throw std::invalid_argument for a name that no queue can have.

@@ -96,6 +96,7 @@ Exit serve(Context& context, const ServeOptions& options) {
   server.run(interrupted);
   events.stop();
   const bool served = server.stop(kLongestEnd);
+  if (!served) changes.end(Clients::kLongestReply);
   const bool polled = poller.stop(kLongestEnd);
   listener.reset();
   if (!served || !polled) std::_Exit(static_cast<int>(Exit::done));  // a thread still waits for Redis
