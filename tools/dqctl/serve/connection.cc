@@ -39,9 +39,11 @@ TlsContext::TlsContext(const std::string& cert, const std::string& key, const st
   if (context_ == nullptr) throw Failure(Exit::failed, "cannot use TLS: " + tls_error());
   SSL_CTX* context = context_.get();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  // No session is resumed: OpenSSL ends the connection of a client with a certificate that tries to.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  ::SSL_CTX_set_num_tickets(context, 0);
   if (::SSL_CTX_use_certificate_chain_file(context, cert.c_str()) != 1) {
     refuse_file("--https-cert", "a certificate with its chain, PEM");
   }
