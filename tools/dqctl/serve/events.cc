@@ -5,7 +5,9 @@ namespace {
 
 constexpr std::size_t kKeptChanges = 100;
 constexpr std::chrono::seconds kEventTick{1};
-constexpr int kSilentTicks = 10;  // then a comment is sent, which shows whether the client is still there
+// Then a comment is sent, which shows whether the client is still there. The page gives up a stream that is silent for
+// 10 s: far fewer, so that a late comment does not end it.
+constexpr int kSilentTicks = 4;
 constexpr std::chrono::hours kLongestStream{1};
 
 std::string event_text(const char* name, const std::string& document) {
