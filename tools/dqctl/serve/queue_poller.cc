@@ -63,6 +63,11 @@ std::shared_ptr<const Readings> QueuePoller::fresh() {
   return readings_;
 }
 
+std::shared_ptr<const Readings> QueuePoller::last() const {
+  const std::lock_guard lock(mutex_);
+  return readings_;
+}
+
 bool QueuePoller::stop(milliseconds limit) {
   std::unique_lock lock(mutex_);
   stopping_ = true;

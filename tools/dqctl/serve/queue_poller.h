@@ -64,6 +64,9 @@ class QueuePoller {
   // ask(), and the readings: not older than a second, unless the next ones take longer than that.
   std::shared_ptr<const Readings> fresh();
 
+  // The readings as they are, without waiting and without ask().
+  std::shared_ptr<const Readings> last() const;
+
   // False: after `limit` the thread still waits for a server. Then do not destroy this object.
   bool stop(milliseconds limit);
 

@@ -145,7 +145,7 @@ HttpAnswer Routes::change(const HttpRequest& request) const {
 }
 
 HttpAnswer Routes::health() const {
-  const bool reachable = !parts_.poller.fresh()->failing_since;
+  const bool reachable = !parts_.poller.last()->failing_since;
   return text_answer("text/plain; charset=utf-8", reachable ? "ok\n" : "redis is unreachable\n", reachable ? 200 : 503);
 }
 
