@@ -1,6 +1,9 @@
 #include "serve/reads.h"
 
+#include <delayqueue/error.h>
+
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,13 +11,16 @@
 #include "filter.h"
 #include "lines.h"
 #include "partition_object.h"
+#include "signals.h"
 
 namespace dqctl {
 namespace {
 
 using delayqueue::Inspector;
 using delayqueue::MessageInfo;
+using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::seconds kLongestFind{3};
 constexpr std::size_t kMostListed = 200;       // messages of a page
 constexpr std::uint64_t kMostExamined = 1000;  // messages that a page with a filter reads
 constexpr std::size_t kListedPayload = 64;     // bytes
@@ -110,16 +116,21 @@ Object Reads::find(const Query& query) const {
   std::vector<std::string> names;
   std::vector<Object> messages;
   bool complete = readings->left_out == 0;
+  const auto until = Clock::now() + kLongestFind;
   for (const auto& reading : readings->queues) {
     if (reading->queue.find(*text) != std::string::npos) names.push_back(reading->queue);
     if (!is_id(*text)) continue;
-    if (!reading->error.empty()) {
+    if (!reading->error.empty() || interrupted() || Clock::now() >= until) {
       complete = false;
       continue;
     }
-    const auto found =
-        clients_.inspector(reading->queue)->find(std::vector<std::string>{*text}, kListedPayload).front();
-    if (found) messages.push_back(Object().add("queue", reading->queue).append(shown(*found, "payload_start")));
+    try {
+      const auto found =
+          clients_.inspector(reading->queue)->find(std::vector<std::string>{*text}, kListedPayload).front();
+      if (found) messages.push_back(Object().add("queue", reading->queue).append(shown(*found, "payload_start")));
+    } catch (const delayqueue::Error&) {
+      complete = false;
+    }
   }
   return Object().add("text", *text).add("queues", names).add("messages", messages).add("complete", complete);
 }
