@@ -3,13 +3,16 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
+#include <thread>
 
 #include "fill.h"
 #include "queue.h"
@@ -56,6 +59,8 @@ class RawClient {
     }
     return read_;
   }
+
+  int fd() const { return fd_; }
 
   std::string read_all() { return read_until(std::string("\0\1no such text", 14)); }
 
@@ -106,6 +111,30 @@ struct Filled {
   std::string pending, ready, held;
   Strings dead;
 };
+
+// A Redis that answers nothing from now on.
+class Frozen {
+ public:
+  explicit Frozen(const delayqueue::PrivateServer& redis) : pid_(redis.pid()) { ::kill(pid_, SIGSTOP); }
+  ~Frozen() { ::kill(pid_, SIGCONT); }
+  Frozen(const Frozen&) = delete;
+  Frozen& operator=(const Frozen&) = delete;
+
+ private:
+  const int pid_;
+};
+
+std::string post_text(const std::string& path, const std::string& body) {
+  return "POST " + path +
+         " HTTP/1.1\r\nHost: localhost\r\nX-Delayqueue-Action: 1\r\nContent-Type: application/json\r\n" +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+std::size_t lines_with(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
 
 std::string body_text(const json& body) { return body.dump(); }
 
@@ -732,4 +761,103 @@ TEST_CASE("serve: with TLS only clients with a certificate of the authority are 
   CHECK(status({}) == 0);
   RawClient plain(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK_FALSE(has(plain.read_all(), "HTTP/1.1 200"));
+}
+
+TEST_CASE("serve: a client with a certificate is answered when it tries to resume its TLS session") {
+  test::empty_server();
+  const test::TlsFiles& files = test::TlsFiles::shared();
+  test::Dqctl served({"serve", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key",
+                      files.server.key, "--https-client-ca", files.ca});
+  REQUIRE(served.wait_for("payloads are"));
+  const std::string text = served.err();
+  const int port = std::stoi(text.substr(text.find("https://127.0.0.1:") + 18));
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    CAPTURE(version);
+    const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(::SSL_CTX_new(::TLS_client_method()), ::SSL_CTX_free);
+    SSL_CTX_set_max_proto_version(context.get(), version);
+    REQUIRE(::SSL_CTX_use_certificate_file(context.get(), files.client.cert.c_str(), SSL_FILETYPE_PEM) == 1);
+    REQUIRE(::SSL_CTX_use_PrivateKey_file(context.get(), files.client.key.c_str(), SSL_FILETYPE_PEM) == 1);
+    std::unique_ptr<SSL_SESSION, void (*)(SSL_SESSION*)> session(nullptr, ::SSL_SESSION_free);
+    for (int connection = 0; connection < 2; ++connection) {
+      CAPTURE(connection);
+      const RawClient client(port, "");
+      const std::unique_ptr<SSL, void (*)(SSL*)> ssl(::SSL_new(context.get()), ::SSL_free);
+      ::SSL_set_fd(ssl.get(), client.fd());
+      if (session != nullptr) ::SSL_set_session(ssl.get(), session.get());
+      const std::string request = "GET /api/queues HTTP/1.1\r\nHost: localhost\r\n\r\n";
+      CHECK(::SSL_connect(ssl.get()) == 1);
+      CHECK(::SSL_write(ssl.get(), request.data(), static_cast<int>(request.size())) > 0);
+      std::array<char, 4096> some{};
+      const int n = ::SSL_read(ssl.get(), some.data(), static_cast<int>(some.size()));
+      CHECK(has(std::string(some.data(), static_cast<std::size_t>(std::max(n, 0))), "HTTP/1.1 200"));
+      session.reset(::SSL_get1_session(ssl.get()));
+    }
+  }
+}
+
+TEST_CASE("serve: a change that runs at the end is in the audit") {
+  delayqueue::PrivateServer redis;
+  test::make_dead("orders", 1, "late", redis.url());
+  Served served({"--allow-changes"}, test::at(redis.url()));
+  const std::string purge = post_text("/api/queues/orders/purge", R"({"dry_run":false,"state":"dead","at_most":1})");
+  served.json("/api/queues");  // so that the readings are new, and the change waits for its own reply only
+  const Frozen frozen(redis);
+  const RawClient running(served.port(), purge);
+  std::this_thread::sleep_for(100ms);
+  RawClient refused(served.port(), purge);
+  REQUIRE(has(refused.read_all(), "another change of many messages runs"));
+  served.dqctl().signal(SIGTERM);
+  const test::Ran ran = served.dqctl().wait();
+  CHECK(ran.code == 0);
+  CHECK(lines_with(ran.err, " purge orders ") == 2);
+  CHECK(ran.took < 30s);
+}
+
+TEST_CASE("serve: a change of many messages that a signal ends says that it is not complete") {
+  for (const char* body : {R"({"dry_run":false,"state":"dead","at_most":400000})",
+                           R"({"dry_run":false,"state":"dead","at_most":400000,"reason":"*o*"})",
+                           R"({"dry_run":false,"at_most":400000})"}) {
+    CAPTURE(body);
+    constexpr std::uint64_t kAll = 400'000;
+    test::empty_server();
+    test::fill_dead(test::redis(), kAll);
+    Served served({"--allow-changes"});
+    const bool is_purge = has(body, "state");
+    RawClient client(served.port(), post_text(std::string("/api/queues/q/") + (is_purge ? "purge" : "redrive"), body));
+    CHECK(test::eventually([] { return test::counts("q").dead < kAll; }));
+    served.dqctl().signal(SIGTERM);
+    const std::string answer = client.read_all();
+    CAPTURE(answer);
+    CHECK(has(answer, "\"complete\":false"));
+    CHECK(lines_with(served.dqctl().wait().err, " count=") == 1);
+    CHECK(test::counts("q").dead > 0);
+  }
+}
+
+TEST_CASE("serve: a search tells what it found when a queue cannot be read") {
+  const Filled filled;
+  const Served served;
+  test::send("broken", {"x"});
+  REQUIRE(test::eventually([&] { return served.json("/api/queues")["queues"].size() == 2; }));
+  for (const char* state : {"pending", "ready", "unack", "retry", "dead"}) {
+    test::redis().cmd({"SET", std::string("dp:broken:") + state, "no list"});
+  }
+  const json found = served.json("/api/find?text=" + filled.pending);
+  CHECK(found["complete"] == false);
+  CHECK(found["messages"].size() == 1);
+}
+
+TEST_CASE("serve: while Redis is frozen /healthz answers at once, and listeners hear something within 10 s") {
+  delayqueue::PrivateServer redis;
+  const Served served({}, test::at(redis.url()));
+  RawClient listener(served.port(), kListen);
+  listener.read_until("event: queues");
+  const Frozen frozen(redis);
+  const auto begin = Steady::now();
+  std::this_thread::sleep_for(1200ms);  // the readings are older than a second
+  const auto asked = Steady::now();
+  served.get("/healthz");
+  CHECK(Steady::now() - asked < 700ms);
+  CHECK(has(listener.read_until(": nothing new"), ": nothing new"));
+  CHECK(Steady::now() - begin < 10s);  // then the page gives up the stream
 }
