@@ -14,7 +14,7 @@ struct NoLog {
 
 // "queue orders, consumer 1a2b3c4d".
 std::string subject_of(const LogSource& source) {
-  const std::string queue = source.queue.empty() ? "" : "queue " + redis::escaped(source.queue);
+  std::string queue = source.queue.empty() ? "" : "queue " + redis::escaped(source.queue);
   if (source.consumer.empty()) return queue;
   return queue + (queue.empty() ? "" : ", ") + "consumer " + source.consumer.substr(source.consumer.size() - 8);
 }
