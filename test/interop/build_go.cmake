@@ -19,7 +19,7 @@ function(report kind)
 endfunction()
 
 if(NOT GO)
-  report("no go" "the go tool is not installed")
+  report("no go" "the go tool is not installed; scripts/setup.sh --check installs it")
   return()
 endif()
 
@@ -55,7 +55,8 @@ if(NOT result EQUAL 0)
   if(answer MATCHES "missing go\\.sum entry|updates to go\\.|errors parsing go\\.mod|SECURITY ERROR|checksum mismatch")
     report("broken" "${answer}")
   else()
-    report("no module" "the pinned modules cannot be downloaded (${result}): ${answer}")
+    report("no module" "the module proxy does not serve the Go library; build its tests from a clone of its repository with "
+      "DELAYQUEUE_GO_MODULE=/path/to/clone scripts/test.sh\n${answer}")
   endif()
   return()
 endif()
