@@ -138,7 +138,7 @@ void many_queues(Bench& bench) {
     measure_rate(bench, "many_queues.one_of_100", 100, 1);
     measure_shares(bench);
     measure_quiet(bench, "many_queues.quiet.alone", ack_at_once, 0);
-    measure_quiet(bench, "many_queues.quiet.flooded", ack_at_once, 150);
+    measure_quiet(bench, "many_queues.quiet.flooded", ack_at_once, 400);
     measure_quiet(bench, "many_queues.quiet.flooded_1ms", ack_after_1ms, 10);
     measure_idle(bench);
   }
