@@ -1,5 +1,5 @@
--- pause: read, set or copy whether one partition of a queue is paused. Partition 0 has the pause of the queue, the other
--- ones have copies of it.
+-- pause: read, set or copy whether one partition of a queue is paused. Partition 0 has the pause of the queue, the
+-- others have copies of it.
 --
 -- KEYS[1] settings   hash    pause: the generation of the last setting: of a pause, or of its end
 -- KEYS[2] paused     string  exists while the partition is paused: the reason; with a TTL if the pause has an end
@@ -32,7 +32,8 @@ elseif ARGV[1] == 'copy' and tonumber(ARGV[2]) > generation then
 end
 
 if wanted then
-  if ARGV[1] == 'copy' then redis.call('HDEL', settings, '') end  -- so that Redis accepts it when out of memory: see nack
+  -- So that Redis accepts the rest of a copy when out of memory: see nack.
+  if ARGV[1] == 'copy' then redis.call('HDEL', settings, '') end
   if ARGV[3] ~= '1' then
     redis.call('UNLINK', paused)
   elseif ARGV[5] == '0' then
