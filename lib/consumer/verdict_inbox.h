@@ -3,7 +3,7 @@
 
 #include "consumer/in_flight_message.h"
 
-#include <delayqueue/owned.h>
+#include <delayqueue/detail/owned.h>
 
 #include <cstddef>
 #include <functional>

@@ -6,8 +6,8 @@
 #include "os/resources.h"
 #include "redis/socket.h"
 
+#include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
-#include <delayqueue/owned.h>
 
 #include <fcntl.h>
 #include <signal.h>

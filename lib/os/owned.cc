@@ -1,4 +1,4 @@
-#include <delayqueue/owned.h>
+#include <delayqueue/detail/owned.h>
 
 #include <unistd.h>
 

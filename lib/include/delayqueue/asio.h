@@ -7,20 +7,18 @@
 #pragma once
 
 #include <delayqueue/delivery.h>
-#include <delayqueue/error.h>
+#include <delayqueue/detail/send_results.h>
+#include <delayqueue/message.h>
 #include <delayqueue/producer.h>
+#include <delayqueue/send_options.h>
+#include <delayqueue/types.h>
 
-#include <condition_variable>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #if !defined(DELAYQUEUE_BOOST_ASIO) && __has_include(<asio.hpp>)
@@ -42,28 +40,12 @@ namespace delayqueue {
 //   AsioProducer sends(producer);
 //   const Sent sent = co_await sends.async_send("order 42", net::use_awaitable);
 //
-// The Producer must outlive it, and so must the executors of its completion handlers.
+// The Producer must outlive it, and so must the executors of its completion handlers. The destructor waits until the
+// completions of all sends are posted.
 class AsioProducer {
  public:
   // Starts a thread that waits for the results. Throws SetupError if the system refuses it.
-  explicit AsioProducer(Producer& producer) : producer_(producer) {
-    try {
-      thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error& e) {
-      throw SetupError(std::string("cannot start a thread for the results of sends: ") + e.what());
-    }
-  }
-  // Waits until the completions of all sends are posted.
-  ~AsioProducer() {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
-  AsioProducer(const AsioProducer&) = delete;
-  AsioProducer& operator=(const AsioProducer&) = delete;
+  explicit AsioProducer(Producer& producer) : producer_(producer) {}
 
   // Like Producer::send_async: a send with the signature void(std::exception_ptr, Sent). The completion handler gets
   // the errors of the send, also those of invalid arguments. It is called on its associated executor (default: the
@@ -85,61 +67,26 @@ class AsioProducer {
   }
 
  private:
-  struct Waiting {
-    std::future<Sent> result;
-    std::function<void(std::exception_ptr, const Sent&)> complete;
-  };
-
   template <class CompletionHandler>
   void start(CompletionHandler handler, std::string payload, const SendOptions& options) {
     // The executor runs until the completion.
     auto work = net::make_work_guard(net::get_associated_executor(handler, net::system_executor()));
     const auto shared = std::make_shared<CompletionHandler>(std::move(handler));
-    Waiting waiting{{}, [shared, work](std::exception_ptr error, const Sent& sent) {
-                      net::post(work.get_executor(),
-                                [own = std::move(*shared), error, sent]() mutable { std::move(own)(error, sent); });
-                    }};
+    internal::SendResults::Callback complete = [shared, work](std::exception_ptr error, const Sent& sent) {
+      net::post(work.get_executor(),
+                [own = std::move(*shared), error, sent]() mutable { std::move(own)(error, sent); });
+    };
+    std::future<Sent> result;
     try {
-      waiting.result = producer_.send_async(std::move(payload), options);
+      result = producer_.send_async(std::move(payload), options);
     } catch (...) {
-      return waiting.complete(std::current_exception(), Sent());
+      return complete(std::current_exception(), Sent());
     }
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(waiting));
-    changed_.notify_one();
-  }
-
-  // The results arrive in the order of the sends, as far as one thread sends.
-  void run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return ended_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      Waiting first = std::move(waiting_.front());
-      waiting_.pop_front();
-      lock.unlock();
-      complete(first);
-      lock.lock();
-    }
-  }
-
-  static void complete(Waiting& waiting) {
-    std::exception_ptr error;
-    Sent sent;
-    try {
-      sent = waiting.result.get();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    waiting.complete(error, sent);
+    results_.add(std::move(result), std::move(complete));
   }
 
   Producer& producer_;
-  std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
-  std::deque<Waiting> waiting_;
-  bool ended_ = false;
-  std::thread thread_;  // last: it uses the members above
+  internal::SendResults results_;
 };
 
 #if defined(ASIO_HAS_CO_AWAIT) || defined(BOOST_ASIO_HAS_CO_AWAIT)

@@ -1,98 +1,27 @@
 // Consumer: takes due messages from one queue or several, and calls a handler for each.
 #pragma once
 
-#include <delayqueue/backoff.h>
+#include <delayqueue/consumer_options.h>
 #include <delayqueue/delivery.h>
+#include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
-#include <delayqueue/events.h>
 #include <delayqueue/export.h>
 #include <delayqueue/message.h>
 #include <delayqueue/options.h>
-#include <delayqueue/owned.h>
+#include <delayqueue/stats.h>
+#include <delayqueue/subscription.h>
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace delayqueue {
 
 struct ConsumerMetrics;
-struct ConsumerStats;
-
-struct ConsumerOptions {
-  // Handlers at the same time, each in its own thread: 1 to 10,000. With a DeliveryHandler: deliveries that are not
-  // settled, 1 to a million. Default: the number of processor cores.
-  std::size_t concurrency = hardware_concurrency();
-  // That run handlers if a queue has a DeliveryHandler, up to 10,000; 0: the number of cores, or as many handlers as the
-  // queues with a Handler may run if that is more, at most `concurrency`. Without a DeliveryHandler: unset.
-  std::size_t threads = 0;
-  // Time until messages of a dead process are delivered again; a living one renews it. At least 10 ms.
-  milliseconds lease{30'000};
-  Backoff backoff = Backoff::exponential(std::chrono::seconds(1), std::chrono::minutes(10));  // after exceptions, and
-                                                                                              // nacks without a wait
-  // A message whose sender wakes no consumer (Go library) is noticed within this time; with more than 10 queues later,
-  // see the constructor. At least 1 ms.
-  milliseconds poll_interval{1000};
-  milliseconds processing_timeout{30 * 60'000};       // a handler running longer, or a Delivery not settled within it,
-                                                      // loses its lease; at least 1 ms
-  milliseconds dead_retention{7 * 24 * 3'600'000LL};  // how long dead letters are kept; 0: not at all
-  std::uint64_t dead_limit = 0;                       // most dead letters kept, the oldest go first; 0: no limit
-  milliseconds reconnect_grace{2000};  // for this long after a connect, messages of other consumers are not taken over
-                                       // when their lease ends: those consumers may be reconnecting, too. Keep it above
-                                       // 1 s, the longest reconnect pause. Does not delay the end of a backoff
-  Durability durability{};      // of verdicts; its timeout is at most a third of the lease. A verdict that is not
-                                // confirmed in time is logged and counted, not repeated: at worst the message is
-                                // delivered again
-  std::size_t prefetch = 1000;  // most messages held in addition to the running ones, up to a million. Only as many
-                                // are taken as will start within 10 ms, or up to 100 ms behind a slow link, so a
-                                // consumer with slow handlers holds none. Raise it for fast handlers behind a link of
-                                // several milliseconds
-  Logger logger{};
-  Around around{};  // called around each handler of all queues: see delivery.h
-  EventCallback on_event{};
-  bool report_events = false;     // publish to the Go library's event channel dq:<queue>:reportEvents
-  bool strict_priority = false;   // with several queues: the weights are priorities, see SubscriptionOptions
-  bool register_consumer = true;  // write what it does into the registry of each queue, every 10 s or poll_interval,
-                                  // whichever is longer: see Inspector::workers()
-  std::string name{};             // its name there, such as that of the service; its first 100 bytes are stored
-  ConnectionOptions connection{};
-  QueueOptions queue{};
-
-  DELAYQUEUE_EXPORT static std::size_t hardware_concurrency();  // at least 1
-};
-
-// What a consumer of several queues does for one of them. What is unset is as in ConsumerOptions.
-struct SubscriptionOptions {
-  // The share of the queue while several have messages: of two queues with the weights 6 and 3 the first has two of
-  // three deliveries. 1 to 1,000. The only queue that has messages has all workers. With strict_priority a queue is
-  // served only while no queue of a higher weight has messages for a worker.
-  unsigned weight = 1;
-  // As in ConsumerOptions, but for this queue; at most as many as the consumer has.
-  std::optional<std::size_t> concurrency{};
-  std::optional<milliseconds> lease{};
-  std::optional<Backoff> backoff{};
-  std::optional<milliseconds> processing_timeout{};
-  std::optional<milliseconds> dead_retention{};
-  std::optional<std::uint64_t> dead_limit{};
-};
-
-// Returns its verdict, or owns a Delivery that is settled later.
-using AnyHandler = std::variant<Handler, DeliveryHandler>;
-
-// One queue of a consumer.
-struct Subscription {
-  std::string queue;
-  AnyHandler handler;
-  SubscriptionOptions options{};
-};
 
 // Delivers each message at least once. A message is delivered again after a nack, an exception in the handler, the
 // death of the process or the end of the lease, until it has no retries left. A handler must therefore tolerate a
@@ -115,7 +44,7 @@ struct Subscription {
 // After a fork() the child process must create its own Consumers. Those of the parent are unusable there: see Producer.
 class DELAYQUEUE_EXPORT Consumer {
  public:
-  // url: as in producer.h. Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
+  // url: as for Producer. Does not connect: start() and run() do. Throws std::invalid_argument, and SetupError if this
   // process may open no more files, or the system provides no random bytes.
   Consumer(const std::string& url, const std::string& queue, Handler handler, ConsumerOptions options = {});
 
@@ -199,25 +128,6 @@ class DELAYQUEUE_EXPORT Consumer {
   Consumer(const std::string& url, const std::string& queue, SettlesLater handler, ConsumerOptions options);
 
   internal::Owned<Impl> impl_;
-};
-
-// Counters since the consumer was constructed, for metrics and health checks.
-struct ConsumerStats {
-  std::uint64_t delivered = 0;      // passed to the worker threads; includes messages that stop() returned to the queue
-  std::uint64_t acked = 0;          // settled as done
-  std::uint64_t nacked = 0;         // settled as not done: nacks, exceptions and rejects
-  std::uint64_t dead_lettered = 0;  // became dead letters: rejected, or out of retries after a nack or an ended lease
-  std::uint64_t snoozed = 0;        // settled as snoozed
-  std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
-  std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
-  std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
-  std::uint64_t unconfirmed = 0;  // settled, but not as durably as `durability` requires within its timeout
-  std::uint64_t connects = 0;     // connections made
-  std::uint64_t errors = 0;       // connections lost or refused, and error replies
-  std::uint64_t running = 0;      // handlers that run now; with a DeliveryHandler: deliveries that are outstanding now
-  std::uint64_t prefetched = 0;   // messages that the consumer holds now, and whose handler has not begun
-  bool connected = false;         // started, and Redis answered the last request without an error
-  std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery
 };
 
 }  // namespace delayqueue

@@ -5,6 +5,7 @@
 #include <delayqueue/actions.h>
 #include <delayqueue/backoff.h>
 #include <delayqueue/consumer.h>
+#include <delayqueue/consumer_options.h>
 #include <delayqueue/counts.h>
 #include <delayqueue/delivery.h>
 #include <delayqueue/error.h>
@@ -19,7 +20,13 @@
 #include <delayqueue/partitions.h>
 #include <delayqueue/private_server.h>
 #include <delayqueue/producer.h>
+#include <delayqueue/producer_options.h>
 #include <delayqueue/queue_admin.h>
+#include <delayqueue/queue_admin_options.h>
+#include <delayqueue/send_options.h>
 #include <delayqueue/server_info.h>
+#include <delayqueue/stats.h>
+#include <delayqueue/subscription.h>
 #include <delayqueue/types.h>
 #include <delayqueue/version.h>
+#include <delayqueue/workers.h>

@@ -5,11 +5,11 @@
 
 #include <delayqueue/actions.h>
 #include <delayqueue/counts.h>
+#include <delayqueue/detail/owned.h>
 #include <delayqueue/error.h>
 #include <delayqueue/events.h>
 #include <delayqueue/export.h>
 #include <delayqueue/options.h>
-#include <delayqueue/owned.h>
 #include <delayqueue/partitions.h>
 #include <delayqueue/server_info.h>
 #include <delayqueue/types.h>

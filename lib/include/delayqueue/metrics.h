@@ -7,6 +7,7 @@
 #include <delayqueue/export.h>
 #include <delayqueue/message.h>
 #include <delayqueue/producer.h>
+#include <delayqueue/stats.h>
 
 #include <array>
 #include <chrono>

@@ -1,97 +1,27 @@
 // Producer: sends messages to one queue, and cancels and reschedules them by id.
 #pragma once
 
+#include <delayqueue/detail/owned.h>
+#include <delayqueue/detail/payloads.h>
 #include <delayqueue/error.h>
-#include <delayqueue/events.h>
 #include <delayqueue/export.h>
-#include <delayqueue/headers.h>
 #include <delayqueue/options.h>
-#include <delayqueue/owned.h>
+#include <delayqueue/producer_options.h>
+#include <delayqueue/send_options.h>
+#include <delayqueue/stats.h>
 #include <delayqueue/types.h>
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <future>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace delayqueue {
 
-struct OutgoingMessage;
 struct ProducerMetrics;
-
-struct ProducerOptions {
-  int retries = 3;                        // for sends without SendOptions::retries
-  std::size_t max_payload = 1024 * 1024;  // bytes; up to 512 MiB (Redis' limit)
-  Durability durability{};                // of sends, cancels and reschedules
-  Logger logger{};
-  // Called once for each message of send(), send_batch() and send_async(), in the calling thread, before any is sent. It
-  // may change the message, which is checked afterwards. An exception leaves that call, and nothing is sent, also of a
-  // batch. Repeats by the library do not call it, those by the program do. The id is empty unless the caller has set
-  // SendOptions::id. Several threads may call it at the same time. If it is set, send() and send_batch() copy payloads.
-  std::function<void(OutgoingMessage&)> before_send{};
-  EventCallback on_event{};
-  bool report_events = false;  // publish to the Go library's event channel dq:<queue>:reportEvents
-  ConnectionOptions connection{};
-  QueueOptions queue{};
-  // How long a thread that sends alone may wait busily for the answer to one message before it sleeps; 0 to 1000 us, 0:
-  // not at all. Costs at most this much CPU time for each send. The Producer measures: in each 1000 sends it tries 16
-  // busy waits, and the rest are busy only if these were at least a tenth faster. No wait is busy while several threads
-  // of the process send (the thread of send_async counts while it sends), if the process can use fewer than two CPUs
-  // (by the machine, or by the quota of a container), or if the thread and Redis are pinned to the same core.
-  std::chrono::microseconds busy_wait{60};
-};
-
-// The options of one message. It is due after `delay` by Redis' clock (default: at once), or at the absolute time `at`
-// (from 1970 to the end of 2199, rounded up to the ms). Set only one of the two. Durations are at most a hundred years.
-struct SendOptions {
-  milliseconds delay{0};
-  std::optional<std::chrono::system_clock::time_point> at{};
-  std::optional<int> retries{};       // deliveries after the first; unset: ProducerOptions::retries
-  std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
-  // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. A queue with partitions
-  // keeps all messages with ids that the library has not made in partition 0: they have the throughput of one master.
-  std::string id{};
-  Headers headers{};  // see Message::headers(); names must not begin with "dq-". Workers of the Go library ignore them
-};
-
-// The new due time: `delay` or `at`, as in SendOptions.
-struct RescheduleOptions {
-  milliseconds delay{0};
-  std::optional<std::chrono::system_clock::time_point> at{};
-};
-
-// One message with its own options: of a batch, or for ProducerOptions::before_send.
-struct OutgoingMessage {
-  std::string payload{};
-  SendOptions options{};
-};
-
-// Counters of a Producer, since it was made.
-struct ProducerStats {
-  // Messages that were sent to another partition than the first choice, with a new id: its master was away or did not
-  // answer, or the user lacks a right there. Nothing of them had been written before.
-  std::uint64_t moved = 0;
-};
-
-namespace internal {
-
-// Enabled for ranges that yield references or string views. A range that makes a temporary string for each element is
-// refused: a view of it would dangle.
-template <class Range, class Element = decltype(*std::begin(std::declval<const Range&>()))>
-using IfPayloads = std::enable_if_t<std::is_convertible_v<Element, std::string_view> &&
-                                    (std::is_lvalue_reference_v<Element> || std::is_trivially_copyable_v<Element>)>;
-
-}  // namespace internal
 
 // Any number of threads may use one Producer. All calls share one connection, and concurrent sends share round trips.
 // The first call connects, so a Producer can be constructed while the server cannot be reached. After a broken

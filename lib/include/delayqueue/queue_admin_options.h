@@ -1,0 +1,37 @@
+// The options of the calls of a QueueAdmin.
+#pragma once
+
+#include <delayqueue/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace delayqueue {
+
+// How a call treats messages that are in flight (held by a consumer). skip: it does not change them; force: it does,
+// and the consumer loses the lease.
+enum class HeldMessages { skip, force };
+
+struct PauseOptions {
+  std::optional<milliseconds> duration{};  // at least 1 ms; unset: until resume()
+  std::string reason{};
+};
+
+struct RedriveOptions {
+  int retries = 3;  // deliveries after the next one
+};
+
+struct BuryOptions {
+  std::string reason{};  // its first 1,024 bytes are stored; empty: the reason of the last delivery stays
+  HeldMessages held = HeldMessages::skip;
+};
+
+struct PurgeOptions {
+  // Only messages that have been due (pending) or dead letters (dead) for at least this long; with 0 ms all that are
+  // due. Unset: all messages. Must be unset for ready and retry, whose messages have no such time.
+  std::optional<milliseconds> older_than{};
+  std::uint64_t limit = 0;  // most messages to remove; 0: all that existed when the call began
+};
+
+}  // namespace delayqueue

@@ -1,0 +1,35 @@
+// Counters of a Consumer and of a Producer, for metrics and health checks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace delayqueue {
+
+// Counters since the consumer was constructed, for metrics and health checks.
+struct ConsumerStats {
+  std::uint64_t delivered = 0;      // passed to the worker threads; includes messages that stop() returned to the queue
+  std::uint64_t acked = 0;          // settled as done
+  std::uint64_t nacked = 0;         // settled as not done: nacks, exceptions and rejects
+  std::uint64_t dead_lettered = 0;  // became dead letters: rejected, or out of retries after a nack or an ended lease
+  std::uint64_t snoozed = 0;        // settled as snoozed
+  std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
+  std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
+  std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
+  std::uint64_t unconfirmed = 0;  // settled, but not as durably as `durability` requires within its timeout
+  std::uint64_t connects = 0;     // connections made
+  std::uint64_t errors = 0;       // connections lost or refused, and error replies
+  std::uint64_t running = 0;      // handlers that run now; with a DeliveryHandler: deliveries that are outstanding now
+  std::uint64_t prefetched = 0;   // messages that the consumer holds now, and whose handler has not begun
+  bool connected = false;         // started, and Redis answered the last request without an error
+  std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery
+};
+
+// Counters of a Producer, since it was made.
+struct ProducerStats {
+  // Messages that were sent to another partition than the first choice, with a new id: its master was away or did not
+  // answer, or the user lacks a right there. Nothing of them had been written before.
+  std::uint64_t moved = 0;
+};
+
+}  // namespace delayqueue
