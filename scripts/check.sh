@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks the words and the format of all sources, and lints lib/. Needs clang 14; other versions may report other things.
+# Checks the words of all sources, the public headers, and the format, and lints lib/. Needs clang 14; other versions may report other things.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,6 +7,9 @@ tool() { command -v "$1-14" || command -v "$1"; }
 
 echo "== words"
 scripts/check_words .
+
+echo "== headers"
+scripts/check_headers .
 
 echo "== format"
 find . -path ./build -prune -o \( -name '*.h' -o -name '*.cc' \) -print0 |

@@ -1,9 +1,9 @@
-// Asio: a consumer whose handler is a coroutine, and sends that can be awaited. A layer over Delivery and
-// Producer::send_async, of this header only.
+// Asio: a consumer whose handler is a coroutine, and sends that can be awaited. Header-only, over Delivery and
+// Producer::send_async.
 //
 // It uses standalone Asio if there is <asio.hpp>, else Boost.Asio; DELAYQUEUE_BOOST_ASIO selects Boost.Asio. Coroutines
-// need C++20, and an Asio that has them for the compiler: clang with libstdc++ needs 1.26. This library does not depend on
-// Asio: only programs that include this header do.
+// need C++20, and an Asio that has them for the compiler: clang with libstdc++ needs 1.26. Only programs that include
+// this header depend on Asio.
 #pragma once
 
 #include <delayqueue/delivery.h>
@@ -49,8 +49,8 @@ class AsioProducer {
 
   // Like Producer::send_async: a send with the signature void(std::exception_ptr, Sent). The completion handler gets
   // the errors of the send, also those of invalid arguments. It is called on its associated executor (default: the
-  // system executor of Asio), never in this call. A send cannot be cancelled. Blocks like Producer::send_async while too
-  // many sends have no reply.
+  // system executor of Asio), never in this call. A send cannot be cancelled. Blocks like Producer::send_async while
+  // too many sends have no reply.
   template <class CompletionToken>
   auto async_send(std::string payload, const SendOptions& options, CompletionToken&& token) {
     return net::async_initiate<CompletionToken, void(std::exception_ptr, Sent)>(
@@ -60,7 +60,7 @@ class AsioProducer {
         token, std::move(payload), options);
   }
 
-  // The same without options. In a co_await, gcc 12 destroys options that are written as {} twice.
+  // The same without options: in a co_await, gcc 12 destroys options twice that are written as {}.
   template <class CompletionToken>
   auto async_send(std::string payload, CompletionToken&& token) {
     return async_send(std::move(payload), SendOptions(), std::forward<CompletionToken>(token));
@@ -119,10 +119,11 @@ net::awaitable<void> settle_by(Coroutine coroutine, Delivery delivery) {
 //
 // The message is valid until the coroutine ends. An exception is a nack with its text as reason.
 //
-// The executor must run while the consumer does: keep a work guard, because a context without work returns from run().
-// To end, first stop the consumer while the executor runs, by stop() in a thread that does not run the executor, or by
-// request_stop(). Then end the executor. Its context must outlive the consumer. Coroutines that are suspended when the
-// context is destroyed settle nothing: after a stop their messages are delivered again when their leases end.
+// The executor must run while the consumer does. Keep a work guard, because a context without work returns from run().
+//
+// To end, first stop the consumer while the executor runs: by request_stop(), or by stop() in a thread that does not
+// run the executor. Then end the executor. Its context must outlive the consumer. Coroutines that are suspended when
+// the context is destroyed settle nothing: after a stop their messages are delivered again when their leases end.
 template <class Executor, class Coroutine>
 DeliveryHandler in_coroutines(Executor executor, Coroutine coroutine) {
   return [executor, coroutine](Delivery delivery) {

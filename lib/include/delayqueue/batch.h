@@ -1,4 +1,4 @@
-// Batches: a handler for several messages at once. A layer over Delivery, of this header only.
+// Batches: a handler for several messages at once. Header-only, over Delivery.
 #pragma once
 
 #include <delayqueue/delivery.h>
@@ -17,16 +17,16 @@
 
 namespace delayqueue {
 
-// The messages of one batch, in the order in which they were delivered: for (const Message& message : batch).
+// The messages of one batch, in the order of their delivery: for (const Message& message : batch).
 using MessageBatch = std::vector<std::reference_wrapper<const Message>>;
 
-// Returns a verdict for each message, in their order. If it throws, or returns another number of verdicts, each message
-// is nacked with that reason. It must neither destroy the consumer nor call its stop(): see Consumer::request_stop.
+// Returns a verdict for each message, in their order. If it throws, or returns another number of verdicts, all messages
+// are nacked with that as reason. It must neither destroy the consumer nor call its stop(): see Consumer::request_stop.
 using BatchHandler = std::function<std::vector<Verdict>(const MessageBatch&)>;
 
 struct BatchOptions {
   std::size_t size = 100;  // most messages of a batch; at least 1
-  milliseconds wait{10};   // a batch that is not full is handled so long after its first message; at least 0
+  milliseconds wait{10};   // from the first message of a batch until it is handled, if it is not full; at least 0
 };
 
 // Returns a handler for a Consumer. It collects messages, and calls `handler` when `size` are there, or `wait` after
@@ -37,10 +37,14 @@ struct BatchOptions {
 //   Consumer worker(url, "orders", in_batches(insert_rows, {100, 10ms}), options);
 //
 // A message that waits for its batch takes one of the ConsumerOptions::concurrency places: with fewer places than
-// `size` no batch gets full. Full batches are handled in the threads of the consumer, several at the same time. Others
-// are handled one after the other in one further thread, which this call starts and the end of the consumer joins.
+// `size` no batch gets full.
+//
+// Threads: full batches are handled in the threads of the consumer, several at the same time. Others are handled one
+// after the other in one further thread, which this call starts and the end of the consumer joins.
+// ConsumerOptions::around surrounds the arrival of each message, not the handler of its batch.
+//
 // stop() waits for the batches. If the consumer is destroyed while messages wait, they are delivered again when their
-// leases end. ConsumerOptions::around surrounds the arrival of each message, not the handler of its batch.
+// leases end.
 //
 // Throws std::invalid_argument, and SetupError if the system refuses the thread.
 inline DeliveryHandler in_batches(BatchHandler handler, const BatchOptions& options = {}) {

@@ -27,15 +27,15 @@ struct ConsumerMetrics;
 // death of the process or the end of the lease, until it has no retries left. A handler must therefore tolerate a
 // second call with the same id.
 //
-// Threads: `concurrency` worker threads call the handler; one is added for each handler that has lost its lease and
+// Threads: `concurrency` worker threads call the handler. One is added for each handler that has lost its lease and
 // still runs. One more thread does all other work: it calls logger, on_event and backoff, and renews the leases, so a
 // handler may run longer than one lease.
 //
 // With a DeliveryHandler the verdict may come from any thread, after the handler has returned. `threads` worker threads
-// call the handler, and up to `concurrency` deliveries may be outstanding. One that has lost its lease (usually because
-// of processing_timeout) and is not settled leaves its place to another one, and so does one that is settled while its
-// handler runs longer than that. While more than `concurrency` such deliveries are outstanding, no message is taken, and
-// the logger gets a warning.
+// call the handler, and up to `concurrency` deliveries may be outstanding. One leaves its place to another message
+//   - if it has lost its lease, usually because of processing_timeout, and is not settled, or
+//   - if it is settled, but its handler runs for longer than processing_timeout.
+// While more than `concurrency` such deliveries are outstanding, no message is taken, and the logger gets a warning.
 //
 // Lost connection: the consumer logs a warning (once, then every minute) and reconnects after pauses of up to a second
 // (5 s while Redis refuses the password or a permission). Handlers continue meanwhile; their verdicts are settled after
@@ -53,16 +53,18 @@ class DELAYQUEUE_EXPORT Consumer {
   Consumer(const std::string& url, const std::string& queue, Function handler, ConsumerOptions options = {})
       : Consumer(url, queue, SettlesLater{std::move(handler)}, std::move(options)) {}
 
-  // Several queues of one server, Sentinel group or Cluster, each once: they share the threads, the connections, and
-  // the bound of prefetched messages. A queue that Redis refuses (keys of a wrong type, no permission), that is paused,
-  // or whose handlers hang delays no other, as far as workers are free: set SubscriptionOptions::concurrency for
-  // handlers that may take all. Some may have a Handler and others a DeliveryHandler. start() throws a ReplyError only
-  // if all queues are refused; otherwise it logs the refusals, and the consumer tries these queues again.
+  // Several queues of one server, Sentinel group or Cluster, each once. They share the threads, the connections, and
+  // the bound of prefetched messages. Some may have a Handler and others a DeliveryHandler.
   //
-  // Connections: one for all queues and one that waits for their wake-ups. In a Cluster one to each node for all queues
-  // there, and one that waits for each queue, at most 16: further queues are polled. With more than 10 queues whose
-  // wake-ups work, each is polled less often than every poll_interval, at most by a factor of 10, so that about 10 are
-  // polled in that time.
+  // A queue that Redis refuses (keys of a wrong type, no permission), that is paused, or whose handlers hang delays no
+  // other, as long as workers are free. Set SubscriptionOptions::concurrency for handlers that could take all of them.
+  // start() throws a ReplyError only if all queues are refused. Otherwise it logs the refusals, and the consumer tries
+  // these queues again.
+  //
+  // Connections: one for all queues, and one that waits for their wake-ups. In a Cluster: one to each node for all
+  // queues there, and one that waits for each queue, at most 16; further queues are polled. With more than 10 queues
+  // whose wake-ups work, about 10 are polled in each poll_interval: so each queue is polled less often, at most by a
+  // factor of 10.
   Consumer(const std::string& url, std::vector<Subscription> queues, ConsumerOptions options = {});
 
   // Calls stop() with a timeout of 30 s, then waits for all running handlers without a limit, because their code must
@@ -76,13 +78,13 @@ class DELAYQUEUE_EXPORT Consumer {
   // Connects and starts to deliver. Waits at most 500 ms for the server, then returns; the consumer continues to
   // connect in the background. So start() throws no ConnectionError. It throws an error that a retry cannot cure, if
   // the error occurs within the 500 ms:
-  //   ReplyError             the server refuses (password, version, keys of a wrong type, stored format); but missing
-  //                          scripts (see load_scripts()) are logged, and retried
+  //   ReplyError             the server refuses (password, version, keys of a wrong type, stored format). But missing
+  //                          scripts, see load_scripts(), are logged and retried
   //   std::invalid_argument  an option cannot be used (a TLS file, the other QueueOptions::hash_tag, a long folder)
   //   SetupError             an embedded server cannot be started, or the system refuses a thread
-  // After such an exception start() may be called again. Later errors of these kinds are logged and retried, and so are
-  // errors that can be cured on the server while this process runs: an invalid certificate, or a port with another
-  // protocol (no TLS for a rediss URL, TLS for a redis URL, or no Redis at all).
+  // After such an exception start() may be called again. Later errors of these kinds are logged and retried. So are, at
+  // any time, errors that can be cured on the server: an invalid certificate, or a port with another protocol (no TLS
+  // for a rediss URL, TLS for a redis URL, or no Redis at all).
   //
   // Throws std::logic_error if the consumer is started already, or was stopped.
   void start();
@@ -91,33 +93,35 @@ class DELAYQUEUE_EXPORT Consumer {
   // the consumer has stopped. After a stop() in a handler or callback it calls stop() with a timeout of 30 s.
   void run();
 
-  // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue (this
-  // uses no retry). It waits for running handlers and for deliveries that are not settled for at most `timeout`, and
-  // settles their verdicts. Returns true if all were settled. Returns false if a handler was still running, a Delivery
-  // was not settled or a verdict did not reach Redis: these messages are delivered again when their lease ends. Returns
-  // within `timeout` even if the server, a Sentinel or a name lookup never responds.
+  // Stops the consumer. It takes no more messages. Messages whose handler has not started return to the queue; this
+  // uses no retry. stop() waits for at most `timeout` until running handlers have returned and deliveries are settled,
+  // and sends their verdicts to Redis. It returns within `timeout` even if the server, a Sentinel or a name lookup
+  // never responds. True: all are settled. False: a handler was still running, a Delivery was not settled, or a verdict
+  // did not reach Redis; these messages are delivered again when their lease ends.
   //
   // Any thread may call it, also repeatedly: once the consumer has stopped, it returns the first result. In a handler
   // or callback it only requests the stop, and returns false. Do not call it in a signal handler: wait for signals in a
   // thread (sigwait), as examples/work.cc does.
   [[nodiscard]] bool stop(milliseconds timeout = std::chrono::seconds(30));
 
-  // Requests a stop and returns at once, for a thread that must not wait in stop() because it settles deliveries: that
-  // of an event loop. The consumer takes no more messages from then on. Another thread calls stop(timeout), then
-  // `stopped` with the result. The destructor waits for that thread, unless it is called in `stopped`. An exception of
-  // `stopped` ends the process. Any thread, handler or callback may call it. Throws SetupError if the system refuses the
-  // thread; then nothing has changed.
+  // Requests a stop and returns at once: for a thread that must not wait in stop() because it settles deliveries, such
+  // as that of an event loop. The consumer takes no more messages from then on. Another thread calls stop(timeout),
+  // then `stopped` with the result. The destructor waits for that thread, unless it is called in `stopped`. An
+  // exception of `stopped` ends the process.
+  //
+  // Any thread, handler or callback may call it. Throws SetupError if the system refuses the thread; then nothing has
+  // changed.
   void request_stop(std::function<void(bool clean)> stopped = {}, milliseconds timeout = std::chrono::seconds(30));
 
-  // Any thread may call it. With several queues: the sums, and the last of the errors; `connected` if it is true for
-  // each queue.
+  // With several queues: the sums, and the last of the errors; `connected` is true if it is for each queue. Any thread
+  // may call stats() and metrics().
   [[nodiscard]] ConsumerStats stats() const;
 
-  // Of one queue. With several queues, `connects`, and errors of the connection, are only in the sums. Throws
+  // Of one queue. With several queues, `connects` and the errors of the connection are only in the sums. Throws
   // std::invalid_argument if this consumer does not have the queue.
   [[nodiscard]] ConsumerStats stats(const std::string& queue) const;
 
-  // The counters of all queues with histograms, for a monitoring system: see metrics.h. Any thread may call it.
+  // The counters of all queues with histograms, for a monitoring system: see metrics.h.
   [[nodiscard]] ConsumerMetrics metrics() const;
 
  private:

@@ -17,21 +17,21 @@ struct Totals {
   std::uint64_t foreign = 0;  // ids that are not UUIDs (another program wrote them); removed, not delivered
 };
 
-// The number of messages in each state, read at one moment (of several partitions: each at its own). ready and retry are upper bounds: ids of cancelled or
-// rescheduled messages stay in those lists until a consumer removes them.
+// The number of messages in each state, read at one moment; several partitions are read at a moment each. ready and
+// retry are upper bounds: ids of cancelled or rescheduled messages stay in those lists until a consumer removes them.
 struct Counts {
   std::uint64_t pending = 0, ready = 0, unack = 0, retry = 0, dead = 0;
   std::uint64_t garbage = 0;                                            // finished messages that are not deleted yet
-  std::uint64_t due = 0;                                                // of pending: due, not yet moved to ready
+  std::uint64_t due = 0;                                                // of pending: due, but not moved to ready yet
   std::uint64_t overdue = 0;                                            // of unack: lease or backoff has ended
   std::optional<std::chrono::system_clock::time_point> oldest_due{};    // the earliest due time in pending
   std::optional<std::chrono::system_clock::time_point> oldest_lease{};  // the earliest end of a lease or backoff
-  // Since when a message in ready has been due, which is among the oldest ones there: the oldest has been due at least as
-  // long. Unset: ready is empty, or this is not known (see docs/metrics.md).
+  // Since when one of the oldest messages in ready has been due: the oldest one has been due at least as long. Unset:
+  // ready is empty, or this is not known (see docs/metrics.md).
   std::optional<std::chrono::system_clock::time_point> oldest_ready{};
   std::chrono::system_clock::time_point now;  // Redis' clock
   bool paused = false;
-  unsigned partitions = 1;  // that were counted
+  unsigned partitions = 1;  // how many were counted
   Totals totals;
 };
 

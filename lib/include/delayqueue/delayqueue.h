@@ -1,5 +1,5 @@
-// Includes all public headers but asio.h, batch.h and testing.h. The library is a queue of delayed messages in Redis,
-// delivered at least once.
+// A queue of delayed messages in Redis, delivered at least once. This header includes all public headers except asio.h,
+// batch.h and testing.h.
 #pragma once
 
 #include <delayqueue/actions.h>
@@ -14,6 +14,7 @@
 #include <delayqueue/inspector.h>
 #include <delayqueue/integrity.h>
 #include <delayqueue/message.h>
+#include <delayqueue/message_page.h>
 #include <delayqueue/metrics.h>
 #include <delayqueue/options.h>
 #include <delayqueue/outcomes.h>

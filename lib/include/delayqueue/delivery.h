@@ -18,37 +18,37 @@ class HandlerRunner;     // internal
 class VerdictInbox;      // internal
 struct InFlightMessage;  // internal
 
-// The end of a verdict that Delivery::settle() has accepted.
+// The result of a verdict that Delivery::settle() has accepted.
 enum class Settlement {
   settled,   // Redis has executed it; `durability` is not waited for
   stale,     // it came too late and changed nothing: another consumer has the message, or it was removed
   in_doubt,  // the consumer has ended before Redis confirmed it: the message may be delivered again
 };
 
-// Called once for an accepted verdict, in one of the threads that run handlers; if it is in doubt, in a
-// thread that stops or destroys the consumer, or destroys the Delivery. So it must not own the Delivery. An exception is
-// logged, as far as there is a consumer to log it.
+// Called once for an accepted verdict, in one of the threads that run handlers. If the verdict is in doubt, it is
+// called in a thread that stops or destroys the consumer, or that destroys the Delivery; so it must not own the
+// Delivery. An exception is logged, if there is still a consumer to log it.
 using SettlementCallback = std::function<void(Settlement)>;
 
 // A message that its handler owns until it is settled. The handler may move it elsewhere and return: to a thread pool,
-// an event loop, the callback of a request. Meanwhile it takes one of the ConsumerOptions::concurrency places of the
-// consumer but no thread, and the consumer renews the lease, up to ConsumerOptions::processing_timeout.
+// an event loop, the callback of a request. Until it is settled, it takes one of the ConsumerOptions::concurrency
+// places of the consumer but no thread, and the consumer renews its lease, up to ConsumerOptions::processing_timeout.
 //
-// Exactly one verdict counts: that of the first call that settles it, or, if it is destroyed without one,
+// Exactly one verdict counts: that of the first call that settles it. If it is destroyed without a verdict, this is
 //   nack("dropped without a verdict")  as a rule
 //   nack with the exception's text     if its handler throws, and so destroys it
 //   a return to the queue              while the consumer stops; this uses no retry
 //
 // Threads: any thread may use or destroy a Delivery. Two threads must not move or destroy the same object at the same
-// time, but may settle it: see share(). No call waits for Redis or for a handler, and the destructor neither allocates
-// memory nor throws.
+// time. They may settle it at the same time: see share(). No call waits for Redis or for a handler, and the destructor
+// neither allocates memory nor throws.
 //
-// It may outlive its consumer, and is safe to use then, but settles nothing any more: the message is delivered again
-// when its lease ends. The same holds in a fork of the process that has the consumer.
+// It may outlive its consumer. It is safe to use then, but settles nothing: the message is delivered again when its
+// lease ends. The same holds in a fork of the process that has the consumer.
 class DELAYQUEUE_EXPORT Delivery {
  public:
   Delivery(Delivery&& other) noexcept = default;
-  Delivery& operator=(Delivery&& other) noexcept;  // settles the one that it replaces as the destructor does
+  Delivery& operator=(Delivery&& other) noexcept;  // settles the replaced one, as its destructor does
   ~Delivery();
 
   // The message; valid as long as this object, also after it was settled. Throws std::logic_error if this was moved
@@ -84,7 +84,7 @@ class DELAYQUEUE_EXPORT Delivery {
 };
 
 // Called for each message, in one of the ConsumerOptions::threads threads of the consumer, so for several messages at
-// the same time. It should return soon, and not wait for other deliveries: these need the threads, too.
+// the same time. It should return soon, and not wait for other deliveries, whose handlers need these threads, too.
 using DeliveryHandler = std::function<void(Delivery)>;
 
 // Calls the handler, and throws what it throws. Returns the verdict of a Handler, and nothing for a DeliveryHandler.
@@ -92,19 +92,19 @@ using NextHandler = std::function<std::optional<Verdict>()>;
 
 // A function around each call of a handler, in the same thread, for what all handlers of a consumer have in common: the
 // span of a trace, a log line, a check. It calls next() and returns its result. An exception in it, also one of next(),
-// counts as the handler's. Its time is part of the handler's. `next` and the message must not be used after it.
+// counts as the handler's. Its time is part of the handler's. It must not keep `next` or the message after it returns.
 //
 // Around a Handler it may return another verdict, and it may call next() again, or not at all.
 //
-// A DeliveryHandler settles its Delivery itself, perhaps after this call. So next() may be called once (a second call
-// throws std::logic_error), and what is returned after it is not used. If it is not called, the returned verdict counts.
+// A DeliveryHandler settles its Delivery itself, perhaps later. So next() may be called only once (a second call throws
+// std::logic_error), and the returned value is not used. If next() is not called, the returned verdict counts.
 //
-// If there is no verdict where one counts, the message is nacked.
+// If a verdict counts and there is none, the message is nacked.
 using Around = std::function<std::optional<Verdict>(const Message& message, const NextHandler& next)>;
 
 namespace internal {
 
-// A function that a Handler can be made of is none, also if its parameter is `auto`.
+// Whether it is a function of a Delivery. A function that can be a Handler is not, also if its parameter is `auto`.
 template <class Function>
 inline constexpr bool kIsDeliveryHandler =
     std::conjunction_v<std::negation<std::is_invocable_r<Verdict, Function&, const Message&>>,

@@ -16,9 +16,9 @@ enum class Severity { debug, info, warning, error };
 // One entry of the log. Loggers of plain text print `line`, which is complete; those of records use `text` and the
 // fields. A field that is not known is empty. What came from Redis is escaped in all of them.
 //
-// `line` is `text` after the names of what reports. A line of a consumer begins with its queue and the last 8 characters
-// of its id, "queue orders, consumer 1a2b3c4d: ". If it concerns several queues of the consumer, such as a lost
-// connection, it begins with "consumer 1a2b3c4d: ". A line of a producer begins with its queue, "queue orders: ".
+// `line` is `text` after the names of what reports. A line of a consumer begins with its queue and the last 8
+// characters of its id, "queue orders, consumer 1a2b3c4d: ". If it concerns several queues of the consumer, such as a
+// lost connection, it begins with "consumer 1a2b3c4d: ". A line of a producer begins with its queue, "queue orders: ".
 struct LogEntry {
   Severity severity{};
   std::string line{};

@@ -12,14 +12,14 @@
 
 namespace delayqueue {
 
-// Names with values, in the order in which they were set. A name is there once: it has 1 to 127 characters of printable
-// ASCII without spaces and '=', and upper and lower case differ. A value is any bytes, none too.
+// Names with values, in the order in which they were set. Each name occurs once. It has 1 to 127 characters of
+// printable ASCII without spaces and '='; upper and lower case differ. A value is any bytes, or empty.
 //
-// A message has at most kMost headers, of at most kMostBytes: one or two bytes are counted for the length of each name
-// and of each value. Names that begin with "dq-" are reserved: a Producer sends none. By convention, "content-type" has
-// the type of the payload.
+// A message has at most kMost headers. Their names and values have at most kMostBytes together, where each name and
+// each value counts one byte more for its length, or two bytes if it has 128 or more. Names that begin with "dq-" are
+// reserved: a Producer sends none. By convention, "content-type" has the type of the payload.
 //
-// A value type: copies are independent, and no object is safe to change while another thread uses it.
+// A value type: copies are independent. An object must not be changed while another thread uses it.
 class DELAYQUEUE_EXPORT Headers {
  public:
   using value_type = std::pair<std::string, std::string>;  // name and value
@@ -29,7 +29,7 @@ class DELAYQUEUE_EXPORT Headers {
   static constexpr std::size_t kMostBytes = 8 * 1024;
 
   Headers() = default;
-  // As set() for each pair.
+  // Calls set() for each pair.
   Headers(std::initializer_list<value_type> pairs);
 
   // Adds a header, or replaces the value of the one with this name, which keeps its place. Throws
@@ -37,10 +37,10 @@ class DELAYQUEUE_EXPORT Headers {
   // bytes. Then nothing is changed.
   void set(std::string name, std::string value);
 
-  // False: there was none with this name.
+  // Returns false if there was none with this name.
   bool erase(std::string_view name);
 
-  // The value; null: there is no header with this name. Valid until the headers change.
+  // The value, valid until the headers change; null: there is no header with this name.
   const std::string* find(std::string_view name) const;
 
   const_iterator begin() const { return pairs_.begin(); }
@@ -48,7 +48,7 @@ class DELAYQUEUE_EXPORT Headers {
   std::size_t size() const { return pairs_.size(); }
   bool empty() const { return pairs_.empty(); }
 
-  // The same pairs in the same order.
+  // Equal: the same pairs in the same order.
   friend bool operator==(const Headers& a, const Headers& b) { return a.pairs_ == b.pairs_; }
   friend bool operator!=(const Headers& a, const Headers& b) { return a.pairs_ != b.pairs_; }
 

@@ -30,7 +30,7 @@ enum class Problem {
   invalid_headers,    // headers that cannot be read: the message is delivered without. No repair removes them
   expired,            // the payload is missing, as after the end of a TTL: the message cannot be delivered
   garbage,            // a finished message that is not deleted yet
-  orphaned_metadata,  // number of deliveries, or reason, of a message that does not exist
+  orphaned_metadata,  // a number of deliveries, or a reason, of a message that does not exist
   orphaned_headers,   // headers of a message that does not exist, such as one that a Go worker has acknowledged
 };
 
@@ -44,7 +44,7 @@ struct Finding {
   std::string description{};  // what is wrong, in words
   std::string repair{};       // what a repair does, or what an operator should do
   bool repaired = false;
-  unsigned partition = 0;  // that has it: see partitions.h
+  unsigned partition = 0;  // of the message: see partitions.h
 };
 
 struct DELAYQUEUE_EXPORT CheckReport {
@@ -54,14 +54,14 @@ struct DELAYQUEUE_EXPORT CheckReport {
   std::vector<Finding> findings{};            // a sample of each problem
   std::map<unsigned, std::string> errors{};   // partitions that could not be examined, and why
 
-  // Nothing was found, repaired or not, except expired, garbage, orphaned_metadata and orphaned_headers; and every
-  // partition was examined.
+  // True: every partition was examined, and nothing was found (repaired or not) except expired, garbage,
+  // orphaned_metadata and orphaned_headers.
   bool clean() const;
 };
 
 struct CheckOptions {
   bool repair = false;
-  // The wait before a possible problem is examined a second time; it is reported only if it still exists then. A Go
+  // The wait before a possible problem is examined a second time. It is reported only if it still exists then: a Go
   // worker sends in three steps, and may have been between two of them.
   milliseconds recheck_after{2000};
   std::size_t sample = 20;  // findings of each problem to describe

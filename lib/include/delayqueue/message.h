@@ -23,18 +23,18 @@ class DELAYQUEUE_EXPORT Message {
   const std::string& id() const { return id_; }            // a UUID, in the usual form of 36 characters
   const std::string& payload() const { return payload_; }  // the bytes that were sent
   const std::string& queue() const { return *queue_; }     // the name of the queue
-  // Those of SendOptions::headers. None if what is stored is damaged: then the consumer logs a warning.
+  // Those of SendOptions::headers. If what is stored is damaged, there are none, and the consumer logs a warning.
   const Headers& headers() const { return headers_; }
 
-  int attempt() const { return attempt_; }            // 1 for the first delivery; not fit to detect duplicates
+  int attempt() const { return attempt_; }            // 1 for the first delivery; cannot detect duplicates
   int retries_left() const { return retries_left_; }  // 0: a nack makes the message a dead letter
 
-  // The time in the id, to the millisecond: when the message was sent, by the sender's clock. Unset if the id is not a
-  // UUIDv7, such as one of a Go worker.
+  // When the message was sent, by the sender's clock, to the millisecond. It is in the id; unset if the id is not a
+  // UUIDv7, such as that of a Go worker.
   std::optional<std::chrono::system_clock::time_point> sent_at() const;
 
-  // True after the consumer has lost the lease: the lease ended, processing_timeout passed, or Redis replied that
-  // another consumer has the message or that it does not exist any more. An ack then still counts until the message is
+  // True after the consumer has lost the lease: it ended, processing_timeout passed, or Redis replied that another
+  // consumer has the message or that it does not exist any more. An ack then still counts until the message is
   // delivered again, rescheduled, released, extended or redriven. Any other verdict counts only until a consumer has
   // noticed the end of the lease. Any thread may call it.
   bool lease_lost() const;
@@ -56,7 +56,7 @@ class DELAYQUEUE_EXPORT Verdict {
   enum class Kind { ack, nack, reject, snooze };
 
   Kind kind() const { return kind_; }
-  // The wait of a nack or snooze; unset for a nack: the backoff.
+  // The wait of a nack or snooze; unset: of a nack, the backoff.
   const std::optional<std::chrono::milliseconds>& after() const { return after_; }
   const std::string& reason() const { return reason_; }  // its first 1 KiB is stored
 

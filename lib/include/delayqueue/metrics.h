@@ -19,9 +19,9 @@
 
 namespace delayqueue {
 
-// Durations, counted in buckets.
+// Durations, counted in 18 buckets.
 struct Histogram {
-  // The upper bounds of the buckets, which belong to them; the last bucket has none. From 1 ms to 30 minutes.
+  // The upper bounds of the buckets, inclusive, from 1 ms to 30 minutes; the last bucket has none.
   static constexpr std::array<std::chrono::microseconds, 17> bounds() {
     using std::chrono::microseconds;
     return {{microseconds(1'000), microseconds(2'500), microseconds(5'000), microseconds(10'000), microseconds(25'000),
@@ -31,7 +31,7 @@ struct Histogram {
              microseconds(1'800'000'000)}};
   }
 
-  std::array<std::uint64_t, 18> counts{};  // of each bucket alone: they are not cumulative
+  std::array<std::uint64_t, 18> counts{};  // of each bucket alone, not cumulative
   std::chrono::microseconds sum{0};        // of all durations
 
   std::uint64_t count() const {
@@ -45,15 +45,15 @@ struct Histogram {
 struct ConsumerQueueMetrics {
   std::string queue{};
   ConsumerStats stats{};  // as of Consumer::stats(queue)
-  // From the time at which a message was due until its handler began. Of each take one message is measured at most: one
-  // of which Redis knows since when it has been due. While messages wait in ready, that is a lower bound: see
+  // From the time at which a message was due until its handler began. At most one message of each take is measured: one
+  // of which Redis has stored since when it has been due. While messages wait in ready this is a lower bound: see
   // docs/metrics.md. By Redis' clock up to the take, and at most a round trip too long.
   Histogram lateness{};
   // From the beginning of the handler to its verdict, by Verdict::Kind: ack, nack, reject, snooze. An exception is a
   // nack. With a DeliveryHandler: until the Delivery is settled or dropped.
   std::array<Histogram, 4> handler_time{};
-  // How long the handler that began first has been running, or its Delivery has not been settled; 0: none runs. Those
-  // that lost their lease count, too. Another handler is noticed up to a poll_interval late.
+  // How long the handler that began first has been running, or its Delivery has not been settled; 0: none. Those that
+  // have lost their lease count, too. When it ends, the next one may be noticed up to a poll_interval late.
   std::chrono::microseconds longest_running{0};
   std::uint64_t leases_lost = 0;  // deliveries that the consumer lost while their handlers ran, or before
 
@@ -69,16 +69,16 @@ struct ConsumerMetrics {
 struct ProducerMetrics {
   std::string queue{};
   ProducerStats stats{};
-  std::uint64_t sent = 0;    // messages in calls that succeeded, with those that existed already
-  std::uint64_t failed = 0;  // messages in calls that threw an Error; some of them may be stored
+  std::uint64_t sent = 0;    // messages of calls that succeeded; includes those that existed already
+  std::uint64_t failed = 0;  // messages of calls that threw an Error; some of them may be stored
   Histogram send_time{};     // of calls of send() and send_batch(), and of the batches of send_async(); failed ones too
 };
 
-// One queue in Redis, as one Inspector::counts() has read it.
+// One queue in Redis, as a call of Inspector::counts() has read it.
 struct QueueMetrics {
   std::string queue{};
   std::optional<Counts> counts{};           // unset: it could not be read
-  std::chrono::microseconds round_trip{0};  // that the call took
+  std::chrono::microseconds round_trip{0};  // the duration of the call
 };
 
 // Text in the exposition format 0.0.4 of Prometheus, with the content type "text/plain; version=0.0.4". It ends with a

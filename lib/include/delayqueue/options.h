@@ -20,7 +20,7 @@
 
 namespace delayqueue {
 
-// TLS, for rediss, rediss+sentinel and rediss+cluster URLs; with another URL a member that is set throws
+// TLS, for rediss, rediss+sentinel and rediss+cluster URLs. With another URL a member that is set throws
 // std::invalid_argument. The certificate of the server must be valid for the host in the URL.
 struct TlsOptions {
   std::string ca_file{};      // PEM; empty: the system's certificate authorities
@@ -31,15 +31,15 @@ struct TlsOptions {
 
 // How to connect to the Sentinels of a redis+sentinel:// or rediss+sentinel:// URL. The user and password of the URL
 // and of ConnectionOptions are for the servers that the Sentinels monitor, and are never sent to a Sentinel. With
-// another URL, user, password, encrypted and tls throw std::invalid_argument if they are set.
+// another URL user, password, encrypted and tls throw std::invalid_argument if they are set.
 struct SentinelOptions {
   std::string user{};               // ACL user; empty: the default user
   std::string password{};           // empty: none
   std::optional<bool> encrypted{};  // use TLS; unset: the scheme of the URL decides
   std::optional<TlsOptions> tls{};  // if encrypted; unset: ConnectionOptions::tls
 
-  // Throw std::invalid_argument if a forged Sentinel could obtain the password; false: the logger gets a warning. This
-  // is the case if connections to the Sentinels are not encrypted, connections to the servers are, and neither
+  // True: throw std::invalid_argument if a forged Sentinel could obtain the password; false: the logger gets a warning.
+  // It could if connections to the Sentinels are not encrypted, connections to the servers are, and neither
   // ConnectionOptions::tls.ca_file nor its server_name is set: then any server with a valid certificate is accepted.
   bool refuse_unpinned = false;
 };
@@ -62,7 +62,7 @@ enum class HashTag { automatic, on, off };  // automatic: on in a Cluster, off e
 struct GoCompatibility {
   bool bodies_under_dp = false;  // store payloads under dp:..., where the Go library expects them, with any prefix
 
-  // cancel, reschedule and bury also remove the id from the lists (up to a length of 5,000 each): a Go worker with a
+  // cancel, reschedule and bury also remove the id from the lists, if these have at most 5,000 ids: a Go worker with a
   // fetch limit fetches less for every id whose payload is missing.
   bool remove_from_lists = false;
 };

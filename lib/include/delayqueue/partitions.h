@@ -1,5 +1,5 @@
-// Partitions: a queue may have several, so that several masters of a Cluster share its work. Each is in another slot. See
-// QueueAdmin::set_partitions and docs/operations.md.
+// Partitions: the parts of a queue. A queue may have several, each in another slot, so that several masters of a
+// Cluster share its work. See QueueAdmin::set_partitions and docs/operations.md.
 #pragma once
 
 #include <delayqueue/counts.h>
@@ -11,17 +11,17 @@ namespace delayqueue {
 
 // The partitions of a queue are numbered from 0 on.
 struct Layout {
-  unsigned partitions = 1;  // that messages are sent to
-  unsigned top = 1;         // most that the queue ever had; consumers serve all of them
+  unsigned partitions = 1;  // the number of those that messages are sent to
+  unsigned top = 1;         // the most that the queue ever had; consumers serve all of them
 };
 
 // One partition: see Inspector::partitions().
 struct PartitionInfo {
   unsigned partition = 0;
-  bool sent_to = true;        // false: the number was lowered, and consumers only go on to serve it
+  bool sent_to = true;        // false: the number was lowered since; consumers still serve it
   std::optional<int> slot{};  // in a Cluster
   std::string server{};       // the address of the server that has it; empty: unknown
-  Counts counts{};            // unset if there is an error
+  Counts counts{};            // empty if there is an error
   std::string error{};        // why it could not be read; empty: no error
 };
 

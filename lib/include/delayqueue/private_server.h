@@ -15,13 +15,13 @@ struct PrivateServerOptions {
   std::string program{};  // empty: $DELAYQUEUE_REDIS_SERVER, then redis-server, then valkey-server on PATH
   std::string folder{};   // of data and socket; created (mode 0700) if missing; empty: temporary, removed at the end
   std::vector<std::string> arguments{};             // added to the command line, such as {"--maxmemory", "64mb"}
-  std::chrono::milliseconds start_timeout{10'000};  // until it accepts commands; longer while it loads its data
+  std::chrono::milliseconds start_timeout{10'000};  // until it accepts commands; it may take longer to load its data
 };
 
 // The server listens only on a unix socket in the folder and writes an append-only file (fsync every second). It ends
 // with this object, or with this process if the process ends first, in any way. It starts in about 10 ms.
 //
-// The embedded URLs use the same servers:
+// The embedded URLs use such servers, too:
 //
 // "embedded:" is one server for the whole process. Its first use starts it. It ends with the process, and its data is
 // deleted.
@@ -30,7 +30,7 @@ struct PrivateServerOptions {
 // second one. The first process starts it. When the last process that has used it has ended, in any way, the server
 // shuts down cleanly. A fork of such a process counts as one, too, until it calls exec. If the server dies, the next
 // call of any process restarts it with its data, and every Producer, Consumer, Inspector and QueueAdmin reconnects.
-// (Before Linux 5.6, and on other systems, the server dies with the process that started it.)
+// Before Linux 5.6, and on other systems, the server dies with the process that started it.
 //
 // The folder must belong to the effective user and be closed to all other users (mode 0700). No other user may be able
 // to replace it or a folder above it. Otherwise the call throws a SetupError with the change that is needed.
@@ -54,10 +54,11 @@ class DELAYQUEUE_EXPORT PrivateServer {
   int pid() const;  // of the running child; -1 when stopped
 
   // Shuts the server down after all acknowledged writes are on disk. Takes up to about 10 s. Does nothing if it is
-  // stopped already. Throws SetupError if some of these writes may not be on disk. If the server cannot write them, as
-  // on a full disk, it continues to run, and stop() can be called again when there is space. If it did not end cleanly,
-  // it is stopped (pid() is -1), and the text has its log. The destructor ends the server in any case. If `arguments`
-  // set a password, stop() cannot find out whether all is written, and does not wait for that.
+  // stopped already. Throws SetupError if some of these writes may not be on disk:
+  //   - if the server cannot write them, as on a full disk, it continues to run; call stop() again when there is space;
+  //   - if it did not end cleanly, it is stopped (pid() is -1), and the text has its log.
+  // The destructor ends the server in any case. If `arguments` set a password, stop() cannot find out whether all is
+  // written, and does not wait for that.
   void stop();
   void kill();  // kills the server (SIGKILL), without a clean shutdown
 

@@ -25,8 +25,10 @@ namespace delayqueue {
 
 // Calls with ids take any number of them and return their results in the order of the ids. They work in atomic steps,
 // each well under 2 ms. An error leaves the previous steps done. Calls may be repeated as error.h describes. No call
-// waits for a Durability. Threads, URL, errors, fork() and partitions as for Inspector. If a call with ids fails for one
-// partition, it is made for the others, and then throws the first error.
+// waits for a Durability.
+//
+// Threads, URL, errors, fork() and partitions as for Inspector. If a call with ids fails for one partition, it
+// continues with the others, and then throws the first error.
 class DELAYQUEUE_EXPORT QueueAdmin {
  public:
   QueueAdmin(const std::string& url, const std::string& queue, const InspectorOptions& options = {});
@@ -42,24 +44,24 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   [[nodiscard]] std::vector<Redriven> redrive(const std::vector<std::string>& ids, const RedriveOptions& options = {});
 
   // Makes messages ready that are pending or in a backoff, before all other ready messages: the first id is delivered
-  // first. With HeldMessages::force also messages that a consumer holds; if that consumer is alive, such a message is
+  // first. With HeldMessages::force also messages that a consumer holds. If that consumer is alive, such a message is
   // handled twice.
   [[nodiscard]] std::vector<Released> release(const std::vector<std::string>& ids,
                                               HeldMessages held = HeldMessages::skip);
 
-  // Makes messages dead letters, with the reason. A message that a consumer holds becomes one only with
-  // HeldMessages::force: its handler continues, and Message::lease_lost() becomes true at the next renewal (within a
-  // third of a lease). If the handler returns ack nevertheless, the work was done: the ack settles the message, which
-  // is then no longer a dead letter. Any other verdict is stale.
+  // Makes messages dead letters, with the reason. With HeldMessages::force also messages that a consumer holds: their
+  // handlers continue, and Message::lease_lost() becomes true at the next renewal (within a third of a lease). If such
+  // a handler returns ack nevertheless, the work was done: the message is deleted, and is no dead letter any more. Any
+  // other verdict is stale.
   [[nodiscard]] std::vector<Buried> bury(const std::vector<std::string>& ids, const BuryOptions& options = {});
 
   // Extends a backoff, or a lease of a Go worker, by `by`, at least 1 ms (counted from now if its end has passed). The
   // end of a TTL moves by as much.
   //
-  // A lease of a consumer of this library is extended only with HeldMessages::force. A living consumer then loses the
-  // lease, because it identifies a lease by its end time: Message::lease_lost() becomes true at the next renewal, the
-  // verdict is stale, and the message is delivered again after the new end. Use force to delay the messages of a dead
-  // or broken process, for example until an operator has examined them.
+  // With HeldMessages::force also a lease of a consumer of this library. If that consumer is alive, it loses the lease,
+  // because it identifies a lease by its end time: Message::lease_lost() becomes true at the next renewal, the verdict
+  // is stale, and the message is delivered again after the new end. Use force to delay the messages of a dead or broken
+  // process, for example until an operator has examined them.
   [[nodiscard]] std::vector<Extended> extend(const std::vector<std::string>& ids, milliseconds by,
                                              HeldMessages held = HeldMessages::skip);
 
@@ -68,18 +70,18 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   std::uint64_t purge(State state, const PurgeOptions& options = {});
 
   // Deletes those of the given messages that are still in the state (pending, ready, retry or dead). If several callers
-  // pass the same message at the same time, one of them deletes it. In ready and retry it also removes the ids at the
-  // front of the list whose messages are gone.
+  // pass the same message at the same time, one of them deletes it. In ready and retry it also removes ids at the front
+  // of the list whose messages are gone.
   Removed purge(State state, const std::vector<std::string>& ids);
 
-  // Stores messages that find() or list() returned with whole payloads, in this queue or another one. A dead letter is
-  // a dead letter again, with its reason and time. A message that was pending or in a backoff is pending until its
-  // time. All others are ready. Retries, number of deliveries, reason and headers are those of the message; headers that
-  // could not be read (MessageInfo::headers_damaged) are left out.
-  // MessageInfo::ttl counts from this call. A message that exists is not changed (`created` is false), so a call may be
-  // repeated, also after an error in the middle. A message is restored to the partition that its id was made for. If
-  // the queue never had so many partitions, those of MessageInfo::partition, consumers serve them from now on
-  // (Layout::top).
+  // Stores messages that find() or list() returned with whole payloads, in this queue or another one.
+  //   - A dead letter is a dead letter again, with its reason and time. A message that was pending or in a backoff is
+  //     pending until its time. All others are ready.
+  //   - Retries, number of deliveries, reason and headers are those of the message. Headers that could not be read
+  //     (MessageInfo::headers_damaged) are left out. MessageInfo::ttl counts from this call.
+  //   - A message that exists is not changed (`created` is false). So a call may be repeated, also after an error.
+  //   - A message goes to the partition that its id was made for. If the queue never had the one in
+  //     MessageInfo::partition, consumers serve it from now on (Layout::top).
   //
   // Throws std::invalid_argument, before anything is stored, for a message without its whole payload, with a time
   // outside 1970 to 2199, or without retries unless it is a dead letter. Throws SetupError if the system provides no
@@ -87,51 +89,56 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   [[nodiscard]] std::vector<Sent> restore(const std::vector<MessageInfo>& messages);
 
   // Pauses the queue: consumers of this library take no messages until the pause ends; running handlers continue. Go
-  // workers ignore a pause. It replaces an earlier pause. Partition 0 is paused, or resumed, first, and without it none is.
-  // If another one cannot be reached, the call throws; consumers pause that one, too, before they take messages there
-  // again.
+  // workers ignore a pause. It replaces an earlier pause.
+  //
+  // Partition 0 is paused, or resumed, first, and without it none is. If another one cannot be reached, the call
+  // throws, and consumers pause or resume that one, too, before they take messages there again.
   void pause(const PauseOptions& options = {});
   void resume();  // ends the pause; does nothing if the queue is not paused
 
-  // Adds a change that was made to the list of the queue's latest 100 actions, in partition 0, with Redis' time as
-  // `at`. No other call does so. Cuts who, outcome and what to 256, 32 and 1,024 bytes. forget() deletes the list.
+  // Records a change: adds it to the queue's list of the latest 100 actions, with Redis' time as `at`. No other call
+  // does so. who, outcome and what are cut to 256, 32 and 1,024 bytes. forget() deletes the list.
   void record(const Action& action);
 
-  // Sets the number of partitions: a power of two from 1 to 256. In a Cluster each partition is in another slot, so that
-  // several masters share the work of the queue. Producers send to this many from then on. Consumers serve all partitions
-  // that the queue ever had: messages stay where they are. Order by due time holds within a partition.
+  // Sets the number of partitions: a power of two from 1 to 256. In a Cluster each partition is in another slot, so
+  // that several masters share the work of the queue. Producers send to this many from then on. Consumers serve all
+  // partitions that the queue ever had, because messages stay where they are. Neither needs a restart. Order by due
+  // time holds within a partition. A paused queue stays paused.
   //
-  // Returns the layout that counts then: another operator may have set a later one. Throws std::invalid_argument for
-  // another number, for more than one with GoCompatibility::bodies_under_dp, and if another program uses the keys of a
-  // new partition. Asks the servers of all partitions that a queue can have, and throws ConnectionError if one does not
-  // answer. Takes effect without a restart of producers and consumers. A paused queue stays paused.
+  // Reads the servers of all partitions that a queue can have. Returns the layout that counts then: another operator
+  // may have set a later one. Throws ConnectionError if one of the servers does not answer, and std::invalid_argument
+  // for another number, for more than one with GoCompatibility::bodies_under_dp, and if another program uses the keys
+  // of a new partition.
   Layout set_partitions(unsigned partitions);
 
   // Deletes all that is stored of an empty queue: its statistics, its pause, its actions, orphaned metadata of
-  // messages, and its name in queues(). First deletes finished messages that are not deleted yet. A queue with a
-  // message in any state, or with a consumer that waits for messages, is not changed; the result contains the reasons.
-  // Looks for such a consumer for 0.3 s. The layout of a queue with partitions stays: a producer that has read it may
-  // send to any of them.
+  // messages, and its name in queues(). First deletes finished messages that are not deleted yet. The layout of a queue
+  // with partitions stays: a producer that has read it may send to any of them. A queue with a message in any state, or
+  // with a consumer that waits for messages, is not changed; the result contains the reasons. Looks for such a consumer
+  // for 0.3 s.
   //
-  // A send at the same time or later registers the queue again, also one by an existing Producer. The call does not
-  // notice consumers of the Go library, and consumers that only poll because their user may not block: they see a queue
+  // A send at the same time or later registers the queue again, also one by an existing Producer. Not noticed are
+  // consumers of the Go library, and consumers that only poll because their user may not block: they see a queue
   // without messages.
   [[nodiscard]] Remains forget();
 
   // An advisory lock between operators, for calls that belong together, such as reading messages, writing them
-  // elsewhere and deleting them. It excludes only other callers of lock(), and no other call. It ends after `duration`
-  // (at least 1 ms), also if its holder has died. Returns false if the lock is taken, also by the same `holder`: lock()
-  // does not extend it.
+  // elsewhere and deleting them. It excludes other callers of lock() only. It ends after `duration`
+  // (at least 1 ms), also if its holder has died. Returns false if the lock is taken, also by the same `holder`: so
+  // lock() cannot extend it.
   [[nodiscard]] bool lock(const std::string& holder, milliseconds duration);
   void unlock(const std::string& holder);  // does nothing if another holder has the lock, or none
 
   // Integrity check: examines all keys of the queue for inconsistencies, and repairs them if CheckOptions::repair is
-  // set. Producers and consumers, also those of the Go library, may continue meanwhile. A million messages take about a
-  // minute, in steps of at most 2 ms, with other calls between them. Scans all keys of the server's database, to find
-  // payloads, for each partition. First looks for partitions that both copies of the layout have lost. Uses 17 bytes of memory for each message in ready and retry.
+  // set. First looks for partitions that both copies of the layout have lost. Producers and consumers, also those of
+  // the Go library, may continue meanwhile.
   //
   // A repair deletes no payload: a payload without a state becomes a ready message. So it may deliver a message once
   // too often, or deliver a message that a Go worker has intercepted.
+  //
+  // A million messages take about a minute, in steps of at most 2 ms, with other calls between them. For each partition
+  // it scans all keys of the server's database, to find payloads. Uses 17 bytes of memory for each message in ready and
+  // retry.
   [[nodiscard]] CheckReport check(const CheckOptions& options = {});
 
  private:

@@ -9,8 +9,9 @@
 
 namespace delayqueue {
 
-// How a call treats messages that are in flight (held by a consumer). skip: it does not change them; force: it does,
-// and the consumer loses the lease.
+// How a call treats messages that are in flight (held by a consumer).
+//   skip   it does not change them
+//   force  it changes them, and the consumer loses the lease
 enum class HeldMessages { skip, force };
 
 struct PauseOptions {
@@ -28,8 +29,8 @@ struct BuryOptions {
 };
 
 struct PurgeOptions {
-  // Only messages that have been due (pending) or dead letters (dead) for at least this long; with 0 ms all that are
-  // due. Unset: all messages. Must be unset for ready and retry, whose messages have no such time.
+  // Only messages that have been due (pending) or dead letters (dead) for at least this long; 0 ms: all that are due.
+  // Unset: all messages. Must be unset for ready and retry, whose messages have no such time.
   std::optional<milliseconds> older_than{};
   std::uint64_t limit = 0;  // most messages to remove; 0: all that existed when the call began
 };

@@ -1,4 +1,4 @@
-// What is sent, and when it is due.
+// The options of sends and reschedules, and a message with its options.
 #pragma once
 
 #include <delayqueue/headers.h>
@@ -10,20 +10,20 @@
 
 namespace delayqueue {
 
-// The options of one message. It is due after `delay` by Redis' clock (default: at once), or at the absolute time `at`
-// (from 1970 to the end of 2199, rounded up to the ms). Set only one of the two. Durations are at most a hundred years.
+// The options of one message. Set `delay` or `at`, not both. Durations are at most a hundred years.
 struct SendOptions {
-  milliseconds delay{0};
+  milliseconds delay{0};  // until the message is due, by Redis' clock; at least 0
+  // When the message is due: from 1970 to the end of 2199, rounded up to the ms.
   std::optional<std::chrono::system_clock::time_point> at{};
   std::optional<int> retries{};       // deliveries after the first; unset: ProducerOptions::retries
   std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
-  // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. A queue with partitions
-  // keeps all messages with ids that the library has not made in partition 0: they have the throughput of one master.
+  // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. In a queue with partitions
+  // all messages whose ids the library has not made are in partition 0: they have the throughput of one master.
   std::string id{};
-  Headers headers{};  // see Message::headers(); names must not begin with "dq-". Workers of the Go library ignore them
+  Headers headers{};  // names must not begin with "dq-"; workers of the Go library ignore headers
 };
 
-// The new due time: `delay` or `at`, as in SendOptions.
+// The new due time: `delay` or `at`, as in SendOptions. With neither the message is due at once.
 struct RescheduleOptions {
   milliseconds delay{0};
   std::optional<std::chrono::system_clock::time_point> at{};

@@ -1,5 +1,5 @@
-// The servers that hold queues: their version, settings and risks, and the scripts that they have loaded. No call reads
-// or changes a queue. URL, options and errors as for Producer.
+// The servers that hold queues: their version, settings and risks, and the scripts that they have loaded. No call here
+// reads or changes a queue. URL, options and errors as for Producer.
 #pragma once
 
 #include <delayqueue/error.h>
@@ -21,7 +21,7 @@ enum class RiskKind {
   disk,         // Redis could not write its append-only file or snapshot
   replica,      // the server is not a master
   clock,        // Redis' clock and this machine's are more than 5 s apart, or those of two masters more than 1 s
-  coverage,     // if one master of a Cluster is away, the others stop, too: for queues with partitions
+  coverage,     // all masters of a Cluster stop if one is away: a risk for queues with partitions
   unknown,      // some risks cannot be examined: INFO or CONFIG GET is forbidden or hidden
 };
 
@@ -29,7 +29,7 @@ enum class RiskKind {
 struct Risk {
   RiskKind kind{};
   std::string text{};     // the setting and its value; what can happen; what to do
-  bool critical = false;  // it does harm now: at least 99% of maxmemory used, a replica, or an append-only file that
+  bool critical = false;  // harm is done now: at least 99% of maxmemory used, a replica, or an append-only file that
                           // cannot be written
 };
 
@@ -56,19 +56,19 @@ struct ServerInfo {
   std::string error{};  // why a node of a Cluster could not be examined; then only `address` is set. Empty: no error
 };
 
-// Examines every master with slots in a Cluster, else the one server. Throws if the server cannot be reached, in a
-// Cluster if no node can be reached. A node that cannot be examined has ServerInfo::error.
+// Examines the server; in a Cluster every master with slots. Throws if the server cannot be reached, in a Cluster if no
+// node can be reached. A node that cannot be examined has ServerInfo::error.
 //
 // Consumers and Producers with a logger log these risks, except clock, once per process for each server. Consumers log
-// a risk again when it comes back, and a jump of Redis' clock.
+// a risk again when it comes back, and they log a jump of Redis' clock.
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const std::string& url,
                                                                     const ConnectionOptions& options = {});
 
-// Adds the risks that these masters of a Cluster are for queues with partitions: coverage, and clocks that differ. Does
-// nothing for a single server.
+// Adds the risks that concern queues with partitions to these masters of a Cluster: coverage, and clocks that differ.
+// Does nothing for a single server.
 DELAYQUEUE_EXPORT void add_partition_risks(std::vector<ServerInfo>& masters);
 
-// Which scripts of this library one server has loaded.
+// The scripts of this library that one server has loaded, and those that it has not.
 struct ServerScripts {
   std::string address{};
   std::vector<std::string> loaded{};   // names, without .lua
@@ -77,13 +77,14 @@ struct ServerScripts {
 };
 
 // Loads all scripts (SCRIPT LOAD) into every server that may serve a queue: with Sentinels also into the replicas, in a
-// Cluster into every node. Users without the permission to use EVAL can then use queues, also after a failover. A
-// server loses its scripts when it restarts. Needs `+script|load`, in a Cluster also `+cluster|nodes`, and no
-// permission for any key. Throws if the servers cannot be determined.
+// Cluster into every node. Users without the permission for EVAL can use queues then, also after a failover. A server
+// loses its scripts when it restarts. Needs `+script|load`, in a Cluster also `+cluster|nodes`, and no permission for
+// any key. Throws if the servers cannot be determined.
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> load_scripts(const std::string& url,
                                                                         const ConnectionOptions& options = {});
 
-// Which scripts each of these servers has loaded, and which are missing. Needs `+script|exists`.
+// Returns which scripts each of these servers has loaded, and which are missing. Needs `+script|exists`. Servers and
+// errors as for load_scripts().
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerScripts> find_scripts(const std::string& url,
                                                                         const ConnectionOptions& options = {});
 

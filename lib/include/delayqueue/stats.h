@@ -6,7 +6,7 @@
 
 namespace delayqueue {
 
-// Counters since the consumer was constructed, for metrics and health checks.
+// Since the consumer was constructed.
 struct ConsumerStats {
   std::uint64_t delivered = 0;      // passed to the worker threads; includes messages that stop() returned to the queue
   std::uint64_t acked = 0;          // settled as done
@@ -16,19 +16,20 @@ struct ConsumerStats {
   std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
   std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
   std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
-  std::uint64_t unconfirmed = 0;  // settled, but not as durably as `durability` requires within its timeout
+  std::uint64_t unconfirmed = 0;  // settled, but not as durably as ConsumerOptions::durability requires
   std::uint64_t connects = 0;     // connections made
   std::uint64_t errors = 0;       // connections lost or refused, and error replies
-  std::uint64_t running = 0;      // handlers that run now; with a DeliveryHandler: deliveries that are outstanding now
+  std::uint64_t running = 0;      // handlers that run now; with a DeliveryHandler: deliveries that are not settled now
   std::uint64_t prefetched = 0;   // messages that the consumer holds now, and whose handler has not begun
   bool connected = false;         // started, and Redis answered the last request without an error
   std::string last_error{};       // text of the last error counted in `errors`, with advice; stays after recovery
 };
 
-// Counters of a Producer, since it was made.
+// Since the producer was constructed.
 struct ProducerStats {
-  // Messages that were sent to another partition than the first choice, with a new id: its master was away or did not
-  // answer, or the user lacks a right there. Nothing of them had been written before.
+  // Messages of a queue with partitions that were sent to another partition than the first choice, with a new id,
+  // because its master was away or did not answer, or the user lacks a right there. Nothing of them had been written
+  // before.
   std::uint64_t moved = 0;
 };
 

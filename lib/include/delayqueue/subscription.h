@@ -1,4 +1,4 @@
-// Subscription: one queue of a Consumer of several queues.
+// Subscription: one queue of a Consumer that serves several.
 #pragma once
 
 #include <delayqueue/backoff.h>
@@ -14,14 +14,14 @@
 
 namespace delayqueue {
 
-// What a consumer of several queues does for one of them. What is unset is as in ConsumerOptions.
+// The options of one queue. A member that is unset has the value in ConsumerOptions.
 struct SubscriptionOptions {
-  // The share of the queue while several have messages: of two queues with the weights 6 and 3 the first has two of
-  // three deliveries. 1 to 1,000. The only queue that has messages has all workers. With strict_priority a queue is
-  // served only while no queue of a higher weight has messages for a worker.
+  // The share of the queue while several queues have messages: 1 to 1,000. Of two queues with the weights 6 and 3 the
+  // first gets two of three deliveries. A queue gets all workers while no other queue has messages. With
+  // ConsumerOptions::strict_priority a queue is served only while no queue of a higher weight has messages for a
+  // worker.
   unsigned weight = 1;
-  // As in ConsumerOptions, but for this queue; at most as many as the consumer has.
-  std::optional<std::size_t> concurrency{};
+  std::optional<std::size_t> concurrency{};  // at most that of the consumer
   std::optional<milliseconds> lease{};
   std::optional<Backoff> backoff{};
   std::optional<milliseconds> processing_timeout{};
@@ -29,10 +29,9 @@ struct SubscriptionOptions {
   std::optional<std::uint64_t> dead_limit{};
 };
 
-// Returns its verdict, or owns a Delivery that is settled later.
+// A Handler returns its verdict. A DeliveryHandler owns a Delivery that is settled later.
 using AnyHandler = std::variant<Handler, DeliveryHandler>;
 
-// One queue of a consumer.
 struct Subscription {
   std::string queue;
   AnyHandler handler;

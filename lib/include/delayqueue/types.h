@@ -30,9 +30,9 @@ DELAYQUEUE_EXPORT const char* to_string(State state);
 // The result of one send.
 struct Sent {
   std::string id{};
-  bool created = false;  // false: nothing was stored; a message with this id exists, or see `cancelled`
-  // True (then `created` is false): nothing was stored, because the message with this id was cancelled while a consumer
-  // holds it. Send again after that delivery has ended, or with another id.
+  bool created = false;  // false: nothing was stored, because a message with this id exists, or see `cancelled`
+  // True: nothing was stored, because the message with this id was cancelled while a consumer holds it. Send again
+  // after that delivery has ended, or with another id.
   bool cancelled = false;
 };
 
@@ -47,21 +47,22 @@ enum class Moved {
 struct MessageInfo {
   std::string id{};
   State state = State::unknown;
-  // pending: when it is due. unack: when its lease or backoff ends. dead: when it became a dead letter. Otherwise
-  // unset.
+  // pending: when it is due. unack: when its lease or backoff ends. dead: when it became a dead letter. Unset in ready
+  // and retry.
   std::optional<std::chrono::system_clock::time_point> at{};
   std::optional<std::chrono::system_clock::time_point> sent{};  // from the id, if it is a UUIDv7
   bool held = false;                                            // unack only. true: in flight; false: in a backoff
-  int deliveries = 0;                                           // so far; in ready and retry 0 may also mean 1
+  int deliveries = 0;                                           // so far; 0 in ready and retry may also mean 1
   std::optional<int> retries{};         // left; unset: none recorded (cancelled while held, or a dead letter)
   std::string reason{};                 // why the last delivery failed
   std::optional<std::uint64_t> size{};  // bytes of the payload; unset: it is missing (expired, evicted, deleted)
-  // From list() its first ListOptions::payload bytes; from find() all of them, or for many ids the first `payload`.
+  // From list() its first ListOptions::payload bytes. From find() all of it; from find() of many ids the first
+  // `payload` bytes.
   std::string payload{};
   std::optional<milliseconds> ttl{};  // time until the payload expires; unset: never
-  unsigned partition = 0;             // that has the message: see partitions.h
+  unsigned partition = 0;             // where the message is: see partitions.h
   Headers headers{};
-  bool headers_damaged = false;  // true: the stored headers cannot be read; `headers` is empty, as for the handler
+  bool headers_damaged = false;  // true: the stored headers cannot be read, and `headers` is empty, as for the handler
 };
 
 }  // namespace delayqueue

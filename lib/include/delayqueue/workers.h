@@ -1,5 +1,5 @@
-// The registry of consumers: which processes serve a queue, and which messages their handlers have been working on for
-// longest. See Inspector::workers().
+// The registry of consumers: the processes that serve a queue, and the messages that their handlers have been working
+// on for longest. See Inspector::workers().
 #pragma once
 
 #include <chrono>
@@ -15,10 +15,10 @@ struct RunningMessage {
   std::chrono::system_clock::time_point since{};  // by Redis' clock, to a few milliseconds
 };
 
-// What a consumer has written into the registry of a queue. It writes every 10 s, or every poll_interval if that is
-// longer, and less often with more than ten queues. A consumer that has died is listed until three such times and 30 s
-// have passed: by default for a minute. Any program that may write to the queue could have written it. The names may
-// have any bytes: escape them before they are shown.
+// The entry of a consumer in the registry of a queue. A consumer writes it every 10 s, or every poll_interval if that
+// is longer, and less often with more than ten queues. A consumer that has died is listed until three such times and 30
+// s have passed: by default for a minute. Any program that may write to the queue can write an entry, and names may
+// have any bytes: escape them before you show them.
 struct Worker {
   std::string consumer{};             // its id: each Consumer object has another one
   std::string name{};                 // ConsumerOptions::name
@@ -27,13 +27,13 @@ struct Worker {
   std::string version{};              // of the library
   std::vector<std::string> queues{};  // of the consumer, at most 20
   std::uint64_t queue_count = 0;      // of the consumer
-  std::uint64_t busy = 0;             // handlers that run; with a DeliveryHandler: deliveries that are not settled.
-                                      // Of all its queues
-  std::uint64_t concurrency = 0;      // the most that `busy` may be, except for those that have lost their leases
+  std::uint64_t busy = 0;             // handlers that run; with a DeliveryHandler: deliveries that are not settled;
+                                      // of all its queues
+  std::uint64_t concurrency = 0;      // the most that `busy` may be, without those that have lost their leases
   std::uint64_t in_flight = 0;        // messages of this queue that it holds, also those whose handler has not begun
   std::vector<RunningMessage> longest{};         // of this queue: at most 5, the longest running first
   std::chrono::system_clock::time_point seen{};  // when it wrote this, by Redis' clock
-  // The entry cannot be read: another program has written it. All else but `consumer` is empty then.
+  // True: the entry cannot be read, because another program has written it. Then only `consumer` is set.
   bool damaged = false;
 };
 
