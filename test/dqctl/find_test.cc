@@ -67,7 +67,7 @@ TEST_CASE("find: an id that no message has is searched for in payloads") {
   test::empty_server();
   test::send("orders", {"reply to " + kNowhere});
   CHECK(queues_in(found_by({kNowhere})) == std::vector<std::string>{"orders"});
-  const json none = found_by({kNowhere, "--in", "id"}, 1);
+  const json none = found_by({kNowhere, "--in", "id"}, 3);
   CHECK(none.at("messages").empty());
   CHECK(none.at("examined") == 0);
 }
@@ -82,9 +82,9 @@ TEST_CASE("find: a part of a payload is found in every state, and its * and ? ar
   CHECK(queues_in(all) == std::vector<std::string>{"a", "a", "b"});
   CHECK(all.at("examined") == 5);
   CHECK(queues_in(found_by({"*?\\"})) == std::vector<std::string>{"a"});
-  CHECK(queues_in(found_by({"?\\*"}, 1)).empty());
+  CHECK(queues_in(found_by({"?\\*"}, 3)).empty());
   CHECK(queues_in(found_by({"held"})) == std::vector<std::string>{"c"});
-  CHECK(queues_in(found_by({"--in", "payload", "USER"}, 1)).empty());
+  CHECK(queues_in(found_by({"--in", "payload", "USER"}, 3)).empty());
 }
 
 TEST_CASE("find: --in reason searches the reasons only") {
@@ -96,12 +96,12 @@ TEST_CASE("find: --in reason searches the reasons only") {
   CHECK(all.at("messages")[0].at("reason") == "gateway timeout after 3 s");
 }
 
-TEST_CASE("find: nothing found is exit code 1, and a text that is no id is wrong usage with --in id") {
+TEST_CASE("find: nothing found is exit code 3, and a text that is no id is wrong usage with --in id") {
   test::empty_server();
   test::send("a", {"x"});
   test::send("b", {"x"});
   const Ran none = run({"find", "y"});
-  CHECK(none.code == 1);
+  CHECK(none.code == 3);
   CHECK(none.out.empty());
   CHECK(none.err == "found nothing in 2 queues\n");
   CHECK(run({"find", "y", "--in", "id"}).code == 2);
@@ -133,6 +133,18 @@ TEST_CASE("find: a queue that cannot be read hides no other one") {
   CHECK(all.at("errors")[0].at("queue") == "bad");
   CHECK(has(all.at("errors")[0].at("error"), "WRONGTYPE"));
   CHECK(has(run({"find", "x"}).err, "not searched to the end: bad: "));
+  test::empty_server();
+}
+
+TEST_CASE("find: nothing found is exit code 4 if a queue could not be read, and 1 if none could") {
+  test::empty_server();
+  test::send("bad", {"x"});
+  test::redis().cmd({"DEL", "dp:bad:ready"});
+  test::redis().cmd({"SET", "dp:bad:ready", "of another program"});
+  CHECK(run({"find", "y"}).code == 1);
+  test::send("good", {"x"});
+  CHECK(run({"find", "y"}).code == 4);
+  CHECK(run({"find", "y"}, test::at("unix:///nonexistent/redis.sock")).code == 1);
   test::empty_server();
 }
 

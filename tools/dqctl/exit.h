@@ -10,7 +10,7 @@ enum class Exit {
   done = 0,
   failed = 1,         // the server was unreachable or refused the command, or another error occurred
   usage = 2,          // wrong arguments
-  not_found = 3,      // no such queue, or none of the messages named
+  not_found = 3,      // no such queue, none of the messages named, or nothing found
   partly = 4,         // some of it was done: the rest was refused or not found, or dqctl was interrupted
   threshold = 5,      // done; a result is worse than its threshold
   interrupted = 130,  // by SIGINT or SIGTERM, before anything was done

@@ -124,9 +124,9 @@ class Search {
     if (interrupted()) out_.stderr_line("interrupted after " + counted(examined_, "message"));
     if (full() && !interrupted()) out_.stderr_line("there may be more; --limit 0 shows all");
     if (interrupted()) return found_ > 0 ? Exit::partly : Exit::interrupted;
-    if (found_ > 0) return unread_.empty() ? Exit::done : Exit::partly;
-    if (out_.is_table()) out_.stderr_line("found nothing in " + counted(queues_.size(), "queue"));
-    return Exit::failed;
+    if (found_ == 0 && out_.is_table()) out_.stderr_line("found nothing in " + counted(queues_.size(), "queue"));
+    if (unread_.empty()) return found_ > 0 ? Exit::done : Exit::not_found;
+    return found_ > 0 || unread_.size() < queues_.size() ? Exit::partly : Exit::failed;
   }
 
   Context& context_;
@@ -152,7 +152,7 @@ Exit find_text(Context& context, const FindArgs& args) {
 void add_find(Cli& cli, Context& context) {
   const auto args = std::make_shared<FindArgs>();
   cli.add("find",
-          "Finds messages in all queues by id, or by a part of their payload or reason; exit code 1 if none is found",
+          "Finds messages in all queues by id, or by a part of their payload or reason; exit code 3 if none is found",
           {"find 0197f3a4-5b6c-7d8e-9f01-23456789abcd", "find '\"user\":42,'", "find --in reason timeout -o json"})
       .argument("TEXT", args->text,
                 "An id is looked up in every queue, with one request each. Every other text, and an id that no message "

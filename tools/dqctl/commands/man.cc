@@ -89,14 +89,14 @@ Text that is not UTF\-8 is in a field whose name ends in _base64 instead.
 done
 .TP
 .B 1
-failed: the server was unreachable or refused, or no queue could be read;
-\fBfind\fR found nothing
+failed: the server was unreachable or refused, or no queue could be read
 .TP
 .B 2
 wrong usage
 .TP
 .B 3
-not found: no such queue, or none of the messages named
+not found: no such queue, or none of the messages named; \fBfind\fR found
+nothing
 .TP
 .B 4
 partly done: some messages were not there or refused, some queues or servers
