@@ -79,6 +79,7 @@ TEST_CASE("serve parts: addresses to listen on are numeric") {
   CHECK(dqctl::parse_listen("127.0.0.2:80").is_loopback);
   CHECK(dqctl::parse_listen("localhost:80").host == "127.0.0.1");
   CHECK(dqctl::parse_listen("[::1]:80").is_loopback);
+  CHECK(dqctl::parse_listen("[0:0:0:0:0:0:0:1]:80").is_loopback);
   CHECK_FALSE(dqctl::parse_listen("0.0.0.0:80").is_loopback);
   CHECK_FALSE(dqctl::parse_listen("[::]:80").is_loopback);
   CHECK_FALSE(dqctl::parse_listen("[::ffff:127.0.0.1]:80").is_loopback);
@@ -87,6 +88,35 @@ TEST_CASE("serve parts: addresses to listen on are numeric") {
     CAPTURE(wrong);
     CHECK_THROWS_AS(dqctl::parse_listen(wrong), dqctl::Usage);
   }
+}
+
+TEST_CASE("serve parts: all forms of an address are one host, for --listen, --host and Host") {
+  for (const char* form : {"[::1]", "[0:0:0:0:0:0:0:1]", "[0000::0001]", "[::0.0.0.1]"}) {
+    CAPTURE(form);
+    CHECK(dqctl::parse_listen(form + std::string(":80")).host == "::1");
+    CHECK(dqctl::parse_host(form) == "::1");
+    CHECK(dqctl::parse_host(form + std::string(":80")) == "::1");
+  }
+  CHECK(dqctl::parse_listen("[2001:DB8:0::A]:80").host == "2001:db8::a");
+  CHECK(dqctl::parse_host("[2001:DB8:0::A]") == "2001:db8::a");
+  CHECK(dqctl::parse_host("[::ffff:7f00:1]") == "::ffff:127.0.0.1");  // no loopback address: see above
+  CHECK(dqctl::parse_host("127.1") == "127.1");  // inet_pton() takes no short form, and clients send the long one
+  CHECK(dqctl::parse_host("Queues.Example:80") == "queues.example");
+}
+
+TEST_CASE("serve parts: a Host with an address that is not served is refused, and the advice can be followed") {
+  const dqctl::Access access({{}, "", false});
+  dqctl::HttpRequest request;
+  request.host = "[2001:db8:0::1]:80";
+  try {
+    access.check(request, true);
+    FAIL("it was served");
+  } catch (const HttpError& error) {
+    CHECK(error.status() == 421);
+    CHECK(has(error.what(), "--host [2001:db8::1]"));
+  }
+  const dqctl::Access own({{dqctl::parse_host("[2001:db8::1]")}, "", false});
+  CHECK_NOTHROW(own.check(request, true));
 }
 
 TEST_CASE("serve parts: a secret equals only itself") {

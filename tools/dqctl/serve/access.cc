@@ -36,8 +36,9 @@ void Access::check(const HttpRequest& request, bool open) const {
   const bool is_own = host == "localhost" || host == "127.0.0.1" || host == "::1" ||
                       std::find(own.begin(), own.end(), host) != own.end();
   if (!is_own) {
+    const std::string shown = host.find(':') == std::string::npos ? host : '[' + host + ']';
     throw HttpError(421,
-                    "cannot serve the host " + host + "; use another name, or start dqctl serve with --host " + host);
+                    "cannot serve the host " + shown + "; use another name, or start dqctl serve with --host " + shown);
   }
   if (open || options_.token.empty()) return;
   const std::string& given = request.authorization;

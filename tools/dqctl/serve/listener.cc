@@ -62,18 +62,26 @@ bool is_loopback(const SocketAddress& address) {
   return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
+// "127.0.0.1", "::1": the form that parse_host() returns, too.
+std::string host_of(const SocketAddress& address) {
+  const auto* four = reinterpret_cast<const sockaddr_in*>(&address.bytes);
+  const auto* six = reinterpret_cast<const sockaddr_in6*>(&address.bytes);
+  const bool is_four = address.bytes.ss_family == AF_INET;
+  const void* bytes = is_four ? static_cast<const void*>(&four->sin_addr) : &six->sin6_addr;
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(address.bytes.ss_family, bytes, text.data(), text.size());
+  return text.data();
+}
+
 // "127.0.0.1:9480", "[::1]:9480"; "unix" for a unix socket.
 std::string text_of(const SocketAddress& address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
   if (address.bytes.ss_family == AF_INET) {
     const auto* four = reinterpret_cast<const sockaddr_in*>(&address.bytes);
-    ::inet_ntop(AF_INET, &four->sin_addr, text.data(), text.size());
-    return std::string(text.data()) + ':' + std::to_string(ntohs(four->sin_port));
+    return host_of(address) + ':' + std::to_string(ntohs(four->sin_port));
   }
   if (address.bytes.ss_family == AF_INET6) {
     const auto* six = reinterpret_cast<const sockaddr_in6*>(&address.bytes);
-    ::inet_ntop(AF_INET6, &six->sin6_addr, text.data(), text.size());
-    return '[' + std::string(text.data()) + "]:" + std::to_string(ntohs(six->sin6_port));
+    return '[' + host_of(address) + "]:" + std::to_string(ntohs(six->sin6_port));
   }
   return "unix";
 }
@@ -125,6 +133,7 @@ ListenAddress parse_listen(const std::string& text) {
   if (address.host == "localhost") address.host = "127.0.0.1";
   const auto found = numeric(address.host, address.port);
   if (!found || in_brackets != (found->bytes.ss_family == AF_INET6)) throw wrong();
+  address.host = host_of(*found);
   address.is_loopback = is_loopback(*found);
   return address;
 }

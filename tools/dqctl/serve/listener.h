@@ -13,7 +13,7 @@ namespace dqctl {
 
 // An address to listen on: "127.0.0.1:9480", "[::1]:9480", "localhost:9480". Port 0: any free one.
 struct ListenAddress {
-  std::string host{};  // a numeric address, without brackets
+  std::string host{};  // a numeric address in its shortest form, without brackets: "::1"
   int port = 0;
   bool is_loopback = false;
 };

@@ -1,5 +1,8 @@
 #include "serve/request.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <array>
 
@@ -200,7 +203,11 @@ std::string parse_host(std::string_view host) {
       port.empty() || (port.front() == ':' && port.size() >= 2 && port.size() <= 6 &&
                        std::all_of(port.begin() + 1, port.end(), [](char c) { return c >= '0' && c <= '9'; }));
   if (!is_name || !is_port) throw wrong();
-  return in_lower_case(name);
+  const std::string lower = in_lower_case(name);
+  in6_addr address{};
+  std::array<char, INET6_ADDRSTRLEN> shortest{};
+  if (::inet_pton(AF_INET6, lower.c_str(), &address) != 1) return lower;
+  return ::inet_ntop(AF_INET6, &address, shortest.data(), shortest.size());
 }
 
 Query::Query(const Target& target, std::initializer_list<const char*> known) : target_(target) {

@@ -46,8 +46,8 @@ struct Target {
 // Throws HttpError.
 Target parse_target(std::string_view target);
 
-// The name in the value of Host, in lower case and without port and brackets: "localhost:80", "[::1]". Throws
-// HttpError.
+// The name in the value of Host, in lower case and without port and brackets: "localhost:80", "[::1]". An IPv6 address
+// is in its shortest form, so that all its forms are equal. Throws HttpError.
 std::string parse_host(std::string_view host);
 
 struct HttpRequest {
