@@ -353,6 +353,45 @@ TEST_CASE("serve: with a token every answer with data needs it") {
   CHECK(served.post("/api/queues/orders/pause", "{}").status == 401);
 }
 
+TEST_CASE("serve: a percent-encoded token, Host or Origin is refused, and a token may have a % itself") {
+  test::empty_server();
+  const std::string token = "%41" + kToken;
+  const File file(token + "\n", 0600);
+  const Served served({"--token-file", file.path(), "--allow-changes"});
+  CHECK(served.get("/api/queues", bearer(token)).status == 200);
+  for (const std::string& wrong : {"A" + kToken, "%2541" + kToken, "%41%30" + kToken.substr(1)}) {
+    CAPTURE(wrong);
+    CHECK(served.get("/api/queues", bearer(wrong)).status == 401);
+  }
+  CHECK(served.get("/api/queues", {{"Authorization", "Bearer%20" + token}}).status == 401);
+  const auto with = [&](const std::string& name, const std::string& value) {
+    httplib::Headers headers = bearer(token);
+    headers.emplace("X-Delayqueue-Action", "1");
+    headers.erase(name);
+    headers.emplace(name, value);
+    return headers;
+  };
+  for (const char* host : {"local%68ost", "127.0.0.%31", "localhost%3A80", "%5B::1]"}) {
+    CAPTURE(host);
+    CHECK(served.get("/api/queues", with("Host", host)).status == 421);
+  }
+  const std::string pause = "/api/queues/orders/pause", body = R"({"dry_run":true})";
+  const std::string port = std::to_string(served.port());
+  CHECK(served.post(pause, body, with("Origin", "http://127.0.0.1:" + port)).status == 404);  // there is no such queue
+  CHECK(served.post(pause, body, with("Origin", "http://127.0.0.1%3A" + port)).status == 403);
+  CHECK(served.post(pause, body, with("Sec-Fetch-Site", "same%2Dorigin")).status == 403);
+  CHECK(served.post(pause, body, with("X-Delayqueue-Action", "%31")).status == 403);
+  CHECK(served.post(pause, body, with("X-Other", "1"), "application%2Fjson").status == 415);
+}
+
+TEST_CASE("serve: a query may have a ?, as every URL") {
+  test::empty_server();
+  test::send("really?", {"x"});
+  const Served served;
+  CHECK(served.json("/api/find?text=really?")["queues"].size() == 1);
+  CHECK(served.json("/api/queues??", 400)["status"] == 400);
+}
+
 TEST_CASE("serve: it does not start where everybody could read the queues") {
   const auto refused = [](const Strings& options, const std::string& way_out) {
     CAPTURE(way_out);

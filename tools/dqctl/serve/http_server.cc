@@ -23,8 +23,8 @@ constexpr std::chrono::seconds kWriteTime{10};   // for each part of an answer
 constexpr int kAcceptTick = 200;                 // ms
 constexpr std::chrono::milliseconds kAcceptPause{50};
 
-// Stands for a request that cannot be parsed, so that its refusal is written like every other answer.
-constexpr const char* kNoRequest = "GET / HTTP/1.1\r\n\r\n";
+// Stand for every request: cpp-httplib only needs to know whether the answer has a body.
+constexpr std::string_view kGet = "GET / HTTP/1.1\r\n\r\n", kHead = "HEAD / HTTP/1.1\r\n\r\n";
 
 constexpr std::array<std::pair<const char*, const char*>, 7> kHeaders = {
     {{"Content-Security-Policy",
@@ -37,13 +37,8 @@ constexpr std::array<std::pair<const char*, const char*>, 7> kHeaders = {
      {"Cross-Origin-Opener-Policy", "same-origin"},
      {"Cache-Control", "no-store"}}};
 
-struct RequestBytes {
-  std::string head{};
-  std::string body{};
-};
-
 // Throws HttpError. Unset: the client has closed the connection, or is too slow to be worth an answer.
-std::optional<RequestBytes> read_request(Connection& connection, Clock::time_point until) {
+std::optional<HttpRequest> read_request(Connection& connection, Clock::time_point until) {
   std::string bytes;
   std::array<char, 4096> some;
   std::size_t end = std::string::npos;
@@ -54,9 +49,9 @@ std::optional<RequestBytes> read_request(Connection& connection, Clock::time_poi
     bytes.append(some.data(), n);
     end = bytes.find("\r\n\r\n");
   }
-  RequestBytes request;
   CheckedHead head = check_head(std::string_view(bytes).substr(0, end + 4));
-  request.head = std::move(head.text);
+  HttpRequest& request = head.request;
+  request.client = connection.client();
   request.body = bytes.substr(end + 4);
   if (request.body.size() > head.body) throw HttpError(400, "cannot read the request: bytes follow it");
   while (request.body.size() < head.body) {
@@ -64,10 +59,10 @@ std::optional<RequestBytes> read_request(Connection& connection, Clock::time_poi
     if (n == 0) return std::nullopt;
     request.body.append(some.data(), n);
   }
-  return request;
+  return std::move(request);
 }
 
-// What cpp-httplib reads and writes: the bytes of one checked request, and the connection.
+// What cpp-httplib reads and writes: kGet or kHead, and the connection.
 class RequestStream : public httplib::Stream {
  public:
   RequestStream(std::string_view head, Connection& connection) : head_(head), connection_(connection) {}
@@ -111,30 +106,13 @@ void fill(httplib::Response& response, const HttpAnswer& answer) {
   });
 }
 
-HttpRequest request_of(const httplib::Request& from, std::string body, const std::string& client) {
-  HttpRequest request;
-  request.method = from.method;
-  request.target = parse_target(from.target);
-  request.host = from.get_header_value("Host");
-  request.origin = from.get_header_value("Origin");
-  request.fetch_site = from.get_header_value("Sec-Fetch-Site");
-  request.content_type = from.get_header_value("Content-Type");
-  request.action = from.get_header_value("X-Delayqueue-Action");
-  request.authorization = from.get_header_value("Authorization");
-  request.body = std::move(body);
-  request.client = client;
-  return request;
-}
-
-// One request and its answer.
+// Writes an answer, which must outlive this object.
 class Exchange : private httplib::Server {
  public:
-  using Answer = std::function<HttpAnswer(const httplib::Request&)>;
-
-  explicit Exchange(const Answer& answer) {
+  explicit Exchange(const HttpAnswer& answer) {
     svr_sock_ = 0;  // streams of events end if this is no socket
-    set_pre_routing_handler([answer](const httplib::Request& request, httplib::Response& response) {
-      fill(response, answer(request));
+    set_pre_routing_handler([&answer](const httplib::Request&, httplib::Response& response) {
+      fill(response, answer);
       return HandlerResponse::Handled;
     });
   }
@@ -250,27 +228,19 @@ void HttpServer::serve(Client& client) {
 
 void HttpServer::answer(Client& client) {
   Connection& connection = client.connection;
-  std::optional<RequestBytes> request;
-  std::optional<HttpAnswer> refusal;
+  std::optional<HttpRequest> request;
+  HttpAnswer answer;
   try {
     request = read_request(connection, Clock::now() + kRequestTime);
     if (!request) return;
-  } catch (const HttpError& error) {
-    refusal = error_answer(error.status(), error.what());
-  }
-  Exchange exchange([&](const httplib::Request& parsed) {
     client.waits_for_client = false;
-    HttpAnswer answer;
-    try {
-      answer = refusal ? *refusal : handler_(request_of(parsed, std::move(request->body), connection.client()));
-    } catch (const HttpError& error) {  // its target cannot be parsed
-      answer = error_answer(error.status(), error.what());
-    }
-    client.waits_for_client = !answer.events;
-    return answer;
-  });
-  RequestStream stream(refusal ? std::string_view(kNoRequest) : std::string_view(request->head), connection);
-  exchange.run(stream);
+    answer = handler_(*request);
+  } catch (const HttpError& error) {
+    answer = error_answer(error.status(), error.what());
+  }
+  client.waits_for_client = !answer.events;
+  RequestStream stream(request && request->method == "HEAD" ? kHead : kGet, connection);
+  Exchange(answer).run(stream);
 }
 
 }  // namespace dqctl

@@ -1,6 +1,6 @@
 // Serves HTTP: accepts connections, reads requests within limits of size and time, and writes the answers. A connection
-// serves one request. cpp-httplib parses requests and writes answers; it never gets more bytes than check_head() lets
-// through, and reads and writes no socket.
+// serves one request. cpp-httplib writes the answers; it gets no byte of a request, and
+// reads and writes no socket: check_head() has the reason.
 #pragma once
 
 #include <atomic>

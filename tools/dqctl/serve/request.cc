@@ -14,8 +14,17 @@ namespace {
 
 constexpr std::size_t kMostFields = 64;
 constexpr std::size_t kShownValue = 60;  // columns of a value in an error
-constexpr std::array<std::string_view, 8> kReadFields = {
-    "host", "authorization", "content-type", "origin", "sec-fetch-site", "x-delayqueue-action", "accept", "user-agent"};
+
+struct ReadField {
+  std::string_view name;
+  std::string HttpRequest::*value;
+};
+constexpr std::array<ReadField, 6> kReadFields = {{{"host", &HttpRequest::host},
+                                                   {"authorization", &HttpRequest::authorization},
+                                                   {"content-type", &HttpRequest::content_type},
+                                                   {"origin", &HttpRequest::origin},
+                                                   {"sec-fetch-site", &HttpRequest::fetch_site},
+                                                   {"x-delayqueue-action", &HttpRequest::action}}};
 
 std::string shown(std::string_view value) { return cut(in_quotes(value), kShownValue); }
 
@@ -60,7 +69,7 @@ std::string_view take_line(std::string_view& rest) {
   return line;
 }
 
-void check_request_line(std::string_view line) {
+void read_request_line(std::string_view line, HttpRequest& request) {
   const std::size_t first = line.find(' ');
   const std::size_t last = line.rfind(' ');
   if (line.find('\t') != std::string_view::npos || first == std::string_view::npos || first == last ||
@@ -75,9 +84,9 @@ void check_request_line(std::string_view line) {
   if (method != "GET" && method != "HEAD" && method != "POST") {
     throw HttpError(405, "cannot serve the method " + shown(method) + "; expected GET, HEAD or POST");
   }
-  if (target.empty() || target.front() != '/')
-    bad_head("its path is " + shown(target) + "; expected one that begins with /");
   if (target.find('#') != std::string_view::npos) bad_head("its path has a #; send none, or %23");
+  request.method = method;
+  request.target = parse_target(target);
 }
 
 int hex_value(char c) {
@@ -119,9 +128,8 @@ CheckedHead check_head(std::string_view bytes) {
   if (bytes.size() > kMostHead) throw HttpError(431, "cannot read the request: its head is longer than 8 KiB");
   CheckedHead head;
   std::string_view rest = bytes;
-  const std::string_view first = take_line(rest);
-  check_request_line(first);
-  head.text = std::string(first) + "\r\n";
+  HttpRequest& request = head.request;
+  read_request_line(take_line(rest), request);
   std::vector<std::string> seen;
   bool has_length = false;
   for (std::string_view line = take_line(rest); !line.empty(); line = take_line(rest)) {
@@ -137,9 +145,11 @@ CheckedHead check_head(std::string_view bytes) {
       bad_head("it has " + name + "; send a plain body with Content-Length");
     }
     const bool is_length = name == "content-length";
-    const bool is_read = std::find(kReadFields.begin(), kReadFields.end(), name) != kReadFields.end();
+    const auto found = std::find_if(kReadFields.begin(), kReadFields.end(),
+                                    [&](const ReadField& field) { return field.name == name; });
+    const bool is_read = found != kReadFields.end();
     if (repeated && (is_length || is_read)) bad_head("it has " + name + " twice");
-    if (is_read) head.text += name + ": " + std::string(value) + "\r\n";
+    if (is_read) request.*(found->value) = value;
     if (!is_length) continue;
     const bool is_number =
         !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -152,10 +162,9 @@ CheckedHead check_head(std::string_view bytes) {
   }
   if (!rest.empty()) bad_head("bytes follow its head");
   if (std::find(seen.begin(), seen.end(), "host") == seen.end()) bad_head("it has no Host");
-  const bool is_post = first.substr(0, 5) == "POST ";
+  const bool is_post = request.method == "POST";
   if (is_post && !has_length) bad_head("it has no Content-Length");
   if (!is_post && head.body > 0) bad_head("it has a body; only POST may have one");
-  head.text += "\r\n";
   return head;
 }
 

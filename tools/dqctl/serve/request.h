@@ -27,23 +27,13 @@ class HttpError : public std::runtime_error {
 inline constexpr std::size_t kMostHead = 8 * 1024;   // bytes of the request line and all fields
 inline constexpr std::size_t kMostBody = 64 * 1024;  // bytes
 
-// The head of a request, with only those fields that the server reads. Range, Accept-Encoding, Expect and all others
-// are left out: cpp-httplib would act on them.
-struct CheckedHead {
-  std::string text{};    // complete, with its empty line
-  std::size_t body = 0;  // bytes that follow
-};
-
-// Checks the bytes up to and with the empty line. Throws HttpError.
-CheckedHead check_head(std::string_view bytes);
-
 // The path and the query of a request, decoded.
 struct Target {
   std::vector<std::string> path{};  // "/api/queues/a%2Fb": "api", "queues", "a/b"; "/": empty
   std::map<std::string, std::string> query{};
 };
 
-// Throws HttpError.
+// Only the first ? begins the query: RFC 3986 allows others in it. Throws HttpError.
 Target parse_target(std::string_view target);
 
 // The name in the value of Host, in lower case and without port and brackets: "localhost:80", "[::1]". An IPv6 address
@@ -53,10 +43,21 @@ std::string parse_host(std::string_view host);
 struct HttpRequest {
   std::string method{};  // GET, HEAD or POST
   Target target{};
-  std::string host{}, origin{}, fetch_site{}, content_type{}, action{}, authorization{};  // values of fields
+  std::string host{}, origin{}, fetch_site{}, content_type{}, action{}, authorization{};  // values of fields, as sent
   std::string body{};
   std::string client{};  // its address
 };
+
+// The head of a request.
+struct CheckedHead {
+  HttpRequest request{};  // without body and client
+  std::size_t body = 0;   // bytes that follow
+};
+
+// Parses the bytes up to and with the empty line. Throws HttpError. cpp-httplib must not parse them: it decodes %XX in
+// the values of fields, so that a token, Host or Origin would be compared in another form than the client, or a proxy
+// that checks it, has sent; it answers a second ? in the target with an empty 400; and it acts on fields such as Range.
+CheckedHead check_head(std::string_view bytes);
 
 // The parameters of a query: those that are known, each at most once. The functions throw HttpError or Usage.
 class Query {
