@@ -245,6 +245,28 @@ TEST_CASE("serve: the name of a queue may have any bytes") {
   CHECK(served.json(path + "/messages?state=ready")["messages"].size() == 1);
 }
 
+TEST_CASE("serve: a queue whose name browsers remove from a path has a ~ in front") {
+  test::empty_server();
+  const std::vector<std::pair<std::string, std::string>> names = {{".", "~."},       {"..", "~.."},  {"~.", "~~."},
+                                                                  {"~~..", "~~~.."}, {"...", "..."}, {"~", "~"},
+                                                                  {"~...", "~..."},  {"~.a", "~.a"}};
+  for (const auto& name : names) test::send(name.first, {"x"}, 1h);
+  const Served served({"--allow-changes"});
+  for (const auto& pair : names) {
+    const std::string& name = pair.first;
+    CAPTURE(name);
+    const std::string path = "/api/queues/" + pair.second;
+    CHECK(served.json(path)["queue"] == name);
+    CHECK(served.json(path + "/messages?state=pending")["queue"] == name);
+    CHECK(served.json(path + "/history")["queue"] == name);
+    CHECK(served.change(path + "/pause", R"({"dry_run":false})")["queue"] == name);
+    CHECK(test::counts(name).paused);
+  }
+  CHECK(served.json("/api/queues/..")["queue"] == "..");  // of a client that leaves it as it is
+  served.json("/api/queues/~~~.", 404);
+  served.json("/api/queues/orders/messages/~..", 400);
+}
+
 TEST_CASE("serve: payloads are hidden unless they are allowed") {
   const Filled filled;
   const Served served;

@@ -211,6 +211,24 @@ class Page(unittest.TestCase):
         self.window.wait_text('a/b %2F?#&ü', 'h1')
         self.assertEqual(self.window.complaints(), [])
 
+    def test_queues_and_ids_that_a_browser_would_remove_from_a_path_are_shown(self):
+        for name in ('.', '..', '~.'):
+            (message,) = self.queues.send(name, ['dots'], '1h')
+            self.show('#/queues')
+            self.window.click('main tbody a', name)
+            self.window.wait_text(name, 'h1')
+            self.window.wait_text('next in', 'main dl')
+            for part, text in (('messages', message), ('dead', 'No dead letters'), ('partitions', 'Master')):
+                self.show('#/queue/%s/%s' % (name, part))
+                self.window.wait_text(text, 'main')
+            self.show('#/message/%s/%s' % (name, message))
+            self.window.wait_text('4 bytes', 'main')
+            self.change('#/message/%s/%s' % (name, message), 'Release now', 'Release this message')
+            self.assertEqual(self.queues.count(name, 'ready'), 1)
+        for wrong in ('..', '%2e%2e', '../dead'):
+            self.show('#/message/orders/' + wrong)
+            self.window.wait_text('expected a UUID', 'main')
+
     def window_address(self, name):
         return self.window.run('return encodeURIComponent(arguments[0])', name)
 

@@ -298,6 +298,9 @@ function bytesOfAddress(address) {
     : [...new TextEncoder().encode(part)])));
 }
 
+// A browser removes the parts . and .. from a path, so the server takes them with a ~ in front.
+const pathPart = (address) => address.replace(/^~*\.\.?$/, '~$&');
+const queuePath = (address) => `api/queues/${pathPart(address)}`;
 const isUuid = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 const queueLink = (address, part = '') => `#/queue/${address}${part}`;
 const messageLink = (address, id) => (isUuid(id) ? el('a', { class: 'id', href: `#/message/${address}/${id}` }, id)
@@ -558,7 +561,7 @@ function viewOf({ path, query }) {
   const [name, first, second] = path;
   const address = first === undefined ? '' : encodeBytes(bytesOfAddress(first));
   if (name === 'queue' && first !== undefined) return queueView(address, second || 'overview', query);
-  if (name === 'message' && second) return messageView(address, second);
+  if (name === 'message' && second) return messageView(address, encodeBytes(bytesOfAddress(second)));
   if (name === 'find') return findView(query.get('text') || '');
   if (name === 'workers') return workersView();
   if (name === 'audit') return auditView();
@@ -628,7 +631,7 @@ function shown(path, make) {
 
 // ---- all queues
 
-const historyPath = (address) => `api/queues/${address}/history`;
+const historyPath = (address) => `${queuePath(address)}/history`;
 const figure = (id, label, value, format) =>
   ({ id, label, figure: true, sort: value, cell: (row) => format(value(row)) });
 const count = (id, label) => figure(id, label, (row) => row[id], number);
@@ -711,7 +714,7 @@ const parts = [['overview', 'Overview', overviewPart], ['messages', 'Messages', 
 
 function queueView(address, wanted, query) {
   const name = printable(bytesOfAddress(address));
-  const base = `api/queues/${address}`;
+  const base = queuePath(address);
   const [here, , make] = parts.find(([id]) => id === wanted) || parts[0];
   const part = make(address, query);
   return {
@@ -735,7 +738,7 @@ function queueView(address, wanted, query) {
 }
 
 function overviewPart(address) {
-  const base = `api/queues/${address}`;
+  const base = queuePath(address);
   return {
     uses: [{ path: `${base}/stuck`, every: 6000 }, { path: `${base}/history`, every: 20e3 }],
     draw: () => [
@@ -840,7 +843,7 @@ function messagesPart(address, query) {
   const parameters = new URLSearchParams({ state, limit: perPage });
   if (reason) parameters.set('reason', /[*?]/.test(reason) ? reason : `*${reason}*`);
   if (cursor) parameters.set('cursor', cursor);
-  const base = `api/queues/${address}/messages`;
+  const base = `${queuePath(address)}/messages`;
   const path = `${base}?${parameters}${payload && `&search=${encodeURIComponent(payload)}`}`;
   const onSearch = (event, form) => {
     event.preventDefault();
@@ -883,7 +886,7 @@ function messagesPart(address, query) {
 const patternOf = (reason) => reason.replace(/[*?[\]\\]/g, '?');
 
 function deadPart(address) {
-  const path = `api/queues/${address}/dead-reasons`;
+  const path = `${queuePath(address)}/dead-reasons`;
   const hasPattern = (row) => typeof row.reason === 'string' && row.reason !== '';
   const listLink = (row) => queueLink(address,
     `/messages?${new URLSearchParams({ state: 'dead', reason: patternOf(row.reason) })}`);
@@ -909,7 +912,7 @@ function deadPart(address) {
 }
 
 function partitionsPart(address) {
-  const path = `api/queues/${address}/partitions`;
+  const path = `${queuePath(address)}/partitions`;
   const columns = [
     { label: 'Partition', figure: true, row: true, cell: (row) => String(row.partition) },
     { label: 'Slot', figure: true, cell: (row) => (row.slot === null ? '–' : String(row.slot)) },
@@ -1009,7 +1012,7 @@ function findView(text) {
 }
 
 function messageView(address, id) {
-  const path = `api/queues/${address}/messages/${id}`;
+  const path = `${queuePath(address)}/messages/${pathPart(id)}`;
   return {
     title: `Message ${id}`,
     uses: () => [{ path, every: 3000 }, workersUse],
@@ -1151,7 +1154,7 @@ function showStep(step, values) {
 }
 
 const post = ({ action, address, id, body }, more) => request(
-  `api/queues/${address}${id ? `/messages/${id}` : ''}/${action.path}`,
+  `${queuePath(address)}${id ? `/messages/${id}` : ''}/${action.path}`,
   { method: 'POST', body: { ...action.body, ...body, ...more } });
 
 async function tryChange(body) {

@@ -34,6 +34,15 @@ int status_of(const Failure& failure) {
   return failure.code() == Exit::usage ? 400 : failure.code() == Exit::not_found ? 404 : 502;
 }
 
+// The name of a queue in a path. Browsers and proxies remove the parts . and .. from a path, even if they are
+// percent-encoded. So these names may have a ~ in front, and names that would look like that, such as ~. itself, must.
+std::string queue_in(const std::string& part) {
+  const std::size_t begin = part.find_first_not_of('~');
+  const bool is_escaped = begin != 0 && begin != std::string::npos &&
+                          (part.compare(begin, 3, ".") == 0 || part.compare(begin, 3, "..") == 0);
+  return is_escaped ? part.substr(1) : part;
+}
+
 }  // namespace
 
 HttpAnswer Routes::answer(const HttpRequest& request) const {
@@ -102,7 +111,7 @@ std::optional<HttpAnswer> Routes::about_server(const Path& path, const HttpReque
 }
 
 std::optional<HttpAnswer> Routes::about_queue(const Path& path, const HttpRequest& request) const {
-  const std::string& name = path[2];
+  const std::string name = queue_in(path[2]);
   const Target& target = request.target;
   const std::string what = path.size() > 3 ? path[3] : "";
   const bool is_message = what == "messages" && path.size() > 4;
@@ -140,8 +149,9 @@ HttpAnswer Routes::change(const HttpRequest& request) const {
   }
   Query(request.target, {});
   const ChangeRequest change = parse_change(*action, request.body);
-  return json_answer(by_id ? parts_.changes.change_message(change, path[2], path[4], request.client)
-                           : parts_.changes.change_queue(change, path[2], request.client));
+  const std::string queue = queue_in(path[2]);
+  return json_answer(by_id ? parts_.changes.change_message(change, queue, path[4], request.client)
+                           : parts_.changes.change_queue(change, queue, request.client));
 }
 
 HttpAnswer Routes::health() const {
