@@ -78,6 +78,19 @@ TEST_CASE("metrics: the latency is that of the probe; without messages it is 0, 
   CHECK(sample(run({"metrics", "q"}).out, series) == 0);
 }
 
+TEST_CASE("metrics: -o json and -o ndjson are refused, because the page is no JSON") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  for (const char* form : {"json", "ndjson"}) {
+    CAPTURE(form);
+    const Ran ran = run({"metrics", "-o", form});
+    CHECK(ran.code == 2);
+    CHECK(has(ran.err, "expected dqctl stats -o json"));
+    CHECK_FALSE(has(ran.out, "delayqueue_up"));
+  }
+  CHECK(run({"metrics", "-o", "table"}).code == 0);
+}
+
 TEST_CASE("metrics: named queues only, each once") {
   test::empty_server();
   test::send("orders", {"x"});

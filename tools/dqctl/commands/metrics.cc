@@ -11,6 +11,7 @@ namespace dqctl {
 namespace {
 
 Exit metrics(Context& context, const std::vector<std::string>& queues) {
+  if (!context.out().is_table()) throw Usage("-o: metrics are text for Prometheus; expected dqctl stats -o json");
   const MetricsPage page = read_metrics(context, queues);
   if (interrupted()) return Exit::interrupted;  // a page without some of the queues would look as if they were gone
   context.out().write(page.text);
