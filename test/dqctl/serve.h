@@ -1,4 +1,4 @@
-// A running dqctl serve, and a check of its answers against openapi.json.
+// A running dqctl serve or dqctl metrics --listen, and a check of its answers against openapi.json.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -20,13 +20,13 @@ inline const httplib::Headers kAction = {{"X-Delayqueue-Action", "1"}};
 // On 127.0.0.1, at a free port.
 class Served {
  public:
-  explicit Served(std::vector<std::string> options = {}, const DqctlOptions& environment = {})
-      : dqctl_(with_port(std::move(options)), environment) {
-    REQUIRE(dqctl_.wait_for("payloads are"));
+  explicit Served(std::vector<std::string> options = {}, const DqctlOptions& environment = {},
+                  const std::string& command = "serve")
+      : dqctl_(with_port(command, std::move(options)), environment) {
+    const std::string before = "listening on http://127.0.0.1:";
+    REQUIRE(dqctl_.wait_for(before));
     const std::string text = dqctl_.err();
-    const std::size_t at = text.find("127.0.0.1:");
-    REQUIRE(at != std::string::npos);
-    port_ = std::stoi(text.substr(at + 10));
+    port_ = std::stoi(text.substr(text.find(before) + before.size()));
   }
 
   int port() const { return port_; }
@@ -55,8 +55,8 @@ class Served {
   }
 
  private:
-  static std::vector<std::string> with_port(std::vector<std::string> options) {
-    options.insert(options.begin(), {"serve", "--listen", "127.0.0.1:0"});
+  static std::vector<std::string> with_port(const std::string& command, std::vector<std::string> options) {
+    options.insert(options.begin(), {command, "--listen", "127.0.0.1:0"});
     return options;
   }
 

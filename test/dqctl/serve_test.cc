@@ -267,6 +267,115 @@ TEST_CASE("serve: a queue whose name browsers remove from a path has a ~ in fron
   served.json("/api/queues/orders/messages/~..", 400);
 }
 
+TEST_CASE("metrics --listen: /metrics has what dqctl metrics prints, and only /healthz is beside it") {
+  const Filled filled;
+  test::send("mails", {"x"});
+  Served served({}, {}, "metrics");
+  CHECK(has(served.dqctl().err(), "dqctl metrics: listening on http://127.0.0.1:"));
+  const httplib::Response page = served.get("/metrics");
+  CHECK(page.status == 200);
+  CHECK(page.get_header_value("Content-Type") == "text/plain; version=0.0.4; charset=utf-8");
+  CHECK(has(page.body, "delayqueue_messages{queue=\"orders\",state=\"dead\"} 2\n"));
+  const auto without_ages = [](const std::string& text) {
+    Strings lines = test::text_lines(text);
+    lines.erase(std::remove_if(lines.begin(), lines.end(), [](const auto& line) { return has(line, "_seconds{"); }),
+                lines.end());
+    return lines;
+  };
+  CHECK(without_ages(page.body) == without_ages(run({"metrics"}).out));
+  CHECK(served.get("/healthz").body == "ok\n");
+  for (const char* path :
+       {"/", "/page.js", "/api/queues", "/api/openapi.json", "/metrics/x", "/metrics/", "//metrics"}) {
+    CAPTURE(path);
+    served.json(path, 404);
+  }
+  served.json("/metrics?x=1", 400);
+  CHECK(served.post("/metrics", "{}").status == 405);
+  CHECK(served.post("/metrics", "{}").get_header_value("Allow") == "GET, HEAD");
+  served.change("/api/queues/orders/pause", R"({"dry_run":false})", 404);
+  CHECK(served.get("/metrics", {{"Host", "evil.example"}}).status == 421);
+  CHECK(served.get("/healthz", {{"Host", "evil.example"}}).status == 421);
+  served.dqctl().signal(SIGTERM);
+  CHECK(served.dqctl().wait().code == 0);
+}
+
+TEST_CASE("metrics --listen: of named queues only, and Redis is read only for a request") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  test::send("mails", {"x"});
+  const Served served({"orders"}, {}, "metrics");
+  const std::string page = served.get("/metrics").body;
+  CHECK(has(page, "delayqueue_up{queue=\"orders\"} 1\n"));
+  CHECK_FALSE(has(page, "mails"));
+  const auto commands = [] {
+    const std::string info = test::redis().cmd({"INFO", "stats"}).text;
+    return std::stoll(info.substr(info.find("total_commands_processed:") + 25));
+  };
+  const long long before = commands();
+  std::this_thread::sleep_for(1500ms);
+  CHECK(commands() - before <= 1);  // INFO itself
+}
+
+TEST_CASE("metrics --listen: with a token /metrics needs it, /healthz does not") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  const File file(kToken + "\n", 0600);
+  const Served served({"--token-file", file.path()}, {}, "metrics");
+  CHECK(served.get("/metrics").status == 401);
+  CHECK(served.get("/metrics", bearer(kToken + "0")).status == 401);
+  CHECK(served.get("/nothing").status == 401);
+  CHECK(has(served.get("/metrics", bearer(kToken)).body, "delayqueue_up{queue=\"orders\"} 1\n"));
+  CHECK(served.get("/healthz").status == 200);
+}
+
+TEST_CASE("metrics --listen: it starts where dqctl serve does, and not where everybody could read the queues") {
+  const auto refused = [](const Strings& options, const std::string& way_out) {
+    CAPTURE(way_out);
+    Strings words = {"metrics"};
+    words.insert(words.end(), options.begin(), options.end());
+    const test::Ran ran = run(words);
+    CHECK(ran.code == 2);
+    CHECK(has(ran.err, way_out));
+  };
+  const File token(kToken, 0600), shared(kToken, 0644);
+  refused({"--listen", "0.0.0.0:0"}, "--token-file");
+  refused({"--listen", "[::]:0"}, "--https-client-ca");
+  refused({"--listen", "127.0.0.1:0", "--token-file", shared.path()}, "chmod 600");
+  refused({"--listen", "127.0.0.1:0", "--https-cert", "/nowhere"}, "expected both");
+  refused({"--listen", "127.0.0.1:0", "-o", "json"}, "dqctl stats -o json");
+  refused({"--token-file", token.path()}, "expected --listen HOST:PORT");
+  refused({"--host", "queues.example", "orders"}, "expected --listen HOST:PORT");
+  test::empty_server();
+  test::Dqctl open({"metrics", "--listen", "0.0.0.0:0", "--token-file", token.path()});
+  CHECK(open.wait_for("the token is sent without TLS"));
+  const test::TlsFiles& files = test::TlsFiles::shared();
+  test::Dqctl served({"metrics", "--listen", "127.0.0.1:0", "--https-cert", files.server.cert, "--https-key",
+                      files.server.key, "--https-client-ca", files.ca});
+  const std::string before = "listening on https://127.0.0.1:";
+  REQUIRE(served.wait_for(before));
+  const int port = std::stoi(served.err().substr(served.err().find(before) + before.size()));
+  httplib::SSLClient with("127.0.0.1", port, files.client.cert, files.client.key), without("127.0.0.1", port);
+  with.enable_server_certificate_verification(false);
+  without.enable_server_certificate_verification(false);
+  const auto answer = with.Get("/metrics");
+  CHECK((answer && answer->status == 200));
+  CHECK_FALSE(static_cast<bool>(without.Get("/metrics")));
+}
+
+TEST_CASE("metrics --listen: while Redis is away the answers are 503, and it comes back alone") {
+  delayqueue::PrivateServer redis;
+  static_cast<void>(delayqueue::Producer(redis.url(), "orders").send("x"));
+  redis.kill();
+  Served served({}, test::at(redis.url()), "metrics");
+  CHECK(has(served.dqctl().err(), "each request tries again"));
+  served.json("/metrics", 503);
+  CHECK(served.get("/healthz").status == 503);
+  CHECK(served.get("/healthz").body == "redis is unreachable\n");
+  redis.restart();
+  CHECK(test::eventually([&] { return served.get("/healthz").status == 200; }, 60s));
+  CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"orders\"} 1\n"));
+}
+
 TEST_CASE("serve: payloads are hidden unless they are allowed") {
   const Filled filled;
   const Served served;

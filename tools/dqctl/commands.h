@@ -7,11 +7,20 @@
 
 namespace dqctl {
 
+struct ServeOptions;
+
 // Adds all commands, in the order of the help.
 void add_commands(Cli& cli, Context& context);
 
 // Adds --partition, for commands that can concern one partition of a queue.
 void add_partition(Command& command, Context& context);
+
+// Adds the options that say who may use an HTTP server: --token-file, --host, --https-cert, --https-key and
+// --https-client-ca.
+Command& add_access(Command& command, ServeOptions& options);
+
+// The error of a dqctl without cpp-httplib for something that needs it.
+Failure built_without_http(const std::string& what);
 
 void add_actions(Cli& cli, Context& context);
 void add_bury(Cli& cli, Context& context);

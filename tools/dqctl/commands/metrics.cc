@@ -1,17 +1,25 @@
 // dqctl metrics
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "commands.h"
 #include "queue_metrics.h"
+#include "serve/serve.h"
 #include "signals.h"
 
 namespace dqctl {
 namespace {
 
-Exit metrics(Context& context, const std::vector<std::string>& queues) {
-  if (!context.out().is_table()) throw Usage("-o: metrics are text for Prometheus; expected dqctl stats -o json");
+struct MetricsArgs {
+  std::vector<std::string> queues{};
+  std::optional<std::string> listen{};  // unset: the page is printed
+  ServeOptions options{};
+};
+
+Exit print_metrics(Context& context, const std::vector<std::string>& queues) {
+  context.out().require_open();
   const MetricsPage page = read_metrics(context, queues);
   if (interrupted()) return Exit::interrupted;  // a page without some of the queues would look as if they were gone
   context.out().write(page.text);
@@ -24,14 +32,35 @@ Exit metrics(Context& context, const std::vector<std::string>& queues) {
   return page.rows.code();
 }
 
+Exit metrics(Context& context, const MetricsArgs& args) {
+  if (!context.out().is_table()) throw Usage("-o: metrics are text for Prometheus; expected dqctl stats -o json");
+  ServeOptions options = args.options;
+  if (args.listen) {
+#ifdef DQCTL_SERVE
+    options.listen = *args.listen;
+    options.command = "metrics";
+    return serve_metrics(context, options, args.queues);
+#else
+    throw built_without_http("metrics --listen");
+#endif
+  }
+  const bool has_access = options.token_file || !options.hosts.empty() || !options.cert.empty() ||
+                          !options.key.empty() || !options.client_ca.empty();
+  if (has_access) throw Usage("--token-file, --host and --https-...: expected --listen HOST:PORT, too");
+  return print_metrics(context, args.queues);
+}
+
 }  // namespace
 
 void add_metrics(Cli& cli, Context& context) {
-  const auto queues = std::make_shared<std::vector<std::string>>();
-  cli.add("metrics", "Prints what is in queues as metrics for Prometheus",
-          {"metrics", "metrics orders mails", "metrics > /var/lib/node_exporter/delayqueue.prom"})
-      .arguments("QUEUE", *queues, "Names; without one: all queues", false)
-      .run([&context, queues] { return metrics(context, *queues); });
+  const auto args = std::make_shared<MetricsArgs>();
+  Command& command = cli.add("metrics", "Prints what is in queues as metrics for Prometheus, or serves them over HTTP",
+                             {"metrics", "metrics orders mails", "metrics > /var/lib/node_exporter/delayqueue.prom",
+                              "metrics --listen 127.0.0.1:9481"});
+  command.arguments("QUEUE", args->queues, "Names; without one: all queues", false)
+      .text("--listen", args->listen, "HOST:PORT",
+            "Serve them at /metrics, and /healthz, until a signal; a numeric address");
+  add_access(command, args->options).silent().run([&context, args] { return metrics(context, *args); });
 }
 
 }  // namespace dqctl

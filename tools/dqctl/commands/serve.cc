@@ -21,37 +21,45 @@ Exit serve_pages(Context& context, const ServeArgs& args) {
   return serve(context, options);
 #else
   static_cast<void>(context);
-  throw Failure(
-      Exit::failed,
-      "serve: this dqctl was built without it, because cpp-httplib was not found; install it (Debian: apt-get "
-      "install libcpp-httplib-dev) and build dqctl again");
+  throw built_without_http("serve");
 #endif
 }
 
 }  // namespace
 
-void add_serve(Cli& cli, Context& context) {
-  const auto args = std::make_shared<ServeArgs>();
-  ServeOptions& options = args->options;
-  cli.add("serve", "Serves a page, JSON and metrics about all queues over HTTP, to this machine unless told otherwise",
-          {"serve", "serve --socket /run/dqctl.sock --allow-changes",
-           "serve --listen 0.0.0.0:9480 --token-file token --host queues.example"})
-      .text("--listen", args->listen, "HOST:PORT", "A numeric address (127.0.0.1:9480)")
-      .text("--socket", options.socket, "PATH", "A unix socket instead, for this user only")
-      .flag("--allow-changes", options.allow_changes,
-            "Let clients pause, resume, redrive, purge, release, cancel, reschedule")
-      .flag("--payloads", options.payloads, "Show payloads")
+Failure built_without_http(const std::string& what) {
+  return {Exit::failed, what +
+                            ": this dqctl was built without it, because cpp-httplib was not found; install it (Debian: "
+                            "apt-get install libcpp-httplib-dev) and build dqctl again"};
+}
+
+Command& add_access(Command& command, ServeOptions& options) {
+  return command
       .text("--token-file", options.token_file, "FILE",
             "Clients must send its first line as a bearer token: at least 32 characters")
       .custom(
           "--host", [&options](const std::string& value) { options.hosts.push_back(value); }, "NAME",
-          "A name that the address of the page may have, beside localhost and the address of --listen")
+          "A name that Host may have, beside localhost and the address of --listen")
       .text("--https-cert", options.cert, "FILE", "Certificate of this server with its chain, PEM")
       .text("--https-key", options.key, "FILE", "Its key, PEM")
       .text("--https-client-ca", options.client_ca, "FILE",
-            "Accept only clients with a certificate of these authorities, PEM")
-      .silent()
-      .run([&context, args] { return serve_pages(context, *args); });
+            "Accept only clients with a certificate of these authorities, PEM");
+}
+
+void add_serve(Cli& cli, Context& context) {
+  const auto args = std::make_shared<ServeArgs>();
+  ServeOptions& options = args->options;
+  Command& command =
+      cli.add("serve",
+              "Serves a page, JSON and metrics about all queues over HTTP, to this machine unless told otherwise",
+              {"serve", "serve --socket /run/dqctl.sock --allow-changes",
+               "serve --listen 0.0.0.0:9480 --token-file token --host queues.example"})
+          .text("--listen", args->listen, "HOST:PORT", "A numeric address (127.0.0.1:9480)")
+          .text("--socket", options.socket, "PATH", "A unix socket instead, for this user only")
+          .flag("--allow-changes", options.allow_changes,
+                "Let clients pause, resume, redrive, purge, release, cancel, reschedule")
+          .flag("--payloads", options.payloads, "Show payloads");
+  add_access(command, options).silent().run([&context, args] { return serve_pages(context, *args); });
 }
 
 }  // namespace dqctl

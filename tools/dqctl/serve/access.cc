@@ -37,8 +37,7 @@ void Access::check(const HttpRequest& request, bool open) const {
                       std::find(own.begin(), own.end(), host) != own.end();
   if (!is_own) {
     const std::string shown = host.find(':') == std::string::npos ? host : '[' + host + ']';
-    throw HttpError(421,
-                    "cannot serve the host " + shown + "; use another name, or start dqctl serve with --host " + shown);
+    throw HttpError(421, "cannot serve the host " + shown + "; use another name, or start dqctl with --host " + shown);
   }
   if (open || options_.token.empty()) return;
   const std::string& given = request.authorization;

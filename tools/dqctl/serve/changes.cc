@@ -166,7 +166,7 @@ Object Changes::audited(const ChangeRequest& request, const std::string& queue, 
 
 Changes::Running Changes::begin(const ServedChange& change) {
   const std::lock_guard lock(running_mutex_);
-  if (ended_) throw HttpError(503, "cannot begin: dqctl serve ends");
+  if (ended_) throw HttpError(503, "cannot begin: the server ends");
   return running_.insert(running_.end(), change);
 }
 

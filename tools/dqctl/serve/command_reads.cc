@@ -29,7 +29,7 @@ std::string CommandReads::answer(const std::string& what, Steady::duration lifet
   context_.use_short_timeouts(false);
   Kept kept;
   kept.text = read();
-  if (interrupted()) throw HttpError(503, "cannot answer: dqctl serve ends");  // it may be a part
+  if (interrupted()) throw HttpError(503, "cannot answer: the server ends");  // it may be a part
   kept.at = Steady::now();
   return (kept_[what] = std::move(kept)).text;
 }
@@ -38,7 +38,7 @@ std::string CommandReads::stuck(const std::string& queue) {
   return answer("stuck " + queue, kSlowLifetime, [&] {
     const StuckOptions options;
     const std::vector<StuckReading> readings = read_stuck(context_, {queue}, options);
-    if (readings.empty()) throw HttpError(503, "cannot answer: dqctl serve ends");
+    if (readings.empty()) throw HttpError(503, "cannot answer: the server ends");
     const StuckReading& reading = readings.front();
     if (reading.error) throw Failure(reading.error->code, reading.error->text);
     const std::vector<StuckFinding> findings = findings_of(reading, options);
@@ -54,8 +54,15 @@ std::string CommandReads::workers() {
   return answer("workers", kQuickLifetime, [&] { return workers_object(context_).text(); });
 }
 
-std::string CommandReads::metrics() {
-  return answer("metrics", kQuickLifetime, [&] { return read_metrics(context_, {}).text; });
+std::string CommandReads::metrics(const std::vector<std::string>& queues) {
+  return answer("metrics", kQuickLifetime, [&] { return read_metrics(context_, queues).text; });
+}
+
+void CommandReads::check_redis() {
+  answer("redis", kQuickLifetime, [&] {
+    static_cast<void>(context_.inspector("queues").queues());
+    return std::string();
+  });
 }
 
 }  // namespace dqctl

@@ -1,4 +1,4 @@
-// Reads that dqctl serve shares with commands of dqctl: they take the Context of a command, which one thread may use at
+// Reads that dqctl serve shares with other commands of dqctl: they take the Context of a command, which one thread may use at
 // a time. Their answers are kept for some seconds.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "context.h"
 
@@ -18,12 +19,16 @@ class CommandReads {
   // The context is used by this object only. It must live as long.
   explicit CommandReads(Context& context) : context_(context) {}
 
-  // The documents of dqctl stuck QUEUE, dqctl reasons QUEUE and dqctl workers, and the text of dqctl metrics. They
-  // throw HttpError, Failure, std::invalid_argument and delayqueue::Error.
+  // The documents of dqctl stuck QUEUE, dqctl reasons QUEUE and dqctl workers, and the text of dqctl metrics of these
+  // queues (none: of all); they are the same in all calls. They throw HttpError, Failure, std::invalid_argument and
+  // delayqueue::Error.
   std::string stuck(const std::string& queue);
   std::string dead_reasons(const std::string& queue);
   std::string workers();
-  std::string metrics();
+  std::string metrics(const std::vector<std::string>& queues);
+
+  // Throws delayqueue::Error if Redis does not answer.
+  void check_redis();
 
  private:
   using Steady = std::chrono::steady_clock;

@@ -43,11 +43,25 @@ std::string queue_in(const std::string& part) {
   return is_escaped ? part.substr(1) : part;
 }
 
-}  // namespace
+HttpAnswer metrics_page(std::string text) {
+  return text_answer("text/plain; version=0.0.4; charset=utf-8", std::move(text));
+}
 
-HttpAnswer Routes::answer(const HttpRequest& request) const {
+HttpAnswer health_page(bool reachable) {
+  return text_answer("text/plain; charset=utf-8", reachable ? "ok\n" : "redis is unreachable\n", reachable ? 200 : 503);
+}
+
+HttpAnswer only_for_reading(const std::string& what) {
+  HttpAnswer answer = error_answer(405, what);
+  answer.allow = "GET, HEAD";
+  return answer;
+}
+
+// The answer of `route`, or that of its error.
+template <class Route>
+HttpAnswer answer_or_error(const Route& route) {
   try {
-    return route(request);
+    return route();
   } catch (const HttpError& error) {
     return error_answer(error.status(), error.what());
   } catch (const Failure& error) {
@@ -63,6 +77,32 @@ HttpAnswer Routes::answer(const HttpRequest& request) const {
   }
 }
 
+}  // namespace
+
+HttpAnswer metrics_answer(const Access& access, CommandReads& reads, const std::vector<std::string>& queues,
+                          const HttpRequest& request) {
+  return answer_or_error([&] {
+    const std::vector<std::string>& path = request.target.path;
+    const bool is_health = path.size() == 1 && path.front() == "healthz";
+    const bool is_metrics = path.size() == 1 && path.front() == "metrics";
+    access.check(request, is_health);
+    if (!is_health && !is_metrics) throw HttpError(404, "there is no such path; expected /metrics or /healthz");
+    if (request.method == "POST") return only_for_reading("cannot POST to this path; expected GET or HEAD");
+    Query(request.target, {});
+    if (is_metrics) return metrics_page(reads.metrics(queues));
+    try {
+      reads.check_redis();
+      return health_page(true);
+    } catch (const delayqueue::Error&) {
+      return health_page(false);
+    }
+  });
+}
+
+HttpAnswer Routes::answer(const HttpRequest& request) const {
+  return answer_or_error([&] { return route(request); });
+}
+
 HttpAnswer Routes::route(const HttpRequest& request) const {
   const Path& path = request.target.path;
   const bool is_open = path.empty() || path.front() != "api";
@@ -73,7 +113,7 @@ HttpAnswer Routes::route(const HttpRequest& request) const {
   if (is_metrics) {
     Query(request.target, {});
     parts_.reads.reachable();
-    return text_answer("text/plain; version=0.0.4; charset=utf-8", parts_.command_reads.metrics());
+    return metrics_page(parts_.command_reads.metrics({}));
   }
   std::optional<HttpAnswer> answer;
   if (path.size() >= 2 && path[0] == "api") {
@@ -142,11 +182,7 @@ HttpAnswer Routes::change(const HttpRequest& request) const {
   const bool is_queue = path.size() >= 4 && path[0] == "api" && path[1] == "queues";
   const auto action = is_queue && (by_id || path.size() == 4) ? action_of(path.back(), by_id) : std::nullopt;
   parts_.access.check_change(request);
-  if (!action) {
-    HttpAnswer answer = error_answer(405, "cannot POST to this path; GET /api/openapi.json lists all");
-    answer.allow = "GET, HEAD";
-    return answer;
-  }
+  if (!action) return only_for_reading("cannot POST to this path; GET /api/openapi.json lists all");
   Query(request.target, {});
   const ChangeRequest change = parse_change(*action, request.body);
   const std::string queue = queue_in(path[2]);
@@ -154,10 +190,7 @@ HttpAnswer Routes::change(const HttpRequest& request) const {
                            : parts_.changes.change_queue(change, queue, request.client));
 }
 
-HttpAnswer Routes::health() const {
-  const bool reachable = !parts_.poller.last()->failing_since;
-  return text_answer("text/plain; charset=utf-8", reachable ? "ok\n" : "redis is unreachable\n", reachable ? 200 : 503);
-}
+HttpAnswer Routes::health() const { return health_page(!parts_.poller.last()->failing_since); }
 
 HttpAnswer Routes::queues() const {
   const auto readings = parts_.poller.fresh();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "serve/access.h"
 #include "serve/audit.h"
@@ -30,6 +31,11 @@ struct ServeParts {
   Audit& audit;
   Events& events;
 };
+
+// The answer of dqctl metrics --listen, which serves /metrics of these queues (none: of all) and /healthz only. Never
+// throws.
+HttpAnswer metrics_answer(const Access& access, CommandReads& reads, const std::vector<std::string>& queues,
+                          const HttpRequest& request);
 
 // Any number of threads may use it.
 class Routes {

@@ -1,5 +1,7 @@
 #include "serve/serve.h"
 
+#include <delayqueue/error.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -49,31 +51,45 @@ AccessOptions access_options(const ServeOptions& options, const ServeAddress& ad
   return access;
 }
 
-void note(const std::string& text) { std::fprintf(stderr, "dqctl serve: %s\n", text.c_str()); }
+void note(const ServeOptions& options, const std::string& text) {
+  std::fprintf(stderr, "dqctl %s: %s\n", options.command, text.c_str());
+}
 
-void announce(const ServeOptions& options, const ServeAddress& address, const Listener& listener) {
-  const std::string scheme = options.cert.empty() ? "http://" : "https://";
-  note("listening on " + (address.tcp ? scheme + listener.shown() + "/" : printable(listener.shown())) +
-       (options.allow_changes ? "; changes are allowed" : "; read-only") +
-       (options.payloads ? "; payloads are shown" : "; payloads are hidden"));
-  const bool is_guarded = !address.tcp || options.token_file || !options.client_ca.empty();
-  if (!is_guarded && (options.allow_changes || options.payloads)) {
-    note("warning: every user of this machine can use it; --socket PATH or --token-file FILE keeps others out");
+// The socket, and who may use it.
+struct Endpoint {
+  // Throws Usage.
+  explicit Endpoint(const ServeOptions& options)
+      : address(check_options(options)), access(access_options(options, address)) {
+    if (!options.cert.empty()) tls = std::make_unique<TlsContext>(options.cert, options.key, options.client_ca);
+    listener = address.tcp ? std::make_unique<Listener>(*address.tcp) : std::make_unique<Listener>(*options.socket);
   }
-  if (address.tcp && !address.tcp->is_loopback && options.cert.empty()) {
-    note("warning: the token is sent without TLS; use --https-cert and --https-key, or a proxy with TLS");
+
+  const ServeAddress address;
+  const Access access;
+  std::unique_ptr<TlsContext> tls{};
+  std::unique_ptr<Listener> listener{};
+};
+
+// path: what clients open first. rest: what else they should know.
+void announce(const ServeOptions& options, const Endpoint& endpoint, const std::string& path, const std::string& rest) {
+  const auto& tcp = endpoint.address.tcp;
+  const std::string& shown = endpoint.listener->shown();
+  const std::string scheme = options.cert.empty() ? "http://" : "https://";
+  note(options, "listening on " + (tcp ? scheme + shown + path : printable(shown)) + rest);
+  const bool is_guarded = !tcp || options.token_file || !options.client_ca.empty();
+  if (!is_guarded && (options.allow_changes || options.payloads)) {
+    note(options,
+         "warning: every user of this machine can use it; --socket PATH or --token-file FILE keeps others out");
+  }
+  if (tcp && !tcp->is_loopback && options.cert.empty()) {
+    note(options, "warning: the token is sent without TLS; use --https-cert and --https-key, or a proxy with TLS");
   }
 }
 
 }  // namespace
 
 Exit serve(Context& context, const ServeOptions& options) {
-  const ServeAddress address = check_options(options);
-  const Access access(access_options(options, address));
-  std::unique_ptr<TlsContext> tls;
-  if (!options.cert.empty()) tls = std::make_unique<TlsContext>(options.cert, options.key, options.client_ca);
-  auto listener = address.tcp ? std::make_unique<Listener>(*address.tcp) : std::make_unique<Listener>(*options.socket);
-
+  Endpoint endpoint(options);
   const RedisName redis{context.shown_uri(), context.options.prefix};
   Context other = context.for_another_thread();
   Clients clients(context);
@@ -86,20 +102,41 @@ Exit serve(Context& context, const ServeOptions& options) {
   });
   const Reads reads(clients, poller, options.payloads);
   Changes changes(clients, reads, audit);
-  const Routes routes({access, redis, reads, command_reads, poller, history, changes, audit, events});
-  HttpServer server(*listener, std::move(tls), [&](const HttpRequest& request) { return routes.answer(request); });
+  const Routes routes({endpoint.access, redis, reads, command_reads, poller, history, changes, audit, events});
+  HttpServer server(*endpoint.listener, std::move(endpoint.tls),
+                    [&](const HttpRequest& request) { return routes.answer(request); });
 
   poller.start();
-  announce(options, address, *listener);
+  announce(options, endpoint, "/",
+           std::string(options.allow_changes ? "; changes are allowed" : "; read-only") +
+               (options.payloads ? "; payloads are shown" : "; payloads are hidden"));
   const auto first = poller.fresh();
-  if (first->failing_since) note("warning: " + printable(first->error) + "; trying again until Redis is there");
+  if (first->failing_since)
+    note(options, "warning: " + printable(first->error) + "; trying again until Redis is there");
   server.run(interrupted);
   events.stop();
   const bool served = server.stop(kLongestEnd);
   if (!served) changes.end(Clients::kLongestReply);
   const bool polled = poller.stop(kLongestEnd);
-  listener.reset();
+  endpoint.listener.reset();
   if (!served || !polled) std::_Exit(static_cast<int>(Exit::done));  // a thread still waits for Redis
+  return Exit::done;
+}
+
+Exit serve_metrics(Context& context, const ServeOptions& options, const std::vector<std::string>& queues) {
+  Endpoint endpoint(options);
+  CommandReads reads(context);
+  try {
+    reads.check_redis();
+  } catch (const delayqueue::ConnectionError& error) {
+    note(options, "warning: " + printable(error.what()) + "; each request tries again");
+  }
+  HttpServer server(*endpoint.listener, std::move(endpoint.tls), [&](const HttpRequest& request) {
+    return metrics_answer(endpoint.access, reads, queues, request);
+  });
+  announce(options, endpoint, "/metrics", "");
+  server.run(interrupted);
+  if (!server.stop(kLongestEnd)) std::_Exit(static_cast<int>(Exit::done));  // a thread still waits for Redis
   return Exit::done;
 }
 
