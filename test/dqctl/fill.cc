@@ -32,14 +32,15 @@ std::vector<std::string> make_dead(const std::string& queue, const std::vector<s
 
 void fill_dead(Redis& client, int count) {
   static constexpr char kScript[] = R"lua(
-    for i = ARGV[1] + 1, ARGV[1] + 20000 do
+    for i = ARGV[1] + 1, math.min(ARGV[1] + 20000, ARGV[3]) do
       local id = string.format('0190f7c2-5b1f-7000-8000-%012x', i)
       redis.call('ZADD', KEYS[1], 1000 + i / 1000, id)
       redis.call('HSET', KEYS[2], id, i % 2 == 0 and 'gateway timeout' or 'no such user')
       redis.call('SET', ARGV[2] .. id, 'payload ' .. i)
     end)lua";
   for (int from = 0; from < count; from += 20'000) {
-    client.cmd({"EVAL", kScript, "2", "dp:q:dead", "dp:q:reason", std::to_string(from), "dp:q:msg:"});
+    client.cmd(
+        {"EVAL", kScript, "2", "dp:q:dead", "dp:q:reason", std::to_string(from), "dp:q:msg:", std::to_string(count)});
   }
 }
 
