@@ -54,6 +54,31 @@ TEST_CASE("work: the command gets the exact payload on stdin, and id, attempt an
   CHECK_FALSE(work.inspector.find(id));
 }
 
+TEST_CASE("work: the command gets the headers as JSON in DQ_HEADERS, in the form of show and send --ndjson") {
+  Work work;
+  const auto headers_of = [&](const SendOptions& options) {
+    work.send("x", options);
+    test::DqctlOptions environment;
+    environment.environment = {{"DQ_HEADERS", "another"}};
+    const Ran ran =
+        run(work.by("printf '%s\\n' \"$DQ_HEADERS\"; env | grep -c ^DQ_HEADERS=", {"--until-empty"}), environment);
+    CHECK_MESSAGE(ran.code == 0, ran.err);
+    const std::vector<std::string> lines = text_lines(ran.out);
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[1] == "1");
+    return test::parse_json(lines[0]);
+  };
+  CHECK(headers_of({}) == json::array());
+  SendOptions options;
+  options.headers = {{"tenant", "acme \"1\"\n$(x)\033[31m"}, {"raw", std::string("\xff\0", 2)}, {"empty", ""}};
+  const json expected = {{{"name", "tenant"}, {"value", "acme \"1\"\n$(x)\033[31m"}},
+                         {{"name", "raw"}, {"value_base64", "/wA="}},
+                         {{"name", "empty"}, {"value", ""}}};
+  CHECK(headers_of(options) == expected);
+  options.headers = {{"long", std::string(8000, '\x01')}};  // each byte is \u0001 in JSON
+  CHECK(headers_of(options)[0].at("value") == std::string(8000, '\x01'));
+}
+
 TEST_CASE("work: an empty payload is an empty stdin, and the command inherits no descriptor of dqctl") {
   Work work;
   work.send("");

@@ -145,15 +145,14 @@ const char* time_name(const MessageInfo& message) {
   return message.held ? "lease ends" : "backoff ends";
 }
 
-namespace {
-
-std::vector<Object> header_objects(const delayqueue::Headers& headers) {
-  std::vector<Object> objects;
-  for (const auto& [name, value] : headers) objects.push_back(Object().add("name", name).add("value", value));
-  return objects;
+std::string headers_json(const delayqueue::Headers& headers) {
+  std::string list;
+  for (const auto& [name, value] : headers) {
+    list += list.empty() ? "" : ",";
+    list += Object().add("name", name).add("value", value).text();
+  }
+  return '[' + list + ']';
 }
-
-}  // namespace
 
 Object message_fields(const MessageInfo& message) {
   Object object;
@@ -167,7 +166,7 @@ Object message_fields(const MessageInfo& message) {
 
 Object message_object(const MessageInfo& message, const char* payload_name) {
   Object object = message_fields(message);
-  if (!message.headers.empty()) object.add("headers", header_objects(message.headers));
+  if (!message.headers.empty()) object.add_json("headers", headers_json(message.headers));
   if (message.headers_damaged) object.add("headers_damaged", true);
   if (!message.size) return object;
   const bool is_whole = message.payload.size() >= *message.size;

@@ -88,6 +88,9 @@ std::optional<delayqueue::MessageInfo> first_message(delayqueue::Inspector& insp
 
 const char* time_name(const delayqueue::MessageInfo& message);  // the meaning of MessageInfo::at in its state
 
+// Headers as a list of objects with name, and value or value_base64.
+std::string headers_json(const delayqueue::Headers& headers);
+
 // The fields of a message without its payload.
 Object message_fields(const delayqueue::MessageInfo& message);
 

@@ -197,10 +197,10 @@ void add_work(Cli& cli, Context& context) {
           {"work orders --exec './handle.sh'", "work mails --exec 'sendmail -t' --concurrency 4 --until-empty"})
       .argument("QUEUE", options->queue, "The queue")
       .text("--exec", options->command, "CMD",
-            "Run by /bin/sh -c; payload on stdin; DQ_ID, DQ_ATTEMPT, DQ_QUEUE in the\n"
-            "environment. Its exit code: 0 done; 75 later again, spends no retry;\n"
-            "65 rejected, a dead letter; else (or killed by a signal) nacked, the last\n"
-            "line on stderr is the reason")
+            "Run by /bin/sh -c; payload on stdin; DQ_ID, DQ_ATTEMPT, DQ_QUEUE and\n"
+            "DQ_HEADERS (JSON) in the environment. Its exit code: 0 done; 75 later again,\n"
+            "spends no retry; 65 rejected, a dead letter; else (or killed by a signal)\n"
+            "nacked, the last line on stderr is the reason")
       .required()
       .number("--concurrency", options->concurrency, 1, 1000, "Commands at a time (1)")
       .flag("--until-empty", options->until_empty,

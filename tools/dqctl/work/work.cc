@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exit.h"
+#include "filter.h"
 
 extern char** environ;
 
@@ -26,12 +27,13 @@ constexpr milliseconds kShortly{1000};
 
 // The environment of dqctl, without the URI and passwords of the queue: a command does not need them.
 std::vector<std::string> environment_for(const std::string& queue, const Message& message) {
+  // JSON has no zero byte, and makes at most six bytes of one: far less than the system allows for a variable.
   std::vector<std::string> out = {"DQ_ID=" + message.id(), "DQ_ATTEMPT=" + std::to_string(message.attempt()),
-                                  "DQ_QUEUE=" + queue};
+                                  "DQ_QUEUE=" + queue, "DQ_HEADERS=" + headers_json(message.headers())};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     bool passed = true;
-    for (const char* name : {"DQ_ID=", "DQ_ATTEMPT=", "DQ_QUEUE=", "DELAYQUEUE_URI=", "DELAYQUEUE_PASSWORD=",
-                             "DELAYQUEUE_SENTINEL_PASSWORD="}) {
+    for (const char* name : {"DQ_ID=", "DQ_ATTEMPT=", "DQ_QUEUE=", "DQ_HEADERS=", "DELAYQUEUE_URI=",
+                             "DELAYQUEUE_PASSWORD=", "DELAYQUEUE_SENTINEL_PASSWORD="}) {
       passed = passed && std::strncmp(*entry, name, std::strlen(name)) != 0;
     }
     if (passed) out.emplace_back(*entry);
