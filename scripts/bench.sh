@@ -10,8 +10,8 @@
 #               in all runs        throughput sends receives end_to_end payloads big_sends batches links lateness load
 #                                  wake idle herd million
 #               not with --quick   crowd burst sleepers many_queues deliveries durability transport processes
-#               only if named      border headers sharing (half a minute each) partitions (some minutes)
-#                                  rss (ten minutes)
+#               only if named      border headers sharing (half a minute each) registry partitions (some
+#                                  minutes) rss (ten minutes)
 #   --peers   also measures other libraries whose toolchains are installed
 #
 # DELAYQUEUE_REDIS_SERVER is the server to start; by default redis-server or valkey-server on PATH.

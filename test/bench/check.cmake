@@ -27,6 +27,8 @@ set(figures
   headers.none.send_one_redis_us headers.none.send_redis_us headers.none.receive_redis_us
   headers.trace.send_one_redis_us headers.trace.send_redis_us headers.trace.receive_redis_us
   headers.1kib.send_one_redis_us headers.1kib.send_redis_us headers.1kib.receive_redis_us
+  registry.1.call_us registry.100.call_us registry.1000.call_us
+  registry.1.read_ms registry.100.read_ms registry.1000.read_ms
   ratio.link_0_send ratio.link_0_receive ratio.link_1_send ratio.link_1_receive ratio.link_4_send ratio.link_4_receive
   lateness_ms.min lateness_ms.p50 lateness_ms.p99 lateness_ms.max
   load.capacity

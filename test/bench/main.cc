@@ -47,6 +47,7 @@ const std::vector<Part>& parts() {
       {"border", border, Runs::on_request},
       {"sharing", sharing, Runs::on_request},
       {"headers", headers, Runs::on_request},
+      {"registry", registry, Runs::on_request},
       {"rss", rss, Runs::on_request},
       {"million", million},  // last: its drain is cut short if the run takes too long
   };

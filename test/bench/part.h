@@ -48,6 +48,7 @@ void batches(Bench& bench);  // batch
 void links(Bench& bench);    // link
 void sharing(Bench& bench);
 void headers(Bench& bench);
+void registry(Bench& bench);
 void lateness(Bench& bench);
 void load(Bench& bench);
 void wake(Bench& bench);
