@@ -31,10 +31,11 @@ def wait(what, condition, seconds=20):
 
 
 class Redis:
-    """A server on a unix socket. What it stores survives stop() and start()."""
+    """A server on a unix socket. What it stores survives stop() and start(), unless the options say otherwise."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *options):
         self.folder = folder
+        self.options = list(options)
         self.path = os.path.join(folder, 'redis.sock')
         self.process = None
         self.start()
@@ -42,7 +43,7 @@ class Redis:
     def start(self):
         self.process = subprocess.Popen(
             [redis_program(), '--port', '0', '--unixsocket', self.path, '--dir', self.folder, '--save', '',
-             '--appendonly', 'yes', '--appendfsync', 'always'], stdout=subprocess.DEVNULL)
+             '--appendonly', 'yes', '--appendfsync', 'always'] + self.options, stdout=subprocess.DEVNULL)
         wait('Redis listens', lambda: os.path.exists(self.path) and self._answers())
 
     def _answers(self):
@@ -82,12 +83,12 @@ class Redis:
 class Queues:
     """A private Redis with queues, and `dqctl serve` that shows them."""
 
-    def __init__(self, dqctl):
+    def __init__(self, dqctl, *redis_options):
         self.dqctl = dqctl
         self.folder = tempfile.mkdtemp(prefix='dq-page-')
         self.serving = None
         self.port = free_port()
-        self.redis = Redis(self.folder)
+        self.redis = Redis(self.folder, *redis_options)
 
     def close(self):
         self.stop_serving()
