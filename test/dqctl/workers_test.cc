@@ -1,10 +1,15 @@
 // Tests of dqctl workers, and of what show and stuck tell about consumers.
 #include <delayqueue/consumer.h>
+#include <delayqueue/inspector.h>
 #include <doctest/doctest.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fill.h"
@@ -12,6 +17,7 @@
 #include "queue.h"
 #include "run.h"
 #include "stuck.h"
+#include "support/process.h"
 #include "support/server.h"
 #include "support/text.h"
 
@@ -52,6 +58,37 @@ json workers(const std::vector<std::string>& arguments, int code = 0) {
   CHECK(ran.code == code);
   return test::parse_json(ran.out);
 }
+
+// A service that is deployed again and again, each time under another name.
+class Redeployed {
+ public:
+  Redeployed() : thread_([this] { run_consumers(); }) {}
+  ~Redeployed() {
+    ends_ = true;
+    thread_.join();
+  }
+  Redeployed(const Redeployed&) = delete;
+  Redeployed& operator=(const Redeployed&) = delete;
+
+  int times() const { return times_; }
+
+ private:
+  void run_consumers() {
+    for (; !ends_; ++times_) {
+      delayqueue::ConsumerOptions options;
+      options.name = "service-" + std::to_string(times_);
+      delayqueue::Consumer consumer(
+          test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); }, options);
+      consumer.start();
+      std::this_thread::sleep_for(50ms);
+      static_cast<void>(consumer.stop());
+    }
+  }
+
+  std::atomic<bool> ends_{false};
+  std::atomic<int> times_{0};
+  std::thread thread_;  // last: starts when all above is ready
+};
 
 }  // namespace
 
@@ -126,6 +163,50 @@ TEST_CASE("workers: without a queue a consumer of several is one row, with the s
   CHECK(both.at("longest")[0].at("id") == kFirst);
 }
 
+TEST_CASE("workers: of a consumer whose entries differ the later one is shown") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  test::send("mails", {"x"});
+  put_worker("orders", kFirst, "web-1", {}, 8s);
+  put_worker("mails", kFirst, "web-2");
+  const json found = workers({}).at("workers");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("host") == "web-2");
+}
+
+TEST_CASE("workers: while a service starts again and again under other names, each answer has one of them at most") {
+  test::empty_server();
+  test::send("orders", {"x"}, 1h);
+  std::size_t listed = 0;
+  const Redeployed service;
+  while (service.times() < 20) {
+    const json found = workers({"orders"}).at("workers");
+    CHECK(found.size() <= 1);
+    for (const json& worker : found) {
+      ++listed;
+      CHECK(worker.at("damaged") == false);
+      CHECK(has(worker.at("name"), "service-"));
+    }
+    CHECK(run({"stuck", "orders", "--look", "10ms"}).code == 0);
+  }
+  CHECK(listed > 0);
+}
+
+TEST_CASE("workers: with a thousand of them dqctl takes less than five seconds") {
+  for (const int count : {1, 100, 1000}) {
+    test::empty_server();
+    test::send("orders", {"x"});
+    for (int i = 0; i < count; ++i) {
+      put_worker("orders", test::id_made(1h, i), "web-" + std::to_string(i), {{kFirst, 192s}, {kSecond, 5s}});
+    }
+    const Ran ran = run({"workers", "orders", "-o", "ndjson"});
+    MESSAGE("dqctl workers, " << count << " of them: " << ran.took.count() << " ms");
+    CHECK(ran.code == 0);
+    CHECK(test::lines_of(ran.out).size() == static_cast<std::size_t>(count));
+    CHECK(ran.took < 5s);
+  }
+}
+
 TEST_CASE("workers: a registry that cannot be read is an error; of several queues the others are shown") {
   test::empty_server();
   test::send("orders", {"x"});
@@ -198,4 +279,52 @@ TEST_CASE("stuck: names host and process of handlers that run too long, without 
   CHECK(has(findings[0].at("do"), "dqctl workers orders"));
   CHECK(stuck({"--crit", "2m"}, 5)[0].at("level") == "critical");
   CHECK(stuck({"--held", "5m"}, 0).empty());
+}
+
+TEST_CASE("stuck: a worker that is killed or frozen while it is asked is named with the message that it held") {
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    CAPTURE(signal);
+    test::empty_server();
+    const std::string id = test::send("orders", {"hang"}).front();
+    test::Process process({"consume", test::server().url(), "orders", "1", "30000", "20"});
+    REQUIRE(test::eventually([&] { return process.said("begin").size() == 1; }, test::kPatience));
+    // After a reconnect the consumer writes its entry at once.
+    REQUIRE(test::eventually([] { return test::cut_connections("delayqueue") > 0; }, test::kPatience));
+    delayqueue::Inspector inspector(test::server().url(), "orders");
+    std::vector<delayqueue::Worker> known;
+    REQUIRE(test::eventually(
+        [&] {
+          known = inspector.workers();
+          return known.size() == 1 && !known[0].longest.empty();
+        },
+        test::kPatience));
+
+    test::Dqctl asked({"stuck", "orders", "-o", "json", "--held", "1s", "--look", "1500ms"});
+    std::this_thread::sleep_for(500ms);
+    process.kill(signal);
+    const json listed = workers({"orders"}).at("workers");
+    REQUIRE(listed.size() == 1);
+    CHECK(listed[0].at("pid") == known[0].pid);
+    REQUIRE(listed[0].at("longest").size() == 1);
+    CHECK(listed[0].at("longest")[0].at("id") == id);
+    const Ran ran = asked.wait();
+    CHECK(ran.code == 5);
+    const json findings = test::parse_json(ran.out).at("findings");
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].at("kind") == "held");
+    CHECK(has(findings[0].at("why"), "process " + std::to_string(known[0].pid) + ", " + id + " for "));
+
+    test::redis().cmd({"ZADD", "dp:orders:unack", "XX", "1", id});  // the lease has ended
+    const json ended = test::parse_json(run({"stuck", "orders", "-o", "json", "--look", "10ms"}).out).at("findings");
+    REQUIRE(ended.size() == 1);
+    CHECK(ended[0].at("kind") == "lease_ended");
+    CHECK(ended[0].at("example") == id);
+
+    delayqueue::Consumer successor(test::server().url(), "orders", [](const auto&) { return delayqueue::ack(); });
+    successor.start();
+    REQUIRE(test::eventually([&] { return successor.stats().acked == 1; }, test::kPatience));
+    CHECK(workers({"orders"}).at("workers").size() == 2);
+    CHECK(run({"stuck", "orders", "--held", "1s", "--look", "10ms"}).out == "orders: OK: nothing is stuck\n");
+    CHECK(successor.stop());
+  }
 }
