@@ -9,6 +9,12 @@ using namespace std::chrono_literals;
 
 struct Ending {};  // thrown to abort a check
 
+// Not so headers: each script that deletes a body deletes them, too.
+bool waits_for_consumers(delayqueue::Problem problem) {
+  using delayqueue::Problem;
+  return problem == Problem::expired || problem == Problem::garbage || problem == Problem::orphaned_metadata;
+}
+
 Breach breach_of(const delayqueue::Finding& finding) {
   const std::string what = finding.id + ": " + finding.description + (finding.repaired ? "; repaired" : "");
   return {std::string("check: ") + to_string(finding.problem), what, {finding.id}};
@@ -38,12 +44,8 @@ void Fsck::run() {
       const auto report = admin_.check(options);
       ++checks_;
       journal_.line("fsck looked " + std::to_string(report.examined));
-      if (report.clean()) continue;
       for (const auto& finding : report.findings) {
-        using delayqueue::Problem;
-        const Problem problem = finding.problem;
-        if (problem == Problem::garbage || problem == Problem::orphaned_metadata) continue;
-        if (problem == Problem::orphaned_headers) continue;
+        if (waits_for_consumers(finding.problem)) continue;
         found_.push_back(breach_of(finding));
         journal_.line(found_.back().rule + ' ' + found_.back().id);
       }

@@ -1,4 +1,5 @@
-// Runs QueueAdmin::check with repairs in a loop during the faults. It must find nothing to repair.
+// Runs QueueAdmin::check with repairs in a loop during the faults. It must find nothing but what
+// consumers delete in time.
 #pragma once
 
 #include <delayqueue/queue_admin.h>

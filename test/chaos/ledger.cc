@@ -159,9 +159,13 @@ void Ledger::read_worker(const Line& line, const std::string& by) {
     if (held) begins_.push_back(line.at_us);
     return;
   }
-  if (word != "held" && word != "verdict") return;
+  if (word != "held" && word != "headers" && word != "verdict") return;
   const auto [index, place] = open_.at(number);
   Delivery& delivery = messages_[index].deliveries[place];
+  if (word == "headers") {
+    delivery.other_headers = true;
+    return;
+  }
   delivery.last_held = std::max(delivery.last_held, word == "held" ? line.at_us : line.number(4));
   if (word == "held") return;
   delivery.verdict = line.word(3);

@@ -34,7 +34,8 @@ struct Delivery {
   Us verdict_at = 0;      // 0: the process died before
   std::string verdict{};  // "ack", "nack", "reject", "snooze", "die"
   std::string by{};
-  bool go = false;  // of a worker in Go, which has neither ids nor leases
+  bool go = false;             // of a worker in Go, which has neither ids nor leases
+  bool other_headers = false;  // than those that were sent
 };
 
 // An ack that a consumer reported as confirmed by Redis.

@@ -72,6 +72,13 @@ Task task_of(const std::string& payload) {
   throw std::runtime_error("payload of an unknown format: " + payload);
 }
 
+delayqueue::Headers headers_of(const std::string& token) {
+  if (token.at(0) >= '8') return {};
+  delayqueue::Headers headers{{"token", token}, {"Token", std::string("\0\r\n= \xff", 6)}, {"empty", ""}};
+  if (token.at(1) < '2') headers.set("long", std::string(300, token[2]));  // a length of two bytes
+  return headers;
+}
+
 std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
   return std::uniform_int_distribution<std::int64_t>(least, most)(random);
 }

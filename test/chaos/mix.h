@@ -1,6 +1,8 @@
 // The messages of a run: their options, and what the handler does with them.
 #pragma once
 
+#include <delayqueue/headers.h>
+
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -38,6 +40,9 @@ struct Task {
 
 std::string payload_of(const Task& task);
 Task task_of(const std::string& payload);
+
+// The headers of the message with this token. Half of the messages have none.
+delayqueue::Headers headers_of(const std::string& token);
 
 // A message to send, and the calls that follow.
 struct Order {

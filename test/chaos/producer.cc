@@ -90,6 +90,7 @@ class Sender {
     options.retries = order.retries;
     if (order.ttl_ms > 0) options.ttl = milliseconds(order.ttl_ms);
     if (order.own_id) options.id = order.task.token;
+    options.headers = headers_of(order.task.token);
     journal_.line_at(now, "sending " + order.task.token + ' ' + std::to_string(due) + ' ' +
                               std::to_string(order.retries) + ' ' + to_string(order.task.kind));
     return options;

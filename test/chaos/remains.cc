@@ -108,7 +108,12 @@ Remains read_remains(World& world, const std::string& queue) {
   page.limit = 1000;
   do {
     const auto messages = inspector.list(State::dead, page);
-    for (const auto& message : messages) remains.dead[message.id] = message.deliveries;
+    for (const auto& message : messages) {
+      remains.dead[message.id] = message.deliveries;
+      if (message.size && message.headers != headers_of(task_of(message.payload).token)) {
+        remains.strays.push_back("dead, with other headers than were sent: " + message.id);
+      }
+    }
     page.cursor = messages.next;
   } while (!page.cursor.empty());
 
@@ -120,7 +125,7 @@ Remains read_remains(World& world, const std::string& queue) {
     const std::string name = name_of(world, key);
     if (name == "dead" || name == "stats" || name == "wake" || name == "consumers") continue;
     if (has_partitions && (name == "settings" || name == "wakes")) continue;
-    if (name == "attempts" || name == "reason") {
+    if (name == "attempts" || name == "reason" || name == "headers") {
       check_metadata(world, key, remains);
     } else if (name.rfind("msg:", 0) == 0 && remains.dead.count(name.substr(4)) != 0) {
       ++bodies;

@@ -31,6 +31,7 @@ class Judge {
     check_dead();
     check_early();
     check_holders();
+    check_headers();
     check_partition();
     if (rolled_back_) return;
     check_deliveries();
@@ -95,6 +96,12 @@ class Judge {
     }
     ++verdicts_.counts.lost;
     breach(ends_dead(message_.kind) ? "lost: no retries left, but no dead letter" : "lost: gone without an ack");
+  }
+
+  void check_headers() {
+    const bool other = std::any_of(message_.deliveries.begin(), message_.deliveries.end(),
+                                   [](const Delivery& one) { return one.other_headers; });
+    if (other) breach("delivered with other headers than were sent");
   }
 
   void check_dead() {

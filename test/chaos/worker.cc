@@ -36,6 +36,7 @@ class LoggedDelivery {
     if (held) last_held_ = last_logged_ = now;
     journal_.line_at(
         now, "begin " + name_ + ' ' + task.token + ' ' + std::to_string(message.attempt()) + (held ? " 1" : " 0"));
+    if (message.headers() != headers_of(task.token)) journal_.line("headers " + name_);
   }
 
   // Reads the clock before the lease: a lease that is held later was held at the time that was read.

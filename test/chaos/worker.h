@@ -13,6 +13,7 @@ inline constexpr int kUncleanStop = 3;  // exit code: stop() was false
 //   begin <id> <n> <token> <attempt> <held 0|1>
 //   held <id> <n>                       repeated during a long delivery while the lease is held
 //   lost <id> <n>                       message.lease_lost() became true
+//   headers <id> <n>                    they are not those that were sent
 //   verdict <id> <n> <what> <last us>   with the last time at which the lease was held (0: never)
 // For every event acked, nacked, retried or dead_lettered with ids: "<event> <id>". For log lines: "log <severity>
 // <text>".
