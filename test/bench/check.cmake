@@ -7,6 +7,8 @@ set(figures
   limit.send limit.receive
   limit.send_two_in_flight limit.receive_two_in_flight limit.send_mset limit.receive_others_in_flight
   limit.round_trip.one_core limit.round_trip.two_cores limit.script.one_core limit.script.two_cores
+  limit.send_script.one_core limit.send_script.two_cores limit.send_commands.one_core limit.send_commands.two_cores
+  send_script_us.script send_script_us.commands send_script_us.empty
   send.batch send.batch_compared send.eight_threads
   send.one_thread.one_core send.one_thread.two_cores send.one_thread.unpinned
   sleeps_per_send.one_core sleeps_per_send.two_cores sleeps_per_send.unpinned
@@ -30,6 +32,7 @@ set(figures
   registry.1.call_us registry.100.call_us registry.1000.call_us
   registry.1.read_ms registry.100.read_ms registry.1000.read_ms
   ratio.link_0_send ratio.link_0_receive ratio.link_1_send ratio.link_1_receive ratio.link_4_send ratio.link_4_receive
+  limit.timer_ms.min limit.timer_ms.p50 limit.timer_ms.p99 limit.timer_ms.max
   lateness_ms.min lateness_ms.p50 lateness_ms.p99 lateness_ms.max
   load.capacity
   load.25.lateness_ms.p50 load.25.lateness_ms.p99 load.25.lateness_ms.p999

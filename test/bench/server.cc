@@ -117,4 +117,9 @@ double longest_us(std::string_view before, std::string_view after) {
   return longest;
 }
 
+double own_us(std::string_view before, std::string_view after, const std::string& command) {
+  const std::string name = "cmdstat_" + command;
+  return number_after(field_of(after, name), "usec=") - number_after(field_of(before, name), "usec=");
+}
+
 }  // namespace bench

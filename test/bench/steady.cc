@@ -10,6 +10,7 @@
 #include "bench/part.h"
 #include "bench/placement.h"
 #include "bench/round_trips.h"
+#include "store/scripts.h"
 
 namespace bench {
 namespace {
@@ -50,6 +51,30 @@ void lone_sends(Bench& bench, const std::string& placement) {
   bench.figures.add("sleeps_per_send." + placement, slept / static_cast<double>(bench.scale.compared));
 }
 
+// The script of a single send without the library, and its commands without a script. On one core also Redis' own time
+// for the script, for the commands in it, and for a script with the same keys and arguments that has none.
+void send_script_alone(Bench& bench, Cores cores) {
+  const std::size_t calls = bench.scale.compared;
+  const std::string name = Placement::name(cores);
+  const auto stats = [&] { return bench.server.command({"INFO", "commandstats"}); };
+  bench.figures.add("limit.send_commands." + name, send_commands_rate(bench, calls));
+  const std::string start = stats();
+  const std::string send_one(delayqueue::store::scripts::send_one.body);
+  bench.figures.add("limit.send_script." + name, send_script_rate(bench, calls, send_one));
+  if (cores == Cores::two) return;
+  const std::string middle = stats();
+  static_cast<void>(send_script_rate(bench, calls, "return 1"));
+  const std::string end = stats();
+
+  double commands = 0;
+  for (const char* command : {"time", "zrange", "hset", "zadd", "mset", "hincrby"})
+    commands += own_us(start, middle, command);
+  const auto each = static_cast<double>(calls + 1);
+  bench.figures.add("send_script_us.script", own_us(start, middle, "evalsha") / each);
+  bench.figures.add("send_script_us.commands", commands / each);
+  bench.figures.add("send_script_us.empty", own_us(middle, end, "evalsha") / each);
+}
+
 // A lone sender and its limits, alternating, with Redis and the sender on known cores.
 void placed_sends(Bench& bench, Cores cores) {
   const std::string name = Placement::name(cores);
@@ -57,6 +82,7 @@ void placed_sends(Bench& bench, Cores cores) {
   const Placement placement(bench.server, cores);
   bench.figures.add("limit.round_trip." + name, ping_rate(bench, bench.scale.round_trips));
   bench.figures.add("limit.script." + name, script_rate(bench, bench.scale.round_trips));
+  send_script_alone(bench, cores);
   lone_sends(bench, name);
 }
 
@@ -87,8 +113,8 @@ void sends(Bench& bench) {
   const bool two = Placement::usable_cores().size() > 1;
   if (!two) {
     bench.progress.left_out(
-        "limit.round_trip.two_cores limit.script.two_cores send.one_thread.two_cores "
-        "ratio.one_thread.two_cores sleeps_per_send.two_cores",
+        "limit.round_trip.two_cores limit.script.two_cores limit.send_script.two_cores limit.send_commands.two_cores "
+        "send.one_thread.two_cores ratio.one_thread.two_cores sleeps_per_send.two_cores",
         "this process may use one core only");
   }
   for (int i = 0; i < bench.scale.repetitions; ++i) {

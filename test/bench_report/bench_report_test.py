@@ -65,6 +65,9 @@ class Report(unittest.TestCase):
         rows = self.rows(self.report(SAMPLE)['report.md'], 'Figures and limits')
         self.assertEqual(rows['send, one thread, on one core'],
                          ['`send.one_thread.one_core`', '24,000', '`limit.script.one_core`', '60,000', '0.40'])
+        self.assertEqual(rows['the script of a send without the library on one core'],
+                         ['`limit.send_script.one_core`', '40,000', '`limit.script.one_core`', '60,000', '0.67'])
+        self.assertNotIn('the script of a send without the library on two cores', rows)
         self.assertEqual(rows['receive, round trip of 1 ms'],
                          ['`link.1.receive`', '45,000', '`link.none.receive`', '100,000', '0.45'])
         self.assertEqual(rows['end to end'], ['`end_to_end`', '71,000'])
