@@ -16,7 +16,7 @@ struct ConsumerStats {
   std::uint64_t stale = 0;          // verdicts that came too late: another consumer has the message, or it was removed
   std::uint64_t expired = 0;        // taken, but the payload was gone (TTL, eviction); not delivered
   std::uint64_t foreign = 0;      // taken, but the id is not a UUID (another program wrote it); removed, not delivered
-  std::uint64_t unconfirmed = 0;  // settled, but not as durably as ConsumerOptions::durability requires
+  std::uint64_t unconfirmed = 0;  // settled, but not in time as durably as ConsumerOptions::durability requires
   std::uint64_t connects = 0;     // connections made
   std::uint64_t errors = 0;       // connections lost or refused, and error replies
   std::uint64_t running = 0;      // handlers that run now; with a DeliveryHandler: deliveries that are not settled now
