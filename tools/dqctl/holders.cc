@@ -20,6 +20,7 @@ std::vector<HeldMessage> held_messages(delayqueue::Inspector& inspector) {
   } catch (const delayqueue::ReplyError&) {  // what the caller shows is right without it, too
   }
   std::vector<HeldMessage> held;
+  held.reserve(by_id.size());
   for (auto& one : by_id) held.push_back(std::move(one.second));
   std::stable_sort(held.begin(), held.end(), [](const auto& a, const auto& b) { return a.since < b.since; });
   return held;

@@ -8,13 +8,13 @@ using delayqueue::QueueAdmin;
 using delayqueue::Released;
 using delayqueue::State;
 
-const IdOutcome kNoSuchMessage{"unknown", Grade::unknown};
+IdOutcome no_such_message() { return {"unknown", Grade::unknown}; }
 
 }  // namespace
 
 IdOutcomes cancel_ids(QueueAdmin& admin, const Ids& ids) {
   return outcomes_of(admin.cancel(ids), [](State was) {
-    if (was == State::unknown) return kNoSuchMessage;
+    if (was == State::unknown) return no_such_message();
     return IdOutcome{was == State::unack ? "cancelled, but held: gone unless that delivery succeeds"
                                          : std::string("cancelled, was ") + delayqueue::to_string(was),
                      Grade::good};
@@ -28,7 +28,7 @@ IdOutcomes reschedule_ids(QueueAdmin& admin, const Ids& ids, const When& when) {
   return outcomes_of(admin.reschedule(ids, options), [](Moved moved) {
     return moved == Moved::moved     ? IdOutcome{"moved", Grade::good}
            : moved == Moved::refused ? IdOutcome{"refused: held, or dead", Grade::refused}
-                                     : kNoSuchMessage;
+                                     : no_such_message();
   });
 }
 
@@ -37,7 +37,7 @@ IdOutcomes release_ids(QueueAdmin& admin, delayqueue::Inspector& inspector, cons
   IdOutcomes outcomes = outcomes_of(admin.release(ids, held), [](Released released) {
     return released == Released::released ? IdOutcome{"released", Grade::good}
            : released == Released::held   ? IdOutcome{"held", Grade::refused}
-                                          : kNoSuchMessage;
+                                          : no_such_message();
   });
   for (std::size_t i = 0; i < ids.size(); ++i) {  // one more request finds messages that are dead or ready already
     if (outcomes[i].grade != Grade::unknown) continue;

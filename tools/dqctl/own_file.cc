@@ -21,6 +21,10 @@ constexpr const char* kExpectedSecret = "; expected a regular file with the pass
 
 std::string text_of(int error) { return std::generic_category().message(error); }
 
+[[noreturn]] void cannot_read(const std::string& option) {
+  throw Usage(option + ": the file cannot be read: " + text_of(errno) + kExpectedSecret);
+}
+
 // Why dqctl must not write to the file. Empty: it may.
 std::string objection_to(const struct stat& file) {
   if (!S_ISREG(file.st_mode)) return "is no regular file";
@@ -55,7 +59,7 @@ Fd open_own_file(const std::string& option, const std::string& file, IfExists if
 std::string secret_in_file(const std::string& option, const std::string& file) {
   const std::string expected = kExpectedSecret;
   const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd.open()) throw Usage(option + ": the file cannot be read: " + text_of(errno) + expected);
+  if (!fd.open()) cannot_read(option);
   struct stat found {};
   if (::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode)) {
     throw Usage(option + ": the file is not a regular file" + expected +
@@ -76,7 +80,7 @@ std::string secret_in_file(const std::string& option, const Fd& fd) {
   while (text.size() <= kLongestSecretFile && text.find('\n') == std::string::npos) {
     const auto n = ::read(fd.get(), some.data(), some.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw Usage(option + ": the file cannot be read: " + text_of(errno) + expected);
+    if (n < 0) cannot_read(option);
     if (n == 0) break;
     text.append(some.data(), static_cast<std::size_t>(n));
   }

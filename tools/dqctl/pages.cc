@@ -177,6 +177,7 @@ Exit dry_run(Context& context, const std::string& verb, const std::string& queue
     show_sample(out, sample, counts.now);
   } else {
     std::vector<Object> objects;
+    objects.reserve(sample.size());
     for (const MessageInfo& message : sample) objects.push_back(message_object(message, "payload_start"));
     Object object;
     object.add("queue", queue).add("state", delayqueue::to_string(state)).add("dry_run", true);

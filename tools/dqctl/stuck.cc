@@ -20,6 +20,7 @@ constexpr std::size_t kReasonWidth = 60;
 
 std::string reasons_text(const std::map<std::string, std::uint64_t>& reasons) {
   std::vector<std::pair<std::uint64_t, std::string>> order;
+  order.reserve(reasons.size());
   for (const auto& [reason, count] : reasons) order.emplace_back(count, reason);
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string text;

@@ -75,6 +75,7 @@ void find_running(Inspector& inspector, StuckReading& reading, const StuckOption
   all.erase(std::find_if_not(all.begin(), all.end(), is_long), all.end());
   if (all.size() > kRunning) all.resize(kRunning);
   std::vector<std::string> ids;
+  ids.reserve(all.size());
   for (const HeldMessage& one : all) ids.push_back(one.id);
   const auto found = inspector.find(ids, 0);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -174,6 +175,7 @@ std::vector<StuckFinding> findings_of(const StuckReading& reading, const StuckOp
 
 Object stuck_object(const std::string& queue, Level level, const std::vector<StuckFinding>& findings) {
   std::vector<Object> objects;
+  objects.reserve(findings.size());
   for (const StuckFinding& finding : findings) objects.push_back(finding_object(finding));
   return Object().add("queue", queue).add("level", to_string(level)).add("findings", objects);
 }

@@ -26,8 +26,6 @@ struct ByIdArgs {
 
 using Act = IdOutcomes (*)(Context&, const std::vector<std::string>&, const ByIdArgs&);
 
-const IdOutcome kUnknownId{"unknown", Grade::unknown};
-
 HeldMessages held_option(const ByIdArgs& args) { return args.force ? HeldMessages::force : HeldMessages::skip; }
 
 IdOutcomes cancel(Context& context, const Ids& ids, const ByIdArgs& args) {
@@ -50,7 +48,7 @@ IdOutcomes bury(Context& context, const std::vector<std::string>& ids, const ByI
     return buried == Buried::buried    ? IdOutcome{"buried", Grade::good}
            : buried == Buried::already ? IdOutcome{"was dead already", Grade::already}
            : buried == Buried::held    ? IdOutcome{"held", Grade::refused}
-                                       : kUnknownId;
+                                       : IdOutcome{"unknown", Grade::unknown};
   });
 }
 
@@ -75,10 +73,10 @@ Exit act_on(Context& context, const ByIdArgs& args, Act act) {
   return code;
 }
 
-const std::string kId = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
+const std::string example_id = "0197f3a4-5b6c-7d8e-9f01-23456789abcd";
 
 Command& add_by_id(Cli& cli, Context& context, const std::string& name, const std::string& what,
-                   std::vector<std::string> examples, const std::shared_ptr<ByIdArgs>& args, Act act) {
+                   const std::vector<std::string>& examples, const std::shared_ptr<ByIdArgs>& args, Act act) {
   args->verb = name;
   Command& command = cli.add(name, what, examples);
   command.argument("QUEUE", args->queue, "The queue")
@@ -93,7 +91,7 @@ Command& add_by_id(Cli& cli, Context& context, const std::string& name, const st
 
 void add_cancel(Cli& cli, Context& context) {
   add_by_id(cli, context, "cancel", "Cancels messages, in any state",
-            {"cancel orders " + kId, "ls orders --state dead --limit 0 -o ndjson | dqctl cancel orders - --yes"},
+            {"cancel orders " + example_id, "ls orders --state dead --limit 0 -o ndjson | dqctl cancel orders - --yes"},
             std::make_shared<ByIdArgs>(), cancel);
 }
 
@@ -107,8 +105,8 @@ void add_reschedule(Cli& cli, Context& context) {
     };
   };
   add_by_id(cli, context, "reschedule", "Gives messages that are neither held nor dead another due time",
-            {"reschedule orders " + kId + " --in 30m", "reschedule orders - --at 2026-11-22T08:00:00Z < ids"}, args,
-            reschedule)
+            {"reschedule orders " + example_id + " --in 30m", "reschedule orders - --at 2026-11-22T08:00:00Z < ids"},
+            args, reschedule)
       .custom("--in", take("--in"), "D", "Due this long from now, by Redis' clock")
       .custom("--at", take("--at"), "TIME", "Due then")
       .run([&context, args] {
@@ -120,7 +118,7 @@ void add_reschedule(Cli& cli, Context& context) {
 void add_release(Cli& cli, Context& context) {
   const auto args = std::make_shared<ByIdArgs>();
   add_by_id(cli, context, "release", "Delivers messages now that are pending or wait out a backoff",
-            {"release orders " + kId, "release orders " + kId + " --force"}, args, release)
+            {"release orders " + example_id, "release orders " + example_id + " --force"}, args, release)
       .flag("--force", args->force,
             "Also messages that a consumer holds: if it lives, they are handled twice, and its verdict is stale");
 }
@@ -128,7 +126,7 @@ void add_release(Cli& cli, Context& context) {
 void add_bury(Cli& cli, Context& context) {
   const auto args = std::make_shared<ByIdArgs>();
   add_by_id(cli, context, "bury", "Makes messages dead letters: they are kept until redriven or purged",
-            {"bury orders " + kId + " --why 'customer left'"}, args, bury)
+            {"bury orders " + example_id + " --why 'customer left'"}, args, bury)
       .text("--why", args->why, "TEXT", "The reason to keep (buried with dqctl); '' leaves the last failure's")
       .flag("--force", args->force,
             "Also messages that a consumer holds: its handler runs on, but loses the lease. If it still succeeds, the "
@@ -138,7 +136,7 @@ void add_bury(Cli& cli, Context& context) {
 void add_extend(Cli& cli, Context& context) {
   const auto args = std::make_shared<ByIdArgs>();
   add_by_id(cli, context, "extend", "Extends the backoff of messages, or the lease of a worker of the Go library",
-            {"extend orders " + kId + " --by 10m"}, args, extend)
+            {"extend orders " + example_id + " --by 10m"}, args, extend)
       .duration("--by", args->span, "By how much: from the end, or from now if that is past")
       .required()
       .flag(

@@ -205,6 +205,7 @@ class CommandLine {
 void apply_options(Cli& cli, Context& context, std::vector<std::string> words) {
   words.insert(words.begin(), "dqctl");
   std::vector<char*> argv;
+  argv.reserve(words.size());
   for (std::string& word : words) argv.push_back(word.data());
   try {
     cli.parse(static_cast<int>(argv.size()), argv.data());

@@ -159,6 +159,7 @@ void add_queues(Cli& cli, Context& context) {
     args->sort = *found;
   };
   std::vector<std::string> columns;
+  columns.reserve(kSortable.size());
   for (const Sort sort : kSortable) columns.emplace_back(name_of(sort));
   cli.add("queues", "Lists all known queues with their counts",
           {"queues", "queues --sort dead --watch 2s", "queues -u unix:///run/redis.sock -o json"})

@@ -21,8 +21,8 @@ using delayqueue::Producer;
 using delayqueue::SendOptions;
 using delayqueue::Sent;
 
-const std::size_t kMostPayload = delayqueue::ProducerOptions().max_payload;
-const std::size_t kLongestDraft = 6 * kMostPayload + 64 * 1024;  // every byte as \u0000, and the other fields
+const std::size_t most_payload = delayqueue::ProducerOptions().max_payload;
+const std::size_t longest_draft = 6 * most_payload + 64 * 1024;  // every byte as \u0000, and the other fields
 
 struct SendArgs {
   std::string queue{};
@@ -73,8 +73,8 @@ std::string all_of_stdin() {
       throw Failure(Exit::failed, "'stdin' cannot be read: " + reason + "; nothing was sent");
     }
     all.append(some, static_cast<std::size_t>(n));
-    if (all.size() > kMostPayload) {
-      throw Usage("PAYLOAD: stdin holds more than " + count_text(kMostPayload) +
+    if (all.size() > most_payload) {
+      throw Usage("PAYLOAD: stdin holds more than " + count_text(most_payload) +
                   " bytes, the most a message may have; store it elsewhere, and send its place");
     }
   }
@@ -130,7 +130,7 @@ class Stream {
         producer_(context.producer(args.queue)),
         queue_(args.queue),
         options_(options_of(args)),
-        lines_(*args.file, kLongestDraft) {}
+        lines_(*args.file, longest_draft) {}
 
   Exit run() {
     steps_ = in_steps(out_, "sent", 0, [&]() -> std::optional<std::uint64_t> {

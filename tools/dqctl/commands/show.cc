@@ -36,7 +36,7 @@ std::string hex_dump(std::string_view bytes) {
       line += (j % 8 == 0 ? " " : "") + (j < part.size() ? hex(part.substr(j, 1)) + ' ' : "   ");
       if (j < part.size()) text += part[j] >= 32 && part[j] < 127 ? part[j] : '.';
     }
-    out += line + " |" + text + "|\n";
+    out.append(line).append(" |").append(text).append("|\n");
   }
   return out;
 }

@@ -77,6 +77,7 @@ void Canvas::skip_to(std::size_t row) {
 
 std::vector<std::string> Canvas::rows(bool styles) const {
   std::vector<std::string> out;
+  out.reserve(size_.rows);
   for (std::size_t i = 0; i < size_.rows; ++i) out.push_back(i < lines_.size() ? lines_[i].bytes(styles) : "\033[K");
   return out;
 }

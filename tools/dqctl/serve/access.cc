@@ -91,7 +91,7 @@ std::string read_token(const std::string& file) {
   if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw Usage("--token-file: other users may read or write the file; chmod 600");
   }
-  const std::string token = found.st_size == 0 ? "" : secret_in_file("--token-file", fd);
+  std::string token = found.st_size == 0 ? "" : secret_in_file("--token-file", fd);
   const bool is_plain = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (token.size() < kShortestToken || !is_plain) {
     throw Usage(

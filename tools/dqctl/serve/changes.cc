@@ -78,7 +78,7 @@ const char* done_text(Action action) {
 IdOutcome expected(Action action, const std::optional<MessageInfo>& message) {
   if (!message) return {"unknown", Grade::unknown};
   const State state = message->state;
-  const IdOutcome good{std::string("would be ") + done_text(action), Grade::good};
+  IdOutcome good{std::string("would be ") + done_text(action), Grade::good};
   const bool in_list = state == State::ready || state == State::retry;
   switch (action) {
     case Action::cancel:
@@ -154,7 +154,7 @@ Object Changes::audited(const ChangeRequest& request, const std::string& queue, 
   change.detail = detail_of(request);
   const auto running = begin(change);
   try {
-    const Object answer = act(change);
+    Object answer = act(change);
     finish(running, change);
     return answer;
   } catch (const std::exception& error) {

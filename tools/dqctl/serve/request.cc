@@ -212,7 +212,7 @@ std::string parse_host(std::string_view host) {
       port.empty() || (port.front() == ':' && port.size() >= 2 && port.size() <= 6 &&
                        std::all_of(port.begin() + 1, port.end(), [](char c) { return c >= '0' && c <= '9'; }));
   if (!is_name || !is_port) throw wrong();
-  const std::string lower = in_lower_case(name);
+  std::string lower = in_lower_case(name);
   in6_addr address{};
   std::array<char, INET6_ADDRSTRLEN> shortest{};
   if (::inet_pton(AF_INET6, lower.c_str(), &address) != 1) return lower;

@@ -226,6 +226,7 @@ Object Routes::history(const std::string& queue) const {
   const std::vector<Minute> minutes = parts_.history.minutes(queue);
   if (minutes.empty()) parts_.reads.existing(queue);
   std::vector<Object> objects;
+  objects.reserve(minutes.size());
   for (const Minute& minute : minutes) objects.push_back(minute_object(minute));
   return Object().add("queue", queue).add("minutes", objects);
 }

@@ -37,7 +37,7 @@ std::size_t sequence_length(std::string_view bytes) {
 }
 
 Taken take_escape(std::string_view bytes, bool complete) {
-  const Taken alone{1, Key{Kind::escape, {}}};
+  Taken alone{1, Key{Kind::escape, {}}};
   if (bytes.size() < 2) return complete ? alone : Taken{};
   if (bytes[1] != '[' && bytes[1] != 'O') return alone;
   const std::size_t length = sequence_length(bytes);

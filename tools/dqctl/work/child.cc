@@ -54,6 +54,7 @@ struct Launch {
 
 std::vector<const char*> pointers(const std::vector<std::string>& words) {
   std::vector<const char*> out;
+  out.reserve(words.size() + 1);
   for (const std::string& word : words) out.push_back(word.c_str());
   out.push_back(nullptr);
   return out;
