@@ -214,6 +214,12 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("restore: a TTL that is longer than Redis can add to its clock is cut") {
+  Scene scene;
+  CHECK(scene.run(&Store::restore, {{scene.keep("a"), false, 0, 2, 0, milliseconds::max(), "", "new"}}) == "1");
+  CHECK(scene.ttl_ms("a") > 8'000'000'000'000'000);
+}
+
 TEST_CASE("restore: stores no body if a staged payload or a permission is missing; staged payloads expire") {
   for (const std::string command : {"set", "rename", "persist", "lpush"}) {
     CAPTURE(command);

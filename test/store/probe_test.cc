@@ -182,14 +182,31 @@ TEST_CASE("probe: ids that are no UUIDs, and due times of any size, are tolerate
       CAPTURE(id.size());
       Scene scene(Scene::Setup::without_lists());
       scene.cmd({"ZADD", scene.keys().pending, due, id});
+      const std::string noted = id.size() == 36 ? id.c_str() + std::string(" 0") : "";  // Lua's %s ends at a zero
       scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
       CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 1);
+      CHECK(probe(scene) == noted);
       CHECK_NOTHROW(oldest_ready(scene));
       CHECK(take(scene, 1).popped == 1);
       scene.cmd({"ZADD", scene.keys().pending, due, id});
       CHECK_NOTHROW(scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 1, 5min));
+      scene.cmd({"ZADD", scene.keys().pending, due, id});
+      scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 0, 5min);  // moves it to ready
+      CHECK(probe(scene) == noted);
     }
   }
+}
+
+TEST_CASE("probe: a take from retry alone leaves it; an id that is no UUID does not follow it") {
+  Scene scene(Scene::Setup::without_lists());
+  scene.put(At::ready, "a").put(At::ready, "b").put(At::retry, "c");
+  note(scene, "gone");
+  CHECK(scene.run(&Store::ready2unack, {1, 1, 1}, 5min).from_retry == 1);
+  CHECK(probe_id(scene) == scene.id("gone"));
+  scene.cmd({"LPUSH", scene.keys().ready, "x"});
+  note(scene, "a");
+  CHECK(take(scene, 1).timed_id == scene.id("a"));
+  CHECK(probe(scene).empty());
 }
 
 TEST_CASE("probe: stats of a wrong type stops no move, and there is no probe") {

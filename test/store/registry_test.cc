@@ -202,6 +202,13 @@ TEST_CASE("registry: register_consumer removes entries of others that have ended
   CHECK(registry.has_entry("lives long"));
 }
 
+TEST_CASE("registry: a consumer whose own entry has ended, as when its process was stopped, writes it again") {
+  RegistryOnServer registry;
+  registry.put(kMe, -1s);
+  CHECK(registry.write(kMe).written);
+  CHECK(registry.has_entry(kMe));
+}
+
 TEST_CASE("registry: the calls of one consumer remove all entries that have ended, some in each call") {
   RegistryOnServer registry;
   for (int i = 0; i < 500; ++i) registry.put("ended " + std::to_string(i), -1s);
