@@ -73,28 +73,32 @@ void Registration::add(RoundTrip& round_trip, const ConsumerActivity& activity) 
   activity.write_to(entry);
   const auto answer = store::register_consumer(round_trip.pipeline(), partition_.keys(), partition_.queue.consumer,
                                                store::lines_of(entry), kMissed * interval_ + kGrace, cursor_);
-  round_trip.expect(answer, [this](const auto& registered) { finish(registered); });
+  round_trip.expect(
+      answer, [this, where = round_trip.pipeline().where()](const auto& registered) { finish(registered, where); });
   due_ = Clock::now() + interval_;
   written_ = true;
 }
 
-void Registration::finish(const store::Answer<store::Registered>& answer) {
+void Registration::finish(const store::Answer<store::Registered>& answer, const std::string& where) {
   try {
     const store::Registered registered = answer.get();
     cursor_ = registered.cursor;
-    if (!registered.written) return failed("there are " + std::to_string(store::kMostConsumers) + " others");
+    if (!registered.written) {
+      return failed("there are " + std::to_string(store::kMostConsumers) + " others", where);
+    }
     failed_ = false;
   } catch (const ReplyError& e) {
     cursor_ = "0";
-    failed(e.what());
+    failed(e.what(), where);
   }
 }
 
-void Registration::failed(const std::string& why) {
+void Registration::failed(const std::string& why, const std::string& where) {
   if (std::exchange(failed_, true)) return;
   partition_.log(Severity::warning,
                  "cannot write what this consumer does into " + redis::escaped(partition_.keys().consumers) +
-                     ", so `dqctl workers` does not show it; messages are delivered all the same: " + why);
+                     ", so `dqctl workers` does not show it; messages are delivered all the same: " + why,
+                 {where, ""});
 }
 
 void Registration::add_removal(RoundTrip& round_trip) {

@@ -58,8 +58,8 @@ class Registration {
   void leave() { due_ = {}; }
 
  private:
-  void finish(const store::Answer<store::Registered>& answer);
-  void failed(const std::string& why);
+  void finish(const store::Answer<store::Registered>& answer, const std::string& where);
+  void failed(const std::string& why, const std::string& where);
 
   ServedPartition& partition_;
   const milliseconds interval_;

@@ -53,6 +53,9 @@ class Pipeline {
 
   std::size_t size() const { return requests_.size(); }
 
+  // The address of the server, for log entries.
+  const std::string& where() const { return connection_.where(); }
+
   // Sends all requests and waits for all answers. Throws ConnectionError: then it is unknown which requests ran, and
   // the answers of the connection's other pipelines in flight are lost, too.
   void run() {

@@ -289,6 +289,7 @@ TEST_CASE("workers: a refused entry disturbs no delivery, is logged once, and is
     if (i == 1) write_again();
   }
   CHECK(has(lines.find(warning), "WRONGTYPE"));
+  CHECK(lines.entry(warning).server == "unix:" + test::server().socket());
   redis().cmd({"DEL", queue.base + ":consumers"});
   write_again();
   CHECK(only_worker(queue));
