@@ -29,7 +29,6 @@ std::optional<std::string> thrown_by(const char* name, const Function& function)
 
 constexpr char kNoVerdict[] = "around returned no verdict";
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
-constexpr int kMostSearched = 100;  // deliveries in a step, for the handler that has run the longest
 
 }  // namespace
 
@@ -79,6 +78,7 @@ run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
   --line.counters->prefetched;
   // Redis may have been away for longer than the lease. If the message is still ours, it is given back untouched.
   if (delivery->message.lease_lost() || !delivery->begin()) return delivery->end(snooze(milliseconds(0)));
+  push_begun(*delivery);
   ++line.counters->running;
   if (delivery->due != Lease::Clock::time_point()) line.counters->lateness.record(delivery->began() - delivery->due);
   const CallbackScope scope(scope_);
@@ -90,6 +90,14 @@ run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
   --line.counters->running;
   line.counters->record(verdict.kind(), delivery->began());
   return delivery->end(std::move(verdict));
+}
+
+// Without a lock, so that workers with short handlers do not wait for each other.
+void HandlerRunner::push_begun(InFlightMessage& delivery) {
+  delivery.begun_before = begun_.load(std::memory_order_relaxed);
+  while (!begun_.compare_exchange_weak(delivery.begun_before, &delivery, std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+  }
 }
 
 Verdict HandlerRunner::call(const Handler& handler, const Message& message) const {
@@ -141,8 +149,6 @@ void HandlerRunner::warn(Warning warning) {
 
 void HandlerRunner::run(Prefetcher::Fetched fetched, std::size_t line) {
   const std::size_t first = fetched.first.size(), redelivered = fetched.redelivered.size();
-  add_given(fetched.redelivered);
-  add_given(fetched.first);
   workers_->submit_urgent(std::move(fetched.redelivered), line);
   given_ += redelivered;
   workers_->submit(std::move(fetched.first), line);
@@ -155,6 +161,7 @@ void HandlerRunner::keep_one_free(bool on, std::size_t line) {
 
 HandlerRunner::Done HandlerRunner::take_done() {
   std::vector<InFlightPtr> returned = workers_->take_done();
+  list_begun();  // after take_done(): then all of these are in the lists
   Done done;
   done.deliveries.reserve(returned.size());
   for (InFlightPtr& delivery : returned) {
@@ -196,46 +203,48 @@ HandlerRunner::Done HandlerRunner::take_done() {
 // Its handler has returned, and its verdict is there.
 void HandlerRunner::ended(InFlightMessage& delivery) {
   --given_;
-  remove_given(delivery);
+  if (delivery.has_begun()) unlist_begun(delivery);
   Line& line = lines_[delivery.line];
   if (line.settles_later() && delivery.has_begun()) --line.counters->running;
   if (delivery.refilled) --line.lost;
 }
 
 // Its owner keeps a delivery until it is removed here: a worker, the Delivery of the user, or the inbox.
-void HandlerRunner::add_given(const std::vector<InFlightPtr>& deliveries) {
-  for (const InFlightPtr& delivery : deliveries) {
-    Line& line = lines_[delivery->line];
-    delivery->given_before = line.last_given;
-    (line.last_given == nullptr ? line.first_given : line.last_given->given_after) = delivery.get();
-    line.last_given = delivery.get();
+void HandlerRunner::list_begun() {
+  InFlightMessage* next = nullptr;
+  for (InFlightMessage* one = begun_.exchange(nullptr, std::memory_order_acquire); one != nullptr;) {
+    one->begun_after = next;
+    next = std::exchange(one, one->begun_before);
+  }
+  while (next != nullptr) {  // the first one that has begun
+    InFlightMessage& one = *std::exchange(next, next->begun_after);
+    Line& line = lines_[one.line];
+    one.begun_before = line.last_begun;
+    one.begun_after = nullptr;
+    (line.last_begun == nullptr ? line.first_begun : line.last_begun->begun_after) = &one;
+    line.last_begun = &one;
   }
 }
 
-void HandlerRunner::remove_given(InFlightMessage& delivery) {
+void HandlerRunner::unlist_begun(InFlightMessage& delivery) {
   Line& line = lines_[delivery.line];
-  InFlightMessage* const before = std::exchange(delivery.given_before, nullptr);
-  InFlightMessage* const after = std::exchange(delivery.given_after, nullptr);
-  (before == nullptr ? line.first_given : before->given_after) = after;
-  (after == nullptr ? line.last_given : after->given_before) = before;
-  if (line.longest == &delivery) line.longest = nullptr;
+  InFlightMessage* const before = std::exchange(delivery.begun_before, nullptr);
+  InFlightMessage* const after = std::exchange(delivery.begun_after, nullptr);
+  (before == nullptr ? line.first_begun : before->begun_after) = after;
+  (after == nullptr ? line.last_begun : after->begun_before) = before;
 }
 
-// Handlers begin nearly in the order in which the workers were given their messages.
 void HandlerRunner::measure_longest() {
-  for (Line& line : lines_) {
-    InFlightMessage* one = line.longest == nullptr ? line.first_given : nullptr;
-    for (int i = 0; i < kMostSearched && one != nullptr && line.longest == nullptr; ++i, one = one->given_after) {
-      if (one->has_begun()) line.longest = one;
-    }
-    line.counters->running_since = line.longest == nullptr ? 0 : line.longest->began().time_since_epoch().count();
+  for (const Line& line : lines_) {
+    line.counters->running_since =
+        line.first_begun == nullptr ? 0 : line.first_begun->began().time_since_epoch().count();
   }
 }
 
 // The inbox no longer keeps the deliveries that are in the lists.
 void HandlerRunner::refuse_verdicts() {
   for (Line& line : lines_) {
-    line.first_given = line.last_given = line.longest = nullptr;
+    line.first_begun = line.last_begun = nullptr;
     line.counters->running_since = 0;
   }
   inbox_->close();
@@ -243,7 +252,6 @@ void HandlerRunner::refuse_verdicts() {
 
 std::vector<InFlightPtr> HandlerRunner::take_back() {
   std::vector<InFlightPtr> unstarted = workers_->take_back();
-  for (const InFlightPtr& delivery : unstarted) remove_given(*delivery);
   given_ -= unstarted.size();
   return unstarted;
 }

@@ -98,21 +98,21 @@ class HandlerRunner {
     std::size_t most;      // deliveries that are outstanding
     std::size_t lost = 0;  // deliveries that have not ended, and whose places were freed: see refill()
     bool keeps_one_free = false;
-    // The deliveries that were given to the workers and have not ended, in this order: a list through given_after.
-    InFlightMessage* first_given = nullptr;
-    InFlightMessage* last_given = nullptr;
-    InFlightMessage* longest = nullptr;  // the first of them whose handler has begun, as far as is known
+    // The deliveries whose handlers have begun, and that have not ended, in this order: a list through begun_after.
+    InFlightMessage* first_begun = nullptr;
+    InFlightMessage* last_begun = nullptr;
 
     bool settles_later() const { return std::holds_alternative<DeliveryHandler>(handler); }
   };
 
   run::WorkResult handle(const InFlightPtr& delivery);
+  void push_begun(InFlightMessage& delivery);
   Verdict call(const Handler& handler, const Message& message) const;
   void call(const DeliveryHandler& handler, const InFlightPtr& delivery);
   void warn(Warning warning);
   void ended(InFlightMessage& delivery);
-  void add_given(const std::vector<InFlightPtr>& deliveries);
-  void remove_given(InFlightMessage& delivery);
+  void list_begun();
+  void unlist_begun(InFlightMessage& delivery);
   void measure_longest();
 
   const void* const scope_;
@@ -123,7 +123,8 @@ class HandlerRunner {
   const std::shared_ptr<VerdictInbox> inbox_;
   std::vector<Line> lines_;
   std::vector<run::WorkerLine> worker_lines_;
-  std::size_t given_ = 0;                // to the workers, and not ended yet
+  std::atomic<InFlightMessage*> begun_{nullptr};  // since list_begun(), the last one first: through begun_before
+  std::size_t given_ = 0;                         // to the workers, and not ended yet
   std::set<InFlightPtr> settled_first_;  // with a verdict, but their handlers have not returned, nor been replaced
   std::mutex warnings_mutex_;            // guards warnings_
   std::vector<Warning> warnings_;

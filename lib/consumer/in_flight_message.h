@@ -145,8 +145,8 @@ struct InFlightMessage {
   bool returned = false;          // its handler has returned
   bool has_verdict = false;
   bool refilled = false;                    // its place was freed: its lease is lost, or its handler hangs
-  InFlightMessage* given_before = nullptr;  // its neighbours in the list of HandlerRunner
-  InFlightMessage* given_after = nullptr;
+  InFlightMessage* begun_before = nullptr;  // its neighbours in the list of HandlerRunner; the worker writes it first
+  InFlightMessage* begun_after = nullptr;
 
  private:
   // The bits of stages_: events that have happened.
