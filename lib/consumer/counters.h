@@ -28,8 +28,8 @@ struct Counters {
   HistogramRecorder lateness;
   std::array<HistogramRecorder, 4> handler_time;  // by Verdict::Kind
 
-  void record(Verdict::Kind kind, std::chrono::steady_clock::time_point began) {
-    handler_time[static_cast<std::size_t>(kind)].record(std::chrono::steady_clock::now() - began);
+  void record(Verdict::Kind kind, std::chrono::steady_clock::duration time) {
+    handler_time[static_cast<std::size_t>(kind)].record(time);
   }
 
   void failed(std::string text) {

@@ -88,7 +88,7 @@ run::WorkResult HandlerRunner::handle(const InFlightPtr& delivery) {
   }
   Verdict verdict = call(std::get<Handler>(line.handler), delivery->message);
   --line.counters->running;
-  line.counters->record(verdict.kind(), delivery->began());
+  line.counters->record(verdict.kind(), Lease::Clock::now() - delivery->began());
   return delivery->end(std::move(verdict));
 }
 
@@ -191,7 +191,7 @@ HandlerRunner::Done HandlerRunner::take_done() {
     if (delivery->dropped) delivery->verdict = stopping_ ? snooze(milliseconds(0)) : nack("dropped without a verdict");
     const Line& line = lines_[delivery->line];
     if (line.settles_later() && delivery->has_begun())
-      line.counters->record(delivery->verdict.kind(), delivery->began());
+      line.counters->record(delivery->verdict.kind(), delivery->claimed_at - delivery->began());
   }
   for (std::size_t line = 0; line < freed.size(); ++line) {
     if (freed[line] > 0) workers_->free_places(freed[line], line);

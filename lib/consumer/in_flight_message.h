@@ -62,6 +62,7 @@ struct InFlightMessage {
   bool claim() {
     const unsigned before = stages_.fetch_or(kClaimed, std::memory_order_acq_rel);
     if ((before & kClaimed) != 0) return false;
+    claimed_at = Lease::Clock::now();
     frees_place = (before & kReturned) != 0 && (before & kLost) == 0;
     return true;
   }
@@ -128,6 +129,7 @@ struct InFlightMessage {
 
   // Written by the thread that claims it; then of the consumer's thread.
   Verdict verdict = ack();
+  Lease::Clock::time_point claimed_at{};    // when the verdict of a Delivery was given
   SettlementCallback on_settled{};          // for the verdict; a worker calls and destroys it
   std::shared_ptr<InFlightMessage> next{};  // in the VerdictInbox
   bool dropped = false;                     // its Delivery was destroyed: the consumer's thread chooses the verdict

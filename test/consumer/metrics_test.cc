@@ -100,6 +100,45 @@ TEST_CASE("metrics: a delivery that is settled later is counted until its verdic
   CHECK(consumer->stop());
 }
 
+TEST_CASE("metrics: the time of a delivery ends with its verdict, also if the consumer notices that later") {
+  Queue queue;
+  Gate gate;
+  std::mutex mutex;
+  std::vector<Delivery> held;
+  std::atomic<bool> busy{false};
+  ConsumerOptions options = quick(2);
+  options.on_event = [&](const Event& event) {  // in the consumer's thread
+    if (event.kind == EventKind::acked && !busy.exchange(true)) gate.pass();
+  };
+  const auto began = std::chrono::steady_clock::now();
+  const auto consumer = queue.delivery_consumer(
+      [&](Delivery delivery) {
+        const std::lock_guard lock(mutex);
+        if (delivery.message().payload() == "held") {
+          held.push_back(std::move(delivery));
+        } else {
+          std::move(delivery).ack();
+        }
+      },
+      options);
+  queue.send("held");
+  consumer->start();
+  const auto is_held = [&] {
+    const std::lock_guard lock(mutex);
+    return held.size() == 1;
+  };
+  REQUIRE(eventually(is_held, kPatience));
+  queue.send("acked");
+  REQUIRE(eventually([&] { return busy.load(); }, kPatience));
+  CHECK(std::move(held.front()).nack(1h));
+  const auto settled_after = std::chrono::steady_clock::now() - began;
+  std::this_thread::sleep_for(settled_after + 50ms);  // while the consumer's thread is busy
+  gate.open();
+  CHECK(eventually([&] { return only(*consumer).handler_time_of(Kind::nack).count() == 1; }, kPatience));
+  CHECK(only(*consumer).handler_time_of(Kind::nack).sum <= settled_after);
+  CHECK(consumer->stop());
+}
+
 TEST_CASE("metrics: the handler that runs the longest has its age, also after it has lost its lease") {
   Queue queue;
   queue.send("hangs");
