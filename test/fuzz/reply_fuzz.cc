@@ -1,7 +1,8 @@
 // For any bytes from a server, a caller gets a value or a delayqueue::Error, in bounded time and memory.
 //
 // An input is: one byte for the login and the size of the pieces in which bytes arrive, one byte for the number of
-// moves, one byte for each move, and the bytes from the server.
+// moves, one byte for each move, and the bytes from the server. Seeds whose name begins with bad_ end in an error;
+// seeds_test.cc checks that the others do not.
 #include "redis/connection.h"
 #include "require.h"
 #include "store/integrity.h"
@@ -70,7 +71,8 @@ void use(const Taken& taken) {
   }
   REQUIRE(taken.retries_left >= 0);
   use(taken.timed_id);
-  REQUIRE(taken.late >= 0us && Clock::now() - taken.late <= Clock::now());
+  const auto now = Clock::now();
+  REQUIRE(taken.late >= 0us && now - taken.late <= now);
   for (const auto& [id, retries] : taken.other_retries_left) {
     use(id);
     REQUIRE(retries >= 0);
@@ -230,36 +232,41 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
 // True if the server's bytes contain the password, which libFuzzer guesses now and then. Errors quote the server.
 bool server_sends_password = false;
 
-// Makes the call. It may throw an Error; any other exception is a finding.
-template <class Call>
-void allow_errors(Call call) {
-  try {
-    call();
-  } catch (const delayqueue::Error& e) {
-    REQUIRE((server_sends_password || std::string_view(e.what()).find(kPassword) == std::string_view::npos));
+// What one input has led to.
+struct Played {
+  std::vector<std::size_t> moves{};  // indexes into kMoves; none: it listens
+  std::vector<std::string> errors{};
+
+  // Makes the call. It may throw an Error; any other exception is a finding.
+  template <class Call>
+  void allow_errors(Call call) {
+    try {
+      call();
+    } catch (const delayqueue::Error& e) {
+      REQUIRE((server_sends_password || std::string_view(e.what()).find(kPassword) == std::string_view::npos));
+      errors.emplace_back(e.what());
+    }
   }
-}
+};
 
 void listen(Connection& link) {
   while (const auto reply = link.read_until(Clock::now())) {
     const Reply push(reply.get());
-    for (std::size_t i = 0; i < push.size(); ++i) push[i].text();
+    if (push.size() >= 3 && push[0].text() == "message") use(std::string(push[2].text()));
   }
 }
 
-void run(Connection& link, std::string_view chosen) {
-  if (chosen.empty()) return listen(link);
+void run(Connection& link, Played& played) {
+  if (played.moves.empty()) return listen(link);
   Pipeline pipeline(link);
   std::vector<Read> reads;
-  for (const char one : chosen) reads.push_back(kMoves[static_cast<unsigned char>(one) % kMoves.size()](pipeline));
+  for (const std::size_t move : played.moves) reads.push_back(kMoves[move](pipeline));
   pipeline.run();
-  for (const auto& read : reads) allow_errors(read);
+  for (const auto& read : reads) played.allow_errors(read);
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  std::string_view input(reinterpret_cast<const char*>(data), size);
+Played play(std::string_view input) {
+  Played played;
   const auto byte = [&]() -> unsigned {
     if (input.empty()) return 0;
     const auto first = static_cast<unsigned char>(input.front());
@@ -268,19 +275,28 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   };
   const unsigned how = byte();
   const unsigned moves = byte() % 8;
-  const std::string_view chosen = input.substr(0, moves);
-  input.remove_prefix(chosen.size());
+  for (const char one : input.substr(0, moves)) {
+    played.moves.push_back(static_cast<unsigned char>(one) % kMoves.size());
+  }
+  input.remove_prefix(played.moves.size());
   const bool logs_in = how % 2 == 0;
   const std::string reply_bytes = (logs_in ? kHello : "") + std::string(input);
   server_sends_password = reply_bytes.find(kPassword) != std::string::npos;
-  allow_errors([&] {
+  played.allow_errors([&] {
     const Login login{"alice", kPassword, "fuzz", logs_in ? 0 : 1};
     const std::size_t piece = how / 2 == 0 ? reply_bytes.size() + 1 : how / 2;
     auto transport = std::make_unique<test::FedTransport>(test::in_pieces(reply_bytes, piece));
     Address address;
     address.host = "nowhere";
     Connection link(std::move(transport), address, login, {}, nullptr, Clock::now() + 60s);
-    run(link, chosen);
+    run(link, played);
   });
+  return played;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  play({reinterpret_cast<const char*>(data), size});
   return 0;
 }
