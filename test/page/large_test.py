@@ -198,7 +198,7 @@ class RedisTimes:
                              float(found[2]) if found else None))
         longest = max([row[4] / 1000 for row in rows if row[4]] + [entry[0] for entry in slow] + [0])
         note('Redis: longest single command', '%.2f ms' % longest if longest else 'not known, but below 2 ms')
-        note('Redis: commands over 2 ms', '%d%s' % (len(slow), ': ' + ', '.join(
+        note('Redis: over 2 ms (scripts, and what they call)', '%d%s' % (len(slow), ': ' + ', '.join(
             '%s %.1f ms' % (name, ms) for ms, name in sorted(slow, reverse=True)[:5]) if slow else ''))
         note('Redis: share of a core', '%.1f %%' % cpu)
         for name, calls, mean, most_of, most in sorted(rows, key=lambda row: -row[1] * row[2])[:8]:
@@ -254,7 +254,7 @@ def main():
     finally:
         queues.close()
         for name, figure in TABLE:
-            print('%-45s %s' % (name, figure))
+            print('%-48s %s' % (name, figure))
     assert first < MOST_FIRST_VIEW, 'first view: %.0f ms' % first
     assert longest < MOST_COMMAND, 'longest command: %.1f ms' % longest
     assert memory < MOST_MEMORY, 'memory: %.1f MiB' % memory
