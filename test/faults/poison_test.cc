@@ -9,6 +9,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -34,8 +35,10 @@ using test::worker;
 // Worker processes of a queue; restart() replaces those that were killed.
 class Crew {
  public:
-  Crew(const Queue& queue, std::size_t workers, const std::string& lease_ms)
+  // `mode`: of worker_program.
+  Crew(const Queue& queue, std::size_t workers, const std::string& lease_ms, const std::string& mode = "consume")
       : command_(worker(queue, 8, lease_ms)), workers_(workers) {
+    command_.front() = mode;
     for (auto& one : workers_) one = std::make_unique<test::Process>(command_);
   }
 
@@ -76,7 +79,7 @@ class Crew {
     for (const std::string& id : process.said("end")) handled_at_[id] = began_[id];
   }
 
-  const std::vector<std::string> command_;
+  std::vector<std::string> command_;
   std::vector<std::unique_ptr<test::Process>> workers_;
   std::map<std::string, int> began_, handled_at_;
   int deaths_ = 0;
@@ -166,6 +169,21 @@ TEST_CASE("poison: two of them cost any other message a retry each at most") {
   CHECK(most_deliveries(crew) <= 3);
 }
 
+TEST_CASE("poison: with deliveries that other threads settle later, it costs any other message one retry at most") {
+  Queue queue;
+  queue.producer.send_batch(words(3, "brief"));
+  const std::string poison = queue.send("die");
+  queue.producer.send_batch(words(37, "brief"));
+  Crew crew(queue, 1, "30000", "settle_later");
+  CHECK(survives(crew, queue, 1, 40, [&] { test::rewind(queue.base, 1h); }));
+  crew.stop();
+  check_dead(queue, poison);
+  CHECK(crew.deaths() == 4);
+  CHECK(queue.inspector.counts().dead == 1);
+  CHECK(crew.handled_at().size() == 40);
+  CHECK(most_deliveries(crew) <= 2);
+}
+
 // Puts messages into retry as after a delivery that ended with its lease; `nacked`: as after a nack.
 void fill_retry(Queue& queue, const std::vector<std::string>& payloads, bool nacked = false) {
   test::redis().cmd({"SET", queue.base + ":paused", ""});
@@ -221,6 +239,32 @@ TEST_CASE("possible poison: such messages run one at a time in a consumer; other
   CHECK(consumer->stop());
   CHECK(possible.most() == 1);
   CHECK(nacked.most() > 1);
+}
+
+TEST_CASE("possible poison: a delivery that is settled later delays the next one until its verdict") {
+  Queue queue;
+  fill_retry(queue, words(3, "possible"));
+  std::mutex mutex;  // guards `held`
+  std::vector<Delivery> held;
+  const auto held_count = [&] {
+    const std::lock_guard lock(mutex);
+    return held.size();
+  };
+  const auto consumer = queue.delivery_consumer(
+      [&](Delivery delivery) {
+        const std::lock_guard lock(mutex);
+        held.push_back(std::move(delivery));
+      },
+      quick(8));
+  consumer->start();
+  for (std::size_t i = 1; i <= 3; ++i) {
+    REQUIRE(eventually([&] { return held_count() == i; }, kPatience));
+    std::this_thread::sleep_for(200ms);  // ten polls
+    REQUIRE(held_count() == i);
+    const std::lock_guard lock(mutex);
+    CHECK(std::move(held.back()).ack());
+  }
+  CHECK(eventually([&] { return queue.empty(); }, kPatience));
 }
 
 TEST_CASE("possible poison: a message that was nacked is no longer one") {

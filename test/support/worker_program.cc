@@ -1,13 +1,15 @@
 // A consumer or producer in a separate process, for tests that kill it.
 //
 //   worker_program consume <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
+//   worker_program settle_later <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
 //   worker_program hold <url> <queue> <deliveries> <lease in ms>
 //   worker_program produce <url> <queue> <messages>
 //   worker_program fork <url> <queue>
 //
 // Prints one line per event: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
 // "fork" sends a message, forks and exits; the child then sends one too and stays until it is killed. The payload tells
-// the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked. "hold" keeps
+// the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked.
+// "settle_later" does the same with deliveries, in other threads, after their handlers have returned. "hold" keeps
 // all deliveries until SIGTERM, prints "waited <seconds>" and a line "lost <id>" for each lost lease, and acks all.
 #include <delayqueue/delayqueue.h>
 
@@ -87,6 +89,27 @@ int consume(const std::string& url, const std::string& queue, std::size_t concur
   return stop(consumer);
 }
 
+int settle_later(const std::string& url, const std::string& queue, std::size_t concurrency,
+                 std::chrono::milliseconds lease, std::chrono::milliseconds poll) {
+  const sigset_t stop_signals = blocked_stop_signals();
+  std::mutex mutex;  // guards `threads`
+  std::vector<std::thread> threads;
+  const auto pass_on = [&](delayqueue::Delivery delivery) {
+    const std::lock_guard lock(mutex);
+    threads.emplace_back([delivery = std::move(delivery)]() mutable {
+      std::this_thread::sleep_for(100ms);  // the handler has returned
+      const delayqueue::Verdict verdict = handle(delivery.message());
+      static_cast<void>(std::move(delivery).settle(verdict));
+    });
+  };
+  delayqueue::Consumer consumer(url, queue, pass_on, options_for(concurrency, lease, poll));
+  consumer.start();
+  wait_for(stop_signals);
+  const int code = stop(consumer);
+  for (std::thread& thread : threads) thread.join();
+  return code;
+}
+
 int hold(const std::string& url, const std::string& queue, std::size_t deliveries, std::chrono::milliseconds lease) {
   const sigset_t stop_signals = blocked_stop_signals();
   const auto begin = std::chrono::steady_clock::now();
@@ -153,9 +176,10 @@ int main(int count, char** words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends it with the test
   const std::string mode = count > 1 ? words[1] : "";
   try {
-    if (mode == "consume" && count == 7) {
-      return consume(words[2], words[3], static_cast<std::size_t>(std::atoi(words[4])),
-                     std::chrono::milliseconds(std::atoi(words[5])), std::chrono::milliseconds(std::atoi(words[6])));
+    if ((mode == "consume" || mode == "settle_later") && count == 7) {
+      const auto run = mode == "consume" ? consume : settle_later;
+      return run(words[2], words[3], static_cast<std::size_t>(std::atoi(words[4])),
+                 std::chrono::milliseconds(std::atoi(words[5])), std::chrono::milliseconds(std::atoi(words[6])));
     }
     if (mode == "hold" && count == 6) {
       return hold(words[2], words[3], static_cast<std::size_t>(std::atoi(words[4])),
@@ -167,6 +191,6 @@ int main(int count, char** words) {
     std::fprintf(stderr, "worker_program: %s\n", e.what());
     return 2;
   }
-  std::fputs("usage: worker_program consume|hold|produce|fork <url> <queue> ...\n", stderr);
+  std::fputs("usage: worker_program consume|settle_later|hold|produce|fork <url> <queue> ...\n", stderr);
   return 2;
 }
