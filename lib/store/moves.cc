@@ -247,7 +247,7 @@ Answer<std::string> Store::cancel(Pipeline& pipeline, std::string_view id) const
 Answer<std::string> Store::reschedule(Pipeline& pipeline, std::string_view id, const Due& due) const {
   pipeline.script(scripts::reschedule).key(keys_.bodies, id).key(keys_.pending).key(keys_.unack).key(keys_.dead);
   pipeline.key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.ready).key(keys_.retry);
-  pipeline.key(keys_.wake);
+  pipeline.key(keys_.wake).key(keys_.stats);
   add_due(pipeline, due);
   pipeline.arg(options_.search_lists);
   return {pipeline, as_text};

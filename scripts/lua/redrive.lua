@@ -11,7 +11,8 @@
 -- KEYS[9...]        body of each message; the last 36 characters are its id
 -- ARGV[1] retries of each
 --
--- Deliveries and reason are deleted, and a late ack of the last lease is stale.
+-- Deliveries and reason are deleted, and a late ack of the last lease is stale. A probe that is one of them is deleted:
+-- see reschedule.
 -- Returns one character per message: 'S' ready again, 'B' its body is gone, so it goes to garbage, 'G' not dead.
 local dead, ready, count, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local reason, garbage, stats, retry = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -48,6 +49,10 @@ if #back > 0 then
   redis.call('HDEL', reason, unpack(back))
   redis.call('LPUSH', ready, unpack(back))
   redis.call('ZREM', dead, unpack(back))
+  local probe = string.sub(redis.pcall('HMGET', stats, 'probe')[1] or '', 1, 36)
+  for _, id in ipairs(back) do
+    if id == probe then redis.pcall('HDEL', stats, 'probe') end
+  end
   redis.pcall('HINCRBY', stats, 'redriven', #back)
 end
 if #gone > 0 then

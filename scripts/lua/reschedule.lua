@@ -10,15 +10,18 @@
 -- KEYS[8] ready     list
 -- KEYS[9] retry     list
 -- KEYS[10] wake     zset  'w' -> when a consumer should call pending2ready
+-- KEYS[11] stats    hash  'probe': see ready2unack
 -- ARGV[1] delay in ms, or ''
 -- ARGV[2] due time in ms since 1970, used when there is no delay
 -- ARGV[3] the id is removed from the lists if neither is longer than this; else it stays, and ready2unack skips it
 --
--- A TTL moves with the due time. The end of the last lease is deleted, so a late ack is stale.
+-- A TTL moves with the due time. The end of the last lease is deleted, so a late ack is stale. If this message is
+-- the probe, that is deleted: its time would be wrong when the message is ready again.
 -- Returns 'moved', 'refused' (held, even if cancelled since; or dead), or 'unknown' (also without a retry count, since
 -- ready2unack would not deliver it).
 local body, pending, unack, dead, count = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local attempts, garbage, ready, retry, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local stats = KEYS[11]
 local id = string.sub(body, -36)
 
 local time = redis.call('TIME')
@@ -69,6 +72,8 @@ if searches then  -- after the message has its new place: a failure must not los
   if old_entries > 0 then redis.call('LREM', ready, -old_entries, id) end
   redis.call('LREM', retry, 0, id)
 end
+local probe = string.sub(redis.pcall('HMGET', stats, 'probe')[1] or '', 1, 36)
+if id == probe then redis.pcall('HDEL', stats, 'probe') end
 
 -- A hint, so its errors are ignored: the marker wakes a consumer if the message is due now, or first in pending.
 local head = later and redis.pcall('ZRANGE', pending, 0, 0)[1]

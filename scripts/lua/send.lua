@@ -122,7 +122,9 @@ if ARGV[1] ~= '1' then
   redis.call('HDEL', headers, unpack(ids))
   -- An entry that the earlier message left in retry must not count as a delivery of this one.
   local undelivered = {}
+  local probe = string.sub(redis.pcall('HMGET', stats, 'probe')[1] or '', 1, 36)
   for i = 1, #ids do
+    if ids[i] == probe then redis.pcall('HDEL', stats, 'probe') end  -- see reschedule
     undelivered[2 * i - 1] = ids[i]
     undelivered[2 * i] = '0'
   end

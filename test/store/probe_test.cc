@@ -132,8 +132,8 @@ TEST_CASE("probe: one that a Go worker took, or that was cancelled or reschedule
     CHECK(oldest_ready(scene) == 1'000'000'000'000'000);
     if (what == "cancelled") {
       scene.run(&Store::cancel, scene.keep("a"));
-    } else if (what == "rescheduled") {
-      scene.run(&Store::reschedule, scene.keep("a"), {1h, 0});
+    } else if (what == "rescheduled") {  // by a client that leaves the field
+      scene.cmd({"ZADD", scene.keys().pending, "9999999999", scene.id("a")});
     } else if (what == "dead") {
       scene.run(&Store::bury, {scene.id("a")}, "why", false);
     } else {
@@ -154,6 +154,35 @@ TEST_CASE("probe: one that a Go worker took, or that was cancelled or reschedule
     take(scene, 1);
     CHECK(probe_id(scene) == scene.id("c"));
     CHECK(oldest_ready(scene) == probe_since(scene));
+  }
+}
+
+TEST_CASE("probe: a message that becomes ready again later is not as old as it was before") {
+  for (const std::string& what : {std::string("rescheduled"), std::string("rescheduled to now"), std::string("sent"),
+                                  std::string("restored"), std::string("redriven")}) {
+    for (const std::string& name : {std::string("a"), std::string("b")}) {
+      CAPTURE(what);
+      CAPTURE(name);
+      Scene scene(Scene::Setup::without_lists());
+      scene.put(At::ready, "a").put(At::ready, "b").put(At::ready, "c");
+      note(scene, "a");
+      if (what == "rescheduled") {
+        scene.run(&Store::reschedule, scene.keep(name), {1h, 0});
+        scene.cmd({"ZADD", scene.keys().pending, "1700000000", scene.id(name)});  // an hour later
+        scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
+      } else if (what == "rescheduled to now") {
+        scene.run(&Store::reschedule, scene.keep(name), {0ms, 0});
+      } else if (what == "redriven") {
+        scene.run(&Store::bury, {scene.id(name)}, "why", false);
+        CHECK(scene.run(&Store::redrive, {scene.id(name)}, 3) == "S");
+      } else {
+        scene.run(&Store::cancel, scene.keep(name));
+        CHECK((what == "sent"
+                   ? scene.run(&Store::send, {{scene.keep(name), "x"}}, {{0ms, 0}, 3, 0ms, false})
+                   : scene.run(&Store::restore, {{scene.keep(name), false, 0, 3, 0, 0ms, "", "x", ""}})) == "1");
+      }
+      CHECK(oldest_ready(scene).has_value() == (name == "b"));  // another message does not change the probe
+    }
   }
 }
 
