@@ -117,7 +117,7 @@ Exit list_queues(Context& context, const QueuesArgs& args) {
   if (queues.empty() && !interrupted()) {
     out.stderr_line("no queue is at " + context.shown_uri() + " (prefix " + in_quotes(context.options.prefix) + ")");
   }
-  if (interrupted()) return Exit::partly;
+  if (interrupted()) return args.watch ? Exit::done : Exit::partly;
   return errors.code();
 }
 
