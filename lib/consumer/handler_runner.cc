@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,16 +15,20 @@
 namespace delayqueue {
 namespace {
 
-// Calls the function. Returns the text of what it threw, if anything.
+// Calls the function. Returns the text of what it threw, if anything; an empty one if there is no memory for it.
 template <class Function>
 std::optional<std::string> thrown_by(const char* name, const Function& function) {
   try {
-    function();
-    return std::nullopt;
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return std::string(name) + " threw something that is no std::exception";
+    try {
+      function();
+      return std::nullopt;
+    } catch (const std::exception& e) {
+      return e.what();
+    } catch (...) {
+      return std::string(name) + " threw something that is no std::exception";
+    }
+  } catch (const std::bad_alloc&) {
+    return std::string();
   }
 }
 
@@ -101,15 +106,13 @@ void HandlerRunner::push_begun(InFlightMessage& delivery) {
 }
 
 Verdict HandlerRunner::call(const Handler& handler, const Message& message) const {
-  try {
-    if (!around_) return handler(message);
-    std::optional<Verdict> verdict = around_(message, [&] { return std::optional<Verdict>(handler(message)); });
-    return verdict ? *std::move(verdict) : nack(kNoVerdict);
-  } catch (const std::exception& e) {
-    return nack(std::string(e.what()));
-  } catch (...) {
-    return nack("the handler threw something that is no std::exception");
-  }
+  std::optional<Verdict> verdict;
+  auto thrown = thrown_by("the handler", [&] {
+    const auto pass = [&] { return std::optional<Verdict>(handler(message)); };
+    verdict = around_ ? around_(message, pass) : pass();
+    if (!verdict) verdict = nack(kNoVerdict);
+  });
+  return thrown ? nack(*std::move(thrown)) : *std::move(verdict);
 }
 
 void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& delivery) {
@@ -121,33 +124,44 @@ void HandlerRunner::call(const DeliveryHandler& handler, const InFlightPtr& deli
     return std::optional<Verdict>();
   };
   std::optional<Verdict> instead;
-  const auto thrown = thrown_by("the handler", [&] { instead = around_ ? around_(delivery->message, pass) : pass(); });
+  auto thrown = thrown_by("the handler", [&] {
+    instead = around_ ? around_(delivery->message, pass) : pass();
+    if (!passed && !instead) instead = nack(kNoVerdict);
+  });
   if ((scope.dropped() || !passed) && delivery->claim()) {
     delivery->verdict_at_return = true;
     if (thrown) {
-      delivery->verdict = nack(*thrown);
+      delivery->verdict = nack(*std::move(thrown));
     } else if (!passed) {
-      delivery->verdict = instead ? *std::move(instead) : nack(kNoVerdict);
+      delivery->verdict = *std::move(instead);
     } else {
       delivery->dropped = true;
     }
   } else if (thrown) {
     const std::string& id = delivery->message.id();
-    warn({delivery->line,
-          "the handler of " + redis::escaped(id) + " threw after its delivery was settled or moved elsewhere, so this" +
-              " is not the reason of a nack: " + redis::escaped(*thrown),
-          id});
+    warn([&] {
+      return Warning{delivery->line,
+                     "the handler of " + redis::escaped(id) + " threw after its delivery was settled or moved " +
+                         "elsewhere, so this is not the reason of a nack: " + redis::escaped(*thrown),
+                     id};
+    });
   }
 }
 
-void HandlerRunner::warn(Warning warning) {
-  const std::lock_guard lock(warnings_mutex_);
-  warnings_.push_back(std::move(warning));
+// Without memory for the warning there is none: an exception that leaves a worker's thread ends the process.
+template <class MakeWarning>
+void HandlerRunner::warn(const MakeWarning& make) {
+  try {
+    Warning warning = make();
+    const std::lock_guard lock(warnings_mutex_);
+    warnings_.push_back(std::move(warning));
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 // ---- In the consumer's thread ---------------------------------------------------------------------------------------
 
-void HandlerRunner::run(Prefetcher::Fetched fetched, std::size_t line) {
+void HandlerRunner::run(Prefetcher::Fetched& fetched, std::size_t line) {
   const std::size_t first = fetched.first.size(), redelivered = fetched.redelivered.size();
   workers_->submit_urgent(std::move(fetched.redelivered), line);
   given_ += redelivered;
@@ -292,7 +306,10 @@ void HandlerRunner::call_back(InFlightMessage& delivery, Settlement settlement) 
     const CallbackScope scope(scope_);
     // Destroys it here, too: what it owns may be the consumer.
     const auto thrown = thrown_by("the callback", [&] { std::exchange(on_settled, nullptr)(settlement); });
-    if (thrown) warn({line, "the callback of a settled delivery threw: " + redis::escaped(*thrown), std::move(id)});
+    if (!thrown) return;
+    warn([&] {
+      return Warning{line, "the callback of a settled delivery threw: " + redis::escaped(*thrown), std::move(id)};
+    });
   });
 }
 

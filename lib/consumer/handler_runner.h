@@ -44,7 +44,9 @@ class HandlerRunner {
   // Makes the worker threads. At most `places` deliveries are outstanding. Throws SetupError; then it has made none.
   void start(std::size_t threads, std::size_t places);
 
-  void run(Prefetcher::Fetched fetched, std::size_t line);
+  // Runs the handlers of the first and of the redelivered messages. Throws std::bad_alloc: then those that are still in
+  // `fetched` were not passed on, and no worker has them.
+  void run(Prefetcher::Fetched& fetched, std::size_t line);
   bool empty() const { return given_ == 0 && (workers_ == nullptr || !workers_->has_calls()); }
   void read_loads(std::vector<run::WorkerLoad>& loads) const;
   // Handlers that run; of lines with a DeliveryHandler: deliveries that are outstanding.
@@ -109,7 +111,8 @@ class HandlerRunner {
   void push_begun(InFlightMessage& delivery);
   Verdict call(const Handler& handler, const Message& message) const;
   void call(const DeliveryHandler& handler, const InFlightPtr& delivery);
-  void warn(Warning warning);
+  template <class MakeWarning>
+  void warn(const MakeWarning& make);
   void ended(InFlightMessage& delivery);
   void list_begun();
   void unlist_begun(InFlightMessage& delivery);

@@ -263,9 +263,24 @@ void Lane::read_wakeups(bool full) {
 // ---- Handlers -------------------------------------------------------------------------------------------------------
 
 void Lane::on_fetched(Prefetcher::Fetched fetched) {
-  for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
-  reporter().fetched(fetched);
-  handlers_.run(std::move(fetched), queue().line);
+  try {
+    reporter().fetched(fetched);
+    for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
+    handlers_.run(fetched, queue().line);
+  } catch (...) {
+    let_go(fetched);
+    throw;
+  }
+}
+
+// Memory has run out, so no worker got these messages, and there is none to release them. Their leases are no longer
+// renewed: when these end, the messages are delivered again.
+void Lane::let_go(const Prefetcher::Fetched& fetched) {
+  for (const auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) {
+    for (const InFlightPtr& delivery : *group) lease_keeper_.remove(delivery);
+    prefetcher_.handled(0, *group);
+  }
+  reporter().returned(fetched.first.size() + fetched.redelivered.size());
 }
 
 void Lane::expire_overrunning() {

@@ -160,6 +160,7 @@ class Lane {
   bool has_backlog() const;
   ConsumerActivity activity() const;
   void release(std::vector<InFlightPtr> unstarted);
+  void let_go(const Prefetcher::Fetched& fetched);
   bool add_reclaim(RoundTrip& round_trip);
   void add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has_room);
   void add_lengths(RoundTrip& round_trip);

@@ -201,11 +201,8 @@ void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t r
   for (std::size_t i = 0; i < count; ++i) {
     InFlightPtr& delivery = fetching_[i];
     std::optional<std::string>& body = bodies[i];
-    if (!body) {
-      delivery->expired = true;
-      fetched.expired.push_back(std::move(delivery));
-      continue;
-    }
+    delivery->expired = !body;
+    if (!body) continue;
     const bool has_headers = i < headers.size() && headers[i];
     const std::size_t size = body->size() + (has_headers ? headers[i]->size() : 0);
     body_size_ = 0.9 * body_size_ + 0.1 * static_cast<double>(std::max<std::size_t>(size, 64));
@@ -215,7 +212,14 @@ void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t r
       if (!unpacked) fetched.damaged_id = delivery->message.id();
       MessageContents::set_headers(delivery->message, std::move(unpacked).value_or(Headers()));
     }
-    (delivery->message.attempt() > 1 ? fetched.redelivered : fetched.first).push_back(std::move(delivery));
+  }
+  // Nothing throws from here on until the listener has them. If memory ran out above, they are fetched again.
+  for (std::size_t i = 0; i < count; ++i) {
+    InFlightPtr& delivery = fetching_[i];
+    auto& group = delivery->expired                 ? fetched.expired
+                  : delivery->message.attempt() > 1 ? fetched.redelivered
+                                                    : fetched.first;
+    group.push_back(std::move(delivery));
   }
   fetching_.erase(fetching_.begin(), fetching_.begin() + static_cast<std::ptrdiff_t>(count));
   poison_guard_.forget(fetched.expired);

@@ -41,10 +41,10 @@ void Reporter::taken(const Prefetcher::Taken& taken) {
 }
 
 void Reporter::fetched(const Prefetcher::Fetched& fetched) {
-  if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id());
-  if (!fetched.damaged_id.empty()) warn_damaged(fetched.damaged_id);
   counters_.prefetched -= fetched.expired.size();
   counters_.delivered += fetched.first.size() + fetched.redelivered.size();
+  if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id());
+  if (!fetched.damaged_id.empty()) warn_damaged(fetched.damaged_id);
 }
 
 void Reporter::settled(const Settler::Outcome& outcome) {

@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <list>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -85,8 +88,9 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  void submit(std::vector<Task> tasks, std::size_t line = 0) { put(std::move(tasks), &Line::queue, line); }
-  void submit_urgent(std::vector<Task> tasks, std::size_t line = 0) { put(std::move(tasks), &Line::urgent, line); }
+  // Throws std::bad_alloc: then `tasks` still has all of them, and none was added.
+  void submit(std::vector<Task>&& tasks, std::size_t line = 0) { put(tasks, &Line::queue, line); }
+  void submit_urgent(std::vector<Task>&& tasks, std::size_t line = 0) { put(tasks, &Line::urgent, line); }
 
   // While on, the line's last place is for an urgent task, and the last idle worker takes only urgent tasks: unless the
   // limit of the line is reached, so that none of it could begin.
@@ -213,11 +217,14 @@ class WorkerPool {
             minus(places_ - taken_, urgent)};
   }
 
-  void put(std::vector<Task> tasks, std::deque<Task> Line::*queue, std::size_t line) {
+  void put(std::vector<Task>& tasks, std::deque<Task> Line::*queue, std::size_t line) {
     if (tasks.empty()) return;
     std::unique_lock lock(mutex_);
+    std::deque<Task>& to = lines_[line].*queue;
+    // At the end of a deque it adds all or, if it throws, none.
+    to.insert(to.end(), std::make_move_iterator(tasks.begin()), std::make_move_iterator(tasks.end()));
     (queue == &Line::urgent ? urgent_ : waiting_) += tasks.size();
-    for (Task& task : tasks) (lines_[line].*queue).push_back(std::move(task));
+    tasks.clear();
     turns_.set_busy(line, true);
     wake_next(lock);
   }
@@ -290,14 +297,26 @@ class WorkerPool {
         --taken_;
         --lines_[begins->line].running;
       }
-      const bool first = done_.empty();
-      done_.push_back(std::move(task));
-      if (!first) continue;
+      add_done(std::move(task), lock);
+      if (done_.size() > 1) continue;
       lock.unlock();
       wake_();
       lock.lock();
     }
     wake_next(lock);  // this worker does not go on with the place that it has freed
+  }
+
+  // Out of memory it waits until there is some: a task that has ended must not be lost.
+  void add_done(Task task, std::unique_lock<std::mutex>& lock) {
+    for (;;) {
+      try {
+        return done_.push_back(std::move(task));  // NOLINT(bugprone-use-after-move): it moves nothing if it throws
+      } catch (const std::bad_alloc&) {
+        lock.unlock();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        lock.lock();
+      }
+    }
   }
 
   // Returns with the lock.

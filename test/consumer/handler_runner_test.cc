@@ -41,7 +41,7 @@ class OneWorker {
   void run_first(std::size_t count) {
     Prefetcher::Fetched fetched;
     for (std::size_t i = 0; i < count; ++i) fetched.first.push_back(to_handle(1));
-    handlers.run(std::move(fetched), 0);
+    handlers.run(fetched, 0);
   }
 
   // The number of deliveries that have ended.
@@ -67,7 +67,8 @@ TEST_CASE("handlers: the one that has been running the longest is found behind a
   REQUIRE(eventually([&] { return worker.counters.running == 1; }, kPatience));
   worker.run_first(1000);
   const InFlightPtr hangs = to_handle(2);
-  worker.handlers.run({{}, {hangs}, {}}, 0);
+  Prefetcher::Fetched fetched{{}, {hangs}, {}};
+  worker.handlers.run(fetched, 0);
   first.open();  // the worker goes on with the redelivered message
   const auto is_since_it_began = [&] {
     worker.ended();
@@ -92,7 +93,8 @@ TEST_CASE("handlers: after the one that has been running the longest comes the o
                     counters, {1, 2});
   handlers.start(2, 2);
   for (std::size_t i = 0; i < 2; ++i) {
-    handlers.run({{deliveries[i]}, {}, {}}, 0);
+    Prefetcher::Fetched fetched{{deliveries[i]}, {}, {}};
+    handlers.run(fetched, 0);
     CHECK(eventually([&] { return counters.running == i + 1; }, kPatience));
   }
   const auto since = [&](const InFlightPtr& one) {

@@ -8,8 +8,10 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/server.h"
@@ -448,6 +450,85 @@ TEST_CASE("worker_pool: tasks are moved, never copied") {
         return seen.size() == 3;
       },
       kPatience));
+}
+
+// A task for which memory can run out.
+struct Scarce {
+  static inline std::atomic<bool> has_memory{true};
+  int number = 0;
+};
+
+}  // namespace
+}  // namespace delayqueue::run
+
+// That of the lists of these tasks.
+template <>
+class std::allocator<delayqueue::run::Scarce> {
+ public:
+  using value_type = delayqueue::run::Scarce;
+  allocator() = default;
+  template <class Other>
+  allocator(const std::allocator<Other>& /*other*/) noexcept {}  // NOLINT(google-explicit-constructor)
+  value_type* allocate(std::size_t count) {
+    if (!value_type::has_memory) throw std::bad_alloc();
+    return static_cast<value_type*>(::operator new(count * sizeof(value_type)));
+  }
+  void deallocate(value_type* at, std::size_t /*count*/) { ::operator delete(at); }
+  std::size_t max_size() const { return std::size_t{1} << 30; }
+  template <class One, class... Arguments>
+  void construct(One* at, Arguments&&... arguments) {
+    ::new (static_cast<void*>(at)) One(std::forward<Arguments>(arguments)...);
+  }
+  template <class One>
+  void destroy(One* at) {
+    at->~One();
+  }
+};
+
+namespace delayqueue::run {
+namespace {
+
+TEST_CASE("worker_pool: out of memory no task of a call is added, and the caller still has them") {
+  const std::atomic<bool> holds{true};
+  WorkerPool<Scarce> pool(
+      1, [](Scarce&) { return true; }, [] {}, holds);
+  std::vector<Scarce> tasks(1000), urgent(1000);  // more than a part of the list has place for
+  Scarce::has_memory = false;
+  CHECK_THROWS_AS(pool.submit(std::move(tasks)), std::bad_alloc);
+  CHECK_THROWS_AS(pool.submit_urgent(std::move(urgent)), std::bad_alloc);
+  Scarce::has_memory = true;
+  CHECK(tasks.size() == 1000);   // NOLINT(bugprone-use-after-move)
+  CHECK(urgent.size() == 1000);  // NOLINT(bugprone-use-after-move)
+  CHECK(pool.load().waiting == 0);
+  CHECK(pool.load().running == 0);
+  CHECK(pool.take_back().empty());
+  pool.submit(std::move(tasks));
+  CHECK(pool.load().waiting == 1000);
+}
+
+TEST_CASE("worker_pool: a task that ends while there is no memory is returned later, and its worker goes on") {
+  const std::atomic<bool> holds{false};
+  std::atomic<int> ran{0};
+  WorkerPool<Scarce> pool(
+      1,
+      [&](Scarce& task) {
+        if (task.number == 1) Scarce::has_memory = false;
+        ++ran;
+        return true;
+      },
+      [] {}, holds);
+  pool.submit(std::vector<Scarce>{Scarce{1}, Scarce{2}});
+  REQUIRE(eventually([&] { return ran == 1; }, kPatience));
+  std::this_thread::sleep_for(50ms);
+  CHECK(pool.take_done().empty());
+  Scarce::has_memory = true;
+  std::vector<Scarce> done;
+  const auto returns_both = [&] {
+    for (const Scarce& task : pool.take_done()) done.push_back(task);
+    return done.size() == 2;
+  };
+  CHECK(eventually(returns_both, kPatience));
+  CHECK(ran == 2);
 }
 
 }  // namespace
