@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace delayqueue {
@@ -25,7 +26,9 @@ constexpr std::size_t kBatchMessages = 4 * store::kBatch;
 constexpr std::size_t kBatchCalls = 32;
 constexpr std::size_t kBatchesInFlight = 2;     // Redis executes one while the next one is built
 constexpr milliseconds kLayoutInterval{2'000};  // between two reads of the layout
-constexpr milliseconds kPatience{50};           // with a server that does not answer; see Elsewhere
+constexpr milliseconds kLongestYield{1};        // see yield()
+constexpr std::uint64_t kBatchesWithoutYield = 500;
+constexpr milliseconds kPatience{50};  // with a server that does not answer; see Elsewhere
 
 bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
   return &a == &b || (a.due.delay == b.due.delay && a.due.at_ms == b.due.at_ms && a.retries == b.retries &&
@@ -99,10 +102,13 @@ std::atomic<int> senders{0};
 // Counts a thread as long as it is in send().
 class CountedSender {
  public:
-  CountedSender() { ++senders; }
-  ~CountedSender() { --senders; }
+  explicit CountedSender(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~CountedSender() { --count_; }
   CountedSender(const CountedSender&) = delete;
   CountedSender& operator=(const CountedSender&) = delete;
+
+ private:
+  std::atomic<int>& count_;
 };
 
 }  // namespace
@@ -204,7 +210,8 @@ void SendRequest::check() const {
 }
 
 void GroupCommit::send(std::vector<SendRequest>& requests, Elsewhere elsewhere) {
-  const CountedSender counted;
+  const CountedSender in_process(senders);
+  const CountedSender here(threads_);
   Sender sender;
   sender.left = sender.unloaded = requests.size();
   sender.sends_one = requests.size() == 1 && requests.front().messages.size() == 1;
@@ -222,6 +229,7 @@ void GroupCommit::send(std::vector<SendRequest>& requests, Elsewhere elsewhere) 
     lock.lock();
   }
   has_leader_ = sender.is_leader = true;
+  if (expects_others()) yield(lock);
   while (sender.left > 0) {
     lock.unlock();
     wake_done();
@@ -235,6 +243,23 @@ void GroupCommit::send(std::vector<SendRequest>& requests, Elsewhere elsewhere) 
   lock.unlock();
   if (next != nullptr) ::sem_post(&next->semaphore);  // before the others: no thread is sending now
   wake(done);
+}
+
+// Whether several threads whose sends are done have not returned yet. They were woken with this one, and may send again
+// at once: if they run first, their next messages are in this batch, and not in one of their own after it.
+bool GroupCommit::expects_others() const {
+  return batch_count_ >= next_yield_ && threads_ > static_cast<int>(waiting_.size()) + 1;
+}
+
+// Lets other threads run first. Where all cores are busy, that may be a whole time slice of other work: then the next
+// batches are sent without.
+void GroupCommit::yield(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const auto start = redis::Clock::now();
+  std::this_thread::yield();
+  const auto took = redis::Clock::now() - start;
+  lock.lock();
+  if (took > kLongestYield) next_yield_ = batch_count_ + kBatchesWithoutYield;
 }
 
 // Waits while another thread sends. Returns whether this one has become the leader; if not, its requests are done.

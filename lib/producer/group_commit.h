@@ -3,7 +3,8 @@
 //
 // The first thread becomes the leader: it sends its own messages and those of all threads that wait. Threads that come
 // meanwhile wait, and one of them is the next leader. So a single send is one round trip in the calling thread, and no
-// timer is needed to collect messages.
+// timer is needed to collect messages. If threads of the last batch have not run since they were woken, the leader yields
+// once, so that messages which they send at once are in its batch.
 #pragma once
 
 #include "producer/busy_wait.h"
@@ -92,6 +93,8 @@ class GroupCommit {
  private:
   struct InFlightBatch;
 
+  bool expects_others() const;
+  void yield(std::unique_lock<std::mutex>& lock);
   bool wait(Sender& sender, std::vector<SendRequest>& requests, Elsewhere elsewhere);
   bool withdraw(Sender& sender, std::vector<SendRequest>& requests, milliseconds patience);
   void run_leader(Sender& sender);
@@ -114,12 +117,14 @@ class GroupCommit {
   const Hooks hooks_;
   std::atomic<milliseconds> last_round_trip_{milliseconds(0)};
   std::atomic<std::uint64_t> answered_{0};  // batches
+  std::atomic<int> threads_{0};             // in send()
   redis::Clock::time_point next_layout_{};  // when to read the layout again; used by the leader only, as is the next
   BusyWait busy_wait_;
   std::mutex mutex_;  // guards all members below, and the private members of requests
   bool has_leader_ = false;
   std::deque<SendRequest*> waiting_;  // requests with messages that are in no batch yet
   std::uint64_t batch_count_ = 0;     // batches loaded so far
+  std::uint64_t next_yield_ = 0;      // the batch from which on leaders yield again
   bool needs_registration_ = false;   // a message went to a queue that may not be registered
   Sender* done_senders_ = nullptr;    // list of senders to wake: their requests are done
 };
