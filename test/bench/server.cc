@@ -29,6 +29,11 @@ double number_after(std::string_view line, std::string_view name) {
   return at == std::string_view::npos ? 0 : std::strtod(line.data() + at + name.size(), nullptr);
 }
 
+double growth_of(std::string_view before, std::string_view after, const std::string& command, std::string_view field) {
+  const std::string name = "cmdstat_" + command;
+  return number_after(field_of(after, name), field) - number_after(field_of(before, name), field);
+}
+
 }  // namespace
 
 Server::Server(const std::vector<std::string>& arguments)
@@ -118,8 +123,11 @@ double longest_us(std::string_view before, std::string_view after) {
 }
 
 double own_us(std::string_view before, std::string_view after, const std::string& command) {
-  const std::string name = "cmdstat_" + command;
-  return number_after(field_of(after, name), "usec=") - number_after(field_of(before, name), "usec=");
+  return growth_of(before, after, command, "usec=");
+}
+
+double calls_of(std::string_view before, std::string_view after, const std::string& command) {
+  return growth_of(before, after, command, "calls=");
 }
 
 }  // namespace bench

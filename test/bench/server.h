@@ -55,7 +55,8 @@ std::string_view field_of(std::string_view info, std::string_view field);
 // ran several times it is the mean. Excluded is the time in which Redis reads the request and writes the answer.
 double longest_us(std::string_view before, std::string_view after);
 
-// The same for all calls of one command together: its name in lower case.
+// The same for all calls of one command together, and their number. The name of the command is in lower case.
 double own_us(std::string_view before, std::string_view after, const std::string& command);
+double calls_of(std::string_view before, std::string_view after, const std::string& command);
 
 }  // namespace bench

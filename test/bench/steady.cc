@@ -86,6 +86,16 @@ void placed_sends(Bench& bench, Cores cores) {
   lone_sends(bench, name);
 }
 
+// Eight threads that share a Producer: their rate, and how many messages share a script call.
+void shared_sends(Bench& bench) {
+  bench.progress.step("eight threads");
+  const auto stats = [&] { return bench.server.command({"INFO", "commandstats"}); };
+  const std::string before = stats();
+  bench.figures.add("send.eight_threads", send_all(bench, 8));
+  const double calls = calls_of(before, stats(), "evalsha");
+  bench.figures.add("messages_per_call.eight_threads", static_cast<double>(bench.scale.compared) / calls);
+}
+
 void receive(Bench& bench, Due due, const std::string& name) {
   const Target target(bench.server);
   const std::size_t messages = bench.scale.compared;
@@ -122,8 +132,7 @@ void sends(Bench& bench) {
     if (two) placed_sends(bench, Cores::two);
     bench.progress.step("unpinned");
     lone_sends(bench, "unpinned");
-    bench.progress.step("eight threads");
-    bench.figures.add("send.eight_threads", send_all(bench, 8));
+    shared_sends(bench);
   }
   bench.figures.ratio("ratio.one_thread.one_core", "send.one_thread.one_core", "limit.script.one_core");
   if (two) bench.figures.ratio("ratio.one_thread.two_cores", "send.one_thread.two_cores", "limit.script.two_cores");
