@@ -3,8 +3,8 @@
 //
 // The first thread becomes the leader: it sends its own messages and those of all threads that wait. Threads that come
 // meanwhile wait, and one of them is the next leader. So a single send is one round trip in the calling thread, and no
-// timer is needed to collect messages. If threads of the last batch have not run since they were woken, the leader yields
-// once, so that messages which they send at once are in its batch.
+// timer is needed to collect messages. If threads of the last batch have not run since they were woken, the leader
+// yields once, so that messages which they send at once are in its batch.
 #pragma once
 
 #include "producer/busy_wait.h"
