@@ -94,22 +94,30 @@ void WakeupConnections::listen(const IsQuiet& is_quiet) {
   }
 }
 
-// Leaves all in one go. A marker that has just arrived wakes another consumer.
+// Leaves all in one go. A marker that has just arrived wakes another consumer. Without one, it may be lost: Redis drops
+// what it sends to a connection once it has read the end of it.
 void WakeupConnections::leave() {
   if (std::exchange(left_, true)) return;
   const Clock::time_point until = Clock::now() + WakeupListener::kFarewell;
   for (Connection& one : connections_) one.listener.begin_leaving();
   for (Connection& one : connections_) {
+    const bool was_waiting = one.listener.fd() >= 0;
     const auto marker = one.listener.leave(until);
-    if (!marker) continue;
     for (ServedQueue* queue : one.queues) {
-      if (marker->key == queue->lanes[0]->wake_key()) queue->lanes[0]->wake_another();
-      const bool of_others = marker->key == queue->lanes[0]->wakes_key();
-      if (const auto partition = partition_in(*marker); of_others && partition) {
-        queue->add_marker(*partition, marker->due);
+      if (marker) {
+        pass_on(*queue, *marker);
+      } else if (was_waiting) {
+        for (Lane* lane : queue->lanes) lane->expect_lost_marker();
       }
     }
   }
+}
+
+void WakeupConnections::pass_on(ServedQueue& queue, const WakeupListener::Marker& marker) {
+  Lane& home = *queue.lanes[0];
+  if (marker.key == home.wake_key()) home.wake_another();
+  if (marker.key != home.wakes_key()) return;
+  if (const auto partition = partition_in(marker)) queue.add_marker(*partition, marker.due);
 }
 
 void WakeupConnections::add_fds(std::vector<int>& fds) const {

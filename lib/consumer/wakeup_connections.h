@@ -63,6 +63,7 @@ class WakeupConnections {
   };
 
   static void read(ServedQueue& queue, const WakeupListener::Marker& marker);
+  static void pass_on(ServedQueue& queue, const WakeupListener::Marker& marker);
 
   const std::deque<ServedQueue>& queues_;
   const ConsumerOptions& options_;

@@ -128,7 +128,8 @@ class Store {
   void clear_wakes(Pipeline& pipeline) const;
 
   Answer<Promoted> pending2ready(Pipeline& pipeline, bool with_ids, const Watcher& watcher) const;
-  // Ends the watch of this consumer, and leaves the marker for another one to take it over.
+  // Ends the watch of this consumer, which stops, and leaves the marker for another one to take it over, or to take
+  // messages that are in ready.
   void leave_watch(Pipeline& pipeline, std::string_view name) const;
 
   Answer<Taken> ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const;

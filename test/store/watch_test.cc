@@ -193,7 +193,8 @@ TEST_CASE("pending2ready: a watch that does not expire, or whose time is past, d
 
 TEST_CASE("leave_watch: moves nothing, ends the watch, and sets the marker for another consumer") {
   Scene scene;
-  alone(scene).put(At::pending, "a", {5min});
+  alone(scene).cmd({"DEL", scene.keys().ready});
+  scene.put(At::pending, "a", {5min});
   const std::string kept = watch_value(scene.score_us(scene.keys().pending, "a"), "ann");
   scene.cmd({"SET", scene.keys().watch, kept, "PX", "600000"});
   Pipeline pipeline(scene.connection());
@@ -209,6 +210,24 @@ TEST_CASE("leave_watch: moves nothing, ends the watch, and sets the marker for a
   CHECK(watched(scene).empty());
   CHECK(marker(scene) == scene.score_us(scene.keys().pending, "due"));
   CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == 2);
+}
+
+TEST_CASE("leave_watch: sets the marker for messages in ready, also if none is pending; a busy consumer does not") {
+  Scene scene;
+  alone(scene).cmd({"DEL", scene.keys().ready});
+  const auto leave = [&] {
+    Pipeline pipeline(scene.connection());
+    scene.store().leave_watch(pipeline, "ann");
+    pipeline.run();
+    pipeline.reply(0);
+  };
+  leave();
+  CHECK(!marker(scene));
+  scene.put(At::ready, "a");
+  CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps_watch);
+  CHECK(!marker(scene));
+  leave();
+  CHECK(marker(scene) == 0);
 }
 
 TEST_CASE("hints: wake and watch of a wrong type, or with invalid values, fail no move") {
