@@ -27,6 +27,7 @@ constexpr std::size_t kBatchCalls = 32;
 constexpr std::size_t kBatchesInFlight = 2;     // Redis executes one while the next one is built
 constexpr milliseconds kLayoutInterval{2'000};  // between two reads of the layout
 constexpr milliseconds kLongestYield{1};        // see yield()
+constexpr std::size_t kFew = 8;                 // requests that wait; of more, the batch is large without a yield
 constexpr std::uint64_t kBatchesWithoutYield = 500;
 constexpr milliseconds kPatience{50};  // with a server that does not answer; see Elsewhere
 
@@ -248,7 +249,7 @@ void GroupCommit::send(std::vector<SendRequest>& requests, Elsewhere elsewhere) 
 // Whether several threads whose sends are done have not returned yet. They were woken with this one, and may send again
 // at once: if they run first, their next messages are in this batch, and not in one of their own after it.
 bool GroupCommit::expects_others() const {
-  return batch_count_ >= next_yield_ && threads_ > static_cast<int>(waiting_.size()) + 1;
+  return batch_count_ >= next_yield_ && waiting_.size() < kFew && threads_ > static_cast<int>(waiting_.size()) + 1;
 }
 
 // Lets other threads run first. Where all cores are busy, that may be a whole time slice of other work: then the next

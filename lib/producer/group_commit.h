@@ -4,7 +4,7 @@
 // The first thread becomes the leader: it sends its own messages and those of all threads that wait. Threads that come
 // meanwhile wait, and one of them is the next leader. So a single send is one round trip in the calling thread, and no
 // timer is needed to collect messages. If threads of the last batch have not run since they were woken, the leader
-// yields once, so that messages which they send at once are in its batch.
+// yields once before a small batch, so that messages which they send at once are in it.
 #pragma once
 
 #include "producer/busy_wait.h"
@@ -89,6 +89,9 @@ class GroupCommit {
   // turns step by step, so that a large request does not delay the others. The requests of one call are sent in order
   // if each has one step.
   void send(std::vector<SendRequest>& requests, Elsewhere elsewhere = Elsewhere::no);
+
+  int threads() const { return threads_; }  // that are in send()
+  bool has_answered() const { return answered_ > 0; }
 
  private:
   struct InFlightBatch;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kPartBytes = 256 * 1024;  // of payloads and headers
 constexpr int kMostMoves = 8;                   // of a message
+constexpr int kCrowd = 4;  // threads that send to a partition at the same time before its second connection is used
 
 bool has(const Error& e, std::string_view part) {
   return std::string_view(e.what()).find(part) != std::string_view::npos;
@@ -79,11 +80,22 @@ struct Spreader::Part {
 Spreader::Partition::Partition(const std::string& url, const std::string& queue, const ProducerOptions& options,
                                GroupCommit::Hooks hooks)
     : connection(url, queue, options.connection, options.queue, options.durability),
-      commit(connection, options.busy_wait, std::move(hooks)) {}
+      first_(connection, options.busy_wait, hooks),
+      crowd_connection_(connection, 0),
+      crowd_(crowd_connection_, options.busy_wait, std::move(hooks)) {}
 
 Spreader::Partition::Partition(const SharedConnection& home, unsigned number, std::chrono::microseconds busy_wait,
                                GroupCommit::Hooks hooks)
-    : connection(home, number), commit(connection, busy_wait, std::move(hooks)) {}
+    : connection(home, number),
+      first_(connection, busy_wait, hooks),
+      crowd_connection_(home, number),
+      crowd_(crowd_connection_, busy_wait, std::move(hooks)) {}
+
+GroupCommit& Spreader::Partition::commit() {
+  const int threads = first_.threads();
+  const bool is_crowd = threads >= kCrowd && threads > crowd_.threads() && first_.has_answered();
+  return is_crowd ? crowd_ : first_;
+}
 
 Spreader::Spreader(const std::string& url, const std::string& queue, const ProducerOptions& options,
                    const EventSink& sink)
@@ -291,7 +303,7 @@ void Spreader::send(std::vector<SendRequest>& requests) {
   }
   if (count() > 1 || !all_at_home(requests)) return send_parts(parts_of(requests));
   for (SendRequest& request : requests) add_ids(request);
-  home_.commit.send(requests);
+  home_.commit().send(requests);
 }
 
 bool Spreader::all_at_home(const std::vector<SendRequest>& requests) const {
@@ -405,7 +417,7 @@ void Spreader::send_together(unsigned number, std::vector<Part>& parts) {
   Partition& to = partition(number);
   may_leave = may_leave && !to.connection.endpoint().server().empty();  // there may be others
   try {
-    to.commit.send(requests, may_leave ? GroupCommit::Elsewhere::yes : GroupCommit::Elsewhere::no);
+    to.commit().send(requests, may_leave ? GroupCommit::Elsewhere::yes : GroupCommit::Elsewhere::no);
   } catch (...) {  // nothing was sent
     const std::exception_ptr error = std::current_exception();
     for (SendRequest& request : requests) request.fail(copy_of(error));

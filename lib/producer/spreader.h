@@ -67,9 +67,17 @@ class Spreader {
     Partition(const SharedConnection& home, unsigned number, std::chrono::microseconds busy_wait,
               GroupCommit::Hooks hooks);
 
+    // The one for a thread that is about to send. Many threads that send at the same time use two, each with its own
+    // connection: while Redis executes what some of them have sent, the others wake and send again.
+    GroupCommit& commit();
+
     SharedConnection connection;
-    GroupCommit commit;
     std::atomic<bool> has_copy{false};  // its copy of the layout was read
+
+   private:
+    GroupCommit first_;
+    SharedConnection crowd_connection_;
+    GroupCommit crowd_;
   };
 
   Partition& partition(unsigned number);

@@ -84,6 +84,28 @@ TEST_CASE("Producer: threads that send at the same time share script calls, and 
   CHECK(queue.inspector.counts().ready == kThreads + 1);
 }
 
+// Each thread sends 300 messages, one after the other. Returns the number of connections to the server before the end.
+std::size_t connections_of_senders(std::size_t threads) {
+  PrivateServer own;
+  Redis client(own.socket());
+  Queue queue(own.url());
+  queue.send("warm");
+  std::vector<std::thread> senders;
+  for (std::size_t i = 0; i < threads; ++i) {
+    senders.emplace_back([&] {
+      for (int one = 0; one < 300; ++one) queue.producer.send("x");
+    });
+  }
+  for (std::thread& thread : senders) thread.join();
+  CHECK(queue.inspector.counts().ready == 300 * threads + 1);
+  return std::stoul(test::info("clients", "connected_clients", client)) - 1;
+}
+
+TEST_CASE("Producer: four threads that send at the same time share one connection, and many threads two") {
+  CHECK(connections_of_senders(4) == 1);
+  CHECK(connections_of_senders(16) == 2);
+}
+
 TEST_CASE("Producer: when threads send the same id at the same time, one of them creates the message") {
   PrivateServer own;
   FaultProxy proxy(own.socket());
