@@ -7,7 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "exit.h"
 #include "serve/access.h"
@@ -199,6 +201,39 @@ TEST_CASE("serve parts: the history has 60 minutes of at most 1,000 queues, and 
   history.keep_only({"q1"});
   CHECK(history.size("orders") == 0);
   CHECK(history.size("q1") == 1);
+}
+
+TEST_CASE("serve parts: the history of all queues has the same minutes for each, and what was waiting then") {
+  dqctl::History history;
+  CHECK(history.waiting().minutes.empty());
+  delayqueue::Counts counts;
+  counts.pending = 100;
+  counts.due = 1;
+  counts.ready = 2;
+  counts.retry = 4;
+  counts.unack = 8;
+  history.add("orders", kBegin + 1min, counts);
+  history.add("orders", kBegin + 3min + 30s, reading(5, 1));
+  history.add("mails", kBegin + 2min, reading(6, 1));
+  const auto all = history.waiting();
+  using Numbers = std::vector<std::optional<std::uint64_t>>;
+  CHECK(all.minutes == std::vector<dqctl::Time>{kBegin + 1min, kBegin + 2min, kBegin + 3min});
+  CHECK(all.queues.at("orders") == Numbers{7, std::nullopt, 5});
+  CHECK(all.queues.at("mails") == Numbers{std::nullopt, 6, std::nullopt});
+}
+
+TEST_CASE("serve parts: a queue that cannot be read for long does not stretch the last hour of all queues") {
+  dqctl::History history;
+  for (int i = 0; i < 60; ++i) history.add("unreadable", kBegin + std::chrono::minutes(i), reading(1, 1));
+  for (int i = 0; i < 100; ++i) history.add("orders", kBegin + std::chrono::minutes(i), reading(2, 1));
+  const auto all = history.waiting();
+  CHECK(all.minutes.size() == 60);
+  CHECK(all.minutes.front() == kBegin + 40min);
+  CHECK(all.queues.at("orders").size() == 60);
+  CHECK(all.queues.at("orders").front() == 2);
+  CHECK(all.queues.at("unreadable").size() == 60);
+  CHECK(all.queues.at("unreadable")[19] == 1);
+  CHECK(!all.queues.at("unreadable")[20]);
 }
 
 TEST_CASE("serve parts: the audit keeps 100 changes, and writes each as one line that is safe on a terminal") {

@@ -160,6 +160,7 @@ TEST_CASE("serve: every route answers with the document that the interface descr
       {queue + "/messages/" + filled.dead.front(), "OneMessage"},
       {queue + "/stuck", "Stuck"},
       {queue + "/history", "History"},
+      {"/api/history", "WaitingHistory"},
       {queue + "/dead-reasons", "DeadReasons"},
       {queue + "/partitions", "Partitions"},
       {"/api/workers", "Workers"},
@@ -194,6 +195,11 @@ TEST_CASE("serve: queues and messages have the figures that are in Redis") {
   CHECK(queue["unack"] == 1);
   CHECK(queue["dead"] == 2);
   CHECK(queue["error"].is_null());
+  const json history = served.json("/api/history");
+  REQUIRE(history["queues"].size() == 1);
+  CHECK(history["queues"][0]["queue"] == "orders");
+  CHECK(history["queues"][0]["waiting"].size() == history["minutes"].size());
+  CHECK(history["queues"][0]["waiting"].back() == 1);  // the one that is ready
   const json page = served.json("/api/queues/orders/messages?state=dead&limit=1");
   REQUIRE(page["messages"].size() == 1);
   CHECK(page["messages"][0]["payload_start"] == "bad");
@@ -244,6 +250,7 @@ TEST_CASE("serve: the name of a queue may have any bytes") {
   const Served served;
   const std::string path = "/api/queues/a%2Fb%3Fc%3D1%26d%23e%25%FF";
   CHECK(served.json(path)["queue_base64"].is_string());
+  CHECK(served.json("/api/history")["queues"][0]["queue_base64"] == served.json(path)["queue_base64"]);
   CHECK(served.json(path + "/messages?state=ready")["messages"].size() == 1);
 }
 
@@ -866,6 +873,7 @@ TEST_CASE("serve: while Redis is away it answers since when, and it comes back a
   CHECK(away["redis"]["since"].is_string());
   CHECK(api.mismatch(served.json("/api/queues/orders", 503), "QueueDetail") == "");
   CHECK(served.json("/api/queues/orders/history")["minutes"].size() >= 1);
+  CHECK(served.json("/api/history")["queues"][0]["waiting"].back() == 1);
   CHECK(served.get("/healthz").status == 503);
   served.json("/api/queues/orders/messages?state=ready", 503);
   served.change("/api/queues/orders/pause", R"({"dry_run":false})", 503);

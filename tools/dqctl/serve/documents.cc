@@ -99,4 +99,17 @@ Object queues_document(const RedisName& redis, const Readings& readings, const H
   return object.add("redis", redis_object(redis, readings));
 }
 
+Object history_document(const WaitingHistory& history) {
+  std::vector<std::string> minutes;
+  for (const Time minute : history.minutes) minutes.push_back(utc_text(minute));
+  std::vector<Object> queues;
+  queues.reserve(history.queues.size());
+  for (const auto& [queue, numbers] : history.queues) {
+    std::string list;
+    for (const auto& each : numbers) list += (list.empty() ? "" : ",") + (each ? std::to_string(*each) : "null");
+    queues.push_back(Object().add("queue", queue).add_json("waiting", '[' + list + ']'));
+  }
+  return Object().add("minutes", minutes).add("queues", queues);
+}
+
 }  // namespace dqctl

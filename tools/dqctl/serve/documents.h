@@ -26,4 +26,6 @@ Object stats_fields(const QueueReading& reading, const std::optional<delayqueue:
 
 Object queues_document(const RedisName& redis, const Readings& readings, const History& history);
 
+Object history_document(const WaitingHistory& history);
+
 }  // namespace dqctl

@@ -13,6 +13,8 @@ const Total& total_with(std::string_view name) {
   return *std::find_if(kTotals.begin(), kTotals.end(), [&](const Total& one) { return one.name == name; });
 }
 
+std::uint64_t waiting_in(const delayqueue::Counts& counts) { return counts.due + counts.ready + counts.retry; }
+
 Time begin_of_minute(Time when) {
   return Time(std::chrono::duration_cast<std::chrono::minutes>(when.time_since_epoch()));
 }
@@ -67,6 +69,29 @@ std::size_t History::size(const std::string& queue) const {
   const std::lock_guard lock(mutex_);
   const auto found = queues_.find(queue);
   return found == queues_.end() ? 0 : found->second.size();
+}
+
+WaitingHistory History::waiting() const {
+  const std::lock_guard lock(mutex_);
+  std::set<Time> begins;
+  for (const auto& [queue, minutes] : queues_) {
+    for (const Minute& minute : minutes) begins.insert(minute.at);
+  }
+  WaitingHistory all;
+  // A queue that cannot be read keeps minutes that are older than the last hour of the others.
+  const auto first =
+      begins.empty() ? begins.end() : begins.upper_bound(*begins.rbegin() - std::chrono::minutes(kMinutes));
+  all.minutes.assign(first, begins.end());
+  for (const auto& [queue, minutes] : queues_) {
+    auto& numbers = all.queues[queue];
+    auto minute = minutes.begin();
+    for (const Time begin : all.minutes) {
+      while (minute != minutes.end() && minute->at < begin) ++minute;
+      const bool is_known = minute != minutes.end() && minute->at == begin;
+      numbers.push_back(is_known ? std::optional(waiting_in(minute->counts)) : std::nullopt);
+    }
+  }
+  return all;
 }
 
 }  // namespace dqctl

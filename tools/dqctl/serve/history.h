@@ -30,6 +30,13 @@ struct Minute {
 
 Object minute_object(const Minute& minute);
 
+// How many messages of each queue were due, ready or in retry in the last hour.
+struct WaitingHistory {
+  std::vector<Time> minutes{};  // at most History::kMinutes, the oldest first
+  // By queue: one number for each of the minutes, of its last reading; unset: there was none.
+  std::map<std::string, std::vector<std::optional<std::uint64_t>>> queues{};
+};
+
 // Any number of threads may use it.
 class History {
  public:
@@ -44,6 +51,7 @@ class History {
 
   std::vector<Minute> minutes(const std::string& queue) const;  // the oldest first
   std::size_t size(const std::string& queue) const;
+  WaitingHistory waiting() const;
 
  private:
   mutable std::mutex mutex_;

@@ -141,6 +141,7 @@ std::optional<HttpAnswer> Routes::about_server(const Path& path, const HttpReque
   if (name == "find") return json_answer(parts_.reads.find(Query(request.target, {"text"})));
   Query(request.target, {});
   if (name == "queues") return queues();
+  if (name == "history") return json_answer(history_document(parts_.history.waiting()));
   if (name == "server") return json_answer(server());
   if (name == "audit") return json_answer(audit());
   if (name == "events") return events();
