@@ -195,13 +195,14 @@ function pathOf(times, values, from, to, most) {
 const known = (values) => values.filter((value) => value != null);
 
 // A line of the last hour in a table's cell, and the same in words.
-function spark(name, times, values) {
-  if (times.length < 2) return quiet('–');
-  const most = Math.max(...values);
-  const words = `${name}: ${number(values[values.length - 1])} now, at most ${number(most)} in the last hour`;
+function spark(times, values) {
+  const numbers = known(values);
+  if (numbers.length < 2) return quiet('–');
+  const most = Math.max(...numbers);
+  const words = `waiting: ${number(numbers.pop())} now, at most ${number(most)} in the last hour`;
   return el('svg', { class: 'spark', viewBox: '0 -4 100 108', preserveAspectRatio: 'none', role: 'img',
     'aria-label': words },
-    el('path', { class: 's1', d: pathOf(times, values, times[0], times[times.length - 1], most || 1) }));
+    el('path', { class: 's1', d: pathOf(times, values, times[0], times.at(-1), most || 1) }));
 }
 
 // The least of 1, 2, 5, 10, 20, 50 ... that is not below the value: the top of a scale.
@@ -518,6 +519,7 @@ async function read(use, resource) {
 const once = 1e12;
 let route = { path: [], query: new URLSearchParams() };
 let view = null;
+let drawing = 0;
 
 function readRoute() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
@@ -568,8 +570,13 @@ function viewOf({ path, query }) {
   return queuesView(query);
 }
 
+// Draws before the next frame, once for all that has changed until then.
 function draw() {
-  if (!view || document.hidden) return;
+  if (!drawing && !document.hidden) drawing = requestAnimationFrame(drawNow);
+}
+
+function drawNow() {
+  drawing = 0;
   drawFrame();
   try {
     patchKeepingFocus(byId('main'), view.draw().flat(Infinity).filter(Boolean));
@@ -631,7 +638,6 @@ function shown(path, make) {
 
 // ---- all queues
 
-const historyPath = (address) => `${queuePath(address)}/history`;
 const figure = (id, label, value, format) =>
   ({ id, label, figure: true, sort: value, cell: (row) => format(value(row)) });
 const count = (id, label) => figure(id, label, (row) => row[id], number);
@@ -661,11 +667,16 @@ function stateOf(row) {
 const pauseText = (row) => (row.paused_until ? `until ${timeText(row.paused_until)}` : 'until it is resumed') +
   (textOf(row, 'paused_why') && `: ${textOf(row, 'paused_why')}`);
 
+// The lines of all queues by address: made once for each answer, and copied into each drawing.
+const lastHour = { path: 'api/history', every: 20e3, load: async () => {
+  const { minutes, queues } = await request('api/history', { timeout: 30e3 });
+  const times = minutes.map(Date.parse);
+  return new Map(queues.map((row) => [addressOf(row), spark(times, row.waiting)]));
+} };
+
 function sparkOf(row) {
-  const { data } = resourceOf(historyPath(row.address));
-  if (!data) return quiet('–');
-  const values = data.minutes.map((each) => each.due + each.ready + each.retry);
-  return spark('waiting', data.minutes.map((each) => Date.parse(each.at)), values);
+  const made = resourceOf(lastHour.path).data?.get(row.address);
+  return made ? made.cloneNode(true) : quiet('–');
 }
 
 function queuesView(query) {
@@ -679,9 +690,7 @@ function queuesView(query) {
     down: (column.id === sort.id ? !sort.down : column.id !== 'queue') ? '1' : '0' });
   return {
     title: 'Queues',
-    // Only the first rows have a line of the hour: each is a request.
-    uses: () => matching().filter((row) => row.history_minutes > 1).slice(0, 60)
-      .map((row) => ({ path: historyPath(row.address), every: 60e3 })),
+    uses: () => [lastHour],
     draw: () => {
       const rows = matching();
       const having = (level) => live.queues.filter((row) => row.level === level).length;
