@@ -23,9 +23,9 @@ namespace delayqueue {
 
 struct ProducerMetrics;
 
-// Any number of threads may use one Producer. They share one connection, five or more that send at once two of them, and
-// concurrent sends share round trips. The first call connects, so a Producer can be constructed while the server cannot
-// be reached. After a broken connection the next call reconnects.
+// Any number of threads may use one Producer. They share one connection, five or more that send at once two of them,
+// and concurrent sends share round trips. The first call connects, so a Producer can be constructed while the server
+// cannot be reached. After a broken connection the next call reconnects.
 //
 // A queue may have several partitions (see QueueAdmin::set_partitions). Messages whose ids the library makes are spread
 // over all of them: the Producer goes to the next one after 200 messages or a round trip. These ids name the partition,
