@@ -33,7 +33,7 @@ class ConsumerActivity {
   std::vector<std::pair<Lease::Clock::time_point, const InFlightMessage*>> longest_;  // running, the longest first
 };
 
-// What the entries of a consumer tell all the time. Without concurrency: it writes no entries.
+// The part of a consumer's entries that does not change. `concurrency` 0: it writes no entries.
 store::ConsumerEntry profile_of(const ConsumerOptions& options, const std::deque<ServedQueue>& queues);
 
 // The registry is for operators only. So it causes no further round trip, a failure is logged once and fails nothing

@@ -94,8 +94,8 @@ void WakeupConnections::listen(const IsQuiet& is_quiet) {
   }
 }
 
-// Leaves all in one go. A marker that has just arrived wakes another consumer. Without one, it may be lost: Redis drops
-// what it sends to a connection once it has read the end of it.
+// Closes all connections at the same time. A marker that has arrived wakes another consumer. If none has, one may be
+// lost: Redis drops what it has for a connection whose end it has read.
 void WakeupConnections::leave() {
   if (std::exchange(left_, true)) return;
   const Clock::time_point until = Clock::now() + WakeupListener::kFarewell;

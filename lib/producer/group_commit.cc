@@ -27,7 +27,7 @@ constexpr std::size_t kBatchCalls = 32;
 constexpr std::size_t kBatchesInFlight = 2;     // Redis executes one while the next one is built
 constexpr milliseconds kLayoutInterval{2'000};  // between two reads of the layout
 constexpr milliseconds kLongestYield{1};        // see yield()
-constexpr std::size_t kFew = 8;                 // requests that wait; of more, the batch is large without a yield
+constexpr std::size_t kFew = 8;                 // with so many requests that wait, the leader does not yield
 constexpr std::uint64_t kBatchesWithoutYield = 500;
 constexpr milliseconds kPatience{50};  // with a server that does not answer; see Elsewhere
 

@@ -16,8 +16,8 @@ namespace delayqueue {
 // printable ASCII without spaces and '='; upper and lower case differ. A value is any bytes, or empty.
 //
 // A message has at most kMost headers. Their names and values have at most kMostBytes together, where each name and
-// each value counts one byte more for its length, or two bytes if it has 128 or more. Names that begin with "dq-" are
-// reserved: a Producer sends none. By convention, "content-type" has the type of the payload.
+// each value counts one byte more for its length, or two bytes if it has 128 or more. Names that begin with "dq-", in
+// upper or lower case, are reserved: a Producer sends none. By convention, "content-type" has the type of the payload.
 //
 // A value type: copies are independent. An object must not be changed while another thread uses it.
 class DELAYQUEUE_EXPORT Headers {

@@ -82,8 +82,8 @@ struct QueueMetrics {
 };
 
 // Text in the exposition format 0.0.4 of Prometheus, with the content type "text/plain; version=0.0.4". It ends with a
-// line break, and is empty without queues. Names of queues may have any bytes: control characters, and bytes that are
-// not UTF-8, are written as \xNN.
+// line break, and is empty without queues. Names of queues may have any bytes: control characters, those that are
+// invisible or turn the direction of a line, and bytes that are not UTF-8, are written as \xNN.
 //
 // A page must not have two of these texts of the same kind, nor a queue twice: pass all producers and all queues of the
 // page in one call. Texts of different kinds may follow each other.

@@ -23,7 +23,7 @@ namespace delayqueue {
 
 struct ProducerMetrics;
 
-// Any number of threads may use one Producer. They share one connection, five or more that send at once two of them,
+// Any number of threads may use one Producer. They share one connection, or two while five or more send at once,
 // and concurrent sends share round trips. The first call connects, so a Producer can be constructed while the server
 // cannot be reached. After a broken connection the next call reconnects.
 //

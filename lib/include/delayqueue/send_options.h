@@ -18,9 +18,9 @@ struct SendOptions {
   std::optional<int> retries{};       // deliveries after the first; unset: ProducerOptions::retries
   std::optional<milliseconds> ttl{};  // the message expires this long after its due time; at least 1 ms; unset: never
   // A UUID of 36 characters, stored in lower case; empty: a new UUIDv7. See Sent::created. In a queue with partitions
-  // all messages whose ids the library has not made are in partition 0: they have the throughput of one master.
+  // messages with ids of version 4 are in partition 0: they have the throughput of one master. See docs/protocol.md.
   std::string id{};
-  Headers headers{};  // names must not begin with "dq-"; workers of the Go library ignore headers
+  Headers headers{};  // names must not begin with "dq-" or "DQ-"; workers of the Go library ignore headers
 };
 
 // The new due time: `delay` or `at`, as in SendOptions. With neither the message is due at once.
