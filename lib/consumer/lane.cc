@@ -79,12 +79,12 @@ void Lane::leave() {
   registration_.leave();
   registers_ = keeps_worker_ = false;
   timers_.all_due();
-  wakeups_.set_watcher(false);  // the next pending2ready decides again
+  wakeups_.leave();  // the next pending2ready decides again
 }
 
 void Lane::failed(const std::exception& e, const std::string& where) {
   timers_.all_due();
-  wakeups_.set_watcher(false);
+  wakeups_.leave();
   health_.fail(e, where, lease_keeper_.empty() ? std::nullopt : std::optional(options().lease));
 }
 

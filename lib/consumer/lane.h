@@ -135,7 +135,7 @@ class Lane {
   // A marker arrived that this consumer cannot use.
   void wake_another() { wakeups_.wake_another(); }
   // A marker may have been lost when this consumer stopped: its last requests leave another one if there are messages.
-  void expect_lost_marker() { wakeups_.set_watcher(true); }
+  void expect_lost_marker() { wakeups_.expect_lost_marker(); }
   // Reads the copy of the layout again soon; every lane does so from time to time.
   void read_layout_soon() { copies_.read_soon(); }
   // Moves may have run after the take that was to follow them.

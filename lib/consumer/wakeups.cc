@@ -26,6 +26,7 @@ void Wakeups::add(RoundTrip& round_trip, bool stopping) {
   redis::Pipeline& pipeline = round_trip.pipeline();
   const store::Store& moves = partition_.moves;
   if (std::exchange(clear_wake_, false)) moves.clear_wake(pipeline);
+  if (stopping && std::exchange(received_, std::nullopt)) wake_another_ = true;
   if (std::exchange(wake_another_, false)) {
     if (is_home()) {
       moves.wake(pipeline);
@@ -33,7 +34,8 @@ void Wakeups::add(RoundTrip& round_trip, bool stopping) {
       partition_.queue.add_marker(partition_.number, "0");
     }
   }
-  if (stopping && std::exchange(is_watcher_, false)) {
+  if (stopping && (is_watcher_ || lost_marker_)) {
+    is_watcher_ = lost_marker_ = false;
     moves.leave_watch(pipeline, partition_.queue.consumer);
     forward_marker(round_trip);
   }

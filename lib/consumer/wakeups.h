@@ -26,6 +26,10 @@ class Wakeups {
 
   // Whether other consumers rely on this one to take what is due next, as pending2ready has answered.
   void set_watcher(bool watches) { is_watcher_ = watches; }
+  // This consumer stops, and Redis may have sent it a marker that did not arrive.
+  void expect_lost_marker() { lost_marker_ = true; }
+  // The connection was lost: what others rely on is decided again.
+  void leave() { is_watcher_ = lost_marker_ = false; }
   store::Watcher as_watcher(std::optional<milliseconds> poll_interval) const {
     return {partition_.queue.consumer, poll_interval};
   }
@@ -37,7 +41,8 @@ class Wakeups {
   // Whether add() has something to add; and whether some of that wakes another consumer.
   bool has_requests(bool stopping) const { return wakes(stopping) || (is_home() && partition_.queue.clears_wakes); }
   bool wakes(bool stopping) const {
-    return wake_another_ || (stopping && is_watcher_) || (is_home() && !partition_.queue.markers.empty());
+    return wake_another_ || (stopping && (is_watcher_ || lost_marker_ || received_)) ||
+           (is_home() && !partition_.queue.markers.empty());
   }
 
   // Adds the requests that wake others.
@@ -57,6 +62,7 @@ class Wakeups {
   bool clear_wake_ = false;          // another program wrote into the key `wake`
   bool overflow_signalled_ = false;  // another consumer was woken, since there is more than this one can take
   bool is_watcher_ = false;
+  bool lost_marker_ = false;
 };
 
 }  // namespace delayqueue

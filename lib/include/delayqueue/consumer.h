@@ -97,7 +97,7 @@ class DELAYQUEUE_EXPORT Consumer {
   // uses no retry. stop() waits for at most `timeout` until running handlers have returned and deliveries are settled,
   // and sends their verdicts to Redis. It returns within `timeout` even if the server, a Sentinel or a name lookup
   // never responds. True: all are settled. False: a handler was still running, a Delivery was not settled, or a verdict
-  // did not reach Redis; these messages are delivered again when their lease ends.
+  // did not reach Redis; these messages are delivered again when their lease ends. Or Redis did not answer at all.
   //
   // Any thread may call it, also repeatedly: once the consumer has stopped, it returns the first result. In a handler
   // or callback it only requests the stop, and returns false. Do not call it in a signal handler: wait for signals in a
