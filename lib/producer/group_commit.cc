@@ -186,8 +186,9 @@ struct GroupCommit::InFlightBatch {
   WriteConcern::Asked confirmation;
 };
 
-GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks)
-    : shared_connection_(connection), hooks_(std::move(hooks)), busy_wait_(busy_wait) {
+GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks,
+                         Answered& answered)
+    : shared_connection_(connection), hooks_(std::move(hooks)), answered_(answered), busy_wait_(busy_wait) {
   // The other threads of this process do not exist in a child. If this fails, a child may never wait busily.
   [[maybe_unused]] static const int failed = ::pthread_atfork(nullptr, nullptr, [] { senders = 0; });
 }
@@ -266,11 +267,11 @@ void GroupCommit::yield(std::unique_lock<std::mutex>& lock) {
 // Waits while another thread sends. Returns whether this one has become the leader; if not, its requests are done.
 bool GroupCommit::wait(Sender& sender, std::vector<SendRequest>& requests, Elsewhere elsewhere) {
   while (elsewhere == Elsewhere::yes) {
-    const std::uint64_t answered = answered_;
+    const std::uint64_t answered = answered_.batches;
     const milliseconds patience =
-        kPatience + shared_connection_.write_concern().timeout() + 2 * last_round_trip_.load();
+        kPatience + shared_connection_.write_concern().timeout() + 2 * answered_.last_round_trip.load();
     if (sender.wait(patience)) return sender.is_leader;
-    if (answered_ != answered) continue;  // the server answers; others are served first
+    if (answered_.batches != answered) continue;  // the server answers; others are served first
     if (withdraw(sender, requests, patience)) return false;
     elsewhere = Elsewhere::no;
   }
@@ -464,8 +465,8 @@ void GroupCommit::receive(InFlightBatch& batch, const Sender& leader, int socket
 }
 
 void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) {
-  last_round_trip_ = std::chrono::duration_cast<milliseconds>(redis::Clock::now() - batch.sent_at);
-  ++answered_;
+  answered_.last_round_trip = std::chrono::duration_cast<milliseconds>(redis::Clock::now() - batch.sent_at);
+  ++answered_.batches;
   call_hooks(batch);
   const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
   std::exception_ptr broken;  // the connection broke, or leads to the wrong server

@@ -81,8 +81,14 @@ class GroupCommit {
   // soon, with `written` false. Otherwise they wait until it has answered, or the command timeout is over.
   enum class Elsewhere { no, yes };
 
-  // busy_wait: see ProducerOptions.
-  GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks);
+  // What the server has answered, by any GroupCommit for it: it is alive while the count grows.
+  struct Answered {
+    std::atomic<std::uint64_t> batches{0};
+    std::atomic<milliseconds> last_round_trip{milliseconds(0)};
+  };
+
+  // busy_wait: see ProducerOptions. `answered` must outlive this object.
+  GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks, Answered& answered);
   ~GroupCommit();
 
   // Sends the requests. Returns when all have been sent or have failed. Any thread may call it. Waiting requests take
@@ -91,7 +97,6 @@ class GroupCommit {
   void send(std::vector<SendRequest>& requests, Elsewhere elsewhere = Elsewhere::no);
 
   int threads() const { return threads_; }  // that are in send()
-  bool has_answered() const { return answered_ > 0; }
 
  private:
   struct InFlightBatch;
@@ -118,8 +123,7 @@ class GroupCommit {
 
   SharedConnection& shared_connection_;
   const Hooks hooks_;
-  std::atomic<milliseconds> last_round_trip_{milliseconds(0)};
-  std::atomic<std::uint64_t> answered_{0};  // batches
+  Answered& answered_;
   std::atomic<int> threads_{0};             // in send()
   redis::Clock::time_point next_layout_{};  // when to read the layout again; used by the leader only, as is the next
   BusyWait busy_wait_;

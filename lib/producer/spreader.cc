@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kPartBytes = 256 * 1024;  // of payloads and headers
 constexpr int kMostMoves = 8;                   // of a message
-constexpr int kCrowd = 4;  // threads that send to a partition at the same time before its second connection is used
+constexpr int kThreadsOfFirst = 4;              // that send at once, before the second connection is used
 
 bool has(const Error& e, std::string_view part) {
   return std::string_view(e.what()).find(part) != std::string_view::npos;
@@ -80,21 +80,21 @@ struct Spreader::Part {
 Spreader::Partition::Partition(const std::string& url, const std::string& queue, const ProducerOptions& options,
                                GroupCommit::Hooks hooks)
     : connection(url, queue, options.connection, options.queue, options.durability),
-      first_(connection, options.busy_wait, hooks),
-      crowd_connection_(connection, 0),
-      crowd_(crowd_connection_, options.busy_wait, std::move(hooks)) {}
+      first_(connection, options.busy_wait, hooks, answered_),
+      second_connection_(connection, 0),
+      second_(second_connection_, options.busy_wait, std::move(hooks), answered_) {}
 
 Spreader::Partition::Partition(const SharedConnection& home, unsigned number, std::chrono::microseconds busy_wait,
                                GroupCommit::Hooks hooks)
     : connection(home, number),
-      first_(connection, busy_wait, hooks),
-      crowd_connection_(home, number),
-      crowd_(crowd_connection_, busy_wait, std::move(hooks)) {}
+      first_(connection, busy_wait, hooks, answered_),
+      second_connection_(home, number),
+      second_(second_connection_, busy_wait, std::move(hooks), answered_) {}
 
 GroupCommit& Spreader::Partition::commit() {
   const int threads = first_.threads();
-  const bool is_crowd = threads >= kCrowd && threads > crowd_.threads() && first_.has_answered();
-  return is_crowd ? crowd_ : first_;
+  const bool use_second = threads >= kThreadsOfFirst && threads > second_.threads() && answered_.batches > 0;
+  return use_second ? second_ : first_;
 }
 
 Spreader::Spreader(const std::string& url, const std::string& queue, const ProducerOptions& options,

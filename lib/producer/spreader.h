@@ -67,7 +67,7 @@ class Spreader {
     Partition(const SharedConnection& home, unsigned number, std::chrono::microseconds busy_wait,
               GroupCommit::Hooks hooks);
 
-    // The one for a thread that is about to send. Many threads that send at the same time use two, each with its own
+    // The group commit that the calling thread joins. Many threads that send at the same time use two, each with its own
     // connection: while Redis executes what some of them have sent, the others wake and send again.
     GroupCommit& commit();
 
@@ -75,9 +75,10 @@ class Spreader {
     std::atomic<bool> has_copy{false};  // its copy of the layout was read
 
    private:
+    GroupCommit::Answered answered_;
     GroupCommit first_;
-    SharedConnection crowd_connection_;
-    GroupCommit crowd_;
+    SharedConnection second_connection_;
+    GroupCommit second_;
   };
 
   Partition& partition(unsigned number);

@@ -303,32 +303,38 @@ TEST_CASE("Producer: other sends, cancels and batches proceed while a large batc
 // A group commit whose requests may be sent elsewhere, over a proxy.
 class Movable {
  public:
-  Movable() : connection_(proxy.url(), test::fresh_queue(), {}, {}), commit_(connection_, 0us, hooks()) {
-    terms_.fresh = true;
-  }
+  Movable() { terms_.fresh = true; }
 
-  SendRequest send(std::size_t messages = 1) {
+  SendRequest send(std::size_t messages = 1) { return send(commit_, messages); }
+  SendRequest send_by_second() { return send(second_, 1); }
+
+  PrivateServer own;
+  FaultProxy proxy{own.socket()};
+  FaultProxy second_proxy{own.socket()};
+
+ private:
+  SendRequest send(GroupCommit& commit, std::size_t messages) {
     std::vector<SendRequest> requests(1);
     for (std::string& id : store::new_ids(messages)) {
       requests.front().messages.push_back({"x", &terms_});
       requests.front().sent.push_back({std::move(id), false});
     }
-    commit_.send(requests, GroupCommit::Elsewhere::yes);
+    commit.send(requests, GroupCommit::Elsewhere::yes);
     return std::move(requests.front());
   }
 
-  PrivateServer own;
-  FaultProxy proxy{own.socket()};
-
- private:
   static GroupCommit::Hooks hooks() {
     GroupCommit::Hooks hooks;
     hooks.prepare = [](redis::Connection&) {};
     return hooks;
   }
 
-  SharedConnection connection_;
-  GroupCommit commit_;
+  const std::string queue_ = test::fresh_queue();
+  GroupCommit::Answered answered_;
+  SharedConnection connection_{proxy.url(), queue_, {}, {}};
+  SharedConnection second_connection_{second_proxy.url(), queue_, {}, {}};
+  GroupCommit commit_{connection_, 0us, hooks(), answered_};
+  GroupCommit second_{second_connection_, 0us, hooks(), answered_};
   store::SendTerms terms_;
 };
 
@@ -366,6 +372,33 @@ TEST_CASE("group commit: a request waits for a server that answers, however many
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(created == 24);
+}
+
+TEST_CASE("group commit: a request waits for its connection while the server answers on the other one") {
+  Movable all;
+  all.second_proxy.delay(100ms);
+  CHECK(all.send().error == nullptr);
+  CHECK(all.send_by_second().error == nullptr);  // measures the round trip: 200 ms
+  Redis client(all.own.socket());
+  const std::size_t calls = test::calls_of("evalsha", client);
+  all.proxy.hold_replies(true);
+  SendRequest first, waiting;
+  std::thread leader([&] { first = all.send(); });
+  CHECK(test::eventually([&] { return test::calls_of("evalsha", client) > calls; }));
+  std::atomic<bool> ends{false};
+  std::thread others([&] {
+    while (!ends) CHECK(all.send_by_second().error == nullptr);
+  });
+  std::thread waiter([&] { waiting = all.send(); });
+  std::this_thread::sleep_for(1500ms);  // about three times as long as a request waits for a server without answers
+  all.proxy.hold_replies(false);
+  waiter.join();
+  leader.join();
+  ends = true;
+  others.join();
+  CHECK_FALSE(waiting.withdrawn);
+  CHECK(waiting.error == nullptr);
+  CHECK(first.error == nullptr);
 }
 
 TEST_CASE("send_batch: keeps the order on a server that has no scripts yet") {
