@@ -385,6 +385,35 @@ TEST_CASE("metrics --listen: while Redis is away the answers are 503, and it com
   CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"orders\"} 1\n"));
 }
 
+TEST_CASE("metrics --listen: while Redis is frozen, named queues together take little longer than one") {
+  delayqueue::PrivateServer redis;
+  Strings names = test::numbered(8);
+  for (const std::string& name : names) static_cast<void>(delayqueue::Producer(redis.url(), name).send("x"));
+  Strings options = names;
+  options.insert(options.end(), {"--command-timeout", "1s"});
+  const Served served(options, test::at(redis.url()), "metrics");
+  CHECK(lines_with(served.get("/metrics").body, "\ndelayqueue_up{") == names.size());
+  std::this_thread::sleep_for(1100ms);  // the answer is not kept any longer
+  const Frozen frozen(redis);
+  const auto begin = Steady::now();
+  const httplib::Response page = served.get("/metrics");
+  CHECK(Steady::now() - begin < 8s);  // 1 s for the first, 250 ms for each of the others
+  CHECK(page.status == 200);
+  for (const std::string& name : names) CHECK(has(page.body, "delayqueue_up{queue=\"" + name + "\"} 0\n"));
+}
+
+TEST_CASE("metrics --listen: after Redis was away it is read over a slow link, too") {
+  delayqueue::PrivateServer redis;
+  for (const char* name : {"orders", "mails"}) static_cast<void>(delayqueue::Producer(redis.url(), name).send("x"));
+  test::FaultProxy proxy(redis.socket(), test::FaultProxy::Via::unix_socket);
+  proxy.refuse(true);
+  const Served served({"orders", "mails"}, test::at(proxy.url()), "metrics");
+  CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"mails\"} 0\n"));
+  proxy.delay(150ms);  // longer than the timeouts for queues after one that could not be read
+  proxy.refuse(false);
+  CHECK(test::eventually([&] { return has(served.get("/metrics").body, "delayqueue_up{queue=\"mails\"} 1\n"); }, 20s));
+}
+
 TEST_CASE("serve: payloads are hidden unless they are allowed") {
   const Filled filled;
   const Served served;

@@ -114,24 +114,27 @@ Client& Context::client(Clients<Client>& clients, const Subject& subject) {
     clients.splice(clients.begin(), clients, found);
     return *clients.front().second;
   }
+  const auto& [queue, partition, short_timeouts] = subject;
   delayqueue::InspectorOptions wanted;
   wanted.connection = connection_;
   wanted.queue = queue_options_;
-  wanted.partition = subject.second;
-  if (short_timeouts_) {
+  wanted.partition = partition;
+  if (short_timeouts) {
     wanted.connection.connect_timeout = std::min(connection_.connect_timeout, kShortTimeout);
     wanted.connection.command_timeout = std::min(connection_.command_timeout, kShortTimeout);
   }
-  clients.emplace_front(subject, std::make_unique<Client>(uri_, subject.first, wanted));
+  clients.emplace_front(subject, std::make_unique<Client>(uri_, queue, wanted));
   if (clients.size() > kClientsKept) clients.pop_back();
   return *clients.front().second;
 }
 
 delayqueue::Inspector& Context::inspector(const std::string& queue, std::optional<unsigned> partition) {
-  return client(inspectors_, {queue, partition});
+  return client(inspectors_, {queue, partition, short_timeouts_});
 }
 
-delayqueue::QueueAdmin& Context::admin(const std::string& queue) { return client(admins_, {queue, options.partition}); }
+delayqueue::QueueAdmin& Context::admin(const std::string& queue) {
+  return client(admins_, {queue, options.partition, short_timeouts_});
+}
 
 delayqueue::Producer& Context::producer(const std::string& queue) {
   delayqueue::ProducerOptions wanted;

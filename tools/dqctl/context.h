@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -71,7 +72,8 @@ class Context {
   const delayqueue::ConnectionOptions& connection() const { return connection_; }
   const delayqueue::QueueOptions& queue_options() const { return queue_options_; }
 
-  // Whether inspectors and admins that are created from now on wait at most 250 ms for a server.
+  // Whether inspectors and admins that are requested from now on wait at most 250 ms for a server. Those that were
+  // requested before with the other setting are kept beside them.
   void use_short_timeouts(bool brief) { short_timeouts_ = brief; }
 
   // The URI with *** for its password.
@@ -81,7 +83,8 @@ class Context {
   delayqueue::Counts counts(const std::string& queue);
 
  private:
-  using Subject = std::pair<std::string, std::optional<unsigned>>;  // a queue, or one partition of it
+  // A queue, or one partition of it; and whether the timeouts are short.
+  using Subject = std::tuple<std::string, std::optional<unsigned>, bool>;
   template <class Client>
   using Clients = std::list<std::pair<Subject, std::unique_ptr<Client>>>;  // latest first
 
