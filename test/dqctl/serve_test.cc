@@ -351,6 +351,7 @@ TEST_CASE("metrics --listen: it starts where dqctl serve does, and not where eve
   refused({"--listen", "[::]:0"}, "--https-client-ca");
   refused({"--listen", "127.0.0.1:0", "--token-file", shared.path()}, "chmod 600");
   refused({"--listen", "127.0.0.1:0", "--https-cert", "/nowhere"}, "expected both");
+  refused({"--listen", "127.0.0.1:0", "--https-client-ca="}, "--https-client-ca: ''; expected a value");
   refused({"--listen", "127.0.0.1:0", "-o", "json"}, "dqctl stats -o json");
   refused({"--token-file", token.path()}, "expected --listen HOST:PORT");
   refused({"--host", "queues.example", "orders"}, "expected --listen HOST:PORT");
@@ -590,6 +591,9 @@ TEST_CASE("serve: it does not start where everybody could read the queues") {
   refused({"--https-cert", "/nowhere"}, "expected both");
   refused({"--https-cert", "/nowhere", "--https-key", "/nowhere"}, "No such file or directory");
   refused({"--https-client-ca", "/nowhere"}, "--https-cert");
+  for (const char* option : {"--https-cert", "--https-key", "--https-client-ca"}) {
+    refused({option, ""}, std::string(option) + ": ''; expected a value");
+  }
   refused({"--host", "a b"}, "--host");
   refused({"--socket", token.path()}, "is no socket");
   CHECK_FALSE(has(run({"serve", "--token-file", shared.path()}).err, kToken));

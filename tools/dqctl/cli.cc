@@ -129,15 +129,14 @@ class Help : public CLI::Formatter {
   }
 };
 
-// Refuses an empty value: a variable that is not set must not stand for the default.
+}  // namespace
+
 Command::Setter into_given(const char* name, std::string& into) {
   return [name, &into](const std::string& value) {
     if (value.empty()) throw Usage(std::string(name) + ": ''; expected a value, or no " + name);
     into = value;
   };
 }
-
-}  // namespace
 
 Command& Command::argument(const std::string& name, std::string& into, const std::string& what, bool required) {
   info_.options.push_back({{name}, name, {}, what, true, required});

@@ -106,6 +106,9 @@ class Command {
   std::function<Exit()> run_{};
 };
 
+// For Command::custom(): refuses an empty value, because a variable that is not set must not stand for the default.
+Command::Setter into_given(const char* name, std::string& into);
+
 class Cli {
  public:
   explicit Cli(GlobalOptions& options);

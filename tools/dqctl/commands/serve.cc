@@ -40,10 +40,11 @@ Command& add_access(Command& command, ServeOptions& options) {
       .custom(
           "--host", [&options](const std::string& value) { options.hosts.push_back(value); }, "NAME",
           "A name that Host may have, beside localhost and the address of --listen")
-      .text("--https-cert", options.cert, "FILE", "Certificate of this server with its chain, PEM")
-      .text("--https-key", options.key, "FILE", "Its key, PEM")
-      .text("--https-client-ca", options.client_ca, "FILE",
-            "Accept only clients with a certificate of these authorities, PEM");
+      .custom("--https-cert", into_given("--https-cert", options.cert), "FILE",
+              "Certificate of this server with its chain, PEM")
+      .custom("--https-key", into_given("--https-key", options.key), "FILE", "Its key, PEM")
+      .custom("--https-client-ca", into_given("--https-client-ca", options.client_ca), "FILE",
+              "Accept only clients with a certificate of these authorities, PEM");
 }
 
 void add_serve(Cli& cli, Context& context) {
