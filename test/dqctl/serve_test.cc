@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -413,6 +414,27 @@ TEST_CASE("metrics --listen: after Redis was away it is read over a slow link, t
   proxy.delay(150ms);  // longer than the timeouts for queues after one that could not be read
   proxy.refuse(false);
   CHECK(test::eventually([&] { return has(served.get("/metrics").body, "delayqueue_up{queue=\"mails\"} 1\n"); }, 20s));
+}
+
+TEST_CASE("metrics --listen: /healthz does not wait for a scrape that takes long") {
+  delayqueue::PrivateServer redis;
+  for (const std::string& name : test::numbered(12)) {
+    static_cast<void>(delayqueue::Producer(redis.url(), name).send("x"));
+  }
+  test::FaultProxy proxy(redis.socket(), test::FaultProxy::Via::unix_socket);
+  const Served served({}, test::at(proxy.url()), "metrics");
+  proxy.delay(150ms);
+  std::atomic<bool> scraped{false};
+  std::thread scrape([&] {
+    static_cast<void>(served.client().Get("/metrics"));  // two round trips of 300 ms for each queue
+    scraped = true;
+  });
+  std::this_thread::sleep_for(1200ms);  // the check at the start is not kept any longer
+  const auto health = served.client().Get("/healthz");
+  CHECK_FALSE(scraped);
+  scrape.join();
+  REQUIRE(static_cast<bool>(health));
+  CHECK(health->body == "ok\n");
 }
 
 TEST_CASE("serve: payloads are hidden unless they are allowed") {

@@ -12,16 +12,16 @@
 namespace dqctl {
 namespace {
 
-constexpr std::chrono::seconds kLongestWait{5};   // for other requests of this kind
-constexpr std::chrono::seconds kSlowLifetime{5};  // of answers that take long
+constexpr std::chrono::seconds kLongestCheckWait{1};  // for another check
+constexpr std::chrono::seconds kSlowLifetime{5};      // of answers that take long
 constexpr std::chrono::seconds kQuickLifetime{1};
 constexpr std::size_t kMostAnswers = 200;
 
 }  // namespace
 
 std::string CommandReads::answer(const std::string& what, Steady::duration lifetime,
-                                 const std::function<std::string()>& read) {
-  const std::unique_lock lock(mutex_, kLongestWait);
+                                 const std::function<std::string()>& read, Steady::duration longest_wait) {
+  const std::unique_lock lock(mutex_, longest_wait);
   if (!lock.owns_lock()) throw HttpError(503, "cannot answer: others wait for answers of this kind; repeat it later");
   const auto found = kept_.find(what);
   if (found != kept_.end() && Steady::now() - found->second.at < lifetime) return found->second.text;
@@ -59,10 +59,11 @@ std::string CommandReads::metrics(const std::vector<std::string>& queues) {
 }
 
 void CommandReads::check_redis() {
-  answer("redis", kQuickLifetime, [&] {
+  const auto read = [&] {
     static_cast<void>(context_.inspector("queues").queues());
     return std::string();
-  });
+  };
+  answer("redis", kQuickLifetime, read, kLongestCheckWait);
 }
 
 }  // namespace dqctl

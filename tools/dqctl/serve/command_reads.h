@@ -27,7 +27,7 @@ class CommandReads {
   std::string workers();
   std::string metrics(const std::vector<std::string>& queues);
 
-  // Throws delayqueue::Error if Redis does not answer.
+  // Throws delayqueue::Error if Redis does not answer, and HttpError if another thread has waited for it for a second.
   void check_redis();
 
  private:
@@ -38,7 +38,10 @@ class CommandReads {
     Steady::time_point at{};
   };
 
-  std::string answer(const std::string& what, Steady::duration lifetime, const std::function<std::string()>& read);
+  static constexpr std::chrono::seconds kLongestWait{5};  // for other requests of this kind
+
+  std::string answer(const std::string& what, Steady::duration lifetime, const std::function<std::string()>& read,
+                     Steady::duration longest_wait = kLongestWait);
 
   Context& context_;
   std::timed_mutex mutex_;  // guards context_ and kept_

@@ -79,8 +79,8 @@ HttpAnswer answer_or_error(const Route& route) {
 
 }  // namespace
 
-HttpAnswer metrics_answer(const Access& access, CommandReads& reads, const std::vector<std::string>& queues,
-                          const HttpRequest& request) {
+HttpAnswer metrics_answer(const Access& access, CommandReads& reads, CommandReads& checks,
+                          const std::vector<std::string>& queues, const HttpRequest& request) {
   return answer_or_error([&] {
     const std::vector<std::string>& path = request.target.path;
     const bool is_health = path.size() == 1 && path.front() == "healthz";
@@ -91,9 +91,11 @@ HttpAnswer metrics_answer(const Access& access, CommandReads& reads, const std::
     Query(request.target, {});
     if (is_metrics) return metrics_page(reads.metrics(queues));
     try {
-      reads.check_redis();
+      checks.check_redis();
       return health_page(true);
     } catch (const delayqueue::Error&) {
+      return health_page(false);
+    } catch (const HttpError&) {
       return health_page(false);
     }
   });

@@ -32,10 +32,10 @@ struct ServeParts {
   Events& events;
 };
 
-// The answer of dqctl metrics --listen, which serves /metrics of these queues (none: of all) and /healthz only. Never
-// throws.
-HttpAnswer metrics_answer(const Access& access, CommandReads& reads, const std::vector<std::string>& queues,
-                          const HttpRequest& request);
+// The answer of dqctl metrics --listen, which serves /metrics of these queues (none: of all) and /healthz only. checks:
+// for /healthz, which must not wait for a long reading. Never throws.
+HttpAnswer metrics_answer(const Access& access, CommandReads& reads, CommandReads& checks,
+                          const std::vector<std::string>& queues, const HttpRequest& request);
 
 // Any number of threads may use it.
 class Routes {

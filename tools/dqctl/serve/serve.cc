@@ -125,14 +125,15 @@ Exit serve(Context& context, const ServeOptions& options) {
 
 Exit serve_metrics(Context& context, const ServeOptions& options, const std::vector<std::string>& queues) {
   Endpoint endpoint(options);
-  CommandReads reads(context);
+  Context other = context.for_another_thread();
+  CommandReads reads(context), checks(other);
   try {
-    reads.check_redis();
+    checks.check_redis();
   } catch (const delayqueue::ConnectionError& error) {
     note(options, "warning: " + printable(error.what()) + "; each request tries again");
   }
   HttpServer server(*endpoint.listener, std::move(endpoint.tls), [&](const HttpRequest& request) {
-    return metrics_answer(endpoint.access, reads, queues, request);
+    return metrics_answer(endpoint.access, reads, checks, queues, request);
   });
   announce(options, endpoint, "/metrics", "");
   server.run(interrupted);
