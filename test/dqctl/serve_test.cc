@@ -437,6 +437,20 @@ TEST_CASE("metrics --listen: /healthz does not wait for a scrape that takes long
   CHECK(health->body == "ok\n");
 }
 
+TEST_CASE("metrics --listen: a signal during the start ends it with code 0") {
+  test::empty_server();
+  test::FaultProxy proxy(test::server().socket(), test::FaultProxy::Via::unix_socket);
+  proxy.hold_replies(true);
+  test::Dqctl dqctl({"metrics", "--listen", "127.0.0.1:0"}, test::at(proxy.url()));
+  REQUIRE(test::eventually([&] { return proxy.counts().links > 0; }, test::kPatience));
+  dqctl.signal(SIGTERM);
+  std::this_thread::sleep_for(100ms);
+  proxy.hold_replies(false);
+  const test::Ran ran = dqctl.wait();
+  CHECK(ran.code == 0);
+  CHECK(ran.err.empty());
+}
+
 TEST_CASE("serve: payloads are hidden unless they are allowed") {
   const Filled filled;
   const Served served;

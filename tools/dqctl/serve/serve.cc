@@ -131,6 +131,8 @@ Exit serve_metrics(Context& context, const ServeOptions& options, const std::vec
     checks.check_redis();
   } catch (const delayqueue::ConnectionError& error) {
     note(options, "warning: " + printable(error.what()) + "; each request tries again");
+  } catch (const HttpError&) {  // a signal has arrived
+    return Exit::done;
   }
   HttpServer server(*endpoint.listener, std::move(endpoint.tls), [&](const HttpRequest& request) {
     return metrics_answer(endpoint.access, reads, checks, queues, request);
