@@ -17,6 +17,7 @@
 
 #include "fill.h"
 #include "queue.h"
+#include "support/acl.h"
 #include "support/proxy.h"
 #include "support/tls_files.h"
 
@@ -449,6 +450,22 @@ TEST_CASE("metrics --listen: a signal during the start ends it with code 0") {
   const test::Ran ran = dqctl.wait();
   CHECK(ran.code == 0);
   CHECK(ran.err.empty());
+}
+
+TEST_CASE("metrics --listen: for named queues the user needs no right to list queues") {
+  const test::Guarded guarded;
+  static_cast<void>(delayqueue::Producer(guarded.server.url(), "orders").send("x"));
+  const Served served({"orders"}, test::at(guarded.url("inspector")), "metrics");
+  CHECK(served.get("/healthz").body == "ok\n");
+  CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"orders\"} 1\n"));
+}
+
+TEST_CASE("metrics --listen: Redis counts as reachable if a named queue cannot be read") {
+  test::empty_server();
+  test::redis().cmd({"SET", "dp:orders:unack", "something else"});
+  const Served served({"orders"}, {}, "metrics");
+  CHECK(served.get("/healthz").body == "ok\n");
+  CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"orders\"} 0\n"));
 }
 
 TEST_CASE("serve: payloads are hidden unless they are allowed") {

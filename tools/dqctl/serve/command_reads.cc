@@ -1,5 +1,9 @@
 #include "serve/command_reads.h"
 
+#include <delayqueue/error.h>
+
+#include <exception>
+
 #include "exit.h"
 #include "output/text.h"
 #include "queue_metrics.h"
@@ -58,8 +62,17 @@ std::string CommandReads::metrics(const std::vector<std::string>& queues) {
   return answer("metrics", kQuickLifetime, [&] { return read_metrics(context_, queues).text; });
 }
 
-void CommandReads::check_redis() {
+void CommandReads::check_redis(const std::vector<std::string>& queues) {
   const auto read = [&] {
+    if (!queues.empty()) {
+      try {
+        static_cast<void>(context_.inspector(queues.front()).counts());
+        return std::string();
+      } catch (const delayqueue::ConnectionError&) {
+        throw;
+      } catch (const std::exception&) {  // of this queue only, such as a key of a wrong type: metrics() tells it
+      }
+    }
     static_cast<void>(context_.inspector("queues").queues());
     return std::string();
   };

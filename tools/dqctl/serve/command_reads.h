@@ -28,7 +28,8 @@ class CommandReads {
   std::string metrics(const std::vector<std::string>& queues);
 
   // Throws delayqueue::Error if Redis does not answer, and HttpError if another thread has waited for it for a second.
-  void check_redis();
+  // queues: as for metrics(). The user needs the right to list all queues only if the first of these cannot be read.
+  void check_redis(const std::vector<std::string>& queues);
 
  private:
   using Steady = std::chrono::steady_clock;

@@ -91,7 +91,7 @@ HttpAnswer metrics_answer(const Access& access, CommandReads& reads, CommandRead
     Query(request.target, {});
     if (is_metrics) return metrics_page(reads.metrics(queues));
     try {
-      checks.check_redis();
+      checks.check_redis(queues);
       return health_page(true);
     } catch (const delayqueue::Error&) {
       return health_page(false);

@@ -128,7 +128,7 @@ Exit serve_metrics(Context& context, const ServeOptions& options, const std::vec
   Context other = context.for_another_thread();
   CommandReads reads(context), checks(other);
   try {
-    checks.check_redis();
+    checks.check_redis(queues);
   } catch (const delayqueue::ConnectionError& error) {
     note(options, "warning: " + printable(error.what()) + "; each request tries again");
   } catch (const HttpError&) {  // a signal has arrived
