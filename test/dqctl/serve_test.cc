@@ -468,6 +468,24 @@ TEST_CASE("metrics --listen: Redis counts as reachable if a named queue cannot b
   CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"orders\"} 0\n"));
 }
 
+TEST_CASE("metrics --listen: stderr says once why a queue cannot be read") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  test::send("mails", {"x"});
+  test::redis().cmd({"DEL", "dp:mails:unack"});
+  test::redis().cmd({"SET", "dp:mails:unack", "something else"});
+  Served served({}, {}, "metrics");
+  CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"mails\"} 0\n"));
+  std::this_thread::sleep_for(1100ms);  // the answer is not kept any longer
+  CHECK(has(served.get("/metrics").body, "delayqueue_up{queue=\"mails\"} 0\n"));
+  served.dqctl().signal(SIGTERM);
+  const std::string err = served.dqctl().wait().err;
+  CHECK(lines_with(err, "dqctl metrics: warning: ") == 1);
+  CHECK(lines_with(err, "mails") > 0);
+  CHECK(has(err, "dqctl doctor QUEUE"));
+  CHECK_FALSE(has(err, "orders"));
+}
+
 TEST_CASE("serve: payloads are hidden unless they are allowed") {
   const Filled filled;
   const Served served;

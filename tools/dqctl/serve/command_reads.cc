@@ -3,6 +3,7 @@
 #include <delayqueue/error.h>
 
 #include <exception>
+#include <utility>
 
 #include "exit.h"
 #include "output/text.h"
@@ -59,7 +60,15 @@ std::string CommandReads::workers() {
 }
 
 std::string CommandReads::metrics(const std::vector<std::string>& queues) {
-  return answer("metrics", kQuickLifetime, [&] { return read_metrics(context_, queues).text; });
+  return answer("metrics", kQuickLifetime, [&] {
+    MetricsPage page = read_metrics(context_, queues);
+    std::set<std::string> errors(page.errors.begin(), page.errors.end());
+    for (const std::string& error : errors) {
+      if (warn_ && errors_.count(error) == 0) warn_(error);
+    }
+    errors_ = std::move(errors);
+    return std::move(page.text);
+  });
 }
 
 void CommandReads::check_redis(const std::vector<std::string>& queues) {

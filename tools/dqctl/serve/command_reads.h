@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "context.h"
@@ -16,8 +18,11 @@ namespace dqctl {
 // Any number of threads may use it.
 class CommandReads {
  public:
-  // The context is used by this object only. It must live as long.
-  explicit CommandReads(Context& context) : context_(context) {}
+  using Warn = std::function<void(const std::string& text)>;
+
+  // The context is used by this object only. It must live as long. warn: gets why a queue is not in metrics(), once
+  // until the reason changes; the text is printable.
+  explicit CommandReads(Context& context, Warn warn = {}) : context_(context), warn_(std::move(warn)) {}
 
   // The documents of dqctl stuck QUEUE, dqctl reasons QUEUE and dqctl workers, and the text of dqctl metrics of these
   // queues (none: of all); they are the same in all calls. They throw HttpError, Failure, std::invalid_argument and
@@ -45,8 +50,10 @@ class CommandReads {
                      Steady::duration longest_wait = kLongestWait);
 
   Context& context_;
-  std::timed_mutex mutex_;  // guards context_ and kept_
+  const Warn warn_;
+  std::timed_mutex mutex_;  // guards context_ and the members below
   std::map<std::string, Kept> kept_{};
+  std::set<std::string> errors_{};  // of the last metrics()
 };
 
 }  // namespace dqctl

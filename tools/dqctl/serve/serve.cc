@@ -126,7 +126,8 @@ Exit serve(Context& context, const ServeOptions& options) {
 Exit serve_metrics(Context& context, const ServeOptions& options, const std::vector<std::string>& queues) {
   Endpoint endpoint(options);
   Context other = context.for_another_thread();
-  CommandReads reads(context), checks(other);
+  CommandReads reads(context, [&](const std::string& error) { note(options, "warning: " + error); });
+  CommandReads checks(other);
   try {
     checks.check_redis(queues);
   } catch (const delayqueue::ConnectionError& error) {
