@@ -213,8 +213,8 @@ TEST_CASE("serve parts: the history of all queues has the same minutes for each,
   counts.retry = 4;
   counts.unack = 8;
   history.add("orders", kBegin + 1min, counts);
-  history.add("orders", kBegin + 3min + 30s, reading(5, 1));
   history.add("mails", kBegin + 2min, reading(6, 1));
+  history.add("orders", kBegin + 3min + 30s, reading(5, 1));
   const auto all = history.waiting();
   using Numbers = std::vector<std::optional<std::uint64_t>>;
   CHECK(all.minutes == std::vector<dqctl::Time>{kBegin + 1min, kBegin + 2min, kBegin + 3min});
@@ -234,6 +234,20 @@ TEST_CASE("serve parts: a queue that cannot be read for long does not stretch th
   CHECK(all.queues.at("unreadable").size() == 60);
   CHECK(all.queues.at("unreadable")[19] == 1);
   CHECK(!all.queues.at("unreadable")[20]);
+}
+
+TEST_CASE(
+    "serve parts: after the clock was set back, a queue that cannot be read does not hide the last hour of others") {
+  dqctl::History history;
+  history.add("unreadable", kBegin + 5h, reading(1, 1));
+  history.add("orders", kBegin + 5h, reading(2, 1));
+  history.add("orders", kBegin, reading(3, 1));
+  history.add("orders", kBegin + 1min, reading(4, 1));
+  const auto all = history.waiting();
+  using Numbers = std::vector<std::optional<std::uint64_t>>;
+  CHECK(all.minutes == std::vector<dqctl::Time>{kBegin, kBegin + 1min});
+  CHECK(all.queues.at("orders") == Numbers{3, 4});
+  CHECK(all.queues.at("unreadable") == Numbers{std::nullopt, std::nullopt});
 }
 
 TEST_CASE("serve parts: the audit keeps 100 changes, and writes each as one line that is safe on a terminal") {

@@ -31,10 +31,11 @@ Object minute_object(const Minute& minute) {
 }
 
 void History::add(const std::string& queue, Time now, const delayqueue::Counts& counts) {
+  const Time begin = begin_of_minute(now);
   const std::lock_guard lock(mutex_);
+  last_ = begin;
   if (queues_.count(queue) == 0 && queues_.size() >= kMostQueues) return;
   std::deque<Minute>& minutes = queues_[queue];
-  const Time begin = begin_of_minute(now);
   if (!minutes.empty() && minutes.back().at > begin) minutes.clear();  // the clock of this machine was set back
   if (minutes.empty() || minutes.back().at < begin) minutes.emplace_back().at = begin;
   while (minutes.front().at <= begin - std::chrono::minutes(kMinutes)) minutes.pop_front();
@@ -78,10 +79,9 @@ WaitingHistory History::waiting() const {
     for (const Minute& minute : minutes) begins.insert(minute.at);
   }
   WaitingHistory all;
-  // A queue that cannot be read keeps minutes that are older than the last hour of the others.
-  const auto first =
-      begins.empty() ? begins.end() : begins.upper_bound(*begins.rbegin() - std::chrono::minutes(kMinutes));
-  all.minutes.assign(first, begins.end());
+  // A queue that cannot be read keeps minutes that are older than the last hour of the others; or later than it, if the
+  // clock of this machine was set back.
+  all.minutes.assign(begins.upper_bound(last_ - std::chrono::minutes(kMinutes)), begins.upper_bound(last_));
   for (const auto& [queue, minutes] : queues_) {
     auto& numbers = all.queues[queue];
     auto minute = minutes.begin();

@@ -56,6 +56,7 @@ class History {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, std::deque<Minute>> queues_{};  // guarded by mutex_
+  Time last_{};                                         // when the minute of the last add() began; guarded by mutex_
 };
 
 }  // namespace dqctl
