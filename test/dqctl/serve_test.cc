@@ -559,9 +559,9 @@ TEST_CASE("serve: answers forbid what a page does not need") {
 
 TEST_CASE("serve: another Host is refused, so that no page can use its own name for this address") {
   test::empty_server();
-  const Served served({"--host", "queues.example"});
+  const Served served({"--host", "queues.example", "--host", "other.example"});
   for (const char* host : {"localhost", "LOCALHOST:9480", "127.0.0.1", "[::1]:80", "[0:0:0:0:0:0:0:1]",
-                           "queues.example", "Queues.Example:443"}) {
+                           "queues.example", "Queues.Example:443", "other.example"}) {
     CAPTURE(host);
     CHECK(served.get("/api/queues", {{"Host", host}}).status == 200);
   }

@@ -39,7 +39,8 @@ Command& add_access(Command& command, ServeOptions& options) {
             "Clients must send its first line as a bearer token: at least 32 characters")
       .custom(
           "--host", [&options](const std::string& value) { options.hosts.push_back(value); }, "NAME",
-          "A name that Host may have, beside localhost and the address of --listen")
+          "A name that Host may have, beside localhost and the address of --listen; may be given several times")
+      .repeatable()
       .custom("--https-cert", into_given("--https-cert", options.cert), "FILE",
               "Certificate of this server with its chain, PEM")
       .custom("--https-key", into_given("--https-key", options.key), "FILE", "Its key, PEM")
