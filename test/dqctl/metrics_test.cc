@@ -135,6 +135,21 @@ TEST_CASE("metrics: names of queues are escaped, so that no name can forge a lin
   CHECK_FALSE(has(ran.out, "\xc2\x9b"));
 }
 
+TEST_CASE("metrics: of all queues, those with names over 1,024 bytes are left out, and stderr says so") {
+  test::empty_server();
+  const std::string longest(1024, 'a'), longer(1025, 'b');
+  test::redis().cmd({"SADD", "dp:queues", "dp:" + longest, "dp:" + longer});
+  const Ran ran = run({"metrics"});
+  CHECK(ran.code == 0);
+  CHECK(sample(ran.out, "delayqueue_up{queue=\"" + longest + "\"}") == 1);
+  CHECK_FALSE(has(ran.out, longer));
+  CHECK(has(ran.err, "1 queue is left out: names over 1,024 bytes"));
+  test::send(longer, {"x"});
+  const Ran named = run({"metrics", longer});
+  CHECK(sample(named.out, "delayqueue_up{queue=\"" + longer + "\"}") == 1);
+  CHECK(named.err.empty());
+}
+
 TEST_CASE("metrics: without any queue the page is empty, and stderr says so; without a server it is exit code 1") {
   test::empty_server();
   const Ran ran = run({"metrics"});

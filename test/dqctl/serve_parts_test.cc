@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exit.h"
+#include "listed_queues.h"
 #include "serve/access.h"
 #include "serve/audit.h"
 #include "serve/history.h"
@@ -248,6 +249,13 @@ TEST_CASE(
   CHECK(all.minutes == std::vector<dqctl::Time>{kBegin, kBegin + 1min});
   CHECK(all.queues.at("orders") == Numbers{3, 4});
   CHECK(all.queues.at("unreadable") == Numbers{std::nullopt, std::nullopt});
+}
+
+TEST_CASE("serve parts: of the names of all queues, the first ones that are not too long are kept") {
+  std::vector<std::string> names = {"a", std::string(1025, 'b'), std::string(1024, 'c'), "d", "e"};
+  CHECK(dqctl::limit_names(names, 3) == 2);
+  CHECK(names == std::vector<std::string>{"a", std::string(1024, 'c'), "d"});
+  CHECK(dqctl::limit_names(names, 3) == 0);
 }
 
 TEST_CASE("serve parts: the audit keeps 100 changes, and writes each as one line that is safe on a terminal") {

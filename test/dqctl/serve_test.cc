@@ -256,6 +256,20 @@ TEST_CASE("serve: the name of a queue may have any bytes") {
   CHECK(served.json(path + "/messages?state=ready")["messages"].size() == 1);
 }
 
+TEST_CASE("serve: queues with names over 1,024 bytes are counted as left out") {
+  test::empty_server();
+  test::send("orders", {"x"});
+  test::redis().cmd({"SADD", "dp:queues", "dp:" + std::string(1'000'000, 'x')});
+  const Served served;
+  const json document = served.json("/api/queues");
+  CHECK(document["left_out"] == 1);
+  REQUIRE(document["queues"].size() == 1);
+  CHECK(document["queues"][0]["queue"] == "orders");
+  const std::string page = served.get("/metrics").body;
+  CHECK(has(page, "delayqueue_up{queue=\"orders\"} 1\n"));
+  CHECK_FALSE(has(page, "xxxx"));
+}
+
 TEST_CASE("serve: a queue whose name browsers remove from a path has a ~ in front") {
   test::empty_server();
   const std::vector<std::pair<std::string, std::string>> names = {{".", "~."},       {"..", "~.."},  {"~.", "~~."},

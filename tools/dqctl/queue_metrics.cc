@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "listed_queues.h"
 #include "signals.h"
 
 namespace dqctl {
@@ -15,6 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
+
+constexpr std::size_t kMostOnPage = 10'000;  // queues on one page, unless they are named
 
 // The first request of an inspector connects and checks the queue, so the duration is that of the second one.
 void read(Context& context, delayqueue::QueueMetrics& metrics, bool exists) {
@@ -29,8 +32,16 @@ void read(Context& context, delayqueue::QueueMetrics& metrics, bool exists) {
 MetricsPage read_metrics(Context& context, std::vector<std::string> queues) {
   context.use_short_timeouts(false);
   const bool exist = queues.empty();
-  if (exist) queues = context.inspector("queues").queues();
   MetricsPage page;
+  if (exist) {
+    queues = context.inspector("queues").queues();
+    const std::uint64_t left_out = limit_names(queues, kMostOnPage);
+    if (left_out > 0) {
+      page.errors.push_back(counted(left_out, "queue", "is", "are") + " left out: names over " +
+                            count_text(kLongestListed) + " bytes, or after the first " + count_text(kMostOnPage) +
+                            "; pass their names to read them");
+    }
+  }
   std::vector<delayqueue::QueueMetrics> all;
   std::set<std::string> seen;
   for (const std::string& queue : queues) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "listed_queues.h"
 #include "row_error.h"
 
 namespace dqctl {
@@ -111,10 +112,7 @@ void QueuePoller::poll() {
   context_.use_short_timeouts(false);
   std::vector<std::string> names = context_.inspector("queues").queues();
   Readings readings;
-  if (names.size() > kMostPolled) {
-    readings.left_out = names.size() - kMostPolled;
-    names.resize(kMostPolled);
-  }
+  readings.left_out = limit_names(names, kMostPolled);
   for (const std::string& name : names) {
     {
       const std::lock_guard lock(mutex_);

@@ -37,7 +37,7 @@ struct QueueReading {
 // All queues. Never changes once it is published.
 struct Readings {
   std::vector<std::shared_ptr<const QueueReading>> queues{};  // by name
-  std::uint64_t left_out = 0;                                 // queues beyond kMostPolled
+  std::uint64_t left_out = 0;                                 // queues beyond kMostPolled or kLongestListed
   std::optional<Time> read_at{};                              // by the clock of this machine; unset: never yet
   std::optional<Time> failing_since{};                        // unset: Redis is reachable
   std::string error{};  // why Redis is not reachable; the fields above are then those of the last good poll
