@@ -73,8 +73,9 @@ class AsioProducer {
     auto work = net::make_work_guard(net::get_associated_executor(handler, net::system_executor()));
     const auto shared = std::make_shared<CompletionHandler>(std::move(handler));
     internal::SendResults::Callback complete = [shared, work](std::exception_ptr error, const Sent& sent) {
-      net::post(work.get_executor(),
-                [own = std::move(*shared), error, sent]() mutable { std::move(own)(error, sent); });
+      net::post(work.get_executor(), [own = std::move(*shared), error = std::move(error), sent]() mutable {
+        std::move(own)(std::move(error), sent);
+      });
     };
     std::future<Sent> result;
     try {
