@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -64,8 +65,13 @@ void send_from_threads(Producer& producer, std::size_t threads, std::size_t mess
   for (std::future<void>& sender : senders) sender.get();
 }
 
+// held: each master has its share of a core. Without that, the cost of a message has no part of stopping the masters,
+// which empties their caches.
+enum class Masters { held, free };
+
 // Sends and handles messages of a queue that uses so many of the masters. Returns the CPU time of each master.
-std::vector<double> measure(Bench& bench, test::Cluster& cluster, std::size_t masters, const std::string& name) {
+std::vector<double> measure(Bench& bench, test::Cluster& cluster, std::size_t masters, const std::string& name,
+                            Masters state) {
   bench.progress.step(name);
   const unsigned count = masters == 1 ? 1 : partitions_for(masters);
   const std::string queue = "bench" + std::to_string(count);
@@ -77,20 +83,25 @@ std::vector<double> measure(Bench& bench, test::Cluster& cluster, std::size_t ma
 
   const std::vector<int> processes = processes_of(cluster);
   std::vector<double> used = cpu_of(processes);
-  const test::CpuShare share(processes, kCores / static_cast<double>(cluster.size()));
+  std::optional<test::CpuShare> share;
+  if (state == Masters::held) share.emplace(processes, kCores / static_cast<double>(cluster.size()));
   const auto start = Clock::now();
   send_from_threads(producer, masters * kThreads, messages_of_each);
-  bench.figures.add(name + ".send", static_cast<double>(messages) / since(start));
+  const double send_time = since(start);
   Drain drain(cluster.url(), queue, 8);
   if (!drain.reaches(messages + count, Clock::now() + kPatience, bench.progress))
     throw std::runtime_error("partitions: not all messages were handled in time");
   drain.stop();
-  bench.figures.add(name + ".receive", static_cast<double>(messages + count) / drain.took());
   const std::vector<double> after = cpu_of(processes);
   for (std::size_t i = 0; i < used.size(); ++i) used[i] = after[i] - used[i];
   // The other masters are idle, but not without work: they exchange messages with each other.
   const double cpu = masters == 1 ? *std::max_element(used.begin(), used.end()) : sum_of(used);
-  bench.figures.add(name + ".redis_us", 1e6 * cpu / static_cast<double>(messages));
+  if (state == Masters::free) {
+    bench.figures.add(name + ".redis_us", 1e6 * cpu / static_cast<double>(messages));
+  } else {
+    bench.figures.add(name + ".send", static_cast<double>(messages) / send_time);
+    bench.figures.add(name + ".receive", static_cast<double>(messages + count) / drain.took());
+  }
   return used;
 }
 
@@ -99,8 +110,10 @@ void measure_masters(Bench& bench, std::size_t masters) {
   bench.progress.step(name);
   test::Cluster cluster(without_replicas(masters));
   for (int i = 0; i < bench.scale.repetitions; ++i) {
-    measure(bench, cluster, 1, name + ".one_master");
-    const std::vector<double> used = measure(bench, cluster, masters, name + ".all_masters");
+    measure(bench, cluster, 1, name + ".one_master", Masters::free);
+    measure(bench, cluster, masters, name + ".all_masters", Masters::free);
+    measure(bench, cluster, 1, name + ".one_master", Masters::held);
+    const std::vector<double> used = measure(bench, cluster, masters, name + ".all_masters", Masters::held);
     const double most = *std::max_element(used.begin(), used.end());
     bench.figures.add(name + ".busiest", most * static_cast<double>(masters) / sum_of(used));
   }

@@ -48,7 +48,7 @@ struct Scale {
   std::size_t burst = 100'000;       // messages due at the same time
   milliseconds sleepers{3'000};      // the ideal duration
   std::size_t variant = 100'000;     // messages with each setting of the server, transport and number of processes
-  std::size_t partitioned = 10'000;  // messages for each master
+  std::size_t partitioned = 50'000;  // messages for each master
   milliseconds rss{600'000};
 
   int herds = 5;

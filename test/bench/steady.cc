@@ -3,6 +3,7 @@
 
 #include <future>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "bench/drain.h"
@@ -86,14 +87,22 @@ void placed_sends(Bench& bench, Cores cores) {
   lone_sends(bench, name);
 }
 
-// Eight threads that share a Producer: their rate, and how many messages share a script call.
+// Eight threads that share a Producer: their rate, how many messages share a script call, and what a message costs both
+// ends: if all cores did nothing else, that would be the limit.
 void shared_sends(Bench& bench) {
   bench.progress.step("eight threads");
   const auto stats = [&] { return bench.server.command({"INFO", "commandstats"}); };
   const std::string before = stats();
+  const double client_start = cpu_time();
+  const double redis_start = bench.server.cpu_us();
   bench.figures.add("send.eight_threads", send_all(bench, 8));
-  const double calls = calls_of(before, stats(), "evalsha");
-  bench.figures.add("messages_per_call.eight_threads", static_cast<double>(bench.scale.compared) / calls);
+  const auto messages = static_cast<double>(bench.scale.compared);
+  const double client_us = 1e6 * (cpu_time() - client_start) / messages;
+  const double redis_us = (bench.server.cpu_us() - redis_start) / messages;
+  bench.figures.add("eight_threads.client_us", client_us);
+  bench.figures.add("eight_threads.redis_us", redis_us);
+  bench.figures.add("limit.eight_threads", std::thread::hardware_concurrency() * 1e6 / (client_us + redis_us));
+  bench.figures.add("messages_per_call.eight_threads", messages / calls_of(before, stats(), "evalsha"));
 }
 
 void receive(Bench& bench, Due due, const std::string& name) {
