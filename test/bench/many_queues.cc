@@ -119,7 +119,7 @@ void measure_idle(Bench& bench) {
   bench.server.flush();
   Consumer consumer(bench.server.url(), subscriptions(100), with_workers(8));
   consumer.start();
-  std::this_thread::sleep_for(bench.scale.crowd_calm);
+  std::this_thread::sleep_for(bench.scale.many_queues_calm);
   Monitor monitor(bench.server);
   const double cpu = cpu_time();
   const auto start = Clock::now();

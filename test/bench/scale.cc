@@ -49,6 +49,7 @@ Scale tiny() {
   scale.load = milliseconds(50);
   scale.crowd = 5;
   scale.crowd_calm = milliseconds(500);
+  scale.many_queues_calm = milliseconds(500);
   scale.crowd_idle = milliseconds(100);
   scale.crowd_messages = 10;
   scale.burst = 1'000;

@@ -43,6 +43,7 @@ struct Scale {
 
   std::size_t crowd = 100;  // idle consumers
   milliseconds crowd_calm{3'000};
+  milliseconds many_queues_calm{15'000};  // each is polled every 10 s
   milliseconds crowd_idle{5'000};
   std::size_t crowd_messages = 400;  // one due every 10 ms
   std::size_t burst = 100'000;       // messages due at the same time
