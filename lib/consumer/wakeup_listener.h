@@ -80,8 +80,8 @@ class WakeupListener {
   void end();
 
   // Ends the waiting for good, in two steps, so that several can leave at the same time. After leave() Redis sends this
-  // consumer no marker. Returns the one that it had just received, if there was one: wake another consumer then. Without
-  // one, one may have been lost if it was waiting.
+  // consumer no marker. Returns the one that it had just received, if there was one: wake another consumer then. If
+  // there was none although it was waiting, Redis may have sent one that is lost.
   static constexpr milliseconds kFarewell{200};  // for Redis to notice the end of the connection
   void begin_leaving() noexcept;
   std::optional<Marker> leave(Clock::time_point until) noexcept;

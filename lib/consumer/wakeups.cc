@@ -26,7 +26,6 @@ void Wakeups::add(RoundTrip& round_trip, bool stopping) {
   redis::Pipeline& pipeline = round_trip.pipeline();
   const store::Store& moves = partition_.moves;
   if (std::exchange(clear_wake_, false)) moves.clear_wake(pipeline);
-  if (stopping && std::exchange(received_, std::nullopt)) wake_another_ = true;
   if (std::exchange(wake_another_, false)) {
     if (is_home()) {
       moves.wake(pipeline);

@@ -25,7 +25,7 @@
 -- When more than ARGV[6] are found, nothing more is taken from retry.
 -- The probe is a field of stats, '<id> <us>': an id of ready, and since when it has been due. It is noted when ready
 -- was empty. When it has been taken, here or by a program that knows no probe, the newest id of ready follows: the ids
--- before it have been due for longer. One whose last lease attempts has was taken, too.
+-- before it have been due for longer. An id whose last lease is in attempts counts as taken.
 -- An id that counts but is not 36 characters long goes to garbage; the caller checks the characters of the others.
 -- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
 -- ids left in retry, possible poison messages taken, further ones found, number of foreign ids, first foreign id,
