@@ -39,6 +39,13 @@ Scene& alone(Scene& scene) {
   return scene;
 }
 
+void leave_watch(Scene& scene, const std::string& name) {
+  Pipeline pipeline(scene.connection());
+  scene.store().leave_watch(pipeline, name);
+  pipeline.run();
+  pipeline.reply(0);
+}
+
 TEST_CASE("send: a message due now sets the marker to now, from any earlier value") {
   Scene scene;
   scene.run(&Store::send, {{scene.id("a"), "x"}}, kDueNow);
@@ -197,16 +204,11 @@ TEST_CASE("leave_watch: moves nothing, ends the watch, and sets the marker for a
   scene.put(At::pending, "a", {5min});
   const std::string kept = watch_value(scene.score_us(scene.keys().pending, "a"), "ann");
   scene.cmd({"SET", scene.keys().watch, kept, "PX", "600000"});
-  Pipeline pipeline(scene.connection());
-  scene.store().leave_watch(pipeline, "bob");
-  pipeline.run();
+  leave_watch(scene, "bob");
   CHECK(watched(scene) == kept);
   CHECK(!marker(scene));
   scene.put(At::pending, "due", {-1s});
-  Pipeline again(scene.connection());
-  scene.store().leave_watch(again, "ann");
-  again.run();
-  again.reply(0);
+  leave_watch(scene, "ann");
   CHECK(watched(scene).empty());
   CHECK(marker(scene) == scene.score_us(scene.keys().pending, "due"));
   CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == 2);
@@ -215,18 +217,12 @@ TEST_CASE("leave_watch: moves nothing, ends the watch, and sets the marker for a
 TEST_CASE("leave_watch: sets the marker for messages in ready, also if none is pending; a busy consumer does not") {
   Scene scene;
   alone(scene).cmd({"DEL", scene.keys().ready});
-  const auto leave = [&] {
-    Pipeline pipeline(scene.connection());
-    scene.store().leave_watch(pipeline, "ann");
-    pipeline.run();
-    pipeline.reply(0);
-  };
-  leave();
+  leave_watch(scene, "ann");
   CHECK(!marker(scene));
   scene.put(At::ready, "a");
   CHECK(scene.run(&Store::pending2ready, false, {"ann", {}}).keeps_watch);
   CHECK(!marker(scene));
-  leave();
+  leave_watch(scene, "ann");
   CHECK(marker(scene) == 0);
 }
 
