@@ -393,9 +393,9 @@ std::optional<MessageInfo> Inspector::find_unpartitioned() {
   const std::uint16_t name_crc = store::name_crc(home.queue(), home.prefix());
   const auto set_at = store::from_us(layout.generation);
   for (const State state : {State::pending, State::ready}) {
-    MessageList list(partitions, state, store::kBatch);
-    for (std::size_t from = 0, read = store::kBatch; from < kMostListed && read == store::kBatch; from += read) {
-      store::Page page = list.read(0, from, store::kBatch);
+    MessageList list(partitions, state, MessageList::kStep);
+    for (std::size_t from = 0, read = list.kStep; from < kMostListed && read == list.kStep; from += read) {
+      store::Page page = list.read(0, from, list.kStep);
       read = page.ids_read;
       for (store::Entry& entry : page.entries) {
         MessageInfo message = info_of(std::move(entry), state, 0);

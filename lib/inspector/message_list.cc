@@ -109,7 +109,7 @@ std::optional<MessageList::Place> MessageList::next_partition(const Place& place
 store::Page MessageList::read(unsigned partition, std::size_t from, std::size_t most) {
   SharedConnection& connection = partitions_.of(partition);
   return connection.ask([&](redis::Pipeline& pipeline) {
-    return ask_page(pipeline, connection.store().keys(), state_, from, std::min(most, store::kBatch));
+    return ask_page(pipeline, connection.store().keys(), state_, from, std::min(most, kStep));
   });
 }
 
@@ -123,7 +123,7 @@ MessagePage MessageList::at(const std::string& cursor) {
 MessagePage MessageList::first(bool merge) {
   partitions_.check_only();
   if (!merge) return by_partition({partitions_.only().value_or(0), {0}}, std::nullopt);
-  const std::size_t most = std::min(limit_, store::kBatch);
+  const std::size_t most = std::min(limit_, kStep);
   const auto answers = partitions_.ask_all([&](redis::Pipeline& pipeline, const store::Store& store) {
     return ask_page(pipeline, store.keys(), state_, 0, most);
   });
@@ -137,7 +137,7 @@ MessagePage MessageList::by_partition(Place place, std::optional<store::Page> re
   while (true) {
     bool more = true;
     while (more && page.messages.size() < limit_) {
-      const std::size_t most = std::min(limit_ - page.messages.size(), store::kBatch);
+      const std::size_t most = std::min(limit_ - page.messages.size(), kStep);
       store::Page part = read_before ? *std::exchange(read_before, std::nullopt)
                                      : read(place.partition, place.positions.front(), most);
       for (store::Entry& entry : part.entries) {
@@ -190,7 +190,7 @@ bool MessageList::fill(Source& source) {
     source.taken = 0;
     source.begin = source.end;
     source.end += page.ids_read;
-    source.more = page.ids_read == std::min(limit_, store::kBatch);
+    source.more = page.ids_read == std::min(limit_, kStep);
   }
   return source.taken < source.entries.size();
 }

@@ -18,6 +18,9 @@ MessageInfo info_of(store::Entry entry, State state, unsigned partition);
 
 class MessageList {
  public:
+  // Ids of one script, which looks each of them up in up to six collections: up to 10 us an id if they are large.
+  static constexpr std::size_t kStep = 100;
+
   MessageList(Partitions& partitions, State state, std::size_t limit)
       : partitions_(partitions), state_(state), limit_(limit) {}
 
@@ -27,7 +30,7 @@ class MessageList {
   // The first page: with `merge` the first messages of all partitions, else those of the first partition that has any.
   MessagePage first(bool merge);
 
-  // Up to `most` ids of one partition, at most store::kBatch.
+  // Up to `most` ids of one partition, at most kStep.
   store::Page read(unsigned partition, std::size_t from, std::size_t most);
 
  private:
