@@ -163,7 +163,7 @@ Loop::Pause ConsumerLoop::plan_pause() {
       if (const auto late = lane->prefetcher().late_at(); late && !server.is_only()) next = std::min(next, *late);
     }
     pause.fds.push_back(server.connection().get().fd());
-    pause.ignores_wakes = pause.ignores_wakes && !server.may_start(&Purpose::settle);
+    pause.ignores_wakes = pause.ignores_wakes && !server.may_settle();
   }
   if (any_idle || lanes_.size() > 1) {
     if (!stopping_) wakeup_connections_.listen([this](const Lane& lane) { return takes_.is_quiet(lane); });
@@ -204,18 +204,20 @@ void ConsumerLoop::start_round_trips(LaneServer& server) {
   if (!round_trips.may_start() || (one_at_a_time && !round_trips.empty())) return;
   if (stopping) give_back_unstarted(server);
   takes_.read();
-  if (!round_trips.is_under_way(&Purpose::take)) {
+  const bool takes = server.may_take() || (server.may_take_beside() && takes_.wants_another(server));
+  if (takes) {
     for (Lane* lane : server.lanes()) lane->read_wakeups(stopping || lane->room(takes_.share_of(*lane)) == 0);
   }
   if (one_at_a_time) return send(server, stopping ? kSettle : kSettleAndTake);
-  if (!round_trips.is_under_way(&Purpose::settle)) send(server, kSettle);
-  if (!round_trips.is_under_way(&Purpose::take)) send(server, kTake);
+  if (server.may_settle()) send(server, kSettle);
+  if (takes) send(server, kTake);
 }
 
 // Sends a round trip, or none if it has no requests. The order of the requests: renew before unack2retry; unack2retry
 // and pending2ready before ready2unack.
 void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
   const bool stopping = wakeup_connections_.has_left();
+  const bool beside = server.is_taking();
   RoundTrip& round_trip = server.start(purpose);
   std::vector<Lane*> settlers, takers;
   for (Lane* lane : server.lanes()) {
@@ -232,7 +234,7 @@ void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
     verdicts.emplace_back(&lane->queue().reporter.counters(), settled_count);
     stats = &lane->stats_key();
   }
-  if (!takers.empty()) takes_.add(round_trip, server, std::move(takers));
+  if (!takers.empty()) takes_.add(round_trip, server, std::move(takers), beside);
   for (Lane* lane : settlers) {
     round_trip.add_for(&lane->requests());
     lane->add_upkeep(round_trip, stopping);

@@ -138,6 +138,7 @@ struct InFlightMessage {
 
   // Of the consumer's thread only.
   std::int64_t receipt_us;        // the lease end as confirmed by Redis
+  bool requested = false;         // a request for the body is under way
   bool expired = false;           // the body was gone when the message was taken
   bool may_have_headers = false;  // others of its queue had some when it was taken, or it has
   bool foreign = false;           // the id is not valid: another program wrote it

@@ -146,7 +146,7 @@ ConsumerActivity Lane::activity() const {
 }
 
 bool Lane::is_urgent(bool stopping) const {
-  return copies_.is_urgent() || wakeups_.has_requests(stopping) || prefetcher_.is_fetching() || !settler_.empty() ||
+  return copies_.is_urgent() || wakeups_.has_requests(stopping) || prefetcher_.has_to_fetch() || !settler_.empty() ||
          maintenance_.has_to_persist() || reporter().sink().has_counts();
 }
 
@@ -173,10 +173,9 @@ bool Lane::moves_are_due() const {
   return timers_.promote_is_due(now) || timers_.reclaim_is_due(now);
 }
 
-// Adds the moves that are due, and a take. pending2unack is both in one request; it takes nothing after an unack2retry
-// that moved messages to retry, so they do not share a round trip.
-void Lane::add_taking(RoundTrip& round_trip, WorkerShare share, std::size_t places) {
-  prefetcher_.fetch(round_trip, partition_.moves);
+// pending2unack is the move and the take in one request; it takes nothing after an unack2retry that moved messages to
+// retry, so they do not share a round trip.
+void Lane::add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places) {
   if (!copies_.may_take()) return;
   const bool has_room = prefetcher_.room(share) > 0;  // whether this consumer can keep the watch
   share.room = std::min(share.room, places);
@@ -191,7 +190,7 @@ void Lane::add_taking(RoundTrip& round_trip, WorkerShare share, std::size_t plac
   if (promotes) add_promote(round_trip, share, has_room);
   if (!reclaims && !promotes && !prefetcher_.has_more(share)) return;
   backlog ? prefetcher_.expect_more() : prefetcher_.take(round_trip, partition_.moves, share);
-  if (share.exact && share.room == 0 && (reclaims || promotes)) add_lengths(round_trip);
+  if (share.has_others && share.room == 0 && (reclaims || promotes)) add_lengths(round_trip);
 }
 
 // Other lanes have all places. Without a take, only the lengths of the lists tell whether this lane needs one.
@@ -237,6 +236,7 @@ void Lane::on_reclaimed(const store::Reclaimed& reclaimed) {
 void Lane::on_promoted(const store::Promoted& promoted) {
   wakeups_.set_watcher(promoted.keeps_watch);
   const bool more = promoted.moved == store::kBatch;
+  timers_.set_more_due(more);
   if (promoted.next && (promoted.keeps_watch || more)) timers_.promote_by(Clock::now() + *promoted.next);
   prefetcher_.promoted(promoted.moved);
   reporter().promoted(promoted);

@@ -97,8 +97,9 @@ class Lane {
 
   // Adds verdicts and lease renewals, or add_join(). Returns the number of verdicts.
   std::size_t add_settling(RoundTrip& round_trip);
-  // Adds the fetch of bodies, the moves that are due, and a take of at most `places` messages.
-  void add_taking(RoundTrip& round_trip, WorkerShare share, std::size_t places);
+  // Adds the fetch of bodies; and the moves that are due, with a take of at most `places` messages.
+  void add_fetch(RoundTrip& round_trip) { prefetcher_.fetch(round_trip, partition_.moves); }
+  void add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places);
   // Adds wake-ups, maintenance, events, and the entry in the registry of consumers.
   void add_upkeep(RoundTrip& round_trip, bool stopping);
   // Adds the removal of that entry, unless messages are held that may be delivered again.
@@ -112,7 +113,9 @@ class Lane {
   // ---- Taking messages.
 
   // Whether a take may return something, as far as is known. See Prefetcher.
-  bool has_more(const WorkerShare& share) const { return prefetcher_.has_more(share) && !has_backlog(); }
+  bool has_more(const WorkerShare& share) const { return has_work(share) && !has_backlog(); }
+  // The same, also while many verdicts wait to be sent, and it takes nothing.
+  bool has_work(const WorkerShare& share) const { return prefetcher_.has_more(share) || timers_.more_are_due(); }
   bool should_go_on(const WorkerShare& share) const { return prefetcher_.should_go_on(share); }
   bool can_take(const WorkerShare& share) const { return prefetcher_.can_take(share); }
   bool more_ready() const { return prefetcher_.more_ready(); }

@@ -86,8 +86,11 @@ class LaneServer {
   // stopping, so that all messages that were taken are known here when they are given back.
   bool is_one_at_a_time() const;
 
-  // Whether a round trip with this purpose may be started.
-  bool may_start(bool Purpose::*purpose) const;
+  // Whether a round trip that settles may be started; one that takes; and one that takes while others do.
+  bool may_settle() const { return may_start(&Purpose::settle, 1); }
+  bool may_take() const { return may_start(&Purpose::take, 1); }
+  bool may_take_beside() const { return may_start(&Purpose::take, kMostTakes); }
+  bool is_taking() const { return round_trips_.count(&Purpose::take) > 0; }
 
   // Begins a round trip, to which requests can then be added. send() sends it, or drops it if it has none. `verdicts`:
   // those in it; `stats`: the key of one of their queues.
@@ -107,6 +110,7 @@ class LaneServer {
   bool is_idle() const { return round_trips_.empty() && durability_.is_idle(); }
 
  private:
+  bool may_start(bool Purpose::*purpose, std::size_t most) const;
   void use(ConsumerConnection::Made made);
   void leave_registries();
 

@@ -18,7 +18,9 @@ constexpr milliseconds kPrefetchSpan{10};
 constexpr milliseconds kLongestPrefetchSpan{100};
 constexpr int kRoundTripsToHandler = 4;
 
-constexpr double kBodyBytes = 256 * 1024;  // fetched in one MGET, estimated from the latest sizes
+// A request fetches so many bodies, or as many as have kBodyBytes, estimated from the latest sizes.
+constexpr std::size_t kMostFetched = kMostBatches * store::kBatch;
+constexpr double kBodyBytes = 256 * 1024;
 
 // An answer is late after kUsualTimes times the latency of a take, within these bounds.
 constexpr int kUsualTimes = 4;
@@ -56,7 +58,8 @@ bool Prefetcher::retry_is_due() const { return since_retry_ + 1 >= kRetryShare &
 
 store::TakeLimits Prefetcher::limits(const WorkerShare& share) const {
   store::TakeLimits limits;
-  limits.retry_max = poison_guard_.blocks_retry() ? 0 : free_workers(share);
+  // Of takes under way together only the first may return messages from retry.
+  limits.retry_max = is_taking() || poison_guard_.blocks_retry() ? 0 : free_workers(share);
   limits.total = std::min(std::max(room(share), limits.retry_max), store::kBatch);
   limits.retry_share = std::min((since_retry_ + limits.total) / kRetryShare, limits.retry_max);
   // While retry waits, its share also limits the number of first deliveries, however much room there is.
@@ -68,15 +71,14 @@ store::TakeLimits Prefetcher::limits(const WorkerShare& share) const {
 
 std::size_t Prefetcher::batches(const WorkerShare& share) const {
   if (!full_ || retry_waits()) return 1;
-  const std::size_t rest = share.exact ? store::kBatch - 1 : 0;
-  return std::clamp<std::size_t>((room(share) + rest) / store::kBatch, 1, kMostBatches);
+  return std::clamp<std::size_t>((room(share) + store::kBatch - 1) / store::kBatch, 1, kMostBatches);
 }
 
 // Only the first take may return messages from retry.
 std::vector<store::TakeLimits> Prefetcher::limits_of_batches(const WorkerShare& share) const {
   std::vector<store::TakeLimits> all{limits(share)};
   const std::size_t further = batches(share) - 1;
-  if (share.exact && further > 0) {
+  if (further > 0) {
     store::TakeLimits& first = all[0];
     first.total = std::min(first.total, minus(room(share), further * store::kBatch));
     first.retry_max = std::min(first.retry_max, first.total);
@@ -114,7 +116,7 @@ void Prefetcher::end_take(const store::TakeLimits& limits) {
   requests_ = minus(requests_, 1);
   coming_ = minus(coming_, limits.total);
   coming_retries_ = minus(coming_retries_, limits.retry_max);
-  poison_guard_.ended();
+  if (limits.retry_max > 0) poison_guard_.ended();
 }
 
 void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share, bool with_ids,
@@ -140,8 +142,9 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
                             bool more) {
   more_ready_ = more;
   full_ = taken.popped == limits.total;
-  const bool late = Clock::now() - sent_at >= patience();
-  latency_ += 0.1 * (Clock::now() - sent_at - latency_);
+  const Clock::duration took = Clock::now() - sent_at;
+  const bool late = took >= patience();
+  latency_ = latency_.count() > 0 ? 0.9 * latency_ + 0.1 * Seconds(took) : Seconds(took);
   lists_empty_ = !more && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
   retry_left_ = taken.retry_left;
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};
@@ -168,38 +171,61 @@ void Prefetcher::count_share(const store::Taken& taken) {
   if (!retry_waits()) since_retry_ = std::min(since_retry_, kRetryShare - 1);
 }
 
+// Takes and fetches overlap, so deliveries that wait for a request may follow others whose bodies are requested.
+std::size_t Prefetcher::first_to_fetch() const {
+  const auto waits = [](const InFlightPtr& delivery) { return !delivery->requested; };
+  return static_cast<std::size_t>(std::find_if(fetching_.begin(), fetching_.end(), waits) - fetching_.begin());
+}
+
 void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
-  if (fetching_.empty()) return;
+  const std::size_t first = first_to_fetch();
+  if (first == fetching_.size()) return;
   const auto fit = std::max<std::size_t>(1, static_cast<std::size_t>(kBodyBytes / body_size_));
+  const std::size_t end = std::min(fetching_.size(), first + std::min(fit, kMostFetched));
   std::vector<std::string> ids;
   bool with_headers = false;
-  for (std::size_t i = 0; i < std::min({fit, fetching_.size(), kMostBatches * store::kBatch}); ++i) {
+  for (std::size_t i = first; i < end && !fetching_[i]->requested; ++i) {
     ids.push_back(fetching_[i]->message.id());
     with_headers = with_headers || fetching_[i]->may_have_headers;
   }
-  asked_at_ = Clock::now();
-  ++requests_;
+  const Fetch fetch{fetching_[first].get(), ids.size()};
   using Stored = redis::Answer<Bodies>;
   const auto headers = with_headers ? std::optional<Stored>(store.headers(round_trip.pipeline(), ids)) : std::nullopt;
   round_trip.expect(
       store.bodies(round_trip.pipeline(), ids),
-      [this, headers, count = ids.size()](const auto& bodies) {
-        requests_ = minus(requests_, 1);
-        read_bodies(bodies.get(), headers ? headers->get() : Bodies(), count);
+      [this, headers, fetch](const auto& bodies) {
+        const std::size_t begin = end_fetch(fetch);
+        read_bodies(bodies.get(), headers ? headers->get() : Bodies(), begin, fetch.count);
       },
-      [this] {
-        requests_ = minus(requests_, 1);
+      [this, fetch] {
+        end_fetch(fetch);
         body_size_ = kBodyBytes;  // perhaps too much to arrive in time: the next are fetched one by one
       });
+  for (std::size_t i = 0; i < fetch.count; ++i) fetching_[first + i]->requested = true;
+  asked_at_ = Clock::now();
+  ++requests_;
+}
+
+// Returns where the deliveries of the request begin. Until it has ended, they stay together.
+std::size_t Prefetcher::end_fetch(const Fetch& fetch) {
+  requests_ = minus(requests_, 1);
+  const auto is_first = [&](const InFlightPtr& delivery) { return delivery.get() == fetch.first; };
+  const auto begin = std::find_if(fetching_.begin(), fetching_.end(), is_first);
+  const auto first = static_cast<std::size_t>(begin - fetching_.begin());
+  const std::size_t end = std::min(first + fetch.count, fetching_.size());
+  for (std::size_t i = first; i < end; ++i) fetching_[i]->requested = false;
+  return first;
 }
 
 // `headers`: of the same messages, packed; empty if none of them has any.
-void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t requested) {
+void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t first, std::size_t requested) {
   Fetched fetched;
-  const std::size_t count = std::min({bodies.size(), requested, fetching_.size()});
+  const std::size_t count = std::min({bodies.size(), requested, fetching_.size() - first});
+  const auto begin = fetching_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto end = begin + static_cast<std::ptrdiff_t>(count);
   for (auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) group->reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    InFlightPtr& delivery = fetching_[i];
+    InFlightPtr& delivery = fetching_[first + i];
     std::optional<std::string>& body = bodies[i];
     delivery->expired = !body;
     if (!body) continue;
@@ -214,14 +240,13 @@ void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t r
     }
   }
   // Nothing throws from here on until the listener has them. If memory ran out above, they are fetched again.
-  for (std::size_t i = 0; i < count; ++i) {
-    InFlightPtr& delivery = fetching_[i];
-    auto& group = delivery->expired                 ? fetched.expired
-                  : delivery->message.attempt() > 1 ? fetched.redelivered
-                                                    : fetched.first;
-    group.push_back(std::move(delivery));
+  for (auto delivery = begin; delivery != end; ++delivery) {
+    auto& group = (*delivery)->expired                 ? fetched.expired
+                  : (*delivery)->message.attempt() > 1 ? fetched.redelivered
+                                                       : fetched.first;
+    group.push_back(std::move(*delivery));
   }
-  fetching_.erase(fetching_.begin(), fetching_.begin() + static_cast<std::ptrdiff_t>(count));
+  fetching_.erase(begin, end);
   poison_guard_.forget(fetched.expired);
   listener_.fetched(std::move(fetched));
 }
@@ -236,7 +261,9 @@ Prefetcher::Clock::duration Prefetcher::patience() const {
 }
 
 std::vector<InFlightPtr> Prefetcher::abandon_late(std::size_t most) {
-  const std::size_t count = std::min({most, std::exchange(came_late_, 0), fetching_.size()});
+  const auto is_requested = [](const InFlightPtr& delivery) { return delivery->requested; };
+  const auto newest = std::find_if(fetching_.rbegin(), fetching_.rend(), is_requested) - fetching_.rbegin();
+  const std::size_t count = std::min({most, std::exchange(came_late_, 0), static_cast<std::size_t>(newest)});
   const auto first = fetching_.end() - static_cast<std::ptrdiff_t>(count);
   std::vector<InFlightPtr> late(std::make_move_iterator(first), std::make_move_iterator(fetching_.end()));
   fetching_.erase(first, fetching_.end());

@@ -119,12 +119,17 @@ class Prefetcher {
   // deliveries, and retry would never get its share.
   bool retry_is_due() const;
 
-  // Number of batches to take: 1; or up to kMostBatches if the last take was full, there is room for them, and no
-  // messages of retry can be taken.
-  std::size_t batches(const WorkerShare& share) const;
+  // Whether a take is under way, and whether to send another one beside it: the last answer was all that was asked for,
+  // there is room for a whole batch, and nothing is known to wait in retry, which only a take beside no other may return.
+  bool is_taking() const { return coming_ > 0; }
+  bool takes_beside(const WorkerShare& share) const { return full_ && !retry_waits() && room(share) >= store::kBatch; }
 
   // Whether take() would add one. First deliveries may have to wait for the share of retry, and that for a worker.
   bool can_take(const WorkerShare& share) const { return limits(share).total > 0; }
+
+  // Number of batches to take: 1; or up to kMostBatches if the last take was full, there is room for them, and no
+  // messages of retry can be taken.
+  std::size_t batches(const WorkerShare& share) const;
 
   // Adds takes of as many messages as there is room for, if any.
   void take(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share);
@@ -137,22 +142,28 @@ class Prefetcher {
   void take_due(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share, bool with_ids,
                 const store::Watcher& watcher);
 
-  // Adds the fetch of bodies of deliveries taken before, if any.
+  // Whether there are deliveries whose bodies nothing has requested. fetch() adds the request for them, or for as many as
+  // one may fetch.
+  bool has_to_fetch() const { return first_to_fetch() != fetching_.size(); }
   void fetch(RoundTrip& round_trip, const store::Store& store);
-
-  bool is_fetching() const { return !fetching_.empty(); }
 
   // At most so many of the deliveries that came too late in the answers since the last call, and whose bodies nothing has
   // requested. They are the caller's from now on.
   std::vector<InFlightPtr> abandon_late(std::size_t most);
 
-  // The deliveries without body, which are the caller's from now on.
+  // The deliveries without body, which are the caller's from now on. Call it when no round trip is under way.
   std::vector<InFlightPtr> abandon_fetching() { return std::exchange(fetching_, {}); }
 
   // So many handlers have returned since the last call; these deliveries have a verdict now.
   void handled(std::size_t returned, const std::vector<InFlightPtr>& done);
 
  private:
+  // A request for the bodies of deliveries that follow each other in fetching_.
+  struct Fetch {
+    const InFlightMessage* first;
+    std::size_t count;
+  };
+
   // An answer is late after this time: 50 ms, or longer on a slow link, where each would be late.
   Clock::duration patience() const;
   bool is_late() const { return requests_ > 0 && Clock::now() - asked_at_ >= patience(); }
@@ -162,7 +173,9 @@ class Prefetcher {
   void begin_take(const store::TakeLimits& limits);
   void end_take(const store::TakeLimits& limits);
   void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken, bool more);
-  void read_bodies(Bodies bodies, const Bodies& headers, std::size_t requested);
+  std::size_t first_to_fetch() const;
+  std::size_t end_fetch(const Fetch& fetch);
+  void read_bodies(Bodies bodies, const Bodies& headers, std::size_t first, std::size_t requested);
   void count_share(const store::Taken& taken);
 
   const std::shared_ptr<const std::string> queue_;  // its name, in every Message

@@ -19,9 +19,9 @@ namespace delayqueue {
 // The purpose of a round trip: to settle, to take, or both. `settle`: verdicts, lease renewals, wake-ups, maintenance
 // and events. `take`: bodies of messages taken before, the moves of messages that are due, and the take.
 //
-// At most one round trip of each purpose is under way: Redis works on one while the consumer works on the answers of
-// the other. The two are independent, except for the order: renew runs before unack2retry, so that the consumer's own
-// leases are not ended.
+// At most one round trip that settles is under way, and at most kMostTakes that take: while some are on their way, Redis
+// works on another one, and the consumer on the answers of a third. Those that settle and those that take are
+// independent, except for the order: renew runs before unack2retry, so that the consumer's own leases are not ended.
 struct Purpose {
   bool settle = false;
   bool take = false;
@@ -30,8 +30,12 @@ inline constexpr Purpose kSettle{true, false};
 inline constexpr Purpose kTake{false, true};
 inline constexpr Purpose kSettleAndTake{true, true};
 
-// Limit of a round trip: it takes, fetches or settles at most this many times kBatch messages. Several batches are
-// needed to use a link whose round trip is long.
+// While one queue has messages, each of them takes a batch. Several are needed to use a link whose round trip is long;
+// with more, a message of another queue would wait longer.
+inline constexpr std::size_t kMostTakes = 3;
+
+// Limit of a round trip: it takes, fetches or settles at most this many times kBatch messages. Queues of different
+// weight that all have messages get their shares in one round trip.
 inline constexpr std::size_t kMostBatches = 4;
 
 // The requests of one lane in the round trips that are under way.
@@ -153,9 +157,9 @@ class RoundTrip {
 class RoundTrips {
  public:
   bool empty() const { return under_way_.empty(); }
-  bool is_under_way(bool Purpose::*purpose) const {
-    return std::any_of(under_way_.begin(), under_way_.end(),
-                       [&](const RoundTrip& round_trip) { return round_trip.purpose().*purpose; });
+  std::size_t count(bool Purpose::*purpose) const {
+    const auto has_it = [&](const RoundTrip& round_trip) { return round_trip.purpose().*purpose; };
+    return static_cast<std::size_t>(std::count_if(under_way_.begin(), under_way_.end(), has_it));
   }
 
   // Whether another one may be started: not after Redis refused a request of no lane, until the others have ended.

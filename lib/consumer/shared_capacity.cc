@@ -84,7 +84,7 @@ WorkerShare SharedCapacity::share_of(std::size_t lane) const {
   share.claimed = all_.claimed - queue.claimed - share.load.waiting;
   share.siblings = queue.held - own.held;
   share.siblings_claimed = queue.claimed - own.claimed;
-  share.exact = lines_.size() > 1;
+  share.has_others = lines_.size() > 1;
   share.redelivers = all_.redelivering > (own.redelivers ? 1U : 0U);
   return share;
 }

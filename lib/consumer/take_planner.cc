@@ -21,6 +21,11 @@ void TakePlanner::read() {
   uses_.clear();
   for (const Lane& lane : lanes_) uses_.push_back(use_of(lane));
   capacity_.set(loads_, uses_);
+  busy_.assign(queues_.size(), false);
+  for (const Lane& lane : lanes_) {
+    // Also while verdicts of the lane wait to be sent, and it takes nothing: its turn comes after that.
+    if (lane.is_working() && lane.has_work(share_of(lane))) busy_[lane.queue().line] = true;
+  }
 }
 
 SharedCapacity::LaneUse TakePlanner::use_of(const Lane& lane) const {
@@ -41,33 +46,68 @@ bool TakePlanner::is_quiet(const Lane& lane) const {
          lane.next_due(false) > Lane::Clock::now();
 }
 
-void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers) {
+bool TakePlanner::wants_another(const LaneServer& server) const {
+  // Queues that all have messages take in one round trip, or one would get more than its share.
+  if (std::count(busy_.begin(), busy_.end(), true) > 1) return false;
+  return std::any_of(server.lanes().begin(), server.lanes().end(), [this](const Lane* lane) {
+    return lane->is_working() && (lane->prefetcher().has_to_fetch() || takes_beside(*lane));
+  });
+}
+
+// Whether a lane may take although round trips that take are under way.
+bool TakePlanner::takes_beside(const Lane& lane) const {
+  if (!lane.is_working()) return false;
+  const WorkerShare share = share_of(lane);
+  if (lane.prefetcher().is_taking()) return lane.has_more(share) && lane.prefetcher().takes_beside(share);
+  return lane.has_more(share) || lane.moves_are_due();
+}
+
+// Whether a take of a queue is under way on this server.
+bool TakePlanner::is_taking(const ServedQueue& queue, const LaneServer& server) const {
+  return std::any_of(queue.lanes.begin(), queue.lanes.end(), [&](const Lane* lane) {
+    return lane->prefetcher().is_taking() && &servers_.of(*lane) == &server;
+  });
+}
+
+// One batch, if no other queue has messages: the next round trip need not wait for its answer.
+std::size_t TakePlanner::most_taken(const Lane& lane) const {
+  const std::size_t most = lane.most_taken(share_of(lane));
+  const bool is_alone = std::count(busy_.begin(), busy_.end(), true) == (busy_[lane.queue().line] ? 1 : 0);
+  return is_alone ? std::min(most, store::kBatch) : most;
+}
+
+void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool beside) {
   if (lanes_.size() == 1) {
-    round_trip.add_for(&takers.front()->requests());
-    return takers.front()->add_taking(round_trip, share_of(*takers.front()), capacity_.places());
+    Lane& lane = *takers.front();
+    round_trip.add_for(&lane.requests());
+    lane.add_fetch(round_trip);
+    if (!beside || takes_beside(lane)) lane.add_take(round_trip, share_of(lane), most_taken(lane));
+    return;
   }
-  std::vector<bool> busy(queues_.size(), false);
-  for (Lane& lane : lanes_) {
-    const std::size_t line = lane.queue().line;
-    capacity_.served(line, lane.exchange_taken());
-    // Also while verdicts of the lane wait to be sent, and it takes nothing: its turn comes after that.
-    busy[line] = busy[line] || (lane.is_working() && lane.prefetcher().has_more(share_of(lane)));
-  }
-  capacity_.set_busy(busy);
+  for (Lane& lane : lanes_) capacity_.served(lane.queue().line, lane.exchange_taken());
+  capacity_.set_busy(busy_);
   // Only the first of them may take a possible poison message, so lanes of one queue take turns here, too.
   std::sort(takers.begin(), takers.end(), [this](const Lane* a, const Lane* b) {
     const std::size_t one = a->queue().line, other = b->queue().line;
     if (one == other) return a->precedes(*b);
     return capacity_.precedes(one, other) || (!capacity_.precedes(other, one) && one < other);
   });
-  const std::vector<std::size_t> divided = capacity_.divide(wishes(server, takers));
+  std::vector<bool> takes(lanes_.size(), false);
+  for (const Lane* lane : takers) takes[lane->number()] = !beside || takes_beside(*lane);
+  const std::vector<std::size_t> divided = capacity_.divide(wishes(server, takes));
   std::vector<SharedCapacity::LaneUse> after;
   for (Lane* lane : takers) {
     const WorkerShare share = share_of(*lane);
     const std::size_t own = divided[lane->number()];
-    if (own > 0 && lane->has_more(share)) lane->use_turn(own);
     round_trip.add_for(&lane->requests());
-    lane->add_taking(round_trip, share, own);
+    lane->add_fetch(round_trip);
+    const bool has_more = lane->has_more(share);
+    // Beside others of its queue only a whole batch is worth a call.
+    const bool waits = has_more && own < store::kBatch && beside && is_taking(lane->queue(), server);
+    if (takes[lane->number()] && !waits) {
+      if (own > 0 && has_more) lane->use_turn(own);
+      lane->add_take(round_trip, share, own);
+    }
     SharedCapacity::LaneUse use = use_of(*lane);  // a take only adds to it
     after.push_back(use);
     use.held = uses_[lane->number()].held;  // until all have taken: the places were divided before
@@ -79,15 +119,12 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
 // Whether a lane of another server can take messages in this step, too.
 bool TakePlanner::takes_elsewhere(const Lane& lane, const LaneServer& server) const {
   const LaneServer& own = servers_.of(lane);
-  return &own != &server && lane.is_working() && own.may_start(&Purpose::take) && lane.should_go_on(share_of(lane));
+  return &own != &server && lane.is_working() && own.may_take() && lane.should_go_on(share_of(lane));
 }
 
-// The lanes that may take messages now: those of `takers`, if they have more or their moves are due; and lanes of other
-// servers that have more, for which places are reserved.
-std::vector<SharedCapacity::Wish> TakePlanner::wishes(const LaneServer& server,
-                                                      const std::vector<Lane*>& takers) const {
-  std::vector<bool> takes(lanes_.size(), false);
-  for (const Lane* lane : takers) takes[lane->number()] = true;
+// The lanes that may take messages now: those that take in this round trip, if they have more or their moves are due; and
+// lanes of other servers that have more, for which places are reserved.
+std::vector<SharedCapacity::Wish> TakePlanner::wishes(const LaneServer& server, const std::vector<bool>& takes) const {
   std::vector<SharedCapacity::Wish> all;
   for (const ServedQueue& queue : queues_) {
     for (const Lane* lane : in_turn(queue)) {
@@ -95,7 +132,7 @@ std::vector<SharedCapacity::Wish> TakePlanner::wishes(const LaneServer& server,
       const bool is_taker = takes[lane->number()];
       const bool has_more = is_taker ? lane->has_more(share) : takes_elsewhere(*lane, server);
       const bool may = is_taker ? lane->is_working() && (has_more || lane->moves_are_due()) : has_more;
-      if (may && lane->can_take(share)) all.push_back({lane->number(), lane->most_taken(share), has_more});
+      if (may && lane->can_take(share)) all.push_back({lane->number(), most_taken(*lane), has_more});
     }
   }
   return all;

@@ -43,13 +43,21 @@ class TakePlanner {
   // How many messages all lanes hold beyond their bound.
   std::size_t excess() const { return capacity_.excess(); }
 
-  // Adds takes for these lanes of a server, in their turns. Lanes of other servers get their part of the places.
-  void add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers);
+  // Whether to start another round trip that takes while others of this server are under way: bodies are to be fetched,
+  // or a lane takes beside them.
+  bool wants_another(const LaneServer& server) const;
+
+  // Adds fetches and takes for these lanes of a server, in their turns. Lanes of other servers get their part of the
+  // places. `beside`: other round trips of this server that take are under way.
+  void add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool beside);
 
  private:
   SharedCapacity::LaneUse use_of(const Lane& lane) const;
+  bool takes_beside(const Lane& lane) const;
+  bool is_taking(const ServedQueue& queue, const LaneServer& server) const;
+  std::size_t most_taken(const Lane& lane) const;
   bool takes_elsewhere(const Lane& lane, const LaneServer& server) const;
-  std::vector<SharedCapacity::Wish> wishes(const LaneServer& server, const std::vector<Lane*>& takers) const;
+  std::vector<SharedCapacity::Wish> wishes(const LaneServer& server, const std::vector<bool>& takes) const;
 
   const std::deque<ServedQueue>& queues_;
   std::deque<Lane>& lanes_;
@@ -58,6 +66,7 @@ class TakePlanner {
   SharedCapacity capacity_;
   std::vector<run::WorkerLoad> loads_;         // of each queue, as read() found them
   std::vector<SharedCapacity::LaneUse> uses_;  // of each lane
+  std::vector<bool> busy_;                     // whether each queue has messages, as far as is known
 };
 
 }  // namespace delayqueue

@@ -37,8 +37,11 @@ class Timers {
     reclaim_by(latest);
   }
 
-  // pending2ready or pending2unack: at the latest a poll_interval after the last time.
-  bool promote_is_due(Time now) const { return now >= promote_; }
+  // pending2ready or pending2unack: at the latest a poll_interval after the last time; and always while the last answer
+  // told that more messages are due.
+  bool promote_is_due(Time now) const { return more_due_ || now >= promote_; }
+  bool more_are_due() const { return more_due_; }
+  void set_more_due(bool more) { more_due_ = more; }
   void promoting(Time now) { promote_ = now + poll_interval_; }
   void promote_now() { promote_ = Time(); }
   void promote_by(Time time) { promote_ = std::min(promote_, time); }
@@ -57,13 +60,14 @@ class Timers {
   void checking_overrun(Time now) { overrun_ = now + processing_timeout_ / 10; }
   Time next_overrun_check() const { return overrun_; }
 
-  Time next() const { return std::min(promote_, reclaim_); }
+  Time next() const { return more_due_ ? Time() : std::min(promote_, reclaim_); }
 
  private:
   milliseconds poll_interval_;
   const milliseconds grace_;
   const milliseconds processing_timeout_;
   Time promote_, reclaim_, grace_end_, overrun_;
+  bool more_due_ = false;
 };
 
 }  // namespace delayqueue

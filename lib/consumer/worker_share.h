@@ -16,7 +16,7 @@ struct WorkerShare {
   std::size_t claimed = 0;                                     // workers that messages of other queues wait for
   std::size_t siblings = 0;          // messages of other lanes of the queue that wait for their bodies, or may come
   std::size_t siblings_claimed = 0;  // workers that some of these wait for
-  bool exact = false;                // a take is for all the room: lanes divide it by the message, not by the batch
+  bool has_others = false;           // other lanes share the workers and places
   bool redelivers = false;           // a redelivered message of another lane is on its way to a free worker
 
   std::size_t idle() const {

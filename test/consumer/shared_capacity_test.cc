@@ -147,7 +147,7 @@ TEST_CASE("capacity: the share of a lane counts what the other lanes of its queu
   CHECK(first.claimed == 1);
   CHECK(first.siblings == 2);
   CHECK(first.siblings_claimed == 1);
-  CHECK(first.exact);
+  CHECK(first.has_others);
   CHECK(first.redelivers);
 
   CHECK_FALSE(capacity.share_of(1).redelivers);  // its own message does not count
