@@ -10,7 +10,19 @@ namespace {
 // is behind by fewer. It may be behind by more while its server does not answer.
 constexpr std::size_t kMostLag = 4;
 
+// Of many queues that have messages, only some take in a round trip: a part of the places is at least this one. A call
+// has a fixed cost, which few messages do not repay.
+constexpr std::size_t kLeastPart = 50;
+constexpr std::size_t kMostParts = 16;  // so that few places, which slow handlers leave, are divided, too
+
 std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
+
+std::size_t servers_of(const std::vector<SharedCapacity::LaneUse>& uses) {
+  std::vector<const void*> servers;
+  for (const SharedCapacity::LaneUse& use : uses) servers.push_back(use.server);
+  std::sort(servers.begin(), servers.end());
+  return static_cast<std::size_t>(std::unique(servers.begin(), servers.end()) - servers.begin());
+}
 
 }  // namespace
 
@@ -26,6 +38,7 @@ void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::v
   all_ = Use();
   lanes_.assign(lines_.size(), {});
   queues_.assign(turns_.size(), {});
+  const std::size_t most_prefetched = prefetch_ * servers_of(uses);
   for (std::size_t lane = 0; lane < lines_.size(); ++lane) {
     grow(lane, uses[lane]);
     queues_[lines_[lane]].prefetch += uses[lane].prefetch;
@@ -33,7 +46,7 @@ void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::v
   for (std::size_t line = 0; line < turns_.size(); ++line) {
     const run::WorkerLoad& load = loads_[line];
     QueueUse& own = queues_[line];
-    own.prefetch = std::min(own.prefetch, prefetch_);
+    own.prefetch = std::min(own.prefetch, most_prefetched);
     all_.prefetch += own.prefetch;
     all_.held += load.running + load.waiting;
     all_.running += load.running;
@@ -41,7 +54,7 @@ void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::v
     all_.waiting += load.waiting;
     all_.claimed += load.waiting;
   }
-  all_.prefetch = std::min(all_.prefetch, prefetch_);
+  all_.prefetch = std::min(all_.prefetch, most_prefetched);
   all_.next = turns_.next_busy();
 }
 
@@ -91,9 +104,13 @@ WorkerShare SharedCapacity::share_of(std::size_t lane) const {
 
 std::vector<std::size_t> SharedCapacity::divide(const std::vector<Wish>& wishes) const {
   std::vector<std::size_t> divided(lines_.size(), 0);
-  std::size_t left = places();
+  const auto looks = [](const Wish& wish) { return !wish.has_more; };
+  const auto lookers = static_cast<std::size_t>(std::count_if(wishes.begin(), wishes.end(), looks));
+  const std::size_t reserved = std::min(lookers, places() / kMostParts);  // for one message each
+  std::size_t left = places() - reserved;
   run::Turns turns = turns_;
   for (const bool has_more : {true, false}) {
+    if (!has_more) left += reserved;
     std::vector<std::size_t> wanted(turns.size(), 0), given(turns.size(), 0), lanes(turns.size(), 0);
     for (const Wish& wish : wishes) {
       if (wish.has_more != has_more) continue;
@@ -106,11 +123,12 @@ std::vector<std::size_t> SharedCapacity::divide(const std::vector<Wish>& wishes)
       if (wanted[line] > 0) weights += turns.weight(line);
     }
     const std::size_t all = left;
+    const std::size_t least = has_more ? std::clamp<std::size_t>(all / kMostParts, 1, kLeastPart) : 1;
     for (;;) {
       const std::size_t next = turns.next([&](std::size_t line) { return wanted[line] > 0; });
       if (left == 0 || next == turns.size()) break;
       // A quarter of its share at a time, so that a queue that has had less than the others before catches up.
-      const std::size_t part = std::max<std::size_t>(1, all * turns.weight(next) / weights / 4);
+      const std::size_t part = std::max(least, all * turns.weight(next) / weights / 4);
       const std::size_t some = std::min({strict_ ? left : part, wanted[next], left});
       given[next] += some;
       wanted[next] -= some;

@@ -31,7 +31,7 @@ class SharedCapacity {
     bool has_more = false;  // as far as is known, it has messages; if not, it looks for some
   };
 
-  // `weights`: of the queues. See ConsumerOptions for the others.
+  // `weights`: of the queues. `prefetch`: for each server. See ConsumerOptions for the others.
   SharedCapacity(const std::vector<unsigned>& weights, std::size_t concurrency, std::size_t prefetch, bool strict)
       : concurrency_(concurrency), prefetch_(prefetch), strict_(strict), turns_(weights, strict) {}
 
@@ -54,7 +54,7 @@ class SharedCapacity {
   // Divides the free places. Returns those of each lane, also of lanes without a wish. The wishes of one queue must be
   // in the order of its lanes' turns. Lanes that have more messages come first: the servers share the places of a
   // queue, and on each of them the lane whose turn it is comes first. The lanes that look for messages share the places
-  // that are left.
+  // that are left, and some that are kept for them if there are many.
   std::vector<std::size_t> divide(const std::vector<Wish>& wishes) const;
 
   // The turns of the queues: a queue has taken so many messages; whether each queue has work; whose turn is earlier.

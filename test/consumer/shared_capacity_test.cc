@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -20,11 +21,11 @@ run::WorkerLoad load_with(std::size_t idle, std::size_t waiting = 0, std::size_t
   return load;
 }
 
-// One lane for each queue, with ten idle workers and ten places. All queues have work.
-SharedCapacity idle_capacity(const std::vector<unsigned>& weights, bool strict = false) {
-  SharedCapacity capacity(weights, 10, 0, strict);
+// One lane for each queue, with so many idle workers and places. All queues have work.
+SharedCapacity idle_capacity(const std::vector<unsigned>& weights, bool strict = false, std::size_t idle = 10) {
+  SharedCapacity capacity(weights, idle, 0, strict);
   for (std::size_t line = 0; line < weights.size(); ++line) capacity.add_lane(line);
-  capacity.set(std::vector<run::WorkerLoad>(weights.size(), load_with(10)), std::vector<LaneUse>(weights.size()));
+  capacity.set(std::vector<run::WorkerLoad>(weights.size(), load_with(idle)), std::vector<LaneUse>(weights.size()));
   capacity.set_busy(std::vector<bool>(weights.size(), true));
   return capacity;
 }
@@ -68,6 +69,48 @@ TEST_CASE("capacity: queues that have messages are before those that look for so
   const SharedCapacity capacity = idle_capacity({1, 1000});
   CHECK(capacity.divide({{0, 4, true}, {1, 10, false}}) == Places{4, 6});
   CHECK(capacity.divide({{0, 10, true}, {1, 10, false}}) == Places{10, 0});
+}
+
+TEST_CASE("capacity: of a hundred queues with messages some get 50 of 1,000 places each, and then the others") {
+  SharedCapacity capacity = idle_capacity(std::vector<unsigned>(100, 1), false, 1000);
+  std::vector<SharedCapacity::Wish> wishes;
+  for (std::size_t lane = 0; lane < 100; ++lane) wishes.push_back({lane, 200, true});
+  Places all(100, 0);
+  for (int round = 0; round < 5; ++round) {
+    const Places places = capacity.divide(wishes);
+    CHECK(std::count(places.begin(), places.end(), 50) == 20);
+    for (std::size_t lane = 0; lane < 100; ++lane) {
+      capacity.served(lane, places[lane]);
+      all[lane] += places[lane];
+    }
+  }
+  CHECK(all == Places(100, 50));
+}
+
+TEST_CASE("capacity: few places, which slow handlers leave, are divided among the queues that have messages") {
+  const SharedCapacity capacity = idle_capacity(std::vector<unsigned>(8, 1), false, 16);
+  std::vector<SharedCapacity::Wish> wishes;
+  for (std::size_t lane = 0; lane < 8; ++lane) wishes.push_back({lane, 200, true});
+  CHECK(capacity.divide(wishes) == Places(8, 2));
+}
+
+TEST_CASE("capacity: of many places one is kept for each lane that looks for messages") {
+  const SharedCapacity capacity = idle_capacity({1, 1, 1}, false, 160);
+  CHECK(capacity.divide({{0, 200, true}, {1, 10, false}, {2, 10, false}}) == Places{158, 1, 1});
+}
+
+TEST_CASE("capacity: each server of a queue may have as many prefetched messages as the consumer may hold of one") {
+  const int servers[3] = {};
+  SharedCapacity capacity({1}, 10, 100, false);
+  std::vector<LaneUse> uses(6);
+  for (std::size_t lane = 0; lane < 6; ++lane) {
+    capacity.add_lane(0);
+    uses[lane].prefetch = 100;
+    uses[lane].server = &servers[lane % 3];
+  }
+  capacity.set({load_with(10)}, uses);
+  CHECK(capacity.places() == 310);
+  CHECK(capacity.share_of(0).prefetch == 300);
 }
 
 TEST_CASE("capacity: a queue's places go to the lane whose turn it is; lanes that look for messages share them") {
