@@ -8,6 +8,7 @@
 #include "bench/jobs.h"
 #include "bench/part.h"
 #include "bench/schedule.h"
+#include "bench/wire.h"
 
 namespace bench {
 namespace {
@@ -39,10 +40,31 @@ void measure(Bench& bench, std::size_t size) {
   static_cast<void>(consumer.stop());
 }
 
+// A delivery needs three requests, each after the answer to the one before: the take, the fetch of the body and the ack.
+// Here they are PINGs. An idle Redis sleeps before each of them.
+void measure_calls(Bench& bench) {
+  const std::string name = "limit.three_calls_redis_us";
+  bench.progress.step(name);
+  const std::string ping = "PING\r\n";
+  const std::string pong = "+PONG\r\n";
+  Wire wire(bench.server.socket());
+  const double before = bench.server.cpu_us();
+  auto next = Clock::now();
+  for (std::size_t i = 0; i < bench.scale.batch_groups; ++i) {
+    std::this_thread::sleep_until(next += kGap);
+    for (int call = 0; call < 3; ++call) {
+      wire.write(ping);
+      wire.read(pong.size());
+    }
+  }
+  bench.figures.add(name, (bench.server.cpu_us() - before) / static_cast<double>(bench.scale.batch_groups));
+}
+
 }  // namespace
 
 void batches(Bench& bench) {
   for (int i = 0; i < bench.scale.repetitions; ++i) {
+    measure_calls(bench);
     for (const std::size_t size : kSizes) measure(bench, size);
   }
 }

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bench/jobs.h"
@@ -89,9 +91,12 @@ void measure_shares(Bench& bench) {
   }
 }
 
+enum class Served { together, apart };  // by one Consumer, or by one each
+
 // The lateness of a queue of which one message is due each millisecond, beside a queue with `flood` messages for each of
 // these milliseconds, which are more than can be handled.
-void measure_quiet(Bench& bench, const std::string& name, const Handler& handler, std::size_t flood) {
+void measure_quiet(Bench& bench, const std::string& name, const Handler& handler, std::size_t flood,
+                   Served served = Served::together) {
   bench.progress.step(name);
   bench.server.flush();
   constexpr milliseconds kBefore{200};  // the flood begins before the first message is due
@@ -101,13 +106,18 @@ void measure_quiet(Bench& bench, const std::string& name, const Handler& handler
   if (flooding > 0) fill(bench, flooded, flooding);
   LatenessLog log(messages);
   const Handler record = [&](const Message& message) { return log.record(message); };
-  Consumer consumer(bench.server.url(), {{kQueue, record}, {flooded, handler}}, with_workers(8));
+  std::vector<Subscription> quiet{{kQueue, record}}, others{{flooded, handler}};
+  if (served == Served::together) std::swap(quiet.emplace_back(), others.front());
+  Consumer consumer(bench.server.url(), quiet, with_workers(8));
+  std::optional<Consumer> other;
+  if (served == Served::apart) other.emplace(bench.server.url(), others, with_workers(8));
   const DueTimes due = send_schedule(bench, {messages});
   std::this_thread::sleep_until(due.first - kBefore);
   consumer.start();
+  if (other) other->start();
   await([&] { return consumer.stats(kQueue).acked >= messages; });
   const std::string p50 = name + ".lateness_ms.p50", p99 = name + ".lateness_ms.p99";
-  if (flooding > 0 && consumer.stats(flooded).acked >= flooding) {
+  if (flooding > 0 && (other ? *other : consumer).stats(flooded).acked >= flooding) {
     return bench.progress.left_out(p50 + ' ' + p99, "the flood was handled before the other messages");
   }
   bench.figures.add(p50, percentile(log.late_ms(), 0.5));
@@ -139,6 +149,7 @@ void many_queues(Bench& bench) {
     measure_shares(bench);
     measure_quiet(bench, "many_queues.quiet.alone", ack_at_once, 0);
     measure_quiet(bench, "many_queues.quiet.flooded", ack_at_once, 400);
+    measure_quiet(bench, "many_queues.quiet.flooded_apart", ack_at_once, 400, Served::apart);
     measure_quiet(bench, "many_queues.quiet.flooded_1ms", ack_after_1ms, 10);
     measure_idle(bench);
   }
