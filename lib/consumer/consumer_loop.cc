@@ -122,8 +122,8 @@ Loop::Pause ConsumerLoop::step() {
   return plan_pause();
 }
 
-// Sends a round trip of each purpose that is not under way and has requests, then finishes the oldest, if its answers
-// have arrived. Nothing here waits, except to connect to the only server: the pause ends when the answers arrive.
+// Sends a round trip of each purpose that may be started and has requests, then finishes the oldest, if its answers have
+// arrived. Nothing here waits, except to connect to the only server: the pause ends when the answers arrive.
 void ConsumerLoop::tick(LaneServer& server) {
   server.begin_step();
   if (server.lanes().empty()) return;
@@ -206,7 +206,9 @@ void ConsumerLoop::start_round_trips(LaneServer& server) {
   takes_.read();
   const bool takes = server.may_take() || (server.may_take_beside() && takes_.wants_another(server));
   if (takes) {
-    for (Lane* lane : server.lanes()) lane->read_wakeups(stopping || lane->room(takes_.share_of(*lane)) == 0);
+    // Takes under way occupy places that they may not need.
+    const auto is_full = [&](const Lane& lane) { return !server.is_taking() && lane.room(takes_.share_of(lane)) == 0; };
+    for (Lane* lane : server.lanes()) lane->read_wakeups(stopping || is_full(*lane));
   }
   if (one_at_a_time) return send(server, stopping ? kSettle : kSettleAndTake);
   if (server.may_settle()) send(server, kSettle);

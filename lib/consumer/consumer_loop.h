@@ -30,8 +30,8 @@
 namespace delayqueue {
 
 // The way of a message: one round trip takes it, the next one fetches its body, a worker thread runs the handler, and a
-// further round trip settles it. Under load two round trips are under way: Redis works on one while the loop works on
-// the answers of the other.
+// further round trip settles it. Under load up to four round trips are under way, three of which take: Redis works on
+// one while the loop works on the answers of another.
 //
 // Each partition of a queue is a Lane. All lanes of a server add their requests to the same round trips. They share the
 // workers, and a bound of the messages that the consumer holds: the free places are divided by weight among the queues

@@ -168,6 +168,8 @@ void Lane::read_copies(RoundTrip& round_trip) {
 // Messages that cannot be settled must not pile up here.
 bool Lane::has_backlog() const { return settler_.size() > kMostBatches * store::kBatch; }
 
+bool Lane::has_to_look() const { return timers_.is_due(Clock::now()) || prefetcher_.retry_is_due(); }
+
 bool Lane::moves_are_due() const {
   const Clock::time_point now = Clock::now();
   return timers_.promote_is_due(now) || timers_.reclaim_is_due(now);
@@ -237,7 +239,7 @@ void Lane::on_promoted(const store::Promoted& promoted) {
   wakeups_.set_watcher(promoted.keeps_watch);
   const bool more = promoted.moved == store::kBatch;
   timers_.set_more_due(more);
-  if (promoted.next && (promoted.keeps_watch || more)) timers_.promote_by(Clock::now() + *promoted.next);
+  if (promoted.next && promoted.keeps_watch && !more) timers_.promote_by(Clock::now() + *promoted.next);
   prefetcher_.promoted(promoted.moved);
   reporter().promoted(promoted);
 }

@@ -114,7 +114,7 @@ class Lane {
 
   // Whether a take may return something, as far as is known. See Prefetcher.
   bool has_more(const WorkerShare& share) const { return has_work(share) && !has_backlog(); }
-  // The same, also while many verdicts wait to be sent, and it takes nothing.
+  // Like has_more(), but also while many verdicts wait to be sent, which delays its next take.
   bool has_work(const WorkerShare& share) const { return prefetcher_.has_more(share) || timers_.more_are_due(); }
   bool should_go_on(const WorkerShare& share) const { return prefetcher_.should_go_on(share); }
   bool can_take(const WorkerShare& share) const { return prefetcher_.can_take(share); }
@@ -124,6 +124,8 @@ class Lane {
   const Prefetcher& prefetcher() const { return prefetcher_; }
   // Whether its moves are due, after which a take may return something.
   bool moves_are_due() const;
+  // Whether it must not wait for places: by time its moves are due, or retry has to get its share.
+  bool has_to_look() const;
   // Whether one worker must be kept free for its retry. Not while Redis refuses its requests.
   bool keeps_worker() const { return keeps_worker_ && works(); }
   // Messages taken since the last call.
@@ -133,6 +135,7 @@ class Lane {
   void poll_every(milliseconds interval) { timers_.poll_every(interval); }
   // The WakeupListener has received a marker for this lane.
   void wake(const WakeupListener::Marker& marker) { wakeups_.receive(marker); }
+  bool is_woken() const { return wakeups_.has_received(); }
   // Reads what it has received since the last call. `full`: it can take no more, or takes none because it stops.
   void read_wakeups(bool full);
   // A marker arrived that this consumer cannot use.

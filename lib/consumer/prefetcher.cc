@@ -18,7 +18,7 @@ constexpr milliseconds kPrefetchSpan{10};
 constexpr milliseconds kLongestPrefetchSpan{100};
 constexpr int kRoundTripsToHandler = 4;
 
-// A request fetches so many bodies, or as many as have kBodyBytes, estimated from the latest sizes.
+// Limits of one fetch: the number of bodies, and their bytes, estimated from the latest sizes.
 constexpr std::size_t kMostFetched = kMostBatches * store::kBatch;
 constexpr double kBodyBytes = 256 * 1024;
 
@@ -58,7 +58,7 @@ bool Prefetcher::retry_is_due() const { return since_retry_ + 1 >= kRetryShare &
 
 store::TakeLimits Prefetcher::limits(const WorkerShare& share) const {
   store::TakeLimits limits;
-  // Of takes under way together only the first may return messages from retry.
+  // While a take is under way, a further one returns nothing from retry.
   limits.retry_max = is_taking() || poison_guard_.blocks_retry() ? 0 : free_workers(share);
   limits.total = std::min(std::max(room(share), limits.retry_max), store::kBatch);
   limits.retry_share = std::min((since_retry_ + limits.total) / kRetryShare, limits.retry_max);
@@ -92,7 +92,6 @@ void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const Wo
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of_batches(share)) {
     if (requested.total == 0) return;
-    begin_take(requested);
     round_trip.expect(
         store.ready2unack(round_trip.pipeline(), requested, lease_),
         [this, requested, sent_at](const auto& taken) {
@@ -101,19 +100,28 @@ void Prefetcher::take(RoundTrip& round_trip, const store::Store& store, const Wo
           read_taken(requested, sent_at, result, result.popped == requested.total);
         },
         [this, requested] { end_take(requested); });
+    begin_take(requested);
   }
 }
 
+void Prefetcher::begin_request() {
+  if (requests_++ == 0) waits_since_ = Clock::now();
+}
+
+void Prefetcher::end_request() {
+  requests_ = minus(requests_, 1);
+  waits_since_ = Clock::now();
+}
+
 void Prefetcher::begin_take(const store::TakeLimits& limits) {
-  asked_at_ = Clock::now();
-  ++requests_;
+  begin_request();
   coming_ += limits.total;
   coming_retries_ += limits.retry_max;
   poison_guard_.sent(limits);
 }
 
 void Prefetcher::end_take(const store::TakeLimits& limits) {
-  requests_ = minus(requests_, 1);
+  end_request();
   coming_ = minus(coming_, limits.total);
   coming_retries_ = minus(coming_retries_, limits.retry_max);
   if (limits.retry_max > 0) poison_guard_.ended();
@@ -123,7 +131,6 @@ void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, cons
                           const store::Watcher& watcher) {
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of_batches(share)) {
-    begin_take(requested);
     round_trip.expect(
         store.pending2unack(round_trip.pipeline(), with_ids, watcher, requested.total, lease_),
         [this, requested, sent_at](const auto& answer) {
@@ -134,6 +141,7 @@ void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, cons
           read_taken(requested, sent_at, *taken, promoted.moved > taken->popped);
         },
         [this, requested] { end_take(requested); });
+    begin_take(requested);
   }
 }
 
@@ -202,13 +210,12 @@ void Prefetcher::fetch(RoundTrip& round_trip, const store::Store& store) {
         body_size_ = kBodyBytes;  // perhaps too much to arrive in time: the next are fetched one by one
       });
   for (std::size_t i = 0; i < fetch.count; ++i) fetching_[first + i]->requested = true;
-  asked_at_ = Clock::now();
-  ++requests_;
+  begin_request();
 }
 
-// Returns where the deliveries of the request begin. Until it has ended, they stay together.
+// The request has an answer, or is dropped. Returns where its deliveries begin: they have stayed together.
 std::size_t Prefetcher::end_fetch(const Fetch& fetch) {
-  requests_ = minus(requests_, 1);
+  end_request();
   const auto is_first = [&](const InFlightPtr& delivery) { return delivery.get() == fetch.first; };
   const auto begin = std::find_if(fetching_.begin(), fetching_.end(), is_first);
   const auto first = static_cast<std::size_t>(begin - fetching_.begin());
@@ -218,9 +225,9 @@ std::size_t Prefetcher::end_fetch(const Fetch& fetch) {
 }
 
 // `headers`: of the same messages, packed; empty if none of them has any.
-void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t first, std::size_t requested) {
+void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t first, std::size_t most) {
   Fetched fetched;
-  const std::size_t count = std::min({bodies.size(), requested, fetching_.size() - first});
+  const std::size_t count = std::min({bodies.size(), most, fetching_.size() - first});
   const auto begin = fetching_.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = begin + static_cast<std::ptrdiff_t>(count);
   for (auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) group->reserve(count);
@@ -252,7 +259,7 @@ void Prefetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t f
 }
 
 std::optional<Prefetcher::Clock::time_point> Prefetcher::late_at() const {
-  return requests_ > 0 && !is_late() ? std::optional(asked_at_ + patience()) : std::nullopt;
+  return requests_ > 0 && !is_late() ? std::optional(waits_since_ + patience()) : std::nullopt;
 }
 
 Prefetcher::Clock::duration Prefetcher::patience() const {
@@ -262,8 +269,8 @@ Prefetcher::Clock::duration Prefetcher::patience() const {
 
 std::vector<InFlightPtr> Prefetcher::abandon_late(std::size_t most) {
   const auto is_requested = [](const InFlightPtr& delivery) { return delivery->requested; };
-  const auto newest = std::find_if(fetching_.rbegin(), fetching_.rend(), is_requested) - fetching_.rbegin();
-  const std::size_t count = std::min({most, std::exchange(came_late_, 0), static_cast<std::size_t>(newest)});
+  const auto unrequested = std::find_if(fetching_.rbegin(), fetching_.rend(), is_requested) - fetching_.rbegin();
+  const std::size_t count = std::min({most, std::exchange(came_late_, 0), static_cast<std::size_t>(unrequested)});
   const auto first = fetching_.end() - static_cast<std::ptrdiff_t>(count);
   std::vector<InFlightPtr> late(std::make_move_iterator(first), std::make_move_iterator(fetching_.end()));
   fetching_.erase(first, fetching_.end());

@@ -120,9 +120,11 @@ class Prefetcher {
   bool retry_is_due() const;
 
   // Whether a take is under way, and whether to send another one beside it: the last answer was all that was asked for,
-  // there is room for a whole batch, and nothing is known to wait in retry, which only a take beside no other may return.
+  // there is room for a whole batch, and nothing is known to wait in retry, which the other one would leave alone.
   bool is_taking() const { return coming_ > 0; }
-  bool takes_beside(const WorkerShare& share) const { return full_ && !retry_waits() && room(share) >= store::kBatch; }
+  bool takes_beside(const WorkerShare& share) const {
+    return full_ && !is_late() && !retry_waits() && room(share) >= store::kBatch;
+  }
 
   // Whether take() would add one. First deliveries may have to wait for the share of retry, and that for a worker.
   bool can_take(const WorkerShare& share) const { return limits(share).total > 0; }
@@ -166,7 +168,9 @@ class Prefetcher {
 
   // An answer is late after this time: 50 ms, or longer on a slow link, where each would be late.
   Clock::duration patience() const;
-  bool is_late() const { return requests_ > 0 && Clock::now() - asked_at_ >= patience(); }
+  bool is_late() const { return requests_ > 0 && Clock::now() - waits_since_ >= patience(); }
+  void begin_request();
+  void end_request();
   std::size_t free_workers(const WorkerShare& share) const;
   store::TakeLimits limits(const WorkerShare& share) const;
   std::vector<store::TakeLimits> limits_of_batches(const WorkerShare& share) const;
@@ -175,7 +179,7 @@ class Prefetcher {
   void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken, bool more);
   std::size_t first_to_fetch() const;
   std::size_t end_fetch(const Fetch& fetch);
-  void read_bodies(Bodies bodies, const Bodies& headers, std::size_t first, std::size_t requested);
+  void read_bodies(Bodies bodies, const Bodies& headers, std::size_t first, std::size_t most);
   void count_share(const store::Taken& taken);
 
   const std::shared_ptr<const std::string> queue_;  // its name, in every Message
@@ -193,7 +197,7 @@ class Prefetcher {
   std::size_t retry_left_ = 0;
   std::size_t since_retry_ = 0;     // messages taken since retry had its share
   std::size_t requests_ = 0;        // takes and fetches under way
-  Clock::time_point asked_at_;      // when the last of them was sent
+  Clock::time_point waits_since_;   // when the first of them was sent, or the last answer arrived
   std::size_t came_late_ = 0;       // messages, since the last abandon_late()
   std::size_t coming_ = 0;          // most messages that the takes under way return
   std::size_t coming_retries_ = 0;  // most of them from retry

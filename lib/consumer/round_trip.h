@@ -30,12 +30,12 @@ inline constexpr Purpose kSettle{true, false};
 inline constexpr Purpose kTake{false, true};
 inline constexpr Purpose kSettleAndTake{true, true};
 
-// While one queue has messages, each of them takes a batch. Several are needed to use a link whose round trip is long;
-// with more, a message of another queue would wait longer.
+// Limit of round trips that take, under way on one connection. Several are needed to use a link whose round trip is
+// long; with more, a message of another queue would wait longer.
 inline constexpr std::size_t kMostTakes = 3;
 
-// Limit of a round trip: it takes, fetches or settles at most this many times kBatch messages. Queues of different
-// weight that all have messages get their shares in one round trip.
+// Limit of a round trip: it takes, fetches or settles at most this many times kBatch messages. With several
+// batches, queues of different weight that all have messages can get their shares in one round trip.
 inline constexpr std::size_t kMostBatches = 4;
 
 // The requests of one lane in the round trips that are under way.

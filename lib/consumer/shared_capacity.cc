@@ -10,19 +10,12 @@ namespace {
 // is behind by fewer. It may be behind by more while its server does not answer.
 constexpr std::size_t kMostLag = 4;
 
-// Of many queues that have messages, only some take in a round trip: a part of the places is at least this one. A call
-// has a fixed cost, which few messages do not repay.
+// The least part of the places for a queue that has messages, so that only some of many queues take in a round trip. A
+// call has a fixed cost, which few messages do not repay. Few places, which slow handlers leave, have kMostParts parts.
 constexpr std::size_t kLeastPart = 50;
-constexpr std::size_t kMostParts = 16;  // so that few places, which slow handlers leave, are divided, too
+constexpr std::size_t kMostParts = 16;
 
 std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
-
-std::size_t servers_of(const std::vector<SharedCapacity::LaneUse>& uses) {
-  std::vector<const void*> servers;
-  for (const SharedCapacity::LaneUse& use : uses) servers.push_back(use.server);
-  std::sort(servers.begin(), servers.end());
-  return static_cast<std::size_t>(std::unique(servers.begin(), servers.end()) - servers.begin());
-}
 
 }  // namespace
 
@@ -33,12 +26,13 @@ void SharedCapacity::add_lane(std::size_t line) {
   lanes_.emplace_back();
 }
 
-void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::vector<LaneUse>& uses) {
+void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::vector<LaneUse>& uses,
+                         std::size_t servers) {
+  prefetch_ = servers * prefetch_of_server_;
   loads_ = loads;
   all_ = Use();
   lanes_.assign(lines_.size(), {});
   queues_.assign(turns_.size(), {});
-  const std::size_t most_prefetched = prefetch_ * servers_of(uses);
   for (std::size_t lane = 0; lane < lines_.size(); ++lane) {
     grow(lane, uses[lane]);
     queues_[lines_[lane]].prefetch += uses[lane].prefetch;
@@ -46,7 +40,7 @@ void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::v
   for (std::size_t line = 0; line < turns_.size(); ++line) {
     const run::WorkerLoad& load = loads_[line];
     QueueUse& own = queues_[line];
-    own.prefetch = std::min(own.prefetch, most_prefetched);
+    own.prefetch = std::min(own.prefetch, prefetch_);
     all_.prefetch += own.prefetch;
     all_.held += load.running + load.waiting;
     all_.running += load.running;
@@ -54,7 +48,7 @@ void SharedCapacity::set(const std::vector<run::WorkerLoad>& loads, const std::v
     all_.waiting += load.waiting;
     all_.claimed += load.waiting;
   }
-  all_.prefetch = std::min(all_.prefetch, most_prefetched);
+  all_.prefetch = std::min(all_.prefetch, prefetch_);
   all_.next = turns_.next_busy();
 }
 

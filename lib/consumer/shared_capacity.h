@@ -33,13 +33,17 @@ class SharedCapacity {
 
   // `weights`: of the queues. `prefetch`: for each server. See ConsumerOptions for the others.
   SharedCapacity(const std::vector<unsigned>& weights, std::size_t concurrency, std::size_t prefetch, bool strict)
-      : concurrency_(concurrency), prefetch_(prefetch), strict_(strict), turns_(weights, strict) {}
+      : concurrency_(concurrency),
+        prefetch_of_server_(prefetch),
+        prefetch_(prefetch),
+        strict_(strict),
+        turns_(weights, strict) {}
 
   // Adds the lane with the next number: 0, 1 ... `line`: of its queue.
   void add_lane(std::size_t line);
 
-  // Sets what is used now: `loads` of each line, `uses` of each lane.
-  void set(const std::vector<run::WorkerLoad>& loads, const std::vector<LaneUse>& uses);
+  // Sets what is used now: `loads` of each line, `uses` of each lane; and the number of servers that can be used.
+  void set(const std::vector<run::WorkerLoad>& loads, const std::vector<LaneUse>& uses, std::size_t servers = 1);
 
   // Replaces what a lane uses. No number may be smaller than before.
   void grow(std::size_t lane, const LaneUse& use);
@@ -87,7 +91,8 @@ class SharedCapacity {
   bool needs_place(std::size_t line) const;
 
   const std::size_t concurrency_;
-  const std::size_t prefetch_;
+  const std::size_t prefetch_of_server_;
+  std::size_t prefetch_;  // of all servers
   const bool strict_;
   run::Turns turns_;
   std::vector<std::size_t> lines_;                 // of each lane

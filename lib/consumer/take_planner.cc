@@ -20,11 +20,18 @@ void TakePlanner::read() {
   handlers_.read_loads(loads_);
   uses_.clear();
   for (const Lane& lane : lanes_) uses_.push_back(use_of(lane));
-  capacity_.set(loads_, uses_);
+  const auto is_used = [](const LaneServer& one) { return !one.lanes().empty() && one.connection().is_open(); };
+  server_count_ =
+      std::max<std::size_t>(1, static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(), is_used)));
+  capacity_.set(loads_, uses_, server_count_);
   busy_.assign(queues_.size(), false);
+  takes_more_.assign(queues_.size(), false);
   for (const Lane& lane : lanes_) {
+    const WorkerShare share = share_of(lane);
+    if (!lane.is_working() || !lane.has_work(share)) continue;
     // Also while verdicts of the lane wait to be sent, and it takes nothing: its turn comes after that.
-    if (lane.is_working() && lane.has_work(share_of(lane))) busy_[lane.queue().line] = true;
+    busy_[lane.queue().line] = true;
+    if (lane.can_take(share)) takes_more_[lane.queue().line] = true;
   }
 }
 
@@ -47,10 +54,10 @@ bool TakePlanner::is_quiet(const Lane& lane) const {
 }
 
 bool TakePlanner::wants_another(const LaneServer& server) const {
-  // Queues that all have messages take in one round trip, or one would get more than its share.
-  if (std::count(busy_.begin(), busy_.end(), true) > 1) return false;
+  // Several queues that have messages take in the same round trip, or one would get more than its share.
+  if (std::count(takes_more_.begin(), takes_more_.end(), true) > 1) return false;
   return std::any_of(server.lanes().begin(), server.lanes().end(), [this](const Lane* lane) {
-    return lane->is_working() && (lane->prefetcher().has_to_fetch() || takes_beside(*lane));
+    return lane->is_working() && (lane->prefetcher().has_to_fetch() || lane->is_woken() || takes_beside(*lane));
   });
 }
 
@@ -69,11 +76,9 @@ bool TakePlanner::is_taking(const ServedQueue& queue, const LaneServer& server) 
   });
 }
 
-// One batch, if no other queue has messages: the next round trip need not wait for its answer.
-std::size_t TakePlanner::most_taken(const Lane& lane) const {
-  const std::size_t most = lane.most_taken(share_of(lane));
-  const bool is_alone = std::count(busy_.begin(), busy_.end(), true) == (busy_[lane.queue().line] ? 1 : 0);
-  return is_alone ? std::min(most, store::kBatch) : most;
+// Whether no other queue takes messages. Then a round trip takes one batch, for the next one need not wait for it.
+bool TakePlanner::is_alone(const Lane& lane) const {
+  return std::count(takes_more_.begin(), takes_more_.end(), true) == (takes_more_[lane.queue().line] ? 1 : 0);
 }
 
 void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool beside) {
@@ -81,7 +86,7 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
     Lane& lane = *takers.front();
     round_trip.add_for(&lane.requests());
     lane.add_fetch(round_trip);
-    if (!beside || takes_beside(lane)) lane.add_take(round_trip, share_of(lane), most_taken(lane));
+    if (!beside || takes_beside(lane)) lane.add_take(round_trip, share_of(lane), store::kBatch);
     return;
   }
   for (Lane& lane : lanes_) capacity_.served(lane.queue().line, lane.exchange_taken());
@@ -98,12 +103,14 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
   std::vector<SharedCapacity::LaneUse> after;
   for (Lane* lane : takers) {
     const WorkerShare share = share_of(*lane);
-    const std::size_t own = divided[lane->number()];
+    const std::size_t places = divided[lane->number()];
+    const std::size_t own = is_alone(*lane) ? std::min(places, store::kBatch) : places;
     round_trip.add_for(&lane->requests());
     lane->add_fetch(round_trip);
     const bool has_more = lane->has_more(share);
-    // Beside others of its queue only a whole batch is worth a call.
-    const bool waits = has_more && own < store::kBatch && beside && is_taking(lane->queue(), server);
+    // Beside others of its queue only a whole batch is worth a call, or what must not wait.
+    const bool worth = own == store::kBatch || !is_taking(lane->queue(), server) || lane->has_to_look();
+    const bool waits = beside && has_more && !worth;
     if (takes[lane->number()] && !waits) {
       if (own > 0 && has_more) lane->use_turn(own);
       lane->add_take(round_trip, share, own);
@@ -132,7 +139,11 @@ std::vector<SharedCapacity::Wish> TakePlanner::wishes(const LaneServer& server, 
       const bool is_taker = takes[lane->number()];
       const bool has_more = is_taker ? lane->has_more(share) : takes_elsewhere(*lane, server);
       const bool may = is_taker ? lane->is_working() && (has_more || lane->moves_are_due()) : has_more;
-      if (may && lane->can_take(share)) all.push_back({lane->number(), most_taken(*lane), has_more});
+      if (may && lane->can_take(share)) {
+        // Of all servers: the places of the queue are divided among them.
+        const std::size_t most = is_alone(*lane) ? server_count_ * store::kBatch : lane->most_taken(share);
+        all.push_back({lane->number(), std::min(lane->room(share), most), has_more});
+      }
     }
   }
   return all;

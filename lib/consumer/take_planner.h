@@ -30,7 +30,8 @@ class TakePlanner {
   // The lane with the next number was added.
   void add_lane(const Lane& lane) { capacity_.add_lane(lane.queue().line); }
 
-  // Reads which lane uses how much of the workers and places. The functions below use what was read last.
+  // Reads which lane uses how much of the workers and places, and which queues have messages. The functions below use
+  // what was read last.
   void read();
 
   // What a lane may use. Its room is that of all lanes together, until add() divides it.
@@ -55,7 +56,7 @@ class TakePlanner {
   SharedCapacity::LaneUse use_of(const Lane& lane) const;
   bool takes_beside(const Lane& lane) const;
   bool is_taking(const ServedQueue& queue, const LaneServer& server) const;
-  std::size_t most_taken(const Lane& lane) const;
+  bool is_alone(const Lane& lane) const;
   bool takes_elsewhere(const Lane& lane, const LaneServer& server) const;
   std::vector<SharedCapacity::Wish> wishes(const LaneServer& server, const std::vector<bool>& takes) const;
 
@@ -67,6 +68,8 @@ class TakePlanner {
   std::vector<run::WorkerLoad> loads_;         // of each queue, as read() found them
   std::vector<SharedCapacity::LaneUse> uses_;  // of each lane
   std::vector<bool> busy_;                     // whether each queue has messages, as far as is known
+  std::vector<bool> takes_more_;               // and can take some of them
+  std::size_t server_count_ = 1;               // that have lanes and a connection
 };
 
 }  // namespace delayqueue

@@ -37,8 +37,8 @@ class Timers {
     reclaim_by(latest);
   }
 
-  // pending2ready or pending2unack: at the latest a poll_interval after the last time; and always while the last answer
-  // told that more messages are due.
+  // pending2ready or pending2unack: at the latest a poll_interval after the last time; and always while the last one
+  // moved a full batch, because more messages may be due.
   bool promote_is_due(Time now) const { return more_due_ || now >= promote_; }
   bool more_are_due() const { return more_due_; }
   void set_more_due(bool more) { more_due_ = more; }
@@ -60,6 +60,7 @@ class Timers {
   void checking_overrun(Time now) { overrun_ = now + processing_timeout_ / 10; }
   Time next_overrun_check() const { return overrun_; }
 
+  bool is_due(Time now) const { return now >= std::min(promote_, reclaim_); }
   Time next() const { return more_due_ ? Time() : std::min(promote_, reclaim_); }
 
  private:

@@ -20,6 +20,8 @@ class Wakeups {
   // The WakeupListener has received a marker for this partition.
   void receive(const WakeupListener::Marker& marker);
 
+  bool has_received() const { return received_.has_value(); }
+
   // Returns what was received since the last call. If there is something, there may be messages that are due now.
   // Call it also if there is nothing. `full`: this consumer can take no more; `more_ready`: it left messages behind.
   std::optional<WakeupListener::Marker> read(bool full, bool more_ready);

@@ -99,16 +99,14 @@ TEST_CASE("capacity: of many places one is kept for each lane that looks for mes
   CHECK(capacity.divide({{0, 200, true}, {1, 10, false}, {2, 10, false}}) == Places{158, 1, 1});
 }
 
-TEST_CASE("capacity: each server of a queue may have as many prefetched messages as the consumer may hold of one") {
-  const int servers[3] = {};
+TEST_CASE("capacity: the bound of prefetched messages is multiplied by the number of servers") {
   SharedCapacity capacity({1}, 10, 100, false);
   std::vector<LaneUse> uses(6);
-  for (std::size_t lane = 0; lane < 6; ++lane) {
+  for (LaneUse& use : uses) {
     capacity.add_lane(0);
-    uses[lane].prefetch = 100;
-    uses[lane].server = &servers[lane % 3];
+    use.prefetch = 100;
   }
-  capacity.set({load_with(10)}, uses);
+  capacity.set({load_with(10)}, uses, 3);
   CHECK(capacity.places() == 310);
   CHECK(capacity.share_of(0).prefetch == 300);
 }
