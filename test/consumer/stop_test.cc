@@ -93,7 +93,7 @@ TEST_CASE("stop: while Redis does not answer, no further handler begins") {
                     quick(1));
   consumer.start();
   REQUIRE(ledger.reaches(1501));
-  REQUIRE(consumer.stats().prefetched > 1);
+  CHECK(eventually([&] { return consumer.stats().prefetched > 1; }, kPatience));
   proxy.black_hole(true);
   std::thread stopping([&] { CHECK(consumer.stop(kPatience)); });
   std::this_thread::sleep_for(100ms);
