@@ -49,10 +49,10 @@ struct ConsumerOptions {
   // counted, but not repeated: at worst the message is delivered again.
   Durability durability{};
 
-  // Most messages held in addition to those whose handlers run: up to a million. If the queues are on several masters of
-  // a Cluster, the bound is this number times theirs. The consumer takes only as many messages as will start within
-  // 10 ms, or up to 100 ms behind a slow link; with slow handlers it holds none. Raise it for fast handlers behind a link
-  // of several milliseconds.
+  // Most messages held in addition to those whose handlers run: up to a million. If the queues are on several masters
+  // of a Cluster, the bound is this number times theirs. The consumer takes only as many messages as will start within
+  // 10 ms, or up to 100 ms behind a slow link; with slow handlers it holds none. Raise it for fast handlers behind a
+  // link of several milliseconds.
   std::size_t prefetch = 1000;
 
   Logger logger{};
