@@ -204,7 +204,7 @@ void ConsumerLoop::start_round_trips(LaneServer& server) {
   if (!round_trips.may_start() || (one_at_a_time && !round_trips.empty())) return;
   if (stopping) give_back_unstarted(server);
   takes_.read();
-  const bool takes = server.may_take() || (server.may_take_beside() && takes_.wants_another(server));
+  const bool takes = server.may_take() || (server.may_overlap_takes() && takes_.wants_another(server));
   if (takes) {
     // Takes under way occupy places that they may not need.
     const auto is_full = [&](const Lane& lane) { return !server.is_taking() && lane.room(takes_.share_of(lane)) == 0; };
@@ -219,7 +219,7 @@ void ConsumerLoop::start_round_trips(LaneServer& server) {
 // and pending2ready before ready2unack.
 void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
   const bool stopping = wakeup_connections_.has_left();
-  const bool beside = server.is_taking();
+  const bool overlapping = server.is_taking();
   RoundTrip& round_trip = server.start(purpose);
   std::vector<Lane*> settlers, takers;
   for (Lane* lane : server.lanes()) {
@@ -236,7 +236,7 @@ void ConsumerLoop::send(LaneServer& server, Purpose purpose) {
     verdicts.emplace_back(&lane->queue().reporter.counters(), settled_count);
     stats = &lane->stats_key();
   }
-  if (!takers.empty()) takes_.add(round_trip, server, std::move(takers), beside);
+  if (!takers.empty()) takes_.add(round_trip, server, std::move(takers), overlapping);
   for (Lane* lane : settlers) {
     round_trip.add_for(&lane->requests());
     lane->add_upkeep(round_trip, stopping);

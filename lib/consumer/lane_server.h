@@ -89,7 +89,7 @@ class LaneServer {
   // Whether a round trip that settles may be started; one that takes; and one that takes while others do.
   bool may_settle() const { return may_start(&Purpose::settle, 1); }
   bool may_take() const { return may_start(&Purpose::take, 1); }
-  bool may_take_beside() const { return may_start(&Purpose::take, kMostTakes); }
+  bool may_overlap_takes() const { return may_start(&Purpose::take, kMostTakes); }
   bool is_taking() const { return round_trips_.count(&Purpose::take) > 0; }
 
   // Begins a round trip, to which requests can then be added. send() sends it, or drops it if it has none. `verdicts`:

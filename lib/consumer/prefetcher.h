@@ -119,10 +119,10 @@ class Prefetcher {
   // deliveries, and retry would never get its share.
   bool retry_is_due() const;
 
-  // Whether a take is under way, and whether to send another one beside it: the last answer was all that was asked for,
+  // Whether a take is under way, and whether another one may overlap with it: the last answer was all that was asked for,
   // there is room for a whole batch, and nothing is known to wait in retry, which the other one would leave alone.
   bool is_taking() const { return coming_ > 0; }
-  bool takes_beside(const WorkerShare& share) const {
+  bool may_overlap(const WorkerShare& share) const {
     return full_ && !is_late() && !retry_waits() && room(share) >= store::kBatch;
   }
 

@@ -25,14 +25,15 @@ void TakePlanner::read() {
       std::max<std::size_t>(1, static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(), is_used)));
   capacity_.set(loads_, uses_, server_count_);
   busy_.assign(queues_.size(), false);
-  takes_more_.assign(queues_.size(), false);
+  can_take_.assign(queues_.size(), false);
   for (const Lane& lane : lanes_) {
     const WorkerShare share = share_of(lane);
     if (!lane.is_working() || !lane.has_work(share)) continue;
     // Also while verdicts of the lane wait to be sent, and it takes nothing: its turn comes after that.
     busy_[lane.queue().line] = true;
-    if (lane.can_take(share)) takes_more_[lane.queue().line] = true;
+    if (lane.can_take(share)) can_take_[lane.queue().line] = true;
   }
+  can_take_count_ = static_cast<std::size_t>(std::count(can_take_.begin(), can_take_.end(), true));
 }
 
 SharedCapacity::LaneUse TakePlanner::use_of(const Lane& lane) const {
@@ -55,38 +56,31 @@ bool TakePlanner::is_quiet(const Lane& lane) const {
 
 bool TakePlanner::wants_another(const LaneServer& server) const {
   // Several queues that have messages take in the same round trip, or one would get more than its share.
-  if (std::count(takes_more_.begin(), takes_more_.end(), true) > 1) return false;
+  if (can_take_count_ > 1) return false;
   return std::any_of(server.lanes().begin(), server.lanes().end(), [this](const Lane* lane) {
-    return lane->is_working() && (lane->prefetcher().has_to_fetch() || lane->is_woken() || takes_beside(*lane));
+    return lane->is_working() && (lane->prefetcher().has_to_fetch() || lane->is_woken() || may_overlap(*lane));
   });
 }
 
 // Whether a lane may take although round trips that take are under way.
-bool TakePlanner::takes_beside(const Lane& lane) const {
+bool TakePlanner::may_overlap(const Lane& lane) const {
   if (!lane.is_working()) return false;
   const WorkerShare share = share_of(lane);
-  if (lane.prefetcher().is_taking()) return lane.has_more(share) && lane.prefetcher().takes_beside(share);
+  if (lane.prefetcher().is_taking()) return lane.has_more(share) && lane.prefetcher().may_overlap(share);
   return lane.has_more(share) || lane.moves_are_due();
 }
 
-// Whether a take of a queue is under way on this server.
-bool TakePlanner::is_taking(const ServedQueue& queue, const LaneServer& server) const {
-  return std::any_of(queue.lanes.begin(), queue.lanes.end(), [&](const Lane* lane) {
-    return lane->prefetcher().is_taking() && &servers_.of(*lane) == &server;
-  });
-}
-
-// Whether no other queue takes messages. Then a round trip takes one batch, for the next one need not wait for it.
+// Whether no other queue can take messages. Then a round trip takes one batch, for the next one need not wait for it.
 bool TakePlanner::is_alone(const Lane& lane) const {
-  return std::count(takes_more_.begin(), takes_more_.end(), true) == (takes_more_[lane.queue().line] ? 1 : 0);
+  return can_take_count_ == (can_take_[lane.queue().line] ? 1 : 0);
 }
 
-void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool beside) {
+void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool overlapping) {
   if (lanes_.size() == 1) {
     Lane& lane = *takers.front();
     round_trip.add_for(&lane.requests());
     lane.add_fetch(round_trip);
-    if (!beside || takes_beside(lane)) lane.add_take(round_trip, share_of(lane), store::kBatch);
+    if (!overlapping || may_overlap(lane)) lane.add_take(round_trip, share_of(lane), store::kBatch);
     return;
   }
   for (Lane& lane : lanes_) capacity_.served(lane.queue().line, lane.exchange_taken());
@@ -98,7 +92,11 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
     return capacity_.precedes(one, other) || (!capacity_.precedes(other, one) && one < other);
   });
   std::vector<bool> takes(lanes_.size(), false);
-  for (const Lane* lane : takers) takes[lane->number()] = !beside || takes_beside(*lane);
+  for (const Lane* lane : takers) takes[lane->number()] = !overlapping || may_overlap(*lane);
+  std::vector<bool> under_way(queues_.size(), false);  // whether a take of each queue is, on this server
+  for (const Lane* lane : server.lanes()) {
+    if (lane->prefetcher().is_taking()) under_way[lane->queue().line] = true;
+  }
   const std::vector<std::size_t> divided = capacity_.divide(wishes(server, takes));
   std::vector<SharedCapacity::LaneUse> after;
   for (Lane* lane : takers) {
@@ -108,12 +106,13 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
     round_trip.add_for(&lane->requests());
     lane->add_fetch(round_trip);
     const bool has_more = lane->has_more(share);
-    // Beside others of its queue only a whole batch is worth a call, or what must not wait.
-    const bool worth = own == store::kBatch || !is_taking(lane->queue(), server) || lane->has_to_look();
-    const bool waits = beside && has_more && !worth;
+    // While a take of the same queue is under way, only a whole batch is worth a call, or what must not wait.
+    const bool worth = own == store::kBatch || !under_way[lane->queue().line] || lane->has_to_look();
+    const bool waits = overlapping && has_more && !worth;
     if (takes[lane->number()] && !waits) {
       if (own > 0 && has_more) lane->use_turn(own);
       lane->add_take(round_trip, share, own);
+      if (lane->prefetcher().is_taking()) under_way[lane->queue().line] = true;
     }
     SharedCapacity::LaneUse use = use_of(*lane);  // a take only adds to it
     after.push_back(use);

@@ -45,17 +45,16 @@ class TakePlanner {
   std::size_t excess() const { return capacity_.excess(); }
 
   // Whether to start another round trip that takes while others of this server are under way: bodies are to be fetched,
-  // or a lane takes beside them.
+  // or the take of a lane may overlap with them.
   bool wants_another(const LaneServer& server) const;
 
   // Adds fetches and takes for these lanes of a server, in their turns. Lanes of other servers get their part of the
-  // places. `beside`: other round trips of this server that take are under way.
-  void add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool beside);
+  // places. `overlapping`: other round trips of this server that take are under way.
+  void add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool overlapping);
 
  private:
   SharedCapacity::LaneUse use_of(const Lane& lane) const;
-  bool takes_beside(const Lane& lane) const;
-  bool is_taking(const ServedQueue& queue, const LaneServer& server) const;
+  bool may_overlap(const Lane& lane) const;
   bool is_alone(const Lane& lane) const;
   bool takes_elsewhere(const Lane& lane, const LaneServer& server) const;
   std::vector<SharedCapacity::Wish> wishes(const LaneServer& server, const std::vector<bool>& takes) const;
@@ -68,7 +67,8 @@ class TakePlanner {
   std::vector<run::WorkerLoad> loads_;         // of each queue, as read() found them
   std::vector<SharedCapacity::LaneUse> uses_;  // of each lane
   std::vector<bool> busy_;                     // whether each queue has messages, as far as is known
-  std::vector<bool> takes_more_;               // and can take some of them
+  std::vector<bool> can_take_;                 // and can take some of them
+  std::size_t can_take_count_ = 0;             // number of these queues
   std::size_t server_count_ = 1;               // that have lanes and a connection
 };
 
