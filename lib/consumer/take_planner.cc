@@ -1,11 +1,17 @@
 #include "consumer/take_planner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <utility>
 
 namespace delayqueue {
 namespace {
+
+// Beside a queue that has had a message within kActive, another one takes at most kFewTaken in a round trip: a message of
+// the former waits for all takes that are under way. Fewer would cost Redis more for each message.
+constexpr std::size_t kFewTaken = 50;
+constexpr std::chrono::seconds kActive{1};
 
 // The lanes of a queue, the one whose turn it is first.
 std::vector<Lane*> in_turn(const ServedQueue& queue) {
@@ -75,6 +81,26 @@ bool TakePlanner::is_alone(const Lane& lane) const {
   return can_take_count_ == (can_take_[lane.queue().line] ? 1 : 0);
 }
 
+// Counts the messages that were taken since the last call.
+void TakePlanner::count_taken() {
+  taken_at_.resize(queues_.size());
+  const Lane::Clock::time_point now = Lane::Clock::now();
+  for (Lane& lane : lanes_) {
+    const std::size_t taken = lane.exchange_taken();
+    if (taken == 0) continue;
+    capacity_.served(lane.queue().line, taken);
+    taken_at_[lane.queue().line] = now;
+  }
+  active_.clear();
+  for (const auto& at : taken_at_) active_.push_back(at && now - *at < kActive);
+  active_count_ = static_cast<std::size_t>(std::count(active_.begin(), active_.end(), true));
+}
+
+// The most messages of a queue that a round trip takes if no other queue can take any.
+std::size_t TakePlanner::batch_of(const ServedQueue& queue) const {
+  return active_count_ > (active_[queue.line] ? 1 : 0) ? kFewTaken : store::kBatch;
+}
+
 void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool overlapping) {
   if (lanes_.size() == 1) {
     Lane& lane = *takers.front();
@@ -83,7 +109,7 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
     if (!overlapping || may_overlap(lane)) lane.add_take(round_trip, share_of(lane), store::kBatch);
     return;
   }
-  for (Lane& lane : lanes_) capacity_.served(lane.queue().line, lane.exchange_taken());
+  count_taken();
   capacity_.set_busy(busy_);
   // Only the first of them may take a possible poison message, so lanes of one queue take turns here, too.
   std::sort(takers.begin(), takers.end(), [this](const Lane* a, const Lane* b) {
@@ -102,12 +128,13 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
   for (Lane* lane : takers) {
     const WorkerShare share = share_of(*lane);
     const std::size_t places = divided[lane->number()];
-    const std::size_t own = is_alone(*lane) ? std::min(places, store::kBatch) : places;
+    const std::size_t batch = batch_of(lane->queue());
+    const std::size_t own = is_alone(*lane) ? std::min(places, batch) : places;
     round_trip.add_for(&lane->requests());
     lane->add_fetch(round_trip);
     const bool has_more = lane->has_more(share);
     // While a take of the same queue is under way, only a whole batch is worth a call, or what must not wait.
-    const bool worth = own == store::kBatch || !under_way[lane->queue().line] || lane->has_to_look();
+    const bool worth = own >= batch || !under_way[lane->queue().line] || lane->has_to_look();
     const bool waits = overlapping && has_more && !worth;
     if (takes[lane->number()] && !waits) {
       if (own > 0 && has_more) lane->use_turn(own);

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,8 @@ class TakePlanner {
   SharedCapacity::LaneUse use_of(const Lane& lane) const;
   bool may_overlap(const Lane& lane) const;
   bool is_alone(const Lane& lane) const;
+  void count_taken();
+  std::size_t batch_of(const ServedQueue& queue) const;
   bool takes_elsewhere(const Lane& lane, const LaneServer& server) const;
   std::vector<SharedCapacity::Wish> wishes(const LaneServer& server, const std::vector<bool>& takes) const;
 
@@ -69,6 +72,9 @@ class TakePlanner {
   std::vector<bool> busy_;                     // whether each queue has messages, as far as is known
   std::vector<bool> can_take_;                 // and can take some of them
   std::size_t can_take_count_ = 0;             // number of these queues
+  std::vector<std::optional<Lane::Clock::time_point>> taken_at_;  // when each queue last had a message
+  std::vector<bool> active_;                                      // whether that was lately
+  std::size_t active_count_ = 0;
   std::size_t server_count_ = 1;               // that have lanes and a connection
 };
 

@@ -281,6 +281,31 @@ TEST_CASE("many queues: a flooded queue delays the messages of a quiet one for a
   CHECK(late_ms[1] < late_ms[0] + 100);  // behind the prefetched messages it would be 500; the benchmark has the p99
 }
 
+TEST_CASE("many queues: a flooded queue takes 200 messages in a call, and 50 while another queue has some, too") {
+  constexpr std::size_t kCount = 20'000;
+  std::array<std::size_t, 2> takes{};  // while the other queue has no messages, and while it has some
+  for (const bool has_others : {false, true}) {
+    Queue quiet, flooded;
+    fill(flooded, kCount, "x");
+    flooded.admin.pause();
+    Ledger handled, others;
+    const auto consumer = serve({{quiet.name, others.watch()}, {flooded.name, handled.watch()}}, quick(4));
+    consumer->start();
+    if (has_others) {
+      Lateness::send(quiet, 2'000);
+      REQUIRE(eventually([&] { return others.size() > 0; }, kPatience));
+    }
+    const std::size_t before = test::calls_of("zadd");  // one for each take
+    flooded.admin.resume();
+    REQUIRE(handled.settles(kCount));
+    takes.at(has_others ? 1 : 0) = test::calls_of("zadd") - before - (has_others ? others.size() : 0);
+    CHECK(consumer->stop(kPatience));
+  }
+  MESSAGE(takes[0] << " takes, and beside another queue " << takes[1]);
+  CHECK(takes[0] < kCount / 100);
+  CHECK(takes[1] > kCount / 60);
+}
+
 TEST_CASE("many queues: with strict_priority the queue of the highest weight goes first") {
   Queue high, low;
   fill(high, 300, "high");
