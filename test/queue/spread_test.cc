@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/cluster.h"
@@ -33,33 +35,55 @@ std::unique_ptr<test::Cluster> cluster_of(std::size_t masters) {
   return std::make_unique<test::Cluster>(options);
 }
 
-// Messages that are sent to a queue and handled.
+// A queue for each master.
+std::vector<std::string> queue_of_each_master(test::Cluster& cluster) {
+  std::map<test::Node*, std::string> queues;
+  for (int i = 0; queues.size() < cluster.size(); ++i) {
+    const std::string queue = "apart" + std::to_string(i);
+    queues.emplace(&cluster.owner("{dp:" + queue + "}"), queue);
+  }
+  std::vector<std::string> names;
+  for (const auto& [node, queue] : queues) names.push_back(queue);
+  return names;
+}
+
+// Messages that are sent to queues, the same number to each, and handled.
 class QueueLoad {
  public:
+  // The places of the partitions depend on the name of the queue.
   QueueLoad(test::Cluster& cluster, unsigned partitions)
-      : cluster_(cluster),
-        queue_("orders" + std::to_string(partitions)),  // the places of the partitions depend on the name
-        producer_(cluster.url(), queue_) {
-    if (partitions > 1) QueueAdmin(cluster.url(), queue_).set_partitions(partitions);
+      : QueueLoad(cluster, std::vector{"orders" + std::to_string(partitions)}, partitions) {}
+
+  QueueLoad(test::Cluster& cluster, std::vector<std::string> queues, unsigned partitions)
+      : cluster_(cluster), queues_(std::move(queues)) {
+    for (const std::string& queue : queues_) {
+      producers_.push_back(std::make_unique<Producer>(cluster.url(), queue));
+      if (partitions > 1) QueueAdmin(cluster.url(), queue).set_partitions(partitions);
+    }
     send(1, kFullCalls);  // loads the scripts, and makes the connections
-    handle(kFullCalls);
+    handle(kFullCalls * queues_.size());
   }
 
-  // Several threads send at a time, because a call of send_batch uses one partition after the other.
+  // Several threads send to each queue at a time, because a call of send_batch uses one partition after the other.
   void send(std::size_t threads, std::size_t messages_of_each) {
     const std::string body(64, 'x');
     std::vector<std::future<void>> senders;
-    for (std::size_t i = 0; i < threads; ++i) {
-      senders.push_back(std::async(
-          std::launch::async, [&] { producer_.send_batch(std::vector<std::string_view>(messages_of_each, body)); }));
+    for (const auto& producer : producers_) {
+      for (std::size_t i = 0; i < threads; ++i) {
+        senders.push_back(std::async(std::launch::async, [&] {
+          producer->send_batch(std::vector<std::string_view>(messages_of_each, body));
+        }));
+      }
     }
     for (std::future<void>& sender : senders) sender.get();
   }
 
   void handle(std::size_t messages) {
+    std::vector<Subscription> subscriptions;
+    for (const std::string& queue : queues_) subscriptions.push_back({queue, Handler(test::ack_all)});
     ConsumerOptions options;
     options.concurrency = 8;
-    Consumer consumer(cluster_.url(), queue_, test::ack_all, options);
+    Consumer consumer(cluster_.url(), std::move(subscriptions), options);
     consumer.start();
     CHECK(test::eventually([&] { return consumer.stats().acked == messages; }, test::kPatience));
     CHECK(consumer.stop(test::kPatience));
@@ -68,8 +92,8 @@ class QueueLoad {
   // The CPU time of each master for so many messages.
   std::vector<double> cpu_of(std::size_t messages) {
     std::vector<double> used = cpu_times();
-    send(1, messages);
-    handle(messages);
+    send(1, messages / queues_.size());
+    handle(messages / queues_.size() * queues_.size());
     const std::vector<double> after = cpu_times();
     for (std::size_t i = 0; i < used.size(); ++i) used[i] = after[i] - used[i];
     return used;
@@ -83,8 +107,8 @@ class QueueLoad {
   }
 
   test::Cluster& cluster_;
-  const std::string queue_;
-  Producer producer_;
+  const std::vector<std::string> queues_;
+  std::vector<std::unique_ptr<Producer>> producers_;
 };
 
 double sum_of(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
@@ -116,19 +140,21 @@ TEST_CASE("spread: 32 partitions on 3, 4 and 6 masters: the busiest one uses at 
   }
 }
 
-// The goal is 1.1.
+// The goal is 1.1. Beside it, what is not due to the partitions: three masters share the cores of this machine, and with
+// them the caches, whatever they do.
 TEST_CASE("spread: with 32 partitions a message costs Redis at most 1.6 times the CPU time that it costs with one") {
   constexpr std::size_t kMessages = 10 * kFullCalls;
   const auto cluster = cluster_of(3);
-  QueueLoad one(*cluster, 1), many(*cluster, kManyPartitions);
-  std::vector<double> ratios, us;
+  QueueLoad one(*cluster, 1), three(*cluster, queue_of_each_master(*cluster), 1), many(*cluster, kManyPartitions);
+  std::vector<double> ratios, of_three, us;
   for (int i = 0; i < kSpreadRounds; ++i) {
     const double of_one = sum_of(one.cpu_of(kMessages));
+    of_three.push_back(sum_of(three.cpu_of(kMessages)) / of_one);
     ratios.push_back(sum_of(many.cpu_of(kMessages)) / of_one);
     us.push_back(1e6 * of_one / static_cast<double>(kMessages));
   }
   MESSAGE("a message costs " << median_of(us) << " us with one partition, " << median_of(ratios)
-                             << " times that with 32");
+                             << " times that with 32, and " << median_of(of_three) << " times with a queue on each master");
   WARN(median_of(ratios) <= 1.1);
   CHECK(median_of(ratios) <= 1.6);
 }
