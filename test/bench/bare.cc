@@ -136,6 +136,31 @@ std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string
   return batches;
 }
 
+std::vector<Batch> bare_deliveries(const Keys& keys, const std::vector<std::string>& ids) {
+  const std::string now = score(bare_due_us(ids.size()));
+  const std::string body = payload();
+  std::vector<Batch> batches;
+  for (const std::string& id : ids) {
+    const std::string key = keys.bodies + id;
+    BatchBuilder take, fetch, settle;
+    take.add("ZRANGEBYSCORE", {keys.pending, "-inf", now, "LIMIT", "0", "1"});
+    take.add("HMGET", {keys.count, id});
+    take.add("ZADD", {keys.unack, "1700000030.123457", id});
+    take.add("ZREM", {keys.pending, id});
+    append_array(take.batch.answer, {id});
+    append_array(take.batch.answer, {"3"});
+    for (int i = 0; i < 2; ++i) append_number(take.batch.answer, 1);
+    fetch.add("MGET", {key});
+    append_array(fetch.batch.answer, {body});
+    settle.add("ZREM", {keys.unack, id});
+    settle.add("UNLINK", {key});
+    settle.add("HDEL", {keys.count, id});
+    for (int i = 0; i < 3; ++i) append_number(settle.batch.answer, 1);
+    for (BatchBuilder* builder : {&take, &fetch, &settle}) batches.push_back(std::move(builder->batch));
+  }
+  return batches;
+}
+
 std::vector<Batch> bare_residents(const Keys& keys) {
   const std::vector<std::string> ids = delayqueue::store::new_ids(1'000);
   BatchBuilder builder;

@@ -36,6 +36,10 @@ std::vector<Batch> bare_sends_of(const delayqueue::store::Keys& keys, const std:
 // For the same ids in the same order.
 std::vector<Batch> bare_receives(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
 
+// For each id its delivery alone, in three batches: it is taken, without the way through ready; its body is fetched; it
+// is settled.
+std::vector<Batch> bare_deliveries(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
+
 // Adds messages that other consumers hold. Without them each batch finds `unack` empty, so Redis makes it as a listpack
 // and searches that from the start, which takes longer than everything else.
 std::vector<Batch> bare_residents(const delayqueue::store::Keys& keys);

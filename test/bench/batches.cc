@@ -2,13 +2,18 @@
 // fetches and settles them.
 #include <delayqueue/consumer.h>
 
+#include <cstddef>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "bench/bare.h"
 #include "bench/jobs.h"
 #include "bench/part.h"
 #include "bench/schedule.h"
 #include "bench/wire.h"
+#include "store/keys.h"
+#include "store/record.h"
 
 namespace bench {
 namespace {
@@ -16,6 +21,7 @@ namespace {
 using namespace delayqueue;
 
 constexpr std::size_t kSizes[] = {1, 10, 100, 200};
+constexpr std::ptrdiff_t kRequests = 3;  // of a delivery
 constexpr milliseconds kGap{8};      // between two batches, so that the consumer is idle when one is due
 constexpr milliseconds kBefore{20};  // the measurement begins this long before the first batch is due
 
@@ -41,30 +47,30 @@ void measure(Bench& bench, std::size_t size) {
 }
 
 // A delivery needs three requests, each after the answer to the one before: the take, the fetch of the body and the ack.
-// Here they are PINGs. An idle Redis sleeps before each of them.
-void measure_calls(Bench& bench) {
-  const std::string name = "limit.three_calls_redis_us";
+// Here they are bare commands, at the same times. An idle Redis sleeps before each request.
+void measure_bare(Bench& bench) {
+  const std::string name = "limit.delivery_redis_us";
   bench.progress.step(name);
-  const std::string ping = "PING\r\n";
-  const std::string pong = "+PONG\r\n";
+  bench.server.flush();
+  const store::Keys keys = store::make_keys(kQueue, {});
+  const std::vector<std::string> ids = store::new_ids(bench.scale.batch_groups);
   Wire wire(bench.server.socket());
+  run(wire, bare_sends(keys, ids, Bodies::mset), 1);
+  const std::vector<Batch> requests = bare_deliveries(keys, ids);
   const double before = bench.server.cpu_us();
   auto next = Clock::now();
-  for (std::size_t i = 0; i < bench.scale.batch_groups; ++i) {
+  for (auto request = requests.begin(); request != requests.end(); request += kRequests) {
     std::this_thread::sleep_until(next += kGap);
-    for (int call = 0; call < 3; ++call) {
-      wire.write(ping);
-      wire.read(pong.size());
-    }
+    run(wire, {request, request + kRequests}, 1);
   }
-  bench.figures.add(name, (bench.server.cpu_us() - before) / static_cast<double>(bench.scale.batch_groups));
+  bench.figures.add(name, (bench.server.cpu_us() - before) / static_cast<double>(ids.size()));
 }
 
 }  // namespace
 
 void batches(Bench& bench) {
   for (int i = 0; i < bench.scale.repetitions; ++i) {
-    measure_calls(bench);
+    measure_bare(bench);
     for (const std::size_t size : kSizes) measure(bench, size);
   }
 }

@@ -20,7 +20,7 @@ set(figures
   payload.1024.send payload.1024.receive payload.1024.limit_send
   payload.16384.send payload.16384.receive payload.16384.limit_send
   payload.1048576.send payload.1048576.receive payload.1048576.limit_send
-  limit.three_calls_redis_us
+  limit.delivery_redis_us
   batch.1.redis_us batch.10.redis_us batch.100.redis_us batch.200.redis_us
   batch.1.send_redis_us batch.10.send_redis_us batch.100.send_redis_us batch.200.send_redis_us
   link.none.send link.none.receive link.0.send link.0.receive link.1.send link.1.receive link.4.send link.4.receive
