@@ -77,9 +77,7 @@ bool TakePlanner::may_overlap(const Lane& lane) const {
 }
 
 // Whether no other queue can take messages. Then a round trip takes one batch, for the next one need not wait for it.
-bool TakePlanner::is_alone(const Lane& lane) const {
-  return can_take_count_ == (can_take_[lane.queue().line] ? 1 : 0);
-}
+bool TakePlanner::is_alone(const Lane& lane) const { return can_take_count_ == (can_take_[lane.queue().line] ? 1 : 0); }
 
 // Counts the messages that were taken since the last call.
 void TakePlanner::count_taken() {

@@ -67,15 +67,15 @@ class TakePlanner {
   const HandlerRunner& handlers_;
   const LaneServers& servers_;
   SharedCapacity capacity_;
-  std::vector<run::WorkerLoad> loads_;         // of each queue, as read() found them
-  std::vector<SharedCapacity::LaneUse> uses_;  // of each lane
-  std::vector<bool> busy_;                     // whether each queue has messages, as far as is known
-  std::vector<bool> can_take_;                 // and can take some of them
-  std::size_t can_take_count_ = 0;             // number of these queues
+  std::vector<run::WorkerLoad> loads_;                            // of each queue, as read() found them
+  std::vector<SharedCapacity::LaneUse> uses_;                     // of each lane
+  std::vector<bool> busy_;                                        // whether each queue has messages, as far as is known
+  std::vector<bool> can_take_;                                    // and can take some of them
+  std::size_t can_take_count_ = 0;                                // number of these queues
   std::vector<std::optional<Lane::Clock::time_point>> taken_at_;  // when each queue last had a message
   std::vector<bool> active_;                                      // whether that was lately
   std::size_t active_count_ = 0;
-  std::size_t server_count_ = 1;               // that have lanes and a connection
+  std::size_t server_count_ = 1;  // that have lanes and a connection
 };
 
 }  // namespace delayqueue

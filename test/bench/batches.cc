@@ -22,8 +22,8 @@ using namespace delayqueue;
 
 constexpr std::size_t kSizes[] = {1, 10, 100, 200};
 constexpr std::ptrdiff_t kRequests = 3;  // of a delivery
-constexpr milliseconds kGap{8};      // between two batches, so that the consumer is idle when one is due
-constexpr milliseconds kBefore{20};  // the measurement begins this long before the first batch is due
+constexpr milliseconds kGap{8};          // between two batches, so that the consumer is idle when one is due
+constexpr milliseconds kBefore{20};      // the measurement begins this long before the first batch is due
 
 void measure(Bench& bench, std::size_t size) {
   const std::string name = "batch." + std::to_string(size);
