@@ -1,7 +1,7 @@
 #include "producer/group_commit.h"
 
 #include "os/resources.h"
-#include "redis/reply.h"
+#include "producer/send_batch.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <ctime>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,33 +18,12 @@
 namespace delayqueue {
 namespace {
 
-constexpr std::size_t kCallBytes = 256 * 1024;
-// Limits of a batch, which is one write and one read: short for the waiting threads, long enough to repay a round trip.
-constexpr std::size_t kBatchBytes = 4 * kCallBytes;
-constexpr std::size_t kBatchMessages = 4 * store::kBatch;
-constexpr std::size_t kBatchCalls = 32;
 constexpr std::size_t kBatchesInFlight = 2;     // Redis executes one while the next one is built
 constexpr milliseconds kLayoutInterval{2'000};  // between two reads of the layout
 constexpr milliseconds kLongestYield{1};        // see yield()
 constexpr std::size_t kFew = 8;                 // with so many requests that wait, the leader does not yield
 constexpr std::uint64_t kBatchesWithoutYield = 500;
 constexpr milliseconds kPatience{50};  // with a server that does not answer; see Elsewhere
-
-bool same_terms(const store::SendTerms& a, const store::SendTerms& b) {
-  return &a == &b || (a.due.delay == b.due.delay && a.due.at_ms == b.due.at_ms && a.retries == b.retries &&
-                      a.ttl == b.ttl && a.fresh == b.fresh);
-}
-
-// In doubt: it is unknown whether the server executed the call.
-bool is_in_doubt(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const ReplyError&) {
-    return false;
-  } catch (...) {
-    return true;
-  }
-}
 
 // The same error as one that leaves the result in doubt.
 std::exception_ptr in_doubt(const std::exception_ptr& error) {
@@ -59,43 +37,6 @@ std::exception_ptr in_doubt(const std::exception_ptr& error) {
     return error;
   }
 }
-
-// A part of a request: consecutive messages that are sent in one script call.
-struct Slice {
-  SendRequest* request;
-  std::size_t begin, end;
-  std::size_t bytes;
-};
-
-Slice next_slice(SendRequest& request) {
-  Slice slice{&request, request.loaded, request.loaded, 0};
-  const store::SendTerms& terms = *request.messages[slice.begin].terms;
-  for (; slice.end < request.messages.size() && slice.end - slice.begin < store::kBatch; ++slice.end) {
-    const PendingMessage& message = request.messages[slice.end];
-    const std::size_t size = message.size();
-    if (slice.end > slice.begin && (slice.bytes + size > kCallBytes || !same_terms(*message.terms, terms))) break;
-    slice.bytes += size;
-  }
-  return slice;
-}
-
-// The slices that are sent in one script call, all with the same terms.
-struct ScriptCall {
-  const store::SendTerms* terms;
-  std::vector<Slice> slices{};
-  std::size_t messages = 0;
-  std::size_t bytes = 0;
-
-  bool has_room(const Slice& slice) const {
-    return messages + (slice.end - slice.begin) <= store::kBatch && bytes + slice.bytes <= kCallBytes;
-  }
-
-  void add(const Slice& slice) {
-    slices.push_back(slice);
-    messages += slice.end - slice.begin;
-    bytes += slice.bytes;
-  }
-};
 
 // The threads of this process that are in send(), of any Producer.
 std::atomic<int> senders{0};
@@ -113,26 +54,6 @@ class CountedSender {
 };
 
 }  // namespace
-
-std::exception_ptr copy_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const redis::SlotUnavailable& e) {
-    return std::make_exception_ptr(redis::SlotUnavailable(std::string(e.what())));
-  } catch (const ConnectionError& e) {
-    return std::make_exception_ptr(ConnectionError(std::string(e.what())));
-  } catch (const AccessDenied& e) {
-    return std::make_exception_ptr(AccessDenied(std::string(e.what())));
-  } catch (const ReplyError& e) {
-    return std::make_exception_ptr(ReplyError(std::string(e.what())));
-  } catch (const SetupError& e) {
-    return std::make_exception_ptr(SetupError(std::string(e.what())));
-  } catch (const std::invalid_argument& e) {
-    return std::make_exception_ptr(std::invalid_argument(std::string(e.what())));
-  } catch (...) {
-    return error;
-  }
-}
 
 // A thread in send(). It is woken when its requests are done, or when it becomes the leader.
 struct Sender {
@@ -167,23 +88,10 @@ struct Sender {
   Sender* next_done = nullptr;
   std::size_t left = 0;      // requests that are not done
   std::size_t unloaded = 0;  // requests with messages that are in no batch yet
-  // The batch and the script call in it that got the last slice. Later slices go there or into a later one, to keep the
+  // The batch and the script call in it that got the last step. Later steps go there or into a later one, to keep the
   // order.
   std::uint64_t last_batch = 0;
   std::size_t last_call = 0;
-};
-
-struct GroupCommit::InFlightBatch {
-  std::vector<ScriptCall> calls;
-  std::size_t messages = 0;
-  std::size_t bytes = 0;
-  redis::Clock::time_point sent_at{};
-  std::optional<redis::Pipeline> pipeline;
-  std::vector<redis::Answer<store::Outcomes>> answers;
-  std::vector<redis::Answer<bool>> is_first;  // see Store::is_first
-  std::optional<redis::Answer<store::Layout>> layout;
-  std::optional<redis::Answer<std::optional<std::string>>> marker;
-  WriteConcern::Asked confirmation;
 };
 
 GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks,
@@ -194,22 +102,6 @@ GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds
 }
 
 GroupCommit::~GroupCommit() = default;
-
-void SendRequest::fail(const std::exception_ptr& with) {
-  if (error == nullptr || is_in_doubt(with)) error = with;
-}
-
-void SendRequest::check() const {
-  if (error == nullptr) return;
-  try {
-    std::rethrow_exception(error);
-  } catch (const ConnectionError& e) {
-    std::vector<std::string> ids;
-    ids.reserve(sent.size());
-    for (const Sent& one : sent) ids.push_back(one.id);
-    throw ConnectionError(e.what(), std::move(ids));
-  }
-}
 
 void GroupCommit::send(std::vector<SendRequest>& requests, Elsewhere elsewhere) {
   const CountedSender in_process(senders);
@@ -315,7 +207,7 @@ void GroupCommit::run_leader(Sender& sender) {
     shared_connection_.with_connection([&](redis::Connection& connection) {
       hooks_.prepare(connection);
       connected = true;
-      std::deque<InFlightBatch> batches;  // destroyed before the connection
+      std::deque<SendBatch> batches;  // destroyed before the connection
       try {
         pump(sender, connection, batches);
       } catch (...) {
@@ -338,7 +230,7 @@ void GroupCommit::register_if_needed(redis::Connection& connection) {
 }
 
 // Sends batches until the requests of `sender` are loaded, or another thread waits for the connection.
-void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque<InFlightBatch>& batches) {
+void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque<SendBatch>& batches) {
   bool more = true;
   do {
     while (more && batches.size() < kBatchesInFlight) {
@@ -361,11 +253,11 @@ void GroupCommit::pump(Sender& sender, redis::Connection& connection, std::deque
   } while (more || !batches.empty());
 }
 
-// Fills the batch with slices of the waiting requests in turn. Returns whether `sender` has more messages to load.
-bool GroupCommit::load(InFlightBatch& batch, const Sender& sender) {
+// Fills the batch with steps of the waiting requests in turn. Returns whether `sender` has more messages to load.
+bool GroupCommit::load(SendBatch& batch, const Sender& sender) {
   const std::lock_guard lock(mutex_);
   ++batch_count_;
-  while (!waiting_.empty() && add_call(batch, *waiting_.front())) {
+  while (!waiting_.empty() && add_step(batch, *waiting_.front())) {
     SendRequest& request = *waiting_.front();
     waiting_.pop_front();
     if (request.loaded < request.messages.size()) {
@@ -377,53 +269,24 @@ bool GroupCommit::load(InFlightBatch& batch, const Sender& sender) {
   return sender.unloaded > 0;
 }
 
-// Adds the next slice of the request. Returns false if the batch has no room for it. A message that is larger than
-// kCallBytes gets a batch for itself, because the server may refuse it by closing the connection.
-bool GroupCommit::add_call(InFlightBatch& batch, SendRequest& request) {
-  const Slice slice = next_slice(request);
-  const store::SendTerms& terms = *request.messages[slice.begin].terms;
-  if (!batch.calls.empty()) {
-    if (slice.bytes > kCallBytes || batch.calls.front().bytes > kCallBytes) return false;
-    if (batch.bytes + slice.bytes > kBatchBytes) return false;
-    if (batch.messages + (slice.end - slice.begin) > kBatchMessages) return false;
-  }
+// Adds the next step of the request. Returns false if the batch has no room for it.
+bool GroupCommit::add_step(SendBatch& batch, SendRequest& request) {
   Sender& sender = *request.sender;
-  const std::size_t first = sender.last_batch == batch_count_ ? sender.last_call : 0;
-  const auto fits = [&](const ScriptCall& script_call) {
-    return same_terms(*script_call.terms, terms) && script_call.has_room(slice);
-  };
-  auto script_call = std::find_if(batch.calls.begin() + static_cast<std::ptrdiff_t>(first), batch.calls.end(), fits);
-  if (script_call == batch.calls.end()) {
-    if (batch.calls.size() == kBatchCalls) return false;
-    batch.calls.push_back({&terms});
-    script_call = batch.calls.end() - 1;
-  }
-  script_call->add(slice);
-  batch.messages += slice.end - slice.begin;
-  batch.bytes += slice.bytes;
-  request.loaded = slice.end;
+  const SendStep step = next_step(request);
+  const auto call = batch.add(step, sender.last_batch == batch_count_ ? sender.last_call : 0);
+  if (!call) return false;
+  request.loaded = step.end;
   request.written = true;
   ++request.unanswered;
   sender.last_batch = batch_count_;
-  sender.last_call = static_cast<std::size_t>(script_call - batch.calls.begin());
+  sender.last_call = *call;
   return true;
 }
 
-void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) {
+void GroupCommit::submit(SendBatch& batch, redis::Connection& connection) {
   const store::Store& store = shared_connection_.store();
   redis::Pipeline& pipeline = batch.pipeline.emplace(connection);
-  std::vector<store::NewMessage> messages;
-  for (const ScriptCall& script_call : batch.calls) {
-    messages.clear();
-    for (const Slice& slice : script_call.slices) {
-      for (std::size_t i = slice.begin; i < slice.end; ++i) {
-        const PendingMessage& message = slice.request->messages[i];
-        messages.push_back({slice.request->sent[i].id, message.payload, message.headers});
-      }
-    }
-    batch.answers.push_back(store.send(pipeline, messages, *script_call.terms));
-    batch.is_first.push_back(store::Store::is_first(pipeline));
-  }
+  batch.add_requests(store);
   batch.sent_at = redis::Clock::now();
   if (hooks_.on_layout && batch.sent_at >= next_layout_) {
     batch.layout = store::read_layout(pipeline, store.keys());
@@ -431,14 +294,13 @@ void GroupCommit::submit(InFlightBatch& batch, redis::Connection& connection) {
   }
   if (hooks_.on_marker) batch.marker = store.take_marker(pipeline);
   const WriteConcern& concern = shared_connection_.write_concern();
-  const auto is_new = [](const ScriptCall& script_call) { return script_call.terms->fresh; };
-  const bool writes = std::all_of(batch.calls.begin(), batch.calls.end(), is_new);  // no message can exist
-  batch.confirmation = writes ? concern.ask(pipeline) : concern.ask_after_write(pipeline, store.keys().stats);
+  batch.confirmation =
+      batch.has_only_new() ? concern.ask(pipeline) : concern.ask_after_write(pipeline, store.keys().stats);
   pipeline.send();
 }
 
 // A missing right, or another type of a key, is no error of the sends.
-void GroupCommit::call_hooks(const InFlightBatch& batch) const {
+void GroupCommit::call_hooks(const SendBatch& batch) const {
   try {
     if (batch.layout) hooks_.on_layout(batch.layout->get());
   } catch (const Error&) {
@@ -453,7 +315,7 @@ void GroupCommit::call_hooks(const InFlightBatch& batch) const {
 
 // Reads the answers of the batch. If the leader is the only sender and sends one message, it first waits busily, where
 // BusyWait allows it.
-void GroupCommit::receive(InFlightBatch& batch, const Sender& leader, int socket) {
+void GroupCommit::receive(SendBatch& batch, const Sender& leader, int socket) {
   if (senders > 1) busy_wait_.restart();
   if (senders > 1 || !leader.sends_one) return batch.pipeline->receive();
   const auto start = redis::Clock::now();
@@ -464,7 +326,7 @@ void GroupCommit::receive(InFlightBatch& batch, const Sender& leader, int socket
   busy_wait_.end(redis::Clock::now() - start);
 }
 
-void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) {
+void GroupCommit::complete(SendBatch& batch, redis::Connection& connection) {
   answered_.last_round_trip = std::chrono::duration_cast<milliseconds>(redis::Clock::now() - batch.sent_at);
   ++answered_.batches;
   call_hooks(batch);
@@ -472,16 +334,12 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
   std::exception_ptr broken;  // the connection broke, or leads to the wrong server
   const std::lock_guard lock(mutex_);
   const std::vector<ScriptCall> calls = std::exchange(batch.calls, {});
-  for (std::size_t i = 0; i < calls.size(); ++i) {
+  for (const ScriptCall& script_call : calls) {
     std::exception_ptr error;
     store::Outcomes outcomes;
     try {
-      outcomes = batch.answers[i].get();
-      if (outcomes.size() != calls[i].messages) {
-        throw ReplyError("send: the server answered for " + std::to_string(outcomes.size()) + " messages; expected " +
-                         std::to_string(calls[i].messages));
-      }
-      needs_registration_ = needs_registration_ || batch.is_first[i].get();
+      outcomes = script_call.outcomes();
+      needs_registration_ = needs_registration_ || script_call.is_first->get();
       if (!missing.empty()) throw ConnectionError("sent to " + connection.where() + ", but " + missing);
     } catch (const ReplyError&) {
       error = std::current_exception();
@@ -489,13 +347,13 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
       error = broken = std::current_exception();
     }
     std::size_t next = 0;
-    for (const Slice& slice : calls[i].slices) {
-      slice.request->stored = slice.request->stored || error == nullptr;
-      for (std::size_t k = slice.begin; k < slice.end && !error; ++k) {
-        slice.request->sent[k].created = outcomes[next] == '1';
-        slice.request->sent[k].cancelled = outcomes[next++] == 'C';
+    for (const SendStep& step : script_call.steps) {
+      step.request->stored = step.request->stored || error == nullptr;
+      for (std::size_t i = step.begin; i < step.end && !error; ++i) {
+        step.request->sent[i].created = outcomes[next] == '1';
+        step.request->sent[i].cancelled = outcomes[next++] == 'C';
       }
-      finish_call(*slice.request, error);
+      finish_step(*step.request, error);
     }
   }
   if (broken != nullptr) std::rethrow_exception(broken);
@@ -503,12 +361,12 @@ void GroupCommit::complete(InFlightBatch& batch, redis::Connection& connection) 
 
 // Fails the requests of these batches with the current exception. With any exception their messages may be stored:
 // another node may have refused the client after a redirection, or a later batch could not be sent.
-void GroupCommit::fail(const std::deque<InFlightBatch>& batches) {
+void GroupCommit::fail(const std::deque<SendBatch>& batches) {
   const std::exception_ptr error = in_doubt(std::current_exception());
   const std::lock_guard lock(mutex_);
-  for (const InFlightBatch& batch : batches) {
+  for (const SendBatch& batch : batches) {
     for (const ScriptCall& script_call : batch.calls) {
-      for (const Slice& slice : script_call.slices) finish_call(*slice.request, error);
+      for (const SendStep& step : script_call.steps) finish_step(*step.request, error);
     }
   }
 }
@@ -524,13 +382,13 @@ void GroupCommit::fail_waiting() {
   }
 }
 
-void GroupCommit::finish_call(SendRequest& request, const std::exception_ptr& error) {
+void GroupCommit::finish_step(SendRequest& request, const std::exception_ptr& error) {
   --request.unanswered;
   if (error != nullptr) request.fail(copy_of(error));
   finish(request);
 }
 
-// Completes the request when its last slice is done. The rest of a failed request is not sent.
+// Completes the request when its last step is done. The rest of a failed request is not sent.
 void GroupCommit::finish(SendRequest& request) {
   if (request.error != nullptr && request.loaded < request.messages.size()) {
     waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), &request), waiting_.end());

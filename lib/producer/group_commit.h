@@ -8,6 +8,7 @@
 #pragma once
 
 #include "producer/busy_wait.h"
+#include "producer/send_request.h"
 #include "queue/shared_connection.h"
 
 #include <delayqueue/producer.h>
@@ -25,42 +26,7 @@
 
 namespace delayqueue {
 
-// A message that is not sent yet.
-struct PendingMessage {
-  std::string_view payload;
-  const store::SendTerms* terms = nullptr;
-  std::string_view headers{};  // packed
-
-  std::size_t size() const { return payload.size() + headers.size(); }
-};
-
-// The messages of one send, and their results. A request is cut into atomic steps. The messages of a step have the same
-// terms; a step has at most 200 messages and 256 KiB, unless a single message is larger. Steps of several requests may
-// share a script call.
-struct SendRequest {
-  std::vector<PendingMessage> messages{};
-  std::vector<Sent> sent{};    // one for each message; the caller sets the ids
-  std::exception_ptr error{};  // of a failed step; later steps may not have been sent
-
-  // How far a failed request has got.
-  bool written = false;    // a step of it may have been sent; false: nothing of it was stored
-  bool stored = false;     // the server has executed a step of it
-  bool withdrawn = false;  // it did not wait for a server that does not answer: see Elsewhere
-
-  // Sets `error`. Of two errors the one that leaves the result in doubt is kept, because it carries the ids.
-  void fail(const std::exception_ptr& with);
-
-  // Throws `error`, if there is one. A ConnectionError gets the ids of all messages.
-  void check() const;
-
-  // Private to GroupCommit.
-  struct Sender* sender = nullptr;
-  std::size_t loaded = 0;      // messages that were put into batches so far
-  std::size_t unanswered = 0;  // steps in flight
-};
-
-// A copy of an error: if several threads get the same error, each needs its own exception object and text.
-std::exception_ptr copy_of(const std::exception_ptr& error);
+struct SendBatch;
 
 class GroupCommit {
  public:
@@ -99,8 +65,6 @@ class GroupCommit {
   int threads() const { return threads_; }  // that are in send()
 
  private:
-  struct InFlightBatch;
-
   bool expects_others() const;
   void yield(std::unique_lock<std::mutex>& lock);
   bool wait(Sender& sender, std::vector<SendRequest>& requests, Elsewhere elsewhere);
@@ -108,17 +72,17 @@ class GroupCommit {
   void run_leader(Sender& sender);
   void wake_done();
   static void wake(Sender* done);
-  void pump(Sender& sender, redis::Connection& connection, std::deque<InFlightBatch>& batches);
-  bool load(InFlightBatch& batch, const Sender& sender);
-  bool add_call(InFlightBatch& batch, SendRequest& request);
-  void submit(InFlightBatch& batch, redis::Connection& connection);
-  void call_hooks(const InFlightBatch& batch) const;
-  void receive(InFlightBatch& batch, const Sender& leader, int socket);
-  void complete(InFlightBatch& batch, redis::Connection& connection);
-  void fail(const std::deque<InFlightBatch>& batches);
+  void pump(Sender& sender, redis::Connection& connection, std::deque<SendBatch>& batches);
+  bool load(SendBatch& batch, const Sender& sender);
+  bool add_step(SendBatch& batch, SendRequest& request);
+  void submit(SendBatch& batch, redis::Connection& connection);
+  void call_hooks(const SendBatch& batch) const;
+  void receive(SendBatch& batch, const Sender& leader, int socket);
+  void complete(SendBatch& batch, redis::Connection& connection);
+  void fail(const std::deque<SendBatch>& batches);
   void fail_waiting();
   void register_if_needed(redis::Connection& connection);
-  void finish_call(SendRequest& request, const std::exception_ptr& error);
+  void finish_step(SendRequest& request, const std::exception_ptr& error);
   void finish(SendRequest& request);
 
   SharedConnection& shared_connection_;
