@@ -107,6 +107,7 @@ Spreader::Spreader(const std::string& url, const std::string& queue, const Produ
               [this](unsigned number, const auto& call) {
                 partition(number).connection.with_connection([&](redis::Connection& connection) { call(connection); });
               }),
+      markers_(home_.connection, breaker_),
       breaker_({[this](unsigned number) { return partition(number).connection.endpoint().server(); },
                 [this](unsigned number) { return probe(number); }},
                sink) {}
@@ -128,7 +129,7 @@ GroupCommit::Hooks Spreader::hooks(unsigned number) {
   GroupCommit::Hooks hooks;
   hooks.prepare = [this, number](redis::Connection& connection) { prepare(number, connection); };
   if (number <= 1) hooks.on_layout = [this, number](const store::Layout& copy) { keeper_.remember(number, copy); };
-  if (number > 0) hooks.on_marker = [this, number](std::string due) { add_marker(number, std::move(due)); };
+  if (number > 0) hooks.on_marker = [this, number](std::string due) { markers_.add(number, std::move(due)); };
   return hooks;
 }
 
@@ -204,43 +205,6 @@ SharedConnection& Spreader::connection_of(const std::string& id) {
   return partition(named < keeper_.known().top ? named : 0).connection;
 }
 
-// ---- Wake-ups -------------------------------------------------------------------------------------------------------
-
-// Idle consumers wait for markers in partition 0 only.
-void Spreader::add_marker(unsigned number, std::string due) {
-  const std::lock_guard lock(markers_mutex_);
-  markers_.emplace_back(number, std::move(due));
-}
-
-// One thread forwards the markers of all, so that a server which does not answer holds up one thread, or two. It stops
-// after some round trips, for the others go on sending: in its last one another thread may take over, so that no marker
-// is left behind. A marker that is lost makes its message as late as the next poll.
-void Spreader::forward_markers() {
-  constexpr int kMostRounds = 8;
-  std::unique_lock lock(markers_mutex_);
-  if (is_forwarding_) return;
-  for (int round = 1; !markers_.empty(); ++round) {
-    const auto markers = std::exchange(markers_, {});
-    is_forwarding_ = round < kMostRounds;
-    lock.unlock();
-    try {
-      if (breaker_.allows(0)) {
-        home_.connection.with_connection([&](redis::Connection& connection) {
-          redis::Pipeline pipeline(connection);
-          for (const auto& [number, due] : markers) home_.connection.store().wake_for(pipeline, number, due);
-          pipeline.run();
-        });
-      }
-    } catch (const ConnectionError& e) {
-      breaker_.server_failed(0, e.what());
-    } catch (const std::exception&) {
-    }
-    if (round == kMostRounds) return;
-    lock.lock();
-    is_forwarding_ = false;
-  }
-}
-
 // ---- Which partition gets the next messages -------------------------------------------------------------------------
 
 unsigned Spreader::choose(std::size_t messages) {
@@ -284,8 +248,8 @@ std::string Spreader::reschedule(const std::string& id, const store::Due& due) {
   };
   Rescheduled answer = connection.ask(add, [](const Rescheduled& done) { return done.outcome == "moved"; });
   if (answer.marker) {
-    add_marker(number, std::move(*answer.marker));
-    forward_markers();
+    markers_.add(number, std::move(*answer.marker));
+    markers_.forward();
   }
   return answer.outcome;
 }
@@ -396,7 +360,7 @@ void Spreader::send_parts(std::vector<Part> parts) {
           part.finish();
         }
       }
-      forward_markers();
+      markers_.forward();
     }
     parts = std::move(moved);
   }

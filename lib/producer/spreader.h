@@ -11,6 +11,7 @@
 
 #include "producer/circuit_breaker.h"
 #include "producer/group_commit.h"
+#include "producer/marker_forwarder.h"
 #include "queue/event_sink.h"
 #include "queue/layout_keeper.h"
 #include "queue/shared_connection.h"
@@ -88,8 +89,6 @@ class Spreader {
   void read_copy(unsigned number);
   void prepare(unsigned number, redis::Connection& connection);
   CircuitBreaker::Probe probe(unsigned number);
-  void add_marker(unsigned number, std::string due);
-  void forward_markers();
   unsigned named_by(const std::string& id) const;
   unsigned partition_of(const std::string& id);
 
@@ -119,11 +118,9 @@ class Spreader {
   std::map<unsigned, Partition> partitions_;  // but partition 0; made when they are first used
   std::mutex mutex_;                          // guards the rest
   bool has_begun_ = false;
-  unsigned current_ = 0;                                   // the partition that messages are sent to now
-  std::size_t given_ = 0;                                  // messages that it has been given
-  std::mutex markers_mutex_;                               // guards the next two
-  std::vector<std::pair<unsigned, std::string>> markers_;  // of partitions, to be forwarded
-  bool is_forwarding_ = false;                             // a thread forwards markers
+  unsigned current_ = 0;   // the partition that messages are sent to now
+  std::size_t given_ = 0;  // messages that it has been given
+  MarkerForwarder markers_;
   std::atomic<std::uint64_t> moved_{0};
   CircuitBreaker breaker_;  // last: its thread uses the members above
 };
