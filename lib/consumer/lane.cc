@@ -17,7 +17,7 @@ constexpr std::size_t kMostRenewed = 20 * store::kBatch;
 // Places that a lane with fast handlers has in its turn. If lanes took turns with each take, each partition would soon
 // have no leases left, and a message would cost Redis more: it converts a sorted set that grows beyond 128 members.
 constexpr std::size_t kTurn = 5 * store::kBatch;
-constexpr std::size_t kFast = store::kBatch / 2;  // with slow handlers a take has fewer places
+constexpr std::size_t kFast = store::kBatch / 4;  // with slow handlers a take has fewer places
 
 }  // namespace
 
@@ -33,8 +33,8 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
       prefetcher_(
           queue.name, queue.line, number, queue.options.concurrency, queue.options.prefetch, queue.options.lease,
           poison_runs,
-          {[this](const auto& promoted) { on_promoted(promoted); }, [this](const auto& taken) { on_taken(taken); },
-           [this](auto fetched) { on_fetched(std::move(fetched)); }}),
+          {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
+           [this](const auto& taken) { on_taken(taken); }, [this](auto fetched) { on_fetched(std::move(fetched)); }}),
       maintenance_(upkeep, [this](std::size_t trimmed) { reporter().trimmed(trimmed); }),
       registration_(partition_, registers_every),
       copies_(partition_),
@@ -220,7 +220,10 @@ void Lane::add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has
   for (std::size_t i = 0; i < prefetcher_.batches(share); ++i) {
     const auto answer = partition_.moves.pending2ready(round_trip.pipeline(), reporter().sink().wants_events(),
                                                        wakeups_.as_watcher(next_call));
-    round_trip.expect(answer, [this](const auto& promoted) { on_promoted(promoted.get()); });
+    round_trip.expect(answer, [this](const auto& moved) {
+      const store::Promoted promoted = moved.get();
+      on_promoted(promoted, promoted.moved == store::kBatch);
+    });
   }
   if (!next_call) wakeups_.forward_marker(round_trip);
   timers_.promoting(Clock::now());
@@ -235,9 +238,9 @@ void Lane::on_reclaimed(const store::Reclaimed& reclaimed) {
   reporter().retried(reclaimed);
 }
 
-void Lane::on_promoted(const store::Promoted& promoted) {
+// more: perhaps more messages are due.
+void Lane::on_promoted(const store::Promoted& promoted, bool more) {
   wakeups_.set_watcher(promoted.keeps_watch);
-  const bool more = promoted.moved == store::kBatch;
   timers_.set_more_due(more);
   if (promoted.next && promoted.keeps_watch && !more) timers_.promote_by(Clock::now() + *promoted.next);
   prefetcher_.promoted(promoted.moved);

@@ -178,7 +178,7 @@ class Lane {
   void on_settled(const Settler::Outcome& outcome);
   void on_lost(const std::vector<InFlightPtr>& lost);
   void on_reclaimed(const store::Reclaimed& reclaimed);
-  void on_promoted(const store::Promoted& promoted);
+  void on_promoted(const store::Promoted& promoted, bool more);
   void on_taken(const Prefetcher::Taken& taken);
   void on_fetched(Prefetcher::Fetched fetched);
 

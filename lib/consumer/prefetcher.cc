@@ -10,6 +10,10 @@
 namespace delayqueue {
 namespace {
 
+// A take of fewer due messages moves a whole batch, and the next takes find them in ready. Larger ones move only what they
+// take, so that nothing is moved twice.
+constexpr std::size_t kLargeTake = store::kBatch / 4;
+
 constexpr std::size_t kRetryShare = 8;  // one of so many messages taken is for retry
 
 // The prefetch is the number of messages handled in a span: kPrefetchSpan, or kRoundTripsToHandler times the latency of
@@ -131,12 +135,13 @@ void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, cons
                           const store::Watcher& watcher) {
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of_batches(share)) {
+    const std::size_t moved = requested.total < kLargeTake ? store::kBatch : requested.total;
     round_trip.expect(
-        store.pending2unack(round_trip.pipeline(), with_ids, watcher, requested.total, lease_),
-        [this, requested, sent_at](const auto& answer) {
+        store.pending2unack(round_trip.pipeline(), with_ids, watcher, {moved, requested.total}, lease_),
+        [this, requested, moved, sent_at](const auto& answer) {
           end_take(requested);
           const auto [promoted, taken] = answer.get();
-          listener_.promoted(promoted);
+          listener_.promoted(promoted, promoted.moved == moved);
           if (!taken) return expect_more();
           read_taken(requested, sent_at, *taken, promoted.moved > taken->popped);
         },
@@ -153,6 +158,7 @@ void Prefetcher::read_taken(const store::TakeLimits& limits, Clock::time_point s
   const Clock::duration took = Clock::now() - sent_at;
   const bool late = took >= patience();
   latency_ = latency_.count() > 0 ? 0.9 * latency_ + 0.1 * Seconds(took) : Seconds(took);
+  shortest_take_ = shortest_take_.count() > 0 ? std::min(shortest_take_, Seconds(took)) : Seconds(took);
   lists_empty_ = !more && taken.retry_left == 0 && taken.popped <= std::exchange(promoted_, 0);
   retry_left_ = taken.retry_left;
   Taken result{{}, taken.now_us, sent_at, {}, taken.foreign, taken.foreign_id};

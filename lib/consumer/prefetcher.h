@@ -43,7 +43,8 @@ class Prefetcher {
   };
 
   struct Listener {
-    std::function<void(const store::Promoted&)> promoted;  // before `taken`, if one request did both
+    // Before `taken`, if one request did both. `more`: it moved as many as it was asked for.
+    std::function<void(const store::Promoted&, bool more)> promoted;
     std::function<void(const Taken&)> taken;
     std::function<void(Fetched)> fetched;
   };
@@ -119,12 +120,15 @@ class Prefetcher {
   // deliveries, and retry would never get its share.
   bool retry_is_due() const;
 
-  // Whether a take is under way, and whether another one may overlap with it: the last answer was all that was asked for,
-  // there is room for a whole batch, and nothing is known to wait in retry, which the other one would leave alone.
+  // Whether a take is under way, and whether another one of so many messages may overlap with it: the last answer was all
+  // that was asked for, there is room, and nothing is known to wait in retry, which the other one would leave alone.
   bool is_taking() const { return coming_ > 0; }
-  bool may_overlap(const WorkerShare& share) const {
-    return full_ && !is_late() && !retry_waits() && room(share) >= store::kBatch;
+  bool may_overlap(const WorkerShare& share, std::size_t messages) const {
+    return full_ && !is_late() && !retry_waits() && room(share) >= messages;
   }
+
+  // The shortest time of a take until now, which is about that of a round trip to the server. 0: there was none yet.
+  Seconds shortest_take() const { return shortest_take_; }
 
   // Whether take() would add one. First deliveries may have to wait for the share of retry, and that for a worker.
   bool can_take(const WorkerShare& share) const { return limits(share).total > 0; }
@@ -203,6 +207,7 @@ class Prefetcher {
   std::size_t coming_retries_ = 0;  // most of them from retry
   bool full_ = false;               // the last take returned all that it asked for
   Seconds latency_{0};              // of takes, running average
+  Seconds shortest_take_{0};
 
   std::size_t prefetch_ = 0;
   std::size_t handled_lately_ = 0;

@@ -8,8 +8,9 @@
 namespace delayqueue {
 namespace {
 
-// Beside a queue that has had a message within kActive, another one takes at most kFewTaken in a round trip: a message of
-// the former waits for all takes that are under way. Fewer would cost Redis more for each message.
+// A message of another queue waits for the takes that are under way. So while others have had one within kActive, the only
+// queue that can take any takes fewer than a batch in a round trip: so many for each millisecond that a round trip needs
+// at least. Fewer would cost Redis more for each message, and would not use a long link.
 constexpr std::size_t kFewTaken = 50;
 constexpr std::chrono::seconds kActive{1};
 
@@ -23,6 +24,7 @@ std::vector<Lane*> in_turn(const ServedQueue& queue) {
 }  // namespace
 
 void TakePlanner::read() {
+  count_taken();
   handlers_.read_loads(loads_);
   uses_.clear();
   for (const Lane& lane : lanes_) uses_.push_back(use_of(lane));
@@ -72,7 +74,8 @@ bool TakePlanner::wants_another(const LaneServer& server) const {
 bool TakePlanner::may_overlap(const Lane& lane) const {
   if (!lane.is_working()) return false;
   const WorkerShare share = share_of(lane);
-  if (lane.prefetcher().is_taking()) return lane.has_more(share) && lane.prefetcher().may_overlap(share);
+  const std::size_t batch = batch_of(lane);
+  if (lane.prefetcher().is_taking()) return lane.has_more(share) && lane.prefetcher().may_overlap(share, batch);
   return lane.has_more(share) || lane.moves_are_due();
 }
 
@@ -81,8 +84,8 @@ bool TakePlanner::is_alone(const Lane& lane) const { return can_take_count_ == (
 
 // Counts the messages that were taken since the last call.
 void TakePlanner::count_taken() {
-  taken_at_.resize(queues_.size());
   const Lane::Clock::time_point now = Lane::Clock::now();
+  taken_at_.resize(queues_.size());
   for (Lane& lane : lanes_) {
     const std::size_t taken = lane.exchange_taken();
     if (taken == 0) continue;
@@ -94,9 +97,11 @@ void TakePlanner::count_taken() {
   active_count_ = static_cast<std::size_t>(std::count(active_.begin(), active_.end(), true));
 }
 
-// The most messages of a queue that a round trip takes if no other queue can take any.
-std::size_t TakePlanner::batch_of(const ServedQueue& queue) const {
-  return active_count_ > (active_[queue.line] ? 1 : 0) ? kFewTaken : store::kBatch;
+// The most messages of a lane that a round trip takes if no other queue can take any.
+std::size_t TakePlanner::batch_of(const Lane& lane) const {
+  if (active_count_ == (active_[lane.queue().line] ? 1 : 0)) return store::kBatch;
+  const double round_trip_ms = 1000 * lane.prefetcher().shortest_take().count();
+  return static_cast<std::size_t>(std::clamp(kFewTaken * round_trip_ms, double(kFewTaken), double(store::kBatch)));
 }
 
 void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool overlapping) {
@@ -107,7 +112,6 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
     if (!overlapping || may_overlap(lane)) lane.add_take(round_trip, share_of(lane), store::kBatch);
     return;
   }
-  count_taken();
   capacity_.set_busy(busy_);
   // Only the first of them may take a possible poison message, so lanes of one queue take turns here, too.
   std::sort(takers.begin(), takers.end(), [this](const Lane* a, const Lane* b) {
@@ -126,7 +130,7 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
   for (Lane* lane : takers) {
     const WorkerShare share = share_of(*lane);
     const std::size_t places = divided[lane->number()];
-    const std::size_t batch = batch_of(lane->queue());
+    const std::size_t batch = batch_of(*lane);
     const std::size_t own = is_alone(*lane) ? std::min(places, batch) : places;
     round_trip.add_for(&lane->requests());
     lane->add_fetch(round_trip);
@@ -165,7 +169,7 @@ std::vector<SharedCapacity::Wish> TakePlanner::wishes(const LaneServer& server, 
       const bool may = is_taker ? lane->is_working() && (has_more || lane->moves_are_due()) : has_more;
       if (may && lane->can_take(share)) {
         // Of all servers: the places of the queue are divided among them.
-        const std::size_t most = is_alone(*lane) ? server_count_ * store::kBatch : lane->most_taken(share);
+        const std::size_t most = is_alone(*lane) ? server_count_ * batch_of(*lane) : lane->most_taken(share);
         all.push_back({lane->number(), std::min(lane->room(share), most), has_more});
       }
     }

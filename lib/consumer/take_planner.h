@@ -58,7 +58,7 @@ class TakePlanner {
   bool may_overlap(const Lane& lane) const;
   bool is_alone(const Lane& lane) const;
   void count_taken();
-  std::size_t batch_of(const ServedQueue& queue) const;
+  std::size_t batch_of(const Lane& lane) const;
   bool takes_elsewhere(const Lane& lane, const LaneServer& server) const;
   std::vector<SharedCapacity::Wish> wishes(const LaneServer& server, const std::vector<bool>& takes) const;
 

@@ -106,13 +106,13 @@ Answer<Taken> Store::ready2unack(Pipeline& pipeline, const TakeLimits& limits, m
 }
 
 Answer<PromotedAndTaken> Store::pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher,
-                                              std::size_t total, milliseconds lease) const {
+                                              const DueLimits& limits, milliseconds lease) const {
   pipeline.script(scripts::pending2unack).key(keys_.pending).key(keys_.ready).key(keys_.retry).key(keys_.unack);
   pipeline.key(keys_.dead).key(keys_.count).key(keys_.attempts).key(keys_.garbage).key(keys_.paused).key(keys_.stats);
   pipeline.key(keys_.watch).key(keys_.headers);
-  pipeline.arg(kBatch).arg(with_ids ? "1" : "0").arg(watcher.name);
+  pipeline.arg(std::min(limits.moved, kBatch)).arg(with_ids ? "1" : "0").arg(watcher.name);
   pipeline.arg(microseconds(watcher.next_call.value()).count());
-  pipeline.arg(std::min(total, kBatch)).arg(microseconds(lease).count());
+  pipeline.arg(std::min(limits.taken, kBatch)).arg(microseconds(lease).count());
   return {pipeline, as_promoted_and_taken};
 }
 

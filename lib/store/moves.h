@@ -58,6 +58,12 @@ struct Watcher {
   std::optional<milliseconds> next_call{};  // its next call in any case, at the latest; unset: it has no free worker
 };
 
+// Limits of a take of due messages, both at most kBatch. Those that are moved and not taken go to ready.
+struct DueLimits {
+  std::size_t moved = 0;
+  std::size_t taken = 0;
+};
+
 // A possible poison message (`possible_poison`, `poison_...`) is one in retry whose last lease ran out: the message may
 // have crashed its process.
 struct TakeLimits {
@@ -133,10 +139,10 @@ class Store {
   void leave_watch(Pipeline& pipeline, std::string_view name) const;
 
   Answer<Taken> ready2unack(Pipeline& pipeline, const TakeLimits& limits, milliseconds lease) const;
-  // pending2ready, followed by ready2unack for at most `total` messages unless ready or retry had ids, the queue is
-  // paused, or pending had an empty member. The watcher must have a next_call.
-  Answer<PromotedAndTaken> pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher, std::size_t total,
-                                         milliseconds lease) const;
+  // pending2ready, followed by ready2unack unless ready or retry had ids, the queue is paused, or pending had an empty
+  // member. The watcher must have a next_call.
+  Answer<PromotedAndTaken> pending2unack(Pipeline& pipeline, bool with_ids, const Watcher& watcher,
+                                         const DueLimits& limits, milliseconds lease) const;
   // The length of ready or retry, an upper bound of the messages there.
   Answer<std::size_t> length(Pipeline& pipeline, const std::string& list) const;
   Answer<std::vector<std::optional<std::string>>> bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;

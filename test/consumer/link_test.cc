@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "store/moves.h"
 #include "support/answers.h"
@@ -23,14 +25,15 @@ using test::Ledger;
 using test::Queue;
 using test::World;
 
-TEST_CASE("link: over a long one several takes are under way at a time, and the consumer holds no more than it may") {
+void drain(bool has_others) {
   World world;
   FaultProxy proxy(world.server.socket());
-  Queue queue(proxy.url());
+  Queue queue(proxy.url()), other(world.server.url());
   constexpr std::size_t kMessages = 20'000;
   queue.producer.send_batch(test::numbers(kMessages));
+  for (int i = 0; has_others && i < 100; ++i) other.send("x", test::delayed(i * 200ms));
   proxy.delay(10ms);
-  Ledger ledger;
+  Ledger ledger, others;
   std::atomic<std::uint64_t> most{0};
   test::ConsumerPtr consumer;
   const auto handle = [&](const Message&) {
@@ -42,7 +45,9 @@ TEST_CASE("link: over a long one several takes are under way at a time, and the 
   };
   ConsumerOptions options = test::quick(8);
   options.prefetch = 1000;
-  consumer = queue.consumer(ledger.watch(handle), options);
+  std::vector<Subscription> subscriptions{{queue.name, ledger.watch(handle)}};
+  if (has_others) subscriptions.push_back({other.name, others.watch()});
+  consumer = test::ConsumerPtr(new Consumer(proxy.url(), std::move(subscriptions), options));
   consumer->start();
   // Messages that Redis has leased to the consumer in answers that are on their way.
   std::uint64_t most_coming = 0;
@@ -50,7 +55,7 @@ TEST_CASE("link: over a long one several takes are under way at a time, and the 
   const auto end = std::chrono::steady_clock::now() + test::kPatience;
   while (ledger.size() < kMessages && std::chrono::steady_clock::now() < end) {
     const std::uint64_t leased = inspector.counts().totals.delivered;
-    const ConsumerStats stats = consumer->stats();
+    const ConsumerStats stats = consumer->stats(queue.name);
     const std::uint64_t arrived = stats.delivered + stats.prefetched;
     if (leased > arrived) most_coming = std::max(most_coming, leased - arrived);
   }
@@ -61,6 +66,12 @@ TEST_CASE("link: over a long one several takes are under way at a time, and the 
   CHECK(most <= 1000 + 8);
   CHECK(queue.empty(world.admin));
 }
+
+TEST_CASE("link: over a long one several takes are under way at a time, and the consumer holds no more than it may") {
+  drain(false);
+}
+
+TEST_CASE("link: a long one is used beside a queue that has a message now and then") { drain(true); }
 
 }  // namespace
 }  // namespace delayqueue

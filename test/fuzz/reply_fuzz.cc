@@ -210,7 +210,7 @@ const std::vector<Read (*)(Pipeline&)> kMoves = {
       return reader(Store::is_first(p));
     },
     [](Pipeline& p) {
-      return reader(kStore.pending2unack(p, true, {"me", std::chrono::seconds(1)}, 200, 1s));
+      return reader(kStore.pending2unack(p, true, {"me", std::chrono::seconds(1)}, {200, 200}, 1s));
     },
     [](Pipeline& p) {
       static const Store kStaging(kKeys, {true, 0, 0});

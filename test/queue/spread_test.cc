@@ -64,17 +64,17 @@ class QueueLoad {
     handle(kFullCalls * queues_.size());
   }
 
-  // Several threads send to each queue at a time, because a call of send_batch uses one partition after the other.
+  // One queue after the other. Several threads send to each at a time, because a call of send_batch uses one partition after the other.
   void send(std::size_t threads, std::size_t messages_of_each) {
     const std::string body(64, 'x');
-    std::vector<std::future<void>> senders;
     for (const auto& producer : producers_) {
+      std::vector<std::future<void>> senders;
       for (std::size_t i = 0; i < threads; ++i) {
         senders.push_back(std::async(
             std::launch::async, [&] { producer->send_batch(std::vector<std::string_view>(messages_of_each, body)); }));
       }
+      for (std::future<void>& sender : senders) sender.get();
     }
-    for (std::future<void>& sender : senders) sender.get();
   }
 
   void handle(std::size_t messages) {

@@ -343,7 +343,7 @@ TEST_CASE("nonsense: an answer of another form than the move or view expects is 
     const auto send = store.send(p, {{id, "x"}}, {});
     const auto promoted = store.pending2ready(p, true, {"me", std::chrono::seconds(1)});
     const auto taken = store.ready2unack(p, {1, 1, 1}, 1s);
-    const auto both = store.pending2unack(p, true, {"me", std::chrono::seconds(1)}, 1, 1s);
+    const auto both = store.pending2unack(p, true, {"me", std::chrono::seconds(1)}, {1, 1}, 1s);
     const auto bodies = store.bodies(p, {id});
     const auto acked = store.ack(p, {receipt});
     const auto nacked = store.nack(p, {{receipt, 1s, ""}});

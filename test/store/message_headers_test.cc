@@ -168,7 +168,7 @@ TEST_CASE("headers: a take tells whether messages of the queue have any") {
   CHECK(scene.run(&Store::headers, scene.ids({"a", "b"})) ==
         std::vector<std::optional<std::string>>{std::nullopt, kHeaders});
   scene.put(At::pending, "c", {-1min});
-  const auto due = [&] { return scene.run(&Store::pending2unack, false, {"me", 1s}, 200, 1min).taken.value(); };
+  const auto due = [&] { return scene.run(&Store::pending2unack, false, {"me", 1s}, {200, 200}, 1min).taken.value(); };
   CHECK(due().has_headers);
   scene.run(&Store::ack, {scene.receipt("b")});
   scene.put(At::pending, "d", {-1min}).put(At::ready, "e");
@@ -184,7 +184,7 @@ TEST_CASE("headers: a paused queue gives no message, with headers or without") {
     CHECK(scene.run(&Store::ready2unack, {1, 0, 0}, 1min).popped == 0);
     scene.cmd({"DEL", scene.keys().ready});
     scene.put(At::pending, "b", {-1min});
-    CHECK_FALSE(scene.run(&Store::pending2unack, false, {"me", 1s}, 200, 1min).taken.has_value());
+    CHECK_FALSE(scene.run(&Store::pending2unack, false, {"me", 1s}, {200, 200}, 1min).taken.has_value());
   }
 }
 

@@ -136,14 +136,20 @@ TEST_CASE("pending2unack: state and answers are those of pending2ready followed 
     const bool empty_member = due && !scene.cmd({"ZSCORE", keys.pending, ""}).nil();
     const bool takes = !waiting && !empty_member;
     (takes ? taken : moved) += 1;
-    const test::Reply direct = pending2unack(scene, state.call());
-    const test::Snapshot after = scene.state();
-    build(scene, state);
-    const test::Reply promoted = pending2ready(scene, state.call());
-    REQUIRE(direct.array.size() == (takes ? 2 : 1));
-    CHECK(direct.array[0] == promoted);
-    if (takes) CHECK(direct.array[1] == ready2unack(scene, state.call()));
-    CHECK((after == scene.state()));
+    test::Snapshot after_one, after_both;
+    // On a busy machine a watch, which lives for 200 ms, may expire before it is read: then once more.
+    for (int round = 0; round == 0 || (round < 3 && after_one != after_both); ++round) {
+      build(scene, state);
+      const test::Reply direct = pending2unack(scene, state.call());
+      after_one = scene.state();
+      build(scene, state);
+      const test::Reply promoted = pending2ready(scene, state.call());
+      REQUIRE(direct.array.size() == (takes ? 2 : 1));
+      CHECK(direct.array[0] == promoted);
+      if (takes) CHECK(direct.array[1] == ready2unack(scene, state.call()));
+      after_both = scene.state();
+    }
+    CHECK((after_one == after_both));
   }
   CHECK(taken >= seeds / 4);
   CHECK(moved >= seeds / 4);
@@ -153,7 +159,7 @@ TEST_CASE("pending2unack: leases messages in the order of their due times; those
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::pending, "a", {-1min}).put(At::pending, "b", {-3min}).put(At::pending, "c", {-2min, "1", "4"});
   scene.put(At::pending, "later", {1min});
-  const PromotedAndTaken both = scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, 2, 5min);
+  const PromotedAndTaken both = scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 2}, 5min);
   CHECK(both.promoted.moved == 3);
   CHECK(both.promoted.ids == scene.ids({"b", "c", "a"}));
   REQUIRE(both.taken);
@@ -176,11 +182,25 @@ TEST_CASE("pending2unack: only moves messages to ready while others wait in read
     if (what == "ready") scene.put(At::ready, "b");
     if (what == "retry") scene.put(At::retry, "b");
     if (what == "paused") scene.cmd({"SET", scene.keys().paused, ""});
-    const PromotedAndTaken both = scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, 200, 5min);
+    const PromotedAndTaken both =
+        scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 200}, 5min);
     CHECK(both.promoted.moved == 1);
     CHECK(!both.taken);
     CHECK(scene.changes() == std::string("pending -a; ready [a") + (what == "ready" ? " b" : "") + "]; ");
   }
+}
+
+TEST_CASE("pending2unack: it moves no more than it was asked for, and takes the first of these") {
+  Scene scene(Scene::Setup::without_lists());
+  scene.put_many(At::pending, "m", 60, {-5min});
+  const PromotedAndTaken both = scene.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {50, 40}, 5min);
+  CHECK(both.promoted.moved == 50);
+  CHECK(both.promoted.next == milliseconds(0));
+  CHECK(both.promoted.ids.size() == 50);
+  REQUIRE(both.taken);
+  CHECK(both.taken->popped == 40);
+  CHECK(scene.cmd({"LLEN", scene.keys().ready}) == 10);
+  CHECK(scene.cmd({"ZCARD", scene.keys().pending}) == 2 + 10);
 }
 
 TEST_CASE("pending2unack: one call moves the earliest 200 at most, of 0, 1, 199, 200 and 201 due messages") {
@@ -191,7 +211,7 @@ TEST_CASE("pending2unack: one call moves the earliest 200 at most, of 0, 1, 199,
       Scene scene(Scene::Setup::without_lists());
       scene.put_many(At::pending, "m", static_cast<int>(due), {-5min});
       const PromotedAndTaken both =
-          scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, total, 5min);
+          scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, total}, 5min);
       const std::size_t moved = std::min<std::size_t>(due, 200);
       const std::size_t taken = std::min(moved, total);
       CHECK(both.promoted.moved == moved);

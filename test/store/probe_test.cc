@@ -75,7 +75,7 @@ TEST_CASE("probe: pending2ready and pending2unack note the first that goes to an
     const std::string first = takes ? "b" : "a";
     const std::int64_t due = scene.score_us(scene.keys().pending, first);
     if (takes) {
-      scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 1, 5min);
+      scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min);
     } else {
       scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
     }
@@ -87,7 +87,7 @@ TEST_CASE("probe: pending2ready and pending2unack note the first that goes to an
     scene.run(&Store::pending2ready, false, {"me", std::chrono::seconds(1)});
     CHECK(probe(scene) == noted);
     scene.put(At::pending, "e", {-4min});
-    scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 1, 5min);
+    scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min);
     CHECK(probe(scene) == noted);
   }
 }
@@ -115,7 +115,7 @@ TEST_CASE("probe: when it is taken, the answer has how late it is, and the newes
 TEST_CASE("probe: pending2unack returns how late the first message is") {
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::pending, "a", {-3min}).put(At::pending, "b", {-2min});
-  const auto both = scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 200, 5min);
+  const auto both = scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 200}, 5min);
   REQUIRE(both.taken);
   CHECK(both.taken->timed_id == scene.id("a"));
   CHECK(both.taken->late >= 3min);
@@ -217,9 +217,9 @@ TEST_CASE("probe: ids that are no UUIDs, and due times of any size, are tolerate
       CHECK_NOTHROW(oldest_ready(scene));
       CHECK(take(scene, 1).popped == 1);
       scene.cmd({"ZADD", scene.keys().pending, due, id});
-      CHECK_NOTHROW(scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 1, 5min));
+      CHECK_NOTHROW(scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 1}, 5min));
       scene.cmd({"ZADD", scene.keys().pending, due, id});
-      scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, 0, 5min);  // moves it to ready
+      scene.run(&Store::pending2unack, false, {"me", std::chrono::seconds(1)}, {200, 0}, 5min);  // moves it to ready
       CHECK(probe(scene) == noted);
     }
   }

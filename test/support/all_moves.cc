@@ -126,12 +126,12 @@ const std::vector<AnyMove>& all_moves() {
        }},
       {"pending2unack",
        [](Scene& s) {
-         s.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, 7, 1min);
+         s.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 7}, 1min);
        },
        make_lists_pending},
       {"pending2unack behind others",
        [](Scene& s) {
-         s.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, 7, 1min);
+         s.run(&Store::pending2unack, true, {"me", std::chrono::seconds(1)}, {200, 7}, 1min);
        }},
       {"ack",
        [](Scene& s) {

@@ -155,8 +155,9 @@ void Play::draw_take() {
 
 void Play::draw_pending2unack() {
   const std::size_t total = 1 + random_.below(6);
+  const std::size_t moved = random_.one_in(2) ? total : delayqueue::store::kBatch;
   const milliseconds lease(random_.of({10, 20, 60, 600}) * kSecond);
-  pending2unack(total, lease, random_.one_in(10));
+  pending2unack({moved, total}, lease, random_.one_in(10));
 }
 
 const Hold* Play::draw_hold() {

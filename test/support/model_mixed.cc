@@ -137,9 +137,10 @@ void Mixed::pending2ready() {
 
 void Mixed::pending2unack() {
   const std::size_t total = 1 + random_.below(5);
+  const std::size_t moved = random_.one_in(2) ? total : delayqueue::store::kBatch;
   const milliseconds lease(random_.of({10, 60}) * 1000);
   const auto both = ask([&](Pipeline& pipeline) {
-    return store_.pending2unack(pipeline, false, {"me", std::chrono::seconds(1)}, total, lease);
+    return store_.pending2unack(pipeline, false, {"me", std::chrono::seconds(1)}, {moved, total}, lease);
   });
   log_.push_back("pending2unack");
   if (both.taken) hold(*both.taken);

@@ -164,11 +164,14 @@ void Play::take(const TakeLimits& limits, milliseconds lease, bool answer_is_los
   lives_.check(dump_);
 }
 
-void Play::pending2unack(std::size_t total, milliseconds lease, bool answer_is_lost) {
-  const auto both = ask("pending2unack " + std::to_string(total) + " lease " + std::to_string(lease.count()),
+void Play::pending2unack(const delayqueue::store::DueLimits& limits, milliseconds lease, bool answer_is_lost) {
+  const std::size_t total = limits.taken;
+  const auto both = ask("pending2unack " + std::to_string(total) + " of " + std::to_string(limits.moved) + " lease " +
+                            std::to_string(lease.count()),
                         [&](Pipeline& pipeline) {
-                          return store_.pending2unack(pipeline, true, {"me", std::chrono::seconds(1)}, total, lease);
+                          return store_.pending2unack(pipeline, true, {"me", std::chrono::seconds(1)}, limits, lease);
                         });
+  if (both.promoted.moved > limits.moved) throw Mismatch("pending2unack: moved more than was asked for");
   const bool may_take = before_.ready.empty() && before_.retry.empty() && before_.others.count("paused") == 0;
   if (both.taken.has_value() != may_take) throw Mismatch("pending2unack: taken before others, or not taken");
   check_promoted(both.promoted);

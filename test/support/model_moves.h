@@ -110,7 +110,7 @@ class Play {
             const delayqueue::store::SendTerms& terms);
   void pending2ready();
   void take(const delayqueue::store::TakeLimits& limits, std::chrono::milliseconds lease, bool answer_is_lost);
-  void pending2unack(std::size_t total, std::chrono::milliseconds lease, bool answer_is_lost);
+  void pending2unack(const delayqueue::store::DueLimits& limits, std::chrono::milliseconds lease, bool answer_is_lost);
   void remove(const Holds& holds, bool expired);
   void nack(const Holds& holds, std::optional<std::int64_t> delay_ms, const std::string& why);
   void renew(const Holds& holds, std::int64_t new_end, bool answer_is_lost);
