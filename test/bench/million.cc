@@ -89,7 +89,7 @@ void of_ready(const Million& of) {
 void of_pending_taken(const Million& of) {
   of.stall.measure("pending2unack", [&](redis::Pipeline& pipeline, std::size_t) -> CheckAnswer {
     const store::Watcher watcher{"bench", std::chrono::seconds(1)};
-    return [answer = of.store.pending2unack(pipeline, false, watcher, kBatch, kLater)] {
+    return [answer = of.store.pending2unack(pipeline, false, watcher, {kBatch, kBatch}, kLater)] {
       const std::optional<store::Taken> taken = answer.get().taken;
       if (!taken || taken->messages.size() != kBatch)
         throw std::runtime_error("million: pending2unack returned fewer messages than a full batch");
