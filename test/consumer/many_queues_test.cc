@@ -290,10 +290,11 @@ std::size_t takes(const SendOptions& send, bool others_are_due) {
   Queue flooded, quiet;
   std::mutex mutex;
   std::vector<Delivery> held;
+  bool counted = false;
   Ledger others;
   Subscription slow{flooded.name, DeliveryHandler([&](Delivery delivery) {
                       const std::lock_guard lock(mutex);
-                      held.push_back(std::move(delivery));
+                      if (!counted) held.push_back(std::move(delivery));
                     })};
   slow.options.concurrency = kOutstanding;
   ConsumerOptions options = quick(2 * kOutstanding);
@@ -313,6 +314,7 @@ std::size_t takes(const SendOptions& send, bool others_are_due) {
   for (std::size_t i = 1; i < leases.size(); i += 2) ends.insert(leases[i]);
   {
     const std::lock_guard lock(mutex);
+    counted = true;
     held.clear();  // the consumer waits for them
   }
   CHECK(consumer->stop(kPatience));
