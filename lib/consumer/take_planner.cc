@@ -33,15 +33,14 @@ void TakePlanner::read() {
       std::max<std::size_t>(1, static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(), is_used)));
   capacity_.set(loads_, uses_, server_count_);
   busy_.assign(queues_.size(), false);
-  can_take_.assign(queues_.size(), false);
+  can_take_.clear(queues_.size());
   for (const Lane& lane : lanes_) {
     const WorkerShare share = share_of(lane);
     if (!lane.is_working() || !lane.has_work(share)) continue;
     // Also while verdicts of the lane wait to be sent, and it takes nothing: its turn comes after that.
     busy_[lane.queue().line] = true;
-    if (lane.can_take(share)) can_take_[lane.queue().line] = true;
+    if (lane.can_take(share)) can_take_.add(lane.queue().line);
   }
-  can_take_count_ = static_cast<std::size_t>(std::count(can_take_.begin(), can_take_.end(), true));
 }
 
 SharedCapacity::LaneUse TakePlanner::use_of(const Lane& lane) const {
@@ -64,7 +63,7 @@ bool TakePlanner::is_quiet(const Lane& lane) const {
 
 bool TakePlanner::wants_another(const LaneServer& server) const {
   // Several queues that have messages take in the same round trip, or one would get more than its share.
-  if (can_take_count_ > 1) return false;
+  if (can_take_.size() > 1) return false;
   return std::any_of(server.lanes().begin(), server.lanes().end(), [this](const Lane* lane) {
     return lane->is_working() && (lane->prefetcher().has_to_fetch() || lane->is_woken() || may_overlap(*lane));
   });
@@ -74,13 +73,14 @@ bool TakePlanner::wants_another(const LaneServer& server) const {
 bool TakePlanner::may_overlap(const Lane& lane) const {
   if (!lane.is_working()) return false;
   const WorkerShare share = share_of(lane);
-  const std::size_t batch = batch_of(lane);
-  if (lane.prefetcher().is_taking()) return lane.has_more(share) && lane.prefetcher().may_overlap(share, batch);
+  if (lane.prefetcher().is_taking()) {
+    return lane.has_more(share) && lane.prefetcher().may_overlap(share, batch_of(lane));
+  }
   return lane.has_more(share) || lane.moves_are_due();
 }
 
 // Whether no other queue can take messages. Then a round trip takes one batch, for the next one need not wait for it.
-bool TakePlanner::is_alone(const Lane& lane) const { return can_take_count_ == (can_take_[lane.queue().line] ? 1 : 0); }
+bool TakePlanner::is_alone(const Lane& lane) const { return !can_take_.has_others(lane.queue().line); }
 
 // Counts the messages that were taken since the last call.
 void TakePlanner::count_taken() {
@@ -92,14 +92,15 @@ void TakePlanner::count_taken() {
     capacity_.served(lane.queue().line, taken);
     taken_at_[lane.queue().line] = now;
   }
-  active_.clear();
-  for (const auto& at : taken_at_) active_.push_back(at && now - *at < kActive);
-  active_count_ = static_cast<std::size_t>(std::count(active_.begin(), active_.end(), true));
+  active_.clear(queues_.size());
+  for (std::size_t line = 0; line < taken_at_.size(); ++line) {
+    if (taken_at_[line] && now - *taken_at_[line] < kActive) active_.add(line);
+  }
 }
 
 // The most messages of a lane that a round trip takes if no other queue can take any.
 std::size_t TakePlanner::batch_of(const Lane& lane) const {
-  if (active_count_ == (active_[lane.queue().line] ? 1 : 0)) return store::kBatch;
+  if (!active_.has_others(lane.queue().line)) return store::kBatch;
   const double round_trip_ms = 1000 * lane.prefetcher().shortest_take().count();
   return static_cast<std::size_t>(std::clamp(kFewTaken * round_trip_ms, double(kFewTaken), double(store::kBatch)));
 }

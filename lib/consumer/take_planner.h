@@ -54,6 +54,25 @@ class TakePlanner {
   void add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool overlapping);
 
  private:
+  // Some of the queues, by their lines.
+  class QueueSet {
+   public:
+    void clear(std::size_t queues) {
+      has_.assign(queues, false);
+      size_ = 0;
+    }
+    void add(std::size_t line) {
+      if (!has_[line]) ++size_;
+      has_[line] = true;
+    }
+    std::size_t size() const { return size_; }
+    bool has_others(std::size_t line) const { return size_ > (has_[line] ? 1 : 0); }
+
+   private:
+    std::vector<bool> has_;
+    std::size_t size_ = 0;
+  };
+
   SharedCapacity::LaneUse use_of(const Lane& lane) const;
   bool may_overlap(const Lane& lane) const;
   bool is_alone(const Lane& lane) const;
@@ -70,12 +89,10 @@ class TakePlanner {
   std::vector<run::WorkerLoad> loads_;                            // of each queue, as read() found them
   std::vector<SharedCapacity::LaneUse> uses_;                     // of each lane
   std::vector<bool> busy_;                                        // whether each queue has messages, as far as is known
-  std::vector<bool> can_take_;                                    // and can take some of them
-  std::size_t can_take_count_ = 0;                                // number of these queues
+  QueueSet can_take_;                                             // those that have, and can take some of them
   std::vector<std::optional<Lane::Clock::time_point>> taken_at_;  // when each queue last had a message
-  std::vector<bool> active_;                                      // whether that was lately
-  std::size_t active_count_ = 0;
-  std::size_t server_count_ = 1;  // that have lanes and a connection
+  QueueSet active_;                                               // those that had one lately
+  std::size_t server_count_ = 1;                                  // that have lanes and a connection
 };
 
 }  // namespace delayqueue
