@@ -17,7 +17,6 @@ constexpr std::size_t kMostRenewed = 20 * store::kBatch;
 // Places that a lane with fast handlers has in its turn. If lanes took turns with each take, each partition would soon
 // have no leases left, and a message would cost Redis more: it converts a sorted set that grows beyond 128 members.
 constexpr std::size_t kTurn = 5 * store::kBatch;
-constexpr std::size_t kFast = store::kBatch / 4;  // with slow handlers a take has fewer places
 
 }  // namespace
 
@@ -42,8 +41,8 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
 
 void Lane::use_turn(std::size_t places) {
   used_places_ += places;
-  // A possible poison message must not wait for thousands of others.
-  if (places >= kFast && !prefetcher_.retry_waits() && used_places_ < kTurn) return;
+  // With slow handlers a take has fewer places. A possible poison message must not wait for thousands of others.
+  if (places >= kLargeTake && !prefetcher_.retry_waits() && used_places_ < kTurn) return;
   used_places_ = 0;
   turn_ = ++queue().turns;
 }

@@ -10,10 +10,6 @@
 namespace delayqueue {
 namespace {
 
-// A take of fewer due messages moves a whole batch, and the next takes find them in ready. Larger ones move only what they
-// take, so that nothing is moved twice.
-constexpr std::size_t kLargeTake = store::kBatch / 4;
-
 constexpr std::size_t kRetryShare = 8;  // one of so many messages taken is for retry
 
 // The prefetch is the number of messages handled in a span: kPrefetchSpan, or kRoundTripsToHandler times the latency of
@@ -135,6 +131,8 @@ void Prefetcher::take_due(RoundTrip& round_trip, const store::Store& store, cons
                           const store::Watcher& watcher) {
   const Clock::time_point sent_at = Clock::now();
   for (const store::TakeLimits& requested : limits_of_batches(share)) {
+    // A small take moves a whole batch, and the next takes find them in ready. A large one moves only what it takes, so
+    // that nothing is moved twice.
     const std::size_t moved = requested.total < kLargeTake ? store::kBatch : requested.total;
     round_trip.expect(
         store.pending2unack(round_trip.pipeline(), with_ids, watcher, {moved, requested.total}, lease_),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "redis/pipeline.h"
+#include "store/scripts.h"
 
 #include <delayqueue/error.h>
 
@@ -37,6 +38,9 @@ inline constexpr std::size_t kMostTakes = 3;
 // Limit of a round trip: it takes, fetches or settles at most this many times kBatch messages. With several
 // batches, queues of different weight that all have messages can get their shares in one round trip.
 inline constexpr std::size_t kMostBatches = 4;
+
+// A take of so many messages is large: the fixed cost of its script call is small for each of them.
+inline constexpr std::size_t kLargeTake = store::kBatch / 4;
 
 // The requests of one lane in the round trips that are under way.
 struct LaneRequests {

@@ -9,9 +9,8 @@ namespace delayqueue {
 namespace {
 
 // A message of another queue waits for the takes that are under way. So while others have had one within kActive, the only
-// queue that can take any takes fewer than a batch in a round trip: so many for each millisecond that a round trip needs
+// queue that can take any takes fewer than a batch in a round trip: kLargeTake for each millisecond that a round trip needs
 // at least. Fewer would cost Redis more for each message, and would not use a long link.
-constexpr std::size_t kFewTaken = 50;
 constexpr std::chrono::seconds kActive{1};
 
 // The lanes of a queue, the one whose turn it is first.
@@ -102,7 +101,7 @@ void TakePlanner::count_taken() {
 std::size_t TakePlanner::batch_of(const Lane& lane) const {
   if (!active_.has_others(lane.queue().line)) return store::kBatch;
   const double round_trip_ms = 1000 * lane.prefetcher().shortest_take().count();
-  return static_cast<std::size_t>(std::clamp(kFewTaken * round_trip_ms, double(kFewTaken), double(store::kBatch)));
+  return static_cast<std::size_t>(std::clamp(kLargeTake * round_trip_ms, double(kLargeTake), double(store::kBatch)));
 }
 
 void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vector<Lane*> takers, bool overlapping) {
