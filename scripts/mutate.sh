@@ -17,6 +17,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 pattern=${1:-.}
+if ! grep -vE '^(#|$)' test/store/mutations.txt | grep -qE -- "$pattern"; then
+  echo "mutate.sh: no line of test/store/mutations.txt matches '$pattern'" >&2
+  exit 2
+fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/delayqueue-mutate-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 tree=$work/tree
