@@ -1,8 +1,8 @@
 #include "consumer/partition_copies.h"
 
-#include "store/pause.h"
-
 #include <delayqueue/error.h>
+
+#include <algorithm>
 
 namespace delayqueue {
 namespace {
@@ -21,6 +21,13 @@ PartitionCopies::PartitionCopies(ServedPartition& partition) : partition_(partit
 void PartitionCopies::learn(const store::Layout& copy) {
   layout_ = copy;
   partition_.queue.layout.learn(copy);
+}
+
+void PartitionCopies::learn(store::PauseState copy) {
+  if (copy.is_local()) copy.paused = false;
+  if (partition_.number == 0) copy.generation = std::max<std::int64_t>(copy.generation, 0);
+  pause_generation_ = copy.generation;
+  partition_.queue.pause.learn(copy);
 }
 
 void PartitionCopies::leave() {
@@ -62,11 +69,7 @@ void PartitionCopies::add_updates(RoundTrip& round_trip) {
 void PartitionCopies::read_pause(RoundTrip& round_trip) {
   round_trip.expect(store::read_pause(round_trip.pipeline(), partition_.keys()), [this](const auto& answer) {
     try {
-      store::PauseState copy = answer.get();
-      // A pause that was set while the queue had one partition has no generation.
-      if (partition_.number == 0 && copy.generation < 0) copy.generation = copy.paused ? 1 : 0;
-      pause_generation_ = copy.generation;
-      partition_.queue.pause.learn(copy);
+      learn(answer.get());
     } catch (const AccessDenied&) {
       if (partition_.number > 0) throw;  // nothing is taken from there
     }
@@ -79,9 +82,7 @@ void PartitionCopies::copy_pause(RoundTrip& round_trip) {
       store::copy_pause(round_trip.pipeline(), partition_.keys(), partition_.queue.pause.now()),
       [this](const auto& answer) {
         copies_pause_ = false;
-        const store::PauseState copy = answer.get();
-        pause_generation_ = copy.generation;
-        partition_.queue.pause.learn(copy);
+        learn(answer.get());
       },
       [this] { copies_pause_ = false; });
 }

@@ -6,6 +6,7 @@
 #include "consumer/served_partition.h"
 #include "store/keys.h"
 #include "store/layout.h"
+#include "store/pause.h"
 
 #include <delayqueue/options.h>
 
@@ -43,6 +44,7 @@ class PartitionCopies {
 
  private:
   bool is_behind() const { return partition_.number > 0 && pause_generation_ < partition_.queue.pause.generation(); }
+  void learn(store::PauseState copy);
   void read_pause(RoundTrip& round_trip);
   void copy_pause(RoundTrip& round_trip);
 

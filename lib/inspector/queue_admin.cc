@@ -173,14 +173,14 @@ void QueueAdmin::Impl::set_pause(store::PauseState wanted) {
   }
 }
 
-// Copies the pause of the queue to partitions that it is about to have. A pause without generation gets one.
+// Copies the pause of the queue to partitions that it is about to have. A local pause becomes one of the queue.
 void QueueAdmin::Impl::copy_pause(unsigned from, unsigned end) {
   std::vector<unsigned> partitions;
   for (unsigned partition = from; partition < end; ++partition) partitions.push_back(partition);
   const auto ask = [&](redis::Pipeline& pipeline) { return store::read_pause(pipeline, home().store().keys()); };
   store::PauseState pause = home().ask(ask);
   if (partitions.empty() || !pause.paused) return;
-  if (pause.generation < 0) {
+  if (pause.is_local()) {
     pause =
         home().ask([&](redis::Pipeline& pipeline) { return store::set_pause(pipeline, home().store().keys(), pause); });
   }

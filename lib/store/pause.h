@@ -22,6 +22,10 @@ struct PauseState {
   std::string reason{};
   std::optional<std::chrono::milliseconds> left{};  // until the pause ends; unset: it does not end
   bool wrong_type = false;                          // another program has written the key: the partition is paused
+
+  // Whether a program that knows no generations has paused this partition: then the others are not paused. The
+  // generation of a pause is odd, that of its end even.
+  bool is_local() const { return paused && generation % 2 != 1; }
 };
 
 // keys: of the partition. All return its state after the call.

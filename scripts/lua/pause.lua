@@ -10,7 +10,8 @@
 -- ARGV[5] ms until the pause ends; 0: it does not end
 --
 -- A generation that no pause can have counts as absent. A new one is later than that of the partition and the caller's,
--- and at least the time in us. When Redis is out of memory it refuses a new pause, and accepts its end and each copy.
+-- at least the time in us, and odd for a pause, even for its end. So a pause that a program sets or ends without a
+-- generation does not count as that of the queue. When Redis is out of memory it refuses a new pause, and accepts its end and each copy.
 -- Returns {generation now, or -1: it has none; 1 if the partition is paused now, else 0; reason, or nil: `paused` is no
 -- string; ms until the pause ends, negative: it does not end}.
 local settings, paused = KEYS[1], KEYS[2]
@@ -27,6 +28,7 @@ local wanted = nil
 if ARGV[1] == 'set' then
   local time = redis.call('TIME')
   wanted = math.max(time[1] * 1000000 + time[2], generation + 1, ARGV[2] + 1)
+  if wanted % 2 ~= tonumber(ARGV[3]) then wanted = wanted + 1 end
 elseif ARGV[1] == 'copy' and tonumber(ARGV[2]) > generation then
   wanted = tonumber(ARGV[2])
 end

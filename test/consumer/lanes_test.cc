@@ -337,6 +337,31 @@ TEST_CASE("lanes: a consumer copies home's pause to a lane that is behind, so an
   CHECK(ledger.settles(1));
 }
 
+TEST_CASE("lanes: a pause by a program that knows no partitions holds for partition 0 only, and ends there") {
+  for (const bool paused_before : {false, true}) {
+    CAPTURE(paused_before);
+    Queue queue;
+    queue.admin.set_partitions(2);
+    if (paused_before) {
+      queue.admin.pause();
+      queue.admin.resume();
+    }
+    LaneSender sender(queue);
+    redis().cmd({"SET", keys_in(queue, 0).paused, ""});
+    Ledger ledger;
+    const auto consumer = queue.consumer(ledger.watch());
+    consumer->start();
+    sender.send_silently(0, "home");
+    sender.send_silently(1, "away");
+    CHECK(eventually([&] { return ledger.size() == 1; }, kPatience));
+    std::this_thread::sleep_for(300ms);  // 15 polls
+    CHECK(ledger.size() == 1);
+    redis().cmd({"DEL", keys_in(queue, 0).paused});
+    CHECK(ledger.settles(2));
+    CHECK_FALSE(is_paused(queue, 1));
+  }
+}
+
 TEST_CASE("lanes: a copied pause ends when it ends at home") {
   Queue queue;
   queue.admin.set_partitions(2);

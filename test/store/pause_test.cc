@@ -65,6 +65,20 @@ TEST_CASE("pause: reading writes nothing; a partition without a setting has no g
   CHECK(redis().cmd({"EXISTS", home.keys().settings, home.keys().paused}) == 0);
 }
 
+TEST_CASE("pause: the generation of a pause is odd, that of its end even, so a pause without a new one is local") {
+  PausedPartition home;
+  for (int i = 0; i < 20; ++i) {
+    CHECK(home.set(paused()).generation % 2 == 1);
+    CHECK_FALSE(home.read().is_local());
+    CHECK(home.set({}).generation % 2 == 0);
+    CHECK_FALSE(home.read().is_local());
+  }
+  redis().cmd({"SET", home.keys().paused, ""});
+  CHECK(home.read().is_local());
+  redis().cmd({"DEL", home.keys().settings});
+  CHECK(home.read().is_local());
+}
+
 TEST_CASE("pause: it is read as it was set, with its reason and its end, and so is its end") {
   PausedPartition home;
   const std::int64_t before = test::redis_time_us();
@@ -95,7 +109,7 @@ TEST_CASE("pause: a generation is later than the stored one and the one that the
   PausedPartition home;
   CHECK(home.set(of_generation(paused(), kLater)).generation == kLater + 1);
   CHECK(home.set({}).generation == kLater + 2);
-  CHECK(home.set(of_generation(paused(), kLater + 7)).generation == kLater + 8);
+  CHECK(home.set(of_generation(paused(), kLater + 8)).generation == kLater + 9);
 }
 
 TEST_CASE("pause: a copy replaces an earlier state, and is dropped if the partition has the same or a later one") {
