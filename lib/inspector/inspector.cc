@@ -392,7 +392,7 @@ std::optional<MessageInfo> Inspector::find_unpartitioned() {
   const Endpoint& home = partitions.home().endpoint();
   const std::uint16_t name_crc = store::name_crc(home.queue(), home.prefix());
   const auto set_at = store::from_us(layout.generation);
-  for (const State state : {State::pending, State::ready}) {
+  for (const State state : {State::pending, State::ready, State::unack, State::retry, State::dead}) {
     MessageList list(partitions, state, MessageList::kStep);
     for (std::size_t from = 0, read = list.kStep; from < kMostListed && read == list.kStep; from += read) {
       store::Page page = list.read(0, from, list.kStep);

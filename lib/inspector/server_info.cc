@@ -111,6 +111,10 @@ void add_partition_risks(std::vector<ServerInfo>& masters) {
                               "cluster-require-full-coverage yes: while one master is away and no replica takes over, "
                               "the whole Cluster refuses requests, so that all partitions of a queue stop, not only "
                               "those of that master; set cluster-require-full-coverage no"});
+    } else if (master.full_coverage.empty()) {
+      master.risks.push_back({RiskKind::unknown,
+                              "cannot tell whether all partitions of a queue stop when one master is away: CONFIG GET "
+                              "cluster-require-full-coverage failed; grant +config|get"});
     }
     if (earliest == nullptr || master.clock_ahead < earliest->clock_ahead) earliest = &master;
     if (latest == nullptr || master.clock_ahead > latest->clock_ahead) latest = &master;

@@ -92,6 +92,10 @@ TEST_CASE("partitions: --set changes their number, a lower one only with --yes")
   CHECK(lower.at("partitions")[2].at("sent_to") == false);
   CHECK(has(run({"partitions", queue.name}).out, "only served, not sent to\n"));
   CHECK(run({"partitions", queue.name, "--set", "4"}).code == 0);
+  const Ran again = run({"partitions", queue.name, "--set", "1"});
+  CHECK(again.code == 2);
+  CHECK(has(again.err, queue.name + " uses 4 partitions"));
+  CHECK(has(again.err, "serve all 8;"));
 }
 
 TEST_CASE("partitions: wrong numbers and names are exit code 2 with the value, and nothing is changed") {
@@ -269,6 +273,8 @@ TEST_CASE("partitions: doctor checks each, and says that a program older than pa
   CHECK(has(damaged.out, "  such as " + stranded + " in partition 2\n"));
   const json document = json_of({"doctor", queue.name, "--settle", "1ms", "--partition", "2"}, 5);
   CHECK(document.at("check").at("findings")[0].at("partition") == 2);
+  REQUIRE(redis().cmd({"LREM", queue.to.keys(0).ready, "0", old}).integer == 1);  // an old consumer took it
+  redis().cmd({"ZADD", queue.to.keys(0).unack, "9999999999", old});
   redis().cmd({"HSET", queue.to.keys(1).settings, "format", "2"});
   const json partly = json_of({"doctor", queue.name, "--settle", "1ms", "--repair", "--yes"}, 4);
   CHECK(partly.at("unpartitioned") == old);
@@ -317,6 +323,13 @@ TEST_CASE("partitions: in a Cluster doctor and --set warn that one master that i
   const Ran risky = run({"doctor", queue, "--settle", "1ms"}, there);
   CHECK(risky.code == 5);
   CHECK(has(risky.out, warning));
+  for (const std::size_t i : {0, 1, 2}) {
+    REQUIRE(cluster.node(i).cmd({"ACL", "SETUSER", "default", "-config|get"}) == "OK");
+  }
+  CHECK(has(run({"partitions", queue, "--set", "8"}, there).err, "cannot tell whether all partitions"));
+  for (const std::size_t i : {0, 1, 2}) {
+    REQUIRE(cluster.node(i).cmd({"ACL", "SETUSER", "default", "+config|get"}) == "OK");
+  }
   CHECK(run({"doctor", queue, "--settle", "1ms", "--accept", "coverage"}, there).code == 0);
   for (const std::size_t i : {0, 1, 2}) {
     REQUIRE(cluster.node(i).cmd({"CONFIG", "SET", "cluster-require-full-coverage", "no"}) == "OK");

@@ -383,7 +383,9 @@ TEST_CASE("risks: cluster-require-full-coverage yes stops all partitions of a qu
   CHECK_FALSE(masters[0].risks[0].critical);
   CHECK(has(masters[0].risks[0].text, "set cluster-require-full-coverage no"));
   CHECK(masters[1].risks.empty());
-  CHECK(masters[2].risks.empty());
+  REQUIRE(masters[2].risks.size() == 1);
+  CHECK(masters[2].risks[0].kind == RiskKind::unknown);
+  CHECK(has(masters[2].risks[0].text, "grant +config|get"));
   std::vector<ServerInfo> single = {master_of_cluster("a:1", 0ms, "yes")};
   add_partition_risks(single);
   CHECK(single[0].risks.empty());

@@ -86,8 +86,8 @@ class DELAYQUEUE_EXPORT Inspector {
   [[nodiscard]] std::vector<PartitionInfo> partitions();
 
   // Returns a message in partition 0 that was sent after the number of partitions was set, either by a program older
-  // than partitions, or with a UUID of version 7 that the caller chose. Unset: there is none among the first 1,000 in
-  // pending and in ready.
+  // than partitions, or with a UUID of version 7 that the caller chose. Unset: there is none among the first 1,000 of
+  // each state. A consumer older than partitions leaves no trace.
   [[nodiscard]] std::optional<MessageInfo> find_unpartitioned();
 
   // The registered consumers of the queue, by host and process: see workers.h. At most 10,000. Not registered are

@@ -103,7 +103,8 @@ class DELAYQUEUE_EXPORT QueueAdmin {
   // Sets the number of partitions: a power of two from 1 to 256. In a Cluster each partition is in another slot, so
   // that several masters share the work of the queue. Producers send to this many from then on. Consumers serve all
   // partitions that the queue ever had, because messages stay where they are. Neither needs a restart. Order by due
-  // time holds within a partition. A paused queue stays paused.
+  // time holds within a partition. A paused queue stays paused. Settings of the masters that do not fit are not looked
+  // at: see add_partition_risks().
   //
   // Reads the servers of all partitions that a queue can have. Returns the layout that counts then: another operator
   // may have set a later one. Throws ConnectionError if one of the servers does not answer, and std::invalid_argument

@@ -64,7 +64,8 @@ struct ServerInfo {
 [[nodiscard]] DELAYQUEUE_EXPORT std::vector<ServerInfo> server_info(const std::string& url,
                                                                     const ConnectionOptions& options = {});
 
-// Adds the risks that concern queues with partitions to these masters of a Cluster: coverage, and clocks that differ.
+// Adds the risks that concern queues with partitions to these masters of a Cluster: coverage, unknown if that cannot be
+// examined, and clocks that differ.
 // Does nothing for a single server.
 DELAYQUEUE_EXPORT void add_partition_risks(std::vector<ServerInfo>& masters);
 

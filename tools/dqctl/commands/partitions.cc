@@ -90,19 +90,20 @@ void warn(Context& context) {
         context.out().stderr_line("warning: " + printable(master.address + ": " + risk.text));
       }
     }
-  } catch (const delayqueue::Error&) {
+  } catch (const delayqueue::Error& e) {
+    context.out().stderr_line("warning: the settings of the masters were not checked: " + printable(e.what()));
   }
 }
 
 void set(Context& context, const PartitionsArgs& args) {
   context.counts(args.queue);
-  const unsigned used = context.inspector(args.queue).layout().partitions;
-  if (*args.wanted < used && !args.yes) {
+  const delayqueue::Layout layout = context.inspector(args.queue).layout();
+  if (*args.wanted < layout.partitions && !args.yes) {
     throw Usage("--set: '" + std::to_string(*args.wanted) + "'; " + in_quotes(args.queue) + " uses " +
-                std::to_string(used) +
+                std::to_string(layout.partitions) +
                 " partitions. With fewer, new messages go to these only, and consumers go on to "
                 "serve all " +
-                std::to_string(used) + "; to do it, add --yes");
+                std::to_string(layout.top) + "; to do it, add --yes");
   }
   const unsigned now = context.admin(args.queue).set_partitions(*args.wanted).partitions;
   context.note_change(args.queue, std::nullopt);
