@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <future>
 #include <stdexcept>
 
 #include "bench/part.h"
@@ -62,47 +63,47 @@ IdSlice slice_of(const Keys& keys, const std::vector<std::string>& ids, std::siz
   return slice;
 }
 
-std::vector<Batch> make_sends(const Keys& keys, const std::vector<std::string>& ids, Bodies bodies, std::size_t first,
-                              const std::string& body, std::size_t batch) {
+// Where messages wait for a consumer: pending if they were scheduled, ready if they were due when they were sent.
+enum class Route { pending, ready };
+
+struct SendForm {
+  Bodies bodies;
+  std::size_t first;  // the number of the first id
+  std::string body;
+  std::size_t batch = kBatch;
+  Route route = Route::pending;
+};
+
+std::vector<Batch> make_sends(const Keys& keys, const std::vector<std::string>& ids, const SendForm& form) {
   std::vector<Batch> batches;
-  for (std::size_t begin = 0; begin < ids.size(); begin += batch) {
-    const IdSlice members = slice_of(keys, ids, begin, batch);
-    const std::string due = score(bare_due_us(first + begin));
+  for (std::size_t begin = 0; begin < ids.size(); begin += form.batch) {
+    const IdSlice members = slice_of(keys, ids, begin, form.batch);
+    const std::string due = score(bare_due_us(form.first + begin));
     BatchBuilder builder;
     Words all, counts, scores;
     for (std::size_t i = 0; i < members.ids.size(); ++i) {
-      if (bodies == Bodies::set) builder.add("SET", {members.body_words[i], body});
-      if (bodies == Bodies::set) builder.batch.answer += "+OK\r\n";
-      all.insert(all.end(), {members.body_words[i], body});
+      if (form.bodies == Bodies::set) builder.add("SET", {members.body_words[i], form.body});
+      if (form.bodies == Bodies::set) builder.batch.answer += "+OK\r\n";
+      all.insert(all.end(), {members.body_words[i], form.body});
       counts.insert(counts.end(), {members.ids[i], "3"});
       scores.insert(scores.end(), {due, members.ids[i]});
     }
-    if (bodies == Bodies::mset) builder.add("MSET", {}, all);
-    if (bodies == Bodies::mset) builder.batch.answer += "+OK\r\n";
+    if (form.bodies == Bodies::mset) builder.add("MSET", {}, all);
+    if (form.bodies == Bodies::mset) builder.batch.answer += "+OK\r\n";
     builder.add("HSET", {keys.count}, counts);
-    builder.add("ZADD", {keys.pending}, scores);
-    for (int i = 0; i < 2; ++i) append_number(builder.batch.answer, members.ids.size());
+    append_number(builder.batch.answer, members.ids.size());
+    if (form.route == Route::ready) {
+      builder.add("LPUSH", {keys.ready}, members.ids);
+    } else {
+      builder.add("ZADD", {keys.pending}, scores);
+      append_number(builder.batch.answer, members.ids.size());
+    }
     batches.push_back(std::move(builder.batch));
   }
   return batches;
 }
 
-}  // namespace
-
-std::int64_t bare_due_us(std::size_t number) {
-  return 1'700'000'000'000'457 + 1'000 * static_cast<std::int64_t>(number / kBatch);
-}
-
-std::vector<Batch> bare_sends(const Keys& keys, const std::vector<std::string>& ids, Bodies bodies, std::size_t first) {
-  return make_sends(keys, ids, bodies, first, payload(), kBatch);
-}
-
-std::vector<Batch> bare_sends_of(const Keys& keys, const std::vector<std::string>& ids, const std::string& body,
-                                 std::size_t batch) {
-  return make_sends(keys, ids, Bodies::mset, 0, body, batch);
-}
-
-std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string>& ids) {
+std::vector<Batch> make_receives(const Keys& keys, const std::vector<std::string>& ids, Route route) {
   const std::string body = payload();
   const std::string now = score(bare_due_us(ids.size()));
   const std::string lease = "1700000030.123457";
@@ -114,9 +115,11 @@ std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string
     Words leases;
     for (const std::string_view id : members.ids) leases.insert(leases.end(), {lease, id});
     BatchBuilder builder;
-    builder.add("ZRANGEBYSCORE", {keys.pending, "-inf", now, "LIMIT", "0", count});
-    builder.add("LPUSH", {keys.ready}, members.ids);
-    builder.add("ZREMRANGEBYRANK", {keys.pending, "0", last});
+    if (route == Route::pending) {
+      builder.add("ZRANGEBYSCORE", {keys.pending, "-inf", now, "LIMIT", "0", count});
+      builder.add("LPUSH", {keys.ready}, members.ids);
+      builder.add("ZREMRANGEBYRANK", {keys.pending, "0", last});
+    }
     builder.add("RPOP", {keys.ready, count});
     builder.add("ZADD", {keys.unack}, leases);
     builder.add("MGET", {}, members.body_words);
@@ -125,8 +128,10 @@ std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string
     builder.add("HDEL", {keys.count}, members.ids);
 
     std::string& answer = builder.batch.answer;
-    append_array(answer, members.ids);
-    for (int i = 0; i < 2; ++i) append_number(answer, members.ids.size());
+    if (route == Route::pending) {
+      append_array(answer, members.ids);
+      for (int i = 0; i < 2; ++i) append_number(answer, members.ids.size());
+    }
     append_array(answer, members.ids);
     append_number(answer, members.ids.size());
     append_array(answer, Words(members.ids.size(), body));
@@ -134,6 +139,47 @@ std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string
     batches.push_back(std::move(builder.batch));
   }
   return batches;
+}
+
+// Reads the answer to a batch. Throws std::runtime_error if it differs from the expected one.
+void read_answer(Wire& wire, const Batch& batch) {
+  const std::string_view answer = wire.read(batch.answer.size());
+  if (answer != batch.answer) {
+    throw std::runtime_error("bare commands: the server answered " + std::string(answer.substr(0, 200)));
+  }
+}
+
+// Reads the length of ready, which is the last answer to a batch of bare_due_sends.
+void read_length(Wire& wire) {
+  while (wire.read(1) != "\n") {
+  }
+}
+
+}  // namespace
+
+std::int64_t bare_due_us(std::size_t number) {
+  return 1'700'000'000'000'457 + 1'000 * static_cast<std::int64_t>(number / kBatch);
+}
+
+std::vector<Batch> bare_sends(const Keys& keys, const std::vector<std::string>& ids, Bodies bodies, std::size_t first) {
+  return make_sends(keys, ids, {bodies, first, payload()});
+}
+
+std::vector<Batch> bare_sends_of(const Keys& keys, const std::vector<std::string>& ids, const std::string& body,
+                                 std::size_t batch) {
+  return make_sends(keys, ids, {Bodies::mset, 0, body, batch});
+}
+
+std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string>& ids) {
+  return make_receives(keys, ids, Route::pending);
+}
+
+std::vector<Batch> bare_due_sends(const Keys& keys, const std::vector<std::string>& ids) {
+  return make_sends(keys, ids, {Bodies::mset, 0, payload(), kBatch, Route::ready});
+}
+
+std::vector<Batch> bare_due_receives(const Keys& keys, const std::vector<std::string>& ids) {
+  return make_receives(keys, ids, Route::ready);
 }
 
 std::vector<Batch> bare_deliveries(const Keys& keys, const std::vector<std::string>& ids) {
@@ -175,10 +221,32 @@ double run(Wire& wire, const std::vector<Batch>& batches, std::size_t in_flight)
   const auto start = Clock::now();
   for (std::size_t next = 0, answered = 0; answered < batches.size(); ++answered) {
     while (next < std::min(answered + in_flight, batches.size())) wire.write(batches[next++].request);
-    const std::string_view answer = wire.read(batches[answered].answer.size());
-    if (answer != batches[answered].answer) {
-      throw std::runtime_error("bare commands: the server answered " + std::string(answer.substr(0, 200)));
+    read_answer(wire, batches[answered]);
+  }
+  return since(start);
+}
+
+double run_end_to_end(const std::string& socket, const std::vector<Batch>& sends, const std::vector<Batch>& receives) {
+  Wire sender(socket), receiver(socket);
+  std::vector<std::promise<void>> stored(sends.size());
+  const auto send_all = [&] {
+    for (std::size_t i = 0; i < sends.size(); ++i) {
+      try {
+        sender.write(sends[i].request);
+        read_answer(sender, sends[i]);
+        read_length(sender);
+        stored[i].set_value();
+      } catch (...) {
+        return stored[i].set_exception(std::current_exception());  // ends the receives
+      }
     }
+  };
+  const auto start = Clock::now();
+  const std::future<void> sending = std::async(std::launch::async, send_all);
+  for (std::size_t i = 0; i < receives.size(); ++i) {
+    stored[i].get_future().get();
+    receiver.write(receives[i].request);
+    read_answer(receiver, receives[i]);
   }
   return since(start);
 }

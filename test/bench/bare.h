@@ -13,6 +13,8 @@
 
 namespace bench {
 
+inline const std::string kBareQueue = "limit";  // as long as the name of the other queue, so keys are as long
+
 // The bytes of one write, and the bytes of all its answers.
 struct Batch {
   std::string request;
@@ -36,6 +38,11 @@ std::vector<Batch> bare_sends_of(const delayqueue::store::Keys& keys, const std:
 // For the same ids in the same order.
 std::vector<Batch> bare_receives(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
 
+// The same for messages that are due when they are sent: they go to ready, not to pending, with MSET. The answers to
+// the sends lack the last one, the length of ready, because it depends on the receives.
+std::vector<Batch> bare_due_sends(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
+std::vector<Batch> bare_due_receives(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
+
 // For each id its delivery alone, in three batches: it is taken, without the way through ready; its body is fetched; it
 // is settled.
 std::vector<Batch> bare_deliveries(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
@@ -46,5 +53,9 @@ std::vector<Batch> bare_residents(const delayqueue::store::Keys& keys);
 
 // Runs the batches and returns the seconds. Throws std::runtime_error if an answer differs from the expected one.
 double run(Wire& wire, const std::vector<Batch>& batches, std::size_t in_flight);
+
+// Runs the batches of bare_due_sends on one connection, and meanwhile those of bare_due_receives on another one, each
+// as soon as its messages are stored. Each connection has one batch in flight. Returns the seconds, and throws likewise.
+double run_end_to_end(const std::string& socket, const std::vector<Batch>& sends, const std::vector<Batch>& receives);
 
 }  // namespace bench

@@ -21,7 +21,7 @@ void measure_limit(Bench& bench, const std::string& name, std::size_t messages, 
   bench.server.flush();
   const std::size_t batch = std::clamp<std::size_t>(kCallBytes / body.size(), 1, store::kBatch);
   const std::vector<std::string> ids = store::new_ids(messages);
-  const std::vector<Batch> batches = bare_sends_of(store::make_keys("limit", {}), ids, body, batch);
+  const std::vector<Batch> batches = bare_sends_of(store::make_keys(kBareQueue, {}), ids, body, batch);
   Wire wire(bench.server.socket());
   bench.figures.add(name + ".limit_send", static_cast<double>(messages) / run(wire, batches, 2));
 }

@@ -6,11 +6,15 @@
 #include <thread>
 #include <vector>
 
+#include "bench/bare.h"
 #include "bench/drain.h"
 #include "bench/jobs.h"
 #include "bench/part.h"
 #include "bench/placement.h"
 #include "bench/round_trips.h"
+#include "bench/wire.h"
+#include "store/keys.h"
+#include "store/record.h"
 #include "store/scripts.h"
 
 namespace bench {
@@ -126,6 +130,18 @@ void await(Bench& bench, Drain& drain, std::size_t messages) {
     throw std::runtime_error("steady: not all messages were delivered in time");
 }
 
+// The same job as end_to_end by bare commands.
+void bare_end_to_end(Bench& bench) {
+  bench.progress.step("limit");
+  bench.server.flush();
+  const store::Keys keys = store::make_keys(kBareQueue, {});
+  const std::vector<std::string> ids = store::new_ids(bench.scale.compared);
+  Wire wire(bench.server.socket());
+  run(wire, bare_residents(keys), 1);
+  const double took = run_end_to_end(bench.server.socket(), bare_due_sends(keys, ids), bare_due_receives(keys, ids));
+  bench.figures.add("limit.end_to_end", static_cast<double>(ids.size()) / took);
+}
+
 }  // namespace
 
 void sends(Bench& bench) {
@@ -158,6 +174,8 @@ void end_to_end(Bench& bench) {
   const std::size_t messages = bench.scale.compared;
   const std::vector<std::string> payloads(kSteadyBatch, payload());
   for (int i = 0; i < bench.scale.repetitions; ++i) {
+    bare_end_to_end(bench);
+    bench.progress.step("library");
     bench.server.flush();
     Producer producer(bench.server.url(), kQueue);
     Drain drain(bench.server.url(), kQueue, 8);

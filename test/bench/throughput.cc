@@ -16,7 +16,6 @@ namespace {
 
 using namespace delayqueue;
 
-const std::string kBareQueue = "limit";     // a name of the same length, for keys of the same length
 constexpr std::size_t kSendBatch = 10'000;  // payloads in each call of send_batch
 constexpr std::chrono::minutes kPatience{3};
 
