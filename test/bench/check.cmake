@@ -12,7 +12,7 @@ set(figures
   send.batch send.batch_compared send.eight_threads
   send.one_thread.one_core send.one_thread.two_cores send.one_thread.unpinned
   sleeps_per_send.one_core sleeps_per_send.two_cores sleeps_per_send.unpinned
-  messages_per_call.eight_threads
+  sleeps_per_send.eight_threads messages_per_call.eight_threads
   receive.empty_handler receive.one_worker
   receive.scheduled.one_worker receive.scheduled.eight_workers receive.due.one_worker receive.due.eight_workers
   end_to_end limit.end_to_end

@@ -69,6 +69,12 @@ long sleeps() {
   return used.ru_nvcsw;
 }
 
+long process_sleeps() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return used.ru_nvcsw;
+}
+
 std::string payload() { return std::string(64, 'x'); }
 
 namespace {

@@ -78,6 +78,9 @@ double resident_mib(int process);
 // How often the calling thread has slept, for example because it waited for an answer.
 long sleeps();
 
+// The same of all threads of this process, with those that have ended.
+long process_sleeps();
+
 // The payload of all figures that name no other: 64 bytes.
 std::string payload();
 

@@ -91,16 +91,19 @@ void placed_sends(Bench& bench, Cores cores) {
   lone_sends(bench, name);
 }
 
-// Eight threads that share a Producer: their rate, how many messages share a script call, and what a message costs both
-// ends: if all cores did nothing else, that would be the limit.
+// Eight threads that share a Producer: their rate, how often they sleep, how many messages share a script call, and what
+// a message costs both ends: if all cores did nothing else, that would be the limit.
 void shared_sends(Bench& bench) {
   bench.progress.step("eight threads");
   const auto stats = [&] { return bench.server.command({"INFO", "commandstats"}); };
   const std::string before = stats();
   const double client_start = cpu_time();
   const double redis_start = bench.server.cpu_us();
+  const long slept_before = process_sleeps();
   bench.figures.add("send.eight_threads", send_all(bench, 8));
   const auto messages = static_cast<double>(bench.scale.compared);
+  const auto slept = static_cast<double>(process_sleeps() - slept_before);
+  bench.figures.add("sleeps_per_send.eight_threads", slept / messages);
   const double client_us = 1e6 * (cpu_time() - client_start) / messages;
   const double redis_us = (bench.server.cpu_us() - redis_start) / messages;
   bench.figures.add("eight_threads.client_us", client_us);

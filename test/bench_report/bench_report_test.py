@@ -86,6 +86,7 @@ class Report(unittest.TestCase):
         self.assertEqual(border['`border.1048576`'], ['2,300', '**800**', '–', '–'])
         self.assertNotIn('`border.16`', border)
         self.assertEqual(self.rows(report, 'The run')['cores'], ['2'])
+        self.assertEqual(self.rows(report, 'Other figures')['`sleeps_per_send.eight_threads`'], ['0.9'])
         self.assertIn('## CPU time of Redis\n\nNot in this run.\n', report)
 
     def test_masters_of_a_cluster_stand_beside_one_of_them(self):
