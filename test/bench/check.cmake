@@ -109,6 +109,11 @@ foreach(figure IN LISTS figures)
   endif()
 endforeach()
 
+string(JSON seconds ERROR_VARIABLE error GET "${json}" environment seconds)
+if(NOT seconds MATCHES "^[0-9]+[.][0-9]$")
+  message(SEND_ERROR "environment.seconds: '${seconds}' is not the duration of the run")
+endif()
+
 # A part that fails costs no figure of another one, but the exit code tells.
 find_program(fails false REQUIRED)
 execute_process(COMMAND "${PROGRAM}" --tiny --only wake --peers "${fails}"

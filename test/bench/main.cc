@@ -159,6 +159,9 @@ bool run(const Arguments& arguments) {
   }
   if (!arguments.peers.empty()) measure("peers", [&] { run_peers(bench, arguments.peers); });
   progress.end();
+  char took[32];
+  std::snprintf(took, sizeof took, "%.1f", since(bench.start));
+  figures.environment("seconds", took);
   if (!failed.empty()) figures.environment("failed", failed);
   std::puts(figures.json().c_str());
   if (!failed.empty()) std::fprintf(stderr, "bench: these parts failed: %s\n", failed.c_str());

@@ -89,6 +89,25 @@ class Report(unittest.TestCase):
         self.assertEqual(self.rows(report, 'Other figures')['`sleeps_per_send.eight_threads`'], ['0.9'])
         self.assertIn('## CPU time of Redis\n\nNot in this run.\n', report)
 
+    def test_a_run_that_took_too_long_has_a_note(self):
+        def note(run, seconds, *without):
+            figures = {key: value for key, value in SAMPLE.items() if key not in without}
+            figures['environment'] = dict(SAMPLE['environment'], run=run, seconds=seconds)
+            report = self.report(figures)['report.md']
+            self.assertEqual(self.rows(report, 'The run')['seconds'], [seconds])
+            found = re.findall('This (.*) run took (.*) s, but should take at most (.*) s: the machine', report)
+            return found[0] if found else None
+
+        others = ('peers', 'partitions', 'border')
+        self.assertIsNone(note('quick', '60.0', *others))
+        self.assertEqual(note('quick', '75.4', *others), ('quick', '75', '60'))
+        self.assertIsNone(note('full', '720.0', *others))
+        self.assertEqual(note('full', '731.2', *others), ('full', '731', '720'))
+        self.assertIsNone(note('tiny', '2000.0', *others))
+        for key in others:  # take more time
+            self.assertIsNone(note('full', '2000.0', *[other for other in others if other != key]))
+        self.assertIsNone(note('full', 'unknown', *others))
+
     def test_masters_of_a_cluster_stand_beside_one_of_them(self):
         report = self.report(SAMPLE, '--targets')['report.md']
         rows = self.rows(report, 'One queue on several masters')
