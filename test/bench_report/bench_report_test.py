@@ -15,6 +15,24 @@ with open(os.path.join(HERE, 'sample.json'), encoding='utf-8') as file:
     SAMPLE = json.load(file)
 
 
+# What looks like a figure of a run, on the page of the benchmark and on other pages. The latter have more constants.
+PERFORMANCE = r'[\d.,]*\d ?(?:%|(?:us|µs|ms|percent|times)\b)|\d[.,]\d+'
+OTHER_PAGES = (r'[\d.,]*\d ?(?:%|(?:us|µs|percent|times)\b)|\d+\.\d+ ?m?s\b|\d+ to \d+ ms\b|in the median\b|'
+               r'\b[Mm]easured with\b')
+SETTINGS = {  # numbers of this form that are part of the design
+    'performance.md': ['2 ms'],  # the bound for a call
+    'metrics.md': ['90 %'],
+    'operations.md': ['90%'],  # of maxmemory, from which on `dqctl doctor` warns
+    'reference.md': ['60 us', '1000 us', '0.5 s'],
+}
+
+
+def typed_figures(text, pattern):
+    """The figures in the prose of a page, without what bench_report writes and without code."""
+    prose = re.sub(r'<!-- bench_report: .*?<!-- /bench_report -->|```.*?```|`[^`]*`', '', text, flags=re.S)
+    return re.findall(pattern, prose)
+
+
 def run(arguments, text=''):
     return subprocess.run([sys.executable, PROGRAM] + arguments, input=text.encode(), stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
@@ -293,8 +311,26 @@ class Report(unittest.TestCase):
                 with open(chart, encoding='utf-8') as file:
                     both.append(file.read())
             self.assertEqual(both[0], both[1], name)
-        prose = re.sub(r'<!-- bench_report: .*?<!-- /bench_report -->|```.*?```|`[^`]*`', '', text, flags=re.S)
-        self.assertEqual(re.findall(r'[\d.,]*\d ?(?:us|µs|%|times|percent)\b|\d[.,]\d+', prose), [])
+
+    def test_figures_of_runs_are_not_typed_in_the_documents(self):
+        folder = os.path.join(HERE, '..', '..', 'docs')
+        for name in sorted(os.listdir(folder)):
+            if not name.endswith('.md'):
+                continue
+            with open(os.path.join(folder, name), encoding='utf-8') as file:
+                found = typed_figures(file.read(), PERFORMANCE if name == 'performance.md' else OTHER_PAGES)
+            found = [figure for figure in found if figure not in SETTINGS.get(name, [])]
+            self.assertEqual(found, [], '%s: name the key or the table that has the figure' % name)
+
+    def test_typed_figures_are_found(self):
+        for figure in ('12%', '12 %', '3 percent', '1,234', '0.97', '3 ms', '130 us', '4 µs', '20 times', '1.5 ms'):
+            self.assertEqual(typed_figures('A send: %s, or more' % figure, PERFORMANCE), [figure])
+            hidden = '`%s`, <!-- bench_report: rates -->%s<!-- /bench_report -->, ```\n%s\n```' % (3 * (figure,))
+            self.assertEqual(typed_figures(hidden, PERFORMANCE), [])
+        for figure in ('12%', '1 us', '20 times', '0.8 s', '1.4 ms', '2 to 3 ms', 'in the median', 'Measured with'):
+            self.assertEqual(typed_figures('A send: %s.' % figure, OTHER_PAGES), [figure])
+        for text in ('a lease of 5 s', '50 ms at most', '10,000 workers', 'version 7.0', 'is measured'):
+            self.assertEqual(typed_figures(text, OTHER_PAGES), [])
 
 
 if __name__ == '__main__':
