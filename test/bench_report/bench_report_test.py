@@ -89,6 +89,8 @@ class Report(unittest.TestCase):
         self.assertEqual(rows['receive, round trip of 1 ms'],
                          ['`link.1.receive`', '45,000', '`link.none.receive`', '100,000', '0.45'])
         self.assertEqual(rows['end to end'], ['`end_to_end`', '71,000', '`limit.end_to_end`', '100,000', '0.71'])
+        self.assertEqual(rows['send, one queue for each thread, shared connections, threads: 8'],
+                         ['`sharing.8.shared.send`', '45,000', '`sharing.8.own.send`', '50,000', '0.90'])
         self.assertNotIn('send, TLS', rows)  # was not measured
         without = copy.deepcopy(SAMPLE)
         del without['limit']['end_to_end']  # as in runs from before that limit
@@ -107,6 +109,18 @@ class Report(unittest.TestCase):
         self.assertEqual(self.rows(report, 'Other figures')['`sleeps_per_send.eight_threads`'], ['0.9'])
         self.assertIn('## CPU time of Redis\n\nNot in this run.\n', report)
 
+    def test_headers_and_the_registry_have_rows(self):
+        figures = copy.deepcopy(SAMPLE)
+        figures['headers'] = {'none': {'send_redis_us': 2}, '1kib': {'send_redis_us': 5}}
+        figures['registry'] = {'100': {'call_us': 40, 'read_ms': 0.25}}
+        report = self.report(figures)['report.md']
+        rows = self.rows(report, 'CPU time of Redis')
+        self.assertEqual(rows['send, batches, no headers'], ['`headers.none.send_redis_us`', '2'])
+        self.assertEqual(rows['send, batches, a header of 1 KiB'],
+                         ['`headers.1kib.send_redis_us`', '5', '`headers.none.send_redis_us`', '2', '2.50'])
+        self.assertEqual(rows['entry of a consumer, consumers: 100'], ['`registry.100.call_us`', '40'])
+        self.assertEqual(self.rows(report, 'Other figures')['`registry.100.read_ms`'], ['0.25'])
+
     def test_a_run_that_took_too_long_has_a_note(self):
         def note(run, seconds, *without):
             figures = {key: value for key, value in SAMPLE.items() if key not in without}
@@ -116,7 +130,7 @@ class Report(unittest.TestCase):
             found = re.findall('This (.*) run took (.*) s, but should take at most (.*) s: the machine', report)
             return found[0] if found else None
 
-        others = ('peers', 'partitions', 'border')
+        others = ('peers', 'partitions', 'border', 'sharing')
         self.assertIsNone(note('quick', '60.0', *others))
         self.assertEqual(note('quick', '75.4', *others), ('quick', '75', '60'))
         self.assertIsNone(note('full', '720.0', *others))
@@ -311,6 +325,15 @@ class Report(unittest.TestCase):
                 with open(chart, encoding='utf-8') as file:
                     both.append(file.read())
             self.assertEqual(both[0], both[1], name)
+
+    def test_docs_performance_names_each_group_of_figures_in_its_prose(self):
+        root = os.path.join(HERE, '..', '..')
+        with open(os.path.join(root, 'docs', 'performance.md'), encoding='utf-8') as file:
+            prose = re.sub(r'<!-- bench_report: .*?<!-- /bench_report -->', '', file.read(), flags=re.S)
+        with open(os.path.join(root, 'test', 'bench', 'figures', 'run.json'), encoding='utf-8') as file:
+            groups = set(json.load(file)) - {'spread', 'peers', 'environment'}  # no figures of this library alone
+        missing = [group for group in sorted(groups) if not re.search(r'`%s[.`]' % group, prose)]
+        self.assertEqual(missing, [], 'say what limits them in "The limit of each figure"')
 
     def test_figures_of_runs_are_not_typed_in_the_documents(self):
         folder = os.path.join(HERE, '..', '..', 'docs')
