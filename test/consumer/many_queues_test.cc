@@ -421,6 +421,29 @@ TEST_CASE("many queues: a paused queue delays no other") {
   CHECK(of_paused.settles(100));
 }
 
+TEST_CASE("many queues: a paused queue with failed messages keeps no worker from the others") {
+  Queue paused, works;
+  Ledger of_paused, of_works;
+  const auto consumer = serve({{paused.name, of_paused.watch([](const Message& message) {
+                                  return message.payload() == "fails" && message.attempt() == 1 ? nack(500ms) : ack();
+                                })},
+                               {works.name, of_works.watch()}},
+                              quick(1));
+  consumer->start();
+  fill(paused, 20, "first");  // so that retry is due for its share
+  REQUIRE(of_paused.settles(20));
+  fill(paused, 1, "fails");
+  REQUIRE(of_paused.settles(21));
+  paused.admin.pause();
+  REQUIRE(eventually([&] { return paused.inspector.counts().retry == 1; }, kPatience));
+  std::this_thread::sleep_for(200ms);  // 10 polls
+  fill(works, 20, "works");
+  CHECK(of_works.settles(20));
+  CHECK(of_paused.size() == 21);
+  paused.admin.resume();
+  CHECK(of_paused.settles(22));
+}
+
 TEST_CASE("many queues: a queue whose keys are of a wrong type delays no other, and works once they are right") {
   Queue wrong, right;
   test::redis().cmd({"SET", wrong.base + ":ready", "text"});

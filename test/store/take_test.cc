@@ -215,7 +215,7 @@ TEST_CASE("ready2unack: takes nothing while the queue is paused") {
   const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
   CHECK(taken.popped == 0);
   CHECK(taken.messages.empty());
-  CHECK(taken.retry_left == 2);
+  CHECK(taken.retry_left == 0);  // else a worker would be kept free for them
   CHECK(scene.changes().empty());
 }
 
