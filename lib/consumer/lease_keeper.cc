@@ -9,6 +9,14 @@ namespace delayqueue {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
+void LeaseKeeper::add(const InFlightPtr& delivery) {
+  InFlightPtr& held = held_[delivery->message.id()];
+  const InFlightPtr before = std::exchange(held, delivery);
+  if (before == nullptr || before == delivery) return;
+  before->lease->lose();
+  lost_({before});
+}
+
 void LeaseKeeper::remove(const InFlightPtr& delivery) {
   if (holds(delivery)) held_.erase(delivery->message.id());
 }

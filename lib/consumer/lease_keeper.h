@@ -36,7 +36,8 @@ class LeaseKeeper {
     for (const auto& one : held_) function(*one.second);
   }
 
-  void add(const InFlightPtr& delivery) { held_.insert_or_assign(delivery->message.id(), delivery); }
+  // A delivery of the same message that is held already is lost: its lease has ended, or was ended.
+  void add(const InFlightPtr& delivery);
   void remove(const InFlightPtr& delivery);
 
   // Takes a sample of Redis' clock: `now_us` is from the answer to a request that was sent at `sent_at`.

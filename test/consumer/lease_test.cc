@@ -176,6 +176,31 @@ TEST_CASE("lease: after a forced release the handler's lease is lost and its ver
   CHECK(consumer->stop());
 }
 
+TEST_CASE("lease: a message that its own consumer gets again is lost to the handler that hangs, which gets a new worker") {
+  Queue queue;
+  Gate gate;
+  Ledger ledger;
+  ConsumerOptions options = quick(2);
+  options.lease = 1h;  // the next renewal is in 20 minutes
+  const auto consumer = queue.consumer(ledger.watch([&](const Message& message) {
+    if (message.payload() == "hangs" && ledger.size() <= 2) gate.pass();
+    return ack();
+  }),
+                                       options);
+  const std::string id = queue.send("hangs");
+  consumer->start();
+  REQUIRE(ledger.reaches(1));
+  CHECK(queue.admin.release({id}, HeldMessages::force).front() == Released::released);
+  REQUIRE(ledger.reaches(2));
+  CHECK(eventually([&] { return ledger.entries()[0].message.lease_lost(); }, kPatience));
+  CHECK_FALSE(ledger.entries()[1].message.lease_lost());
+  queue.send("next");  // two handlers hang: it needs the worker that replaces the first one
+  CHECK(ledger.reaches(3));
+  gate.open();
+  CHECK(eventually([&] { return consumer->stats().stale == 1; }, kPatience));
+  CHECK(consumer->stats().acked == 2);
+}
+
 TEST_CASE("lease: the message of a dead process is redelivered after its lease, with one retry less and a reason") {
   Queue queue;
   const std::string id = queue.send("x");
