@@ -143,7 +143,7 @@ struct InFlightMessage {
   bool may_have_headers = false;  // others of its queue had some when it was taken, or it has
   bool foreign = false;           // the id is not valid: another program wrote it
   bool settling = false;          // a request to settle it is under way
-  bool in_doubt = false;          // the answer to a request to settle it never came
+  bool in_doubt = false;          // the last answer does not tell whether it was settled: see Settler
   bool refused = false;           // Redis refused to settle it
   bool returned = false;          // its handler has returned
   bool has_verdict = false;

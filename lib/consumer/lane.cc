@@ -316,8 +316,10 @@ void Lane::settle(const std::vector<InFlightPtr>& done, std::size_t returned) {
 void Lane::on_settled(const Settler::Outcome& outcome) {
   for (const auto* group :
        {&outcome.acked, &outcome.expired, &outcome.foreign, &outcome.nacked, &outcome.snoozed, &outcome.stale}) {
-    const Settlement settlement = group == &outcome.stale ? Settlement::stale : Settlement::settled;
     for (const InFlightPtr& delivery : *group) {
+      const Settlement settlement = group == &outcome.stale ? Settlement::stale
+                                    : delivery->in_doubt    ? Settlement::in_doubt
+                                                            : Settlement::settled;
       lease_keeper_.remove(delivery);
       handlers_.call_back(*delivery, settlement);
     }

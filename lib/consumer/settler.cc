@@ -171,7 +171,10 @@ void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome&
   for (std::size_t i = 0; i < batch.members.size(); ++i) {
     const InFlightPtr& delivery = batch.members[i];
     delivery->settling = false;
-    const bool settled = outcomes[i] == 'S' || outcomes[i] == 'D' || was_settled_before(*delivery, outcomes[i]);
+    const bool settles = outcomes[i] == 'S' || outcomes[i] == 'D';
+    const bool settled = settles || was_settled_before(*delivery, outcomes[i]);
+    // Without an answer to the earlier request, a nack or snooze is not told from a lease that ran out.
+    delivery->in_doubt = settled && !settles && delivery->verdict.kind() != Verdict::Kind::ack;
     if (outcomes[i] == kRefused) {
       delivery->refused = true;
       waiting_.push_back(delivery);

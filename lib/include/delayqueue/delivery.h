@@ -22,7 +22,8 @@ struct InFlightMessage;  // internal
 enum class Settlement {
   settled,   // Redis has executed it; `durability` is not waited for
   stale,     // it came too late and changed nothing: another consumer has the message, or it was removed
-  in_doubt,  // the consumer has ended before Redis confirmed it: the message may be delivered again
+  in_doubt,  // no answer confirms it: the message may be delivered again. Either the consumer has ended, or the answer
+             // was lost, and when the consumer asked again after a nack or snooze, the message was no longer its own
 };
 
 // Called once for an accepted verdict, in one of the threads that run handlers. If the verdict is in doubt, it is
