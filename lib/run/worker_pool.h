@@ -161,8 +161,15 @@ class WorkerPool {
   void add_worker() {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
+    for (std::thread& thread : ended_) thread.join();
+    ended_.clear();
     std::list<std::thread> added(1);  // allocated before the thread runs, which could not be joined otherwise
-    added.front() = start_thread("a worker", [this] { run(); });
+    const auto self = added.begin();
+    added.front() = start_thread("a worker", [this, self] {
+      run();
+      const std::lock_guard ending(mutex_);
+      if (!closed_) ended_.splice(ended_.end(), threads_, self);
+    });
     threads_.splice(threads_.end(), added);
     ++workers_;
   }
@@ -174,8 +181,10 @@ class WorkerPool {
       closed_ = true;
     }
     ready_.notify_all();
-    for (std::thread& thread : threads_) {  // add_worker() adds no more
-      if (thread.joinable()) thread.join();
+    for (std::list<std::thread>* threads : {&ended_, &threads_}) {  // they do not change any more
+      for (std::thread& thread : *threads) {
+        if (thread.joinable()) thread.join();
+      }
     }
     for (; !calls_.empty(); calls_.pop_front()) calls_.front()();  // no other thread is left
   }
@@ -362,6 +371,7 @@ class WorkerPool {
   bool waking_ = false;  // a sleeping worker was notified, and does not run yet
   bool closed_ = false;
   std::list<std::thread> threads_;
+  std::list<std::thread> ended_;  // those that were replaced; add_worker() and close() join them
 };
 
 }  // namespace delayqueue::run

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -227,6 +229,23 @@ std::vector<std::size_t> begun_of_lines(const std::vector<int>& begun, std::size
   std::vector<std::size_t> of_lines(lines, 0);
   for (std::size_t i = 0; i < first; ++i) ++of_lines[static_cast<std::size_t>(begun[i])];
   return of_lines;
+}
+
+std::size_t memory_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
+}
+
+TEST_CASE("worker_pool: replaced workers leave no memory behind") {
+  Workers workers(1);
+  workers.stays = false;
+  const std::size_t before = memory_mappings();
+  for (std::size_t i = 1; i <= 300; ++i) {
+    workers.pool.add_worker();
+    workers.pool.submit({1});
+    REQUIRE(eventually([&] { return workers.done().size() == i; }, kPatience));
+  }
+  CHECK(memory_mappings() < before + 150);  // a thread that was not joined keeps two
 }
 
 TEST_CASE("worker_pool: lines with tasks take turns by their weights") {
