@@ -154,7 +154,8 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
 // Whether a lane of another server can take messages in this step, too.
 bool TakePlanner::takes_elsewhere(const Lane& lane, const LaneServer& server) const {
   const LaneServer& own = servers_.of(lane);
-  return &own != &server && lane.is_working() && own.may_take() && lane.should_go_on(share_of(lane));
+  return &own != &server && lane.is_working() && lane.purpose_in(kTake, false).take && own.may_take() &&
+         lane.should_go_on(share_of(lane));
 }
 
 // The lanes that may take messages now: those that take in this round trip, if they have more or their moves are due; and

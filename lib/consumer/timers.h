@@ -57,7 +57,7 @@ class Timers {
 
   // Handlers that run longer than the processing timeout are noticed at most a tenth of it late.
   bool overrun_is_due(Time now) const { return now >= overrun_; }
-  void checking_overrun(Time now) { overrun_ = now + processing_timeout_ / 10; }
+  void checking_overrun(Time now) { overrun_ = now + std::max(processing_timeout_ / 10, milliseconds(1)); }
   Time next_overrun_check() const { return overrun_; }
 
   bool is_due(Time now) const { return now >= std::min(promote_, reclaim_); }

@@ -184,7 +184,7 @@ void Producer::Impl::publish(SharedConnection& shared_connection, std::size_t cr
       pipeline.run();
       pipeline.reply(0);
     });
-  } catch (const Error& e) {  // the messages are sent; only the event is missing
+  } catch (const std::exception& e) {  // the messages are sent; only the event is missing
     event_sink_.log(Severity::warning, std::string("cannot publish an event: ") + e.what());
   }
 }
@@ -198,7 +198,7 @@ void Producer::Impl::log_risks(const std::string& id) {
       return find_risks(connection);
     });
     RiskWatch().log(risks, where, event_sink_);
-  } catch (const Error& e) {  // the call of the user has succeeded
+  } catch (const std::exception& e) {  // the call of the user has succeeded; not only an Error: of a TLS file
     event_sink_.log(Severity::debug, std::string("cannot read the risks of the server: ") + e.what());
   }
 }
