@@ -110,6 +110,37 @@ TEST_CASE("large payloads: when the answer or the request is lost, a repeated se
   }
 }
 
+TEST_CASE("large payloads: when the payload arrived and its script call did not, it expires, and there is no message") {
+  World world;
+  FaultProxy proxy(world.server.socket());
+  for (const bool own_id : {false, true}) {
+    CAPTURE(own_id);
+    Queue queue(proxy.url());
+    CHECK(queue.producer.send(kLarge).created);
+    proxy.cut_commands_after(kLarge.size() + 400);  // SET is shorter, and the script call ends after that
+    SendOptions again;
+    if (own_id) again.id = store::new_ids(1).front();
+    try {
+      queue.producer.send(kLarge, again);
+    } catch (const ConnectionError& e) {
+      REQUIRE(e.ids().size() == 1);
+      again.id = e.ids().front();
+    }
+    REQUIRE(!again.id.empty());
+    CHECK(test::eventually([&] { return left_staged(queue, world.admin) == 1; }));
+    CHECK(keys(queue, "msg", world.admin) == 1);
+    CHECK(queue.inspector.counts().ready == 1);
+    CHECK(queue.producer.send(kLarge, again).created);
+    CHECK_FALSE(queue.producer.send(kLarge, again).created);
+    CHECK(queue.inspector.counts().ready == 2);
+    CHECK(queue.inspector.counts().totals.sent == 2);
+    CHECK(keys(queue, "msg", world.admin) == 2);
+    CHECK(left_staged(queue, world.admin) == 1);
+    CHECK(is_clean(queue));
+  }
+  CHECK(proxy.counts().truncated == 2);
+}
+
 TEST_CASE("large payloads: two sends with one id and different payloads make one message, with one whole payload") {
   World world;
   Queue queue(world.url());

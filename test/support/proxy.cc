@@ -17,6 +17,7 @@
 #include <future>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -134,6 +135,7 @@ class FaultProxy::Impl {
   std::chrono::milliseconds delay{0};
   bool black_hole = false, hold_replies = false, stopping = false;
   std::size_t to_drop[2] = {0, 0}, to_truncate = 0;
+  std::optional<std::size_t> to_pass;  // bytes of commands
   Counts counts;
   std::list<Link> links;
 
@@ -145,6 +147,7 @@ class FaultProxy::Impl {
   void run_tasks();
   void accept();
   void receive(Link& link, Way way);
+  bool cuts(std::string& bytes);
   void flush(Link& link, Way way);
   void pass_end_on(Link& link, Lane& lane);
   void close(Link& link, bool by_reset);
@@ -267,9 +270,10 @@ void FaultProxy::Impl::receive(Link& link, Way way) {
   if (n < 0) return close(link, true);
   std::string bytes(buffer, static_cast<std::size_t>(n));
   const bool drop = n > 0 && take_one(to_drop[way]);
-  const bool truncate = n > 0 && !drop && way == reply && take_one(to_truncate);
+  const bool halve = n > 0 && !drop && way == reply && take_one(to_truncate);
   if (drop) bytes.clear();
-  if (truncate) bytes.resize(bytes.size() / 2);
+  if (halve) bytes.resize(bytes.size() / 2);
+  const bool truncate = halve || (way == command && cuts(bytes));
   counts.dropped += drop ? 1 : 0;
   counts.truncated += truncate ? 1 : 0;
   lane.is_last = drop || truncate;
@@ -277,6 +281,17 @@ void FaultProxy::Impl::receive(Link& link, Way way) {
   lane.size += bytes.size();
   if (!bytes.empty()) lane.chunks.push_back({Clock::now() + delay, std::move(bytes)});
   pass_end_on(link, lane);
+}
+
+// Shortens the bytes of a command to those that may pass. Returns whether there were more.
+bool FaultProxy::Impl::cuts(std::string& bytes) {
+  if (!to_pass) return false;
+  const std::size_t passed = std::min(*to_pass, bytes.size());
+  *to_pass -= passed;
+  if (passed == bytes.size()) return false;
+  bytes.resize(passed);
+  to_pass.reset();
+  return true;
 }
 
 void FaultProxy::Impl::flush(Link& link, Way way) {
@@ -378,6 +393,10 @@ void FaultProxy::drop_commands(std::size_t n) {
 
 void FaultProxy::truncate_replies(std::size_t n) {
   impl_->run_in_thread([&] { impl_->to_truncate = n; });
+}
+
+void FaultProxy::cut_commands_after(std::size_t bytes) {
+  impl_->run_in_thread([&] { impl_->to_pass = bytes; });
 }
 
 FaultProxy::Counts FaultProxy::counts() const {

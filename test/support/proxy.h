@@ -42,13 +42,16 @@ class FaultProxy {
   void drop_commands(std::size_t n);     // the server does not receive the command
   void truncate_replies(std::size_t n);  // passes only the first half of the reply
 
+  // Passes only so many more bytes of the commands of all links, then closes the link that sends the next one.
+  void cut_commands_after(std::size_t bytes);
+
   struct Counts {
     std::size_t links = 0;  // since the start
     std::size_t open = 0;   // now
     std::size_t cut = 0;
     std::size_t reset = 0;
-    std::size_t dropped = 0;  // replies and commands
-    std::size_t truncated = 0;
+    std::size_t dropped = 0;    // replies and commands
+    std::size_t truncated = 0;  // replies, and commands that were cut
   };
   Counts counts() const;
 

@@ -252,6 +252,26 @@ TEST_CASE("proxy: only the first half of a truncated reply passes") {
   }
 }
 
+TEST_CASE("proxy: commands are cut after so many bytes, within a command or between two, and the link is closed") {
+  FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
+  node().cmd({"SET", "n", "0"});
+  const std::string increment = "INCR n\r\n";
+  for (const std::size_t bytes : {increment.size(), 2 * increment.size() - 1}) {
+    CAPTURE(bytes);
+    const std::string before = node().cmd({"GET", "n"}).text;
+    Raw client(proxy);
+    proxy.cut_commands_after(bytes);
+    client.send("INCR n\r\nINCR n");  // in one read
+    while (!client.receive().empty()) continue;
+    CHECK(eventually([&] { return node().cmd({"GET", "n"}).text != before; }));
+    CHECK(node().cmd({"GET", "n"}).text == std::to_string(std::stoi(before) + 1));
+  }
+  CHECK(proxy.counts().truncated == 2);
+  Raw later(proxy);
+  later.send("INCR n");
+  CHECK(later.receive() == ":3\r\n");
+}
+
 TEST_CASE("proxy: a black hole passes nothing until it ends, and then everything") {
   FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
   Raw open(proxy);
