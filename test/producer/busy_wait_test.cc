@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <thread>
@@ -55,6 +56,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
+using std::chrono::milliseconds;
 using test::FaultProxy;
 
 constexpr int kSocket = 7;
@@ -145,17 +147,17 @@ ProducerOptions waiting_busily(microseconds longest) {
 // Sends through a proxy that delays, so that no answer arrives within a busy wait.
 class SlowSends {
  public:
-  explicit SlowSends(microseconds busy_wait, FaultProxy::Via via = FaultProxy::Via::port)
-      : SlowSends(test::server().socket(), waiting_busily(busy_wait), "", via) {}
+  explicit SlowSends(microseconds busy_wait, FaultProxy::Via via = FaultProxy::Via::port, milliseconds each_way = 2ms)
+      : SlowSends(test::server().socket(), waiting_busily(busy_wait), "", via, each_way) {}
 
   // scheme: of the producer's URL; empty: that of the proxy.
   SlowSends(const std::string& server, const ProducerOptions& options, const std::string& scheme,
-            FaultProxy::Via via = FaultProxy::Via::port)
+            FaultProxy::Via via = FaultProxy::Via::port, milliseconds each_way = 2ms)
       : proxy_(server, via),
         producer_(scheme.empty() ? proxy_.url() : scheme + proxy_.address(), test::fresh_queue(), options) {
     static_cast<void>(producer_.cancel("0197f3a4-5b6c-7d8e-9f01-23456789abcd"));  // connects
     producer_.send("loads the script");
-    proxy_.delay(2ms);
+    proxy_.delay(each_way);
   }
 
   // Returns how many reads found nothing.
@@ -182,6 +184,25 @@ TEST_CASE("busy wait: a lone sender tries it, and then sleeps because it does no
   CHECK(sends.send(15) <= 2 * 15);  // one was sent before
   CHECK(sends.send(16) > 3 * 16);
   CHECK(sends.send(50) <= 2 * 50);
+}
+
+// The CPU time of this thread.
+microseconds cpu_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) +
+         std::chrono::duration_cast<microseconds>(std::chrono::nanoseconds(time.tv_nsec));
+}
+
+TEST_CASE("busy wait: ends after its longest time, and the thread sleeps until an answer that takes longer") {
+  if (!test::has_two_cores()) return;
+  SlowSends sends(500us, FaultProxy::Via::port, 10ms);
+  sends.send(15);  // the next waits are busy
+  const microseconds before = cpu_time();
+  CHECK(sends.send(16) > 3 * 16);
+  const microseconds used = cpu_time() - before;
+  CAPTURE(used.count());
+  CHECK(used < 8 * 16 * 500us);  // to wait busily for all answers takes 16 * 20 ms
 }
 
 TEST_CASE("busy wait: a Producer with busy_wait 0 sleeps at once") {
