@@ -15,6 +15,7 @@
 #include "store/record.h"
 #include "support/entropy.h"
 #include "support/ledger.h"
+#include "support/proxy.h"
 
 namespace delayqueue {
 namespace {
@@ -112,6 +113,28 @@ TEST_CASE("send_batch: no script call has more than 200 messages or 256 KiB, exc
     REQUIRE(sent.size() == row.payloads.size());
     for (std::size_t i = 0; i < sent.size(); ++i) CHECK((body(queue, sent[i]) == row.payloads[i]));
   }
+}
+
+TEST_CASE("send_batch: while Redis executes one part of a large batch, the next one is on its way, and no third one") {
+  PrivateServer own;
+  test::Redis client(own.socket());
+  test::FaultProxy proxy(own.socket());
+  ProducerOptions options;
+  options.connection.command_timeout = 2 * test::kPatience;
+  Producer producer(proxy.url(), test::fresh_queue(), options);
+  producer.send_batch({"loads", "the script"});
+  const std::size_t before = test::calls_of("evalsha", client);
+  const auto calls = [&] { return test::calls_of("evalsha", client) - before; };
+  proxy.hold_replies(true);
+  std::size_t sent = 0;
+  std::thread sender([&] { sent = producer.send_batch(numbers(20'000)).size(); });
+  CHECK(test::eventually([&] { return calls() >= 2 * 4; }, test::kPatience));  // each part has four calls for 200 each
+  std::this_thread::sleep_for(200ms);                                          // a third part would follow
+  CHECK(calls() == 2 * 4);
+  proxy.hold_replies(false);
+  sender.join();
+  CHECK(sent == 20'000);
+  CHECK(calls() == 20'000 / 200);
 }
 
 TEST_CASE("send_batch: 5,000 messages with mixed options and sizes are stored as each asks for") {
