@@ -702,6 +702,16 @@ TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of 
   const auto bodies = [&] {
     return from.cmd({"KEYS", base + ":msg:*"}).array.size() + to.cmd({"KEYS", base + ":msg:*"}).array.size();
   };
+  // Each must have a TTL.
+  const auto staged_on = [&](const Node& node) {
+    Redis client(node.port());
+    const auto names = client.cmd({"KEYS", base + ":staged:*"}).strings();
+    for (const std::string& name : names) {
+      client.cmd({"ASKING"});
+      CHECK(client.cmd({"PTTL", name}).integer > 0);
+    }
+    return names.size();
+  };
   six().begin_migration(slot, to);
   std::vector<std::string> ids;
   do {
@@ -715,6 +725,8 @@ TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of 
     });
     REQUIRE_MESSAGE(text.find("TRYAGAIN") != std::string::npos, text);
     CHECK(bodies() == 16);
+    CHECK(staged_on(to) == ids.size());  // its SET was redirected with ASK, and the script was not
+    CHECK(staged_on(from) == 0);
   } while (six().migrate_keys(slot, 4) > 0);
   six().finish_migration(slot);
   CHECK(ids.size() > 2);
@@ -727,4 +739,6 @@ TEST_CASE("cluster: while a slot moves, a send of a large payload stores all of 
   }
   CHECK(Inspector(six().url(), queue).counts().ready == 17 + ids.size());
   CHECK(bodies() == 17 + ids.size());
+  CHECK(staged_on(to) == ids.size());  // until they expire
+  CHECK(staged_on(from) == 0);
 }
