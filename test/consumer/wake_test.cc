@@ -5,6 +5,8 @@
 #include <signal.h>
 
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -331,12 +333,30 @@ TEST_CASE("an idle consumer takes messages that become due by one script, not th
   Queue queue(own.url());
   ConsumerOptions options = patient(10min);
   options.concurrency = 2;
+  std::mutex mutex;
+  std::map<EventKind, std::vector<std::string>> events;  // the ids of each kind
+  options.on_event = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    events[event.kind].insert(events[event.kind].end(), event.ids.begin(), event.ids.end());
+  };
   Idle idle(queue, client, 1, options);
   client.cmd({"CONFIG", "RESETSTAT"});
+  std::vector<std::string> ids;
   for (std::size_t n = 1; n <= 5; ++n) {
-    queue.send("x", delayed(100ms));
+    ids.push_back(queue.send("x", delayed(100ms)));
     CHECK(idle.ledger.settles(n));
+    const auto is_acked = [&] {
+      const std::lock_guard lock(mutex);
+      return events[EventKind::acked].size() == n;
+    };
+    CHECK(eventually(is_acked, kPatience));
   }
+  CHECK(idle.consumers.front()->stop(kPatience));
+  for (const EventKind kind : {EventKind::ready, EventKind::delivered, EventKind::acked}) {
+    CAPTURE(static_cast<int>(kind));
+    CHECK(events[kind] == ids);
+  }
+  CHECK(events.size() == 3);
   CHECK(calls_of("zremrangebyrank", client) == 5);
   CHECK(calls_of("lpush", client) == 0);  // nothing went to ready ...
   CHECK(calls_of("ltrim", client) == 0);  // ... or came from there
