@@ -1,6 +1,7 @@
 #!/bin/bash
-# Mutation test of the Lua scripts, of the layout of partitions, of the places and leases of deliveries, of the takes of
-# consumers, and of the partitions that producers use: removes checks and runs the tests, which must fail. Takes minutes.
+# Mutation test of the Lua scripts and of sends, of ids, of the layout of partitions, of the places and leases of
+# deliveries, of the takes of consumers, and of the batches, busy waits and partitions of producers: removes checks and
+# runs the tests, which must fail. Takes minutes.
 #
 #   scripts/mutate.sh [pattern]     only the mutations whose line matches the (extended) pattern
 #
@@ -8,7 +9,7 @@
 # there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec,
 # those of the layout in test/queue, and those of places and leases in test/consumer. For a file of lib/producer, it runs
 # the tests of test/producer, and those of partitions in test/faults, instead; for one of those that decide what a consumer
-# takes, those of takes in test/consumer. Prints
+# takes, those of takes and wake-ups in test/consumer. Prints
 #   KILLED    and the test that failed
 #   SURVIVED  no test failed: the check is unnecessary, or a test is missing
 #   ERROR     the mutation changes nothing, or its result is not valid Lua
@@ -41,7 +42,9 @@ others() {
     --source-file-exclude='*/test/store/model_test.cc'
 }
 producer() { run --source-file='*/test/producer/*,*/test/faults/partitions_*'; }
-takes() { run --source-file='*/test/consumer/shared_capacity_*,*/test/consumer/link_*,*/test/consumer/many_queues_*'; }
+takes() {
+  run --source-file='*/test/consumer/shared_capacity_*,*/test/consumer/link_*,*/test/consumer/many_queues_*,*/test/consumer/wake_*'
+}
 model && others && producer && takes || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
 # Prints the result for the changed file.
@@ -50,7 +53,7 @@ verdict() {
   local by=model
   if [[ $script == lib/producer/* ]]; then
     by=producer
-  elif [[ $script =~ ^lib/consumer/(take_planner|prefetcher|shared_capacity|round_trip)\. ]]; then
+  elif [[ $script =~ ^lib/consumer/(take_planner|prefetcher|shared_capacity|round_trip|lane)\. ]]; then
     by=takes
   elif model; then
     by=others
