@@ -236,10 +236,12 @@ class OtherNodes : public redis::Cluster {
   std::vector<int> moved_slots;
 };
 
-TEST_CASE("round trips: a redirection, or a slot that no node serves, fails its lane only, and connects to no node") {
+TEST_CASE(
+    "round trips: a redirection, or a slot that moves or is not served, fails its lane only, and connects nowhere") {
   const test::ScriptedServer server([](const std::vector<std::string>& words) -> std::string {
     if (words[0] == "MOVED") return "-MOVED 5 127.0.0.1:1\r\n";
     if (words[0] == "ASK") return "-ASK 6 127.0.0.1:1\r\n";
+    if (words[0] == "MOVING") return "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
     if (words[0] == "UNSERVED") return "-CLUSTERDOWN Hash slot not served\r\n";
     return words[0] == "PING" ? "+PONG\r\n" : test::hello();
   });
@@ -249,7 +251,7 @@ TEST_CASE("round trips: a redirection, or a slot that no node serves, fails its 
   to.port = server.port();
   redis::Connection connection(to, {{}, {}, "round_trips", 0}, {}, &others);
   connection.refuse_redirections();
-  LaneRequests moved, asked, unserved, answered;
+  LaneRequests moved, asked, moving, unserved, answered;
   std::string text;
   {
     RoundTrip round_trip(connection, kSettle);
@@ -259,6 +261,7 @@ TEST_CASE("round trips: a redirection, or a slot that no node serves, fails its 
     };
     expect(moved, "MOVED");
     expect(asked, "ASK");
+    expect(moving, "MOVING");
     expect(unserved, "UNSERVED");
     expect(answered, "PING");
     round_trip.add_for(nullptr);
@@ -267,12 +270,13 @@ TEST_CASE("round trips: a redirection, or a slot that no node serves, fails its 
     round_trip.finish();
   }
   CHECK(text == "PONG");
-  for (const LaneRequests* lane : {&moved, &asked, &unserved}) {
+  for (const LaneRequests* lane : {&moved, &asked, &moving, &unserved}) {
     CHECK_THROWS_AS(std::rethrow_exception(lane->refused), redis::SlotUnavailable);
   }
   CHECK(answered.refused == nullptr);
   CHECK(moved.moved);
   CHECK_FALSE(asked.moved);
+  CHECK_FALSE(moving.moved);
   CHECK(others.moved_slots == std::vector<int>{5});
 }
 
