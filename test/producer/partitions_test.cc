@@ -131,6 +131,40 @@ TEST_CASE("partitions: all other ids live in partition 0, so that a repeated sen
   CHECK(spread.ready_of_all(32) == std::vector<std::uint64_t>(32, 0));
 }
 
+TEST_CASE("partitions: own ids that several programs send at once are stored once while the number changes") {
+  constexpr std::size_t kIds = 200, kLayouts = 12;
+  Spread spread(1);
+  std::atomic<std::size_t> layouts{0}, created{0};
+  std::atomic<int> ready{0};
+  const auto send_all = [&] {
+    ++ready;
+    while (ready < 4) std::this_thread::yield();
+    do {
+      // A new Producer reads the layout again, so that the senders differ in what they know.
+      for (std::size_t first = 0; first < kIds; first += 20) {
+        Producer producer(spread.queue.url, spread.queue.name);
+        for (std::size_t i = first; i < first + 20; ++i) {
+          const std::string id = "12345678-abcd-4ef0-8123-" + std::to_string(100'000'000'000 + i);
+          if (producer.send("x", named(id)).created) ++created;
+        }
+      }
+    } while (layouts < kLayouts);
+  };
+  std::vector<std::thread> senders;
+  for (int i = 0; i < 4; ++i) senders.emplace_back(send_all);
+  while (ready < 4) std::this_thread::yield();
+  for (; layouts < kLayouts; ++layouts) {
+    constexpr unsigned kCycle[] = {4, 32, 2, 1};
+    spread.queue.admin.set_partitions(kCycle[layouts % 4]);
+  }
+  for (std::thread& sender : senders) sender.join();
+  CHECK(created == kIds);
+  CHECK(spread.queue.inspector.counts().totals.sent == kIds);
+  std::vector<std::uint64_t> expected(32, 0);
+  expected[0] = kIds;
+  CHECK(spread.ready_of_all(32) == expected);
+}
+
 TEST_CASE("partitions: a send that is repeated with an id of the library goes to the partition that the id names") {
   Spread spread(1);
   Producer stale(spread.queue.url, spread.queue.name);
