@@ -378,6 +378,40 @@ TEST_CASE(
   CHECK(consumer.stop());
 }
 
+TEST_CASE("cluster: a consumer waits for the wake-ups of at most 16 queues, and polls the others") {
+  constexpr std::size_t kWaiting = 16;
+  const std::string name = fresh_queue();
+  std::set<const Node*> nodes;
+  Ledger ledger, of_others;
+  std::vector<Subscription> queues;
+  while (queues.size() < kWaiting + 2) {
+    const std::string queue = fresh_queue();
+    nodes.insert(&six().owner("{dp:" + queue + "}"));
+    queues.push_back({queue, queues.size() < kWaiting ? ledger.watch() : of_others.watch()});
+  }
+  ConsumerOptions options = quick(4);
+  options.poll_interval = 100ms;
+  options.connection.client_name = name;
+  Consumer consumer(six().url(), queues, options);
+  consumer.start();
+  const auto connections = [&] {
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < test::Cluster::kNodes; ++i) all += ids_at(six().node(i), name).size();
+    return all;
+  };
+  CHECK(eventually([&] { return connections() == nodes.size() + kWaiting; }, kPatience));
+  for (std::size_t round = 1; round <= 2; ++round) {
+    for (const Subscription& one : queues) Producer(six().url(), one.queue).send("x");
+    CHECK(ledger.settles(round * kWaiting));
+    CHECK(of_others.settles(round * 2));
+    std::this_thread::sleep_for(1s);  // all are idle
+    CHECK(connections() == nodes.size() + kWaiting);
+  }
+  CHECK(ledger.different() == 2 * kWaiting);
+  CHECK(of_others.different() == 4);
+  CHECK(consumer.stop(kPatience));
+}
+
 // How often scripts were called on all nodes.
 std::size_t evals() {
   const std::string name = "cmdstat_evalsha:calls=";
