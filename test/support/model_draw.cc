@@ -1,3 +1,5 @@
+#include <delayqueue/queue_admin.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -26,6 +28,15 @@ std::string Random::uuid() {
   return text;
 }
 
+std::optional<unsigned> partition_for(std::uint64_t seed) {
+  return seed / 3 % 3 == 0 ? std::optional(5U) : std::nullopt;
+}
+
+delayqueue::store::Keys prepared_keys(const std::string& queue, std::optional<unsigned> partition) {
+  if (partition) delayqueue::QueueAdmin(test::server().url(), queue).set_partitions(8);
+  return delayqueue::store::make_keys(queue, {}, partition.value_or(0));
+}
+
 delayqueue::redis::Connection connect() {
   delayqueue::redis::Address address;
   address.path = test::server().socket();
@@ -39,11 +50,11 @@ Play::Play(std::uint64_t seed, delayqueue::redis::Connection& connection, const 
       random_(seed),
       options_(options),
       connection_(connection),
-      store_(delayqueue::store::make_keys(queue_, {}),
-             {options.keep_dead, 0, seed % 3 == 0 ? 0 : delayqueue::store::kStagedBytes}),
+      only_(partition_for(seed)),
+      store_(prepared_keys(queue_, only_), {options.keep_dead, 0, seed % 3 == 0 ? 0 : delayqueue::store::kStagedBytes}),
       searching_(store_.keys(), {options.keep_dead, kSearchLists}),
       consumers_(kConsumers) {
-  read_state("queue " + queue_);
+  read_state("queue " + queue_ + (only_ ? ", partition " + std::to_string(*only_) : ""));
 }
 
 void Play::step() {

@@ -35,7 +35,7 @@ constexpr char kDump[] = R"lua(
       bodies[#bodies + 1] = string.sub(name, 5)
       bodies[#bodies + 1] = redis.call('GET', key)
       bodies[#bodies + 1] = redis.call('PTTL', key)
-    elseif name ~= 'wake' and name ~= 'watch' and name ~= 'consumers' then  -- hints
+    elseif name ~= 'wake' and name ~= 'watch' and name ~= 'consumers' and name ~= 'settings' then  -- hints
       others[#others + 1] = name
     end
   end

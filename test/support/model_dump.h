@@ -24,7 +24,7 @@ struct Dump {
   std::map<std::string, std::string> count, attempts, reason, headers, stats;
   std::set<std::string> garbage;
   std::map<std::string, Body> bodies;
-  std::set<std::string> others;  // other keys, without the prefix; wake and watch are left out
+  std::set<std::string> others;  // other keys, without the prefix; hints are left out
 
   bool only_stats() const { return left_over().empty(); }
   std::string left_over() const;  // everything except stats, as text

@@ -26,10 +26,10 @@ bool has(const std::vector<std::string>& list, const std::string& id) {
 
 Mixed::Mixed(std::uint64_t seed, delayqueue::redis::Connection& connection, std::size_t search_lists)
     : queue_(test::fresh_queue()),
-      admin_(test::server().url(), queue_),
+      admin_(test::server().url(), queue_, {{}, {}, partition_for(seed)}),
       random_(seed),
       connection_(connection),
-      store_(delayqueue::store::make_keys(queue_, {}), {true, search_lists}),
+      store_(prepared_keys(queue_, partition_for(seed)), {true, search_lists}),
       go_(store_.keys()) {
   read_state();
 }

@@ -45,6 +45,12 @@ std::string joined(const std::vector<std::string>& ids);  // the first 8 charact
 // Connects to test::server() with the library's own client.
 delayqueue::redis::Connection connect();
 
+// With a third of the seeds the moves are those in a partition of a queue; nullopt: in a queue with one partition.
+std::optional<unsigned> partition_for(std::uint64_t seed);
+
+// Gives the queue its partitions, and returns the keys of this one.
+delayqueue::store::Keys prepared_keys(const std::string& queue, std::optional<unsigned> partition);
+
 class Play {
  public:
   static constexpr std::size_t kSearchLists = 4;
@@ -153,6 +159,7 @@ class Play {
   Random random_;
   const Options options_;
   delayqueue::redis::Connection& connection_;
+  const std::optional<unsigned> only_;  // the partition of the moves
   const delayqueue::store::Store store_;
   const delayqueue::store::Store searching_;  // removes ids from short lists, too
   Lives lives_;
