@@ -472,6 +472,38 @@ TEST_CASE("lanes: the concurrency of a queue holds for all its partitions togeth
   }
 }
 
+TEST_CASE("lanes: the messages of a partition are handled in the order of their due times, not of their sends") {
+  constexpr unsigned kPartitions = 4;
+  constexpr int kEach = 20;
+  Queue queue;
+  queue.admin.set_partitions(kPartitions);
+  LaneSender sender(queue);
+  for (int i = 0; i < kEach; ++i) {
+    const milliseconds delay = 7 * i % kEach * 1min;
+    for (unsigned partition = 0; partition < kPartitions; ++partition) {
+      sender.send_silently(partition, std::to_string(partition), delay);
+    }
+  }
+  std::map<std::string, std::vector<std::string>> due, handled;  // by partition
+  for (unsigned partition = 0; partition < kPartitions; ++partition) {
+    const store::Keys keys = keys_in(queue, partition);
+    std::vector<std::string>& order = due[std::to_string(partition)];
+    order = redis().cmd({"LRANGE", keys.ready, "0", "-1"}).strings();
+    std::reverse(order.begin(), order.end());  // taken from the right
+    for (const std::string& id : redis().cmd({"ZRANGE", keys.pending, "0", "-1"}).strings()) order.push_back(id);
+    REQUIRE(order.size() == kEach);
+    test::rewind(keys.base, 1h);  // a take has many messages
+  }
+  Ledger ledger;
+  const auto consumer = queue.consumer(ledger.watch());
+  consumer->start();
+  REQUIRE(ledger.settles(kPartitions * kEach));
+  for (const Ledger::Entry& entry : ledger.entries()) {
+    handled[entry.message.payload()].push_back(entry.message.id());
+  }
+  CHECK((handled == due));
+}
+
 TEST_CASE("lanes: NOPERM on a partition above 0 is that partition unavailable and a warning") {
   Queue queue;
   queue.admin.set_partitions(2);
