@@ -113,7 +113,9 @@ TEST_CASE("partitions: wrong numbers and names are exit code 2 with the value, a
   CHECK(named.code == 2);
   CHECK(has(named.err, "#1.88"));
   for (const char* wrong : {"256", "x"}) {
-    CHECK(has(run({"stats", queue.name, "--partition", wrong}).err, std::string("--partition: '") + wrong + "'"));
+    const Ran ran = run({"stats", queue.name, "--partition", wrong});
+    CHECK(ran.code == 2);
+    CHECK(has(ran.err, std::string("--partition: '") + wrong + "'"));
   }
   const Ran beyond = run({"ls", queue.name, "--state", "ready", "--partition", "1"});
   CHECK(beyond.code == 2);
@@ -168,6 +170,64 @@ TEST_CASE("partitions: each command works on all of them, and with --partition o
   CHECK(json_of({"purge", queue.name, "--state", "pending", "--all", "--partition", "2", "--yes"}).at("purged") == 3);
   CHECK(json_of({"purge", queue.name, "--state", "pending", "--match", "*", "--yes"}).at("purged") == 8);
   CHECK(run({"forget", queue.name}).code == 0);
+}
+
+TEST_CASE("partitions: send uses all of them, and messages are moved where their ids tell") {
+  test::empty_server();
+  Partitioned queue(4);
+  std::set<unsigned> used;
+  for (int i = 0; i < 20; ++i) {
+    const Ran sent = run({"send", queue.name, "x", "--delay", "1h"});
+    REQUIRE(sent.code == 0);
+    used.insert(queue.inspector.find(sent.out.substr(0, 36))->partition);
+  }
+  CHECK(used == std::set<unsigned>{0, 1, 2, 3});
+  const json queues = json_of({"queues"}).at("queues");
+  REQUIRE(queues.size() == 1);
+  CHECK(queues[0].at("queue") == queue.name);
+  CHECK(queues[0].at("pending") == 20);
+
+  const std::string id = queue.to.send(3, "moved", 1h);
+  const auto found = [&] {
+    const auto message = queue.inspector.find(id);
+    REQUIRE(message);
+    CHECK(message->partition == 3);
+    return *message;
+  };
+  CHECK(run({"release", queue.name, id, "--partition", "1"}).code != 0);
+  CHECK(run({"release", queue.name, id}).code == 0);
+  CHECK(found().state == delayqueue::State::ready);
+  CHECK(run({"reschedule", queue.name, id, "--in", "5h"}).code == 0);
+  CHECK(found().state == delayqueue::State::pending);
+  CHECK(*found().at > queue.inspector.counts().now + 4h);
+  CHECK(run({"release", queue.name, id}).code == 0);
+  delayqueue::ConsumerOptions options;
+  options.backoff = delayqueue::Backoff::fixed(1h);
+  const auto consumer = queue.consumer([](const delayqueue::Message&) { return delayqueue::nack(); }, options);
+  consumer->start();
+  CHECK(test::eventually([&] { return consumer->stats().nacked == 1; }, test::kPatience));
+  CHECK(test::eventually([&] { return json_of({"workers", queue.name}).at("workers").size() == 1; }, test::kPatience));
+  CHECK(consumer->stop(test::kPatience));
+  CHECK(run({"extend", queue.name, id, "--by", "5h"}).code == 0);
+  CHECK(*found().at > queue.inspector.counts().now + 4h);
+  CHECK(run({"release", queue.name, id}).code == 0);
+  CHECK(found().state == delayqueue::State::ready);
+}
+
+TEST_CASE("partitions: events shows those of all of them") {
+  Partitioned queue(4);
+  queue.to.send(0);
+  test::Dqctl events({"events", queue.name, "--limit", "4", "-o", "ndjson"});
+  REQUIRE(events.wait_for("listening"));
+  delayqueue::ProducerOptions options;
+  options.report_events = true;
+  delayqueue::Producer producer(queue.url, queue.name, options);
+  std::set<unsigned> used;
+  for (int i = 0; i < 4; ++i) used.insert(queue.inspector.find(producer.send("x").id)->partition);
+  CHECK(used.size() == 4);
+  const Ran ran = events.wait();
+  CHECK(ran.code == 0);
+  CHECK(test::lines_of(ran.out).size() == 4);
 }
 
 TEST_CASE("partitions: --older-than reads each of them up to its first message that is too young") {
