@@ -54,7 +54,8 @@ class DELAYQUEUE_EXPORT Consumer {
       : Consumer(url, queue, SettlesLater{std::move(handler)}, std::move(options)) {}
 
   // Several queues of one server, Sentinel group or Cluster, each once. They share the threads, the connections, and
-  // the bound of prefetched messages (ConsumerOptions::prefetch, for each master of a Cluster). Some may have a Handler and others a DeliveryHandler.
+  // the bound of prefetched messages (ConsumerOptions::prefetch, for each master of a Cluster). Some may have a Handler
+  // and others a DeliveryHandler.
   //
   // A queue that Redis refuses (keys of a wrong type, no permission), that is paused, or whose handlers hang delays no
   // other, as long as workers are free. Set SubscriptionOptions::concurrency for handlers that could take all of them.
