@@ -33,8 +33,8 @@ struct Taken {
   int retries_left = 0;                               // of each in `messages`, except those in other_retries_left
   std::map<std::string, int> other_retries_left;      // by id
   std::size_t from_retry = 0;                         // how many of `popped` came from retry
-  std::size_t retry_left = 0;                // 0 while the queue is paused: none of them can be taken
-  std::vector<std::string> possible_poison;  // possible poison messages among `messages`
+  std::size_t retry_left = 0;                         // 0 while the queue is paused: none of them can be taken
+  std::vector<std::string> possible_poison;           // possible poison messages among `messages`
   // Further ones that were found; if more than poison_skip, the script stopped at the last.
   std::size_t further_poison = 0;
   std::size_t foreign = 0;   // ids with a retry count that were not 36 characters long; moved to garbage

@@ -176,7 +176,7 @@ TEST_CASE("lease: after a forced release the handler's lease is lost and its ver
   CHECK(consumer->stop());
 }
 
-TEST_CASE("lease: a message that its own consumer gets again is lost to the handler that hangs, which gets a new worker") {
+TEST_CASE("lease: a handler that hangs loses a message that its own consumer gets again, and is replaced") {
   Queue queue;
   Gate gate;
   Ledger ledger;
