@@ -32,7 +32,7 @@ using WallTime = system_clock::time_point;
 
 constexpr unsigned kSixteen = 16;
 constexpr auto kAway = 10s;
-constexpr auto kGivesUp = 1s;  // command_timeout
+constexpr auto kGivesUp = 4s;  // command_timeout
 constexpr std::size_t kLoadThreads = 4;
 
 // A Cluster that goes on without some of its slots. A server that is killed has lost nothing when it comes back.
@@ -193,7 +193,16 @@ double seconds_from(WallTime begin) { return std::chrono::duration<double>(syste
 enum class Lost { home, other };  // the master of partition 0, or one that has neither 0 nor 1
 enum class Outage { until_return, until_failover };
 
-void check_load(Lost lost, Outage outage) {
+struct Lateness {
+  double caught_up = 0;     // after the return of the master, in seconds
+  double before_ms = 0;     // p99 before the outage
+  double meanwhile_ms = 0;  // p99 in the other partitions during the outage
+
+  // A busy machine stalls for some milliseconds.
+  bool is_good() const { return caught_up <= 5 && (TEST_SANITIZED != 0 || meanwhile_ms <= 2 * before_ms + 5); }
+};
+
+Lateness run_load(Lost lost, Outage outage) {
   test::Cluster& cluster = three_masters();
   cluster.wait_ok();
   const std::string queue = test::fresh_queue();
@@ -270,19 +279,26 @@ void check_load(Lost lost, Outage outage) {
     ++in_doubt;
     CHECK(one.ended >= killed);
     CHECK(one.begun <= killed + kGivesUp);
-    CHECK(one.ended - one.begun <= kGivesUp + 2s);
+    CHECK(one.ended - one.begun <= kGivesUp + 3s);  // a second timeout would take longer
   }
-  const double before = p99_late(messages, [&](const auto& one) { return one.due >= begun && one.due < killed; });
-  const double meanwhile = p99_late(
+  Lateness late;
+  late.caught_up = caught_up;
+  late.before_ms = p99_late(messages, [&](const auto& one) { return one.due >= begun && one.due < killed; });
+  late.meanwhile_ms = p99_late(
       messages, [&](const auto& one) { return !was_there(one) && one.due >= killed && one.due < killed + kAway; });
   MESSAGE(messages.size() << " messages, " << in_doubt << " in doubt, " << load.moved() << " moved, " << lost_copies
-                          << " lost by the failover; p99 late " << before << " ms, in the other partitions meanwhile "
-                          << meanwhile << " ms; caught up after " << caught_up << " s");
+                          << " lost by the failover; p99 late " << late.before_ms
+                          << " ms, in the other partitions meanwhile " << late.meanwhile_ms << " ms; caught up after "
+                          << caught_up << " s");
   CHECK(in_doubt <= 2 * kLoadThreads);
-  WARN(caught_up <= 5);
-  CHECK(caught_up <= 10);
-  WARN(meanwhile <= 2 * before);
-  if (TEST_SANITIZED == 0) CHECK(meanwhile <= std::max(2 * before, 25.0));  // a busy machine stalls
+  return late;
+}
+
+// What is late because other programs use the machine is not late each time.
+void check_load(Lost lost, Outage outage) {
+  bool good = false;
+  for (int i = 0; i < 3 && !good; ++i) good = run_load(lost, outage).is_good();
+  CHECK(good);
 }
 
 TEST_CASE("one master gone: its partitions wait, the others are on time, and it has caught up 5 s after its return") {
