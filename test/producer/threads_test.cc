@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -85,8 +84,8 @@ TEST_CASE("Producer: threads that send at the same time share script calls, and 
   CHECK(queue.inspector.counts().ready == kThreads + 1);
 }
 
-// Each thread sends 300 messages, one after the other. Then reads a value from the server; the connections are open.
-std::size_t after_sends(std::size_t threads, const std::function<std::size_t(Redis&)>& value) {
+// Each thread sends 300 messages, one after the other. Returns the number of connections to the server before the end.
+std::size_t connections_of_senders(std::size_t threads) {
   PrivateServer own;
   Redis client(own.socket());
   Queue queue(own.url());
@@ -99,26 +98,12 @@ std::size_t after_sends(std::size_t threads, const std::function<std::size_t(Red
   }
   for (std::thread& thread : senders) thread.join();
   CHECK(queue.inspector.counts().ready == 300 * threads + 1);
-  return value(client);
-}
-
-std::size_t connections_of_senders(std::size_t threads) {
-  return after_sends(threads,
-                     [](Redis& client) { return std::stoul(test::info("clients", "connected_clients", client)) - 1; });
+  return std::stoul(test::info("clients", "connected_clients", client)) - 1;
 }
 
 TEST_CASE("Producer: four threads that send at the same time share one connection, and many threads two") {
   CHECK(connections_of_senders(4) == 1);
   CHECK(connections_of_senders(16) == 2);
-}
-
-// If a leader did not let them, threads whose sends are done would be in the batch after its own: that makes 500 script
-// calls or more, while 300 are the fewest. After a long wait, if other work needs all cores, leaders pause that.
-TEST_CASE("Producer: a leader lets threads whose sends are done send again, so that all share its script call") {
-  const auto script_calls = [](Redis& client) { return test::calls_of("evalsha", client); };
-  std::size_t fewest = 1200;
-  for (int round = 0; round < 20 && fewest > 430; ++round) fewest = std::min(fewest, after_sends(4, script_calls));
-  CHECK(fewest <= 430);
 }
 
 TEST_CASE("Producer: when threads send the same id at the same time, one of them creates the message") {
