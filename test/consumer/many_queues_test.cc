@@ -213,7 +213,7 @@ TEST_CASE("many queues: a queue with messages is served at full speed beside 99 
     beside = std::max(beside, rate_beside(99));
   }
   MESSAGE("alone " << alone << ", beside 99 others " << beside << " messages a second");
-  CHECK(beside > alone / 3);  // the benchmark has the exact ratio
+  CHECK(beside > alone / (TEST_SANITIZED ? 5 : 3));  // the benchmark has the exact ratio
 }
 
 // Records how late the messages of a queue are whose payloads are their due times.
