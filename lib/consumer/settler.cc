@@ -174,7 +174,7 @@ void Settler::sort(const Batch& batch, const store::Outcomes& outcomes, Outcome&
     const bool settles = outcomes[i] == 'S' || outcomes[i] == 'D';
     const bool settled = settles || was_settled_before(*delivery, outcomes[i]);
     // Without an answer to the earlier request, a nack or snooze is not told from a lease that ran out.
-    delivery->in_doubt = settled && !settles && delivery->verdict.kind() != Verdict::Kind::ack;
+    if (settled) delivery->in_doubt = !settles && delivery->verdict.kind() != Verdict::Kind::ack;
     if (outcomes[i] == kRefused) {
       delivery->refused = true;
       waiting_.push_back(delivery);
