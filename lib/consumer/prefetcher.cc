@@ -27,8 +27,6 @@ constexpr int kUsualTimes = 4;
 constexpr milliseconds kShortestPatience{50};
 constexpr milliseconds kLongestPatience{500};
 
-std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
-
 int retries_left_of(const store::Taken& taken, const std::string& id) {
   const auto other = taken.other_retries_left.find(id);
   return other != taken.other_retries_left.end() ? other->second : taken.retries_left;

@@ -15,8 +15,6 @@ constexpr std::size_t kMostLag = 4;
 constexpr std::size_t kLeastPart = 50;
 constexpr std::size_t kMostParts = 16;
 
-std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
-
 }  // namespace
 
 void SharedCapacity::add_lane(std::size_t line) {

@@ -9,6 +9,9 @@
 
 namespace delayqueue {
 
+// a - b, or 0 if that is less.
+inline std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
+
 struct WorkerShare {
   run::WorkerLoad load;      // of the queue's line
   std::size_t prefetch = 0;  // how many messages the queue may hold in addition to the running ones
@@ -20,7 +23,6 @@ struct WorkerShare {
   bool redelivers = false;           // a redelivered message of another lane is on its way to a free worker
 
   std::size_t idle() const {
-    const auto minus = [](std::size_t a, std::size_t b) { return a - std::min(a, b); };
     return std::min(minus(load.idle, claimed + siblings_claimed), minus(load.allowed, siblings_claimed));
   }
 };

@@ -41,10 +41,6 @@ Totals totals_of(const store::QueueCounts& counts) {
           total("expired"), total("cancelled"), total("redriven"), total("purged"), total("foreign")};
 }
 
-std::optional<store::WallClock::time_point> time_of(const std::optional<std::int64_t>& us) {
-  return us ? std::optional(store::from_us(*us)) : std::nullopt;
-}
-
 Counts counts_of(const store::QueueCounts& stored) {
   Counts counts;
   counts.pending = stored.pending;
@@ -55,9 +51,9 @@ Counts counts_of(const store::QueueCounts& stored) {
   counts.garbage = stored.garbage;
   counts.due = stored.due;
   counts.overdue = stored.overdue;
-  counts.oldest_due = time_of(stored.first_pending_us);
-  counts.oldest_lease = time_of(stored.first_unack_us);
-  counts.oldest_ready = time_of(stored.oldest_ready_us);
+  counts.oldest_due = store::from_us(stored.first_pending_us);
+  counts.oldest_lease = store::from_us(stored.first_unack_us);
+  counts.oldest_ready = store::from_us(stored.oldest_ready_us);
   counts.now = store::from_us(stored.now_us);
   counts.paused = stored.paused;
   counts.totals = totals_of(stored);
@@ -372,8 +368,8 @@ std::vector<Action> Inspector::actions() {
   std::vector<Action> actions;
   for (store::ActionEntry& entry :
        impl_->home().ask([&](redis::Pipeline& pipeline) { return store::read_actions(pipeline, keys); })) {
-    actions.push_back(
-        {time_of(entry.at_us), std::move(entry.who), entry.messages, std::move(entry.outcome), std::move(entry.what)});
+    actions.push_back({store::from_us(entry.at_us), std::move(entry.who), entry.messages, std::move(entry.outcome),
+                       std::move(entry.what)});
   }
   return actions;
 }

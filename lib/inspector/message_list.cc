@@ -46,10 +46,6 @@ std::vector<std::size_t> numbers_of(const std::string& cursor) {
   }
 }
 
-std::optional<store::WallClock::time_point> time_of(const std::optional<std::int64_t>& us) {
-  return us ? std::optional(store::from_us(*us)) : std::nullopt;
-}
-
 redis::Answer<store::Page> ask_page(redis::Pipeline& pipeline, const store::Keys& keys, State state, std::size_t from,
                                     std::size_t most) {
   return is_list(state) ? store::page_of_list(pipeline, keys, key_of(keys, state), from, most)
@@ -62,7 +58,7 @@ MessageInfo info_of(store::Entry entry, State state, unsigned partition) {
   MessageInfo info;
   info.id = std::move(entry.id);
   info.state = state;
-  info.at = time_of(entry.score_us);
+  info.at = store::from_us(entry.score_us);
   info.sent = store::time_of_id(info.id);
   info.held = state == State::unack && entry.score_us && store::is_lease(*entry.score_us);
   // attempts has no entry for a first delivery: a message in unack or dead without an entry was delivered once.

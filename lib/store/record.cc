@@ -188,6 +188,10 @@ WallClock::time_point from_us(std::int64_t us) {
   return WallClock::time_point(duration_cast<WallClock::duration>(std::clamp(microseconds(us), kFirst, kLast)));
 }
 
+std::optional<WallClock::time_point> from_us(std::optional<std::int64_t> us) {
+  return us ? std::optional(from_us(*us)) : std::nullopt;
+}
+
 std::int64_t to_us(WallClock::time_point time) {
   return std::chrono::floor<std::chrono::microseconds>(time.time_since_epoch()).count();
 }

@@ -61,6 +61,7 @@ bool is_id(std::string_view text);
 std::optional<WallClock::time_point> time_of_id(std::string_view id);
 
 WallClock::time_point from_us(std::int64_t us);  // clamped to the range of the clock
+std::optional<WallClock::time_point> from_us(std::optional<std::int64_t> us);
 std::int64_t to_us(WallClock::time_point time);
 
 // The latest time of a message, in us: the end of 2199. The earliest is 1970. Lua's numbers keep every microsecond in
