@@ -108,9 +108,9 @@ SpanContext creator_of(const Message& message) {
   return opentelemetry::trace::GetSpanContext(HttpTraceContext().Extract(HeaderReader(message.headers()), none));
 }
 
-// ConsumerOptions::around: a span for each call of the handler. It links to the creator, and is not its child: a message
-// may be handled hours later, and more than once. The span is active in the handler, so that those of its calls are its
-// children.
+// ConsumerOptions::around: a span for each call of the handler. It links to the creator, and is not its child: a
+// message may be handled hours later, and more than once. The span is active in the handler, so that those of its calls
+// are its children.
 std::optional<Verdict> trace_handler(const Message& message, const delayqueue::NextHandler& next) {
   Attributes of_span = attributes("process", message.queue());
   of_span.emplace_back("messaging.message.id", string_view(message.id()));

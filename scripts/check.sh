@@ -15,6 +15,10 @@ echo "== format"
 find . -path ./build -prune -o \( -name '*.h' -o -name '*.cc' \) -print0 |
   xargs -0 "$(tool clang-format)" --dry-run -Werror
 
+echo "== width"
+find . -path ./build -prune -o \( -name '*.h' -o -name '*.cc' -o -name '*.lua' \) -print0 |
+  xargs -0 awk 'length > 120 { print FILENAME ":" FNR ": longer than 120 columns"; bad = 1 } END { exit bad }'
+
 echo "== lint"
 cmake -S . -B build/check -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_CXX_COMPILER="$(tool clang++)" \
   -DDELAYQUEUE_BUILD_TESTS=OFF -DDELAYQUEUE_BUILD_EXAMPLES=OFF >/dev/null

@@ -122,8 +122,8 @@ Loop::Pause ConsumerLoop::step() {
   return plan_pause();
 }
 
-// Sends a round trip of each purpose that may be started and has requests, then finishes the oldest, if its answers have
-// arrived. Nothing here waits, except to connect to the only server: the pause ends when the answers arrive.
+// Sends a round trip of each purpose that may be started and has requests, then finishes the oldest, if its answers
+// have arrived. Nothing here waits, except to connect to the only server: the pause ends when the answers arrive.
 void ConsumerLoop::tick(LaneServer& server) {
   server.begin_step();
   if (server.lanes().empty()) return;

@@ -81,19 +81,20 @@ struct InFlightMessage {
     return {(before & kReplaced) == 0, (before & kLost) == 0 || (before & kBegun) == 0};
   }
 
-  // Another worker replaces this delivery's. False if the handler does not run, or its worker was replaced before.
+  // Whether its handler runs, and its worker goes on afterwards.
+  bool keeps_worker() const { return keeps_worker(stages_.load(std::memory_order_acquire)); }
+
+  // Its worker ends when the handler returns: another one has replaced it. False if not keeps_worker().
   bool replace_worker() {
     unsigned from = stages_.load(std::memory_order_acquire);
     do {
-      if ((from & kBegun) == 0 || (from & (kReturned | kReplaced)) != 0) return false;
+      if (!keeps_worker(from)) return false;
     } while (!stages_.compare_exchange_weak(from, from | kReplaced, std::memory_order_acq_rel));
     return true;
   }
 
-  // No other worker could be started.
-  void keep_worker() { stages_.fetch_and(~kReplaced, std::memory_order_acq_rel); }
-
-  // Frees the place because the lease is lost. False if the delivery has no place, or its end frees it.
+  // The lease is lost, and with it the place. True if the caller must free the place: it had one, and neither the
+  // return of its handler nor its verdict frees it.
   bool lose_place() {
     const unsigned before = stages_.fetch_or(kLost, std::memory_order_acq_rel);
     const bool ended = (before & kClaimed) != 0 && (before & kReturned) != 0;
@@ -158,6 +159,10 @@ struct InFlightMessage {
   static constexpr unsigned kClaimed = 4;
   static constexpr unsigned kReplaced = 8;  // its worker
   static constexpr unsigned kLost = 16;     // its lease, and with it its place
+
+  static bool keeps_worker(unsigned stages) {
+    return (stages & kBegun) != 0 && (stages & (kReturned | kReplaced)) == 0;
+  }
 
   // Whether it has begun so long ago, and the event `end` has not happened.
   bool began_before(std::chrono::milliseconds most, unsigned end) const {

@@ -35,9 +35,9 @@
 
 namespace delayqueue {
 
-// Everything that a consumer keeps for one partition of a queue. The lanes of a consumer share its workers, its bound of
-// messages and the connection to their server; each adds its requests to the round trips of that connection. When Redis
-// refuses a request of a lane, this lane pauses, and no other does.
+// Everything that a consumer keeps for one partition of a queue. The lanes of a consumer share its workers, its bound
+// of messages and the connection to their server; each adds its requests to the round trips of that connection. When
+// Redis refuses a request of a lane, this lane pauses, and no other does.
 class Lane {
  public:
   using Clock = std::chrono::steady_clock;
@@ -53,8 +53,8 @@ class Lane {
   unsigned partition() const { return partition_.number; }
   std::size_t number() const { return number_; }
 
-  // Whose turn it is among the lanes of a queue: a lane that has taken for so many places goes behind the others, at once
-  // or after some further takes.
+  // Whose turn it is among the lanes of a queue: a lane that has taken for so many places goes behind the others, at
+  // once or after some further takes.
   void use_turn(std::size_t places);
   bool precedes(const Lane& other) const {
     return turn_ != other.turn_ ? turn_ < other.turn_ : partition() < other.partition();
@@ -85,8 +85,8 @@ class Lane {
   // The time until the next attempt; not positive: now.
   Clock::duration pause() const { return health_.pause(); }
 
-  // To be called when round trips have finished: reports that the lane failed, or that it works again. Returns whether it
-  // failed.
+  // To be called when round trips have finished: reports that the lane failed, or that it works again. Returns whether
+  // it failed.
   bool read_results(const std::string& where);
 
   // ---- The requests of a round trip.
@@ -97,7 +97,7 @@ class Lane {
 
   // Adds verdicts and lease renewals, or add_join(). Returns the number of verdicts.
   std::size_t add_settling(RoundTrip& round_trip);
-  // Adds the fetch of bodies; and the moves that are due, with a take of at most `places` messages.
+  // add_fetch() adds the fetch of bodies; add_take() the moves that are due, and a take of at most `places` messages.
   void add_fetch(RoundTrip& round_trip) { prefetcher_.fetch(round_trip, partition_.moves); }
   void add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places);
   // Adds wake-ups, maintenance, events, and the entry in the registry of consumers.
@@ -152,8 +152,8 @@ class Lane {
   // Takes deliveries that have a verdict now. So many handlers have returned since the last call.
   void settle(const std::vector<InFlightPtr>& done, std::size_t returned);
   void expire_overrunning();
-  // Gives back deliveries whose handlers have not begun, and those that wait for their bodies, as if they had never been
-  // taken.
+  // Gives back deliveries whose handlers have not begun, and those that wait for their bodies, as if they had never
+  // been taken.
   void give_back(std::vector<InFlightPtr> unstarted);
   // Gives back at most so many messages that came too late, after other queues got their places. Returns their number.
   std::size_t give_back_late(std::size_t most);

@@ -44,8 +44,8 @@ class LeaseKeeper {
   void observe_clock(std::int64_t now_us, Clock::time_point sent_at);
   const ClockSample& last_sample() const { return sample_; }
 
-  // When renew() is to be called next: a third of a lease after the last time, so that two renewals may fail. At once
-  // until all that was held then is renewed.
+  // When renew() is to be called next: a third of a lease after the last round began, so that two renewals may fail. A
+  // round renews all that was held when it began, and until then the next call is due at once.
   Clock::time_point renewal_due() const { return renewal_due_; }
   void renew_soon() { renewal_due_ = Clock::time_point(); }
 

@@ -17,8 +17,8 @@
 namespace delayqueue {
 
 // A pause is set in partition 0, and consumers copy it. So that neither a new partition nor one whose server was away
-// opens a paused queue, no message is taken from a partition before its copy is that of the latest generation, or, while
-// partition 0 is away, at least once was.
+// opens a paused queue, no message is taken from a partition before its copy is that of the latest generation, or,
+// while partition 0 is away, at least once was.
 class PartitionCopies {
  public:
   explicit PartitionCopies(ServedPartition& partition);

@@ -1,5 +1,5 @@
-// Decides how many messages a consumer takes from one queue, from which list, and when their bodies are fetched. Used by
-// the consumer's thread only.
+// Decides how many messages a consumer takes from one queue, from which list, and when their bodies are fetched. Used
+// by the consumer's thread only.
 #pragma once
 
 #include "consumer/in_flight_message.h"
@@ -49,7 +49,8 @@ class Prefetcher {
     std::function<void(Fetched)> fetched;
   };
 
-  // `line`: of the queue, see HandlerRunner; `lane`: the number of the lane. `workers`: the most that the queue may use.
+  // `line`: of the queue, see HandlerRunner; `lane`: the number of the lane. `workers`: the most that the queue may
+  // use.
   Prefetcher(const std::string& queue, std::size_t line, std::size_t lane, std::size_t workers, std::size_t prefetch,
              milliseconds lease, PoisonRuns& poison_runs, Listener listener)
       : queue_(std::make_shared<const std::string>(queue)),
@@ -120,8 +121,9 @@ class Prefetcher {
   // deliveries, and retry would never get its share.
   bool retry_is_due() const;
 
-  // Whether a take is under way, and whether another one of so many messages may overlap with it: the last answer was all
-  // that was asked for, there is room, and nothing is known to wait in retry, which the other one would leave alone.
+  // Whether a take is under way, and whether another one of so many messages may overlap with it: the last answer was
+  // all that was asked for, there is room, and nothing is known to wait in retry, which the other one would leave
+  // alone.
   bool is_taking() const { return coming_ > 0; }
   bool may_overlap(const WorkerShare& share, std::size_t messages) const {
     return full_ && !is_late() && !retry_waits() && room(share) >= messages;
@@ -148,13 +150,13 @@ class Prefetcher {
   void take_due(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share, bool with_ids,
                 const store::Watcher& watcher);
 
-  // Whether there are deliveries whose bodies nothing has requested. fetch() adds the request for them, or for as many as
-  // one may fetch.
+  // Whether there are deliveries whose bodies nothing has requested. fetch() adds the request for them, or for as many
+  // as one may fetch.
   bool has_to_fetch() const { return first_to_fetch() != fetching_.size(); }
   void fetch(RoundTrip& round_trip, const store::Store& store);
 
-  // At most so many of the deliveries that came too late in the answers since the last call, and whose bodies nothing has
-  // requested. They are the caller's from now on.
+  // At most so many of the deliveries that came too late in the answers since the last call, and whose bodies nothing
+  // has requested. They are the caller's from now on.
   std::vector<InFlightPtr> abandon_late(std::size_t most);
 
   // The deliveries without body, which are the caller's from now on. Call it when no round trip is under way.

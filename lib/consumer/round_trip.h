@@ -20,9 +20,9 @@ namespace delayqueue {
 // The purpose of a round trip: to settle, to take, or both. `settle`: verdicts, lease renewals, wake-ups, maintenance
 // and events. `take`: bodies of messages taken before, the moves of messages that are due, and the take.
 //
-// At most one round trip that settles is under way, and at most kMostTakes that take: while some are on their way, Redis
-// works on another one, and the consumer on the answers of a third. Those that settle and those that take are
-// independent, except for the order: renew runs before unack2retry, so that the consumer's own leases are not ended.
+// At most one round trip that settles is under way, and at most kMostTakes that take: while one is on its way, Redis
+// works on another, and the consumer on the answers of a third. Those that settle and those that take do not wait for
+// each other. Within one that settles, renew runs before unack2retry, so that the consumer's own leases are not ended.
 struct Purpose {
   bool settle = false;
   bool take = false;
@@ -100,8 +100,8 @@ class RoundTrip {
 
   // Calls each `finish`, in the order of expect(). Call it when all answers have arrived. If some throw an Error, the
   // others are still called. An Error of a lane's request is then in its LaneRequests; any other is thrown, the last
-  // one. A ConnectionError is the lane's only if it is about its slot: any other means that this server can serve no lane
-  // now. An exception that is no Error ends the calls: the remaining requests are dropped.
+  // one. A ConnectionError is the lane's only if it is about its slot: any other means that this server can serve no
+  // lane now. An exception that is no Error ends the calls: the remaining requests are dropped.
   void finish() {
     std::exception_ptr refused;
     while (!continuations_.empty()) {

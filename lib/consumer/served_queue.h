@@ -23,7 +23,8 @@ namespace delayqueue {
 class Lane;
 
 struct ServedQueue {
-  // `own`: the options of this queue. `consumer_id`: of the consumer, among all consumers. Throws std::invalid_argument.
+  // `own`: the options of this queue. `consumer_id`: of the consumer, among all consumers. Throws
+  // std::invalid_argument.
   ServedQueue(const std::string& url, Subscription subscription, const ConsumerOptions& own,
               const std::string& consumer_id, HandlerRunner& handlers)
       : name(subscription.queue),
@@ -44,7 +45,7 @@ struct ServedQueue {
   const std::size_t line;          // in HandlerRunner, and its number among the queues
   std::vector<Lane*> lanes{};      // by partition
   store::ConsumerEntry profile{};  // of the consumer, for the registry; the same for all its queues
-  std::uint64_t turns = 0;  // of its lanes, that have ended: a lane notes their number, and the lowest one is next
+  std::uint64_t turns = 0;  // how many turns its lanes have used: each notes the number of its last, the lowest is next
 
   QueueLayout layout{endpoint};
   QueuePause pause{};

@@ -52,7 +52,7 @@ class SharedCapacity {
   std::size_t places() const;
   std::size_t excess() const;
 
-  // What one lane may use. Its room is that of all lanes together, until divide() divides it.
+  // What one lane may use. Its `room` is what all lanes together have left: divide() says how much of it is for each.
   WorkerShare share_of(std::size_t lane) const;
 
   // Divides the free places. Returns those of each lane, also of lanes without a wish. The wishes of one queue must be

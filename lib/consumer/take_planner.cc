@@ -8,9 +8,9 @@
 namespace delayqueue {
 namespace {
 
-// A message of another queue waits for the takes that are under way. So while others have had one within kActive, the only
-// queue that can take any takes fewer than a batch in a round trip: kLargeTake for each millisecond that a round trip needs
-// at least. Fewer would cost Redis more for each message, and would not use a long link.
+// A message of another queue waits for the takes that are under way. So while others have had one within kActive, the
+// only queue that can take any takes fewer than a batch in a round trip: kLargeTake for each millisecond that a round
+// trip needs at least. Fewer would cost Redis more for each message, and would not use a long link.
 constexpr std::chrono::seconds kActive{1};
 
 // The lanes of a queue, the one whose turn it is first.
@@ -78,7 +78,7 @@ bool TakePlanner::may_overlap(const Lane& lane) const {
   return lane.has_more(share) || lane.moves_are_due();
 }
 
-// Whether no other queue can take messages. Then a round trip takes one batch, for the next one need not wait for it.
+// Whether no other queue can take messages. Then a round trip takes one batch: further ones may overlap with it.
 bool TakePlanner::is_alone(const Lane& lane) const { return !can_take_.has_others(lane.queue().line); }
 
 // Counts the messages that were taken since the last call.
@@ -158,8 +158,8 @@ bool TakePlanner::takes_elsewhere(const Lane& lane, const LaneServer& server) co
          lane.should_go_on(share_of(lane));
 }
 
-// The lanes that may take messages now: those that take in this round trip, if they have more or their moves are due; and
-// lanes of other servers that have more, for which places are reserved.
+// The lanes that may take messages now: those that take in this round trip, if they have more or their moves are due;
+// and lanes of other servers that have more, for which places are reserved.
 std::vector<SharedCapacity::Wish> TakePlanner::wishes(const LaneServer& server, const std::vector<bool>& takes) const {
   std::vector<SharedCapacity::Wish> all;
   for (const ServedQueue& queue : queues_) {

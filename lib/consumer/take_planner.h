@@ -35,18 +35,17 @@ class TakePlanner {
   // what was read last.
   void read();
 
-  // What a lane may use. Its room is that of all lanes together, until add() divides it.
+  // What a lane may use. Its `room` is what all lanes together have left, of which add() gives each a part.
   WorkerShare share_of(const Lane& lane) const { return capacity_.share_of(lane.number()); }
 
-  // Whether a lane has room and nothing to take, so that it may sleep until a wake-up. The others look for messages
-  // anyway.
+  // Whether a lane has room and knows of nothing to take, so that it has to listen for a wake-up.
   bool is_quiet(const Lane& lane) const;
 
   // How many messages all lanes hold beyond their bound.
   std::size_t excess() const { return capacity_.excess(); }
 
-  // Whether to start another round trip that takes while others of this server are under way: bodies are to be fetched,
-  // or the take of a lane may overlap with them.
+  // Whether to start a round trip that takes although others of this server are under way: bodies are to be fetched, a
+  // lane was woken, or the take of a lane may overlap with those.
   bool wants_another(const LaneServer& server) const;
 
   // Adds fetches and takes for these lanes of a server, in their turns. Lanes of other servers get their part of the

@@ -16,9 +16,9 @@
 
 namespace delayqueue {
 
-// WAIT and WAITAOF block their connection until the writes are durable, so they have a separate one: the takes, verdicts
-// and lease renewals of all queues go on meanwhile. Each follows a write on that connection, which Redis replicates after
-// the verdicts that it has executed before: see WriteConcern.
+// WAIT and WAITAOF block their connection until the writes are durable, so they have a separate one: the takes,
+// verdicts and lease renewals of all queues go on meanwhile. Each follows a write on that connection, which Redis
+// replicates after the verdicts that it has executed before: see WriteConcern.
 class VerdictDurability {
  public:
   VerdictDurability(const Durability& wanted, Reporter& reporter) : write_concern_(wanted), reporter_(reporter) {}
@@ -38,8 +38,8 @@ class VerdictDurability {
   // Redis has executed these verdicts. `stats`: the key of one of their queues, for the write before the wait.
   void add(const Verdicts& verdicts, const std::string& stats);
 
-  // Reads the answer if it has arrived, and sends the next request if there are verdicts to confirm, or if the connection
-  // has been idle so long that it might be closed. Does not wait. Throws ConnectionError.
+  // Reads the answer if it has arrived, and sends the next request if there are verdicts to confirm, or if the
+  // connection has been idle so long that it might be closed. Does not wait. Throws ConnectionError.
   void advance();
 
   // Whether all verdicts are confirmed.

@@ -15,8 +15,8 @@
 namespace delayqueue {
 namespace {
 
-// A cursor is a letter for its state and a position, in hex. If it is not one of partition 0 alone, "." and the partition
-// follow, and "." and a position for each partition behind it.
+// A cursor is a letter for its state and a position, in hex. If it is not one of partition 0 alone, "." and the
+// partition follow, and "." and a position for each partition behind it.
 constexpr std::string_view kLetters = "?prutd";
 
 char letter_of(State state) { return kLetters[static_cast<std::size_t>(state)]; }

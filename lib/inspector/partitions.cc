@@ -122,9 +122,9 @@ std::vector<unsigned> Partitions::further(std::size_t asked) {
   return partitions;
 }
 
-// Whether ask_all() also reads the copy of partition 1, of which it asks nothing else. Once is enough: from then on this
-// object has that copy, and it reads that of partition 0 each time. So the loss of another master of a Cluster does not
-// delay each call for a queue that has one partition.
+// Whether ask_all() also reads the copy of partition 1, of which it asks nothing else. Once is enough: from then on
+// this object has that copy, and it reads that of partition 0 each time. So the loss of another master of a Cluster
+// does not delay each call for a queue that has one partition.
 bool Partitions::needs_copy(std::size_t asked) {
   return !only_ && asked == 1 && layout_.possible() > 1 && !asked_copy_.exchange(true);
 }

@@ -108,9 +108,9 @@ class Partitions {
   // The partitions that the ids belong to. Throws as LayoutKeeper::partitions_of, and as all().
   std::vector<unsigned> of_ids(const std::vector<std::string>& ids);
 
-  // Calls `call(connection, ids)` for the ids of each partition, and returns the results in the order of `ids`. `where`:
-  // the partition of each id. If a call fails, the others are made nevertheless, unless their server is away, too; then
-  // the first error is thrown.
+  // Calls `call(connection, ids)` for the ids of each partition, and returns the results in the order of `ids`.
+  // `where`: the partition of each id. If a call fails, the others are made nevertheless, unless their server is away,
+  // too; then the first error is thrown.
   template <class Call>
   auto by_partition(const std::vector<unsigned>& where, const std::vector<std::string>& ids, Call call) {
     std::invoke_result_t<Call, SharedConnection&, const std::vector<std::string>&> all;
@@ -142,9 +142,9 @@ class Partitions {
   // and for other partitions than 0 that partition 0 is away: a marker is only a hint.
   void wake(const std::set<unsigned>& partitions);
 
-  // Looks for keys of all partitions that a queue can have: see LayoutKeeper::probe(). One round trip to each server, two
-  // to that of partition 0. complete: throws if one of them cannot be examined. reachable: leaves it out; a user without
-  // rights for other partitions finds none.
+  // Looks for keys of all partitions that a queue can have: see LayoutKeeper::probe(). One round trip to each server,
+  // two to that of partition 0. complete: throws if one of them cannot be examined. reachable: leaves it out; a user
+  // without rights for other partitions finds none.
   enum class Probe { complete, reachable };
   std::vector<unsigned> probe(Probe which);
 

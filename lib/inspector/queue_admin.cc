@@ -78,8 +78,8 @@ store::RestoreRecord record_of(const MessageInfo& message, const std::string& id
   return record;
 }
 
-// How many partitions the queue must have had for those of these messages that were in another one than 0: they belong to
-// the partition that their ids name, and are found there only if consumers and other clients know so many.
+// How many partitions the queue must have had for those of these messages that were in another one than 0: they belong
+// to the partition that their ids name, and are found there only if consumers and other clients know so many.
 unsigned top_for(const std::vector<MessageInfo>& messages, const std::vector<std::string>& ids,
                  const Endpoint& endpoint) {
   const std::uint16_t name_crc = store::name_crc(endpoint.queue(), endpoint.prefix());

@@ -18,9 +18,9 @@ void MarkerForwarder::add(unsigned partition, std::string due) {
   markers_.emplace_back(partition, std::move(due));
 }
 
-// One thread forwards the markers of all, so that a server which does not answer holds up one thread, or two. It stops
-// after some round trips, for the others go on sending: in its last one another thread may take over, so that no marker
-// is left behind.
+// One thread forwards the markers of all, so that a server which does not answer holds up few threads. The others go on
+// sending, so it stops after some round trips, or it might never return. From its last one on another thread may begin,
+// so that no marker is left behind.
 void MarkerForwarder::forward() {
   std::unique_lock lock(mutex_);
   if (is_forwarding_) return;

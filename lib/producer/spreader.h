@@ -68,8 +68,8 @@ class Spreader {
     Partition(const SharedConnection& home, unsigned number, std::chrono::microseconds busy_wait,
               GroupCommit::Hooks hooks);
 
-    // The group commit that the calling thread joins. Many threads that send at the same time use two, each with its own
-    // connection: while Redis executes what some of them have sent, the others wake and send again.
+    // The group commit that the calling thread joins. Many threads that send at the same time use two, each with its
+    // own connection: while Redis executes what some of them have sent, the others wake and send again.
     GroupCommit& commit();
 
     SharedConnection connection;

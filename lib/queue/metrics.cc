@@ -12,9 +12,9 @@ namespace {
 using std::chrono::microseconds;
 using SystemTime = std::chrono::system_clock::time_point;
 
-// Whether a character is invisible or turns the direction of a line: the default ignorable ones of Unicode without those
-// that choose between the forms of a character, the separators of lines, and annotations. A name with one could look
-// like another name, and hide what follows it on a terminal.
+// Whether a character is invisible or turns the direction of a line: the default ignorable ones of Unicode without
+// those that choose between the forms of a character, the separators of lines, and annotations. A name with one could
+// look like another name, and hide what follows it on a terminal.
 bool is_invisible(unsigned code) {
   static constexpr std::pair<unsigned, unsigned> kRanges[] = {
       {0xad, 0xad},     {0x34f, 0x34f},     {0x61c, 0x61c},     {0x115f, 0x1160},  {0x17b4, 0x17b5}, {0x180b, 0x180f},

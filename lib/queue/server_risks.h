@@ -24,8 +24,8 @@ std::vector<Risk> compare_clocks(redis::Connection& connection);
 class RiskWatch {
  public:
   // Finds the risks of the server, for log(). Throws ConnectionError if the connection breaks. The next call then sends
-  // nothing and returns nullopt: a server that closes the connection at these queries must not prevent the consumer from
-  // working.
+  // nothing and returns nullopt: a server that closes the connection at these queries must not prevent the consumer
+  // from working.
   std::optional<std::vector<Risk>> find(redis::Connection& connection);
 
   // Logs each risk as a warning, those of kind unknown with severity debug. A risk that the last call for this server

@@ -33,8 +33,8 @@ class WriteConcern {
   Asked ask(redis::Pipeline& pipeline) const;
 
   // The same after requests that may write nothing, or for writes of another connection: adds a write that changes
-  // nothing before. `stats`: the key of the totals of the queue. With `briefly` it waits for at most 10 ms: for a server
-  // that did not confirm the last writes in time.
+  // nothing before. `stats`: the key of the totals of the queue. With `briefly` it waits for at most 10 ms: for a
+  // server that did not confirm the last writes in time.
   Asked ask_after_write(redis::Pipeline& pipeline, const std::string& stats, bool briefly = false) const;
 
   // Reads the replies and describes the missing durability; empty: all writes are confirmed. With `has_written` the

@@ -100,9 +100,9 @@ class Connection {
   // answers could no longer be matched with their requests.
   void give_up(const Pipeline* pipeline);
 
-  // Sets the slot of the queue that the next requests are for, with a `cluster`. MOVED for this slot makes the connection
-  // stale. The next user may set another slot that the same node owns. Closes the connection to the node of the last
-  // redirection, unless that may be needed again: after ASK for this slot.
+  // Sets the slot of the queue that the next requests are for, with a `cluster`. MOVED for this slot makes the
+  // connection stale. The next user may set another slot that the same node owns. Closes the connection to the node of
+  // the last redirection, unless that may be needed again: after ASK for this slot.
   void set_slot(int slot) {
     if (moved_ || redirected_slot_ != slot) redirected_.reset();
     slot_ = slot;

@@ -43,8 +43,8 @@ class ScriptsMissing : public AccessDenied {
   using AccessDenied::AccessDenied;
 };
 
-// This node of a Cluster does not serve a slot now: it moves to another node, has moved, or no node has it. Requests for
-// other slots succeed.
+// This node of a Cluster does not serve a slot now: it moves to another node, has moved, or no node has it. Requests
+// for other slots succeed.
 class SlotUnavailable : public ConnectionError {
  public:
   using ConnectionError::ConnectionError;
@@ -63,8 +63,8 @@ bool is_refused_access(std::string_view error);
 std::string with_advice(std::string_view error);
 
 // Converts an error of Redis to an exception: ConnectionError if it is temporary (SlotUnavailable if it is about one
-// slot), else AccessDenied or ReplyError. The text has `where` and advice for known errors. Does nothing if the reply is
-// no error.
+// slot), else AccessDenied or ReplyError. The text has `where` and advice for known errors. Does nothing if the reply
+// is no error.
 void throw_if_error(Reply reply, const std::string& where);
 
 }  // namespace delayqueue::redis

@@ -174,6 +174,15 @@ class WorkerPool {
     ++workers_;
   }
 
+  // Ends one worker, when it has no task: add_worker() was called for one that goes on after all.
+  void retire_worker() {
+    std::unique_lock lock(mutex_);
+    ++surplus_;
+    if (sleeping_ == 0 || std::exchange(waking_, true)) return;
+    lock.unlock();
+    ready_.notify_one();
+  }
+
   // Waits for the running tasks without a limit, drops the queued ones, and makes the queued calls.
   void close() {
     {
@@ -289,8 +298,13 @@ class WorkerPool {
     std::unique_lock lock(mutex_);
     for (bool stays = true; stays;) {
       std::optional<Next> begins;
-      while (!closed_ && calls_.empty() && !(begins = next())) sleep(lock);
+      while (!closed_ && surplus_ == 0 && calls_.empty() && !(begins = next())) sleep(lock);
       if (closed_) return;
+      if (surplus_ > 0) {
+        --surplus_;
+        --workers_;
+        break;
+      }
       if (!calls_.empty()) {
         make_call(lock);
         continue;
@@ -365,6 +379,7 @@ class WorkerPool {
   std::deque<std::function<void()>> calls_;
   std::size_t calls_left_ = 0;  // queued or running
   std::size_t workers_ = 0;
+  std::size_t surplus_ = 0;  // workers to end
   std::size_t busy_ = 0;   // workers
   std::size_t taken_ = 0;  // places
   std::size_t sleeping_ = 0;

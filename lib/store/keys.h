@@ -38,8 +38,8 @@ struct KeyOptions {
 
 // The keys of one partition. Each partition but 0 has the base "{<prefix>:<queue>#<partition>.<s>}", with and without a
 // hash tag in partition 0. `s` is the smallest number that puts it near its place in the ring of slots. The places,
-// counted from the slot of partition 0, are 1/2, 1/4, 3/4, 1/8 ... of the ring: so 2^n partitions are spread evenly, and
-// more partitions move none. Throws std::invalid_argument if there can be no such partition.
+// counted from the slot of partition 0, are 1/2, 1/4, 3/4, 1/8 ... of the ring: so 2^n partitions are spread evenly,
+// and more partitions move none. Throws std::invalid_argument if there can be no such partition.
 Keys make_keys(const std::string& queue, const KeyOptions& options, unsigned partition = 0);
 
 // The CRC of "<prefix>:<queue>", by which the ids that were made for this queue are recognized: see partition_of().

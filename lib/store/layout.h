@@ -20,8 +20,8 @@ struct Layout {
 bool operator==(const Layout& a, const Layout& b);
 inline bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
 
-// What two copies tell together: the number of the higher generation (of two numbers of one generation, the larger one),
-// and the larger top. So it does not matter in which order copies are read, nor how often.
+// What two copies tell together: the number of the higher generation (of two numbers of one generation, the larger
+// one), and the larger top. So it does not matter in which order copies are read, nor how often.
 Layout merged(const Layout& a, const Layout& b);
 
 // Whether this number of partitions is possible: a power of two up to kMostPartitions.

@@ -16,7 +16,8 @@ void Store::add_due(Pipeline& pipeline, const Due& due) const {
   }
 }
 
-// Adds a SET for each message, if they are large enough on average. Returns the names of the keys, without their prefix.
+// Adds a SET for each message, if they are large enough on average. Returns the names of the keys, without their
+// prefix.
 template <class Messages>
 std::vector<std::string> Store::stage(Pipeline& pipeline, const Messages& messages) const {
   std::size_t bytes = 0;

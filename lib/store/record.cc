@@ -27,8 +27,8 @@ void set_time(IdBytes& bytes, WallClock::time_point now) {
   bytes[7] = static_cast<unsigned char>(fraction);
 }
 
-// The partition is byte 9. Its check has the lower four bits of byte 8 and the eight of byte 10. It covers the time, the
-// partition and the rest of byte 8, but not the bytes that count up: so the ids of one call ascend.
+// The partition is byte 9. Its check has the lower four bits of byte 8 and the eight of byte 10. It covers the time,
+// the partition and the rest of byte 8, but not the bytes that count up: so the ids of one call ascend.
 constexpr std::size_t kPartition = 9;
 constexpr std::size_t kCounter = 11;  // the first byte that counts up
 
@@ -54,8 +54,8 @@ void increment(IdBytes& bytes) {
 // Makes the ids of one thread. One system call fetches the random bytes for many calls of new_ids().
 class IdMaker {
  public:
-  // Goes on to ids of the time `now`. In the same 244 ns, which have the same prefix, the ids go on counting up, those of
-  // all owners together.
+  // Goes on to ids of the time `now`. In the same 244 ns, which have the same prefix, the ids go on counting up, those
+  // of all owners together.
   void begin(WallClock::time_point now, IdOwner owner) {
     if (const pid_t process = ::getpid(); process_ != process) {
       *this = IdMaker();

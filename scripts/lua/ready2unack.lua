@@ -30,8 +30,9 @@
 -- Returns {ids popped, end of lease in us, time of Redis in us, first deliveries, redeliveries, ids popped from retry,
 -- ids left in retry (0 while the queue is paused: none of them can be taken), possible poison messages taken, further
 -- ones found, number of foreign ids, first foreign id, retries left of the first id taken, retries left of the ids that
--- have others, 1 if messages of the queue have headers, the probe if it was popped}, with redeliveries as 'id deliveries id deliveries ...', the retries left of
--- others as 'id retries id retries ...', and the probe as '<id> <for how many us it has been due>'.
+-- have others, 1 if messages of the queue have headers, the probe if it was popped}, with redeliveries as 'id
+-- deliveries id deliveries ...', the retries left of others as 'id retries id retries ...', and the probe as '<id> <for
+-- how many us it has been due>'.
 local ready, retry, unack, pending, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local count, attempts, garbage, paused, stats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local headers = KEYS[11]

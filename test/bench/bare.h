@@ -55,7 +55,8 @@ std::vector<Batch> bare_residents(const delayqueue::store::Keys& keys);
 double run(Wire& wire, const std::vector<Batch>& batches, std::size_t in_flight);
 
 // Runs the batches of bare_due_sends on one connection, and meanwhile those of bare_due_receives on another one, each
-// as soon as its messages are stored. Each connection has one batch in flight. Returns the seconds, and throws likewise.
+// as soon as its messages are stored. Each connection has one batch in flight. Returns the seconds, and throws
+// likewise.
 double run_end_to_end(const std::string& socket, const std::vector<Batch>& sends, const std::vector<Batch>& receives);
 
 }  // namespace bench

@@ -46,8 +46,8 @@ void measure(Bench& bench, std::size_t size) {
   static_cast<void>(consumer.stop());
 }
 
-// A delivery needs three requests, each after the answer to the one before: the take, the fetch of the body and the ack.
-// Here they are bare commands, at the same times. An idle Redis sleeps before each request.
+// A delivery needs three requests, each after the answer to the one before: the take, the fetch of the body and the
+// ack. Here they are bare commands, at the same times. An idle Redis sleeps before each request.
 void measure_bare(Bench& bench) {
   const std::string name = "limit.delivery_redis_us";
   bench.progress.step(name);

@@ -61,8 +61,8 @@ void measure_rate(Bench& bench, const std::string& name, std::size_t queues, std
   bench.figures.add(name + ".receive", static_cast<double>(each * filled) / since(start));
 }
 
-// Queues with the weights 6, 3 and 1 have more messages than are counted. The first takes are left out: they do not know
-// yet which queues have messages.
+// Queues with the weights 6, 3 and 1 have more messages than are counted. The first takes are left out: they do not
+// know yet which queues have messages.
 void measure_shares(Bench& bench) {
   bench.progress.step("many_queues.share");
   bench.server.flush();
@@ -93,8 +93,8 @@ void measure_shares(Bench& bench) {
 
 enum class Served { together, apart };  // by one Consumer, or by one each
 
-// The lateness of a queue of which one message is due each millisecond, beside a queue with `flood` messages for each of
-// these milliseconds, which are more than can be handled.
+// The lateness of a queue of which one message is due each millisecond, beside a queue with `flood` messages for each
+// of these milliseconds, which are more than can be handled.
 void measure_quiet(Bench& bench, const std::string& name, const Handler& handler, std::size_t flood,
                    Served served = Served::together) {
   bench.progress.step(name);

@@ -51,8 +51,8 @@ class Server {
 std::string_view field_of(std::string_view info, std::string_view field);
 
 // Redis' own time in us for the longest single command between two answers to INFO commandstats, without INFO: a script
-// call with all commands that it calls, EXEC with all commands of the transaction, or a plain command. For a command that
-// ran several times it is the mean. Excluded is the time in which Redis reads the request and writes the answer.
+// call with all commands that it calls, EXEC with all commands of the transaction, or a plain command. For a command
+// that ran several times it is the mean. Excluded is the time in which Redis reads the request and writes the answer.
 double longest_us(std::string_view before, std::string_view after);
 
 // The same for all calls of one command together, and their number. The name of the command is in lower case.

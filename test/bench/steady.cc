@@ -91,8 +91,8 @@ void placed_sends(Bench& bench, Cores cores) {
   lone_sends(bench, name);
 }
 
-// Eight threads that share a Producer: their rate, how often they sleep, how many messages share a script call, and what
-// a message costs both ends: if all cores did nothing else, that would be the limit.
+// Eight threads that share a Producer: their rate, how often they sleep, how many messages share a script call, and
+// what a message costs both ends: if all cores did nothing else, that would be the limit.
 void shared_sends(Bench& bench) {
   bench.progress.step("eight threads");
   const auto stats = [&] { return bench.server.command({"INFO", "commandstats"}); };

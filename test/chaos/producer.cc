@@ -96,8 +96,8 @@ class Sender {
     return options;
   }
 
-  // With partitions, half of the messages have ids of the library, and some are due so late that the number of partitions
-  // changes meanwhile.
+  // With partitions, half of the messages have ids of the library, and some are due so late that the number of
+  // partitions changes meanwhile.
   Order draw_order() {
     Order order = draw(random_, now_us() / 1000, lease_ms_, crashes_);
     if (!partitions_) return order;
@@ -132,8 +132,8 @@ class Sender {
     }
   }
 
-  // A refused batch may have been sent in part. Own ids prevent a second copy when it is sent again; without them, it is
-  // not sent again.
+  // A refused batch may have been sent in part. Own ids prevent a second copy when it is sent again; without them, it
+  // is not sent again.
   void send_batch(std::size_t count) {
     const bool own_ids = !partitions_ || one_in(random_, 2);
     std::vector<Order> orders;

@@ -168,8 +168,8 @@ class Conductor {
     std::this_thread::sleep_until(end);
   }
 
-  // Sets the numbers of partitions one after the other. Then replaces all workers, so that none remembers the partitions
-  // that get no more messages.
+  // Sets the numbers of partitions one after the other. Then replaces all workers, so that none remembers the
+  // partitions that get no more messages.
   void change_partitions(Crew& crew, Clock::time_point began) {
     const std::vector<unsigned> numbers = world_->numbers();
     const milliseconds whole = std::chrono::seconds(options_.seconds);

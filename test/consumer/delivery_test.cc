@@ -840,6 +840,31 @@ TEST_CASE("settle: the callback gets `in_doubt` if the answer is lost and anothe
   CHECK(queue.inspector.counts().dead == 0);
 }
 
+TEST_CASE("settle: a verdict without an answer stays in doubt if Redis refuses its repeat before it can be decided") {
+  Queue queue;
+  const std::string id = queue.send("x");
+  test::FaultProxy proxy(test::server().socket());
+  Held held;
+  ConsumerOptions options = quick();
+  options.lease = 1h;
+  Consumer consumer(proxy.url(), queue.name, held.keep(), options);
+  consumer.start();
+  REQUIRE(held.reaches(1));
+  proxy.black_hole(true);
+  std::atomic<int> result{-1};
+  CHECK(held.take().settle(reject("no"), [&](Settlement settlement) { result = static_cast<int>(settlement); }));
+  CHECK(eventually([&] { return consumer.stats().errors > 0; }, kPatience));
+  test::redis().cmd({"SET", queue.base + ":dead", "no sorted set"});
+  const auto errors = consumer.stats().errors;
+  proxy.black_hole(false);
+  CHECK(eventually([&] { return consumer.stats().errors > errors + 1; }, kPatience));  // WRONGTYPE
+  CHECK(result == -1);
+  test::redis().cmd({"ZADD", queue.base + ":unack", "9999999999.000123", id});  // the lease of another consumer
+  test::redis().cmd({"DEL", queue.base + ":dead"});
+  CHECK(eventually([&] { return result != -1; }, kPatience));
+  CHECK(result == static_cast<int>(Settlement::in_doubt));
+}
+
 TEST_CASE("settle: a callback that stop calls, because the verdict came too late, may destroy the consumer") {
   Queue queue;
   queue.producer.send_batch(numbers(2));

@@ -288,8 +288,8 @@ TEST_CASE("many queues: a flooded queue delays the messages of a quiet one for a
 
 constexpr std::size_t kOutstanding = 1'000;
 
-// The number of takes until a queue with a backlog has kOutstanding deliveries, which nothing settles. Each take has its
-// own lease end. `others_are_due`: meanwhile a message of another queue is due every 10 ms.
+// The number of takes until a queue with a backlog has kOutstanding deliveries, which nothing settles. Each take has
+// its own lease end. `others_are_due`: meanwhile a message of another queue is due every 10 ms.
 std::size_t takes(const SendOptions& send, bool others_are_due) {
   Queue flooded, quiet;
   std::mutex mutex;

@@ -134,12 +134,13 @@ TEST_CASE("place: exactly one of return, verdict and loss frees it, in every ord
 
 TEST_CASE("place: a worker is replaced once, and only while its handler runs") {
   const InFlightPtr one = in_flight();
+  CHECK_FALSE(one->keeps_worker());
   CHECK_FALSE(one->replace_worker());
   CHECK(one->begin());
+  CHECK(one->keeps_worker());
   CHECK(one->replace_worker());
+  CHECK_FALSE(one->keeps_worker());
   CHECK_FALSE(one->replace_worker());
-  one->keep_worker();
-  CHECK(one->replace_worker());
   CHECK(one->claim());  // settled, and its handler still runs
   CHECK_FALSE(one->runs_longer_than(std::chrono::milliseconds(0)));
   CHECK(one->handler_runs_longer_than(std::chrono::milliseconds(0)));

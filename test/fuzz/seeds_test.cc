@@ -1,5 +1,5 @@
-// Plays the seeds of reply_fuzz.cc, without libFuzzer: a reply that has got another form must not leave seeds behind that
-// end in an error before most of their fields are read.
+// Plays the seeds of reply_fuzz.cc, without libFuzzer: a reply that has got another form must not leave seeds behind
+// that end in an error before most of their fields are read.
 //
 //   fuzz_seeds FOLDER
 //

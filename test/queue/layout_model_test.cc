@@ -122,7 +122,8 @@ class Play {
     work(connection_);
   }
 
-  // Sets a number, with an interruption before one of the calls for it. Unset: it is in doubt, or the process has ended.
+  // Sets a number, with an interruption before one of the calls for it. Unset: it is in doubt, or the process has
+  // ended.
   std::optional<Layout> interrupted_set(std::size_t client, unsigned number, std::function<void()> interruption) {
     calls_left_ = random_.below(8);
     interruption_ = std::move(interruption);

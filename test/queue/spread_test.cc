@@ -64,7 +64,8 @@ class QueueLoad {
     handle(kFullCalls * queues_.size());
   }
 
-  // One queue after the other. Several threads send to each at a time, because a call of send_batch uses one partition after the other.
+  // One queue after the other. Several threads send to each at a time, because a call of send_batch uses one partition
+  // after the other.
   void send(std::size_t threads, std::size_t messages_of_each) {
     const std::string body(64, 'x');
     for (const auto& producer : producers_) {

@@ -224,6 +224,23 @@ TEST_CASE("worker_pool: a replaced worker ends when its task returns") {
   CHECK(eventually([&] { return workers.pool.load().idle == 1; }, kPatience));
 }
 
+TEST_CASE("worker_pool: a retired worker ends at once if it sleeps, else after its task; the others go on") {
+  Workers workers(2);
+  const auto idle = [&] { return workers.pool.load().idle; };
+  workers.pool.add_worker();
+  workers.pool.retire_worker();
+  CHECK(eventually([&] { return idle() == 2; }, kPatience));
+  workers.pool.submit({100, 100});
+  REQUIRE(eventually([&] { return workers.begun().size() == 2; }, kPatience));
+  workers.pool.retire_worker();  // both are busy
+  workers.open();
+  CHECK(eventually([&] { return workers.done().size() == 2; }, kPatience));
+  CHECK(eventually([&] { return idle() == 1; }, kPatience));
+  workers.pool.submit({1, 2, 3});
+  CHECK(eventually([&] { return workers.done().size() == 5; }, kPatience));
+  CHECK(idle() == 1);
+}
+
 // How many of the first tasks that began were of each line. The tasks of line i are all i.
 std::vector<std::size_t> begun_of_lines(const std::vector<int>& begun, std::size_t first, std::size_t lines) {
   std::vector<std::size_t> of_lines(lines, 0);

@@ -61,7 +61,8 @@ class SavedQueue {
         if string.sub(place, 1, 4) == 'msg:' then
           add('msg', string.sub(place, 5), kind .. ' ' .. math.floor(redis.call('PTTL', key) / 60000 + 0.5))
         elseif kind == 'zset' or kind == 'hash' then
-          local all = redis.call(kind == 'zset' and 'ZRANGE' or 'HGETALL', key, unpack(kind == 'zset' and {0, -1, 'WITHSCORES'} or {}))
+          local range = kind == 'zset' and {0, -1, 'WITHSCORES'} or {}
+          local all = redis.call(kind == 'zset' and 'ZRANGE' or 'HGETALL', key, unpack(range))
           for i = 1, #all, 2 do add(place, all[i], #all[i + 1] < 1000 and all[i + 1] or 'long') end
         elseif kind == 'list' then
           local counts = {}

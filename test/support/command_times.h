@@ -15,8 +15,8 @@ struct CommandTimes {
   long long p999_us = 0;
 
   // True if the time of a call does not depend on the number of messages: a call that reads a million takes more than
-  // 100 ms. The mean and the 99.9th percentile tolerate a few calls that a busy machine slowed down: up to the bucket of
-  // 16.9 ms.
+  // 100 ms. The mean and the 99.9th percentile tolerate a few calls that a busy machine slowed down: up to the bucket
+  // of 16.9 ms.
   bool bounded() const { return calls > 0 && mean_us < 2000 && p999_us < 17'000; }
 };
 

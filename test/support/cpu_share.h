@@ -10,8 +10,8 @@ namespace test {
 // CPU time of a process with all its threads, in seconds. Throws std::runtime_error if there is no such process.
 double cpu_seconds(int process);
 
-// Lets each of these processes use only this share of a core, as on slower machines of their own: stops a process while it
-// has used more. Needs no rights, unlike a cgroup. The processes must outlive it.
+// Lets each of these processes use only this share of a core, as on slower machines of their own: stops a process while
+// it has used more. Needs no rights, unlike a cgroup. The processes must outlive it.
 class CpuShare {
  public:
   // share: 0.2 is a fifth of a core.

@@ -1,5 +1,5 @@
-// Regular expressions (ECMAScript; ^ and $ match at each line), compiled once for all tests: <regex> costs each file that
-// uses it seconds.
+// Regular expressions (ECMAScript; ^ and $ match at each line), compiled once for all tests: <regex> costs each file
+// that uses it seconds.
 #pragma once
 
 #include <string>

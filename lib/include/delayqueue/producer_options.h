@@ -34,7 +34,7 @@ struct ProducerOptions {
   // busily as a trial, and the others do only if the trials were at least a tenth faster. No wait is busy
   //   - while several threads of the process send (the thread of send_async counts while it sends),
   //   - if the process can use fewer than two CPUs, by the machine or by the quota of a container, or
-  //   - if the thread and Redis are pinned to the same core.
+  //   - if the thread and Redis are pinned to the same core, which is known only over a unix socket.
   std::chrono::microseconds busy_wait{60};
 };
 

@@ -1,5 +1,5 @@
-// Reads that dqctl serve shares with other commands of dqctl: they take the Context of a command, which one thread may use at
-// a time. Their answers are kept for some seconds.
+// Reads that dqctl serve shares with other commands of dqctl: they take the Context of a command, which one thread may
+// use at a time. Their answers are kept for some seconds.
 #pragma once
 
 #include <chrono>
