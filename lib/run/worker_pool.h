@@ -380,8 +380,8 @@ class WorkerPool {
   std::size_t calls_left_ = 0;  // queued or running
   std::size_t workers_ = 0;
   std::size_t surplus_ = 0;  // workers to end
-  std::size_t busy_ = 0;   // workers
-  std::size_t taken_ = 0;  // places
+  std::size_t busy_ = 0;     // workers
+  std::size_t taken_ = 0;    // places
   std::size_t sleeping_ = 0;
   bool waking_ = false;  // a sleeping worker was notified, and does not run yet
   bool closed_ = false;
