@@ -5,7 +5,10 @@
 #
 #   scripts/chaos.sh --seconds N --seed S --topology single|sentinel|cluster|partitions
 #                    [--durability none|replicas] [--rate N] [--calm] [--keep] [--verbose]
+#                    [--old-program PROGRAM]
 #
+# --old-program: one worker and one producer of the topology partitions run this program, a `chaos` of a version before
+# partitions. Without it, processes of this version stand for them.
 # PRESET is the build (release by default), DELAYQUEUE_REDIS_SERVER the server.
 set -eu
 cd "$(dirname "$0")/.."

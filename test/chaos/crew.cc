@@ -187,7 +187,10 @@ void Crew::start(Process& process) {
   ++process.life;
   const std::string name = process.member.name + '.' + std::to_string(process.life);
   const std::string path = folder_ + '/' + name;
-  std::vector<std::string> words{own_program(), process.member.go ? "go" : process.member.works ? "work" : "produce"};
+  const std::string& program = process.member.program;
+  std::vector<std::string> words{program.empty() ? own_program() : program, process.member.go      ? "go"
+                                                                            : process.member.works ? "work"
+                                                                                                   : "produce"};
   words.insert(words.end(), process.member.words.begin(), process.member.words.end());
   words.push_back("name=" + process.member.name);
   words.push_back("journal=" + path + ".log");

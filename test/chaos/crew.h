@@ -22,6 +22,7 @@ struct Member {
   bool works = false;  // otherwise it produces
   bool go = false;     // a worker in Go
   std::vector<std::string> words{};
+  std::string program{};  // empty: this one
 };
 
 // One thread manages all processes, because the kernel kills a child when the thread that forked it ends.

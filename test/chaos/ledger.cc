@@ -21,7 +21,7 @@ bool starts(const std::string& text, const char* with) { return text.rfind(with,
 
 unsigned Message::partition() const {
   static const std::uint16_t crc = delayqueue::store::name_crc(kQueue, "dp");
-  return delayqueue::store::partition_of(id, crc).value_or(0);
+  return old ? 0 : delayqueue::store::partition_of(id, crc).value_or(0);
 }
 
 const Call* Message::made() const {
@@ -68,7 +68,7 @@ void Ledger::read(const std::string& path) {
   const std::string file = std::filesystem::path(path).stem().string();
   open_.clear();
   for (const Line& line : read_journal(path)) {
-    if (starts(file, "producer")) read_producer(line);
+    if (starts(file, "producer")) read_producer(line, starts(file, "producer-old"));
     if (starts(file, "worker")) read_worker(line, file);
     if (starts(file, "worker-go")) read_go_worker(line, file);
     if (starts(file, "conductor")) read_conductor(line);
@@ -98,7 +98,7 @@ void Ledger::name(Message& message, const std::string& id) {
   by_id_[id] = by_token_.at(message.token);
 }
 
-void Ledger::read_producer(const Line& line) {
+void Ledger::read_producer(const Line& line, bool old) {
   const std::string& word = line.word(0);
   if (starts(word, "cancel_")) return read_call(&Message::cancels, "cancel_", line, 2);
   if (starts(word, "reschedule_")) return read_call(&Message::reschedules, "reschedule_", line, 3);
@@ -106,6 +106,7 @@ void Ledger::read_producer(const Line& line) {
   if (!begins && word != "sent" && word != "doubt" && word != "refused") return;
   Message& one = message(line.word(1));
   if (word == "sending") {
+    one.old = old;
     one.retries = static_cast<int>(line.number(3));
     one.kind = kind_named(line.word(4));
   }

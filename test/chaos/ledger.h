@@ -56,7 +56,9 @@ struct Message {
   std::vector<Delivery> deliveries{};  // sorted by begin
   std::vector<Acked> acked{};          // sorted by time
 
-  unsigned partition() const;  // that its id names
+  bool old = false;  // of a version before partitions, whose ids name some by chance
+
+  unsigned partition() const;  // that its id names, or 0
   const Call* made() const;    // the last send that was answered and created it, or the first answered; null: none
   Us last_send() const;        // the latest time at which a send of it may have run
   bool has_verdict(const char* verdict) const;
@@ -98,7 +100,7 @@ class Ledger {
   };
 
   void read(const std::string& path);
-  void read_producer(const Line& line);
+  void read_producer(const Line& line, bool old);
   void read_worker(const Line& line, const std::string& by);
   void read_go_worker(const Line& line, const std::string& by);
   void read_conductor(const Line& line);

@@ -1,7 +1,7 @@
 // The chaos test: kills, freezes and disconnects producers, workers and servers, and checks a ledger of all messages.
 //
 //   chaos --seconds N --seed S --topology single|sentinel|cluster|partitions
-//         [--durability none|replicas] [--go program] [--rate N] [--calm] [--keep] [--verbose]
+//         [--durability none|replicas] [--go program] [--old-program program] [--rate N] [--calm] [--keep] [--verbose]
 //
 // Exit code 1 if a message is lost or any rule is broken. See README.md in this folder.
 #include <sys/prctl.h>
@@ -43,6 +43,8 @@ chaos::RunOptions options_of(int count, char** words) {
       options.replicas = kind == "replicas";
     } else if (word == "--go") {
       options.go = value();
+    } else if (word == "--old-program") {
+      options.old = value();
     } else if (word == "--verbose") {
       options.verbose = true;
     } else if (word == "--calm") {

@@ -72,7 +72,8 @@ Task task_of(const std::string& payload) {
   throw std::runtime_error("payload of an unknown format: " + payload);
 }
 
-delayqueue::Headers headers_of(const std::string& token) {
+delayqueue::Headers headers_of(const std::string& token, bool used) {
+  if (!used) return {};
   if (token.at(0) >= '8') return {};
   delayqueue::Headers headers{{"token", token}, {"Token", std::string("\0\r\n= \xff", 6)}, {"empty", ""}};
   if (token.at(1) < '2') headers.set("long", std::string(300, token[2]));  // a length of two bytes

@@ -41,8 +41,8 @@ struct Task {
 std::string payload_of(const Task& task);
 Task task_of(const std::string& payload);
 
-// The headers of the message with this token. Half of the messages have none.
-delayqueue::Headers headers_of(const std::string& token);
+// The headers of the message with this token. Half of the messages have none; all, if headers are not `used` in the run.
+delayqueue::Headers headers_of(const std::string& token, bool used);
 
 // A message to send, and the calls that follow.
 struct Order {

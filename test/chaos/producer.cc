@@ -46,6 +46,7 @@ class Sender {
         lease_ms_(arguments.number("lease")),
         crashes_(arguments.number("crashes") == 1),
         partitions_(arguments.number("partitions") == 1),
+        headers_(arguments.number("headers") == 1),
         pause_us_(1e6 / static_cast<double>(arguments.number("rate"))),
         producer_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)),
         other_(arguments.text("url"), arguments.text("queue"), options_of(arguments, journal)) {}
@@ -90,7 +91,7 @@ class Sender {
     options.retries = order.retries;
     if (order.ttl_ms > 0) options.ttl = milliseconds(order.ttl_ms);
     if (order.own_id) options.id = order.task.token;
-    options.headers = headers_of(order.task.token);
+    options.headers = headers_of(order.task.token, headers_);
     journal_.line_at(now, "sending " + order.task.token + ' ' + std::to_string(due) + ' ' +
                               std::to_string(order.retries) + ' ' + to_string(order.task.kind));
     return options;
@@ -246,6 +247,7 @@ class Sender {
   const std::int64_t lease_ms_;
   const bool crashes_;
   const bool partitions_;  // of the queue: it gets several
+  const bool headers_;     // some messages have some
   const double pause_us_;
   delayqueue::Producer producer_;
   delayqueue::Producer other_;  // connects with its first call

@@ -89,19 +89,19 @@ void check_layout(World& world, Remains& remains) {
 
 }  // namespace
 
-bool drained(World& world, const std::string& queue, std::chrono::milliseconds limit) {
+bool drained(World& world, const std::string& queue, bool headers, std::chrono::milliseconds limit) {
   Inspector inspector(world.url(), queue);
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (std::chrono::steady_clock::now() < deadline) {
     const auto counts = inspector.counts();
     const auto waiting = counts.pending + counts.ready + counts.unack + counts.retry + counts.garbage;
-    if (waiting == 0 && read_remains(world, queue).strays.empty()) return true;
+    if (waiting == 0 && read_remains(world, queue, headers).strays.empty()) return true;
     std::this_thread::sleep_for(300ms);
   }
   return false;
 }
 
-Remains read_remains(World& world, const std::string& queue) {
+Remains read_remains(World& world, const std::string& queue, bool headers) {
   Remains remains;
   Inspector inspector(world.url(), queue);
   delayqueue::ListOptions page;
@@ -110,7 +110,7 @@ Remains read_remains(World& world, const std::string& queue) {
     const auto messages = inspector.list(State::dead, page);
     for (const auto& message : messages) {
       remains.dead[message.id] = message.deliveries;
-      if (message.size && message.headers != headers_of(task_of(message.payload).token)) {
+      if (message.size && message.headers != headers_of(task_of(message.payload).token, headers)) {
         remains.strays.push_back("dead, with other headers than were sent: " + message.id);
       }
     }

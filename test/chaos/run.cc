@@ -72,7 +72,9 @@ std::vector<Member> members(const World& world, const Links* links, const RunOpt
                     "timeout=" + std::to_string(i % 3 == 0 ? 1000 : 3000),
                     std::string("replicas=") + (options.replicas ? "1" : "0"),
                     std::string("mixed=") + (no_go(world, options).empty() ? "1" : "0"),
-                    std::string("old=") + (old ? "1" : "0")};
+                    std::string("old=") + (old && options.old.empty() ? "1" : "0"),
+                    std::string("headers=") + (options.old.empty() ? "1" : "0")};
+    if (old) member.program = options.old;
     if (works) member.words.emplace_back("concurrency=8");
     if (!works) {
       member.words.push_back("rate=" + std::to_string(std::max<std::int64_t>(1, options.rate / kProducers)));
@@ -85,7 +87,8 @@ std::vector<Member> members(const World& world, const Links* links, const RunOpt
     all.push_back({"worker-go-0",
                    true,
                    true,
-                   {"program=" + options.go, "socket=" + world.socket(), std::string("queue=") + kQueue}});
+                   {"program=" + options.go, "socket=" + world.socket(), std::string("queue=") + kQueue},
+                   {}});
   }
   return all;
 }
@@ -229,8 +232,8 @@ class Conductor {
     if (links_ != nullptr) links_->calm_down();
     world_->calm_down();
     if (!crew.calm_down(60s)) problems.emplace_back("a producer did not end");
-    if (!drained(*world_, kQueue, kQuiet)) problems.emplace_back("not everything was delivered");
-    remains_ = read_remains(*world_, kQueue);
+    if (!drained(*world_, kQueue, options_.old.empty(), kQuiet)) problems.emplace_back("not everything was delivered");
+    remains_ = read_remains(*world_, kQueue, options_.old.empty());
     journal_.line("drained");
     if (!crew.stop_workers(30s)) problems.emplace_back("a worker did not stop");
     for (const auto& alarm : crew.alarms()) problems.push_back(alarm);

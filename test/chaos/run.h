@@ -13,6 +13,7 @@ struct RunOptions {
   std::int64_t rate = 300;  // messages a second
   bool replicas = false;    // sends wait for a replica
   std::string go{};         // path of the Go program; empty: the one of the build, if it exists
+  std::string old{};        // path of this program, of a version before partitions; empty: a stand-in
   bool verbose = false;     // progress on stderr
   bool calm = false;        // no faults; duplicates are then errors
   bool keep = false;        // keep the folder after a successful run

@@ -29,14 +29,14 @@ constexpr std::int64_t kHeldEvery = 100'000;
 // Writes the journal of one delivery.
 class LoggedDelivery {
  public:
-  LoggedDelivery(const Journal& journal, const delayqueue::Message& message, const Task& task)
+  LoggedDelivery(const Journal& journal, const delayqueue::Message& message, const Task& task, bool headers)
       : journal_(journal), message_(message), name_(message.id() + ' ' + std::to_string(++count_)) {
     const std::int64_t now = now_us();
     const bool held = !message.lease_lost();
     if (held) last_held_ = last_logged_ = now;
     journal_.line_at(
         now, "begin " + name_ + ' ' + task.token + ' ' + std::to_string(message.attempt()) + (held ? " 1" : " 0"));
-    if (message.headers() != headers_of(task.token)) journal_.line("headers " + name_);
+    if (message.headers() != headers_of(task.token, headers)) journal_.line("headers " + name_);
   }
 
   // Reads the clock before the lease: a lease that is held later was held at the time that was read.
@@ -155,9 +155,9 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
 
 // A server that loads its data refuses commands. The loop tries again, as a supervised service does.
 std::unique_ptr<delayqueue::Consumer> started(const Arguments& arguments, const Journal& journal) {
-  const auto handler = [&journal](const delayqueue::Message& message) {
+  const auto handler = [&journal, headers = arguments.number("headers") == 1](const delayqueue::Message& message) {
     const Task task = task_of(message.payload());
-    LoggedDelivery delivery(journal, message, task);
+    LoggedDelivery delivery(journal, message, task, headers);
     return handle(delivery, task, message.attempt());
   };
   for (;;) {
