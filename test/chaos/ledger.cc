@@ -160,11 +160,11 @@ void Ledger::read_worker(const Line& line, const std::string& by) {
     if (held) begins_.push_back(line.at_us);
     return;
   }
-  if (word != "held" && word != "headers" && word != "verdict") return;
+  if (word != "held" && word != "headers" && word != "payload" && word != "verdict") return;
   const auto [index, place] = open_.at(number);
   Delivery& delivery = messages_[index].deliveries[place];
-  if (word == "headers") {
-    delivery.other_headers = true;
+  if (word == "headers" || word == "payload") {
+    (word == "headers" ? delivery.other_headers : delivery.other_payload) = true;
     return;
   }
   delivery.last_held = std::max(delivery.last_held, word == "held" ? line.at_us : line.number(4));

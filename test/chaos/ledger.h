@@ -36,6 +36,7 @@ struct Delivery {
   std::string by{};
   bool go = false;             // of a worker in Go, which has neither ids nor leases
   bool other_headers = false;  // than those that were sent
+  bool other_payload = false;  // than the one that was sent
 };
 
 // An ack that a consumer reported as confirmed by Redis.

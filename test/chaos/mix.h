@@ -38,6 +38,7 @@ struct Task {
   std::int64_t number = 0;
 };
 
+// Half of them are large, so that they are staged.
 std::string payload_of(const Task& task);
 Task task_of(const std::string& payload);
 

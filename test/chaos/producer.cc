@@ -32,12 +32,6 @@ struct Deed {
   bool operator>(const Deed& other) const { return at_us > other.at_us; }
 };
 
-// Half of them are large, so they are staged.
-std::string payload_to_send(const Task& task) {
-  const std::string payload = payload_of(task);
-  return task.token.back() < '8' ? payload + ' ' + std::string(10'000, 'x') : payload;
-}
-
 class Sender {
  public:
   Sender(const Arguments& arguments, const Journal& journal)
@@ -116,7 +110,7 @@ class Sender {
 
   delayqueue::Sent send_until_acknowledged(delayqueue::Producer& producer, const Order& order,
                                            delayqueue::SendOptions options) {
-    const std::string payload = payload_to_send(order.task);
+    const std::string payload = payload_of(order.task);
     for (;;) {
       try {
         const delayqueue::Sent sent = producer.send(payload, options);
@@ -142,7 +136,7 @@ class Sender {
     for (std::size_t i = 0; i < count; ++i) {
       orders.push_back(draw_order());
       orders.back().own_id = own_ids;
-      messages.push_back({payload_to_send(orders.back().task), log_sending(orders.back())});
+      messages.push_back({payload_of(orders.back().task), log_sending(orders.back())});
     }
     for (;;) {
       try {

@@ -113,6 +113,9 @@ Remains read_remains(World& world, const std::string& queue, bool headers) {
       if (message.size && message.headers != headers_of(task_of(message.payload).token, headers)) {
         remains.strays.push_back("dead, with other headers than were sent: " + message.id);
       }
+      if (message.size && *message.size != payload_of(task_of(message.payload)).size()) {
+        remains.strays.push_back("dead, with another payload than was sent: " + message.id);
+      }
     }
     page.cursor = messages.next;
   } while (!page.cursor.empty());

@@ -31,7 +31,7 @@ class Judge {
     check_dead();
     check_early();
     check_holders();
-    check_headers();
+    check_contents();
     check_partition();
     if (rolled_back_) return;
     check_deliveries();
@@ -98,10 +98,13 @@ class Judge {
     breach(ends_dead(message_.kind) ? "lost: no retries left, but no dead letter" : "lost: gone without an ack");
   }
 
-  void check_headers() {
-    const bool other = std::any_of(message_.deliveries.begin(), message_.deliveries.end(),
-                                   [](const Delivery& one) { return one.other_headers; });
-    if (other) breach("delivered with other headers than were sent");
+  void check_contents() {
+    const auto any = [&](bool Delivery::*other) {
+      return std::any_of(message_.deliveries.begin(), message_.deliveries.end(),
+                         [&](const Delivery& one) { return one.*other; });
+    };
+    if (any(&Delivery::other_headers)) breach("delivered with other headers than were sent");
+    if (any(&Delivery::other_payload)) breach("delivered with another payload than was sent");
   }
 
   void check_dead() {

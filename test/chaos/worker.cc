@@ -37,6 +37,7 @@ class LoggedDelivery {
     journal_.line_at(
         now, "begin " + name_ + ' ' + task.token + ' ' + std::to_string(message.attempt()) + (held ? " 1" : " 0"));
     if (message.headers() != headers_of(task.token, headers)) journal_.line("headers " + name_);
+    if (message.payload() != payload_of(task)) journal_.line("payload " + name_);
   }
 
   // Reads the clock before the lease: a lease that is held later was held at the time that was read.

@@ -14,6 +14,7 @@ inline constexpr int kUncleanStop = 3;  // exit code: stop() was false
 //   held <id> <n>                       repeated during a long delivery while the lease is held
 //   lost <id> <n>                       message.lease_lost() became true
 //   headers <id> <n>                    they are not those that were sent
+//   payload <id> <n>                    it is not the one that was sent
 //   verdict <id> <n> <what> <last us>   with the last time at which the lease was held (0: never)
 // For every event acked, nacked, retried or dead_lettered with ids: "<event> <id>". For log lines: "log <severity>
 // <text>".
