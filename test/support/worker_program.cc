@@ -3,10 +3,11 @@
 //   worker_program consume <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
 //   worker_program settle_later <url> <queue> <concurrency> <lease in ms> <poll interval in ms>
 //   worker_program hold <url> <queue> <deliveries> <lease in ms>
-//   worker_program produce <url> <queue> <messages>
+//   worker_program produce <url> <queue> <messages> [own]
 //   worker_program fork <url> <queue>
 //
 // Prints one line per event: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
+// "produce" repeats a send in doubt with the same id; with "own" the ids are 00000000-0000-4000-8000-<number>.
 // "fork" sends a message, forks and exits; the child then sends one too and stays until it is killed. The payload tells
 // the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked.
 // "settle_later" does the same with deliveries, in other threads, after their handlers have returned. "hold" keeps
@@ -137,10 +138,14 @@ int hold(const std::string& url, const std::string& queue, std::size_t deliverie
   return stop(consumer);
 }
 
-int produce(const std::string& url, const std::string& queue, int messages) {
+int produce(const std::string& url, const std::string& queue, int messages, bool own_ids = false) {
   delayqueue::Producer producer(url, queue);
   for (int i = 0; i < messages; ++i) {
     delayqueue::SendOptions options;
+    if (own_ids) {
+      options.id = std::to_string(i);
+      options.id = "00000000-0000-4000-8000-" + std::string(12 - options.id.size(), '0') + options.id;
+    }
     for (;;) {
       try {
         print_line("sent " + producer.send(std::to_string(i), options).id);
@@ -185,7 +190,10 @@ int main(int count, char** words) {
       return hold(words[2], words[3], static_cast<std::size_t>(std::atoi(words[4])),
                   std::chrono::milliseconds(std::atoi(words[5])));
     }
-    if (mode == "produce" && count == 5) return produce(words[2], words[3], std::atoi(words[4]));
+    const bool own_ids = count == 6 && words[5] == std::string("own");
+    if (mode == "produce" && (count == 5 || own_ids)) {
+      return produce(words[2], words[3], std::atoi(words[4]), own_ids);
+    }
     if (mode == "fork" && count == 4) return fork_and_end(words[2], words[3]);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "worker_program: %s\n", e.what());
