@@ -143,6 +143,23 @@ void Cluster::wire() {
   }
 }
 
+Node& Cluster::add_master() {
+  nodes_.push_back(std::make_unique<Node>(clustered(options_)));
+  Node& added = *nodes_.back();
+  must(node(0), {"CLUSTER", "MEET", "127.0.0.1", std::to_string(added.port()), std::to_string(added.bus_port())});
+  const std::string id = id_of(added);
+  wait_until("all nodes to know the new one", [&] {
+    return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& one) {
+      const auto all = known_by(*one);
+      return all.size() == size() && std::any_of(all.begin(), all.end(), [&](const Known& known) {
+               return known.id == id && !known.is("handshake");
+             });
+    });
+  });
+  wait_ok();
+  return added;
+}
+
 std::string Cluster::url() const {
   std::string result = options_.node.tls ? "rediss+cluster://" : "redis+cluster://";
   for (std::size_t i = 0; i < options_.masters; ++i) result += (i == 0 ? "" : ",") + nodes_[i]->address();

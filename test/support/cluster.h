@@ -59,6 +59,9 @@ class Cluster {
   std::size_t migrate_keys(int slot, std::size_t count);  // number of keys moved
   void finish_migration(int slot);                        // returns when all running nodes know the new owner
 
+  // Adds a master without slots. Returns when all nodes know it. No other call at the same time.
+  Node& add_master();
+
   // Waits until every running node reports a healthy cluster and its replicas are connected.
   void wait_ok();
 

@@ -1,0 +1,156 @@
+// A master that joins a Cluster while a partitioned queue is in use, and gets some of its slots.
+#include <delayqueue/delayqueue.h>
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/keys.h"
+#include "store/record.h"
+#include "support/cluster.h"
+#include "support/ledger.h"
+
+namespace delayqueue {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::kPatience;
+
+constexpr unsigned kCount = 16;
+
+// Threads that send, one consumer, and what became of each message.
+class Use {
+ public:
+  Use(const std::string& url, std::string queue)
+      : name_crc_(store::name_crc(queue, "dp")),
+        producer_(url, queue),
+        consumer_(
+            url, queue, [this](const Message& message) { return note(message.id()); }, options()) {
+    consumer_.start();
+    for (int i = 0; i < 3; ++i) threads_.emplace_back([this] { send(); });
+  }
+  ~Use() { stop_sending(); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+  void stop_sending() {
+    stopped_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  bool stop() { return consumer_.stop(); }
+
+  std::set<std::string> sent() const {
+    const std::lock_guard lock(mutex_);
+    return sent_;
+  }
+  std::map<std::string, int> deliveries() const {
+    const std::lock_guard lock(mutex_);
+    return deliveries_;
+  }
+  int failed_sends() const { return failed_sends_; }
+
+  // Deliveries of messages whose ids name this partition.
+  std::size_t delivered_from(unsigned partition) const {
+    std::size_t count = 0;
+    for (const auto& [id, times] : deliveries()) count += store::partition_of(id, name_crc_) == partition ? 1 : 0;
+    return count;
+  }
+
+ private:
+  static ConsumerOptions options() {
+    ConsumerOptions options;
+    options.logger = no_log();
+    return options;
+  }
+
+  Verdict note(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    ++deliveries_[id];
+    return ack();
+  }
+
+  void send() {
+    while (!stopped_) {
+      SendOptions options;
+      for (bool done = false; !done;) {
+        try {
+          const std::string id = producer_.send("x", options).id;
+          const std::lock_guard lock(mutex_);
+          sent_.insert(id);
+          done = true;
+        } catch (const ConnectionError& e) {
+          ++failed_sends_;
+          if (!e.ids().empty()) options.id = e.ids().front();
+        }
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+
+  const std::uint16_t name_crc_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<int> failed_sends_{0};
+  mutable std::mutex mutex_;  // guards sent_ and deliveries_
+  std::set<std::string> sent_;
+  std::map<std::string, int> deliveries_;
+  Producer producer_;
+  Consumer consumer_;
+  std::vector<std::thread> threads_;
+};
+
+TEST_CASE("cluster partitions: the load follows slots to a master that joins, without a restart, and none is lost") {
+  test::ClusterOptions options;
+  options.replicas = false;
+  test::Cluster cluster(options);
+  const std::string name = test::fresh_queue();
+  QueueAdmin(cluster.url(), name).set_partitions(kCount);
+  const auto base = [&](unsigned partition) { return store::make_keys(name, {"dp", true, false}, partition).base; };
+  Use use(cluster.url(), name);
+  const auto all_used = [&] {
+    for (unsigned partition = 0; partition < kCount; ++partition) {
+      if (use.delivered_from(partition) == 0) return false;
+    }
+    return true;
+  };
+  REQUIRE(eventually(all_used, kPatience));
+
+  test::Node& joined = cluster.add_master();
+  const std::vector<unsigned> moved = {2, 5, 6, 11};
+  for (const unsigned partition : moved) {
+    const int slot = test::slot_of(base(partition));
+    cluster.begin_migration(slot, joined);
+    while (cluster.migrate_keys(slot, 5) > 0) std::this_thread::sleep_for(2ms);
+    cluster.finish_migration(slot);
+  }
+  for (const unsigned partition : moved) {
+    CHECK(&cluster.owner(base(partition)) == &joined);
+    const std::size_t before = use.delivered_from(partition);
+    CHECK(eventually([&] { return use.delivered_from(partition) > before + 5; }, kPatience));
+  }
+
+  use.stop_sending();
+  const std::set<std::string> sent = use.sent();
+  const auto missing = [&] {
+    std::size_t count = 0;
+    const auto deliveries = use.deliveries();
+    for (const std::string& id : sent) count += deliveries.count(id) == 0 ? 1 : 0;
+    return count;
+  };
+  CHECK(eventually([&] { return missing() == 0; }, kPatience));
+  CHECK(use.stop());
+  const Counts counts = Inspector(cluster.url(), name).counts();
+  CHECK(counts.pending + counts.ready + counts.unack + counts.retry + counts.dead == 0);
+  MESSAGE(sent.size() << " messages, " << use.failed_sends() << " sends failed at first");
+}
+
+}  // namespace
+}  // namespace delayqueue
