@@ -144,7 +144,7 @@ delayqueue::ConsumerOptions options_of(const Arguments& arguments, const Journal
   options.backoff = delayqueue::Backoff::fixed(50ms);
   options.queue.go.remove_from_lists = arguments.number("mixed") == 1;
   options.queue.go.bodies_under_dp = arguments.number("old") == 1;  // the same keys, but no partitions
-  if (arguments.number("replicas") > 0) options.durability = delayqueue::Durability::replicas(1);
+  if (arguments.number("replicas") > 0) options.durability = delayqueue::Durability::replicas(1, options.lease / 3);
   options.connection.client_name = arguments.text("name");
   options.connection.command_timeout = milliseconds(arguments.number("timeout"));
   options.logger = [&journal](const delayqueue::LogEntry& entry) {
