@@ -282,8 +282,7 @@ std::vector<InFlightPtr> HandlerRunner::take_hanging(std::size_t lane, milliseco
 void HandlerRunner::refill(InFlightMessage& delivery, const EventSink& log) {
   if (delivery.keeps_worker()) {
     try {
-      workers_->add_worker();
-      if (!delivery.replace_worker()) workers_->retire_worker();  // the handler has returned meanwhile
+      workers_->add_worker([&] { return delivery.replace_worker(); });  // unless the handler has returned meanwhile
     } catch (const std::exception& e) {
       log.log(Severity::error, std::string("a worker whose handler hangs is not replaced: ") + e.what());
     }

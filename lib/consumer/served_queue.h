@@ -45,7 +45,7 @@ struct ServedQueue {
   const std::size_t line;          // in HandlerRunner, and its number among the queues
   std::vector<Lane*> lanes{};      // by partition
   store::ConsumerEntry profile{};  // of the consumer, for the registry; the same for all its queues
-  std::uint64_t turns = 0;  // how many turns its lanes have used: each notes the number of its last, the lowest is next
+  std::uint64_t turns = 0;         // that its lanes have used; the lane whose last one has the lowest number is next
 
   QueueLayout layout{endpoint};
   QueuePause pause{};

@@ -9,7 +9,7 @@
 
 namespace delayqueue {
 
-// a - b, or 0 if that is less.
+// a - b, or 0 if b is larger.
 inline std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
 struct WorkerShare {

@@ -157,8 +157,9 @@ class WorkerPool {
     return tasks;
   }
 
-  // Throws SetupError.
-  void add_worker() {
+  // Adds a worker. If `is_needed`, which is called when that is started, returns false, it or another one without a
+  // task ends at once. So a worker whose replacement cannot be started need not end. Throws SetupError.
+  void add_worker(const std::function<bool()>& is_needed = nullptr) {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     for (std::thread& thread : ended_) thread.join();
@@ -172,15 +173,7 @@ class WorkerPool {
     });
     threads_.splice(threads_.end(), added);
     ++workers_;
-  }
-
-  // Ends one worker, when it has no task: add_worker() was called for one that goes on after all.
-  void retire_worker() {
-    std::unique_lock lock(mutex_);
-    ++surplus_;
-    if (sleeping_ == 0 || std::exchange(waking_, true)) return;
-    lock.unlock();
-    ready_.notify_one();
+    if (is_needed && !is_needed()) ++surplus_;  // the new one looks at it before it sleeps
   }
 
   // Waits for the running tasks without a limit, drops the queued ones, and makes the queued calls.

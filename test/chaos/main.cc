@@ -55,6 +55,9 @@ chaos::RunOptions options_of(int count, char** words) {
       throw std::invalid_argument(word + ": unknown option; see the comment at the top of main.cc");
     }
   }
+  if (!options.old.empty() && options.topology != "partitions") {
+    throw std::invalid_argument("--old-program: with --topology " + options.topology + "; expected partitions");
+  }
   return options;
 }
 

@@ -38,11 +38,12 @@ struct Task {
   std::int64_t number = 0;
 };
 
-// Half of them are large, so that they are staged.
+// The payload of a task. Half of the payloads are large, so that they are staged.
 std::string payload_of(const Task& task);
 Task task_of(const std::string& payload);
 
-// The headers of the message with this token. Half of the messages have none; all, if headers are not `used` in the run.
+// The headers of the message with this token: none for half of the messages, and none at all if the run uses no
+// headers.
 delayqueue::Headers headers_of(const std::string& token, bool used);
 
 // A message to send, and the calls that follow.

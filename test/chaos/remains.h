@@ -9,12 +9,11 @@
 
 namespace chaos {
 
-// `headers`: whether they are used in the run.
-
-// Waits until no message is left to deliver and no garbage to collect. Returns false after the limit.
+// Waits until no message is left to deliver and no garbage to collect. `headers`: whether the run uses them. Returns
+// false after the limit.
 bool drained(World& world, const std::string& queue, bool headers, std::chrono::milliseconds limit);
 
-// Reads the dead letters. Everything else except the totals and the wake-up marker must not be there.
+// Reads the dead letters, as above. Everything else except the totals and the wake-up marker must not be there.
 Remains read_remains(World& world, const std::string& queue, bool headers);
 
 }  // namespace chaos

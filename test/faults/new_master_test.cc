@@ -2,9 +2,11 @@
 #include <delayqueue/delayqueue.h>
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <set>
@@ -57,12 +59,15 @@ class Use {
     return deliveries_;
   }
   int failed_sends() const { return failed_sends_; }
+  std::string refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
 
   // Deliveries of messages whose ids name this partition.
   std::size_t delivered_from(unsigned partition) const {
-    std::size_t count = 0;
-    for (const auto& [id, times] : deliveries()) count += store::partition_of(id, name_crc_) == partition ? 1 : 0;
-    return count;
+    const std::lock_guard lock(mutex_);
+    return delivered_from_.at(partition);
   }
 
  private:
@@ -75,13 +80,14 @@ class Use {
   Verdict note(const std::string& id) {
     const std::lock_guard lock(mutex_);
     ++deliveries_[id];
+    ++delivered_from_.at(store::partition_of(id, name_crc_).value());
     return ack();
   }
 
   void send() {
     while (!stopped_) {
       SendOptions options;
-      for (bool done = false; !done;) {
+      for (bool done = false; !done; std::this_thread::sleep_for(1ms)) {
         try {
           const std::string id = producer_.send("x", options).id;
           const std::lock_guard lock(mutex_);
@@ -90,18 +96,24 @@ class Use {
         } catch (const ConnectionError& e) {
           ++failed_sends_;
           if (!e.ids().empty()) options.id = e.ids().front();
+          if (stopped_) return;
+        } catch (const std::exception& e) {
+          const std::lock_guard lock(mutex_);
+          refused_ = e.what();
+          return;
         }
       }
-      std::this_thread::sleep_for(1ms);
     }
   }
 
   const std::uint16_t name_crc_;
   std::atomic<bool> stopped_{false};
   std::atomic<int> failed_sends_{0};
-  mutable std::mutex mutex_;  // guards sent_ and deliveries_
+  mutable std::mutex mutex_;  // guards the members down to refused_
   std::set<std::string> sent_;
   std::map<std::string, int> deliveries_;
+  std::array<std::size_t, kCount> delivered_from_{};
+  std::string refused_;  // another error of a send
   Producer producer_;
   Consumer consumer_;
   std::vector<std::thread> threads_;
@@ -147,6 +159,7 @@ TEST_CASE("cluster partitions: the load follows slots to a master that joins, wi
   };
   CHECK(eventually([&] { return missing() == 0; }, kPatience));
   CHECK(use.stop());
+  CHECK(use.refused() == "");
   const Counts counts = Inspector(cluster.url(), name).counts();
   CHECK(counts.pending + counts.ready + counts.unack + counts.retry + counts.dead == 0);
   MESSAGE(sent.size() << " messages, " << use.failed_sends() << " sends failed at first");

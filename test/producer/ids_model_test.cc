@@ -1,7 +1,7 @@
-// Random calls by id of several Producers, while the number of partitions changes and the layout is lost or rolled back,
-// against a model that knows only which ids are alive. Producers read the layout every ten seconds, so nearly all calls
-// are made with an old one. After every step each id that is alive is in one partition, and no other id is in any; in
-// the end a consumer gets each message once.
+// Random calls by id of several Producers, while the number of partitions changes and the layout is lost or rolled
+// back, against a model that knows only which ids are alive. Producers read the layout every ten seconds, so nearly all
+// calls are made with an old one. After every step each id that is alive is in one partition, and no other id is in
+// any; in the end a consumer gets each message once.
 //
 // DELAYQUEUE_SEEDS=n runs n sequences; DELAYQUEUE_SEED=n runs only sequence n.
 #include <delayqueue/delayqueue.h>
