@@ -608,7 +608,7 @@ long reads_for_take(std::size_t count) {
   const long used = reads() - before - 1;
   {
     const std::lock_guard lock(mutex);
-    held.clear();  // the consumer waits for them
+    for (Delivery& delivery : held) CHECK(std::move(delivery).ack());  // a dropped one would come back, into `held`
   }
   CHECK(consumer->stop(kPatience));
   return used;
