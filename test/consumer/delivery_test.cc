@@ -819,52 +819,53 @@ TEST_CASE("settle: the callback gets `in_doubt` if the consumer has ended before
   CHECK(result == static_cast<int>(Settlement::in_doubt));
 }
 
-TEST_CASE("settle: the callback gets `in_doubt` if the answer is lost and another consumer has the message then") {
+// A consumer whose delivery was settled while Redis could not answer.
+struct WithoutAnswer {
   Queue queue;
   const std::string id = queue.send("x");
-  test::FaultProxy proxy(test::server().socket());
+  test::FaultProxy proxy{test::server().socket()};
   Held held;
-  ConsumerOptions options = quick();
-  options.lease = 1h;
-  Consumer consumer(proxy.url(), queue.name, held.keep(), options);
-  consumer.start();
-  REQUIRE(held.reaches(1));
-  proxy.black_hole(true);
   std::atomic<int> result{-1};
-  CHECK(held.take().settle(reject("no"), [&](Settlement settlement) { result = static_cast<int>(settlement); }));
-  CHECK(eventually([&] { return consumer.stats().errors > 0; }, kPatience));
-  test::redis().cmd({"ZADD", queue.base + ":unack", "9999999999.000123", id});  // the lease of another consumer
-  proxy.black_hole(false);
-  CHECK(eventually([&] { return result != -1; }, kPatience));
-  CHECK(result == static_cast<int>(Settlement::in_doubt));
-  CHECK(queue.inspector.counts().dead == 0);
+  Consumer consumer{proxy.url(), queue.name, held.keep(), options()};
+
+  explicit WithoutAnswer(const Verdict& verdict) {
+    consumer.start();
+    REQUIRE(held.reaches(1));
+    proxy.black_hole(true);
+    CHECK(held.take().settle(verdict, [&](Settlement settlement) { result = static_cast<int>(settlement); }));
+    CHECK(eventually([&] { return consumer.stats().errors > 0; }, kPatience));
+  }
+
+  static ConsumerOptions options() {
+    ConsumerOptions options = quick();
+    options.lease = 1h;
+    return options;
+  }
+};
+
+TEST_CASE("settle: the callback gets `in_doubt` if the answer is lost and another consumer has the message then") {
+  WithoutAnswer scene(reject("no"));
+  test::redis().cmd({"ZADD", scene.queue.base + ":unack", "9999999999.000123", scene.id});  // that consumer's lease
+  scene.proxy.black_hole(false);
+  CHECK(eventually([&] { return scene.result != -1; }, kPatience));
+  CHECK(scene.result == static_cast<int>(Settlement::in_doubt));
+  CHECK(scene.queue.inspector.counts().dead == 0);
 }
 
 TEST_CASE("settle: an ack whose answer is lost is settled, also if Redis refuses its repeat at first") {
-  Queue queue;
-  const std::string id = queue.send("x");
-  test::FaultProxy proxy(test::server().socket());
-  Held held;
-  ConsumerOptions options = quick();
-  options.lease = 1h;
-  Consumer consumer(proxy.url(), queue.name, held.keep(), options);
-  consumer.start();
-  REQUIRE(held.reaches(1));
-  proxy.black_hole(true);
-  std::atomic<int> result{-1};
-  CHECK(held.take().settle(ack(), [&](Settlement settlement) { result = static_cast<int>(settlement); }));
-  CHECK(eventually([&] { return consumer.stats().errors > 0; }, kPatience));
+  WithoutAnswer scene(ack());
+  const std::string unack = scene.queue.base + ":unack";
   // What the ack does if it has run, and a key that its repeat cannot read.
-  test::redis().cmd({"DEL", queue.base + ":unack", queue.base + ":msg:" + id});
-  test::redis().cmd({"SET", queue.base + ":unack", "no sorted set"});
-  const auto errors = consumer.stats().errors;
-  proxy.black_hole(false);
+  test::redis().cmd({"DEL", unack, scene.queue.base + ":msg:" + scene.id});
+  test::redis().cmd({"SET", unack, "no sorted set"});
+  const auto errors = scene.consumer.stats().errors;
+  scene.proxy.black_hole(false);
   // WRONGTYPE, of takes as well; from the second pause on each round of requests begins with the ack.
-  CHECK(eventually([&] { return consumer.stats().errors > errors + 4; }, kPatience));
-  CHECK(result == -1);
-  test::redis().cmd({"DEL", queue.base + ":unack"});
-  CHECK(eventually([&] { return result != -1; }, kPatience));
-  CHECK(result == static_cast<int>(Settlement::settled));
+  CHECK(eventually([&] { return scene.consumer.stats().errors > errors + 4; }, kPatience));
+  CHECK(scene.result == -1);
+  test::redis().cmd({"DEL", unack});
+  CHECK(eventually([&] { return scene.result != -1; }, kPatience));
+  CHECK(scene.result == static_cast<int>(Settlement::settled));
 }
 
 TEST_CASE("settle: a callback that stop calls, because the verdict came too late, may destroy the consumer") {

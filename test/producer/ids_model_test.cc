@@ -19,8 +19,7 @@
 
 #include "store/keys.h"
 #include "support/ledger.h"
-#include "support/model_moves.h"
-#include "support/seeds.h"
+#include "support/model_runs.h"
 #include "support/server.h"
 
 namespace delayqueue {
@@ -28,7 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::redis;
-using test::model::Mismatch;
+using test::model::demand;
 
 constexpr unsigned kMost = 32;  // partitions
 
@@ -87,9 +86,6 @@ class IdsPlay {
   const std::vector<std::string>& log() const { return log_; }
 
  private:
-  static void demand(bool promise, const std::string& breach) {
-    if (!promise) throw Mismatch(breach);
-  }
   void log(const std::string& what) { log_.push_back(what); }
 
   Producer& any(const char* what) {
@@ -228,19 +224,12 @@ class IdsPlay {
 };
 
 TEST_CASE("any sequence of calls by id with old layouts: none is made twice, swallowed, lost or left in a partition") {
-  const std::uint64_t alone = test::setting("DELAYQUEUE_SEED", 0);
-  const std::uint64_t last = alone != 0 ? alone : test::seeds(100);
-  for (std::uint64_t seed = alone != 0 ? alone : 1; seed <= last; ++seed) {
-    IdsPlay play(seed);
-    try {
-      for (int i = 0; i < 50; ++i) play.step();
-      play.drain();
-    } catch (const std::exception& error) {
-      std::string log;
-      for (const std::string& line : play.log()) log += line + '\n';
-      FAIL("seed " << seed << ": " << std::string(error.what()) << "\n" << log);
-    }
-  }
+  test::model::for_seeds(100, [](std::uint64_t seed) {
+    test::model::play(IdsPlay(seed), seed, [](IdsPlay& game) {
+      for (int i = 0; i < 50; ++i) game.step();
+      game.drain();
+    });
+  });
 }
 
 }  // namespace

@@ -5,8 +5,7 @@
 // DELAYQUEUE_SEEDS=n runs n sequences; DELAYQUEUE_SEED=n runs only sequence n.
 #include "queue/layout_keeper.h"
 
-#include "support/model_moves.h"
-#include "support/seeds.h"
+#include "support/model_runs.h"
 #include "support/server.h"
 
 #include <delayqueue/error.h>
@@ -29,17 +28,13 @@ namespace {
 
 using store::Layout;
 using test::redis;
-using test::model::Mismatch;
+using test::model::demand;
 
 constexpr std::int64_t kFuture = 5'000'000'000'000'000;  // us; generations of a clock that has since been set back
 constexpr const char* kFields[] = {"generation", "partitions", "top"};
 
 std::string to_text(const Layout& layout) {
   return std::to_string(layout.generation) + " " + std::to_string(layout.partitions) + " " + std::to_string(layout.top);
-}
-
-void demand(bool promise, const std::string& breach) {
-  if (!promise) throw Mismatch(breach);
 }
 
 struct ProcessEnds : std::runtime_error {
@@ -296,19 +291,12 @@ class Play {
 
 TEST_CASE("any sequence of changes of a layout: no partition in use is lost, operators and clients agree in the end") {
   redis::Connection connection = test::model::connect();
-  const std::uint64_t alone = test::setting("DELAYQUEUE_SEED", 0);
-  const std::uint64_t last = alone != 0 ? alone : test::seeds(150);
-  for (std::uint64_t seed = alone != 0 ? alone : 1; seed <= last; ++seed) {
-    Play play(seed, connection);
-    try {
-      for (int i = 0; i < 80; ++i) play.step();
-      play.converge();
-    } catch (const std::exception& error) {
-      std::string log;
-      for (const std::string& line : play.log()) log += line + '\n';
-      FAIL("seed " << seed << ": " << std::string(error.what()) << "\n" << log);
-    }
-  }
+  test::model::for_seeds(150, [&](std::uint64_t seed) {
+    test::model::play(Play(seed, connection), seed, [](Play& game) {
+      for (int i = 0; i < 80; ++i) game.step();
+      game.converge();
+    });
+  });
 }
 
 }  // namespace
