@@ -9,8 +9,7 @@
 
 namespace delayqueue {
 
-// a - b, or 0 if b is larger.
-inline std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
+using run::minus;
 
 struct WorkerShare {
   run::WorkerLoad load;      // of the queue's line

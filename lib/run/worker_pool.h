@@ -23,6 +23,9 @@
 
 namespace delayqueue::run {
 
+// a - b, or 0 if b is larger.
+inline std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
+
 // The load of the workers, as it concerns one line of tasks.
 struct WorkerLoad {
   std::size_t idle = 0;     // workers that may begin a task, less those that the queued urgent tasks need
@@ -192,8 +195,6 @@ class WorkerPool {
   }
 
  private:
-  static std::size_t minus(std::size_t a, std::size_t b) { return a - std::min(a, b); }
-
   struct Line {
     std::size_t limit = 0;
     std::size_t running = 0;  // those that have a place
