@@ -136,6 +136,7 @@ class FaultProxy::Impl {
   bool black_hole = false, hold_replies = false, stopping = false;
   std::size_t to_drop[2] = {0, 0}, to_truncate = 0;
   std::optional<std::size_t> to_pass;  // bytes of commands
+  std::optional<std::string> begins_black_hole;
   Counts counts;
   std::list<Link> links;
 
@@ -269,6 +270,10 @@ void FaultProxy::Impl::receive(Link& link, Way way) {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n < 0) return close(link, true);
   std::string bytes(buffer, static_cast<std::size_t>(n));
+  if (way == command && begins_black_hole && bytes.find(*begins_black_hole) != std::string::npos) {
+    begins_black_hole.reset();
+    black_hole = true;
+  }
   const bool drop = n > 0 && take_one(to_drop[way]);
   const bool halve = n > 0 && !drop && way == reply && take_one(to_truncate);
   if (drop) bytes.clear();
@@ -296,7 +301,7 @@ bool FaultProxy::Impl::cuts(std::string& bytes) {
 
 void FaultProxy::Impl::flush(Link& link, Way way) {
   Lane& lane = link.lanes[way];
-  while (lane.has_due(Clock::now())) {
+  while (!black_hole && lane.has_due(Clock::now())) {
     std::string& bytes = lane.chunks.front().bytes;
     const auto n = ::send(lane.to, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -357,6 +362,10 @@ void FaultProxy::delay(std::chrono::milliseconds each_way) {
 
 void FaultProxy::black_hole(bool on) {
   impl_->run_in_thread([&] { impl_->black_hole = on; });
+}
+
+void FaultProxy::black_hole_from(const std::string& text) {
+  impl_->run_in_thread([&] { impl_->begins_black_hole = text; });
 }
 
 void FaultProxy::hold_replies(bool on) {

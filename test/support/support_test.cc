@@ -290,6 +290,26 @@ TEST_CASE("proxy: a black hole passes nothing until it ends, and then everything
   CHECK(std::set{open.receive(), late.receive()} == std::set<std::string>{":1\r\n", ":2\r\n"});
 }
 
+TEST_CASE("proxy: a black hole that begins with a command keeps that one and all after it, and none before") {
+  FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
+  Raw first(proxy), second(proxy);
+  node().cmd({"SET", "n", "0"});
+  proxy.black_hole_from("n 2");
+  first.send("INCRBY n 1");
+  CHECK(first.receive() == ":1\r\n");
+  second.send("INCRBY n 2");
+  CHECK(second.silent(100ms));
+  first.send("INCRBY n 1");
+  CHECK(first.silent(100ms));
+  CHECK(node().cmd({"GET", "n"}) == "1");
+  proxy.black_hole(false);
+  CHECK(first.receive() != "");
+  CHECK(second.receive() != "");
+  CHECK(node().cmd({"GET", "n"}) == "4");
+  first.send("INCRBY n 2");
+  CHECK(first.receive() == ":6\r\n");  // once
+}
+
 TEST_CASE("proxy: a command whose reply is held has run") {
   FaultProxy proxy(node().file("s"), FaultProxy::Via::unix_socket);
   Raw client(proxy);

@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iostream>
 #include <stdexcept>
+
+#include "support/sanitized.h"
 
 namespace test {
 namespace {
@@ -53,6 +56,12 @@ std::string WrongClock::runner() const {
   const std::string path = folder_.file("runner");
   write_program(path, folder_.file("offset"), "export FAKE_STEADY_CLOCK=1", "\"$@\"");
   return path;
+}
+
+bool can_run_with_wrong_clock() {
+  if (TEST_SANITIZED)
+    std::cout << "skipped: a program with a sanitizer does not run with a preloaded clock" << std::endl;
+  return TEST_SANITIZED == 0;
 }
 
 }  // namespace test

@@ -27,7 +27,7 @@ class WrongClock {
   void jump(std::chrono::milliseconds by);
 
   // Returns the path of a program that runs the command in its arguments. The clocks of that, also the steady one, jump
-  // together with the server's, as if the time passed. A program with a sanitizer does not run so.
+  // together with the server's, as if the time passed. Only if can_run_with_wrong_clock().
   std::string runner() const;
 
  private:
@@ -35,5 +35,8 @@ class WrongClock {
   std::atomic<std::int64_t>* offset_ = nullptr;
   std::unique_ptr<delayqueue::PrivateServer> server_;
 };
+
+// Returns false, and prints that the test is skipped, in a build with a sanitizer.
+bool can_run_with_wrong_clock();
 
 }  // namespace test
