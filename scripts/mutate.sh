@@ -53,7 +53,7 @@ verdict() {
   local by=model
   if [[ $script == lib/producer/* ]]; then
     by=producer
-  elif [[ $script =~ ^lib/consumer/(take_planner|prefetcher|shared_capacity|round_trip|lane)\. ]]; then
+  elif [[ $script =~ ^lib/consumer/(take_planner|prefetcher|body_fetcher|answer_times|prefetch_size|shared_capacity|round_trip|lane)\. ]]; then
     by=takes
   elif model; then
     by=others

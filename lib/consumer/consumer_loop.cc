@@ -160,7 +160,7 @@ Loop::Pause ConsumerLoop::plan_pause() {
     next = std::min(next, Clock::time_point(server.connection().get().due()));
     for (const Lane* lane : server.lanes()) {
       // Then its places are free for the lanes of other servers.
-      if (const auto late = lane->prefetcher().late_at(); late && !server.is_only()) next = std::min(next, *late);
+      if (const auto late = lane->answers().late_at(); late && !server.is_only()) next = std::min(next, *late);
     }
     pause.fds.push_back(server.connection().get().fd());
     pause.ignores_wakes = pause.ignores_wakes && !server.may_settle();

@@ -161,7 +161,7 @@ void HandlerRunner::warn(const MakeWarning& make) {
 
 // ---- In the consumer's thread ---------------------------------------------------------------------------------------
 
-void HandlerRunner::run(Prefetcher::Fetched& fetched, std::size_t line) {
+void HandlerRunner::run(BodyFetcher::Fetched& fetched, std::size_t line) {
   const std::size_t first = fetched.first.size(), redelivered = fetched.redelivered.size();
   workers_->submit_urgent(std::move(fetched.redelivered), line);
   given_ += redelivered;

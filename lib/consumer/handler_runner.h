@@ -3,7 +3,7 @@
 
 #include "consumer/counters.h"
 #include "consumer/in_flight_message.h"
-#include "consumer/prefetcher.h"
+#include "consumer/body_fetcher.h"
 #include "consumer/verdict_inbox.h"
 #include "queue/event_sink.h"
 #include "run/worker_pool.h"
@@ -46,7 +46,7 @@ class HandlerRunner {
 
   // Runs the handlers of the first and of the redelivered messages. Throws std::bad_alloc: then those that are still in
   // `fetched` were not passed on, and no worker has them.
-  void run(Prefetcher::Fetched& fetched, std::size_t line);
+  void run(BodyFetcher::Fetched& fetched, std::size_t line);
   bool empty() const { return given_ == 0 && (workers_ == nullptr || !workers_->has_calls()); }
   void read_loads(std::vector<run::WorkerLoad>& loads) const;
   // Handlers that run; of lines with a DeliveryHandler: deliveries that are outstanding.

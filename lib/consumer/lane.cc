@@ -29,11 +29,12 @@ Lane::Lane(ServedQueue& queue, unsigned partition, std::size_t number, const Mai
       wakeups_(partition_),
       lease_keeper_(queue.options.lease, [this](const auto& lost) { on_lost(lost); }),
       settler_(queue.options.backoff, [this](const auto& outcome) { on_settled(outcome); }),
-      prefetcher_(
-          queue.name, queue.line, number, queue.options.concurrency, queue.options.prefetch, queue.options.lease,
-          poison_runs,
-          {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
-           [this](const auto& taken) { on_taken(taken); }, [this](auto fetched) { on_fetched(std::move(fetched)); }}),
+      bodies_(answers_, [this](auto fetched) { on_fetched(std::move(fetched)); }),
+      prefetcher_(queue.name, queue.line, number, queue.options.concurrency, queue.options.lease, answers_, bodies_,
+                  poison_runs,
+                  {[this](const auto& promoted, bool more) { on_promoted(promoted, more); },
+                   [this](const auto& taken) { on_taken(taken); }}),
+      prefetch_size_(queue.options.prefetch),
       maintenance_(upkeep, [this](std::size_t trimmed) { reporter().trimmed(trimmed); }),
       registration_(partition_, registers_every),
       copies_(partition_),
@@ -145,7 +146,7 @@ ConsumerActivity Lane::activity() const {
 }
 
 bool Lane::is_urgent(bool stopping) const {
-  return copies_.is_urgent() || wakeups_.has_requests(stopping) || prefetcher_.has_to_fetch() || !settler_.empty() ||
+  return copies_.is_urgent() || wakeups_.has_requests(stopping) || bodies_.has_to_fetch() || !settler_.empty() ||
          maintenance_.has_to_persist() || reporter().sink().has_counts();
 }
 
@@ -266,7 +267,8 @@ void Lane::read_wakeups(bool full) {
 
 // ---- Handlers -------------------------------------------------------------------------------------------------------
 
-void Lane::on_fetched(Prefetcher::Fetched fetched) {
+void Lane::on_fetched(BodyFetcher::Fetched fetched) {
+  prefetcher_.forget(fetched.expired);
   try {
     reporter().fetched(fetched);
     for (const InFlightPtr& delivery : fetched.expired) settler_.add(delivery);  // the Settler removes it from unack
@@ -279,10 +281,10 @@ void Lane::on_fetched(Prefetcher::Fetched fetched) {
 
 // Memory has run out, so no worker got these messages, and there is none to release them. Their leases are no longer
 // renewed: when these end, the messages are delivered again.
-void Lane::let_go(const Prefetcher::Fetched& fetched) {
+void Lane::let_go(const BodyFetcher::Fetched& fetched) {
   for (const auto* group : {&fetched.first, &fetched.redelivered, &fetched.expired}) {
     for (const InFlightPtr& delivery : *group) lease_keeper_.remove(delivery);
-    prefetcher_.handled(0, *group);
+    prefetcher_.forget(*group);
   }
   reporter().returned(fetched.first.size() + fetched.redelivered.size());
 }
@@ -310,7 +312,8 @@ void Lane::on_lost(const std::vector<InFlightPtr>& lost) {
 
 void Lane::settle(const std::vector<InFlightPtr>& done, std::size_t returned) {
   for (const InFlightPtr& delivery : done) settler_.add(delivery);
-  prefetcher_.handled(returned, done);
+  prefetcher_.forget(done);
+  prefetch_size_.handled(returned, answers_.usual());
 }
 
 void Lane::on_settled(const Settler::Outcome& outcome) {
@@ -334,12 +337,13 @@ void Lane::on_settled(const Settler::Outcome& outcome) {
 // ---- Stop -----------------------------------------------------------------------------------------------------------
 
 void Lane::give_back(std::vector<InFlightPtr> unstarted) {
-  for (InFlightPtr& delivery : prefetcher_.abandon_fetching()) unstarted.push_back(std::move(delivery));
+  for (InFlightPtr& delivery : bodies_.abandon()) unstarted.push_back(std::move(delivery));
   release(std::move(unstarted));
 }
 
 std::size_t Lane::give_back_late(std::size_t most) {
-  std::vector<InFlightPtr> late = prefetcher_.abandon_late(most);
+  std::vector<InFlightPtr> late = bodies_.abandon_late(most);
+  prefetcher_.forget(late);
   const std::size_t count = late.size();
   release(std::move(late));
   return count;

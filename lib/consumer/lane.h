@@ -2,6 +2,8 @@
 // consumer's thread only.
 #pragma once
 
+#include "consumer/answer_times.h"
+#include "consumer/body_fetcher.h"
 #include "consumer/clock_monitor.h"
 #include "consumer/handler_runner.h"
 #include "consumer/lane_health.h"
@@ -9,6 +11,7 @@
 #include "consumer/maintenance.h"
 #include "consumer/partition_copies.h"
 #include "consumer/poison_guard.h"
+#include "consumer/prefetch_size.h"
 #include "consumer/prefetcher.h"
 #include "consumer/registration.h"
 #include "consumer/reporter.h"
@@ -98,7 +101,7 @@ class Lane {
   // Adds verdicts and lease renewals, or add_join(). Returns the number of verdicts.
   std::size_t add_settling(RoundTrip& round_trip);
   // add_fetch() adds the fetch of bodies; add_take() the moves that are due, and a take of at most `places` messages.
-  void add_fetch(RoundTrip& round_trip) { prefetcher_.fetch(round_trip, partition_.moves); }
+  void add_fetch(RoundTrip& round_trip) { bodies_.fetch(round_trip, partition_.moves); }
   void add_take(RoundTrip& round_trip, WorkerShare share, std::size_t places);
   // Adds wake-ups, maintenance, events, and the entry in the registry of consumers.
   void add_upkeep(RoundTrip& round_trip, bool stopping);
@@ -122,6 +125,9 @@ class Lane {
   std::size_t room(const WorkerShare& share) const { return prefetcher_.room(share); }
   std::size_t most_taken(const WorkerShare& share) const { return prefetcher_.most_taken(share); }
   const Prefetcher& prefetcher() const { return prefetcher_; }
+  const BodyFetcher& bodies() const { return bodies_; }
+  const AnswerTimes& answers() const { return answers_; }
+  std::size_t prefetch() const { return prefetch_size_.get(); }
   // Whether its moves are due, after which a take may return something.
   bool moves_are_due() const;
   // Whether it must not wait for places: by time its moves are due, or retry has to get its share.
@@ -168,7 +174,7 @@ class Lane {
   bool has_backlog() const;
   ConsumerActivity activity() const;
   void release(std::vector<InFlightPtr> unstarted);
-  void let_go(const Prefetcher::Fetched& fetched);
+  void let_go(const BodyFetcher::Fetched& fetched);
   bool add_reclaim(RoundTrip& round_trip);
   void add_promote(RoundTrip& round_trip, const WorkerShare& share, bool has_room);
   void add_lengths(RoundTrip& round_trip);
@@ -180,7 +186,7 @@ class Lane {
   void on_reclaimed(const store::Reclaimed& reclaimed);
   void on_promoted(const store::Promoted& promoted, bool more);
   void on_taken(const Prefetcher::Taken& taken);
-  void on_fetched(Prefetcher::Fetched fetched);
+  void on_fetched(BodyFetcher::Fetched fetched);
 
   ServedPartition partition_;
   const std::size_t number_;
@@ -189,7 +195,10 @@ class Lane {
   Wakeups wakeups_;
   LeaseKeeper lease_keeper_;
   Settler settler_;
+  AnswerTimes answers_;
+  BodyFetcher bodies_;
   Prefetcher prefetcher_;
+  PrefetchSize prefetch_size_;
   Maintenance maintenance_;
   Registration registration_;
   PartitionCopies copies_;

@@ -1,7 +1,8 @@
-// Decides how many messages a consumer takes from one queue, from which list, and when their bodies are fetched. Used
-// by the consumer's thread only.
+// Prefetcher: decides how many messages a lane takes, and from which list. Used by the consumer's thread only.
 #pragma once
 
+#include "consumer/answer_times.h"
+#include "consumer/body_fetcher.h"
 #include "consumer/in_flight_message.h"
 #include "consumer/poison_guard.h"
 #include "consumer/round_trip.h"
@@ -12,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,8 +23,6 @@ namespace delayqueue {
 class Prefetcher {
  public:
   using Clock = std::chrono::steady_clock;
-  using Seconds = std::chrono::duration<double>;
-  using Bodies = std::vector<std::optional<std::string>>;
 
   // What one take returned.
   struct Taken {
@@ -35,30 +34,23 @@ class Prefetcher {
     std::string foreign_id{};            // one of all these
   };
 
-  // Deliveries whose bodies have arrived. First deliveries wait for any worker. Redelivered messages were taken for a
-  // free worker and start at once, so that one that kills its process costs no other message a retry.
-  struct Fetched {
-    std::vector<InFlightPtr> first, redelivered, expired;
-    std::string damaged_id{};  // of one of those whose headers cannot be read; they are delivered without
-  };
-
   struct Listener {
     // Before `taken`, if one request did both. `more`: it moved as many as it was asked for.
     std::function<void(const store::Promoted&, bool more)> promoted;
     std::function<void(const Taken&)> taken;
-    std::function<void(Fetched)> fetched;
   };
 
   // `line`: of the queue, see HandlerRunner; `lane`: the number of the lane. `workers`: the most that the queue may
-  // use.
-  Prefetcher(const std::string& queue, std::size_t line, std::size_t lane, std::size_t workers, std::size_t prefetch,
-             milliseconds lease, PoisonRuns& poison_runs, Listener listener)
+  // use. The AnswerTimes are told of each take, and the BodyFetcher gets what it returns.
+  Prefetcher(const std::string& queue, std::size_t line, std::size_t lane, std::size_t workers, milliseconds lease,
+             AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs, Listener listener)
       : queue_(std::make_shared<const std::string>(queue)),
         line_(line),
         lane_(lane),
         workers_(workers),
-        most_prefetched_(prefetch),
         lease_(lease),
+        answers_(answers),
+        bodies_(bodies),
         listener_(std::move(listener)),
         poison_guard_(lease, poison_runs) {}
 
@@ -72,13 +64,9 @@ class Prefetcher {
   // the messages that wait for their bodies, those that a take may return, and those that it may return from retry. A
   // take whose answer is late counts no more: its server may be frozen, and other queues must not wait for it.
   // Nothing while the answers are late, so that a server that does not answer keeps no places from other queues.
-  std::size_t fetching() const { return is_late() ? 0 : fetching_.size(); }
-  std::size_t coming() const { return is_late() ? 0 : coming_; }
-  std::size_t coming_retries() const { return is_late() ? 0 : coming_retries_; }
-  // When the answers under way are late; nullopt: there are none, or they are late already.
-  std::optional<Clock::time_point> late_at() const;
-  bool fetches_redelivered() const;
-  std::size_t prefetch() const { return prefetch_; }
+  std::size_t fetching() const { return answers_.is_late() ? 0 : bodies_.size(); }
+  std::size_t coming() const { return answers_.is_late() ? 0 : coming_; }
+  std::size_t coming_retries() const { return answers_.is_late() ? 0 : coming_retries_; }
 
   // Whether messages are left in retry, as far as is known, and it may take them.
   bool retry_waits() const { return retry_left_ > 0 && !poison_guard_.blocks_retry(); }
@@ -126,11 +114,8 @@ class Prefetcher {
   // alone.
   bool is_taking() const { return coming_ > 0; }
   bool may_overlap(const WorkerShare& share, std::size_t messages) const {
-    return full_ && !is_late() && !retry_waits() && room(share) >= messages;
+    return full_ && !answers_.is_late() && !retry_waits() && room(share) >= messages;
   }
-
-  // The shortest time of a take until now, which is about that of a round trip to the server. 0: there was none yet.
-  Seconds shortest_take() const { return shortest_take_; }
 
   // Whether take() would add one. First deliveries may have to wait for the share of retry, and that for a worker.
   bool can_take(const WorkerShare& share) const { return limits(share).total > 0; }
@@ -150,50 +135,25 @@ class Prefetcher {
   void take_due(RoundTrip& round_trip, const store::Store& store, const WorkerShare& share, bool with_ids,
                 const store::Watcher& watcher);
 
-  // Whether there are deliveries whose bodies nothing has requested. fetch() adds the request for them, or for as many
-  // as one may fetch.
-  bool has_to_fetch() const { return first_to_fetch() != fetching_.size(); }
-  void fetch(RoundTrip& round_trip, const store::Store& store);
-
-  // At most so many of the deliveries that came too late in the answers since the last call, and whose bodies nothing
-  // has requested. They are the caller's from now on.
-  std::vector<InFlightPtr> abandon_late(std::size_t most);
-
-  // The deliveries without body, which are the caller's from now on. Call it when no round trip is under way.
-  std::vector<InFlightPtr> abandon_fetching() { return std::exchange(fetching_, {}); }
-
-  // So many handlers have returned since the last call; these deliveries have a verdict now.
-  void handled(std::size_t returned, const std::vector<InFlightPtr>& done);
+  // These deliveries have a verdict, or no handler gets them.
+  void forget(const std::vector<InFlightPtr>& deliveries) { poison_guard_.forget(deliveries); }
 
  private:
-  // A request for the bodies of deliveries that follow each other in fetching_.
-  struct Fetch {
-    const InFlightMessage* first;
-    std::size_t count;
-  };
-
-  // An answer is late after this time: 50 ms, or longer on a slow link, where each would be late.
-  Clock::duration patience() const;
-  bool is_late() const { return requests_ > 0 && Clock::now() - waits_since_ >= patience(); }
-  void begin_request();
-  void end_request();
   std::size_t free_workers(const WorkerShare& share) const;
   store::TakeLimits limits(const WorkerShare& share) const;
   std::vector<store::TakeLimits> limits_of_batches(const WorkerShare& share) const;
   void begin_take(const store::TakeLimits& limits);
   void end_take(const store::TakeLimits& limits);
   void read_taken(const store::TakeLimits& limits, Clock::time_point sent_at, const store::Taken& taken, bool more);
-  std::size_t first_to_fetch() const;
-  std::size_t end_fetch(const Fetch& fetch);
-  void read_bodies(Bodies bodies, const Bodies& headers, std::size_t first, std::size_t most);
   void count_share(const store::Taken& taken);
 
   const std::shared_ptr<const std::string> queue_;  // its name, in every Message
   const std::size_t line_;
   const std::size_t lane_;
   const std::size_t workers_;
-  const std::size_t most_prefetched_;
   const milliseconds lease_;
+  AnswerTimes& answers_;
+  BodyFetcher& bodies_;
   const Listener listener_;
   PoisonGuard poison_guard_;
 
@@ -202,21 +162,9 @@ class Prefetcher {
   std::size_t promoted_ = 0;  // messages that pending2ready has moved since the last take
   std::size_t retry_left_ = 0;
   std::size_t since_retry_ = 0;     // messages taken since retry had its share
-  std::size_t requests_ = 0;        // takes and fetches under way
-  Clock::time_point waits_since_;   // when the first of them was sent, or the last answer arrived
-  std::size_t came_late_ = 0;       // messages, since the last abandon_late()
   std::size_t coming_ = 0;          // most messages that the takes under way return
   std::size_t coming_retries_ = 0;  // most of them from retry
   bool full_ = false;               // the last take returned all that it asked for
-  Seconds latency_{0};              // of takes, running average
-  Seconds shortest_take_{0};
-
-  std::size_t prefetch_ = 0;
-  std::size_t handled_lately_ = 0;
-  Clock::time_point counting_since_;
-
-  std::vector<InFlightPtr> fetching_;  // taken; their bodies are missing
-  double body_size_ = 32 * 1024;  // running average, with headers; begins high, so that the first fetches are small
 };
 
 }  // namespace delayqueue

@@ -40,7 +40,7 @@ void Reporter::taken(const Prefetcher::Taken& taken) {
   event(EventKind::delivered, taken.deliveries);
 }
 
-void Reporter::fetched(const Prefetcher::Fetched& fetched) {
+void Reporter::fetched(const BodyFetcher::Fetched& fetched) {
   counters_.prefetched -= fetched.expired.size();
   counters_.delivered += fetched.first.size() + fetched.redelivered.size();
   if (!fetched.expired.empty()) warn_expired(fetched.expired.front()->message.id());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "consumer/counters.h"
+#include "consumer/body_fetcher.h"
 #include "consumer/prefetcher.h"
 #include "consumer/settler.h"
 #include "queue/event_sink.h"
@@ -37,7 +38,7 @@ class Reporter {
   void promoted(const store::Promoted& promoted);
   void retried(const store::Reclaimed& reclaimed);
   void taken(const Prefetcher::Taken& taken);
-  void fetched(const Prefetcher::Fetched& fetched);
+  void fetched(const BodyFetcher::Fetched& fetched);
   void returned(std::size_t unstarted) { counters_.prefetched -= unstarted; }
   void settled(const Settler::Outcome& outcome);
 

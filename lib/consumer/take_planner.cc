@@ -47,10 +47,10 @@ SharedCapacity::LaneUse TakePlanner::use_of(const Lane& lane) const {
   SharedCapacity::LaneUse use;
   use.held = prefetcher.fetching() + prefetcher.coming();
   use.claimed = prefetcher.fetching() + prefetcher.coming_retries();
-  use.prefetch = prefetcher.prefetch();
+  use.prefetch = lane.prefetch();
   use.server = &servers_.of(lane);
   // Of interest to other lanes only.
-  use.redelivers = lanes_.size() > 1 && (prefetcher.coming_retries() > 0 || prefetcher.fetches_redelivered());
+  use.redelivers = lanes_.size() > 1 && (prefetcher.coming_retries() > 0 || lane.bodies().has_redelivered());
   return use;
 }
 
@@ -64,7 +64,7 @@ bool TakePlanner::wants_another(const LaneServer& server) const {
   // Several queues that have messages take in the same round trip, or one would get more than its share.
   if (can_take_.size() > 1) return false;
   return std::any_of(server.lanes().begin(), server.lanes().end(), [this](const Lane* lane) {
-    return lane->is_working() && (lane->prefetcher().has_to_fetch() || lane->is_woken() || may_overlap(*lane));
+    return lane->is_working() && (lane->bodies().has_to_fetch() || lane->is_woken() || may_overlap(*lane));
   });
 }
 
@@ -100,7 +100,7 @@ void TakePlanner::count_taken() {
 // The most messages of a lane that a round trip takes if no other queue can take any.
 std::size_t TakePlanner::batch_of(const Lane& lane) const {
   if (!active_.has_others(lane.queue().line)) return store::kBatch;
-  const double round_trip_ms = 1000 * lane.prefetcher().shortest_take().count();
+  const double round_trip_ms = 1000 * lane.answers().shortest().count();
   return static_cast<std::size_t>(std::clamp(kLargeTake * round_trip_ms, double(kLargeTake), double(store::kBatch)));
 }
 
@@ -113,42 +113,50 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
     return;
   }
   capacity_.set_busy(busy_);
-  // Only the first of them may take a possible poison message, so lanes of one queue take turns here, too.
-  std::sort(takers.begin(), takers.end(), [this](const Lane* a, const Lane* b) {
-    const std::size_t one = a->queue().line, other = b->queue().line;
-    if (one == other) return a->precedes(*b);
-    return capacity_.precedes(one, other) || (!capacity_.precedes(other, one) && one < other);
-  });
+  sort_by_turns(takers);
   std::vector<bool> takes(lanes_.size(), false);
   for (const Lane* lane : takers) takes[lane->number()] = !overlapping || may_overlap(*lane);
-  std::vector<bool> under_way(queues_.size(), false);  // whether a take of each queue is, on this server
+  QueueSet taking;  // those with a take under way on this server
+  taking.clear(queues_.size());
   for (const Lane* lane : server.lanes()) {
-    if (lane->prefetcher().is_taking()) under_way[lane->queue().line] = true;
+    if (lane->prefetcher().is_taking()) taking.add(lane->queue().line);
   }
   const std::vector<std::size_t> divided = capacity_.divide(wishes(server, takes));
   std::vector<SharedCapacity::LaneUse> after;
   for (Lane* lane : takers) {
-    const WorkerShare share = share_of(*lane);
-    const std::size_t places = divided[lane->number()];
-    const std::size_t batch = batch_of(*lane);
-    const std::size_t own = is_alone(*lane) ? std::min(places, batch) : places;
     round_trip.add_for(&lane->requests());
     lane->add_fetch(round_trip);
-    const bool has_more = lane->has_more(share);
-    // While a take of the same queue is under way, only a whole batch is worth a call, or what must not wait.
-    const bool worth = own >= batch || !under_way[lane->queue().line] || lane->has_to_look();
-    const bool waits = overlapping && has_more && !worth;
-    if (takes[lane->number()] && !waits) {
-      if (own > 0 && has_more) lane->use_turn(own);
-      lane->add_take(round_trip, share, own);
-      if (lane->prefetcher().is_taking()) under_way[lane->queue().line] = true;
-    }
+    if (takes[lane->number()]) add_take(round_trip, *lane, divided[lane->number()], overlapping, taking);
     SharedCapacity::LaneUse use = use_of(*lane);  // a take only adds to it
     after.push_back(use);
     use.held = uses_[lane->number()].held;  // until all have taken: the places were divided before
     capacity_.grow(lane->number(), use);
   }
   for (std::size_t i = 0; i < takers.size(); ++i) capacity_.grow(takers[i]->number(), after[i]);
+}
+
+// Only the first lane may take a possible poison message, so lanes of one queue take turns here, too.
+void TakePlanner::sort_by_turns(std::vector<Lane*>& takers) const {
+  std::sort(takers.begin(), takers.end(), [this](const Lane* a, const Lane* b) {
+    const std::size_t one = a->queue().line, other = b->queue().line;
+    if (one == other) return a->precedes(*b);
+    return capacity_.precedes(one, other) || (!capacity_.precedes(other, one) && one < other);
+  });
+}
+
+void TakePlanner::add_take(RoundTrip& round_trip, Lane& lane, std::size_t places, bool overlapping,
+                           QueueSet& taking) const {
+  const std::size_t line = lane.queue().line;
+  const WorkerShare share = share_of(lane);
+  const std::size_t batch = batch_of(lane);
+  const std::size_t own = is_alone(lane) ? std::min(places, batch) : places;
+  const bool has_more = lane.has_more(share);
+  // While a take of the same queue is under way, only a whole batch is worth a call, or what must not wait.
+  const bool worth = own >= batch || !taking.has(line) || lane.has_to_look();
+  if (overlapping && has_more && !worth) return;
+  if (own > 0 && has_more) lane.use_turn(own);
+  lane.add_take(round_trip, share, own);
+  if (lane.prefetcher().is_taking()) taking.add(line);
 }
 
 // Whether a lane of another server can take messages in this step, too.

@@ -65,6 +65,7 @@ class TakePlanner {
       has_[line] = true;
     }
     std::size_t size() const { return size_; }
+    bool has(std::size_t line) const { return has_[line]; }
     bool has_others(std::size_t line) const { return size_ > (has_[line] ? 1 : 0); }
 
    private:
@@ -77,6 +78,8 @@ class TakePlanner {
   bool is_alone(const Lane& lane) const;
   void count_taken();
   std::size_t batch_of(const Lane& lane) const;
+  void sort_by_turns(std::vector<Lane*>& takers) const;
+  void add_take(RoundTrip& round_trip, Lane& lane, std::size_t places, bool overlapping, QueueSet& taking) const;
   bool takes_elsewhere(const Lane& lane, const LaneServer& server) const;
   std::vector<SharedCapacity::Wish> wishes(const LaneServer& server, const std::vector<bool>& takes) const;
 

@@ -39,7 +39,7 @@ class OneWorker {
 
   // So many first deliveries.
   void run_first(std::size_t count) {
-    Prefetcher::Fetched fetched;
+    BodyFetcher::Fetched fetched;
     for (std::size_t i = 0; i < count; ++i) fetched.first.push_back(to_handle(1));
     handlers.run(fetched, 0);
   }
@@ -67,7 +67,7 @@ TEST_CASE("handlers: the one that has been running the longest is found behind a
   REQUIRE(eventually([&] { return worker.counters.running == 1; }, kPatience));
   worker.run_first(1000);
   const InFlightPtr hangs = to_handle(2);
-  Prefetcher::Fetched fetched{{}, {hangs}, {}};
+  BodyFetcher::Fetched fetched{{}, {hangs}, {}};
   worker.handlers.run(fetched, 0);
   first.open();  // the worker goes on with the redelivered message
   const auto is_since_it_began = [&] {
@@ -93,7 +93,7 @@ TEST_CASE("handlers: after the one that has been running the longest comes the o
                     counters, {1, 2});
   handlers.start(2, 2);
   for (std::size_t i = 0; i < 2; ++i) {
-    Prefetcher::Fetched fetched{{deliveries[i]}, {}, {}};
+    BodyFetcher::Fetched fetched{{deliveries[i]}, {}, {}};
     handlers.run(fetched, 0);
     CHECK(eventually([&] { return counters.running == i + 1; }, kPatience));
   }
