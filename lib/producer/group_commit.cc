@@ -2,6 +2,7 @@
 
 #include "os/resources.h"
 #include "producer/send_batch.h"
+#include "redis/reply.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -336,6 +337,7 @@ void GroupCommit::complete(SendBatch& batch, redis::Connection& connection) {
   const std::vector<ScriptCall> calls = std::exchange(batch.calls, {});
   for (const ScriptCall& script_call : calls) {
     std::exception_ptr error;
+    bool refused = false;  // no node has run the script
     store::Outcomes outcomes;
     try {
       outcomes = script_call.outcomes();
@@ -343,12 +345,17 @@ void GroupCommit::complete(SendBatch& batch, redis::Connection& connection) {
       if (!missing.empty()) throw ConnectionError("sent to " + connection.where() + ", but " + missing);
     } catch (const ReplyError&) {
       error = std::current_exception();
+    } catch (const redis::SlotUnavailable&) {
+      error = std::current_exception();
+      refused = true;
     } catch (...) {
       error = broken = std::current_exception();
     }
     std::size_t next = 0;
     for (const SendStep& step : script_call.steps) {
       step.request->stored = step.request->stored || error == nullptr;
+      const bool is_only_step = step.messages() == step.request->messages.size();
+      if (refused && is_only_step) step.request->written = false;
       for (std::size_t i = step.begin; i < step.end && !error; ++i) {
         step.request->sent[i].created = outcomes[next] == '1';
         step.request->sent[i].cancelled = outcomes[next++] == 'C';

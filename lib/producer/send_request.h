@@ -30,7 +30,7 @@ struct SendRequest {
   std::exception_ptr error{};  // of a failed step; later steps may not have been sent
 
   // How far a failed request has got.
-  bool written = false;    // a step of it may have been sent; false: nothing of it was stored
+  bool written = false;    // a step of it may have been run; false: nothing of it was stored
   bool stored = false;     // the server has executed a step of it
   bool withdrawn = false;  // it did not wait for a server that does not answer: see Elsewhere
 

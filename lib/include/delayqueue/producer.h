@@ -36,7 +36,8 @@ struct ProducerMetrics;
 // send that waits does so when the master has not answered others for about 50 ms. Messages that may have been written
 // fail with a ConnectionError after at most one command_timeout, and their ids belong to their partition. The first
 // failure starts a thread, which sends requests without a message to that master. When one succeeds, its partitions get
-// new messages again. A partition that the user has no right to is left out with a warning.
+// new messages again. While the slot of a partition moves, Redis refuses messages there, and they go to other partitions
+// in the same way. A partition that the user has no right to is left out with a warning.
 //
 // Producers, Inspectors and QueueAdmins of one process with the same URL and equal ConnectionOptions share connections:
 // a call uses one that no other object uses at that moment, and opens one if there is none. So no call waits for
