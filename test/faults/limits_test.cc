@@ -17,6 +17,7 @@
 #include "os/interrupt.h"
 #include "redis/socket.h"
 #include "security/other_user.h"
+#include "support/answers.h"
 #include "support/forked.h"
 #include "support/ledger.h"
 #include "support/limits.h"
@@ -96,6 +97,43 @@ TEST_CASE("limits: a Consumer whose start() was refused a thread throws a SetupE
   Producer(server().url(), queue).send("a");
   CHECK(test::eventually([&] { return handled == 1; }));
   CHECK(consumer.stop(10s));
+}
+
+TEST_CASE("limits: a worker that cannot be replaced goes on when its handler returns, and the next one is replaced") {
+  test::Queue queue;
+  test::Gate gates[2];
+  test::Lines lines;
+  std::atomic<int> others{0};
+  ConsumerOptions options = test::quick();
+  options.lease = 100ms;
+  options.processing_timeout = 200ms;
+  options.logger = lines.logger();
+  const auto consumer = queue.consumer(
+      [&](const Message& message) {
+        if (message.payload() != "other") gates[message.payload() == "second"].pass();
+        others += message.payload() == "other";
+        return ack();
+      },
+      options);
+  consumer->start();
+  SendOptions once;
+  once.retries = 0;
+  queue.send("first", once);
+  {
+    const test::NoThreads none;
+    REQUIRE(test::eventually([&] { return !lines.find("whose handler hangs is not replaced").empty(); }));
+    CHECK(!lines.find(kRaiseThreads).empty());
+  }
+  queue.send("other");
+  std::this_thread::sleep_for(300ms);
+  CHECK(others == 0);
+  gates[0].open();
+  CHECK(test::eventually([&] { return others == 1; }));
+  queue.send("second", once);
+  queue.send("other");
+  CHECK(test::eventually([&] { return others == 2; }));  // by its replacement
+  gates[1].open();
+  CHECK(consumer->stop(10s));
 }
 
 TEST_CASE("limits: a connection that needs a thread throws a ConnectionError without one") {
