@@ -34,6 +34,7 @@ redis-server|valkey-server   redis-server      valkey               redis       
 tools='
 bash                         bash              bash                 bash                bash
 <asio.hpp>                   libasio-dev       asio-devel           asio-dev            asio
+<boost/asio.hpp>             libboost-dev      boost-devel          boost-dev           boost
 clang++                      clang             clang                clang               llvm
 -fsanitize=fuzzer            libclang-rt-dev   compiler-rt          compiler-rt         llvm
 clang-tidy                   clang-tidy        clang-tools-extra    clang-extra-tools   llvm

@@ -14,10 +14,11 @@ class AnswerTimes {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  // A request was sent. It has its answer, or is dropped.
+  // A request was sent.
   void begin() {
     if (under_way_++ == 0) waits_since_ = Clock::now();
   }
+  // A request has its answer, or is dropped.
   void end() {
     if (under_way_ > 0) --under_way_;
     waits_since_ = Clock::now();
@@ -38,12 +39,13 @@ class AnswerTimes {
     return under_way_ > 0 && !is_late() ? std::optional(waits_since_ + patience()) : std::nullopt;
   }
 
-  // Of the takes that were measured, the shortest of which is about the time of a round trip. 0: there was none yet.
+  // A running average of the measured takes, and the shortest of them: about a round trip. 0: none was measured.
   Seconds usual() const { return usual_; }
   Seconds shortest() const { return shortest_; }
 
  private:
-  // An answer is late after so many times the usual one, within these bounds: on a slow link each would be late.
+  // An answer is late after kUsualTimes times the usual time, but not before kShortestPatience, and in any case after
+  // kLongestPatience.
   static constexpr int kUsualTimes = 4;
   static constexpr std::chrono::milliseconds kShortestPatience{50};
   static constexpr std::chrono::milliseconds kLongestPatience{500};

@@ -91,7 +91,7 @@ void BodyFetcher::read_bodies(Bodies bodies, const Bodies& headers, std::size_t 
       MessageContents::set_headers(delivery->message, std::move(unpacked).value_or(Headers()));
     }
   }
-  // Nothing throws from here on until the listener has them. If memory ran out above, they are fetched again.
+  // Nothing throws from here on until `fetched_` has them. If memory ran out above, they are fetched again.
   for (auto delivery = begin; delivery != end; ++delivery) {
     auto& group = (*delivery)->expired                 ? fetched.expired
                   : (*delivery)->message.attempt() > 1 ? fetched.redelivered

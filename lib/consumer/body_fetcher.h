@@ -26,7 +26,7 @@ class BodyFetcher {
     std::string damaged_id{};  // of one of those whose headers cannot be read; they are delivered without
   };
 
-  // `fetched` gets them. The AnswerTimes are told of each fetch.
+  // `fetched` gets them. Counts each fetch in `answers`.
   BodyFetcher(AnswerTimes& answers, std::function<void(Fetched)> fetched)
       : answers_(answers), fetched_(std::move(fetched)) {}
 

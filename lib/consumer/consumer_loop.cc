@@ -189,7 +189,7 @@ bool ConsumerLoop::plan_idle(LaneServer& server, Clock::time_point& next) {
       continue;
     }
     if (!lane->has_joined() || lane->is_urgent(stopping)) return false;
-    if (!stopping && lane->is_working() && lane->should_go_on(takes_.share_of(*lane))) return false;
+    if (!stopping && lane->may_take() && lane->should_go_on(takes_.share_of(*lane))) return false;
     next = std::min(next, lane->next_due(stopping));
   }
   return true;

@@ -1,9 +1,9 @@
 // Runs handlers in worker threads, and collects their verdicts.
 #pragma once
 
+#include "consumer/body_fetcher.h"
 #include "consumer/counters.h"
 #include "consumer/in_flight_message.h"
-#include "consumer/body_fetcher.h"
 #include "consumer/verdict_inbox.h"
 #include "queue/event_sink.h"
 #include "run/worker_pool.h"

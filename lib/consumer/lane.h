@@ -77,7 +77,7 @@ class Lane {
   // Whether its requests have succeeded since the last failure.
   bool works() const { return health_.works(); }
   // Whether it uses a connection, does not pause after a failure, and may take messages.
-  bool is_working() const { return has_joined() && pause().count() <= 0 && copies_.may_take(); }
+  bool may_take() const { return has_joined() && pause().count() <= 0 && copies_.may_take(); }
 
   // The connection was lost, or replaced.
   void leave();

@@ -13,12 +13,17 @@ void LeaseKeeper::add(const InFlightPtr& delivery) {
   InFlightPtr& held = held_[delivery->message.id()];
   const InFlightPtr before = std::exchange(held, delivery);
   if (before == nullptr || before == delivery) return;
-  before->lease->lose();
+  lose(before);
   lost_({before});
 }
 
 void LeaseKeeper::remove(const InFlightPtr& delivery) {
   if (holds(delivery)) held_.erase(delivery->message.id());
+}
+
+void LeaseKeeper::lose(const InFlightPtr& delivery) {
+  delivery->lease->lose();
+  remove(delivery);
 }
 
 // The same message may be held again, as another delivery.
@@ -102,8 +107,7 @@ void LeaseKeeper::finish(const Renewal& renewal, std::size_t first, const store:
       if (again) to_renew_.push_back(delivery);
       continue;
     }
-    delivery->lease->lose();
-    remove(delivery);
+    lose(delivery);
     lost.push_back(delivery);
   }
   if (!lost.empty()) lost_(lost);
@@ -122,10 +126,7 @@ std::vector<InFlightPtr> LeaseKeeper::expire_overrunning(milliseconds most) {
   for (const auto& [id, delivery] : held_) {
     if (delivery->runs_longer_than(most)) late.push_back(delivery);
   }
-  for (const InFlightPtr& delivery : late) {
-    delivery->lease->lose();
-    remove(delivery);
-  }
+  for (const InFlightPtr& delivery : late) lose(delivery);
   return late;
 }
 

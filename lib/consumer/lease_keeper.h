@@ -71,6 +71,7 @@ class LeaseKeeper {
 
   Renewal new_renewal(std::size_t most);
   bool holds(const InFlightPtr& delivery) const;
+  void lose(const InFlightPtr& delivery);
   void finish(const Renewal& renewal, std::size_t first, const store::Answer<store::Renewed>& answer);
   void keep_unconfirmed(const Renewal& renewal, std::size_t first);
 

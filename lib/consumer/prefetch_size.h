@@ -32,7 +32,8 @@ class PrefetchSize {
   }
 
  private:
-  // It is the number of messages handled in a span: kSpan, or so many takes if they last longer, at most kLongestSpan.
+  // It is the number of messages handled in a span: kSpan, or kRoundTripsToHandler takes if they last longer, at most
+  // kLongestSpan.
   static constexpr std::chrono::milliseconds kSpan{10};
   static constexpr std::chrono::milliseconds kLongestSpan{100};
   static constexpr int kRoundTripsToHandler = 4;

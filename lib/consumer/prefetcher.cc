@@ -3,7 +3,6 @@
 #include "store/record.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace delayqueue {

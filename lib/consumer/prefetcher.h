@@ -41,7 +41,7 @@ class Prefetcher {
   };
 
   // `line`: of the queue, see HandlerRunner; `lane`: the number of the lane. `workers`: the most that the queue may
-  // use. The AnswerTimes are told of each take, and the BodyFetcher gets what it returns.
+  // use. Counts each take in `answers`, and gives what it returns to `bodies`.
   Prefetcher(const std::string& queue, std::size_t line, std::size_t lane, std::size_t workers, milliseconds lease,
              AnswerTimes& answers, BodyFetcher& bodies, PoisonRuns& poison_runs, Listener listener)
       : queue_(std::make_shared<const std::string>(queue)),

@@ -2,8 +2,8 @@
 // and the counters.
 #pragma once
 
-#include "consumer/counters.h"
 #include "consumer/body_fetcher.h"
+#include "consumer/counters.h"
 #include "consumer/prefetcher.h"
 #include "consumer/settler.h"
 #include "queue/event_sink.h"

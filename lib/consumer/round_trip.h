@@ -109,8 +109,9 @@ class RoundTrip {
       continuations_.pop_front();
       try {
         next.finish();
-      } catch (const redis::SlotUnavailable&) {
+      } catch (const redis::SlotUnavailable& e) {
         (next.lane != nullptr ? next.lane->refused : refused) = std::current_exception();
+        if (next.lane != nullptr && !e.is_moving()) next.lane->moved = true;  // this node does not know where to
       } catch (const ConnectionError&) {
         refused = std::current_exception();
       } catch (const Error&) {

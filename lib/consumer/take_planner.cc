@@ -35,7 +35,7 @@ void TakePlanner::read() {
   can_take_.clear(queues_.size());
   for (const Lane& lane : lanes_) {
     const WorkerShare share = share_of(lane);
-    if (!lane.is_working() || !lane.has_work(share)) continue;
+    if (!lane.may_take() || !lane.has_work(share)) continue;
     // Also while verdicts of the lane wait to be sent, and it takes nothing: its turn comes after that.
     busy_[lane.queue().line] = true;
     if (lane.can_take(share)) can_take_.add(lane.queue().line);
@@ -56,21 +56,20 @@ SharedCapacity::LaneUse TakePlanner::use_of(const Lane& lane) const {
 
 bool TakePlanner::is_quiet(const Lane& lane) const {
   const bool looks_anyway = lanes_.size() > 1 && lane.more_ready();
-  return lane.is_working() && !looks_anyway && lane.room(share_of(lane)) > 0 &&
-         lane.next_due(false) > Lane::Clock::now();
+  return lane.may_take() && !looks_anyway && lane.room(share_of(lane)) > 0 && lane.next_due(false) > Lane::Clock::now();
 }
 
 bool TakePlanner::wants_another(const LaneServer& server) const {
   // Several queues that have messages take in the same round trip, or one would get more than its share.
   if (can_take_.size() > 1) return false;
   return std::any_of(server.lanes().begin(), server.lanes().end(), [this](const Lane* lane) {
-    return lane->is_working() && (lane->bodies().has_to_fetch() || lane->is_woken() || may_overlap(*lane));
+    return lane->may_take() && (lane->bodies().has_to_fetch() || lane->is_woken() || may_overlap(*lane));
   });
 }
 
 // Whether a lane may take although round trips that take are under way.
 bool TakePlanner::may_overlap(const Lane& lane) const {
-  if (!lane.is_working()) return false;
+  if (!lane.may_take()) return false;
   const WorkerShare share = share_of(lane);
   if (lane.prefetcher().is_taking()) {
     return lane.has_more(share) && lane.prefetcher().may_overlap(share, batch_of(lane));
@@ -135,7 +134,8 @@ void TakePlanner::add(RoundTrip& round_trip, const LaneServer& server, std::vect
   for (std::size_t i = 0; i < takers.size(); ++i) capacity_.grow(takers[i]->number(), after[i]);
 }
 
-// Only the first lane may take a possible poison message, so lanes of one queue take turns here, too.
+// Sorts the lanes by whose turn it is. Only the first may take a possible poison message, so lanes of one queue take
+// turns here, too.
 void TakePlanner::sort_by_turns(std::vector<Lane*>& takers) const {
   std::sort(takers.begin(), takers.end(), [this](const Lane* a, const Lane* b) {
     const std::size_t one = a->queue().line, other = b->queue().line;
@@ -144,6 +144,7 @@ void TakePlanner::sort_by_turns(std::vector<Lane*>& takers) const {
   });
 }
 
+// `taking`: the queues with a take under way on this server. Adds the queue of the lane to them if it takes.
 void TakePlanner::add_take(RoundTrip& round_trip, Lane& lane, std::size_t places, bool overlapping,
                            QueueSet& taking) const {
   const std::size_t line = lane.queue().line;
@@ -162,7 +163,7 @@ void TakePlanner::add_take(RoundTrip& round_trip, Lane& lane, std::size_t places
 // Whether a lane of another server can take messages in this step, too.
 bool TakePlanner::takes_elsewhere(const Lane& lane, const LaneServer& server) const {
   const LaneServer& own = servers_.of(lane);
-  return &own != &server && lane.is_working() && lane.purpose_in(kTake, false).take && own.may_take() &&
+  return &own != &server && lane.may_take() && lane.purpose_in(kTake, false).take && own.may_take() &&
          lane.should_go_on(share_of(lane));
 }
 
@@ -175,7 +176,7 @@ std::vector<SharedCapacity::Wish> TakePlanner::wishes(const LaneServer& server, 
       const WorkerShare share = share_of(*lane);
       const bool is_taker = takes[lane->number()];
       const bool has_more = is_taker ? lane->has_more(share) : takes_elsewhere(*lane, server);
-      const bool may = is_taker ? lane->is_working() && (has_more || lane->moves_are_due()) : has_more;
+      const bool may = is_taker ? lane->may_take() && (has_more || lane->moves_are_due()) : has_more;
       if (may && lane->can_take(share)) {
         // Of all servers: the places of the queue are divided among them.
         const std::size_t most = is_alone(*lane) ? server_count_ * batch_of(*lane) : lane->most_taken(share);

@@ -277,7 +277,7 @@ bool GroupCommit::add_step(SendBatch& batch, SendRequest& request) {
   const auto call = batch.add(step, sender.last_batch == batch_count_ ? sender.last_call : 0);
   if (!call) return false;
   request.loaded = step.end;
-  request.written = true;
+  ++request.written;
   ++request.unanswered;
   sender.last_batch = batch_count_;
   sender.last_call = *call;
@@ -354,8 +354,7 @@ void GroupCommit::complete(SendBatch& batch, redis::Connection& connection) {
     std::size_t next = 0;
     for (const SendStep& step : script_call.steps) {
       step.request->stored = step.request->stored || error == nullptr;
-      const bool is_only_step = step.messages() == step.request->messages.size();
-      if (refused && is_only_step) step.request->written = false;
+      if (refused) --step.request->written;
       for (std::size_t i = step.begin; i < step.end && !error; ++i) {
         step.request->sent[i].created = outcomes[next] == '1';
         step.request->sent[i].cancelled = outcomes[next++] == 'C';

@@ -44,7 +44,7 @@ class GroupCommit {
   };
 
   // Whether requests may be sent to another partition instead: those that wait while the server does not answer fail
-  // soon, with `written` false. Otherwise they wait until it has answered, or the command timeout is over.
+  // soon, with `written` 0. Otherwise they wait until it has answered, or the command timeout is over.
   enum class Elsewhere { no, yes };
 
   // What the server has answered, by any GroupCommit for it: it is alive while the count grows.

@@ -26,7 +26,7 @@ std::exception_ptr copy_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const redis::SlotUnavailable& e) {
-    return std::make_exception_ptr(redis::SlotUnavailable(std::string(e.what())));
+    return std::make_exception_ptr(redis::SlotUnavailable(e.what(), e.is_moving()));
   } catch (const ConnectionError& e) {
     return std::make_exception_ptr(ConnectionError(std::string(e.what())));
   } catch (const AccessDenied& e) {

@@ -30,9 +30,9 @@ struct SendRequest {
   std::exception_ptr error{};  // of a failed step; later steps may not have been sent
 
   // How far a failed request has got.
-  bool written = false;    // a step of it may have been run; false: nothing of it was stored
-  bool stored = false;     // the server has executed a step of it
-  bool withdrawn = false;  // it did not wait for a server that does not answer: see Elsewhere
+  std::size_t written = 0;  // steps that a server may have run; 0: nothing of it was stored
+  bool stored = false;      // the server has executed a step of it
+  bool withdrawn = false;   // it did not wait for a server that does not answer: see Elsewhere
 
   // Sets `error`. Of two errors the one that leaves the result in doubt is kept, because it carries the ids.
   void fail(const std::exception_ptr& with);

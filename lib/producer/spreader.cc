@@ -1,6 +1,5 @@
 #include "producer/spreader.h"
 
-#include "os/resources.h"
 #include "redis/reply.h"
 
 #include <algorithm>
@@ -107,6 +106,7 @@ Spreader::Spreader(const std::string& url, const std::string& queue, const Produ
               [this](unsigned number, const auto& call) {
                 partition(number).connection.with_connection([&](redis::Connection& connection) { call(connection); });
               }),
+      turns_(breaker_),
       markers_(home_.connection, breaker_),
       breaker_({[this](unsigned number) { return partition(number).connection.endpoint().server(); },
                 [this](unsigned number) { return probe(number); }},
@@ -203,31 +203,6 @@ unsigned Spreader::partition_of(const std::string& id) {
 SharedConnection& Spreader::connection_of(const std::string& id) {
   const unsigned named = named_by(id);
   return partition(named < keeper_.known().top ? named : 0).connection;
-}
-
-// ---- Which partition gets the next messages -------------------------------------------------------------------------
-
-unsigned Spreader::choose(std::size_t messages) {
-  const std::lock_guard lock(mutex_);
-  if (!has_begun_) current_ = random_seed();  // so that Producers do not all begin with the same one
-  has_begun_ = true;
-  if (given_ >= store::kBatch || current_ >= count() || !breaker_.allows(current_)) go_on();
-  given_ += messages;
-  return current_;
-}
-
-// A round trip to the partition has ended.
-void Spreader::go_on_from(unsigned number) {
-  const std::lock_guard lock(mutex_);
-  if (current_ == number) go_on();
-}
-
-// If the circuit breaker allows none, it is the next one: sends to it fail unless it is back.
-void Spreader::go_on() {
-  const unsigned all = count();
-  given_ = 0;
-  current_ = (current_ + 1) % all;
-  for (unsigned tried = 1; tried < all && !breaker_.allows(current_); ++tried) current_ = (current_ + 1) % all;
 }
 
 // ---- Calls by id ----------------------------------------------------------------------------------------------------
@@ -328,7 +303,7 @@ std::vector<Spreader::Part> Spreader::parts_of(SendRequest& whole) {
     }
   }
   for (Part& part : parts) {
-    if (part.spreads) assign(part, choose(part.places.size()));
+    if (part.spreads) assign(part, turns_.choose(part.places.size(), count()));
   }
   return parts;
 }
@@ -386,7 +361,7 @@ void Spreader::send_together(unsigned number, std::vector<Part>& parts) {
     const std::exception_ptr error = std::current_exception();
     for (SendRequest& request : requests) request.fail(copy_of(error));
   }
-  go_on_from(number);
+  turns_.go_on_from(number, count());
   for (std::size_t i = 0; i < sent.size(); ++i) sent[i]->request = std::move(requests[i]);
 }
 
@@ -395,7 +370,7 @@ void Spreader::send_together(unsigned number, std::vector<Part>& parts) {
 bool Spreader::leave(Part& part) {
   if (!part.spreads || part.waits || part.moves >= kMostMoves || part.whole->error != nullptr) return false;
   if (breaker_.allows(part.partition)) return false;
-  const unsigned next = choose(part.places.size());
+  const unsigned next = turns_.choose(part.places.size(), count());
   if (!breaker_.allows(next)) return false;
   try {
     assign(part, next);
@@ -444,8 +419,8 @@ std::optional<unsigned> Spreader::next_for(Part& part) {
     } else {
       has_others = breaker_.server_failed(part.partition, e.what());
     }
-    if (!part.spreads || request.written) return std::nullopt;
-    const unsigned next = choose(part.places.size());
+    if (!part.spreads || request.written > 0) return std::nullopt;
+    const unsigned next = turns_.choose(part.places.size(), count());
     part.waits = !has_others || part.moves >= kMostMoves || !breaker_.allows(next);
     if (!part.waits || request.withdrawn) return next;
   } catch (...) {

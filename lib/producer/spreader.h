@@ -3,15 +3,14 @@
 // A message whose id the library makes may go to any of the partitions that messages are sent to; its id names the one.
 // A message with another id goes to the partition that this id belongs to: so a repeated send makes no second message.
 //
-// All threads send to the same partition, until it has been given 200 messages or a round trip to it has ended, and
-// then to the next one. So threads that send at the same time share round trips, as in a queue without partitions.
-//
-// If a master is away, messages that were not written yet go to partitions of other masters, with new ids.
+// If a master is away, messages that were not written yet go to partitions of other masters, with new ids. So do those
+// that Redis refuses because the slot of their partition moves.
 #pragma once
 
 #include "producer/circuit_breaker.h"
 #include "producer/group_commit.h"
 #include "producer/marker_forwarder.h"
+#include "producer/partition_turns.h"
 #include "queue/event_sink.h"
 #include "queue/layout_keeper.h"
 #include "queue/shared_connection.h"
@@ -92,10 +91,6 @@ class Spreader {
   unsigned named_by(const std::string& id) const;
   unsigned partition_of(const std::string& id);
 
-  unsigned choose(std::size_t messages);
-  void go_on_from(unsigned number);
-  void go_on();
-
   bool all_at_home(const std::vector<SendRequest>& requests) const;
   void fail(SendRequest& request, const std::exception_ptr& error) const;
   void add_ids(SendRequest& request) const;
@@ -116,10 +111,7 @@ class Spreader {
   std::atomic<bool> knows_layout_{false};
   std::mutex partitions_mutex_;               // guards the next
   std::map<unsigned, Partition> partitions_;  // but partition 0; made when they are first used
-  std::mutex mutex_;                          // guards the rest
-  bool has_begun_ = false;
-  unsigned current_ = 0;   // the partition that messages are sent to now
-  std::size_t given_ = 0;  // messages that it has been given
+  PartitionTurns turns_;
   MarkerForwarder markers_;
   std::atomic<std::uint64_t> moved_{0};
   CircuitBreaker breaker_;  // last: its thread uses the members above

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace delayqueue::redis {
 namespace {
@@ -190,6 +191,11 @@ class ClusterTopology : public Topology, public Cluster {
     moved_[to.slot] = to.address;
   }
 
+  void lost(int slot) override {
+    const std::lock_guard lock(mutex_);
+    moved_[slot].reset();
+  }
+
  private:
   static constexpr int kNoSlot = -1;
 
@@ -241,7 +247,8 @@ class ClusterTopology : public Topology, public Cluster {
   // Null: unknown. Requires the lock.
   const Address* owner_of(int slot) const {
     const auto found = moved_.find(slot);
-    return found != moved_.end() ? &found->second : owners_.find(slot);
+    if (found == moved_.end()) return owners_.find(slot);
+    return found->second ? &*found->second : nullptr;
   }
 
   // The nodes to try, the likeliest owner first. The nodes of the URL follow the discovered ones, because those may all
@@ -265,10 +272,10 @@ class ClusterTopology : public Topology, public Cluster {
   const ConnectionOptions options_;  // for each node
   const milliseconds limit_;         // for all nodes together
 
-  std::mutex mutex_;              // guards the rest
-  SlotOwners owners_;             // of the last slot map; none while a node reports the Cluster as down
-  SlotOwners last_owners_;        // of the last slot map of a healthy Cluster
-  std::map<int, Address> moved_;  // the owners of slots that have moved since then
+  std::mutex mutex_;                             // guards the rest
+  SlotOwners owners_;                            // of the last slot map; none while a node reports the Cluster as down
+  SlotOwners last_owners_;                       // of the last slot map of a healthy Cluster
+  std::map<int, std::optional<Address>> moved_;  // the owners of slots that have moved since then; nullopt: unknown
   std::vector<Address> nodes_;
   std::vector<Address> unreachable_;  // since the last slot map, in the order of the failures
 };

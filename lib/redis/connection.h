@@ -60,6 +60,9 @@ class Cluster {
 
   // Records that a slot has moved.
   virtual void moved(const Redirection& redirection) = 0;
+
+  // Records that the node which had a slot no longer serves it, and names no other.
+  virtual void lost(int slot) = 0;
 };
 
 // Used by one thread at a time. Unusable after a ConnectionError: make another one.
@@ -129,10 +132,16 @@ class Connection {
   // The same for MOVED, nothing for ASK. Makes this connection stale if its own slot has moved.
   void learn(const Redirection& redirection);
 
+  // The node no longer serves the queue's slot, and names no other: makes this connection stale.
+  void lose_slot() {
+    moved_ = true;
+    if (cluster_ != nullptr) cluster_->lost(slot_);
+  }
+
   // A connection to the node that a redirection names, from which it also learns.
   Connection& follow(const Redirection& redirection);
 
-  // Whether the node answered that another node owns the queue's slot.
+  // Whether the node answered that another node owns the queue's slot, or that it does not serve it.
   bool has_moved() const { return moved_; }
 
   // Lets a topology shut down the connection when the server is no longer the master.

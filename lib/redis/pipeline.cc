@@ -101,7 +101,13 @@ void Pipeline::resend() {
   std::vector<std::size_t> all(requests_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   resend_unknown_scripts(connection_, all, false);
-  connection_.follows_redirections() ? follow_redirections() : record_redirections();
+  if (!connection_.follows_redirections()) return record_redirections();
+  follow_redirections();
+  const auto is_lost = [](const ReplyPtr& one) {
+    const Reply answer(one.get());
+    return answer.is_error() && answer.text().substr(0, kNotServed.size()) == kNotServed;
+  };
+  if (std::any_of(replies_.begin(), replies_.end(), is_lost)) connection_.lose_slot();
 }
 
 Pipeline& Pipeline::repeatable() {
@@ -161,16 +167,18 @@ void Pipeline::follow_redirections() {
   for (int hop = 0; hop < kMostHops; ++hop) {
     std::optional<Redirection> to;
     std::vector<std::size_t> again;
-    bool all_repeated = true;  // every request so far also runs on the new node
+    bool all_repeated = true;  // every request so far runs on the new node, or on none
     for (std::size_t i = 0; i < requests_.size(); ++i) {
-      const auto redirected = connection_.redirection(Reply(replies_[i].get()));
+      const Reply answer(replies_[i].get());
+      const auto redirected = connection_.redirection(answer);
       if (redirected && !to) to = redirected;
       const bool same_node = redirected && redirected->address.text() == to->address.text();
       // Several slots may have moved to one node. ASK is for the keys of one slot.
       const bool same_target = same_node && redirected->ask == to->ask && (!to->ask || redirected->slot == to->slot);
       if (same_target) connection_.learn(*redirected);
       if (!same_target && !repeats_with(i, redirected.has_value(), to)) {
-        all_repeated = all_repeated && requests_[i].repeatable;
+        const bool has_run = !answer.is_error() || !is_slot_unavailable(answer.text());
+        all_repeated = all_repeated && (requests_[i].repeatable || !has_run);
         continue;
       }
       // A request without a key (WAIT) is about all writes before it, and covers those of one node only.
@@ -211,7 +219,8 @@ Reply Pipeline::reply(std::size_t i) const {
   for (std::size_t k = i - requests_[i].needs; reply.is_error() && k < i; ++k) static_cast<void>(this->reply(k));
   if (connection_.redirection(reply) && !connection_.follows_redirections()) {
     throw SlotUnavailable("redis at " + connection_.where() + " answered: " + escaped(reply.text()) +
-                          "; the queue's slot moves to another node");
+                              "; the queue's slot moves to another node",
+                          true);
   }
   if (connection_.redirection(reply)) {
     throw ConnectionError("redis at " + connection_.where() +

@@ -125,6 +125,10 @@ bool is_refused_eval(std::string_view error) {
   return refused && (has(error, "'eval'") || has(error, "'EVAL'") || has(error, "`EVAL`"));
 }
 
+bool is_slot_unavailable(std::string_view error) {
+  return starts_with(error, "TRYAGAIN") || starts_with(error, kNotServed);
+}
+
 std::string with_advice(std::string_view error) {
   std::string text = escaped(error);
   const std::string_view cause = lacks_rights(error) ? "NOPERM" : cause_of(error);
@@ -141,8 +145,7 @@ void throw_if_error(Reply reply, const std::string& where) {
   if (!reply.is_error()) return;
   const std::string_view error = reply.text();
   const std::string text = "redis at " + where + " answered: " + with_advice(error);
-  const std::string_view cause = cause_of(error);
-  if (starts_with(cause, "TRYAGAIN") || starts_with(cause, "CLUSTERDOWN Hash slot")) throw SlotUnavailable(text);
+  if (is_slot_unavailable(error)) throw SlotUnavailable(text, starts_with(error, "TRYAGAIN"));
   if (is_temporary(error)) throw ConnectionError(text);
   if (is_refused_access(error)) throw AccessDenied(text);
   throw ReplyError(text);

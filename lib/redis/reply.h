@@ -44,10 +44,17 @@ class ScriptsMissing : public AccessDenied {
 };
 
 // This node of a Cluster does not serve a slot now: it moves to another node, has moved, or no node has it. Requests
-// for other slots succeed.
+// for other slots succeed. Redis has not run the request.
 class SlotUnavailable : public ConnectionError {
  public:
-  using ConnectionError::ConnectionError;
+  explicit SlotUnavailable(const std::string& what, bool is_moving = false)
+      : ConnectionError(what), is_moving_(is_moving) {}
+
+  // It moves now: this node tells when another one has it.
+  bool is_moving() const { return is_moving_; }
+
+ private:
+  bool is_moving_;
 };
 
 // Whether an answer to EVAL means that the user may not call EVAL, or that the server disabled or renamed it.
@@ -58,6 +65,12 @@ bool is_temporary(std::string_view error);
 
 // Whether throw_if_error() throws AccessDenied for this error.
 bool is_refused_access(std::string_view error);
+
+// How the error of a node begins that does not know which node serves the slot.
+inline constexpr std::string_view kNotServed = "CLUSTERDOWN Hash slot";
+
+// Whether throw_if_error() throws SlotUnavailable for this error.
+bool is_slot_unavailable(std::string_view error);
 
 // The error text, escaped, followed by advice for known errors.
 std::string with_advice(std::string_view error);

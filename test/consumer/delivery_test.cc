@@ -819,7 +819,7 @@ TEST_CASE("settle: the callback gets `in_doubt` if the consumer has ended before
   CHECK(result == static_cast<int>(Settlement::in_doubt));
 }
 
-// A consumer whose verdict Redis has not got, which it cannot know.
+// A consumer that has written a verdict which did not reach Redis.
 struct WithoutAnswer {
   Queue queue;
   const std::string id = queue.send("x");

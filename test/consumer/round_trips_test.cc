@@ -232,6 +232,7 @@ class OtherNodes : public redis::Cluster {
     throw std::logic_error("connects to " + node.text());
   }
   void moved(const redis::Redirection& to) override { moved_slots.push_back(to.slot); }
+  void lost(int) override {}
 
   std::vector<int> moved_slots;
 };

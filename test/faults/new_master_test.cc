@@ -1,6 +1,8 @@
-// A master that joins a Cluster while a partitioned queue is in use, and gets some of its slots.
+// A master that joins a Cluster while a partitioned queue is in use, and gets some of its slots; and one that leaves.
 #include <delayqueue/delayqueue.h>
+
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <array>
 #include <atomic>
@@ -18,6 +20,7 @@
 #include "store/record.h"
 #include "support/cluster.h"
 #include "support/ledger.h"
+#include "support/process.h"
 
 namespace delayqueue {
 namespace {
@@ -119,6 +122,21 @@ class Use {
   std::vector<std::thread> threads_;
 };
 
+void move_slot(test::Cluster& cluster, int slot, test::Node& to) {
+  cluster.begin_migration(slot, to);
+  while (cluster.migrate_keys(slot, 5) > 0) std::this_thread::sleep_for(2ms);
+  cluster.finish_migration(slot);
+}
+
+// What `redis-cli --cluster del-node` does: the node runs on, and serves no slot.
+void remove(test::Cluster& cluster, test::Node& node) {
+  const std::string id = node.cmd({"CLUSTER", "MYID"}).text;
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    if (&cluster.node(i) != &node) REQUIRE(cluster.node(i).cmd({"CLUSTER", "FORGET", id}) == "OK");
+  }
+  REQUIRE(node.cmd({"CLUSTER", "RESET"}) == "OK");
+}
+
 TEST_CASE("cluster partitions: the load follows slots to a master that joins, without a restart, and none is lost") {
   test::ClusterOptions options;
   options.replicas = false;
@@ -137,12 +155,7 @@ TEST_CASE("cluster partitions: the load follows slots to a master that joins, wi
 
   test::Node& joined = cluster.add_master();
   const std::vector<unsigned> moved = {2, 5, 6, 11};
-  for (const unsigned partition : moved) {
-    const int slot = test::slot_of(base(partition));
-    cluster.begin_migration(slot, joined);
-    while (cluster.migrate_keys(slot, 5) > 0) std::this_thread::sleep_for(2ms);
-    cluster.finish_migration(slot);
-  }
+  for (const unsigned partition : moved) move_slot(cluster, test::slot_of(base(partition)), joined);
   for (const unsigned partition : moved) {
     CHECK(&cluster.owner(base(partition)) == &joined);
     const std::size_t before = use.delivered_from(partition);
@@ -163,6 +176,40 @@ TEST_CASE("cluster partitions: the load follows slots to a master that joins, wi
   const Counts counts = Inspector(cluster.url(), name).counts();
   CHECK(counts.pending + counts.ready + counts.unack + counts.retry + counts.dead == 0);
   MESSAGE(sent.size() << " messages, " << use.failed_sends() << " sends failed at first");
+}
+
+TEST_CASE("cluster: clients that slept while their master left the Cluster find the new one") {
+  test::ClusterOptions options;
+  options.replicas = false;
+  options.node.arguments = {"--cluster-require-full-coverage", "no"};
+  test::Cluster cluster(options);
+  test::Node& leaves = cluster.add_master();
+  const std::string name = test::fresh_queue();
+  const std::string base = store::make_keys(name, {"dp", true, false}).base;
+  const int slot = test::slot_of(base);
+  test::Node& stays = cluster.owner_of(slot);
+  move_slot(cluster, slot, leaves);
+  move_slot(cluster, (slot + 1) % 16'384, leaves);  // a master without any slot would become a replica
+  Producer producer(cluster.url(), name);
+  producer.send("first");
+  test::Process worker({"consume", cluster.url(), name, "1", "60000", "1000"});
+  REQUIRE(eventually([&] { return worker.said("end").size() == 1; }, kPatience));
+  worker.kill(SIGSTOP);
+  move_slot(cluster, slot, stays);
+  remove(cluster, leaves);
+
+  const auto sends = [&] {
+    try {
+      producer.send("second");
+      return true;
+    } catch (const ConnectionError&) {
+      return false;
+    }
+  };
+  CHECK(eventually(sends, kPatience));
+  CHECK(stays.cmd({"LLEN", base + ":ready"}) == 1);
+  worker.kill(SIGCONT);
+  CHECK(eventually([&] { return worker.said("end").size() == 2; }, kPatience));
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ class Load {
   };
 
   explicit Load(const ClusterQueue& queue, milliseconds command_timeout = 1s)
-      : producer(incomplete().url(), queue.name, quick_to_give_up(command_timeout)) {
+      : Load(queue, quick_to_give_up(command_timeout)) {}
+  Load(const ClusterQueue& queue, const ProducerOptions& options) : producer(incomplete().url(), queue.name, options) {
     for (int i = 0; i < 4; ++i) add_thread();
   }
   ~Load() { stop(); }
@@ -365,12 +366,12 @@ TEST_CASE(
   CHECK(producer.cancel(beyond) == State::unknown);
 }
 
-TEST_CASE("cluster partitions: while the slot of one moves, the others get its messages, and no send fails") {
+void move_a_slot(const ProducerOptions& options) {
   ClusterQueue queue;
   const int slot = test::slot_of(queue.base(5));
   Node& from = incomplete().owner_of(slot);
   Node& to = incomplete().other_master(from);
-  Load load(queue);
+  Load load(queue, options);
   REQUIRE(eventually([&] { return load.has_used(queue, {5}, {}); }, kPatience));
   incomplete().begin_migration(slot, to);
   const auto moving = Clock::now();
@@ -382,5 +383,16 @@ TEST_CASE("cluster partitions: while the slot of one moves, the others get its m
   CHECK(eventually([&] { return load.has_used(queue, {5}, moved); }, kPatience));
   const std::vector<Load::Result>& results = load.stop();
   CHECK(std::none_of(results.begin(), results.end(), [](const Load::Result& one) { return one.failed; }));
+  CHECK(load.producer.stats().moved > 0);
   check_all_stored(queue, load);
+}
+
+TEST_CASE("cluster partitions: while the slot of one moves, the others get its messages, and no send fails") {
+  move_a_slot(quick_to_give_up(10s));
+}
+
+TEST_CASE("cluster partitions: the same if sends wait until replicas have them") {
+  ProducerOptions options = quick_to_give_up(10s);
+  options.durability = Durability::replicas(1, 10s);
+  move_a_slot(options);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/ledger.h"
+#include "support/own_id.h"
 #include "support/partitioned.h"
 #include "support/process.h"
 #include "support/wrong_clock.h"
@@ -28,10 +29,7 @@ std::set<std::string> as_set(const std::vector<std::string>& all) { return {all.
 // The ids with which `worker_program produce ... own` sends.
 std::vector<std::string> own_ids() {
   std::vector<std::string> ids;
-  for (int i = 0; i < kMessages; ++i) {
-    const std::string number = std::to_string(i);
-    ids.push_back("00000000-0000-4000-8000-" + std::string(12 - number.size(), '0') + number);
-  }
+  for (int i = 0; i < kMessages; ++i) ids.push_back(test::own_id(i));
   return ids;
 }
 

@@ -361,7 +361,10 @@ void FaultProxy::delay(std::chrono::milliseconds each_way) {
 }
 
 void FaultProxy::black_hole(bool on) {
-  impl_->run_in_thread([&] { impl_->black_hole = on; });
+  impl_->run_in_thread([&] {
+    impl_->black_hole = on;
+    impl_->begins_black_hole.reset();
+  });
 }
 
 void FaultProxy::black_hole_from(const std::string& text) {

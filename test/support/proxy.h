@@ -29,10 +29,10 @@ class FaultProxy {
 
   // For all links, until changed.
   void delay(std::chrono::milliseconds each_way);
-  void black_hole(bool on);    // on: accepts links, passes nothing and closes nothing; off: passes all that has waited
-  void black_hole_from(const std::string& text);  // on from the next commands that contain this; they wait, too
-  void hold_replies(bool on);  // on: commands pass and run; off: their replies follow
-  void refuse(bool on);        // on: refuses new links; open links stay
+  void black_hole(bool on);  // on: accepts links, passes nothing and closes nothing; off: passes all that has waited
+  void black_hole_from(const std::string& text);  // on when a read returns a command with this text, which waits, too
+  void hold_replies(bool on);                     // on: commands pass and run; off: their replies follow
+  void refuse(bool on);                           // on: refuses new links; open links stay
 
   // For all open links, once. Return how many links were closed.
   std::size_t cut();    // both ends read an end of file

@@ -7,7 +7,7 @@
 //   worker_program fork <url> <queue>
 //
 // Prints one line per event: "begin <id> <attempt>", "end <id>", "stopped 0|1"; "sent <id>", "done"; "fork <pid>".
-// "produce" repeats a send in doubt with the same id; with "own" the ids are 00000000-0000-4000-8000-<number>.
+// "produce" repeats a send in doubt with the same id; with "own" the ids are those of own_id().
 // "fork" sends a message, forks and exits; the child then sends one too and stays until it is killed. The payload tells
 // the handler what to do: "die", "hang", "slow" or "brief". Every message whose handler returns is acked.
 // "settle_later" does the same with deliveries, in other threads, after their handlers have returned. "hold" keeps
@@ -27,6 +27,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "support/own_id.h"
 
 namespace {
 
@@ -142,10 +144,7 @@ int produce(const std::string& url, const std::string& queue, int messages, bool
   delayqueue::Producer producer(url, queue);
   for (int i = 0; i < messages; ++i) {
     delayqueue::SendOptions options;
-    if (own_ids) {
-      options.id = std::to_string(i);
-      options.id = "00000000-0000-4000-8000-" + std::string(12 - options.id.size(), '0') + options.id;
-    }
+    if (own_ids) options.id = test::own_id(i);
     for (;;) {
       try {
         print_line("sent " + producer.send(std::to_string(i), options).id);

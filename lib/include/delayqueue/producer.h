@@ -36,8 +36,8 @@ struct ProducerMetrics;
 // send that waits does so when the master has not answered others for about 50 ms. Messages that may have been written
 // fail with a ConnectionError after at most one command_timeout, and their ids belong to their partition. The first
 // failure starts a thread, which sends requests without a message to that master. When one succeeds, its partitions get
-// new messages again. While the slot of a partition moves, Redis refuses messages there, and they go to other partitions
-// in the same way. A partition that the user has no right to is left out with a warning.
+// new messages again. While the slot of a partition moves, Redis refuses messages there, and they go to other
+// partitions in the same way. A partition that the user has no right to is left out with a warning.
 //
 // Producers, Inspectors and QueueAdmins of one process with the same URL and equal ConnectionOptions share connections:
 // a call uses one that no other object uses at that moment, and opens one if there is none. So no call waits for
@@ -94,8 +94,8 @@ class DELAYQUEUE_EXPORT Producer {
 
   // Like send(), but does not wait for Redis: the future receives the result or the error of the send. Invalid
   // arguments throw std::invalid_argument at once. Messages of one thread are sent in the order of its calls; in a
-  // queue with partitions, those of each partition are. Blocks while 10,000 messages, or 16 MiB of payloads, have no
-  // reply yet.
+  // queue with partitions, those of each partition are, except for those that came from another one. Blocks
+  // while 10,000 messages, or 16 MiB of payloads, have no reply yet.
   //
   // The first call starts a thread that sends these messages and calls on_event for them. If the system refuses the
   // thread, or random bytes for an id, the call throws SetupError and sends nothing. on_event may call send_async,

@@ -28,8 +28,8 @@ struct ConsumerStats {
 // Since the producer was constructed.
 struct ProducerStats {
   // Messages of a queue with partitions that were sent to another partition than the first choice, with a new id,
-  // because its master was away or did not answer, or the user lacks a right there. Nothing of them had been written
-  // before.
+  // because its master was away or did not answer, its slot was moving, or the user lacks a right there. Nothing of
+  // them had been stored before.
   std::uint64_t moved = 0;
 };
 
