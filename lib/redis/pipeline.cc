@@ -5,6 +5,7 @@
 
 #include <delayqueue/error.h>
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 
