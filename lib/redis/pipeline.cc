@@ -5,7 +5,6 @@
 
 #include <delayqueue/error.h>
 
-#include <algorithm>
 #include <charconv>
 #include <numeric>
 
@@ -102,13 +101,7 @@ void Pipeline::resend() {
   std::vector<std::size_t> all(requests_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   resend_unknown_scripts(connection_, all, false);
-  if (!connection_.follows_redirections()) return record_redirections();
-  follow_redirections();
-  const auto is_lost = [](const ReplyPtr& one) {
-    const Reply answer(one.get());
-    return answer.is_error() && answer.text().substr(0, kNotServed.size()) == kNotServed;
-  };
-  if (std::any_of(replies_.begin(), replies_.end(), is_lost)) connection_.lose_slot();
+  connection_.follows_redirections() ? follow_redirections() : record_redirections();
 }
 
 Pipeline& Pipeline::repeatable() {
@@ -178,8 +171,9 @@ void Pipeline::follow_redirections() {
       const bool same_target = same_node && redirected->ask == to->ask && (!to->ask || redirected->slot == to->slot);
       if (same_target) connection_.learn(*redirected);
       if (!same_target && !repeats_with(i, redirected.has_value(), to)) {
-        const bool has_run = !answer.is_error() || !is_slot_unavailable(answer.text());
-        all_repeated = all_repeated && (requests_[i].repeatable || !has_run);
+        const bool is_refused = answer.is_error() && is_slot_unavailable(answer.text());
+        if (is_refused && answer.text().substr(0, kNotServed.size()) == kNotServed) connection_.lose_slot();
+        all_repeated = all_repeated && (requests_[i].repeatable || is_refused);
         continue;
       }
       // A request without a key (WAIT) is about all writes before it, and covers those of one node only.
