@@ -116,10 +116,10 @@ Connection::Connection(std::unique_ptr<Transport> link, const Address& address, 
 
 Connection::~Connection() { shutdown_handle_->release(); }
 
-void Connection::write(std::string_view bytes) {
+void Connection::write(const std::vector<std::string_view>& pieces) {
   broken_ = true;  // until all bytes are written
   try {
-    transport_->write(bytes, Clock::now() + command_timeout_);
+    transport_->write(pieces, Clock::now() + command_timeout_);
   } catch (const ConnectionError& e) {
     const ReplyPtr last = drain_final_error();
     if (last == nullptr) throw;

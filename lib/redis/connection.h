@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 struct redisReader;
 
@@ -81,7 +82,8 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  void write(std::string_view bytes);
+  void write(std::string_view bytes) { write(std::vector<std::string_view>{bytes}); }
+  void write(const std::vector<std::string_view>& pieces);
 
   // The next answer; an error of Redis is returned as an answer, too. The whole answer must arrive within the command
   // timeout plus `longer`. Memory is allocated only for bytes that have arrived, and for arrays of bounded size and

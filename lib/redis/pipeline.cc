@@ -7,16 +7,45 @@
 
 #include <charconv>
 #include <numeric>
+#include <utility>
 
 namespace delayqueue::redis {
+namespace {
+
+constexpr std::size_t kReferred = 1024;         // payloads from this size on are not copied
+constexpr std::size_t kTransactionAnswers = 4;  // to MULTI, the command, the script and EXEC
+
+bool is_error(const ReplyPtr& answer) { return Reply(answer.get()).is_error(); }
+
+// The answer to a request, from the answers of the server to its parts.
+ReplyPtr whole(std::vector<ReplyPtr> parts) {
+  if (parts.size() == 1) return std::move(parts.front());
+  ReplyPtr &multi = parts[0], &command = parts[1], &script = parts[2], &exec = parts[3];
+  if (is_error(multi) || is_error(command)) return std::move(is_error(command) ? command : script);
+  if (is_error(script)) return std::move(script);
+  const Reply both(exec.get());
+  if (!both.is_array() || both.size() != 2) return std::move(exec);
+  return take_element(std::move(exec), both[0].is_error() ? 0 : 1);
+}
+
+}  // namespace
 
 Pipeline& Pipeline::command(std::string_view name) {
-  requests_.push_back({nullptr, 0, 0, words_.size()});
+  requests_.push_back({nullptr, 0, 0, words_.text.size()});
   return arg(name);
 }
 
 Pipeline& Pipeline::script(const Script& script) {
-  requests_.push_back({&script, 0, 0, words_.size()});
+  requests_.push_back({&script, 0, 0, words_.text.size()});
+  return *this;
+}
+
+Pipeline& Pipeline::in_transaction_with(const Script& script) {
+  Request& request = requests_.back();
+  request.script = &script;
+  request.command_words = std::exchange(request.words, 0);
+  request.script_begin = words_.text.size();
+  request.keys = 0;
   return *this;
 }
 
@@ -37,32 +66,50 @@ Pipeline& Pipeline::arg(std::int64_t number) {
   return arg(std::string_view(digits, static_cast<std::size_t>(end - digits)));
 }
 
-void Pipeline::word(std::string_view front, std::string_view back) {
+Pipeline& Pipeline::payload(std::string_view bytes) {
+  if (bytes.size() < kReferred) return arg(bytes);
   ++requests_.back().words;
-  append_head(words_, '$', front.size() + back.size());
-  words_.append(front).append(back).append("\r\n");
+  append_head(words_.text, '$', bytes.size());
+  words_.refer_to(bytes);
+  words_.text.append("\r\n");
+  return *this;
 }
 
-void Pipeline::append(std::string& out, std::size_t i) const {
+void Pipeline::word(std::string_view front, std::string_view back) {
+  ++requests_.back().words;
+  append_head(words_.text, '$', front.size() + back.size());
+  words_.text.append(front).append(back).append("\r\n");
+}
+
+void Pipeline::append(Gathered& out, std::size_t i) const {
   const Request& request = requests_[i];
-  const std::size_t end = i + 1 < requests_.size() ? requests_[i + 1].begin : words_.size();
-  if (request.script == nullptr) {
-    append_head(out, '*', request.words);
-  } else {
-    append_head(out, '*', request.words + 3);
-    append_word(out, request.by_eval ? "EVAL" : "EVALSHA");
-    append_word(out, request.by_eval ? request.script->body : request.script->sha1);
-    append_word(out, std::to_string(request.keys));
+  const std::size_t end = i + 1 < requests_.size() ? requests_[i + 1].begin : words_.text.size();
+  const bool in_transaction = request.command_words > 0;
+  std::size_t begin = request.begin;
+  if (in_transaction) {
+    append_command(out.text, {"MULTI"});
+    append_head(out.text, '*', request.command_words);
+    out.append(words_, begin, request.script_begin);
+    begin = request.script_begin;
   }
-  out.append(words_, request.begin, end - request.begin);
+  if (request.script == nullptr) {
+    append_head(out.text, '*', request.words);
+  } else {
+    append_head(out.text, '*', request.words + 3);
+    append_word(out.text, request.by_eval ? "EVAL" : "EVALSHA");
+    append_word(out.text, request.by_eval ? request.script->body : request.script->sha1);
+    append_word(out.text, std::to_string(request.keys));
+  }
+  out.append(words_, begin, end);
+  if (in_transaction) append_command(out.text, {"EXEC"});
 }
 
 void Pipeline::send() {
   if (requests_.empty()) return;
-  std::string out;
-  out.reserve(words_.size() + requests_.size() * 96);
+  Gathered out;
+  out.text.reserve(words_.text.size() + requests_.size() * 96);
   for (std::size_t i = 0; i < requests_.size(); ++i) append(out, i);
-  connection_.write(out);
+  connection_.write(out.pieces());
   connection_.awaited().push_back(this);
 }
 
@@ -81,19 +128,31 @@ bool Pipeline::receive_arrived() {
 
 void Pipeline::read_replies() {
   replies_.reserve(requests_.size());
-  while (replies_.size() < requests_.size()) replies_.push_back(connection_.read(requests_[replies_.size()].takes));
+  while (replies_.size() < requests_.size()) {
+    add_answer(connection_.read(requests_[replies_.size()].takes));
+  }
   connection_.awaited().pop_front();
 }
 
 bool Pipeline::read_arrived_replies() {
   replies_.reserve(requests_.size());
   while (replies_.size() < requests_.size()) {
-    ReplyPtr reply = connection_.read_arrived(requests_[replies_.size()].takes);
-    if (reply == nullptr) return false;
-    replies_.push_back(std::move(reply));
+    ReplyPtr answer = connection_.read_arrived(requests_[replies_.size()].takes);
+    if (answer == nullptr) return false;
+    add_answer(std::move(answer));
   }
   connection_.awaited().pop_front();
   return true;
+}
+
+std::size_t Pipeline::answers_to(std::size_t i) const {
+  return requests_[i].command_words > 0 ? kTransactionAnswers : 1;
+}
+
+// Adds an answer of the server to those of the next request.
+void Pipeline::add_answer(ReplyPtr answer) {
+  parts_.push_back(std::move(answer));
+  if (parts_.size() == answers_to(replies_.size())) replies_.push_back(whole(std::exchange(parts_, {})));
 }
 
 // Sends again what the server could not run, or another node must run.
@@ -127,15 +186,17 @@ bool Pipeline::is_unknown_script(std::size_t i) const {
 // Sends the requests and reads their answers. `ask`: each request is preceded by ASKING.
 void Pipeline::exchange(Connection& node, const std::vector<std::size_t>& requests, bool ask) {
   resent_ = true;
-  std::string out;
+  Gathered out;
   for (const std::size_t i : requests) {
-    if (ask) append_command(out, {"ASKING"});
+    if (ask) append_command(out.text, {"ASKING"});
     append(out, i);
   }
-  node.write(out);
+  node.write(out.pieces());
   for (const std::size_t i : requests) {
     ReplyPtr asking = ask ? node.read() : nullptr;
-    replies_[i] = node.read(requests_[i].takes);
+    std::vector<ReplyPtr> parts;
+    while (parts.size() < answers_to(i)) parts.push_back(node.read(requests_[i].takes));
+    replies_[i] = whole(std::move(parts));
     if (asking != nullptr && Reply(asking.get()).is_error()) replies_[i] = std::move(asking);
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "redis/connection.h"
+#include "redis/gathered.h"
 #include "redis/reply.h"
 #include "redis/script.h"
 
@@ -29,6 +30,9 @@ namespace delayqueue::redis {
 // the order of the writes, so receive() first reads the answers of the pipelines sent earlier. If a script must be sent
 // again, receive() also reads the answers of the pipelines sent later, so the script runs after all of them.
 // A pipeline destroyed before its answers were read makes the connection unusable.
+//
+// A command and a script can be one request, in a transaction: see in_transaction_with(). Redis runs both or none. If
+// it must be sent again, that is done with the whole transaction.
 class Pipeline {
  public:
   explicit Pipeline(Connection& connection) : connection_(connection) {}
@@ -43,6 +47,13 @@ class Pipeline {
   Pipeline& key(std::string_view name, std::string_view suffix);  // concatenated
   Pipeline& arg(std::string_view word);
   Pipeline& arg(std::int64_t number);
+  Pipeline& payload(std::string_view bytes);  // an arg() that is not copied: it must not change until receive() returns
+
+  // Makes one request of the command added last and this script: Redis executes them one after the other, in a
+  // transaction (MULTI, EXEC). The key()s and arg()s that follow are the script's, and so is the answer: that, or the
+  // first error. The script must detect that the command was not executed: Redis runs it all the same if the user loses
+  // the right to the command between the two. A user without the right to MULTI gets them without a transaction.
+  Pipeline& in_transaction_with(const Script& script);
 
   // Attributes of the request added last.
   Pipeline& repeatable();  // may be sent twice: see NOSCRIPT above
@@ -85,7 +96,9 @@ class Pipeline {
     const Script* script;  // null for a command
     std::size_t words = 0;
     std::size_t keys = 0;
-    std::size_t begin;  // in words_
+    std::size_t begin;              // in the text of words_
+    std::size_t command_words = 0;  // of the command before the script, in a transaction; 0: there is none
+    std::size_t script_begin = 0;   // in the text of words_, in a transaction
     bool repeatable = false;
     std::size_t needs = 0;  // number of requests before it on which it depends
     milliseconds takes{0};
@@ -93,7 +106,9 @@ class Pipeline {
   };
 
   void word(std::string_view front, std::string_view back);
-  void append(std::string& out, std::size_t i) const;
+  void append(Gathered& out, std::size_t i) const;
+  std::size_t answers_to(std::size_t i) const;
+  void add_answer(ReplyPtr answer);
   void read_replies();
   bool read_arrived_replies();
   void resend();
@@ -106,8 +121,9 @@ class Pipeline {
 
   Connection& connection_;
   std::vector<Request> requests_;
-  std::string words_;  // the RESP bulk strings of all requests, without the array headers
+  Gathered words_;  // the RESP bulk strings of all requests, without the array headers
   std::vector<ReplyPtr> replies_;
+  std::vector<ReplyPtr> parts_;  // the answers so far to the parts of a transaction
   bool resent_ = false;
   std::vector<std::size_t> moved_;
   std::string unloaded_at_;  // the address of a server that answered NOSCRIPT

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <charconv>
+#include <utility>
 
 namespace delayqueue::redis {
 namespace {
@@ -22,9 +23,11 @@ bool starts_with(std::string_view text, std::string_view start) { return text.su
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// The inner error, for Redis 6.2 wraps an error within a script:
-// "ERR Error running script (call to f_...): ...: -OOM command not ...".
+// The inner error. Redis wraps that of EXEC: "EXECABORT Transaction discarded because of: OOM ...". Redis 6.2 wraps one
+// within a script: "ERR Error running script (call to f_...): ...: -OOM command not ...".
 std::string_view cause_of(std::string_view error) {
+  constexpr std::string_view kDiscarded = "EXECABORT Transaction discarded because of: ";
+  if (starts_with(error, kDiscarded)) return error.substr(kDiscarded.size());
   if (!starts_with(error, "ERR Error running script")) return error;
   const std::size_t at = error.find(": -");
   return at == std::string_view::npos ? error : error.substr(at + 3);
@@ -80,6 +83,8 @@ bool Reply::is_text() const {
   return reply_ != nullptr && (reply_->type == REDIS_REPLY_STRING || reply_->type == REDIS_REPLY_STATUS);
 }
 
+bool Reply::is_array() const { return reply_ != nullptr && reply_->type == REDIS_REPLY_ARRAY; }
+
 std::string_view Reply::text() const {
   if (!is_text() && !is_error()) unexpected("a string", reply_);
   return {reply_->str, static_cast<std::size_t>(reply_->len)};
@@ -96,7 +101,7 @@ long long Reply::integer() const {
 }
 
 std::size_t Reply::size() const {
-  if (reply_ == nullptr || reply_->type != REDIS_REPLY_ARRAY) unexpected("an array", reply_);
+  if (!is_array()) unexpected("an array", reply_);
   return reply_->elements;
 }
 
@@ -104,6 +109,8 @@ Reply Reply::operator[](std::size_t i) const {
   if (i >= size()) unexpected("a longer array", reply_);
   return Reply(reply_->element[i]);
 }
+
+ReplyPtr take_element(ReplyPtr array, std::size_t i) { return ReplyPtr(std::exchange(array->element[i], nullptr)); }
 
 bool is_temporary(std::string_view answer) {
   const std::string_view error = cause_of(answer);

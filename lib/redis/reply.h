@@ -26,6 +26,7 @@ class Reply {
   bool is_nil() const;
   bool is_error() const;
   bool is_text() const;  // a string or a status
+  bool is_array() const;
 
   std::string_view text() const;  // a string, a status or an error; any bytes
   long long integer() const;      // an integer, or a string of digits
@@ -35,6 +36,9 @@ class Reply {
  private:
   const redisReply* reply_;
 };
+
+// An element of an array, without the array. It must exist.
+ReplyPtr take_element(ReplyPtr array, std::size_t i);
 
 // The server lacks a script, and this user has no right to load it. An operator can load it, and so does any other
 // program that has the right: servers lose their scripts at each restart.

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -41,6 +42,8 @@ constexpr int kProbeSeconds = 5;
 constexpr int kProbes = 3;
 constexpr int kUserTimeoutMs = 30'000;
 
+constexpr std::size_t kMostPieces = 64;  // in one call of the system, which allows more
+
 constexpr milliseconds kFullQueuePause{2};
 constexpr milliseconds kLookUpSlice{10};
 
@@ -57,6 +60,22 @@ int poll_timeout(Deadline deadline) {
 
 void set(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);  // errors are ignored: the socket works without the option
+}
+
+// The place in `pieces` after `sent` bytes from `next` on; a piece of which a part was sent keeps the rest.
+std::size_t advance(std::vector<iovec>& pieces, std::size_t next, std::size_t sent) {
+  while (next < pieces.size() && sent >= pieces[next].iov_len) sent -= pieces[next++].iov_len;
+  if (next < pieces.size()) {
+    pieces[next].iov_base = static_cast<char*>(pieces[next].iov_base) + sent;
+    pieces[next].iov_len -= sent;
+  }
+  return next;
+}
+
+std::size_t bytes_from(const std::vector<iovec>& pieces, std::size_t next) {
+  std::size_t bytes = 0;
+  for (; next < pieces.size(); ++next) bytes += pieces[next].iov_len;
+  return bytes;
 }
 
 Descriptor new_socket(int family) {
@@ -88,7 +107,7 @@ class Socket final : public Transport {
   void connect(const sockaddr* to, socklen_t size, Deadline deadline);
   void tune_tcp();
 
-  void write(std::string_view bytes, Deadline deadline) override;
+  void write(const std::vector<std::string_view>& pieces, Deadline deadline) override;
   std::size_t read(char* to, std::size_t size, Deadline deadline) override;
   std::size_t read_arrived(char* to, std::size_t size) override;
   int fd() const override { return fd_.get(); }
@@ -143,17 +162,22 @@ void Socket::tune_tcp() {
 #endif
 }
 
-void Socket::write(std::string_view bytes, Deadline deadline) {
+void Socket::write(const std::vector<std::string_view>& pieces, Deadline deadline) {
   last_write_ = Clock::now();
   check_interrupt(server_);
-  while (!bytes.empty()) {
-    const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), kSendFlags);
+  std::vector<iovec> rest;
+  for (const std::string_view piece : pieces) rest.push_back({const_cast<char*>(piece.data()), piece.size()});
+  for (std::size_t next = 0; next < rest.size();) {
+    msghdr message{};
+    message.msg_iov = &rest[next];
+    message.msg_iovlen = std::min(rest.size() - next, kMostPieces);
+    const auto sent = ::sendmsg(fd_.get(), &message, kSendFlags);
     if (sent >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
+      next = advance(rest, next, static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
       if (wait(POLLOUT, deadline)) continue;
       throw ConnectionError("timed out sending to " + server_ + ": it accepted no more bytes for " +
-                            ms_since(last_write_) + ", " + std::to_string(bytes.size()) + " bytes are left");
+                            ms_since(last_write_) + ", " + std::to_string(bytes_from(rest, next)) + " bytes are left");
     } else if (errno != EINTR) {
       fail("sending to ", errno);
     }

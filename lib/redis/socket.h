@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace delayqueue::redis {
 
@@ -36,8 +37,9 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Sends all bytes.
-  virtual void write(std::string_view bytes, Deadline deadline) = 0;
+  // Sends all bytes, one piece after the other.
+  virtual void write(const std::vector<std::string_view>& pieces, Deadline deadline) = 0;
+  void write(std::string_view bytes, Deadline deadline) { write(std::vector<std::string_view>{bytes}, deadline); }
 
   // Waits for bytes and stores between 1 and `size` of them. Throws ConnectionError when the server has closed the
   // stream, and at the deadline.

@@ -73,7 +73,7 @@ class TlsTransport final : public Transport {
 
   void handshake(Deadline deadline);
 
-  void write(std::string_view bytes, Deadline deadline) override;
+  void write(const std::vector<std::string_view>& pieces, Deadline deadline) override;
   std::size_t read(char* to, std::size_t size, Deadline deadline) override;
   int fd() const override { return link_->fd(); }
   bool readable(Deadline deadline) override;
@@ -119,11 +119,16 @@ void TlsTransport::handshake(Deadline deadline) {
   run([this] { return SSL_connect(session_.get()); }, deadline);
 }
 
-void TlsTransport::write(std::string_view bytes, Deadline deadline) {
-  while (!bytes.empty()) {
-    const auto piece = bytes.substr(0, kRecord);
-    run([&] { return SSL_write(session_.get(), piece.data(), static_cast<int>(piece.size())); }, deadline);
-    bytes.remove_prefix(piece.size());
+// Joins the pieces: each write makes records, and small ones cost as much as large ones.
+void TlsTransport::write(const std::vector<std::string_view>& pieces, Deadline deadline) {
+  std::string joined;
+  if (pieces.size() > 1) {
+    for (const std::string_view piece : pieces) joined.append(piece);
+  }
+  for (std::string_view rest = pieces.size() == 1 ? pieces.front() : joined; !rest.empty();) {
+    const auto record = rest.substr(0, kRecord);
+    run([&] { return SSL_write(session_.get(), record.data(), static_cast<int>(record.size())); }, deadline);
+    rest.remove_prefix(record.size());
   }
 }
 
@@ -173,7 +178,7 @@ void TlsTransport::flush(Deadline deadline) {
   try {
     int size = 0;
     while ((size = BIO_read(out_, buffer_.data(), static_cast<int>(buffer_.size()))) > 0) {
-      link_->write({buffer_.data(), static_cast<std::size_t>(size)}, deadline);
+      link_->write(std::string_view(buffer_.data(), static_cast<std::size_t>(size)), deadline);
     }
   } catch (const ConnectionError&) {
     drain_final_error();

@@ -10,6 +10,7 @@
 
 #include "redis/topology.h"
 #include "store/scripts.h"
+#include "support/ledger.h"
 #include "support/raw_server.h"
 #include "support/scripted_server.h"
 #include "support/server.h"
@@ -115,6 +116,103 @@ TEST_CASE("pipelines: an unloaded script is sent again after all pipelines in fl
   CHECK(third.reply(0).integer() == 5);
   CHECK(third.reply(1).integer() == 3);
   CHECK_FALSE(scene.connection.is_stale());
+}
+
+// ---- A command and a script in a transaction ----
+
+TEST_CASE("transactions: the command and the script are one request, whose answer is the script's") {
+  Scene scene;
+  test::redis().cmd({"SCRIPT", "LOAD", scene.body});
+  for (const bool arrived : {false, true}) {
+    test::redis().cmd({"DEL", scene.list});
+    Pipeline pipeline(scene.connection);
+    pipeline.command("PING");
+    pipeline.command("RPUSH").key(scene.list).arg("a").in_transaction_with(scene.pushes).key(scene.list).arg("b");
+    scene.by_command(pipeline, "c");
+    CHECK(pipeline.size() == 3);
+    pipeline.send();
+    if (arrived) CHECK(test::eventually([&] { return pipeline.receive_arrived(); }));
+    if (!arrived) pipeline.receive();
+    CHECK(pipeline.reply(0).text() == "PONG");
+    CHECK(pipeline.reply(1).integer() == 2);
+    CHECK(pipeline.reply(2).integer() == 3);
+    CHECK((scene.words() == std::vector<std::string>{"a", "b", "c"}));
+  }
+  CHECK_FALSE(scene.connection.is_stale());
+}
+
+TEST_CASE("transactions: one whose script is not loaded is sent again as a whole, after all pipelines in flight") {
+  Scene scene;
+  const std::string counter = test::fresh_queue();
+  Pipeline first(scene.connection), second(scene.connection);
+  first.command("INCR").key(counter).in_transaction_with(scene.pushes).key(scene.list).arg("a");
+  scene.by_command(second, "b");
+  first.send();
+  second.send();
+  first.receive();
+  second.receive();
+  CHECK(first.resent());
+  CHECK(first.reply(0).integer() == 2);
+  CHECK((scene.words() == std::vector<std::string>{"b", "a"}));
+  CHECK(test::redis().cmd({"GET", counter}) == "2");
+  CHECK_FALSE(scene.connection.is_stale());
+}
+
+TEST_CASE("transactions: the first error is that of the whole, and the connection can be used further") {
+  Scene scene;
+  test::redis().cmd({"SCRIPT", "LOAD", scene.body});
+  const std::string text = test::fresh_queue();
+  test::redis().cmd({"SET", text, "no list"});
+  const auto error_of = [&](const char* command, const std::string& key) {
+    Pipeline pipeline(scene.connection);
+    pipeline.command(command).key(key).arg("x").in_transaction_with(scene.pushes).key(scene.list).arg("y");
+    pipeline.run();
+    return test::thrown([&] { static_cast<void>(pipeline.reply(0)); });
+  };
+  CHECK(error_of("NOCOMMAND", scene.list).find("unknown command 'NOCOMMAND'") != std::string::npos);
+  CHECK(scene.words().empty());  // Redis has executed neither
+  CHECK(error_of("RPUSH", text).find("WRONGTYPE") != std::string::npos);
+  CHECK((scene.words() == std::vector<std::string>{"y"}));  // it executes the script after a command that fails
+  Pipeline ping(scene.connection);
+  ping.command("PING");
+  ping.run();
+  CHECK(ping.reply(0).text() == "PONG");
+}
+
+TEST_CASE("transactions: an answer to EXEC of another shape is an error") {
+  for (const std::string exec : {"*1\r\n+OK\r\n", "*-1\r\n", "+OK\r\n", "*2\r\n+OK\r\n+OK\r\n"}) {
+    CAPTURE(exec);
+    const test::ScriptedServer server([&](const std::vector<std::string>& words) {
+      if (words[0] == "HELLO") return test::hello();
+      if (words[0] == "EXEC") return exec;
+      return std::string(words[0] == "MULTI" ? "+OK\r\n" : "+QUEUED\r\n");
+    });
+    Address address;
+    address.host = "127.0.0.1";
+    address.port = server.port();
+    Connection connection(address, {{}, {}, "pipelines", 0}, {});
+    Scene scene;
+    Pipeline pipeline(connection);
+    pipeline.command("RPUSH").key("k").arg("x").in_transaction_with(scene.pushes).key("k").arg("y");
+    pipeline.run();
+    CHECK_THROWS_AS(static_cast<void>(pipeline.reply(0).integer()), ReplyError);
+  }
+}
+
+TEST_CASE("pipelines: payloads arrive whole and in their places, whether they are copied or not") {
+  Scene scene;
+  std::vector<std::string> payloads;
+  for (std::size_t i = 0; i < 300; ++i) payloads.emplace_back(i * 97, static_cast<char>('a' + i % 26));
+  payloads.emplace_back(3'000'000, '\n');  // more than a socket takes at once
+  Pipeline pipeline(scene.connection);
+  pipeline.command("RPUSH").key(scene.list);
+  for (const std::string& payload : payloads) pipeline.payload(payload);
+  pipeline.script(scene.pushes).key(scene.list).payload(payloads[200]);
+  pipeline.run();
+  CHECK(pipeline.reply(0).integer() == 301);
+  CHECK(pipeline.reply(1).integer() == 302);
+  payloads.push_back(payloads[200]);
+  CHECK((scene.words() == payloads));
 }
 
 TEST_CASE("pipelines: one that is destroyed while in flight makes the connection stale") {

@@ -19,7 +19,7 @@ class FedTransport : public delayqueue::redis::Transport {
 
   explicit FedTransport(Next next) : next_(std::move(next)) {}
 
-  void write(std::string_view, delayqueue::redis::Deadline) override {}
+  void write(const std::vector<std::string_view>&, delayqueue::redis::Deadline) override {}
 
   std::size_t read(char* to, std::size_t size, delayqueue::redis::Deadline) override {
     const std::string_view bytes = next_(size);
