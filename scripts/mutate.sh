@@ -9,7 +9,7 @@
 # there, builds the tests again and runs the model test; if that passes, the other tests of test/store and test/spec,
 # those of the layout in test/queue, and those of places and leases in test/consumer. For a file of lib/producer, it runs
 # the tests of test/producer, and those of partitions in test/faults, instead; for one of those that decide what a consumer
-# takes, those of takes and wake-ups in test/consumer. Prints
+# takes, those of takes and wake-ups in test/consumer; for one of lib/redis, those of pipelines. Prints
 #   KILLED    and the test that failed
 #   SURVIVED  no test failed: the check is unnecessary, or a test is missing
 #   ERROR     the mutation changes nothing, or its result is not valid Lua
@@ -41,17 +41,20 @@ others() {
   run --source-file='*/test/store/*,*/test/spec/*,*/test/queue/layout_*,*/test/consumer/verdict_inbox_*,*/test/consumer/lease_keeper_*' \
     --source-file-exclude='*/test/store/model_test.cc'
 }
+pipelines() { run --source-file='*/test/redis/pipeline_*'; }
 producer() { run --source-file='*/test/producer/*,*/test/faults/partitions_*'; }
 takes() {
   run --source-file='*/test/consumer/shared_capacity_*,*/test/consumer/link_*,*/test/consumer/many_queues_*,*/test/consumer/wake_*'
 }
-model && others && producer && takes || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
+model && others && pipelines && producer && takes || { cat "$work/log"; echo "The tests fail without any mutation."; exit 1; }
 
 # Prints the result for the changed file.
 verdict() {
   build || { cat "$work/log"; exit 1; }
   local by=model
-  if [[ $script == lib/producer/* ]]; then
+  if [[ $script == lib/redis/* ]]; then
+    by=pipelines
+  elif [[ $script == lib/producer/* ]]; then
     by=producer
   elif [[ $script =~ ^lib/consumer/(take_planner|prefetcher|body_fetcher|answer_times|prefetch_size|shared_capacity|round_trip|lane)\. ]]; then
     by=takes

@@ -5,6 +5,7 @@
 #include "store/scripts.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace delayqueue::store {
 
@@ -16,16 +17,28 @@ void Store::add_due(Pipeline& pipeline, const Due& due) const {
   }
 }
 
+namespace {
+
+template <class Messages>
+std::size_t payload_bytes(const Messages& messages) {
+  return std::accumulate(messages.begin(), messages.end(), std::size_t{0},
+                         [](std::size_t sum, const auto& message) { return sum + message.payload.size(); });
+}
+
+bool have_headers(const std::vector<NewMessage>& messages) {
+  return std::any_of(messages.begin(), messages.end(), [](const NewMessage& one) { return !one.headers.empty(); });
+}
+
+}  // namespace
+
 // Adds a SET for each message, if they are large enough on average. Returns the names of the keys, without their
 // prefix.
 template <class Messages>
 std::vector<std::string> Store::stage(Pipeline& pipeline, const Messages& messages) const {
-  std::size_t bytes = 0;
-  for (const auto& message : messages) bytes += message.payload.size();
-  if (bytes < messages.size() * options_.staged_bytes) return {};
+  if (payload_bytes(messages) < messages.size() * options_.staged_bytes) return {};
   std::vector<std::string> names = new_ids(messages.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    pipeline.command("SET").key(keys_.staged, names[i]).arg(messages[i].payload);
+    pipeline.command("SET").key(keys_.staged, names[i]).payload(messages[i].payload);
     pipeline.arg("PX").arg(milliseconds(kStagedFor).count());
   }
   return names;
@@ -33,8 +46,9 @@ std::vector<std::string> Store::stage(Pipeline& pipeline, const Messages& messag
 
 Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                              const SendTerms& terms) const {
+  if (terms.fresh && payload_bytes(messages) >= options_.staged_bytes) return send_new(pipeline, messages, terms);
+  if (terms.fresh && messages.size() == 1) return send_one(pipeline, messages.front(), terms);
   const std::vector<std::string> staged = stage(pipeline, messages);
-  if (messages.size() == 1 && terms.fresh && staged.empty()) return send_one(pipeline, messages.front(), terms);
   pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
   pipeline.key(keys_.unack).key(keys_.dead).key(keys_.attempts).key(keys_.reason).key(keys_.stats).key(keys_.wake);
   pipeline.key(keys_.retry).key(keys_.headers);
@@ -44,13 +58,27 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
   add_due(pipeline, terms.due);
   pipeline.arg(terms.retries).arg(terms.ttl.count());
   if (staged.empty()) {
-    for (const NewMessage& message : messages) pipeline.arg(message.payload);
+    for (const NewMessage& message : messages) pipeline.payload(message.payload);
   }
-  const auto has_headers = [](const NewMessage& message) { return !message.headers.empty(); };
-  if (std::any_of(messages.begin(), messages.end(), has_headers)) {
+  if (have_headers(messages)) {
     for (const NewMessage& message : messages) pipeline.arg(message.headers);
   }
   pipeline.needs(staged.size());
+  return {pipeline, as_sent};
+}
+
+Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages,
+                                 const SendTerms& terms) const {
+  pipeline.command("MSETNX");
+  for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id).payload(message.payload);
+  pipeline.in_transaction_with(scripts::send_new).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.dead);
+  pipeline.key(keys_.stats).key(keys_.wake).key(keys_.headers);
+  for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
+  add_due(pipeline, terms.due);
+  pipeline.arg(terms.retries).arg(terms.ttl.count());
+  if (have_headers(messages)) {
+    for (const NewMessage& message : messages) pipeline.arg(message.headers);
+  }
   return {pipeline, as_sent};
 }
 
@@ -59,7 +87,7 @@ Answer<Outcomes> Store::send_one(Pipeline& pipeline, const NewMessage& message, 
   pipeline.key(keys_.wake).key(keys_.bodies, message.id);
   if (!message.headers.empty()) pipeline.key(keys_.headers);
   add_due(pipeline, terms.due);
-  pipeline.arg(terms.retries).arg(terms.ttl.count()).arg(message.payload);
+  pipeline.arg(terms.retries).arg(terms.ttl.count()).payload(message.payload);
   if (!message.headers.empty()) pipeline.arg(message.headers);
   return {pipeline, as_sent};
 }

@@ -24,8 +24,8 @@ using redis::Answer;
 using redis::Pipeline;
 using std::chrono::milliseconds;
 
-// Payloads are staged from this average size on: below it, the commands for each payload cost Redis more than the
-// passage through Lua, which hashes each byte.
+// From this size on payloads do not pass through Lua, which hashes each byte: if the ids are new, the size of all
+// payloads of a call, else their average. Below it, the commands beside the script cost Redis more.
 inline constexpr std::size_t kStagedBytes = 4096;
 inline constexpr std::chrono::seconds kStagedFor{60};  // a staged payload that no script takes is deleted after this
 
@@ -113,9 +113,10 @@ class Store {
   std::size_t search_lists() const { return options_.search_lists; }
 
   // '1' created, '0' existed, 'C' was cancelled and a consumer still holds it. At most kBatch messages.
-  // Large payloads are staged: SET stores them under keys with a TTL, and the script renames these to the bodies. So a
-  // call never changes a body that another call has stored, however late it arrives. A single small message with a new
-  // id goes by send_one.lua.
+  // A single small message with a new id goes by send_one.lua. Large payloads do not pass through Lua. If the ids are
+  // new, MSETNX stores the bodies, in one transaction with send_new.lua. Else the payloads are staged: SET stores them
+  // under keys with a TTL, and the script renames these to the bodies. So a call never changes a body that another call
+  // has stored, however late it arrives. The payloads must not change until the pipeline has run.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
   // Whether the send that was just added is the first one since the queue was created or deleted by forget.
   static Answer<bool> is_first(Pipeline& pipeline);
@@ -201,6 +202,7 @@ class Store {
   template <class Messages>
   std::vector<std::string> stage(Pipeline& pipeline, const Messages& messages) const;
   Answer<Outcomes> send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const;
+  Answer<Outcomes> send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
   Answer<Purged> purge_some(Pipeline& pipeline, const char* what, const std::string& list, std::size_t limit) const;
   Answer<Outcomes> remove(Pipeline& pipeline, std::string_view counted_as, const std::vector<Receipt>& receipts) const;
   void promote(Pipeline& pipeline, std::size_t most, bool with_ids, const Watcher& watcher) const;

@@ -15,9 +15,9 @@ inline constexpr std::size_t kReclaimBatch = 50;  // of unack2retry, which write
 
 namespace scripts {
 
-extern const redis::Script send, send_one, pending2ready, ready2unack, pending2unack, ack, nack, renew, release,
-    unack2retry, persist, gc, delete_orphaned_metadata, cancel, reschedule, redrive, bury, extend, purge, purge_ids,
-    restore, forget, unlock, layout, pause, register_consumer, counts, page, find, check;
+extern const redis::Script send, send_one, send_new, pending2ready, ready2unack, pending2unack, ack, nack, renew,
+    release, unack2retry, persist, gc, delete_orphaned_metadata, cancel, reschedule, redrive, bury, extend, purge,
+    purge_ids, restore, forget, unlock, layout, pause, register_consumer, counts, page, find, check;
 
 const std::vector<const redis::Script*>& all();
 

@@ -79,9 +79,9 @@ set(figures
   memory.bytes_per_message
   client.cpu_us_per_message)
 foreach(size IN ITEMS 16 64 256 1024 4096 16384 65536 262144 1048576 4194304)
-  list(APPEND figures border.${size}.one.script_us border.${size}.one.staged_us)
+  list(APPEND figures border.${size}.one.script_us border.${size}.one.beside_us)
   if(size LESS 262144)
-    list(APPEND figures border.${size}.batch.script_us border.${size}.batch.staged_us)
+    list(APPEND figures border.${size}.batch.script_us border.${size}.batch.beside_us)
   endif()
 endforeach()
 set(may_be_zero sleeps_per_send.one_core sleeps_per_send.two_cores sleeps_per_send.unpinned

@@ -101,7 +101,7 @@ class Report(unittest.TestCase):
         report = self.report(SAMPLE)['report.md']
         self.assertEqual(self.rows(report, 'Lateness')['`lateness_ms`'], ['0.08', '0.6', '2.4', '–', '7.9'])
         self.assertEqual(self.rows(report, 'Time of single calls')['`send_1mib`'], ['0.7', '0.8', '–'])
-        border = self.rows(report, 'Bodies through Lua, and staged')
+        border = self.rows(report, 'Bodies through Lua, and beside it')
         self.assertEqual(border['`border.64`'], ['**9**', '12', '**3**', '5.5'])
         self.assertEqual(border['`border.1048576`'], ['2,300', '**800**', '–', '–'])
         self.assertNotIn('`border.16`', border)

@@ -222,9 +222,14 @@ TEST_CASE("send_batch: an id that occurs twice in a batch creates one message") 
 #ifdef __linux__
 TEST_CASE("send_batch: if a later part cannot be sent for lack of random bytes, those sent before are in doubt") {
   Queue queue;
-  queue.producer.send_batch(std::vector<std::string>(2, "x"));     // the server knows the script from now on
-  std::vector<std::string> payloads(800, "x");                     // as many as are sent at once
-  payloads.resize(payloads.size() + 5, std::string(50'000, 'y'));  // staged: their names need random bytes
+  queue.producer.send_batch(std::vector<std::string>(2, "x"));  // the server knows the script from now on
+  std::vector<OutgoingMessage> messages(800, {"x", {}});        // as many as are sent at once
+  const std::string large(50'000, 'y');
+  for (int i = 0; i < 5; ++i) {
+    SendOptions own;
+    own.id = store::new_ids(1).front();
+    messages.push_back({large, own});  // staged: its name needs random bytes
+  }
   std::thread([&] {
     // Random bytes are fetched for 32 calls at a time.
     for (int i = 0; i < 31; ++i) {
@@ -234,12 +239,12 @@ TEST_CASE("send_batch: if a later part cannot be sent for lack of random bytes, 
     test::fail_next_entropy(EIO);
     std::vector<std::string> ids;
     try {
-      queue.producer.send_batch(payloads);
+      queue.producer.send_batch(messages);
     } catch (const ConnectionError& e) {
       ids = e.ids();
     } catch (const Error&) {
     }
-    CHECK(ids.size() == payloads.size());
+    CHECK(ids.size() == messages.size());
   }).join();
   // How many are stored depends on what the server had read when the connection was closed.
   CHECK(test::eventually([&] { return queue.inspector.counts().ready > 2; }, test::kPatience));

@@ -1,4 +1,5 @@
-// Large payloads: SET stores them under keys with a TTL, and the script renames these to the bodies.
+// Large payloads: with a new id MSETNX stores the body, in one transaction with the script; with the caller's id SET
+// stores it under a key with a TTL, which the script renames to the body.
 #include <delayqueue/delayqueue.h>
 
 #include <doctest/doctest.h>
@@ -110,14 +111,14 @@ TEST_CASE("large payloads: when the answer or the request is lost, a repeated se
   }
 }
 
-TEST_CASE("large payloads: when the payload arrived and its script call did not, it expires, and there is no message") {
+TEST_CASE("large payloads: when the payload arrived and its script call did not, there is no message and no body") {
   World world;
   FaultProxy proxy(world.server.socket());
   for (const bool own_id : {false, true}) {
     CAPTURE(own_id);
     Queue queue(proxy.url());
     CHECK(queue.producer.send(kLarge).created);
-    proxy.cut_commands_after(kLarge.size() + 400);  // SET is shorter, and the script call ends after that
+    proxy.cut_commands_after(kLarge.size() + 250);  // MSETNX and SET are shorter, and the script call ends after that
     SendOptions again;
     if (own_id) again.id = store::new_ids(1).front();
     try {
@@ -127,7 +128,8 @@ TEST_CASE("large payloads: when the payload arrived and its script call did not,
       again.id = e.ids().front();
     }
     REQUIRE(!again.id.empty());
-    CHECK(test::eventually([&] { return left_staged(queue, world.admin) == 1; }));
+    CHECK(test::eventually([&] { return proxy.counts().truncated == (own_id ? 2 : 1); }, test::kPatience));
+    CHECK(test::eventually([&] { return left_staged(queue, world.admin) == (own_id ? 1 : 0); }, test::kPatience));
     CHECK(keys(queue, "msg", world.admin) == 1);
     CHECK(queue.inspector.counts().ready == 1);
     CHECK(queue.producer.send(kLarge, again).created);
@@ -135,7 +137,7 @@ TEST_CASE("large payloads: when the payload arrived and its script call did not,
     CHECK(queue.inspector.counts().ready == 2);
     CHECK(queue.inspector.counts().totals.sent == 2);
     CHECK(keys(queue, "msg", world.admin) == 2);
-    CHECK(left_staged(queue, world.admin) == 1);
+    CHECK(left_staged(queue, world.admin) == (own_id ? 1 : 0));
     CHECK(is_clean(queue));
   }
   CHECK(proxy.counts().truncated == 2);
@@ -172,7 +174,7 @@ TEST_CASE("large payloads: a server that has lost the scripts stores them") {
 }
 
 TEST_CASE("large payloads: a key of a wrong type causes a ReplyError with WRONGTYPE, and nothing is stored") {
-  for (const char* key : {"pending", "ready", "retry:cnt"}) {
+  for (const char* key : {"pending", "ready", "headers", "retry:cnt"}) {
     CAPTURE(key);
     Queue queue;
     queue.producer.send(kLarge);
@@ -180,13 +182,38 @@ TEST_CASE("large payloads: a key of a wrong type causes a ReplyError with WRONGT
     test::redis().cmd({"SET", queue.base + ":" + key, "in the way"});
     const auto before = queue.kept();
     for (const milliseconds delay : {0ms, 3'600'000ms}) {
-      SendOptions options;
-      options.delay = delay;
-      CHECK(has(thrown([&] { queue.producer.send(kLarge, options); }), "WRONGTYPE"));
-      CHECK((queue.kept() == before));
-      CHECK(left_staged(queue, test::redis()) > 0);
+      for (const bool own_id : {true, false}) {
+        SendOptions options;
+        options.delay = delay;
+        if (own_id) options.id = store::new_ids(1).front();
+        CHECK(has(thrown([&] { queue.producer.send(kLarge, options); }), "WRONGTYPE"));
+        CHECK((left_staged(queue, test::redis()) > 0));
+        // Without the counts the script cannot tell whether the messages exist.
+        if (key != std::string("retry:cnt")) CHECK((queue.kept() == before));
+      }
     }
+    if (key != std::string("retry:cnt")) continue;
+    CHECK(keys(queue, "msg", test::redis()) == 3);
+    test::redis().cmd({"DEL", queue.base + ":retry:cnt"});
+    CheckOptions options;
+    options.recheck_after = 0ms;
+    CHECK(queue.admin.check(options).counts[Problem::orphaned_body] == 3);
   }
+}
+
+TEST_CASE("large payloads: when memory is full, nothing is stored, and the next send succeeds when there is room") {
+  World world;
+  Queue queue(world.url());
+  queue.producer.send(kLarge);
+  const auto before = queue.kept();
+  world.admin.cmd({"CONFIG", "SET", "maxmemory", "1"});
+  CHECK(has(thrown([&] { queue.producer.send(kLarge); }), "OOM"));
+  CHECK(has(thrown([&] { queue.producer.send_batch(std::vector<std::string>(300, kLarge)); }), "OOM"));
+  CHECK((queue.kept() == before));
+  world.admin.cmd({"CONFIG", "SET", "maxmemory", "0"});
+  CHECK(queue.producer.send(kLarge).created);
+  CHECK(keys(queue, "msg", world.admin) == 2);
+  CHECK(is_clean(queue));
 }
 
 }  // namespace

@@ -109,6 +109,8 @@ void produce(Guarded& guarded, const std::string& user, const QueueOptions& queu
   must(producer.cancel(id) == State::ready);
   later.id = store::new_ids(1).front();
   must(producer.send("x", later).created);
+  later.id = store::new_ids(1).front();
+  must(producer.send(std::string(100'000, 'x'), later).created);
   must(producer.send_batch({"a", "b"}).size() == 2);
   must(producer.send(std::string(100'000, 'x')).created);
   must(producer.reschedule(seeds.retry("y"), when) == Moved::moved);

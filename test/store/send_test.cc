@@ -47,6 +47,16 @@ test::Reply send_one_at(Scene& scene, const Keys& keys, std::int64_t now_us, con
                       {delay_ms, due_ms, "3", ttl_ms, "new"});
 }
 
+// The body is stored ahead of the script, as the transaction does it.
+test::Reply send_new_at(Scene& scene, const Keys& keys, std::int64_t now_us, const std::string& delay_ms,
+                        const std::string& due_ms, const std::string& ttl_ms = "0") {
+  scene.cmd({"MSETNX", keys.bodies + scene.id("a"), "new"});
+  return scene.run_at(now_us, scripts::send_new,
+                      {keys.pending, keys.ready, keys.count, keys.dead, keys.stats, keys.wake, keys.headers,
+                       keys.bodies + scene.id("a")},
+                      {delay_ms, due_ms, "3", ttl_ms});
+}
+
 TEST_CASE("send: a delayed message goes to pending, due that long after the time of Redis; nothing else changes") {
   for (const bool is_fresh : {false, true}) {
     Scene scene;
@@ -99,6 +109,9 @@ TEST_CASE("send: due exactly now is ready, a millisecond later is pending") {
     Scene alone;
     CHECK(send_one_at(alone, alone.keys(), now, one.delay, one.due) == 1);
     CHECK(alone.score_us(alone.keys().pending, "a") == one.pending_us);
+    Scene ahead;
+    CHECK(send_new_at(ahead, ahead.keys(), now, one.delay, one.due) == 1);
+    CHECK(ahead.score_us(ahead.keys().pending, "a") == one.pending_us);
   }
 }
 
@@ -109,9 +122,12 @@ TEST_CASE("send: a delay within a millisecond is rounded up, so that no message 
   Scene alone;
   CHECK(send_one_at(alone, alone.keys(), 1'800'000'000'123'001, "5", "") == 1);
   CHECK(alone.score_us(alone.keys().pending, "a") == 1'800'000'000'129'000);
+  Scene ahead;
+  CHECK(send_new_at(ahead, ahead.keys(), 1'800'000'000'123'001, "5", "") == 1);
+  CHECK(ahead.score_us(ahead.keys().pending, "a") == 1'800'000'000'129'000);
 }
 
-TEST_CASE("send_one: has the effect and the answer of send for one new message, in random states of its keys") {
+TEST_CASE("send_one, send_new: have the effect and the answer of send for a new message, in random states") {
   std::mt19937_64 random(14);
   const auto one_of = [&](const std::vector<std::string>& list) { return list[random() % list.size()]; };
   Scene scene;  // runs the scripts, on other queues
@@ -139,7 +155,7 @@ TEST_CASE("send_one: has the effect and the answer of send for one new message, 
 
     std::vector<Keys> queues;
     std::vector<test::Snapshot> before;
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 3; ++i) {
       queues.push_back(make_keys(test::fresh_queue(), {}));
       const Keys& keys = queues.back();
       for (std::vector<std::string> words : contents) {
@@ -155,17 +171,25 @@ TEST_CASE("send_one: has the effect and the answer of send for one new message, 
     constexpr std::int64_t kNowUs = 1'800'000'000'123'456;
     const test::Reply by_send = send_at(scene, queues[0], kNowUs, delay, due, "1", ttl);
     const test::Reply by_send_one = send_one_at(scene, queues[1], kNowUs, delay, due, ttl);
+    const test::Reply by_send_new = send_new_at(scene, queues[2], kNowUs, delay, due, ttl);
     CAPTURE(round);
     CHECK((before[0] == before[1]));
     CHECK((test::snapshot(queues[0].base) == test::snapshot(queues[1].base)));
+    // Without the counts send_new cannot tell whether the message exists, and leaves the body.
+    if (wrong == "count") scene.cmd({"UNLINK", queues[2].bodies + scene.id("a")});
+    CHECK((test::snapshot(queues[0].base) == test::snapshot(queues[2].base)));
     CHECK(by_send.error() == (wrong == "count" || wrong == "pending" || wrong == "ready"));
     if (by_send.error()) {
       CHECK(by_send_one.text.find("WRONGTYPE") != std::string::npos);
+      CHECK(by_send_new.text.find("WRONGTYPE") != std::string::npos);
       CHECK((test::snapshot(queues[1].base) == before[1]));
     } else {
       CHECK((by_send_one == by_send));
+      CHECK((by_send_new == by_send));
       const auto left = [&](const Keys& keys) { return scene.cmd({"PTTL", keys.bodies + scene.id("a")}).integer; };
-      CHECK(std::llabs(left(queues[1]) - left(queues[0])) < 20'000);  // the second call was a little later
+      // The later calls were a little later.
+      CHECK(std::llabs(left(queues[1]) - left(queues[0])) < 20'000);
+      CHECK(std::llabs(left(queues[2]) - left(queues[0])) < 20'000);
     }
     for (const Keys& keys : queues) {
       for (const auto& one : test::snapshot(keys.base)) scene.cmd({"UNLINK", keys.base + ":" + one.first});
@@ -217,7 +241,8 @@ TEST_CASE("send: one script stores 1, 199 or 200 messages, with and without look
   }
 }
 
-// ---- Staged payloads: stored by SET under keys with a TTL, which the script renames to the bodies ----
+// ---- Large payloads: SET stages them under keys with a TTL, which the script renames to the bodies. With new ids MSETNX
+// stores the bodies, in one transaction with send_new ----
 
 Scene::Setup staging() {
   Scene::Setup setup;
@@ -233,9 +258,10 @@ TEST_CASE("send staged: stores what a send through the script stores, and leaves
     std::string changes[2];
     for (const bool stages : {false, true}) {
       Scene scene(stages ? staging() : Scene::Setup());
-      const std::string before = test::info("commandstats", "cmdstat_rename");
+      const std::string command = terms.fresh ? "cmdstat_msetnx" : "cmdstat_rename";
+      const std::string before = test::info("commandstats", command);
       CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), ""}}, terms) == "11");
-      CHECK((test::info("commandstats", "cmdstat_rename") != before) == stages);
+      CHECK((test::info("commandstats", command) != before) == stages);
       changes[stages ? 1 : 0] = scene.changes();
       for (const char* name : {"a", "b"}) {
         const std::int64_t left = scene.ttl_ms(name);
@@ -261,16 +287,24 @@ TEST_CASE("send staged: of several ids live messages are not changed, in any sta
   CHECK(scene.lost().empty());
 }
 
-TEST_CASE("send: stages payloads of kStagedBytes or more on average; a smaller new message goes by send_one") {
+TEST_CASE("send: from kStagedBytes on, on average, payloads are staged; of new ids from as many in all by send_new") {
   Scene scene;
   const std::string small(kStagedBytes - 1, 'x');
   const std::string large = small + 'x';
   const auto calls = [](const std::string& command) { return test::info("commandstats", "cmdstat_" + command); };
   const std::string before = calls("rename");
+  const std::string by_send_new = calls("msetnx");
   CHECK(scene.run(&Store::send, {{scene.id("a"), small}}, fresh(in(5min))) == "1");
+  CHECK(scene.run(&Store::send, {{scene.id("g"), "x"}, {scene.id("h"), "y"}}, fresh(in(5min))) == "11");
+  CHECK(calls("msetnx") == by_send_new);
+  CHECK(scene.run(&Store::send, {{scene.id("i"), small}, {scene.id("j"), "x"}}, fresh(in(5min))) == "11");
+  const std::string two = calls("msetnx");
+  CHECK(two != by_send_new);
   CHECK(scene.run(&Store::send, {{scene.id("b"), small}, {scene.id("c"), large}}, in(5min)) == "11");
   CHECK(calls("rename") == before);
   CHECK(scene.run(&Store::send, {{scene.id("d"), large}}, fresh(in(5min))) == "1");
+  CHECK(calls("msetnx") != two);
+  CHECK(scene.run(&Store::send, {{scene.id("k"), large}}, in(5min)) == "1");
   const std::string one = calls("rename");
   CHECK(one != before);
   CHECK(scene.run(&Store::send, {{scene.id("e"), large}, {scene.id("f"), large}}, in(5min)) == "11");
@@ -327,7 +361,49 @@ TEST_CASE("send staged: if a permission is missing, send throws and stores no bo
   test::redis().cmd({"ACL", "DELUSER", "limited"});
 }
 
-TEST_CASE("send staged: a late call that fails changes no body of a message, in any state") {
+TEST_CASE("send_new: if a permission is missing, send throws and stores no message; MULTI is not needed") {
+  for (const std::string command : {"multi", "exec", "msetnx", "evalsha", "lpush", "hset", "exists", "unlink"}) {
+    CAPTURE(command);
+    Scene::Setup setup = staging();
+    setup.login.user = "limited";
+    setup.login.password = "secret";
+    test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+    Scene scene(setup);
+    const auto send = [&] {
+      return scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, fresh(in(0ms)));
+    };
+    if (command == "multi" || command == "unlink") {
+      CHECK(send() == "11");
+      CHECK(scene.changes() == "msg +a=hello +b=you; ready [b a .r2 .r1]; retry:cnt +a=3 +b=3; stats sent+2; ");
+      continue;
+    }
+    const std::string text = test::refusal(send);
+    CHECK_MESSAGE(text.find("see \"The smallest ACL rule\"") != std::string::npos, text);
+    for (const char* name : {"a", "b"}) {
+      CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id(name)}) == 0);
+      CHECK(scene.cmd({"HEXISTS", scene.keys().count, scene.id(name)}) == 0);
+    }
+    test::redis().cmd({"ACL", "SETUSER", "limited", "+" + command});
+    CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, in(0ms)) == "11");
+  }
+  test::redis().cmd({"ACL", "DELUSER", "limited"});
+}
+
+TEST_CASE("send_new: stores nothing if a body is missing, and deletes those that are there") {
+  Scene scene;
+  const Keys& keys = scene.keys();
+  scene.cmd({"SET", keys.bodies + scene.id("b"), "stored"});
+  const test::Reply refused = scene.run_at(1'800'000'000'123'000, scripts::send_new,
+                                           {keys.pending, keys.ready, keys.count, keys.dead, keys.stats, keys.wake,
+                                            keys.headers, keys.bodies + scene.id("a"), keys.bodies + scene.id("b")},
+                                           {"0", "", "3", "0"});
+  CHECK(refused.error());
+  CHECK_MESSAGE(refused.text.find("a payload that was stored ahead of the script is gone") != std::string::npos,
+                refused.text);
+  CHECK(scene.changes() == "msg -b; ");
+}
+
+TEST_CASE("send_new: a late call that fails changes no body of a message, in any state") {
   for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::dead}) {
     CAPTURE(test::to_string(at));
     Scene scene(staging());

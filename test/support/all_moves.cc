@@ -90,9 +90,17 @@ const std::vector<AnyMove>& all_moves() {
        [](Scene& s) {
          s.run(&Store::send, {{s.id("none"), large}, {s.id("garb"), large}}, {{5min, 0}, 3, 1h});
        }},
-      {"send staged fresh",
+      {"send_new",
        [](Scene& s) {
-         s.run(&Store::send, {{s.id("none"), large}}, {{5min, 0}, 3, 0ms, true});
+         s.run(&Store::send, {{s.id("none"), large}}, {{5min, 0}, 3, 1h, true});
+       }},
+      {"send_new now",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.id("none"), large}, {s.id("none2"), body}}, {{0ms, 0}, 3, 0ms, true});
+       }},
+      {"send_new with headers",
+       [](Scene& s) {
+         s.run(&Store::send, {{s.keep("none"), large}, {s.keep("none2"), body, kHeaders}}, {{5min, 0}, 3, 1h, true});
        }},
       {"send with headers",
        [](Scene& s) {
