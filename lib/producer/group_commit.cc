@@ -327,10 +327,25 @@ void GroupCommit::receive(SendBatch& batch, const Sender& leader, int socket) {
   busy_wait_.end(redis::Clock::now() - start);
 }
 
+// Deletes the bodies that sends without effect may have left. Those that it cannot delete are found by the integrity
+// check.
+void GroupCommit::delete_bodies(const SendBatch& batch, redis::Connection& connection) const {
+  for (const ScriptCall& script_call : batch.calls) {
+    if (!script_call.stores_bodies_first || !script_call.answer->is_error()) continue;
+    redis::Pipeline pipeline(connection);
+    try {
+      shared_connection_.store().delete_bodies(pipeline, script_call.ids());
+      pipeline.run();
+    } catch (const Error&) {  // if the connection is lost, the batches in flight fail, too
+    }
+  }
+}
+
 void GroupCommit::complete(SendBatch& batch, redis::Connection& connection) {
   answered_.last_round_trip = std::chrono::duration_cast<milliseconds>(redis::Clock::now() - batch.sent_at);
   ++answered_.batches;
   call_hooks(batch);
+  delete_bodies(batch, connection);
   const std::string missing = shared_connection_.write_concern().missing(batch.confirmation);
   std::exception_ptr broken;  // the connection broke, or leads to the wrong server
   const std::lock_guard lock(mutex_);

@@ -35,6 +35,14 @@ SendStep next_step(SendRequest& request) {
   return step;
 }
 
+std::vector<std::string> ScriptCall::ids() const {
+  std::vector<std::string> all;
+  for (const SendStep& step : steps) {
+    for (std::size_t i = step.begin; i < step.end; ++i) all.push_back(step.request->sent[i].id);
+  }
+  return all;
+}
+
 bool ScriptCall::fits(const SendStep& step) const {
   return same_terms(*terms, terms_of(step)) && messages + step.messages() <= store::kBatch &&
          bytes + step.bytes <= kCallBytes;
@@ -87,6 +95,7 @@ void SendBatch::add_requests(const store::Store& store) {
         together.push_back({step.request->sent[i].id, message.payload, message.headers});
       }
     }
+    call.stores_bodies_first = store.stores_bodies_first(together, *call.terms);
     call.answer = store.send(*pipeline, together, *call.terms);
     call.is_first = store::Store::is_first(*pipeline);
   }

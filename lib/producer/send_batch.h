@@ -33,6 +33,9 @@ struct ScriptCall {
   std::size_t bytes = 0;
   std::optional<redis::Answer<store::Outcomes>> answer{};
   std::optional<redis::Answer<bool>> is_first{};  // see Store::is_first
+  bool stores_bodies_first = false;               // see Store::stores_bodies_first
+
+  std::vector<std::string> ids() const;
 
   bool fits(const SendStep& step) const;
   void add(const SendStep& step);

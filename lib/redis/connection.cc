@@ -153,7 +153,7 @@ void Connection::give_up(const Pipeline* pipeline) {
 bool Connection::is_stale() {
   try {
     const bool has_unread = reader_->len > reader_->pos;
-    return broken_ || moved_ || has_unread || transport_->readable(Clock::now());
+    return broken_ || retired_ || moved_ || has_unread || transport_->readable(Clock::now());
   } catch (const ConnectionError&) {
     return broken_ = true;
   }

@@ -121,6 +121,9 @@ class Connection {
   // node no longer owns the queue's slot. Call only while no answer is outstanding.
   bool is_stale();
 
+  // The connection must be replaced after the answers that are outstanding.
+  void retire() { retired_ = true; }
+
   // From now on pipelines do not connect to other nodes, which may take long: a redirected request fails.
   void refuse_redirections() { follows_redirections_ = false; }
   bool follows_redirections() const { return follows_redirections_; }
@@ -186,6 +189,7 @@ class Connection {
   std::deque<Pipeline*> awaited_;
   std::optional<Deadline> due_;  // of the answer that read_arrived() waits for
   bool broken_ = false;
+  bool retired_ = false;
   int slot_ = -1;  // see set_slot()
   bool follows_redirections_ = true;
   bool moved_ = false;                      // slot_ has moved to another node

@@ -15,17 +15,11 @@ namespace {
 constexpr std::size_t kReferred = 1024;         // payloads from this size on are not copied
 constexpr std::size_t kTransactionAnswers = 4;  // to MULTI, the command, the script and EXEC
 
-bool is_error(const ReplyPtr& answer) { return Reply(answer.get()).is_error(); }
+bool has_error(const ReplyPtr& answer) { return Reply(answer.get()).is_error(); }
 
-// The answer to a request, from the answers of the server to its parts.
-ReplyPtr whole(std::vector<ReplyPtr> parts) {
-  if (parts.size() == 1) return std::move(parts.front());
-  ReplyPtr &multi = parts[0], &command = parts[1], &script = parts[2], &exec = parts[3];
-  if (is_error(multi) || is_error(command)) return std::move(is_error(command) ? command : script);
-  if (is_error(script)) return std::move(script);
-  const Reply both(exec.get());
-  if (!both.is_array() || both.size() != 2) return std::move(exec);
-  return take_element(std::move(exec), both[0].is_error() ? 0 : 1);
+bool has_text(const ReplyPtr& answer, std::string_view text) {
+  const Reply reply(answer.get());
+  return reply.is_text() && reply.text() == text;
 }
 
 }  // namespace
@@ -149,10 +143,26 @@ std::size_t Pipeline::answers_to(std::size_t i) const {
   return requests_[i].command_words > 0 ? kTransactionAnswers : 1;
 }
 
+// The answer to a request, from the answers of the node to its parts.
+ReplyPtr Pipeline::whole(Connection& node, std::vector<ReplyPtr> parts) const {
+  if (parts.size() == 1) return std::move(parts.front());
+  ReplyPtr &multi = parts[0], &command = parts[1], &script = parts[2], &exec = parts[3];
+  if (has_error(multi)) return std::move(has_error(command) ? command : has_text(script, "QUEUED") ? multi : script);
+  const Reply both(exec.get());
+  if (both.is_array() && both.size() == 2) {
+    return take_element(std::move(exec), both[1].is_error() && both[0].is_error() ? 0 : 1);
+  }
+  // An unknown EXEC, for example, would leave the connection in the transaction.
+  const bool ended = both.is_error() && (both.text().substr(0, 9) == "EXECABORT" || is_slot_unavailable(both.text()) ||
+                                         node.redirection(both));
+  if (!ended) node.retire();
+  return std::move(has_error(command) ? command : has_error(script) ? script : exec);
+}
+
 // Adds an answer of the server to those of the next request.
 void Pipeline::add_answer(ReplyPtr answer) {
   parts_.push_back(std::move(answer));
-  if (parts_.size() == answers_to(replies_.size())) replies_.push_back(whole(std::exchange(parts_, {})));
+  if (parts_.size() == answers_to(replies_.size())) replies_.push_back(whole(connection_, std::exchange(parts_, {})));
 }
 
 // Sends again what the server could not run, or another node must run.
@@ -196,7 +206,7 @@ void Pipeline::exchange(Connection& node, const std::vector<std::size_t>& reques
     ReplyPtr asking = ask ? node.read() : nullptr;
     std::vector<ReplyPtr> parts;
     while (parts.size() < answers_to(i)) parts.push_back(node.read(requests_[i].takes));
-    replies_[i] = whole(std::move(parts));
+    replies_[i] = whole(node, std::move(parts));
     if (asking != nullptr && Reply(asking.get()).is_error()) replies_[i] = std::move(asking);
   }
 }

@@ -31,8 +31,8 @@ namespace delayqueue::redis {
 // again, receive() also reads the answers of the pipelines sent later, so the script runs after all of them.
 // A pipeline destroyed before its answers were read makes the connection unusable.
 //
-// A command and a script can be one request, in a transaction: see in_transaction_with(). Redis runs both or none. If
-// it must be sent again, that is done with the whole transaction.
+// A command and a script can be one request, in a transaction: see in_transaction_with(). Redis refuses both, or runs
+// one after the other. What must be sent again is the whole transaction.
 class Pipeline {
  public:
   explicit Pipeline(Connection& connection) : connection_(connection) {}
@@ -47,12 +47,13 @@ class Pipeline {
   Pipeline& key(std::string_view name, std::string_view suffix);  // concatenated
   Pipeline& arg(std::string_view word);
   Pipeline& arg(std::int64_t number);
-  Pipeline& payload(std::string_view bytes);  // an arg() that is not copied: it must not change until receive() returns
+  Pipeline& payload(std::string_view bytes);  // an arg() that is not copied: it must live until receive() has ended
 
-  // Makes one request of the command added last and this script: Redis executes them one after the other, in a
-  // transaction (MULTI, EXEC). The key()s and arg()s that follow are the script's, and so is the answer: that, or the
-  // first error. The script must detect that the command was not executed: Redis runs it all the same if the user loses
-  // the right to the command between the two. A user without the right to MULTI gets them without a transaction.
+  // Makes one request of the command added last and this script, in a transaction (MULTI, EXEC). The key()s and arg()s
+  // that follow are the script's. So is the answer; if that is an error, the first error.
+  // The command must be repeatable: if the server lacks the script, it has run, and both are sent again. The script
+  // must check that the command was executed: Redis runs it also after a command that fails. For a user without the
+  // right to MULTI both run one after the other, without a transaction.
   Pipeline& in_transaction_with(const Script& script);
 
   // Attributes of the request added last.
@@ -91,6 +92,8 @@ class Pipeline {
   // The answer to request i, counted from 0. Throws ReplyError or ConnectionError if the answer is an error.
   Reply reply(std::size_t i) const;
 
+  bool is_error(std::size_t i) const { return Reply(replies_.at(i).get()).is_error(); }
+
  private:
   struct Request {
     const Script* script;  // null for a command
@@ -109,6 +112,7 @@ class Pipeline {
   void append(Gathered& out, std::size_t i) const;
   std::size_t answers_to(std::size_t i) const;
   void add_answer(ReplyPtr answer);
+  ReplyPtr whole(Connection& node, std::vector<ReplyPtr> parts) const;
   void read_replies();
   bool read_arrived_replies();
   void resend();
@@ -136,6 +140,8 @@ class Answer {
   Answer(const Pipeline& pipeline, T (*read)(Reply)) : pipeline_(&pipeline), at_(pipeline.size() - 1), read_(read) {}
 
   T get() const { return read_(pipeline_->reply(at_)); }
+
+  bool is_error() const { return pipeline_->is_error(at_); }
 
  private:
   const Pipeline* pipeline_;

@@ -123,6 +123,9 @@ void TlsTransport::handshake(Deadline deadline) {
 void TlsTransport::write(const std::vector<std::string_view>& pieces, Deadline deadline) {
   std::string joined;
   if (pieces.size() > 1) {
+    std::size_t size = 0;
+    for (const std::string_view piece : pieces) size += piece.size();
+    joined.reserve(size);
     for (const std::string_view piece : pieces) joined.append(piece);
   }
   for (std::string_view rest = pieces.size() == 1 ? pieces.front() : joined; !rest.empty();) {

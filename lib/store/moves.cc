@@ -46,7 +46,7 @@ std::vector<std::string> Store::stage(Pipeline& pipeline, const Messages& messag
 
 Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                              const SendTerms& terms) const {
-  if (terms.fresh && payload_bytes(messages) >= options_.staged_bytes) return send_new(pipeline, messages, terms);
+  if (stores_bodies_first(messages, terms)) return send_new(pipeline, messages, terms);
   if (terms.fresh && messages.size() == 1) return send_one(pipeline, messages.front(), terms);
   const std::vector<std::string> staged = stage(pipeline, messages);
   pipeline.script(scripts::send).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.garbage);
@@ -71,8 +71,8 @@ Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessag
                                  const SendTerms& terms) const {
   pipeline.command("MSETNX");
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id).payload(message.payload);
-  pipeline.in_transaction_with(scripts::send_new).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.dead);
-  pipeline.key(keys_.stats).key(keys_.wake).key(keys_.headers);
+  pipeline.in_transaction_with(scripts::send_new).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.stats);
+  pipeline.key(keys_.wake).key(keys_.headers);
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
   add_due(pipeline, terms.due);
   pipeline.arg(terms.retries).arg(terms.ttl.count());
@@ -80,6 +80,15 @@ Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessag
     for (const NewMessage& message : messages) pipeline.arg(message.headers);
   }
   return {pipeline, as_sent};
+}
+
+bool Store::stores_bodies_first(const std::vector<NewMessage>& messages, const SendTerms& terms) const {
+  return terms.fresh && payload_bytes(messages) >= options_.staged_bytes;
+}
+
+void Store::delete_bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const {
+  pipeline.command("UNLINK").repeatable();
+  for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
 }
 
 Answer<Outcomes> Store::send_one(Pipeline& pipeline, const NewMessage& message, const SendTerms& terms) const {

@@ -4,83 +4,71 @@
 -- KEYS[1] pending   zset  id -> due time
 -- KEYS[2] ready     list  due ids; pushed left, taken right
 -- KEYS[3] retry:cnt hash  id -> retries left
--- KEYS[4] dead      zset
--- KEYS[5] stats     hash
--- KEYS[6] wake      zset
--- KEYS[7] headers   hash  id -> packed headers
--- KEYS[8...]        body of each message; the last 36 characters are its id
+-- KEYS[4] stats     hash
+-- KEYS[5] wake      zset
+-- KEYS[6] headers   hash  id -> packed headers
+-- KEYS[7...]        body of each message; the last 36 characters are its id
 -- ARGV[1] delay in ms, or ''
 -- ARGV[2] due time in ms since 1970, used when there is no delay
 -- ARGV[3] retries
 -- ARGV[4] TTL in ms after the due time, '0' for none
 -- ARGV[5...] packed headers of each message, '' for none; absent if no message has any
 --
--- If a body is missing, nothing is stored. After an error it deletes the bodies, except those of messages that exist:
--- the call may be late, after a repeated send with the same ids. If ready was empty, the first message due now is the
--- probe: see ready2unack.
+-- If a body is missing, or after an error, nothing is stored; the client then deletes the bodies. If ready was empty,
+-- the first message due now is the probe: see ready2unack.
 -- Returns the number of messages. If they are the first that stats counts, it is negative: the queue may be missing in
 -- the set of queues.
-local pending, ready, count, dead, stats, wake, headers = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local messages = #KEYS - 7
+local pending, ready, count, stats, wake, headers = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local messages = #KEYS - 6
 local ttl = tonumber(ARGV[4])
 local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS[7 + i], -36) end
+for i = 1, messages do ids[i] = string.sub(KEYS[6 + i], -36) end
 
-local function store()
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + time[2] / 1000
-  local due = ARGV[1] ~= '' and math.ceil(now + ARGV[1]) or tonumber(ARGV[2])
-  local later = due > now and ARGV[1] ~= '0'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local due = ARGV[1] ~= '' and math.ceil(now + ARGV[1]) or tonumber(ARGV[2])
+local later = due > now and ARGV[1] ~= '0'
 
-  -- A key of a wrong type fails here, before the first write.
-  redis.call('ZCARD', pending)
-  redis.call('LLEN', ready)
-  redis.call('HLEN', count)
-  redis.call('HLEN', headers)
-  if redis.call('EXISTS', unpack(KEYS, 8)) < messages then
-    return redis.error_reply('ERR send_new: a payload that was stored ahead of the script is gone: it was deleted, ' ..
-      'or its MSETNX was refused; nothing was stored; send again')
-  end
-
-  local counts, scores, packed = {}, {}, {}
-  local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
-  for i = 1, messages do
-    counts[2 * i - 1] = ids[i]
-    counts[2 * i] = ARGV[3]
-    scores[2 * i - 1] = score
-    scores[2 * i] = ids[messages + 1 - i]  -- in descending order: see ready2unack
-    if (ARGV[4 + i] or '') ~= '' then
-      packed[#packed + 1] = ids[i]
-      packed[#packed + 1] = ARGV[4 + i]
-    end
-  end
-  local is_probe = false
-  if later then  -- the first write: out of memory Redis refuses the whole script
-    redis.call('ZADD', pending, unpack(scores))
-  else
-    is_probe = redis.call('LPUSH', ready, unpack(ids)) == messages
-  end
-  if #packed > 0 then redis.call('HSET', headers, unpack(packed)) end
-  redis.call('HSET', count, unpack(counts))  -- last: a message without a count does not exist, and is sent again
-  if ttl > 0 then
-    local life = math.max(1, math.ceil(due - now) + ttl)
-    for i = 1, messages do redis.call('PEXPIRE', KEYS[7 + i], life) end
-  end
-  local first = redis.pcall('HINCRBY', stats, 'sent', messages) == messages
-  if is_probe then redis.pcall('HSET', stats, 'probe', string.format('%s %.0f', ids[1], now * 1000)) end
-
-  -- A hint, so its errors are ignored: the marker wakes a consumer if a message is due now, or first in pending.
-  local head = later and redis.pcall('ZRANGE', pending, 0, 0, 'WITHSCORES')
-  if not later or tonumber(head[2]) == due / 1000 then
-    redis.pcall('ZADD', wake, 'LT', later and due / 1000 or 0, 'w')
-  end
-  return first and -messages or messages
+-- A key of a wrong type fails here, before the first write.
+redis.call('ZCARD', pending)
+redis.call('LLEN', ready)
+redis.call('HLEN', count)
+redis.call('HLEN', headers)
+if redis.call('EXISTS', unpack(KEYS, 7)) < messages then
+  return redis.error_reply('ERR send_new: a payload that was stored ahead of the script is gone: it was deleted, ' ..
+    'or its MSETNX was refused; nothing was stored; send again')
+end
+if ttl > 0 then  -- before the messages exist, for a user who may not do this
+  local life = math.max(1, math.ceil(due - now) + ttl)
+  for i = 1, messages do redis.call('PEXPIRE', KEYS[6 + i], life) end
 end
 
-local stored, answer = pcall(store)
-if stored and type(answer) == 'number' then return answer end
-local counts = redis.pcall('HMGET', count, unpack(ids))
-for i, id in ipairs(ids) do
-  if counts[i] == false and redis.pcall('ZSCORE', dead, id) == false then redis.pcall('UNLINK', KEYS[7 + i]) end
+local counts, scores, packed = {}, {}, {}
+local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
+for i = 1, messages do
+  counts[2 * i - 1] = ids[i]
+  counts[2 * i] = ARGV[3]
+  scores[2 * i - 1] = score
+  scores[2 * i] = ids[messages + 1 - i]  -- in descending order: see ready2unack
+  if (ARGV[4 + i] or '') ~= '' then
+    packed[#packed + 1] = ids[i]
+    packed[#packed + 1] = ARGV[4 + i]
+  end
 end
-return type(answer) == 'table' and answer or redis.error_reply(answer)
+local is_probe = false
+if later then  -- out of memory Redis has refused MSETNX, or refuses this
+  redis.call('ZADD', pending, unpack(scores))
+else
+  is_probe = redis.call('LPUSH', ready, unpack(ids)) == messages
+end
+if #packed > 0 then redis.call('HSET', headers, unpack(packed)) end
+redis.call('HSET', count, unpack(counts))  -- last: a message without a count does not exist
+local first = redis.pcall('HINCRBY', stats, 'sent', messages) == messages
+if is_probe then redis.pcall('HSET', stats, 'probe', string.format('%s %.0f', ids[1], now * 1000)) end
+
+-- A hint, so its errors are ignored: the marker wakes a consumer if a message is due now, or first in pending.
+local head = later and redis.pcall('ZRANGE', pending, 0, 0, 'WITHSCORES')
+if not later or tonumber(head[2]) == due / 1000 then
+  redis.pcall('ZADD', wake, 'LT', later and due / 1000 or 0, 'w')
+end
+return first and -messages or messages

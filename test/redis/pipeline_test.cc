@@ -158,29 +158,35 @@ TEST_CASE("transactions: one whose script is not loaded is sent again as a whole
   CHECK_FALSE(scene.connection.is_stale());
 }
 
-TEST_CASE("transactions: the first error is that of the whole, and the connection can be used further") {
+TEST_CASE(
+    "transactions: if the script fails, the first error is that of both, and the connection can be used further") {
   Scene scene;
   test::redis().cmd({"SCRIPT", "LOAD", scene.body});
   const std::string text = test::fresh_queue();
   test::redis().cmd({"SET", text, "no list"});
-  const auto error_of = [&](const char* command, const std::string& key) {
+  const auto error_of = [&](const char* command, const std::string& key, const std::string& list) {
     Pipeline pipeline(scene.connection);
-    pipeline.command(command).key(key).arg("x").in_transaction_with(scene.pushes).key(scene.list).arg("y");
+    pipeline.command(command).key(key).arg("x").in_transaction_with(scene.pushes).key(list).arg("y");
     pipeline.run();
     return test::thrown([&] { static_cast<void>(pipeline.reply(0)); });
   };
-  CHECK(error_of("NOCOMMAND", scene.list).find("unknown command 'NOCOMMAND'") != std::string::npos);
+  CHECK(error_of("NOCOMMAND", scene.list, scene.list).find("unknown command 'NOCOMMAND'") != std::string::npos);
   CHECK(scene.words().empty());  // Redis has executed neither
-  CHECK(error_of("RPUSH", text).find("WRONGTYPE") != std::string::npos);
-  CHECK((scene.words() == std::vector<std::string>{"y"}));  // it executes the script after a command that fails
+  CHECK(error_of("INCR", text, scene.list).find("wrong number of arguments for 'incr'") != std::string::npos);
+  CHECK(scene.words().empty());
+  CHECK(error_of("DECRBY", text, text).find("not an integer") != std::string::npos);
+  CHECK(error_of("RPUSH", scene.list, text).find("WRONGTYPE") != std::string::npos);
+  CHECK((scene.words() == std::vector<std::string>{"x"}));
+  CHECK(error_of("RPUSH", text, scene.list) == "nothing");  // Redis executes the script after a command that fails
+  CHECK((scene.words() == std::vector<std::string>{"x", "y"}));
   Pipeline ping(scene.connection);
   ping.command("PING");
   ping.run();
   CHECK(ping.reply(0).text() == "PONG");
 }
 
-TEST_CASE("transactions: an answer to EXEC of another shape is an error") {
-  for (const std::string exec : {"*1\r\n+OK\r\n", "*-1\r\n", "+OK\r\n", "*2\r\n+OK\r\n+OK\r\n"}) {
+TEST_CASE("transactions: an answer to EXEC of another shape is an error, and the connection is used no more") {
+  for (const std::string exec : {"*1\r\n+OK\r\n", "*-1\r\n", "+OK\r\n", "-ERR unknown command 'EXEC'\r\n"}) {
     CAPTURE(exec);
     const test::ScriptedServer server([&](const std::vector<std::string>& words) {
       if (words[0] == "HELLO") return test::hello();
@@ -196,7 +202,31 @@ TEST_CASE("transactions: an answer to EXEC of another shape is an error") {
     pipeline.command("RPUSH").key("k").arg("x").in_transaction_with(scene.pushes).key("k").arg("y");
     pipeline.run();
     CHECK_THROWS_AS(static_cast<void>(pipeline.reply(0).integer()), ReplyError);
+    CHECK(connection.is_stale());
   }
+}
+
+TEST_CASE("transactions: on a server that does not know EXEC, the second of two in flight has not run either") {
+  int begun = 0;
+  const test::ScriptedServer server([&](const std::vector<std::string>& words) -> std::string {
+    if (words[0] == "HELLO") return test::hello();
+    if (words[0] == "EXEC") return "-ERR unknown command 'EXEC'\r\n";
+    if (words[0] != "MULTI") return "+QUEUED\r\n";
+    return ++begun == 1 ? "+OK\r\n" : "-ERR MULTI calls can not be nested\r\n";
+  });
+  Address address;
+  address.host = "127.0.0.1";
+  address.port = server.port();
+  Connection connection(address, {{}, {}, "pipelines", 0}, {});
+  Scene scene;
+  Pipeline pipeline(connection);
+  for (const char* word : {"a", "b"}) {
+    pipeline.command("SET").key("k").arg(word).in_transaction_with(scene.pushes).key(scene.list).arg(word);
+  }
+  pipeline.run();
+  CHECK(test::thrown([&] { static_cast<void>(pipeline.reply(0)); }).find("EXEC") != std::string::npos);
+  CHECK(test::thrown([&] { static_cast<void>(pipeline.reply(1)); }).find("MULTI") != std::string::npos);
+  CHECK(connection.is_stale());
 }
 
 TEST_CASE("pipelines: payloads arrive whole and in their places, whether they are copied or not") {

@@ -103,7 +103,7 @@ bool canary_lives() { return redis().cmd({"GET", "canary"}) == "alive"; }
 
 // Checks the descriptors 0 to 2 of a program that connects while the server is frozen.
 void look_at_streams(Program& program) {
-  CHECK(eventually([&] { return program.has_socket() || program.ended(); }));
+  CHECK(eventually([&] { return program.has_socket() || program.ended(); }, test::kPatience));
   for (int fd = 0; fd < 3; ++fd) {
     CAPTURE(fd);
     std::string link;
@@ -123,7 +123,8 @@ std::string answer_of(const std::string& path) {
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  REQUIRE(eventually([&] { return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0; }));
+  REQUIRE(eventually([&] { return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0; },
+                     test::kPatience));
   const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
   std::string answer;
@@ -300,7 +301,11 @@ TEST_CASE("closed streams: no example sends its output to Redis") {
       look_at_streams(program);
       frozen.reset();
       if (name == "work") {
-        CHECK(eventually([&] { return redis().cmd({"HGET", "dp:" + queue + ":stats", "acked"}) == "2"; }));
+        CHECK(eventually(
+            [&] {
+              return redis().cmd({"HGET", "dp:" + queue + ":stats", "acked"}) == "2";
+            },
+            test::kPatience));
         look_at_streams(program);
         program.kill(SIGTERM);
       }

@@ -157,13 +157,9 @@ TEST_CASE("scripts: every command is a literal, for proxies to see; no call leav
         "redis\\.pcall\\('[A-Z]+', (?:wake|watch|stats)[,)]|redis\\.pcall\\('ZRANGE', pending, (?:0, 0|rank)";
     const std::string staged =
         "redis\\.pcall\\('UNLINK', unpack\\(KEYS, 1[23]|redis\\.pcall\\('(?:RENAME|PEXPIRE)', bodies\\[i \\+ 1\\]";
-    // send_new deletes by it the bodies of a call that has failed.
-    const std::string failed =
-        "redis\\.pcall\\('(?:HMGET', count, unpack\\(ids|ZSCORE', dead, id|UNLINK', KEYS\\[7 \\+ i)";
     const std::string reason = "redis\\.pcall\\('GETRANGE', paused";
     const std::string probe = "redis\\.pcall\\('HMGET', (?:count|attempts), probe";
     const std::string allowed = script->name == "send" || script->name == "restore" ? hints + '|' + staged
-                                : script->name == "send_new"                        ? hints + '|' + failed
                                 : script->name == "pause"                           ? hints + '|' + reason
                                 : script->name == "counts"                          ? hints + '|' + probe
                                                                                     : hints;
