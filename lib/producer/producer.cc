@@ -134,6 +134,11 @@ std::vector<Sent> Producer::Impl::send_batch(const std::vector<OutgoingMessage>&
 
 std::vector<Sent> Producer::Impl::send(SendRequest request) {
   if (request.messages.empty()) return {};
+  if (request.messages.size() > 1) {
+    std::size_t bytes = 0;
+    for (const PendingMessage& message : request.messages) bytes += message.payload.size();
+    request.bodies_first = bytes >= store::kStagedBytes;
+  }
   std::vector<Sent> sent;
   {
     SendTimer timer(counters_, request.messages.size());

@@ -44,8 +44,8 @@ std::vector<std::string> ScriptCall::ids() const {
 }
 
 bool ScriptCall::fits(const SendStep& step) const {
-  return same_terms(*terms, terms_of(step)) && messages + step.messages() <= store::kBatch &&
-         bytes + step.bytes <= kCallBytes;
+  return same_terms(*terms, terms_of(step)) && bodies_first == step.request->bodies_first &&
+         messages + step.messages() <= store::kBatch && bytes + step.bytes <= kCallBytes;
 }
 
 void ScriptCall::add(const SendStep& step) {
@@ -74,6 +74,7 @@ std::optional<std::size_t> SendBatch::add(const SendStep& step, std::size_t firs
     if (calls.size() == kBatchCalls) return std::nullopt;
     calls.push_back({&terms_of(step)});
     call = calls.end() - 1;
+    call->bodies_first = step.request->bodies_first;
   }
   call->add(step);
   messages += step.messages();
@@ -95,8 +96,10 @@ void SendBatch::add_requests(const store::Store& store) {
         together.push_back({step.request->sent[i].id, message.payload, message.headers});
       }
     }
-    call.stores_bodies_first = store.stores_bodies_first(together, *call.terms);
-    call.answer = store.send(*pipeline, together, *call.terms);
+    store::SendTerms terms = *call.terms;
+    terms.bodies_first = call.bodies_first;
+    call.stores_bodies_first = store.stores_bodies_first(together, terms);
+    call.answer = store.send(*pipeline, together, terms);
     call.is_first = store::Store::is_first(*pipeline);
   }
 }

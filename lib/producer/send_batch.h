@@ -33,6 +33,7 @@ struct ScriptCall {
   std::size_t bytes = 0;
   std::optional<redis::Answer<store::Outcomes>> answer{};
   std::optional<redis::Answer<bool>> is_first{};  // see Store::is_first
+  std::optional<bool> bodies_first{};             // of the requests
   bool stores_bodies_first = false;               // see Store::stores_bodies_first
 
   std::vector<std::string> ids() const;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct SendRequest {
   std::vector<PendingMessage> messages{};
   std::vector<Sent> sent{};    // one for each message; the caller sets the ids
   std::exception_ptr error{};  // of a failed step; later steps may not have been sent
+  // See SendTerms::bodies_first. One script for all new messages: of two scripts, one that the server has not loaded
+  // would run after the other, and change the order.
+  std::optional<bool> bodies_first{};
 
   // How far a failed request has got.
   std::size_t written = 0;  // steps that a server may have run; 0: nothing of it was stored

@@ -299,6 +299,7 @@ std::vector<Spreader::Part> Spreader::parts_of(SendRequest& whole) {
       latest->add(i);
     } else {
       parts.push_back({&whole, spreads, partition});
+      parts.back().request.bodies_first = whole.bodies_first;
       parts.back().add(i);
     }
   }
@@ -389,6 +390,7 @@ bool Spreader::move(Part& part) {
   if (!next) return false;
   SendRequest again;
   again.messages = std::move(part.request.messages);
+  again.bodies_first = part.request.bodies_first;
   again.sent.resize(again.messages.size());
   part.request = std::move(again);
   try {

@@ -83,7 +83,7 @@ Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessag
 }
 
 bool Store::stores_bodies_first(const std::vector<NewMessage>& messages, const SendTerms& terms) const {
-  return terms.fresh && payload_bytes(messages) >= options_.staged_bytes;
+  return terms.fresh && terms.bodies_first.value_or(payload_bytes(messages) >= options_.staged_bytes);
 }
 
 void Store::delete_bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const {

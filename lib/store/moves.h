@@ -49,6 +49,8 @@ struct SendTerms {
   int retries = 3;
   milliseconds ttl{0};  // 0: none
   bool fresh = false;   // the ids are new, so the script does not check whether they exist
+  // Of fresh ones: whether the bodies are stored before the script runs; unset: if they have kStagedBytes or more.
+  std::optional<bool> bodies_first{};
 };
 
 // The consumer that calls pending2ready or pending2unack. Of all consumers one keeps the watch for the next due time:

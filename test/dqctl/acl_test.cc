@@ -102,6 +102,7 @@ TEST_CASE("ACL: the rule for dqctl is enough for its commands, and each command 
   op.guarded.admin.cmd({"FLUSHALL"});
   op.dqctl({"send", "orders", "x"});
   op.dqctl({"send", "orders", std::string(100'000, 'x')});
+  op.dqctl({"send", "orders", std::string(100'000, 'x'), "--id", "01932e4f-8c1a-7bd0-9f60-0c7b2a1d9e55"});
   op.dqctl({"purge", "orders", "--all", "--state", "ready", "--yes"});
   op.dqctl({"forget", "orders"});
 

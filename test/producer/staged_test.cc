@@ -173,6 +173,21 @@ TEST_CASE("large payloads: a server that has lost the scripts stores them") {
   CHECK(is_clean(queue));
 }
 
+TEST_CASE(
+    "large payloads: a batch of large and small ones keeps its order on a server that has not loaded their script") {
+  World world;
+  Queue queue(world.url());
+  world.admin.cmd({"SCRIPT", "FLUSH"});
+  queue.producer.send_batch(std::vector<std::string>{"a", "b"});  // small ones have another script, which is loaded now
+  const auto before = world.admin.cmd({"LRANGE", queue.base + ":ready", "0", "-1"}).strings();
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 8; ++i) payloads.insert(payloads.end(), {std::string(1024 * 1024, 'x'), "small", "", "small"});
+  std::vector<std::string> ids;
+  for (const Sent& one : queue.producer.send_batch(payloads)) ids.insert(ids.begin(), one.id);
+  ids.insert(ids.end(), before.begin(), before.end());
+  CHECK((world.admin.cmd({"LRANGE", queue.base + ":ready", "0", "-1"}).strings() == ids));
+}
+
 TEST_CASE("large payloads: a key of a wrong type causes a ReplyError with WRONGTYPE, and nothing is stored") {
   for (const char* key : {"pending", "ready", "headers", "retry:cnt"}) {
     CAPTURE(key);
