@@ -27,8 +27,8 @@ using test::fresh_queue;
 using test::kPatience;
 using test::Ledger;
 using test::Node;
-using test::Redis;
 using test::quick;
+using test::Redis;
 using test::thrown;
 
 namespace {
