@@ -166,6 +166,7 @@ void Socket::write(const std::vector<std::string_view>& pieces, Deadline deadlin
   last_write_ = Clock::now();
   check_interrupt(server_);
   std::vector<iovec> rest;
+  rest.reserve(pieces.size());
   for (const std::string_view piece : pieces) rest.push_back({const_cast<char*>(piece.data()), piece.size()});
   for (std::size_t next = 0; next < rest.size();) {
     msghdr message{};
