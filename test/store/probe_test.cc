@@ -39,20 +39,23 @@ Taken take(Scene& scene, std::size_t most) { return scene.run(&Store::ready2unac
 
 TEST_CASE("probe: the first message due now in an empty ready is noted, with the time of Redis") {
   for (const bool alone : {true, false}) {
-    CAPTURE(alone);
-    Scene scene(Scene::Setup::without_lists());
-    const std::int64_t before = scene.now_us();
-    std::vector<NewMessage> messages = {{scene.keep("a"), "x"}};
-    if (!alone) messages.push_back({scene.keep("b"), "x"});
-    scene.run(&Store::send, messages, {{0ms, 0}, 3, 0ms, true});
-    CHECK(probe_id(scene) == scene.id("a"));
-    CHECK(probe_since(scene) >= before);
-    CHECK(probe_since(scene) <= scene.now_us());
-    CHECK(oldest_ready(scene) == probe_since(scene));
-    const std::string noted = probe(scene);
-    scene.run(&Store::send, {{scene.keep("c"), "x"}}, {{0ms, 0}, 3, 0ms, true});
-    scene.run(&Store::send, {{scene.keep("d"), "x"}, {scene.keep("e"), "x"}}, {{0ms, 0}, 3, 0ms, true});
-    CHECK(probe(scene) == noted);
+    for (const std::string& payload : {std::string("x"), std::string(kStagedBytes, 'x')}) {
+      CAPTURE(alone);
+      CAPTURE(payload.size());
+      Scene scene(Scene::Setup::without_lists());
+      const std::int64_t before = scene.now_us();
+      std::vector<NewMessage> messages = {{scene.keep("a"), payload}};
+      if (!alone) messages.push_back({scene.keep("b"), payload});
+      scene.run(&Store::send, messages, {{0ms, 0}, 3, 0ms, true});
+      CHECK(probe_id(scene) == scene.id("a"));
+      CHECK(probe_since(scene) >= before);
+      CHECK(probe_since(scene) <= scene.now_us());
+      CHECK(oldest_ready(scene) == probe_since(scene));
+      const std::string noted = probe(scene);
+      scene.run(&Store::send, {{scene.keep("c"), payload}}, {{0ms, 0}, 3, 0ms, true});
+      scene.run(&Store::send, {{scene.keep("d"), payload}, {scene.keep("e"), payload}}, {{0ms, 0}, 3, 0ms, true});
+      CHECK(probe(scene) == noted);
+    }
   }
 }
 
