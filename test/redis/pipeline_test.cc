@@ -120,6 +120,13 @@ TEST_CASE("pipelines: an unloaded script is sent again after all pipelines in fl
 
 // ---- A command and a script in a transaction ----
 
+Address address_of(const test::ScriptedServer& server) {
+  Address address;
+  address.host = "127.0.0.1";
+  address.port = server.port();
+  return address;
+}
+
 TEST_CASE("transactions: the command and the script are one request, whose answer is the script's") {
   Scene scene;
   test::redis().cmd({"SCRIPT", "LOAD", scene.body});
@@ -193,10 +200,7 @@ TEST_CASE("transactions: an answer to EXEC of another shape is an error, and the
       if (words[0] == "EXEC") return exec;
       return std::string(words[0] == "MULTI" ? "+OK\r\n" : "+QUEUED\r\n");
     });
-    Address address;
-    address.host = "127.0.0.1";
-    address.port = server.port();
-    Connection connection(address, {{}, {}, "pipelines", 0}, {});
+    Connection connection(address_of(server), {{}, {}, "pipelines", 0}, {});
     Scene scene;
     Pipeline pipeline(connection);
     pipeline.command("RPUSH").key("k").arg("x").in_transaction_with(scene.pushes).key("k").arg("y");
@@ -214,10 +218,7 @@ TEST_CASE("transactions: on a server that does not know EXEC, the second of two 
     if (words[0] != "MULTI") return "+QUEUED\r\n";
     return ++begun == 1 ? "+OK\r\n" : "-ERR MULTI calls can not be nested\r\n";
   });
-  Address address;
-  address.host = "127.0.0.1";
-  address.port = server.port();
-  Connection connection(address, {{}, {}, "pipelines", 0}, {});
+  Connection connection(address_of(server), {{}, {}, "pipelines", 0}, {});
   Scene scene;
   Pipeline pipeline(connection);
   for (const char* word : {"a", "b"}) {

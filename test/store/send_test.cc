@@ -249,6 +249,15 @@ Scene::Setup staging() {
   return setup;
 }
 
+// For a user, "limited", who may do everything but this command.
+Scene::Setup staging_without(const std::string& command) {
+  Scene::Setup setup = staging();
+  setup.login.user = "limited";
+  setup.login.password = "secret";
+  test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
+  return setup;
+}
+
 std::size_t staged(Scene& scene) { return scene.cmd({"KEYS", scene.keys().staged + "*"}).array.size(); }
 
 TEST_CASE("send staged: stores what a send through the script stores, and leaves no staged payload") {
@@ -343,11 +352,7 @@ TEST_CASE("send staged: stores nothing if a staged payload is missing; the other
 TEST_CASE("send staged: if a permission is missing, send throws and stores no body; staged payloads expire") {
   for (const std::string command : {"set", "rename", "persist", "evalsha", "lpush"}) {
     CAPTURE(command);
-    Scene::Setup setup = staging();
-    setup.login.user = "limited";
-    setup.login.password = "secret";
-    test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
-    Scene scene(setup);
+    Scene scene(staging_without(command));
     const std::string text = test::refusal([&] { scene.run(&Store::send, {{scene.id("a"), "hello"}}, in(0ms)); });
     CHECK_MESSAGE(text.find("see \"The smallest ACL rule\"") != std::string::npos, text);
     CHECK(scene.cmd({"EXISTS", scene.keys().bodies + scene.id("a")}) == 0);
@@ -363,11 +368,7 @@ TEST_CASE("send staged: if a permission is missing, send throws and stores no bo
 TEST_CASE("send_new: if a permission is missing, send throws and stores no message; MULTI is not needed") {
   for (const std::string command : {"multi", "exec", "msetnx", "evalsha", "lpush", "hset", "exists", "pexpire"}) {
     CAPTURE(command);
-    Scene::Setup setup = staging();
-    setup.login.user = "limited";
-    setup.login.password = "secret";
-    test::redis().cmd({"ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", "-" + command});
-    Scene scene(setup);
+    Scene scene(staging_without(command));
     const auto send = [&] {
       return scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, fresh(in(0ms, 3, 1h)));
     };
