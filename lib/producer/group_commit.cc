@@ -1,16 +1,13 @@
 #include "producer/group_commit.h"
 
-#include "os/resources.h"
 #include "producer/send_batch.h"
+#include "producer/sender.h"
 #include "redis/reply.h"
 
 #include <pthread.h>
-#include <semaphore.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <ctime>
 #include <optional>
 #include <string>
 #include <thread>
@@ -56,45 +53,6 @@ class CountedSender {
 
 }  // namespace
 
-// A thread in send(). It is woken when its requests are done, or when it becomes the leader.
-struct Sender {
-  Sender() {
-    if (::sem_init(&semaphore, 0, 0) != 0) throw SetupError("cannot make a semaphore: " + reason(errno));
-  }
-  ~Sender() { ::sem_destroy(&semaphore); }
-  Sender(const Sender&) = delete;
-  Sender& operator=(const Sender&) = delete;
-
-  void wait() {
-    while (::sem_wait(&semaphore) != 0 && errno == EINTR) {
-    }
-  }
-
-  // Returns false if it was not woken in time.
-  bool wait(milliseconds limit) {
-    timespec until{};
-    ::clock_gettime(CLOCK_REALTIME, &until);
-    const std::int64_t ns = until.tv_nsec + limit.count() % 1000 * 1'000'000;
-    until.tv_sec += limit.count() / 1000 + ns / 1'000'000'000;
-    until.tv_nsec = ns % 1'000'000'000;
-    int result = 0;
-    while ((result = ::sem_timedwait(&semaphore, &until)) != 0 && errno == EINTR) {
-    }
-    return result == 0;
-  }
-
-  sem_t semaphore;  // not a condition variable: a woken thread should not have to lock a mutex
-  bool is_leader = false;
-  bool sends_one = false;  // one message in all
-  Sender* next_done = nullptr;
-  std::size_t left = 0;      // requests that are not done
-  std::size_t unloaded = 0;  // requests with messages that are in no batch yet
-  // The batch and the script call in it that got the last step. Later steps go there or into a later one, to keep the
-  // order.
-  std::uint64_t last_batch = 0;
-  std::size_t last_call = 0;
-};
-
 GroupCommit::GroupCommit(SharedConnection& connection, std::chrono::microseconds busy_wait, Hooks hooks,
                          Answered& answered)
     : shared_connection_(connection), hooks_(std::move(hooks)), answered_(answered), busy_wait_(busy_wait) {
@@ -136,8 +94,8 @@ void GroupCommit::send(std::vector<SendRequest>& requests, Elsewhere elsewhere) 
   has_leader_ = next != nullptr;
   if (next != nullptr) next->is_leader = true;
   lock.unlock();
-  if (next != nullptr) ::sem_post(&next->semaphore);  // before the others: no thread is sending now
-  wake(done);
+  if (next != nullptr) next->wake();  // before the others: no thread is sending now
+  wake_all(done);
 }
 
 // Whether several threads whose sends are done have not returned yet. They were woken with this one, and may send again
@@ -192,14 +150,7 @@ void GroupCommit::wake_done() {
   std::unique_lock lock(mutex_);
   Sender* const done = std::exchange(done_senders_, nullptr);
   lock.unlock();
-  wake(done);
-}
-
-void GroupCommit::wake(Sender* done) {
-  while (done != nullptr) {
-    Sender* const sender = std::exchange(done, done->next_done);
-    ::sem_post(&sender->semaphore);  // *sender may be destroyed after this
-  }
+  wake_all(done);
 }
 
 void GroupCommit::run_leader(Sender& sender) {

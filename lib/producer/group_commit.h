@@ -71,7 +71,6 @@ class GroupCommit {
   bool withdraw(Sender& sender, std::vector<SendRequest>& requests, milliseconds patience);
   void run_leader(Sender& sender);
   void wake_done();
-  static void wake(Sender* done);
   void pump(Sender& sender, redis::Connection& connection, std::deque<SendBatch>& batches);
   bool load(SendBatch& batch, const Sender& sender);
   bool add_step(SendBatch& batch, SendRequest& request);
