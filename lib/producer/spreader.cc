@@ -3,6 +3,7 @@
 #include "redis/reply.h"
 
 #include <algorithm>
+#include <future>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -67,12 +68,6 @@ struct Spreader::Part {
     request.sent.push_back({whole->sent[place].id, false});
     places.push_back(place);
     bytes += message.size();
-  }
-
-  // Gives ids and results to the whole request.
-  void finish() {
-    for (std::size_t i = 0; i < places.size(); ++i) whole->sent[places[i]] = std::move(request.sent[i]);
-    if (request.error != nullptr) whole->fail(request.error);
   }
 };
 
@@ -317,29 +312,84 @@ void Spreader::assign(Part& part, unsigned number) const {
 }
 
 void Spreader::send_parts(std::vector<Part> parts) {
-  while (!parts.empty()) {
-    const unsigned first = parts.front().partition;
-    const auto turn_of = [first](const Part& part) { return (part.partition - first) % store::kMostPartitions; };
-    std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return turn_of(a) < turn_of(b); });
-    std::vector<Part> moved;
-    for (auto next = parts.begin(); next != parts.end();) {
-      const unsigned number = next->partition;
-      std::vector<Part> together;
-      for (; next != parts.end() && next->partition == number; ++next) {
-        (leave(*next) ? moved : together).push_back(std::move(*next));
-      }
-      send_together(number, together);
-      for (Part& part : together) {
-        if (move(part)) {
-          moved.push_back(std::move(part));
-        } else {
-          part.finish();
-        }
-      }
-      markers_.forward();
+  while (!parts.empty()) parts = send_to_servers(by_server(std::move(parts)));
+}
+
+// The parts of each server, in the order in which it gets them.
+std::vector<std::vector<Spreader::Part>> Spreader::by_server(std::vector<Part> parts) {
+  const unsigned first = parts.front().partition;
+  const auto turn_of = [first](const Part& part) { return (part.partition - first) % store::kMostPartitions; };
+  std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return turn_of(a) < turn_of(b); });
+  std::map<std::string, std::vector<Part>> servers;
+  for (Part& part : parts) servers[partition(part.partition).connection.endpoint().server()].push_back(std::move(part));
+  std::vector<std::vector<Part>> all;
+  for (auto& [server, its_parts] : servers) all.push_back(std::move(its_parts));
+  return all;
+}
+
+// Sends to several servers at the same time, if each gets enough to be worth a thread. Returns the parts that go to
+// another partition.
+std::vector<Spreader::Part> Spreader::send_to_servers(std::vector<std::vector<Part>> servers) {
+  std::vector<std::future<std::vector<Part>>> others;  // if a thread is refused, get() does its work
+  std::vector<std::vector<Part>*> here;
+  for (std::vector<Part>& parts : servers) {
+    if (&parts == &servers.front() || !is_worth_thread(parts)) {
+      here.push_back(&parts);
+    } else {
+      // By reference: libstdc++ moves the function before the thread is refused, and calls it afterwards.
+      others.push_back(std::async([this, &parts] { return send_in_turn(parts); }));
     }
-    parts = std::move(moved);
   }
+  std::vector<Part> moved;
+  const auto add = [&](std::vector<Part> parts) { std::move(parts.begin(), parts.end(), std::back_inserter(moved)); };
+  for (std::vector<Part>* const parts : here) add(send_in_turn(*parts));
+  for (auto& other : others) add(other.get());
+  return moved;
+}
+
+bool Spreader::is_worth_thread(const std::vector<Part>& parts) {
+  std::size_t messages = 0, bytes = 0;
+  for (const Part& part : parts) {
+    messages += part.places.size();
+    bytes += part.bytes;
+  }
+  return messages >= store::kBatch || bytes >= kPartBytes;
+}
+
+// Sends to one partition after the other. Returns the parts that go to another one.
+std::vector<Spreader::Part> Spreader::send_in_turn(std::vector<Part>& parts) {
+  std::vector<Part> moved;
+  for (auto next = parts.begin(); next != parts.end();) {
+    const unsigned number = next->partition;
+    std::vector<Part> together;
+    for (; next != parts.end() && next->partition == number; ++next) {
+      (leave(*next) ? moved : together).push_back(std::move(*next));
+    }
+    send_together(number, together);
+    for (Part& part : together) {
+      if (move(part)) {
+        moved.push_back(std::move(part));
+      } else {
+        finish(part);
+      }
+    }
+    markers_.forward();
+  }
+  return moved;
+}
+
+// Gives ids and results to the whole request.
+void Spreader::finish(Part& part) {
+  SendRequest& whole = *part.whole;
+  for (std::size_t i = 0; i < part.places.size(); ++i) whole.sent[part.places[i]] = std::move(part.request.sent[i]);
+  if (part.request.error == nullptr) return;
+  const std::lock_guard lock(errors_mutex_);
+  whole.fail(part.request.error);
+}
+
+bool Spreader::has_failed(const Part& part) {
+  const std::lock_guard lock(errors_mutex_);
+  return part.whole->error != nullptr;
 }
 
 // Sends parts to this partition. The rest of a request that has failed is not sent.
@@ -348,7 +398,7 @@ void Spreader::send_together(unsigned number, std::vector<Part>& parts) {
   std::vector<SendRequest> requests;
   bool may_leave = count() > 1;
   for (Part& part : parts) {
-    if (part.whole->error != nullptr) continue;
+    if (has_failed(part)) continue;
     may_leave = may_leave && part.spreads && !part.waits;
     sent.push_back(&part);
     requests.push_back(std::move(part.request));
@@ -369,7 +419,7 @@ void Spreader::send_together(unsigned number, std::vector<Part>& parts) {
 // If the circuit breaker no longer allows the partition of the part, because an earlier part has failed, gives the part
 // to a partition that is allowed. Returns whether it did.
 bool Spreader::leave(Part& part) {
-  if (!part.spreads || part.waits || part.moves >= kMostMoves || part.whole->error != nullptr) return false;
+  if (!part.spreads || part.waits || part.moves >= kMostMoves || has_failed(part)) return false;
   if (breaker_.allows(part.partition)) return false;
   const unsigned next = turns_.choose(part.places.size(), count());
   if (!breaker_.allows(next)) return false;
@@ -407,7 +457,7 @@ bool Spreader::move(Part& part) {
 // The partition to which the part is moved; none: its result stays. Tells the circuit breaker of failures.
 std::optional<unsigned> Spreader::next_for(Part& part) {
   const SendRequest& request = part.request;
-  if (request.error == nullptr || part.whole->error != nullptr) return std::nullopt;
+  if (request.error == nullptr || has_failed(part)) return std::nullopt;
   try {
     std::rethrow_exception(request.error);
   } catch (const AccessDenied& e) {

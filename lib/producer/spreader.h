@@ -98,6 +98,12 @@ class Spreader {
   std::vector<Part> parts_of(SendRequest& whole);
   void assign(Part& part, unsigned number) const;
   void send_parts(std::vector<Part> parts);
+  std::vector<std::vector<Part>> by_server(std::vector<Part> parts);
+  std::vector<Part> send_to_servers(std::vector<std::vector<Part>> servers);
+  static bool is_worth_thread(const std::vector<Part>& parts);
+  std::vector<Part> send_in_turn(std::vector<Part>& parts);
+  void finish(Part& part);
+  bool has_failed(const Part& part);
   void send_together(unsigned number, std::vector<Part>& parts);
   bool leave(Part& part);
   bool move(Part& part);
@@ -111,6 +117,7 @@ class Spreader {
   std::atomic<bool> knows_layout_{false};
   std::mutex partitions_mutex_;               // guards the next
   std::map<unsigned, Partition> partitions_;  // but partition 0; made when they are first used
+  std::mutex errors_mutex_;  // guards the errors of whole requests, of which several threads send parts
   PartitionTurns turns_;
   MarkerForwarder markers_;
   std::atomic<std::uint64_t> moved_{0};

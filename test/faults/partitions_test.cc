@@ -18,6 +18,7 @@
 #include "store/record.h"
 #include "support/cluster.h"
 #include "support/ledger.h"
+#include "support/limits.h"
 
 using namespace std::chrono_literals;
 using namespace delayqueue;
@@ -61,9 +62,10 @@ class ClusterQueue {
     return found;
   }
 
-  std::uint64_t ready() const {
+  std::uint64_t ready(const std::set<unsigned>& without = {}) const {
     std::uint64_t all = 0;
     for (unsigned partition = 0; partition < kPartitions; ++partition) {
+      if (without.count(partition) > 0) continue;
       all += static_cast<std::uint64_t>(owner(partition).cmd({"LLEN", base(partition) + ":ready"}).integer);
     }
     return all;
@@ -198,6 +200,41 @@ TEST_CASE("cluster partitions: producers use those of all masters") {
   CHECK(producer.send_batch(test::numbers(kPartitions * 200)).size() == kPartitions * 200);
   CHECK(queue.ready() == 4 * kPartitions + kPartitions * 200);
 }
+
+TEST_CASE("cluster partitions: a large batch is sent to all masters at the same time, and waits for no other one") {
+  ClusterQueue queue;
+  Node& victim = other_than_homes(queue);
+  Node& replica = incomplete().replica_of(victim);
+  const std::set<unsigned> gone = queue.partitions_of(victim);
+  Producer producer(incomplete().url(), queue.name, quick_to_give_up(60s));
+  for (unsigned i = 0; i < kPartitions; ++i) producer.send("connects");
+  const std::uint64_t others = (1 + 200) * (kPartitions - gone.size());
+  replica.kill();
+  victim.freeze();
+  auto sent = std::async(std::launch::async, [&] { return producer.send_batch(test::numbers(kPartitions * 200)); });
+  CHECK(eventually([&] { return queue.ready(gone) == others; }, kPatience));
+  CHECK(sent.wait_for(0s) == std::future_status::timeout);
+  victim.thaw();
+  replica.restart();
+  incomplete().wait_ok();
+  std::set<std::string> ids;
+  for (const Sent& one : sent.get()) ids.insert(one.id);
+  CHECK(ids.size() == kPartitions * 200);
+  CHECK(queue.ready() == kPartitions + kPartitions * 200);
+}
+
+#ifdef __GLIBC__
+TEST_CASE("cluster partitions: a large batch is stored if the system refuses the threads that would send it") {
+  ClusterQueue queue;
+  Producer producer(incomplete().url(), queue.name, quick_to_give_up());
+  for (unsigned i = 0; i < kPartitions; ++i) producer.send("connects");
+  {
+    const test::NoThreads none;
+    CHECK(producer.send_batch(test::numbers(kPartitions * 200)).size() == kPartitions * 200);
+  }
+  CHECK(queue.ready() == kPartitions + kPartitions * 200);
+}
+#endif
 
 TEST_CASE(
     "cluster partitions: a master is killed: unwritten messages go to others at once, the rest is in doubt, once") {
