@@ -68,9 +68,12 @@ set(figures
   transport.tls.send transport.tls.receive
   processes.1.receive processes.2.receive processes.4.receive
   partitions.3.one_master.send partitions.3.one_master.receive partitions.3.one_master.redis_us
+  partitions.3.queue_on_each.send partitions.3.queue_on_each.receive partitions.3.queue_on_each.redis_us
   partitions.3.all_masters.send partitions.3.all_masters.receive partitions.3.all_masters.redis_us
   partitions.3.busiest partitions.6.busiest partitions.12.busiest
   ratio.partitions_3_send ratio.partitions_3_receive ratio.partitions_3_redis_us
+  ratio.partitions_3_send_queue_on_each ratio.partitions_3_receive_queue_on_each
+  ratio.partitions_3_redis_us_queue_on_each
   ratio.partitions_6_send ratio.partitions_6_receive ratio.partitions_6_redis_us
   ratio.partitions_12_send ratio.partitions_12_receive ratio.partitions_12_redis_us
   rss_mib.client.start rss_mib.client.end rss_mib.client.most

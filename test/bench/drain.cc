@@ -16,14 +16,21 @@ delayqueue::ConsumerOptions options_with(std::size_t concurrency, const delayque
 
 }  // namespace
 
-Drain::Drain(const std::string& url, const std::string& queue, std::size_t concurrency, std::vector<std::size_t> marks,
-             const delayqueue::ConnectionOptions& connection, milliseconds handler_time)
+Drain::Drain(const std::string& url, const std::vector<std::string>& queues, std::size_t concurrency,
+             std::vector<std::size_t> marks, const delayqueue::ConnectionOptions& connection, milliseconds handler_time)
     : marks_(std::move(marks)),
       handler_time_(handler_time),
       times_(marks_.size()),
-      consumer_(
-          url, queue, [this](const delayqueue::Message&) { return handle(); }, options_with(concurrency, connection)) {
+      consumer_(url, subscriptions(queues), options_with(concurrency, connection)) {
   consumer_.start();
+}
+
+std::vector<delayqueue::Subscription> Drain::subscriptions(const std::vector<std::string>& queues) {
+  std::vector<delayqueue::Subscription> all;
+  for (const std::string& queue : queues) {
+    all.push_back({queue, delayqueue::Handler([this](const delayqueue::Message&) { return handle(); })});
+  }
+  return all;
 }
 
 delayqueue::Verdict Drain::handle() {

@@ -1,4 +1,4 @@
-// A consumer with an empty or a sleeping handler that handles all messages of a queue.
+// A consumer with an empty or a sleeping handler that handles all messages of a queue, or of several.
 #pragma once
 
 #include <delayqueue/consumer.h>
@@ -16,8 +16,9 @@ class Drain {
  public:
   // Starts the consumer. `marks`: the numbers of handled messages at which the time is recorded. `handler_time`: how
   // long each handler sleeps.
-  Drain(const std::string& url, const std::string& queue, std::size_t concurrency, std::vector<std::size_t> marks = {},
-        const delayqueue::ConnectionOptions& connection = {}, milliseconds handler_time = milliseconds(0));
+  Drain(const std::string& url, const std::vector<std::string>& queues, std::size_t concurrency,
+        std::vector<std::size_t> marks = {}, const delayqueue::ConnectionOptions& connection = {},
+        milliseconds handler_time = milliseconds(0));
 
   // Waits until `settled` messages are settled. Returns false if the deadline passes before.
   bool reaches(std::size_t settled, Clock::time_point deadline, Progress& progress);
@@ -31,6 +32,7 @@ class Drain {
   void stop();
 
  private:
+  std::vector<delayqueue::Subscription> subscriptions(const std::vector<std::string>& queues);
   delayqueue::Verdict handle();
 
   const std::vector<std::size_t> marks_;

@@ -52,7 +52,7 @@ void make_due(Server& server) {
 }
 
 double drain_backlog(Bench& bench, const Target& target, std::size_t messages, std::size_t workers) {
-  Drain drain(target.url, kQueue, workers, {}, target.connection);
+  Drain drain(target.url, {kQueue}, workers, {}, target.connection);
   if (!drain.reaches(messages, Clock::now() + kPatience, bench.progress))
     throw std::runtime_error("not all messages were delivered within three minutes");
   drain.stop();

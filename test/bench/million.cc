@@ -128,7 +128,7 @@ void drain(Bench& bench, std::size_t count) {
   std::vector<std::size_t> marks;
   for (std::size_t mark = part; mark <= count; mark += part / 10) marks.push_back(mark);
   if (marks.back() != count) marks.push_back(count);
-  Drain drain(bench.server.url(), kQueue, 8, marks);
+  Drain drain(bench.server.url(), {kQueue}, 8, marks);
   const bool all = drain.reaches(count, deadline, bench.progress);
   const std::vector<double> waits = probe.waits();
   drain.stop();

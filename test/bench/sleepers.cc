@@ -18,7 +18,7 @@ void measure(Bench& bench, std::size_t workers) {
   bench.server.flush();
   const std::size_t messages = workers * static_cast<std::size_t>(bench.scale.sleepers / kHandler);
   send_backlog(Target(bench.server), messages, payload(), Due::at_once);
-  Drain drain(bench.server.url(), kQueue, workers, {}, {}, kHandler);
+  Drain drain(bench.server.url(), {kQueue}, workers, {}, {}, kHandler);
   if (!drain.reaches(messages, Clock::now() + kPatience, bench.progress))
     throw std::runtime_error("sleepers: not all messages were delivered in time");
   drain.stop();

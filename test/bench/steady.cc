@@ -181,7 +181,7 @@ void end_to_end(Bench& bench) {
     bench.progress.step("library");
     bench.server.flush();
     Producer producer(bench.server.url(), kQueue);
-    Drain drain(bench.server.url(), kQueue, 8);
+    Drain drain(bench.server.url(), {kQueue}, 8);
     const auto start = Clock::now();
     for (std::size_t sent = 0; sent < messages; sent += payloads.size()) producer.send_batch(payloads);
     await(bench, drain, messages);

@@ -90,7 +90,7 @@ void library(Bench& bench) {
   make_due(bench.server);
   bench.progress.step("receive.empty_handler");
   RedisTime redis(bench);
-  Drain drain(bench.server.url(), kQueue, 8);
+  Drain drain(bench.server.url(), {kQueue}, 8);
   if (!drain.reaches(sent, Clock::now() + kPatience, bench.progress))
     throw std::runtime_error("throughput: not all messages were delivered in time");
   redis.add("receive", sent);

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <functional>
 #include <future>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -35,18 +34,6 @@ std::unique_ptr<test::Cluster> cluster_of(std::size_t masters) {
   return std::make_unique<test::Cluster>(options);
 }
 
-// A queue for each master.
-std::vector<std::string> queue_of_each_master(test::Cluster& cluster) {
-  std::map<test::Node*, std::string> queues;
-  for (int i = 0; queues.size() < cluster.size(); ++i) {
-    const std::string queue = "apart" + std::to_string(i);
-    queues.emplace(&cluster.owner("{dp:" + queue + "}"), queue);
-  }
-  std::vector<std::string> names;
-  for (const auto& [node, queue] : queues) names.push_back(queue);
-  return names;
-}
-
 // Messages that are sent to queues, the same number to each, and handled.
 class QueueLoad {
  public:
@@ -64,8 +51,8 @@ class QueueLoad {
     handle(kFullCalls * queues_.size());
   }
 
-  // One queue after the other. Several threads send to each at a time, because a call of send_batch uses one partition
-  // after the other.
+  // One queue after the other. Several threads send to each at a time, so that a master has the next messages when it
+  // has stored those of one thread.
   void send(std::size_t threads, std::size_t messages_of_each) {
     const std::string body(64, 'x');
     for (const auto& producer : producers_) {
@@ -149,7 +136,7 @@ TEST_CASE("spread: 32 partitions on 3, 4 and 6 masters: the busiest one uses at 
 TEST_CASE("spread: with 32 partitions a message costs Redis at most 1.6 times the CPU time that it costs with one") {
   constexpr std::size_t kMessages = 10 * kFullCalls;
   const auto cluster = cluster_of(3);
-  QueueLoad one(*cluster, 1), three(*cluster, queue_of_each_master(*cluster), 1), many(*cluster, kManyPartitions);
+  QueueLoad one(*cluster, 1), three(*cluster, test::queue_of_each_master(*cluster), 1), many(*cluster, kManyPartitions);
   std::vector<double> ratios, of_three, us;
   for (int i = 0; i < kSpreadRounds; ++i) {
     const double of_one = sum_of(one.cpu_of(kMessages));

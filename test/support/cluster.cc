@@ -295,4 +295,15 @@ bool Cluster::in_order(const Node& node) const {
   });
 }
 
+std::vector<std::string> queue_of_each_master(Cluster& cluster) {
+  std::map<Node*, std::string> queues;
+  for (int i = 0; queues.size() < cluster.masters(); ++i) {
+    const std::string queue = "apart" + std::to_string(i);
+    queues.emplace(&cluster.owner("{dp:" + queue + "}"), queue);
+  }
+  std::vector<std::string> names;
+  for (const auto& [node, queue] : queues) names.push_back(queue);
+  return names;
+}
+
 }  // namespace test

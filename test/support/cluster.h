@@ -35,7 +35,8 @@ class Cluster {
   // At the start, the first nodes are the masters, and the others are their replicas in the same order.
   Node& node(std::size_t i) { return *nodes_.at(i); }
   std::size_t size() const { return nodes_.size(); }
-  static constexpr std::size_t kNodes = 6;  // with the default options
+  std::size_t masters() const { return options_.masters; }  // at the start
+  static constexpr std::size_t kNodes = 6;                  // with the default options
 
   // The running master that owns the key's slot. Waits at most 60 s for one, then throws.
   Node& owner(const std::string& key) { return owner_of(slot_of(key)); }
@@ -77,5 +78,8 @@ class Cluster {
   std::mutex mutex_;                                   // guards migrations_
   std::map<int, std::pair<Node*, Node*>> migrations_;  // slot: source, destination
 };
+
+// Names of queues whose keys are on one master each, a queue for each master.
+std::vector<std::string> queue_of_each_master(Cluster& cluster);
 
 }  // namespace test
