@@ -3,27 +3,11 @@
 #include "redis/reply.h"
 
 #include <algorithm>
-#include <future>
 #include <iterator>
-#include <string_view>
 #include <utility>
 
 namespace delayqueue {
 namespace {
-
-constexpr std::size_t kPartBytes = 256 * 1024;  // of payloads and headers
-constexpr int kMostMoves = 8;                   // of a message
-constexpr int kThreadsOfFirst = 4;              // that send at once, before the second connection is used
-
-bool has(const Error& e, std::string_view part) {
-  return std::string_view(e.what()).find(part) != std::string_view::npos;
-}
-
-// Whether Redis has refused a command within a script, which may have stored messages before it. So they must not be
-// sent elsewhere. Without a right to the keys Redis does not run the script.
-bool is_in_script(const AccessDenied& e) {
-  return has(e, "executing the script can't") || has(e, "ACL failure in script");  // Redis 6.2 and 7.0; 7.2 and later
-}
 
 // The outcome of a reschedule, and the marker that it may have left in its partition.
 struct Rescheduled {
@@ -47,50 +31,6 @@ struct RescheduleAnswer {
 
 }  // namespace
 
-// Messages of one request that go to the same partition.
-struct Spreader::Part {
-  SendRequest* whole = nullptr;  // that it is a part of
-  bool spreads = false;          // to any partition; else to the one of the ids
-  unsigned partition = 0;
-  SendRequest request{};
-  std::vector<std::size_t> places{};  // of its messages in the whole request
-  std::size_t bytes = 0;
-  int moves = 0;       // to another partition
-  bool waits = false;  // it stays where it is, also if the server does not answer
-
-  bool has_room(std::size_t size) const {
-    return !spreads || (places.size() < store::kBatch && bytes + size <= kPartBytes);
-  }
-
-  void add(std::size_t place) {
-    const PendingMessage& message = whole->messages[place];
-    request.messages.push_back(message);
-    request.sent.push_back({whole->sent[place].id, false});
-    places.push_back(place);
-    bytes += message.size();
-  }
-};
-
-Spreader::Partition::Partition(const std::string& url, const std::string& queue, const ProducerOptions& options,
-                               GroupCommit::Hooks hooks)
-    : connection(url, queue, options.connection, options.queue, options.durability),
-      first_(connection, options.busy_wait, hooks, answered_),
-      second_connection_(connection, 0),
-      second_(second_connection_, options.busy_wait, std::move(hooks), answered_) {}
-
-Spreader::Partition::Partition(const SharedConnection& home, unsigned number, std::chrono::microseconds busy_wait,
-                               GroupCommit::Hooks hooks)
-    : connection(home, number),
-      first_(connection, busy_wait, hooks, answered_),
-      second_connection_(home, number),
-      second_(second_connection_, busy_wait, std::move(hooks), answered_) {}
-
-GroupCommit& Spreader::Partition::commit() {
-  const int threads = first_.threads();
-  const bool use_second = threads >= kThreadsOfFirst && threads > second_.threads() && answered_.batches > 0;
-  return use_second ? second_ : first_;
-}
-
 Spreader::Spreader(const std::string& url, const std::string& queue, const ProducerOptions& options,
                    const EventSink& sink)
     : busy_wait_(options.busy_wait),
@@ -101,8 +41,10 @@ Spreader::Spreader(const std::string& url, const std::string& queue, const Produ
               [this](unsigned number, const auto& call) {
                 partition(number).connection.with_connection([&](redis::Connection& connection) { call(connection); });
               }),
-      turns_(breaker_),
       markers_(home_.connection, breaker_),
+      part_sender_(
+          {[this](unsigned number) -> ProducerPartition& { return partition(number); }, [this] { return count(); }},
+          name_crc_, breaker_, markers_),
       breaker_({[this](unsigned number) { return partition(number).connection.endpoint().server(); },
                 [this](unsigned number) { return probe(number); }},
                sink) {}
@@ -111,7 +53,7 @@ Spreader::~Spreader() = default;
 
 // ---- The partitions -------------------------------------------------------------------------------------------------
 
-Spreader::Partition& Spreader::partition(unsigned number) {
+ProducerPartition& Spreader::partition(unsigned number) {
   if (number == 0) return home_;
   const std::lock_guard lock(partitions_mutex_);
   const auto found = partitions_.find(number);
@@ -149,7 +91,7 @@ void Spreader::read_first_layout() {
 }
 
 void Spreader::read_copy(unsigned number) {
-  Partition& read = partition(number);
+  ProducerPartition& read = partition(number);
   read.connection.with_connection([](redis::Connection&) {});  // which reads it when it verifies the queue
   keeper_.remember(number, read.connection.endpoint().layout());
   read.has_copy = true;
@@ -158,7 +100,7 @@ void Spreader::read_copy(unsigned number) {
 // Before a partition is used: by their copies of the layout, partitions can be told from other queues.
 void Spreader::prepare(unsigned number, redis::Connection& connection) {
   if (number == 0 && count() == 1) return;
-  if (Partition& used = partition(number); !used.has_copy.exchange(true)) {
+  if (ProducerPartition& used = partition(number); !used.has_copy.exchange(true)) {
     keeper_.remember(number, used.connection.endpoint().layout());
   }
   try {
@@ -235,7 +177,7 @@ void Spreader::send(std::vector<SendRequest>& requests) {
     for (SendRequest& request : requests) fail(request, std::current_exception());
     return;
   }
-  if (count() > 1 || !all_at_home(requests)) return send_parts(parts_of(requests));
+  if (count() > 1 || !all_at_home(requests)) return part_sender_.send(parts_of(requests));
   for (SendRequest& request : requests) add_ids(request);
   home_.commit().send(requests);
 }
@@ -267,7 +209,7 @@ void Spreader::add_ids(SendRequest& request) const {
 }
 
 // Fails the requests that have an id whose partition cannot be told, and no others.
-std::vector<Spreader::Part> Spreader::parts_of(std::vector<SendRequest>& requests) {
+std::vector<Part> Spreader::parts_of(std::vector<SendRequest>& requests) {
   std::vector<Part> parts;
   for (SendRequest& request : requests) {
     try {
@@ -281,7 +223,7 @@ std::vector<Spreader::Part> Spreader::parts_of(std::vector<SendRequest>& request
 }
 
 // Does not change the request.
-std::vector<Spreader::Part> Spreader::parts_of(SendRequest& whole) {
+std::vector<Part> Spreader::parts_of(SendRequest& whole) {
   std::vector<Part> parts;
   for (std::size_t i = 0; i < whole.messages.size(); ++i) {
     const PendingMessage& message = whole.messages[i];
@@ -299,185 +241,9 @@ std::vector<Spreader::Part> Spreader::parts_of(SendRequest& whole) {
     }
   }
   for (Part& part : parts) {
-    if (part.spreads) assign(part, turns_.choose(part.places.size(), count()));
+    if (part.spreads) part_sender_.choose_partition(part);
   }
   return parts;
-}
-
-// Gives the messages of a part new ids of this partition.
-void Spreader::assign(Part& part, unsigned number) const {
-  std::vector<std::string> ids = store::new_ids(part.places.size(), {name_crc_, static_cast<std::uint8_t>(number)});
-  part.partition = number;
-  for (std::size_t i = 0; i < ids.size(); ++i) part.request.sent[i].id = std::move(ids[i]);
-}
-
-void Spreader::send_parts(std::vector<Part> parts) {
-  while (!parts.empty()) parts = send_to_servers(by_server(std::move(parts)));
-}
-
-// The parts of each server, in the order in which it gets them.
-std::vector<std::vector<Spreader::Part>> Spreader::by_server(std::vector<Part> parts) {
-  const unsigned first = parts.front().partition;
-  const auto turn_of = [first](const Part& part) { return (part.partition - first) % store::kMostPartitions; };
-  std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return turn_of(a) < turn_of(b); });
-  std::map<std::string, std::vector<Part>> servers;
-  for (Part& part : parts) servers[partition(part.partition).connection.endpoint().server()].push_back(std::move(part));
-  std::vector<std::vector<Part>> all;
-  for (auto& [server, its_parts] : servers) all.push_back(std::move(its_parts));
-  return all;
-}
-
-// Sends to several servers at the same time, if each gets enough to be worth a thread. Returns the parts that go to
-// another partition.
-std::vector<Spreader::Part> Spreader::send_to_servers(std::vector<std::vector<Part>> servers) {
-  std::vector<std::future<std::vector<Part>>> others;  // if a thread is refused, get() does its work
-  std::vector<std::vector<Part>*> here;
-  for (std::vector<Part>& parts : servers) {
-    if (&parts == &servers.front() || !is_worth_thread(parts)) {
-      here.push_back(&parts);
-    } else {
-      // By reference: libstdc++ moves the function before the thread is refused, and calls it afterwards.
-      others.push_back(std::async([this, &parts] { return send_in_turn(parts); }));
-    }
-  }
-  std::vector<Part> moved;
-  const auto add = [&](std::vector<Part> parts) { std::move(parts.begin(), parts.end(), std::back_inserter(moved)); };
-  for (std::vector<Part>* const parts : here) add(send_in_turn(*parts));
-  for (auto& other : others) add(other.get());
-  return moved;
-}
-
-bool Spreader::is_worth_thread(const std::vector<Part>& parts) {
-  std::size_t messages = 0, bytes = 0;
-  for (const Part& part : parts) {
-    messages += part.places.size();
-    bytes += part.bytes;
-  }
-  return messages >= store::kBatch || bytes >= kPartBytes;
-}
-
-// Sends to one partition after the other. Returns the parts that go to another one.
-std::vector<Spreader::Part> Spreader::send_in_turn(std::vector<Part>& parts) {
-  std::vector<Part> moved;
-  for (auto next = parts.begin(); next != parts.end();) {
-    const unsigned number = next->partition;
-    std::vector<Part> together;
-    for (; next != parts.end() && next->partition == number; ++next) {
-      (leave(*next) ? moved : together).push_back(std::move(*next));
-    }
-    send_together(number, together);
-    for (Part& part : together) {
-      if (move(part)) {
-        moved.push_back(std::move(part));
-      } else {
-        finish(part);
-      }
-    }
-    markers_.forward();
-  }
-  return moved;
-}
-
-// Gives ids and results to the whole request.
-void Spreader::finish(Part& part) {
-  SendRequest& whole = *part.whole;
-  for (std::size_t i = 0; i < part.places.size(); ++i) whole.sent[part.places[i]] = std::move(part.request.sent[i]);
-  if (part.request.error == nullptr) return;
-  const std::lock_guard lock(errors_mutex_);
-  whole.fail(part.request.error);
-}
-
-bool Spreader::has_failed(const Part& part) {
-  const std::lock_guard lock(errors_mutex_);
-  return part.whole->error != nullptr;
-}
-
-// Sends parts to this partition. The rest of a request that has failed is not sent.
-void Spreader::send_together(unsigned number, std::vector<Part>& parts) {
-  std::vector<Part*> sent;
-  std::vector<SendRequest> requests;
-  bool may_leave = count() > 1;
-  for (Part& part : parts) {
-    if (has_failed(part)) continue;
-    may_leave = may_leave && part.spreads && !part.waits;
-    sent.push_back(&part);
-    requests.push_back(std::move(part.request));
-  }
-  if (requests.empty()) return;
-  Partition& to = partition(number);
-  may_leave = may_leave && !to.connection.endpoint().server().empty();  // there may be others
-  try {
-    to.commit().send(requests, may_leave ? GroupCommit::Elsewhere::yes : GroupCommit::Elsewhere::no);
-  } catch (...) {  // nothing was sent
-    const std::exception_ptr error = std::current_exception();
-    for (SendRequest& request : requests) request.fail(copy_of(error));
-  }
-  turns_.go_on_from(number, count());
-  for (std::size_t i = 0; i < sent.size(); ++i) sent[i]->request = std::move(requests[i]);
-}
-
-// If the circuit breaker no longer allows the partition of the part, because an earlier part has failed, gives the part
-// to a partition that is allowed. Returns whether it did.
-bool Spreader::leave(Part& part) {
-  if (!part.spreads || part.waits || part.moves >= kMostMoves || has_failed(part)) return false;
-  if (breaker_.allows(part.partition)) return false;
-  const unsigned next = turns_.choose(part.places.size(), count());
-  if (!breaker_.allows(next)) return false;
-  try {
-    assign(part, next);
-  } catch (const Error&) {  // no random bytes
-    return false;
-  }
-  ++part.moves;
-  moved_ += part.places.size();
-  return true;
-}
-
-// If the part has failed, and nothing of it was or may have been stored, gives it to another partition. Returns whether
-// it did.
-bool Spreader::move(Part& part) {
-  const auto next = next_for(part);
-  if (!next) return false;
-  SendRequest again;
-  again.messages = std::move(part.request.messages);
-  again.bodies_first = part.request.bodies_first;
-  again.sent.resize(again.messages.size());
-  part.request = std::move(again);
-  try {
-    assign(part, *next);
-  } catch (const Error&) {  // no random bytes
-    part.request.error = std::current_exception();
-    return false;
-  }
-  ++part.moves;
-  moved_ += part.places.size();
-  return true;
-}
-
-// The partition to which the part is moved; none: its result stays. Tells the circuit breaker of failures.
-std::optional<unsigned> Spreader::next_for(Part& part) {
-  const SendRequest& request = part.request;
-  if (request.error == nullptr || has_failed(part)) return std::nullopt;
-  try {
-    std::rethrow_exception(request.error);
-  } catch (const AccessDenied& e) {
-    if (part.partition == 0 || is_in_script(e)) return std::nullopt;
-    breaker_.access_denied(part.partition, e.what());
-    if (part.spreads && !request.stored) return 0;
-  } catch (const ConnectionError& e) {
-    bool has_others = true;
-    if (dynamic_cast<const redis::SlotUnavailable*>(&e) != nullptr) {
-      breaker_.partition_failed(part.partition, e.what());  // other partitions of the server can be used
-    } else {
-      has_others = breaker_.server_failed(part.partition, e.what());
-    }
-    if (!part.spreads || request.written > 0) return std::nullopt;
-    const unsigned next = turns_.choose(part.places.size(), count());
-    part.waits = !has_others || part.moves >= kMostMoves || !breaker_.allows(next);
-    if (!part.waits || request.withdrawn) return next;
-  } catch (...) {
-  }
-  return std::nullopt;
 }
 
 }  // namespace delayqueue

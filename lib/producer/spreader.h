@@ -3,14 +3,14 @@
 // A message whose id the library makes may go to any of the partitions that messages are sent to; its id names the one.
 // A message with another id goes to the partition that this id belongs to: so a repeated send makes no second message.
 //
-// If a master is away, messages that were not written yet go to partitions of other masters, with new ids. So do those
-// that Redis refuses because the slot of their partition moves.
+// PartSender sends them, also to other partitions if a master is away.
 #pragma once
 
 #include "producer/circuit_breaker.h"
 #include "producer/group_commit.h"
 #include "producer/marker_forwarder.h"
-#include "producer/partition_turns.h"
+#include "producer/part_sender.h"
+#include "producer/producer_partition.h"
 #include "queue/event_sink.h"
 #include "queue/layout_keeper.h"
 #include "queue/shared_connection.h"
@@ -56,32 +56,10 @@ class Spreader {
   SharedConnection& connection_of(const std::string& id);
 
   // Messages that went to another partition than the one that was chosen for them first.
-  std::uint64_t moved() const { return moved_; }
+  std::uint64_t moved() const { return part_sender_.moved(); }
 
  private:
-  struct Part;
-
-  struct Partition {
-    Partition(const std::string& url, const std::string& queue, const ProducerOptions& options,
-              GroupCommit::Hooks hooks);
-    Partition(const SharedConnection& home, unsigned number, std::chrono::microseconds busy_wait,
-              GroupCommit::Hooks hooks);
-
-    // The group commit that the calling thread joins. Many threads that send at the same time use two, each with its
-    // own connection: while Redis executes what some of them have sent, the others wake and send again.
-    GroupCommit& commit();
-
-    SharedConnection connection;
-    std::atomic<bool> has_copy{false};  // its copy of the layout was read
-
-   private:
-    GroupCommit::Answered answered_;
-    GroupCommit first_;
-    SharedConnection second_connection_;
-    GroupCommit second_;
-  };
-
-  Partition& partition(unsigned number);
+  ProducerPartition& partition(unsigned number);
   GroupCommit::Hooks hooks(unsigned number);
   unsigned count() const;
   void read_first_layout();
@@ -96,31 +74,17 @@ class Spreader {
   void add_ids(SendRequest& request) const;
   std::vector<Part> parts_of(std::vector<SendRequest>& requests);
   std::vector<Part> parts_of(SendRequest& whole);
-  void assign(Part& part, unsigned number) const;
-  void send_parts(std::vector<Part> parts);
-  std::vector<std::vector<Part>> by_server(std::vector<Part> parts);
-  std::vector<Part> send_to_servers(std::vector<std::vector<Part>> servers);
-  static bool is_worth_thread(const std::vector<Part>& parts);
-  std::vector<Part> send_in_turn(std::vector<Part>& parts);
-  void finish(Part& part);
-  bool has_failed(const Part& part);
-  void send_together(unsigned number, std::vector<Part>& parts);
-  bool leave(Part& part);
-  bool move(Part& part);
-  std::optional<unsigned> next_for(Part& part);
 
   const std::chrono::microseconds busy_wait_;
   const std::uint16_t name_crc_;
   const bool has_one_partition_;  // by its options
-  Partition home_;
+  ProducerPartition home_;
   LayoutKeeper keeper_;
   std::atomic<bool> knows_layout_{false};
-  std::mutex partitions_mutex_;               // guards the next
-  std::map<unsigned, Partition> partitions_;  // but partition 0; made when they are first used
-  std::mutex errors_mutex_;  // guards the errors of whole requests, of which several threads send parts
-  PartitionTurns turns_;
+  std::mutex partitions_mutex_;                       // guards the next
+  std::map<unsigned, ProducerPartition> partitions_;  // but partition 0; made when they are first used
   MarkerForwarder markers_;
-  std::atomic<std::uint64_t> moved_{0};
+  PartSender part_sender_;
   CircuitBreaker breaker_;  // last: its thread uses the members above
 };
 
