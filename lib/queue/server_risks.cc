@@ -143,7 +143,7 @@ std::string identity_of(const Risk& risk) {
   return risk.kind == RiskKind::memory ? risk.critical ? "memory full" : "memory short" : risk.text;
 }
 
-std::string seconds(microseconds span) {
+std::string in_seconds(microseconds span) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(span).count());
   return text;
@@ -192,7 +192,7 @@ std::vector<Risk> compare_clocks(redis::Connection& connection) {
   const auto us = std::chrono::duration_cast<microseconds>(apart);
   if (us <= kClocksApart && us >= -kClocksApart) return {};
   const bool ahead = us.count() > 0;
-  return {{RiskKind::clock, "Redis' clock is " + seconds(ahead ? us : -us) + (ahead ? " ahead of" : " behind") +
+  return {{RiskKind::clock, "Redis' clock is " + in_seconds(ahead ? us : -us) + (ahead ? " ahead of" : " behind") +
                                 " this machine's: a message sent `at` a time comes " + (ahead ? "early" : "late") +
                                 " by as much, and the ages of messages are wrong; correct the clocks"}};
 }
