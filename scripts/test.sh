@@ -27,8 +27,8 @@ if [ -z "$all" ]; then
   export DELAYQUEUE_SEEDS="${DELAYQUEUE_SEEDS:-60}"
   set -- -LE long "$@"
 fi
-# Tests wait for two thirds of their time, but under sanitizers they compute.
-case "$preset" in asan | tsan) tests=$((jobs + 1)) ;; *) tests=$((jobs * 3)) ;; esac
+# Tests wait for two thirds of their time, under sanitizers for half of it.
+case "$preset" in asan | tsan) tests=$((jobs * 2)) ;; *) tests=$((jobs * 3)) ;; esac
 scripts/ctest_patiently "build/$preset" --preset "$preset" --parallel "$tests" "$@"
 if [ -z "$all" ]; then
   printf 'left out: %s long tests, which scripts/test.sh --all runs\n' \
