@@ -39,15 +39,20 @@ void PartSender::assign(Part& part, unsigned number) const {
   for (std::size_t i = 0; i < ids.size(); ++i) part.request.sent[i].id = std::move(ids[i]);
 }
 
+// One call at a time sends to several servers at the same time: if several threads send, they keep all servers busy
+// without that, and more requests would only wait there.
 void PartSender::send(std::vector<Part> parts) {
-  while (!parts.empty()) parts = send_to_servers(by_server(std::move(parts)));
+  while (!parts.empty()) {
+    const unsigned first = parts.front().partition;
+    const auto turn_of = [first](const Part& part) { return (part.partition - first) % store::kMostPartitions; };
+    std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return turn_of(a) < turn_of(b); });
+    const std::unique_lock threads(threads_mutex_, std::try_to_lock);
+    parts = threads ? send_to_servers(by_server(std::move(parts))) : send_in_turn(parts);
+  }
 }
 
-// The parts of each server, in the order in which it gets them.
+// The parts of each server, in the same order.
 std::vector<std::vector<Part>> PartSender::by_server(std::vector<Part> parts) {
-  const unsigned first = parts.front().partition;
-  const auto turn_of = [first](const Part& part) { return (part.partition - first) % store::kMostPartitions; };
-  std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return turn_of(a) < turn_of(b); });
   std::map<std::string, std::vector<Part>> servers;
   for (Part& part : parts)
     servers[partitions_.at(part.partition).connection.endpoint().server()].push_back(std::move(part));

@@ -87,7 +87,8 @@ class PartSender {
   MarkerForwarder& markers_;
   PartitionTurns turns_;
   std::atomic<std::uint64_t> moved_{0};
-  std::mutex errors_mutex_;  // guards the errors of whole requests, of which several threads send parts
+  std::mutex threads_mutex_;  // of the call that has threads
+  std::mutex errors_mutex_;   // guards the errors of whole requests, of which several threads send parts
 };
 
 }  // namespace delayqueue

@@ -25,7 +25,7 @@ using namespace delayqueue;
 
 constexpr std::chrono::minutes kPatience{3};
 constexpr double kCores = 0.6;       // of all masters together, so that the cores of this machine are not the limit
-constexpr std::size_t kThreads = 5;  // that send to each queue
+constexpr std::size_t kThreads = 5;  // that send, for each master
 constexpr unsigned kForEach = 8;     // partitions for each master, at least
 
 unsigned partitions_for(std::size_t masters) {
@@ -62,7 +62,7 @@ struct Work {
   std::size_t masters;
 };
 
-// Several threads for each queue, so that a master has the next messages when it has stored those of one thread.
+// Several threads for each master, so that it has the next messages when it has stored those of one thread.
 void send_from_threads(std::vector<std::unique_ptr<Producer>>& producers, std::size_t threads,
                        std::size_t messages_of_each) {
   const std::string body = payload();
@@ -90,8 +90,8 @@ std::vector<double> measure(Bench& bench, test::Cluster& cluster, const Work& wo
     for (unsigned i = 0; i < work.partitions; ++i) producers.back()->send(payload());  // makes the connections
   }
   const std::size_t first = work.queues.size() * work.partitions;
-  const std::size_t threads = work.queues.size() * kThreads;
-  const std::size_t messages_of_each = std::max<std::size_t>(1, work.masters * bench.scale.partitioned / threads);
+  const std::size_t threads = work.masters * kThreads;
+  const std::size_t messages_of_each = std::max<std::size_t>(1, bench.scale.partitioned / kThreads);
   const std::size_t messages = threads * messages_of_each;
 
   const std::vector<int> processes = processes_of(cluster);
