@@ -5,15 +5,26 @@
 #include <algorithm>
 #include <future>
 #include <iterator>
-#include <map>
-#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace delayqueue {
 namespace {
 
 constexpr int kMostMoves = 8;  // of a message
+
+// Lets the next call have threads.
+class EndOfThreads {
+ public:
+  explicit EndOfThreads(std::atomic<bool>& has_threads) : has_threads_(has_threads) {}
+  ~EndOfThreads() { has_threads_ = false; }
+  EndOfThreads(const EndOfThreads&) = delete;
+  EndOfThreads& operator=(const EndOfThreads&) = delete;
+
+ private:
+  std::atomic<bool>& has_threads_;
+};
 
 bool has(const Error& e, std::string_view part) {
   return std::string_view(e.what()).find(part) != std::string_view::npos;
@@ -39,58 +50,87 @@ void PartSender::assign(Part& part, unsigned number) const {
   for (std::size_t i = 0; i < ids.size(); ++i) part.request.sent[i].id = std::move(ids[i]);
 }
 
-// One call at a time sends to several servers at the same time: if several threads send, they keep all servers busy
-// without that, and more requests would only wait there.
 void PartSender::send(std::vector<Part> parts) {
   while (!parts.empty()) {
     const unsigned first = parts.front().partition;
     const auto turn_of = [first](const Part& part) { return (part.partition - first) % store::kMostPartitions; };
     std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return turn_of(a) < turn_of(b); });
-    const std::unique_lock threads(threads_mutex_, std::try_to_lock);
-    parts = threads ? send_to_servers(by_server(std::move(parts))) : send_in_turn(parts);
+    parts = send_round(std::move(parts));
   }
 }
 
-// The parts of each server, in the same order.
-std::vector<std::vector<Part>> PartSender::by_server(std::vector<Part> parts) {
-  std::map<std::string, std::vector<Part>> servers;
-  for (Part& part : parts)
-    servers[partitions_.at(part.partition).connection.endpoint().server()].push_back(std::move(part));
-  std::vector<std::vector<Part>> all;
-  for (auto& [server, its_parts] : servers) all.push_back(std::move(its_parts));
-  return all;
+// Sends the parts once, to several servers at the same time if that is worth threads. One call at a time does so: if
+// several calls are under way, they keep all servers busy without, and more requests would only wait at the servers.
+// Returns the parts that go to another partition.
+std::vector<Part> PartSender::send_round(std::vector<Part> parts) {
+  const bool one_request = parts.front().whole == parts.back().whole;  // send_async() sends several, in its own thread
+  if (parts.size() == 1 || !one_request) return send_in_turn(parts);
+  const std::vector<std::string> servers = servers_of(parts);
+  const std::set<std::string> busiest = worth_threads(parts, servers);
+  if (busiest.empty() || has_threads_.exchange(true)) return send_in_turn(parts);
+  const EndOfThreads end(has_threads_);
+  std::vector<Part> here;
+  std::map<std::string, std::vector<Part>> apart;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    (busiest.count(servers[i]) > 0 ? apart[servers[i]] : here).push_back(std::move(parts[i]));
+  }
+  return send_in_threads(here, apart);
 }
 
-// Sends to several servers at the same time, if each gets enough to be worth a thread. Returns the parts that go to
-// another partition.
-std::vector<Part> PartSender::send_to_servers(std::vector<std::vector<Part>> servers) {
-  std::vector<std::future<std::vector<Part>>> others;  // if a thread is refused, get() does its work
-  std::vector<std::vector<Part>*> here;
-  for (std::vector<Part>& parts : servers) {
-    if (&parts == &servers.front() || !is_worth_thread(parts)) {
-      here.push_back(&parts);
-    } else {
-      // By reference: libstdc++ moves the function before the thread is refused, and calls it afterwards.
-      others.push_back(std::async([this, &parts] { return send_in_turn(parts); }));
+// `here`: what the calling thread sends. It also sends for the threads that the system refuses.
+std::vector<Part> PartSender::send_in_threads(std::vector<Part>& here,
+                                              std::map<std::string, std::vector<Part>>& apart) {
+  std::vector<std::future<std::vector<Part>>> threads;
+  std::vector<std::vector<Part>*> refused;
+  for (auto& server : apart) {
+    std::vector<Part>& parts = server.second;
+    try {
+      threads.push_back(std::async(std::launch::async, [this, &parts] { return send_in_turn(parts); }));
+    } catch (const std::system_error&) {
+      refused.push_back(&parts);
     }
   }
-  std::vector<Part> moved;
-  const auto add = [&](std::vector<Part> parts) { std::move(parts.begin(), parts.end(), std::back_inserter(moved)); };
-  for (std::vector<Part>* const parts : here) add(send_in_turn(*parts));
-  for (auto& other : others) add(other.get());
+  std::vector<Part> moved = send_in_turn(here);
+  const auto add = [&](std::vector<Part> more) { std::move(more.begin(), more.end(), std::back_inserter(moved)); };
+  for (std::vector<Part>* const parts : refused) add(send_in_turn(*parts));
+  for (auto& thread : threads) add(thread.get());
   return moved;
 }
 
-bool PartSender::is_worth_thread(const std::vector<Part>& parts) {
-  std::size_t messages = 0, bytes = 0;
-  for (const Part& part : parts) {
-    messages += part.places.size();
-    bytes += part.bytes;
+// The server of each part. It is asked for once for each partition, so that the parts of one stay together when its slot
+// moves meanwhile.
+std::vector<std::string> PartSender::servers_of(const std::vector<Part>& parts) const {
+  std::vector<std::string> servers;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool is_same = i > 0 && parts[i].partition == parts[i - 1].partition;
+    servers.push_back(is_same ? servers.back() : partitions_.at(parts[i].partition).connection.endpoint().server());
   }
-  return messages >= store::kBatch || bytes >= Part::kMostBytes;
+  return servers;
 }
 
-// Sends to one partition after the other. Returns the parts that go to another one.
+// The servers that get enough of these parts to be worth a thread; less one for the calling thread, if it would have
+// nothing else to do.
+std::set<std::string> PartSender::worth_threads(const std::vector<Part>& parts,
+                                                const std::vector<std::string>& servers) {
+  struct Load {
+    std::size_t messages = 0;
+    std::size_t bytes = 0;
+  };
+  std::map<std::string, Load> loads;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    loads[servers[i]].messages += parts[i].places.size();
+    loads[servers[i]].bytes += parts[i].bytes;
+  }
+  std::set<std::string> worth;
+  for (const auto& [server, load] : loads) {
+    if (load.messages >= store::kBatch || load.bytes >= Part::kMostBytes) worth.insert(server);
+  }
+  if (worth.size() == loads.size()) worth.erase(servers.front());
+  return worth;
+}
+
+// Sends to one partition after the other, in the order of the parts: threads that all began with the partitions of the
+// same server would meet there. Returns the parts that go to another partition.
 std::vector<Part> PartSender::send_in_turn(std::vector<Part>& parts) {
   std::vector<Part> moved;
   for (auto next = parts.begin(); next != parts.end();) {

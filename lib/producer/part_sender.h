@@ -1,5 +1,5 @@
-// PartSender: sends the messages of a Producer to the partitions that were chosen for them, to those of several servers
-// at the same time.
+// PartSender: sends the messages of a Producer to the partitions that were chosen for them; a large batch to those of
+// several servers at the same time.
 //
 // If a master is away, messages that were not written yet go to partitions of other masters, with new ids. So do those
 // that Redis refuses because the slot of their partition moves.
@@ -15,8 +15,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace delayqueue {
@@ -50,7 +53,7 @@ struct Part {
 // Any number of threads may use one PartSender.
 class PartSender {
  public:
-  // Threads of the PartSender call these functions, too.
+  // The threads that send() starts call these functions, too.
   struct Partitions {
     std::function<ProducerPartition&(unsigned number)> at;
     std::function<unsigned()> count;  // those that messages are sent to
@@ -70,9 +73,10 @@ class PartSender {
 
  private:
   void assign(Part& part, unsigned number) const;
-  std::vector<std::vector<Part>> by_server(std::vector<Part> parts);
-  std::vector<Part> send_to_servers(std::vector<std::vector<Part>> servers);
-  static bool is_worth_thread(const std::vector<Part>& parts);
+  std::vector<Part> send_round(std::vector<Part> parts);
+  std::vector<Part> send_in_threads(std::vector<Part>& here, std::map<std::string, std::vector<Part>>& apart);
+  std::vector<std::string> servers_of(const std::vector<Part>& parts) const;
+  static std::set<std::string> worth_threads(const std::vector<Part>& parts, const std::vector<std::string>& servers);
   std::vector<Part> send_in_turn(std::vector<Part>& parts);
   void send_together(unsigned number, std::vector<Part>& parts);
   bool leave(Part& part);
@@ -87,8 +91,8 @@ class PartSender {
   MarkerForwarder& markers_;
   PartitionTurns turns_;
   std::atomic<std::uint64_t> moved_{0};
-  std::mutex threads_mutex_;  // of the call that has threads
-  std::mutex errors_mutex_;   // guards the errors of whole requests, of which several threads send parts
+  std::atomic<bool> has_threads_{false};  // a call sends in threads
+  std::mutex errors_mutex_;               // guards the errors of whole requests, of which several threads send parts
 };
 
 }  // namespace delayqueue

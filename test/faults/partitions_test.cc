@@ -223,6 +223,33 @@ TEST_CASE("cluster partitions: a large batch is sent to all masters at the same 
   CHECK(queue.ready() == kPartitions + kPartitions * 200);
 }
 
+TEST_CASE("cluster partitions: of several large batches one has threads") {
+  ClusterQueue queue;
+  Node& victim = other_than_homes(queue);
+  Node& replica = incomplete().replica_of(victim);
+  Producer producer(incomplete().url(), queue.name, quick_to_give_up(60s));
+  for (unsigned i = 0; i < kPartitions; ++i) producer.send("connects");
+  replica.kill();
+  victim.freeze();  // so that the calls take long
+  const std::size_t before = test::threads_of_this_process();
+  std::vector<std::future<std::vector<Sent>>> calls;
+  for (int i = 0; i < 8; ++i) {
+    calls.push_back(
+        std::async(std::launch::async, [&] { return producer.send_batch(test::numbers(kPartitions * 200)); }));
+  }
+  std::size_t most = 0;
+  for (int i = 0; i < 50; ++i) {
+    most = std::max(most, test::threads_of_this_process());
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(most <= before + calls.size() + 2 + 1);  // those of one call, and one that probes the master
+  victim.thaw();
+  replica.restart();
+  incomplete().wait_ok();
+  for (auto& call : calls) CHECK(call.get().size() == kPartitions * 200);
+  CHECK(queue.ready() == kPartitions + calls.size() * kPartitions * 200);
+}
+
 #ifdef __GLIBC__
 TEST_CASE("cluster partitions: a large batch is stored if the system refuses the threads that would send it") {
   ClusterQueue queue;

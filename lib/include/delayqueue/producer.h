@@ -79,9 +79,10 @@ class DELAYQUEUE_EXPORT Producer {
   // stored completely or not at all. The results are in the order of the messages. Throws as send(). After a
   // ReplyError, ConnectionError or SetupError some steps may be stored. The ids() of a ConnectionError are those of all
   // messages, in order. In a queue with partitions the steps go to different ones, and a later step may be stored while
-  // an earlier one is not. If these are on several masters, one call at a time sends to all of them at once: it has a
-  // thread for each that gets 200 messages or 256 KiB, besides the calling one. Other calls, and one that the system
-  // refuses threads, use one partition after the other.
+  // an earlier one is not. If these partitions are on several masters, the call sends to the masters at the same time:
+  // the calling thread to one of them, and a new thread to each other one that gets 200 messages or 256 KiB. One call
+  // of a Producer at a time does so. Other calls send to one partition after the other, and so does the calling thread
+  // for the threads that the system refuses.
   std::vector<Sent> send_batch(const std::vector<OutgoingMessage>& messages);
 
   // The same with one set of options. The payloads are any range of strings or string views, which are not copied.
