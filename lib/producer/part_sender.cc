@@ -63,7 +63,7 @@ void PartSender::send(std::vector<Part> parts) {
 // several calls are under way, they keep all servers busy without, and more requests would only wait at the servers.
 // Returns the parts that go to another partition.
 std::vector<Part> PartSender::send_round(std::vector<Part> parts) {
-  const bool one_request = parts.front().whole == parts.back().whole;  // send_async() sends several, in its own thread
+  const bool one_request = parts.front().whole == parts.back().whole;  // send_async() sends several
   if (parts.size() == 1 || !one_request) return send_in_turn(parts);
   const std::vector<std::string> servers = servers_of(parts);
   const std::set<std::string> busiest = worth_threads(parts, servers);
@@ -97,8 +97,8 @@ std::vector<Part> PartSender::send_in_threads(std::vector<Part>& here,
   return moved;
 }
 
-// The server of each part. It is asked for once for each partition, so that the parts of one stay together when its slot
-// moves meanwhile.
+// The server of each part. It is asked for once for each partition, so that the parts of one stay together while its
+// slot moves.
 std::vector<std::string> PartSender::servers_of(const std::vector<Part>& parts) const {
   std::vector<std::string> servers;
   for (std::size_t i = 0; i < parts.size(); ++i) {
