@@ -66,13 +66,13 @@ std::vector<Part> PartSender::send_round(std::vector<Part> parts) {
   const bool one_request = parts.front().whole == parts.back().whole;  // send_async() sends several
   if (parts.size() == 1 || !one_request) return send_in_turn(parts);
   const std::vector<std::string> servers = servers_of(parts);
-  const std::set<std::string> busiest = worth_threads(parts, servers);
-  if (busiest.empty() || has_threads_.exchange(true)) return send_in_turn(parts);
+  const std::set<std::string> with_thread = worth_threads(parts, servers);
+  if (with_thread.empty() || has_threads_.exchange(true)) return send_in_turn(parts);
   const EndOfThreads end(has_threads_);
   std::vector<Part> here;
   std::map<std::string, std::vector<Part>> apart;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    (busiest.count(servers[i]) > 0 ? apart[servers[i]] : here).push_back(std::move(parts[i]));
+    (with_thread.count(servers[i]) > 0 ? apart[servers[i]] : here).push_back(std::move(parts[i]));
   }
   return send_in_threads(here, apart);
 }
