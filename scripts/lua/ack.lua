@@ -46,14 +46,15 @@ if messages == 1 then
   end
 end
 
-local ids, receipts, uses = {}, {}, {}  -- uses: receipt -> number of messages with it
-for i = 1, messages do
-  ids[i] = string.sub(KEYS[9 + i], -36)
-  receipts[i] = ARGV[1 + i] or receipts[i - 1]
-  uses[receipts[i]] = (uses[receipts[i]] or 0) + 1
-end
+local ids = {}
+local sub = string.sub  -- a local: what is done for each message is most of the time
+for i = 1, messages do ids[i] = sub(KEYS[9 + i], -36) end
 
 -- Messages that were taken together have the same lease end, and most are settled together: one query finds them all.
+local receipts = {unpack(ARGV, 2)}
+local last_receipt = receipts[#receipts]
+local uses = {[last_receipt] = messages - #receipts}  -- receipt -> number of messages with it
+for _, receipt in ipairs(receipts) do uses[receipt] = (uses[receipt] or 0) + 1 end
 local leased = {}  -- id -> receipt
 for receipt, used in pairs(uses) do
   if used > 15 then
@@ -62,11 +63,15 @@ for receipt, used in pairs(uses) do
     for i = 1, #found do leased[found[i]] = receipt end
   end
 end
+local others = {}  -- positions of the messages that were not found so
+for i = 1, messages do
+  if leased[ids[i]] ~= (receipts[i] or last_receipt) then others[#others + 1] = i end
+end
 
 -- 'S', 'T' or 'G'; 'L': settled by the receipt of its last lease.
 local function outcome_of(i)
   local id = ids[i]
-  local receipt = tonumber(receipts[i])
+  local receipt = tonumber(receipts[i] or last_receipt)
   local score = redis.call('ZSCORE', unack, id)
   if score then return math.floor(score * 1000000 + 0.5) == receipt and 'S' or 'T' end
   if redis.call('EXISTS', KEYS[9 + i]) == 0 or redis.call('SISMEMBER', garbage, id) == 1 then return 'G' end
@@ -75,37 +80,40 @@ local function outcome_of(i)
   return tonumber(last) == receipt and 'L' or 'T'
 end
 
-local answer, late = {}, {}
-for i = 1, messages do
-  answer[i] = leased[ids[i]] == receipts[i] and 'S' or outcome_of(i)
-  if answer[i] == 'L' then
-    answer[i] = 'S'
+local unsettled, late = {}, {}  -- unsettled: position -> outcome
+for _, i in ipairs(others) do
+  local outcome = outcome_of(i)
+  if outcome == 'L' then
     late[#late + 1] = ids[i]
+  elseif outcome ~= 'S' then
+    unsettled[i] = outcome
   end
 end
 
-local outcomes = table.concat(answer)
-local settled = ids
-local bodies = {unpack(KEYS, 10)}
-if string.find(outcomes, '[TG]') then
-  settled, bodies = {}, {}
+local answer = messages
+local settled, bodies, first_body = ids, KEYS, 10
+if next(unsettled) then
+  local outcomes = {}
+  settled, bodies, first_body = {}, {}, 1
   for i = 1, messages do
-    if answer[i] == 'S' then
+    outcomes[i] = unsettled[i] or 'S'
+    if outcomes[i] == 'S' then
       settled[#settled + 1] = ids[i]
       bodies[#bodies + 1] = KEYS[9 + i]
     end
   end
+  answer = table.concat(outcomes)
+  if #settled == 0 then return answer end
 end
-if #settled == 0 then return outcomes end
 
 local noted = hashes()
 redis.call('HLEN', count)  -- a key of a wrong type fails here, before the first write
 redis.call('ZCARD', dead)
 
-redis.call('UNLINK', unpack(bodies))
+redis.call('UNLINK', unpack(bodies, first_body))
 redis.call('HDEL', count, unpack(settled))
 for _, hash in ipairs(noted) do redis.call('HDEL', hash, unpack(settled)) end
 if #late > 0 then redis.call('ZREM', dead, unpack(late)) end
 redis.call('ZREM', unack, unpack(settled))
 redis.pcall('HINCRBY', stats, ARGV[1], #settled)
-return #settled == messages and messages or outcomes
+return answer

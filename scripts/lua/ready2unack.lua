@@ -116,7 +116,7 @@ end
 -- Choose ids of ready.
 local new = math.min(total - #from_retry, ready_length)
 local found_ready = new > 0 and redis.call('LRANGE', ready, -new, -1) or {}
-for i = new, 1, -1 do ids[#ids + 1] = found_ready[i] end
+for i = 1, new do ids[i] = found_ready[new + 1 - i] end
 local is_from_retry = {}
 for i, id in ipairs(from_retry) do
   ids[new + i] = id
@@ -165,43 +165,48 @@ end
 local score = string.format('%.6f', lease / 1000000)  -- else Lua would format the number for each id
 
 -- Decide for each id: unack, back to retry, or garbage.
-local taken, finished = {}, {}  -- taken: positions in ids
+local found, taken, finished = 0, {}, {}  -- found: number of ids to lease; taken: their positions in ids
 for i = 1, #ids do
+  local id, counted = ids[i], counts[i]
   local elsewhere = in_pending[i] or in_dead[i]
-  if i <= new and counts[i] and not elsewhere and before[i] and string.find(before[i], '^%d+ ') then
-    skipped[#skipped + 1] = ids[i]
+  if i <= new and counted and not elsewhere and before[i] and string.find(before[i], '^%d+ ') then
+    skipped[#skipped + 1] = id
     retry_length = retry_length + 1
-  elseif counts[i] and not elsewhere and #ids[i] == 36 then
-    taken[#taken + 1] = i
-  elseif not elsewhere and not redis.call('ZSCORE', unack, ids[i]) then
-    finished[#finished + 1] = ids[i]
-    if counts[i] then foreign[#foreign + 1] = string.sub(ids[i], 1, 64) end
+  elseif counted and not elsewhere and #id == 36 then
+    found = found + 1
+    taken[found] = i
+  elseif not elsewhere and not redis.call('ZSCORE', unack, id) then
+    finished[#finished + 1] = id
+    if counted then foreign[#foreign + 1] = string.sub(id, 1, 64) end
   end
 end
 
 -- In a short sorted set Redis looks for the place of each new member from the start: with members in descending order
 -- it is found at once, and ids mostly ascend.
 local leases = {}
-for n = #taken, 1, -1 do
-  leases[#leases + 1] = score
-  leases[#leases + 1] = ids[taken[n]]
+for n = 1, found do
+  leases[2 * n - 1] = score
+  leases[2 * n] = ids[taken[found + 1 - n]]
 end
 
 -- Write: the new place first.
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 -- NX: a held message keeps its lease. If fewer were added than taken, the score shows which ones have the new lease.
-local added = #taken > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0
+local added = found > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0
 local seen = {}
-for _, i in ipairs(taken) do
+local fresh = 0  -- number of ids in first
+for n = 1, found do
+  local i = taken[n]
   local id = ids[i]
-  if added == #taken or not seen[id] and tonumber(redis.call('ZSCORE', unack, id)) == tonumber(score) then
+  if added == found or not seen[id] and tonumber(redis.call('ZSCORE', unack, id)) == tonumber(score) then
     local recorded = before[i] and string.match(before[i], '^%d+')
-    local deliveries = recorded and math.min(recorded, 1e9) or is_from_retry[id] and 1
+    local deliveries = recorded and math.min(recorded, 1e9) or #from_retry > 0 and is_from_retry[id] and 1
     if deliveries then
       again[#again + 1] = id
       again[#again + 1] = deliveries + 1
     else
-      first[#first + 1] = id
+      fresh = fresh + 1
+      first[fresh] = id
     end
     if counts[i] ~= first_count then
       local left = string.sub(string.match(counts[i], '^%d+$') or '0', 1, 19)  -- another program may have written it
@@ -212,7 +217,7 @@ for _, i in ipairs(taken) do
         other_retries[#other_retries + 1] = left
       end
     end
-    if added < #taken then seen[id] = true end
+    if added < found then seen[id] = true end
   end
 end
 if #again > 0 then redis.call('HSET', attempts, unpack(again)) end

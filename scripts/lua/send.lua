@@ -49,7 +49,8 @@ redis.call('LLEN', ready)
 if has_headers or ARGV[1] ~= '1' then redis.call('HLEN', headers) end
 
 local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS[12 + i], -36) end
+local sub = string.sub  -- a local: what is done for each message is most of the time
+for i = 1, messages do ids[i] = sub(KEYS[12 + i], -36) end
 
 -- Check which messages exist already.
 local answer = {}
@@ -88,28 +89,29 @@ if ARGV[1] ~= '1' then
 end
 
 -- Store the new ones. `bodies` has, after the key of each body, its payload or the key that holds it.
-local bodies, counts, scores, packed = {}, {}, {}, {}
-local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
+local bodies, counts, packed = {}, {}, {}
+local stored = 0
 for i = 1, messages do
   if (answer[i] or '1') == '1' then
-    bodies[#bodies + 1] = KEYS[12 + i]
-    bodies[#bodies + 1] = staged and KEYS[12 + messages + i] or ARGV[5 + i]
+    local payload = staged and KEYS[12 + messages + i] or ARGV[5 + i]
+    bodies[2 * stored + 1] = KEYS[12 + i]
+    bodies[2 * stored + 2] = payload
+    stored = stored + 1
     local its_headers = has_headers and (staged and ARGV[5 + i] or ARGV[5 + messages + i]) or ''
     if its_headers ~= '' then
       packed[#packed + 1] = string.sub(KEYS[12 + i], -36)
       packed[#packed + 1] = its_headers
     end
-    if staged and redis.call('EXISTS', bodies[#bodies]) == 0 then
-      return redis.error_reply('ERR send: a payload that was stored ahead of the script (key ' .. bodies[#bodies] ..
+    if staged and redis.call('EXISTS', payload) == 0 then
+      return redis.error_reply('ERR send: a payload that was stored ahead of the script (key ' .. payload ..
         ') is gone: it expired, or was deleted or evicted; nothing was stored; send again')
     end
   end
 end
+local retries = ARGV[4]
 for i = 1, #ids do
   counts[2 * i - 1] = ids[i]
-  counts[2 * i] = ARGV[4]
-  scores[2 * i - 1] = score
-  scores[2 * i] = ids[#ids + 1 - i]  -- in descending order: see ready2unack
+  counts[2 * i] = retries
 end
 redis.call('HSET', count, unpack(counts))  -- the first write: out of memory Redis refuses the whole script
 if ARGV[1] ~= '1' then
@@ -132,6 +134,12 @@ if ARGV[1] ~= '1' then
 end
 if #packed > 0 then redis.call('HSET', headers, unpack(packed)) end
 if later then
+  local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
+  local scores = {}
+  for i = 1, #ids do
+    scores[2 * i - 1] = score
+    scores[2 * i] = ids[#ids + 1 - i]  -- in descending order: see ready2unack
+  end
   redis.call('ZADD', pending, unpack(scores))
 else
   is_probe = redis.call('LPUSH', ready, unpack(ids)) == #ids

@@ -21,8 +21,6 @@
 local pending, ready, count, stats, wake, headers = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local messages = #KEYS - 6
 local ttl = tonumber(ARGV[4])
-local ids = {}
-for i = 1, messages do ids[i] = string.sub(KEYS[6 + i], -36) end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -43,20 +41,29 @@ if ttl > 0 then  -- before the messages exist, for a user who may not do this
   for i = 1, messages do redis.call('PEXPIRE', KEYS[6 + i], life) end
 end
 
-local counts, scores, packed = {}, {}, {}
-local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
+local ids, counts = {}, {}
+local sub, retries = string.sub, ARGV[3]  -- locals: what is done for each message is most of the time
 for i = 1, messages do
-  counts[2 * i - 1] = ids[i]
-  counts[2 * i] = ARGV[3]
-  scores[2 * i - 1] = score
-  scores[2 * i] = ids[messages + 1 - i]  -- in descending order: see ready2unack
-  if (ARGV[4 + i] or '') ~= '' then
+  local id = sub(KEYS[6 + i], -36)
+  ids[i] = id
+  counts[2 * i - 1] = id
+  counts[2 * i] = retries
+end
+local packed = {}
+for i = 1, #ARGV - 4 do
+  if ARGV[4 + i] ~= '' then
     packed[#packed + 1] = ids[i]
     packed[#packed + 1] = ARGV[4 + i]
   end
 end
 local is_probe = false
 if later then  -- out of memory Redis has refused MSETNX, or refuses this
+  local score = string.format('%.3f', due / 1000)  -- else Lua would format the number for each id
+  local scores = {}
+  for i = 1, messages do
+    scores[2 * i - 1] = score
+    scores[2 * i] = ids[messages + 1 - i]  -- in descending order: see ready2unack
+  end
   redis.call('ZADD', pending, unpack(scores))
 else
   is_probe = redis.call('LPUSH', ready, unpack(ids)) == messages

@@ -97,7 +97,9 @@ Indices used(const std::string& code, const std::string& name) {
       if (!loops.empty()) rest.insert(std::stoi(loops[0][1]));
     }
   }
-  if (code.find("unpack(" + name + ")") != std::string::npos) rest.insert(1);
+  for (const auto& match : matches(code, "unpack\\(" + name + "(?:, (\\d+))?\\)")) {
+    rest.insert(match[1].matched ? std::stoi(match[1]) : 1);
+  }
   if (!rest.empty()) indices.rest = *rest.begin();
   return indices;
 }
