@@ -73,9 +73,11 @@ Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessag
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id).payload(message.payload);
   pipeline.in_transaction_with(scripts::send_new).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.stats);
   pipeline.key(keys_.wake).key(keys_.headers);
-  for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
+  const std::size_t named = terms.ttl.count() > 0 ? messages.size() : 1;
+  for (std::size_t i = 0; i < named; ++i) pipeline.key(keys_.bodies, messages[i].id);
   add_due(pipeline, terms.due);
-  pipeline.arg(terms.retries).arg(terms.ttl.count());
+  pipeline.arg(terms.retries).arg(terms.ttl.count()).arg(messages.size());
+  for (const NewMessage& message : messages) pipeline.arg(message.id);
   if (have_headers(messages)) {
     for (const NewMessage& message : messages) pipeline.arg(message.headers);
   }

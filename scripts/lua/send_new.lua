@@ -7,20 +7,23 @@
 -- KEYS[4] stats     hash
 -- KEYS[5] wake      zset
 -- KEYS[6] headers   hash  id -> packed headers
--- KEYS[7...]        body of each message; the last 36 characters are its id
+-- KEYS[7...]        body of the first message; of each one if they have a TTL
 -- ARGV[1] delay in ms, or ''
 -- ARGV[2] due time in ms since 1970, used when there is no delay
 -- ARGV[3] retries
 -- ARGV[4] TTL in ms after the due time, '0' for none
--- ARGV[5...] packed headers of each message, '' for none; absent if no message has any
+-- ARGV[5] number of messages
+-- ARGV[6...] the id of each message; then its packed headers, '' for none, absent if no message has any
 --
--- If a body is missing, or after an error, nothing is stored; the client then deletes the bodies. If ready was empty,
--- the first message due now is the probe: see ready2unack.
+-- MSETNX stores all bodies or none, so the first one shows which. If it is missing, or after an error, nothing is
+-- stored; the client then deletes the bodies. If the first message exists, all were stored before, and this call does
+-- nothing: it arrives late, after a repeated send. If ready was empty, the first message due now is the probe: see
+-- ready2unack.
 -- Returns the number of messages. If they are the first that stats counts, it is negative: the queue may be missing in
 -- the set of queues.
 local pending, ready, count, stats, wake, headers = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local messages = #KEYS - 6
-local ttl = tonumber(ARGV[4])
+local retries, ttl, messages = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local ids = {unpack(ARGV, 6, 5 + messages)}
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -30,9 +33,9 @@ local later = due > now and ARGV[1] ~= '0'
 -- A key of a wrong type fails here, before the first write.
 redis.call('ZCARD', pending)
 redis.call('LLEN', ready)
-redis.call('HLEN', count)
 redis.call('HLEN', headers)
-if redis.call('EXISTS', unpack(KEYS, 7)) < messages then
+if redis.call('HEXISTS', count, ids[1]) == 1 then return messages end
+if redis.call('EXISTS', KEYS[7]) == 0 then
   return redis.error_reply('ERR send_new: a payload that was stored ahead of the script is gone: it was deleted, ' ..
     'or its MSETNX was refused; nothing was stored; send again')
 end
@@ -41,19 +44,18 @@ if ttl > 0 then  -- before the messages exist, for a user who may not do this
   for i = 1, messages do redis.call('PEXPIRE', KEYS[6 + i], life) end
 end
 
-local ids, counts = {}, {}
-local sub, retries = string.sub, ARGV[3]  -- locals: what is done for each message is most of the time
+local counts, packed = {}, {}
 for i = 1, messages do
-  local id = sub(KEYS[6 + i], -36)
-  ids[i] = id
-  counts[2 * i - 1] = id
+  counts[2 * i - 1] = ids[i]
   counts[2 * i] = retries
 end
-local packed = {}
-for i = 1, #ARGV - 4 do
-  if ARGV[4 + i] ~= '' then
-    packed[#packed + 1] = ids[i]
-    packed[#packed + 1] = ARGV[4 + i]
+if #ARGV > 5 + messages then
+  for i = 1, messages do
+    local its_headers = ARGV[5 + messages + i]
+    if its_headers ~= '' then
+      packed[#packed + 1] = ids[i]
+      packed[#packed + 1] = its_headers
+    end
   end
 end
 local is_probe = false

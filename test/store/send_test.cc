@@ -54,7 +54,7 @@ test::Reply send_new_at(Scene& scene, const Keys& keys, std::int64_t now_us, con
   return scene.run_at(
       now_us, scripts::send_new,
       {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.headers, keys.bodies + scene.id("a")},
-      {delay_ms, due_ms, "3", ttl_ms});
+      {delay_ms, due_ms, "3", ttl_ms, "1", scene.id("a")});
 }
 
 TEST_CASE("send: a delayed message goes to pending, due that long after the time of Redis; nothing else changes") {
@@ -389,18 +389,28 @@ TEST_CASE("send_new: if a permission is missing, send throws and stores no messa
   test::redis().cmd({"ACL", "DELUSER", "limited"});
 }
 
-TEST_CASE("send_new: stores nothing if a body is missing") {
+TEST_CASE("send_new: stores nothing if the first body is missing: MSETNX has stored none") {
   Scene scene;
   const Keys& keys = scene.keys();
-  scene.cmd({"SET", keys.bodies + scene.id("b"), "stored"});
-  const test::Reply refused = scene.run_at(1'800'000'000'123'000, scripts::send_new,
-                                           {keys.pending, keys.ready, keys.count, keys.dead, keys.stats, keys.wake,
-                                            keys.headers, keys.bodies + scene.id("a"), keys.bodies + scene.id("b")},
-                                           {"0", "", "3", "0"});
+  const test::Reply refused = scene.run_at(
+      1'800'000'000'123'000, scripts::send_new,
+      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.headers, keys.bodies + scene.id("a")},
+      {"0", "", "3", "0", "2", scene.id("a"), scene.id("b")});
   CHECK(refused.error());
   CHECK_MESSAGE(refused.text.find("a payload that was stored ahead of the script is gone") != std::string::npos,
                 refused.text);
   CHECK(scene.changes().empty());
+}
+
+TEST_CASE("send_new: a late call changes nothing, though other messages of the send are finished") {
+  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off}) {
+    CAPTURE(test::to_string(at));
+    Scene scene(staging());
+    scene.put(at, "a", {630s, "3", "", "", 1h});
+    const std::vector<NewMessage> sent{{scene.keep("a"), "late"}, {scene.keep("b"), "late"}};
+    CHECK(scene.run(&Store::send, sent, fresh(in(5min))) == "11");
+    CHECK(scene.changes() == "");
+  }
 }
 
 TEST_CASE("send_new: a late call that fails changes no body of a message, in any state") {
