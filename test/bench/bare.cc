@@ -19,6 +19,7 @@ using delayqueue::store::Keys;
 using Words = std::vector<std::string_view>;
 
 constexpr std::size_t kBatch = delayqueue::store::kBatch;
+constexpr char kLease[] = "1700000030.123457";  // its end
 
 // A score in the library's form: seconds and a fraction of six digits.
 std::string score(std::int64_t us) {
@@ -34,6 +35,33 @@ void append_array(std::string& out, const Words& words) {
   append_head(out, '*', words.size());
   for (const std::string_view word : words) append_word(out, word);
 }
+
+// The moves of Moves::scripts, with the commands of Moves::commands and nothing else.
+constexpr char kSend[] = R"lua(
+local counts = {}
+for i = 1, #ARGV - 1 do
+  counts[2 * i - 1] = ARGV[1 + i]
+  counts[2 * i] = ARGV[1]
+end
+redis.call('HSET', KEYS[1], unpack(counts))
+return redis.call('LPUSH', KEYS[2], unpack(ARGV, 2)))lua";
+
+constexpr char kTake[] = R"lua(
+local ids, lease = redis.call('RPOP', KEYS[1], ARGV[1]), ARGV[2]
+local leases = {}
+for i = 1, #ids do
+  leases[2 * i - 1] = lease
+  leases[2 * i] = ids[i]
+end
+redis.call('ZADD', KEYS[2], unpack(leases))
+return table.concat(ids, ' '))lua";
+
+constexpr char kSettle[] = R"lua(
+local ids, sub = {}, string.sub
+for i = 1, #KEYS - 2 do ids[i] = sub(KEYS[2 + i], -36) end
+redis.call('ZREM', KEYS[1], unpack(ids))
+redis.call('UNLINK', unpack(KEYS, 3))
+return redis.call('HDEL', KEYS[2], unpack(ids)))lua";
 
 // A batch that is being built.
 struct BatchBuilder {
@@ -72,6 +100,7 @@ struct SendForm {
   std::string body;
   std::size_t batch = kBatch;
   Route route = Route::pending;
+  Moves moves = Moves::commands;  // scripts: of Bodies::mset and Route::ready
 };
 
 std::vector<Batch> make_sends(const Keys& keys, const std::vector<std::string>& ids, const SendForm& form) {
@@ -90,6 +119,11 @@ std::vector<Batch> make_sends(const Keys& keys, const std::vector<std::string>& 
     }
     if (form.bodies == Bodies::mset) builder.add("MSET", {}, all);
     if (form.bodies == Bodies::mset) builder.batch.answer += "+OK\r\n";
+    if (form.moves == Moves::scripts) {
+      builder.add("EVAL", {kSend, "2", keys.count, keys.ready, "3"}, members.ids);
+      batches.push_back(std::move(builder.batch));
+      continue;
+    }
     builder.add("HSET", {keys.count}, counts);
     append_number(builder.batch.answer, members.ids.size());
     if (form.route == Route::ready) {
@@ -103,17 +137,36 @@ std::vector<Batch> make_sends(const Keys& keys, const std::vector<std::string>& 
   return batches;
 }
 
+// The same as make_receives() for messages in ready, by scripts.
+std::vector<Batch> make_receives_by_scripts(const Keys& keys, const std::vector<std::string>& ids) {
+  const std::string body = payload();
+  std::vector<Batch> batches;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
+    const IdSlice members = slice_of(keys, ids, begin);
+    BatchBuilder builder;
+    builder.add("EVAL", {kTake, "2", keys.ready, keys.unack, std::to_string(members.ids.size()), kLease});
+    builder.add("MGET", {}, members.body_words);
+    builder.add("EVAL", {kSettle, std::to_string(2 + members.ids.size()), keys.unack, keys.count}, members.body_words);
+    std::string joined;
+    for (const std::string_view id : members.ids) joined.append(joined.empty() ? "" : " ").append(id);
+    append_word(builder.batch.answer, joined);
+    append_array(builder.batch.answer, Words(members.ids.size(), body));
+    append_number(builder.batch.answer, members.ids.size());
+    batches.push_back(std::move(builder.batch));
+  }
+  return batches;
+}
+
 std::vector<Batch> make_receives(const Keys& keys, const std::vector<std::string>& ids, Route route) {
   const std::string body = payload();
   const std::string now = score(bare_due_us(ids.size()));
-  const std::string lease = "1700000030.123457";
   std::vector<Batch> batches;
   for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
     const IdSlice members = slice_of(keys, ids, begin);
     const std::string count = std::to_string(members.ids.size());
     const std::string last = std::to_string(members.ids.size() - 1);
     Words leases;
-    for (const std::string_view id : members.ids) leases.insert(leases.end(), {lease, id});
+    for (const std::string_view id : members.ids) leases.insert(leases.end(), {kLease, id});
     BatchBuilder builder;
     if (route == Route::pending) {
       builder.add("ZRANGEBYSCORE", {keys.pending, "-inf", now, "LIMIT", "0", count});
@@ -174,12 +227,12 @@ std::vector<Batch> bare_receives(const Keys& keys, const std::vector<std::string
   return make_receives(keys, ids, Route::pending);
 }
 
-std::vector<Batch> bare_due_sends(const Keys& keys, const std::vector<std::string>& ids) {
-  return make_sends(keys, ids, {Bodies::mset, 0, payload(), kBatch, Route::ready});
+std::vector<Batch> bare_due_sends(const Keys& keys, const std::vector<std::string>& ids, Moves moves) {
+  return make_sends(keys, ids, {Bodies::mset, 0, payload(), kBatch, Route::ready, moves});
 }
 
-std::vector<Batch> bare_due_receives(const Keys& keys, const std::vector<std::string>& ids) {
-  return make_receives(keys, ids, Route::ready);
+std::vector<Batch> bare_due_receives(const Keys& keys, const std::vector<std::string>& ids, Moves moves) {
+  return moves == Moves::scripts ? make_receives_by_scripts(keys, ids) : make_receives(keys, ids, Route::ready);
 }
 
 std::vector<Batch> bare_deliveries(const Keys& keys, const std::vector<std::string>& ids) {
@@ -191,7 +244,7 @@ std::vector<Batch> bare_deliveries(const Keys& keys, const std::vector<std::stri
     BatchBuilder take, fetch, settle;
     take.add("ZRANGEBYSCORE", {keys.pending, "-inf", now, "LIMIT", "0", "1"});
     take.add("HMGET", {keys.count, id});
-    take.add("ZADD", {keys.unack, "1700000030.123457", id});
+    take.add("ZADD", {keys.unack, kLease, id});
     take.add("ZREM", {keys.pending, id});
     append_array(take.batch.answer, {id});
     append_array(take.batch.answer, {"3"});
@@ -210,10 +263,14 @@ std::vector<Batch> bare_deliveries(const Keys& keys, const std::vector<std::stri
 std::vector<Batch> bare_residents(const Keys& keys) {
   const std::vector<std::string> ids = delayqueue::store::new_ids(1'000);
   BatchBuilder builder;
-  Words leases;
-  for (const std::string& id : ids) leases.insert(leases.end(), {"1700000060.123457", id});
+  Words leases, counts;
+  for (const std::string& id : ids) {
+    leases.insert(leases.end(), {"1700000060.123457", id});
+    counts.insert(counts.end(), {id, "3"});
+  }
   builder.add("ZADD", {keys.unack}, leases);
-  append_number(builder.batch.answer, ids.size());
+  builder.add("HSET", {keys.count}, counts);
+  for (int i = 0; i < 2; ++i) append_number(builder.batch.answer, ids.size());
   return {builder.batch};
 }
 

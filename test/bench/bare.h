@@ -1,6 +1,6 @@
 // Bare pipelined commands: the least that this layout of keys needs for a message (SET, HSET, ZADD; ZRANGEBYSCORE,
-// LPUSH, ZREMRANGEBYRANK, RPOP, ZADD, MGET; ZREM, UNLINK, HDEL). There are no scripts and no checks, so a crash can
-// lose messages. Requests and expected answers are made before the measurement, which therefore measures Redis and the
+// LPUSH, ZREMRANGEBYRANK, RPOP, ZADD, MGET; ZREM, UNLINK, HDEL). There are no checks and, but for Moves::scripts, no
+// scripts, so a crash can lose messages. Requests and expected answers are made before the measurement, which therefore measures Redis and the
 // socket alone.
 #pragma once
 
@@ -21,6 +21,9 @@ struct Batch {
   std::string answer;
 };
 
+// Commands by themselves; or in a script for each move, which makes the move atomic, but checks nothing.
+enum class Moves { commands, scripts };
+
 enum class Bodies { set, mset };  // one SET for each message, or one MSET for a batch
 
 // The due time of message `number` in us since 1970. It is long ago, and increases with the number. Also used as a
@@ -40,15 +43,17 @@ std::vector<Batch> bare_receives(const delayqueue::store::Keys& keys, const std:
 
 // The same for messages that are due when they are sent: they go to ready, not to pending, with MSET. The answers to
 // the sends lack the last one, the length of ready, because it depends on the receives.
-std::vector<Batch> bare_due_sends(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
-std::vector<Batch> bare_due_receives(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
+std::vector<Batch> bare_due_sends(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids,
+                                  Moves moves);
+std::vector<Batch> bare_due_receives(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids,
+                                     Moves moves);
 
 // For each id its delivery alone, in three batches: it is taken, without the way through ready; its body is fetched; it
 // is settled.
 std::vector<Batch> bare_deliveries(const delayqueue::store::Keys& keys, const std::vector<std::string>& ids);
 
-// Adds messages that other consumers hold. Without them each batch finds `unack` empty, so Redis makes it as a listpack
-// and searches that from the start, which takes longer than everything else.
+// Adds messages that other consumers hold. Without them a batch finds `unack`, or the hash of counts, empty: then Redis
+// makes it as a listpack and searches that from the start, which takes longer than everything else.
 std::vector<Batch> bare_residents(const delayqueue::store::Keys& keys);
 
 // Runs the batches and returns the seconds. Throws std::runtime_error if an answer differs from the expected one.

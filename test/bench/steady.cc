@@ -133,16 +133,27 @@ void await(Bench& bench, Drain& drain, std::size_t messages) {
     throw std::runtime_error("steady: not all messages were delivered in time");
 }
 
-// The same job as end_to_end by bare commands.
-void bare_end_to_end(Bench& bench) {
-  bench.progress.step("limit");
+// The rate of a job that returns its seconds, and the CPU time of Redis for each message.
+template <class Job>
+void add_rate(Bench& bench, const std::string& rate, const std::string& redis_us, const Job& job) {
+  const auto messages = static_cast<double>(bench.scale.compared);
+  const double start = bench.server.cpu_us();
+  bench.figures.add(rate, messages / job());
+  bench.figures.add(redis_us, (bench.server.cpu_us() - start) / messages);
+}
+
+// The same job as end_to_end by bare commands, or with each move in a script.
+void bare_end_to_end(Bench& bench, Moves moves) {
+  const std::string name = moves == Moves::scripts ? "end_to_end_moves" : "end_to_end";
+  bench.progress.step("limit." + name);
   bench.server.flush();
   const store::Keys keys = store::make_keys(kBareQueue, {});
   const std::vector<std::string> ids = store::new_ids(bench.scale.compared);
+  const std::vector<Batch> sends = bare_due_sends(keys, ids, moves), receives = bare_due_receives(keys, ids, moves);
   Wire wire(bench.server.socket());
   run(wire, bare_residents(keys), 1);
-  const double took = run_end_to_end(bench.server.socket(), bare_due_sends(keys, ids), bare_due_receives(keys, ids));
-  bench.figures.add("limit.end_to_end", static_cast<double>(ids.size()) / took);
+  add_rate(bench, "limit." + name, "redis_us.limit_" + name,
+           [&] { return run_end_to_end(bench.server.socket(), sends, receives); });
 }
 
 }  // namespace
@@ -177,15 +188,17 @@ void end_to_end(Bench& bench) {
   const std::size_t messages = bench.scale.compared;
   const std::vector<std::string> payloads(kSteadyBatch, payload());
   for (int i = 0; i < bench.scale.repetitions; ++i) {
-    bare_end_to_end(bench);
+    for (const Moves moves : {Moves::commands, Moves::scripts}) bare_end_to_end(bench, moves);
     bench.progress.step("library");
     bench.server.flush();
     Producer producer(bench.server.url(), kQueue);
     Drain drain(bench.server.url(), {kQueue}, 8);
-    const auto start = Clock::now();
-    for (std::size_t sent = 0; sent < messages; sent += payloads.size()) producer.send_batch(payloads);
-    await(bench, drain, messages);
-    bench.figures.add("end_to_end", static_cast<double>(messages) / since(start));
+    add_rate(bench, "end_to_end", "redis_us.end_to_end", [&] {
+      const auto start = Clock::now();
+      for (std::size_t sent = 0; sent < messages; sent += payloads.size()) producer.send_batch(payloads);
+      await(bench, drain, messages);
+      return since(start);
+    });
     drain.stop();
   }
 }
