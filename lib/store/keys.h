@@ -25,7 +25,7 @@ struct Keys {
   std::string actions;    // only of partition 0: what operators have done
 
   std::string bodies;   // prefix of the bodies' keys; the id follows
-  std::string staged;   // prefix of the keys of staged payloads; a new UUID follows
+  std::string staged;   // prefix of the keys of staged payloads, and of the tokens of send_new; a new UUID follows
   std::string queues;   // set of the bases of all queues with this prefix; it is in another slot of a cluster
   std::string channel;  // Pub/Sub channel of the Go library's events
 };

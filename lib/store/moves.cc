@@ -69,12 +69,14 @@ Answer<Outcomes> Store::send(Pipeline& pipeline, const std::vector<NewMessage>& 
 
 Answer<Outcomes> Store::send_new(Pipeline& pipeline, const std::vector<NewMessage>& messages,
                                  const SendTerms& terms) const {
-  pipeline.command("MSETNX");
+  const std::string_view token = messages.front().id;
+  pipeline.command("MSETNX").key(keys_.staged, token).arg("");
   for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id).payload(message.payload);
   pipeline.in_transaction_with(scripts::send_new).key(keys_.pending).key(keys_.ready).key(keys_.count).key(keys_.stats);
-  pipeline.key(keys_.wake).key(keys_.headers);
-  const std::size_t named = terms.ttl.count() > 0 ? messages.size() : 1;
-  for (std::size_t i = 0; i < named; ++i) pipeline.key(keys_.bodies, messages[i].id);
+  pipeline.key(keys_.wake).key(keys_.headers).key(keys_.staged, token);
+  if (terms.ttl.count() > 0) {
+    for (const NewMessage& message : messages) pipeline.key(keys_.bodies, message.id);
+  }
   add_due(pipeline, terms.due);
   pipeline.arg(terms.retries).arg(terms.ttl.count()).arg(messages.size());
   for (const NewMessage& message : messages) pipeline.arg(message.id);
@@ -89,7 +91,7 @@ bool Store::stores_bodies_first(const std::vector<NewMessage>& messages, const S
 }
 
 void Store::delete_bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const {
-  pipeline.command("UNLINK").repeatable();
+  pipeline.command("UNLINK").repeatable().key(keys_.staged, ids.front());
   for (const std::string& id : ids) pipeline.key(keys_.bodies, id);
 }
 

@@ -116,11 +116,12 @@ class Store {
 
   // '1' created, '0' existed, 'C' was cancelled and a consumer still holds it. At most kBatch messages.
   // A single small message with a new id goes by send_one.lua. Large payloads do not pass through Lua. If the ids are
-  // new, MSETNX stores the bodies, in one transaction with send_new.lua. Else the payloads are staged: SET stores them
-  // under keys with a TTL, and the script renames these to the bodies. So a call never changes a body that another call
-  // has stored, however late it arrives. The payloads must live unchanged until the pipeline has run.
+  // new, MSETNX stores the bodies and a token, in one transaction with send_new.lua. Else the payloads are staged: SET
+  // stores them under keys with a TTL, and the script renames these to the bodies. So a call never changes a body that
+  // another call has stored, however late it arrives. The payloads must live unchanged until the pipeline has run.
   Answer<Outcomes> send(Pipeline& pipeline, const std::vector<NewMessage>& messages, const SendTerms& terms) const;
-  // Whether such a send stores the bodies by MSETNX. If it fails, some may be left, and no message: delete_bodies().
+  // Whether such a send stores the bodies by MSETNX. If it fails, they and the token may be left, and no message:
+  // delete_bodies() deletes those of one call, whose ids it gets in the order of the messages.
   bool stores_bodies_first(const std::vector<NewMessage>& messages, const SendTerms& terms) const;
   void delete_bodies(Pipeline& pipeline, const std::vector<std::string>& ids) const;
   // Whether the send that was just added is the first one since the queue was created or deleted by forget.

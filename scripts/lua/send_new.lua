@@ -7,7 +7,8 @@
 -- KEYS[4] stats     hash
 -- KEYS[5] wake      zset
 -- KEYS[6] headers   hash  id -> packed headers
--- KEYS[7...]        body of the first message; of each one if they have a TTL
+-- KEYS[7] token     string  stored by the same MSETNX; deleted here
+-- KEYS[8...]        body of each message; absent if they have no TTL
 -- ARGV[1] delay in ms, or ''
 -- ARGV[2] due time in ms since 1970, used when there is no delay
 -- ARGV[3] retries
@@ -15,13 +16,14 @@
 -- ARGV[5] number of messages
 -- ARGV[6...] the id of each message; then its packed headers, '' for none, absent if no message has any
 --
--- MSETNX stores all bodies or none, so the first one shows which. If it is missing, or after an error, nothing is
--- stored; the client then deletes the bodies. If the first message exists, all were stored before, and this call does
--- nothing: it arrives late, after a repeated send. If ready was empty, the first message due now is the probe: see
--- ready2unack.
+-- MSETNX stores all of its keys or none. So while the token exists, so do all bodies, and this call has not run before.
+-- A call that arrives late, after a repeated send with the same ids, finds no token: one of its keys existed.
+-- Without the token, or after an error, nothing is stored; the client then deletes the bodies and the token.
+-- If ready was empty, the first message due now is the probe: see ready2unack.
 -- Returns the number of messages. If they are the first that stats counts, it is negative: the queue may be missing in
 -- the set of queues.
 local pending, ready, count, stats, wake, headers = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local token = KEYS[7]
 local retries, ttl, messages = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local ids = {unpack(ARGV, 6, 5 + messages)}
 
@@ -33,15 +35,15 @@ local later = due > now and ARGV[1] ~= '0'
 -- A key of a wrong type fails here, before the first write.
 redis.call('ZCARD', pending)
 redis.call('LLEN', ready)
+redis.call('HLEN', count)
 redis.call('HLEN', headers)
-if redis.call('HEXISTS', count, ids[1]) == 1 then return messages end
-if redis.call('EXISTS', KEYS[7]) == 0 then
-  return redis.error_reply('ERR send_new: a payload that was stored ahead of the script is gone: it was deleted, ' ..
-    'or its MSETNX was refused; nothing was stored; send again')
+if redis.call('UNLINK', token) == 0 then
+  return redis.error_reply('ERR send_new: the payloads are not stored: MSETNX was refused, or found one of its ' ..
+    'keys; nothing was stored; send again')
 end
 if ttl > 0 then  -- before the messages exist, for a user who may not do this
   local life = math.max(1, math.ceil(due - now) + ttl)
-  for i = 1, messages do redis.call('PEXPIRE', KEYS[6 + i], life) end
+  for i = 1, messages do redis.call('PEXPIRE', KEYS[7 + i], life) end
 end
 
 local counts, packed = {}, {}

@@ -198,7 +198,7 @@ std::vector<Batch> make_receives(const Keys& keys, const std::vector<std::string
 void read_answer(Wire& wire, const Batch& batch) {
   const std::string_view answer = wire.read(batch.answer.size());
   if (answer != batch.answer) {
-    throw std::runtime_error("bare commands: the server answered " + std::string(answer.substr(0, 200)));
+    throw std::runtime_error("limits: the server answered " + std::string(answer.substr(0, 200)));
   }
 }
 

@@ -1,7 +1,7 @@
 // Bare pipelined commands: the least that this layout of keys needs for a message (SET, HSET, ZADD; ZRANGEBYSCORE,
-// LPUSH, ZREMRANGEBYRANK, RPOP, ZADD, MGET; ZREM, UNLINK, HDEL). There are no checks and, but for Moves::scripts, no
-// scripts, so a crash can lose messages. Requests and expected answers are made before the measurement, which therefore measures Redis and the
-// socket alone.
+// LPUSH, ZREMRANGEBYRANK, RPOP, ZADD, MGET; ZREM, UNLINK, HDEL). Nothing is checked. With Moves::commands a crash
+// between two commands loses messages. Requests and expected answers are made before the measurement, which therefore
+// measures Redis and the socket alone.
 #pragma once
 
 #include <cstdint>

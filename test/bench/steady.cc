@@ -133,7 +133,7 @@ void await(Bench& bench, Drain& drain, std::size_t messages) {
     throw std::runtime_error("steady: not all messages were delivered in time");
 }
 
-// The rate of a job that returns its seconds, and the CPU time of Redis for each message.
+// Runs a job, which returns its seconds. Adds its rate, and the CPU time of Redis for each message.
 template <class Job>
 void add_rate(Bench& bench, const std::string& rate, const std::string& redis_us, const Job& job) {
   const auto messages = static_cast<double>(bench.scale.compared);

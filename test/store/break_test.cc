@@ -115,7 +115,8 @@ TEST_CASE("wrong type: a move refuses a key of another type and writes nothing, 
       CHECK(text.find("WRONGTYPE") != std::string::npos);
       CHECK(text.find("something else uses a key of this queue") != std::string::npos);
       if (test::script_of(one.name) == "send_new") {  // MSETNX has stored the bodies: the client deletes them
-        scene.cmd({"UNLINK", scene.keys().bodies + scene.id("none"), scene.keys().bodies + scene.id("none2")});
+        scene.cmd({"UNLINK", scene.keys().bodies + scene.id("none"), scene.keys().bodies + scene.id("none2"),
+                   scene.keys().staged + scene.id("none")});
       }
       CHECK((scene.state() == before));
     }

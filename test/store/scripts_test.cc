@@ -100,9 +100,7 @@ Indices used(const std::string& code, const std::string& name) {
   for (const auto& match : matches(code, "unpack\\(" + name + "(?:, (\\d+))?\\)")) {
     rest.insert(match[1].matched ? std::stoi(match[1]) : 1);
   }
-  if (rest.empty()) return indices;
-  indices.rest = *rest.begin();
-  indices.fixed.erase(indices.fixed.lower_bound(indices.rest), indices.fixed.end());  // the first one of the rest alone
+  if (!rest.empty()) indices.rest = *rest.begin();
   return indices;
 }
 

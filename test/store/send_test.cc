@@ -47,14 +47,14 @@ test::Reply send_one_at(Scene& scene, const Keys& keys, std::int64_t now_us, con
                       {delay_ms, due_ms, "3", ttl_ms, "new"});
 }
 
-// The body is stored ahead of the script, as the transaction does it.
+// The body and the token are stored ahead of the script, as the transaction does it.
 test::Reply send_new_at(Scene& scene, const Keys& keys, std::int64_t now_us, const std::string& delay_ms,
                         const std::string& due_ms, const std::string& ttl_ms = "0") {
-  scene.cmd({"MSETNX", keys.bodies + scene.id("a"), "new"});
-  return scene.run_at(
-      now_us, scripts::send_new,
-      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.headers, keys.bodies + scene.id("a")},
-      {delay_ms, due_ms, "3", ttl_ms, "1", scene.id("a")});
+  const std::string body = keys.bodies + scene.id("a"), token = keys.staged + scene.id("a");
+  scene.cmd({"MSETNX", token, "", body, "new"});
+  return scene.run_at(now_us, scripts::send_new,
+                      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.headers, token, body},
+                      {delay_ms, due_ms, "3", ttl_ms, "1", scene.id("a")});
 }
 
 TEST_CASE("send: a delayed message goes to pending, due that long after the time of Redis; nothing else changes") {
@@ -366,7 +366,7 @@ TEST_CASE("send staged: if a permission is missing, send throws and stores no bo
 }
 
 TEST_CASE("send_new: if a permission is missing, send throws and stores no message; MULTI is not needed") {
-  for (const std::string command : {"multi", "exec", "msetnx", "evalsha", "lpush", "hset", "exists", "pexpire"}) {
+  for (const std::string command : {"multi", "exec", "msetnx", "evalsha", "lpush", "hset", "unlink", "pexpire"}) {
     CAPTURE(command);
     Scene scene(staging_without(command));
     const auto send = [&] {
@@ -389,27 +389,44 @@ TEST_CASE("send_new: if a permission is missing, send throws and stores no messa
   test::redis().cmd({"ACL", "DELUSER", "limited"});
 }
 
-TEST_CASE("send_new: stores nothing if the first body is missing: MSETNX has stored none") {
+TEST_CASE("send_new: stores nothing if its MSETNX has stored nothing") {
   Scene scene;
   const Keys& keys = scene.keys();
+  for (const char* name : {"a", "b"}) scene.cmd({"SET", keys.bodies + scene.id(name), "of another call"});
+  const auto before = scene.state();
   const test::Reply refused = scene.run_at(
       1'800'000'000'123'000, scripts::send_new,
-      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.headers, keys.bodies + scene.id("a")},
+      {keys.pending, keys.ready, keys.count, keys.stats, keys.wake, keys.headers, keys.staged + scene.id("a")},
       {"0", "", "3", "0", "2", scene.id("a"), scene.id("b")});
   CHECK(refused.error());
-  CHECK_MESSAGE(refused.text.find("a payload that was stored ahead of the script is gone") != std::string::npos,
-                refused.text);
-  CHECK(scene.changes().empty());
+  CHECK_MESSAGE(refused.text.find("the payloads are not stored: MSETNX") != std::string::npos, refused.text);
+  CHECK((scene.state() == before));
 }
 
-TEST_CASE("send_new: a late call changes nothing, though other messages of the send are finished") {
-  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off}) {
-    CAPTURE(test::to_string(at));
-    Scene scene(staging());
-    scene.put(at, "a", {630s, "3", "", "", 1h});
-    const std::vector<NewMessage> sent{{scene.keep("a"), "late"}, {scene.keep("b"), "late"}};
-    CHECK(scene.run(&Store::send, sent, fresh(in(5min))) == "11");
-    CHECK(scene.changes() == "");
+TEST_CASE("send_new: leaves no token") {
+  Scene scene(staging());
+  CHECK(scene.run(&Store::send, {{scene.id("a"), "hello"}, {scene.id("b"), "you"}}, fresh(in(0ms))) == "11");
+  CHECK(staged(scene) == 0);
+}
+
+// The other message of the send is finished: its body is gone.
+TEST_CASE("send_new: a call that arrives late, after a repeated send, changes nothing, in any state") {
+  for (const At at : {At::pending, At::ready, At::retry, At::held, At::held_by_go, At::backing_off, At::cancelled,
+                      At::dead, At::garbage}) {
+    for (const bool is_first : {false, true}) {
+      CAPTURE(test::to_string(at));
+      Scene scene(staging());
+      scene.put(at, "a", {630s, "3", "", "", 1h});
+      const std::int64_t life = scene.ttl_ms("a");
+      std::vector<NewMessage> late{{scene.keep("a"), "late"}, {scene.keep("b"), "late"}};
+      if (!is_first) std::swap(late[0], late[1]);
+      const auto before = scene.state();
+      const std::string text = test::refusal([&] { scene.run(&Store::send, late, fresh(in(5min, 3, 2h))); });
+      CHECK_MESSAGE(text.find("the payloads are not stored: MSETNX was refused") != std::string::npos, text);
+      CHECK((scene.state() == before));
+      CHECK(scene.ttl_ms("a") <= life);
+      CHECK(staged(scene) == 0);
+    }
   }
 }
 
