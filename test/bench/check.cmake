@@ -15,7 +15,8 @@ set(figures
   sleeps_per_send.eight_threads messages_per_call.eight_threads
   receive.empty_handler receive.one_worker
   receive.scheduled.one_worker receive.scheduled.eight_workers receive.due.one_worker receive.due.eight_workers
-  end_to_end limit.end_to_end
+  end_to_end limit.end_to_end limit.end_to_end_moves
+  redis_us.end_to_end redis_us.limit_end_to_end redis_us.limit_end_to_end_moves
   payload.64.send payload.64.receive payload.64.limit_send
   payload.1024.send payload.1024.receive payload.1024.limit_send
   payload.16384.send payload.16384.receive payload.16384.limit_send

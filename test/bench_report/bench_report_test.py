@@ -88,12 +88,14 @@ class Report(unittest.TestCase):
         self.assertNotIn('the script of a send without the library on two cores', rows)
         self.assertEqual(rows['receive, round trip of 1 ms'],
                          ['`link.1.receive`', '45,000', '`link.none.receive`', '100,000', '0.45'])
-        self.assertEqual(rows['end to end'], ['`end_to_end`', '71,000', '`limit.end_to_end`', '100,000', '0.71'])
+        self.assertEqual(rows['end to end'], ['`end_to_end`', '71,000', '`limit.end_to_end_moves`', '100,000', '0.71'])
+        self.assertEqual(rows['end to end, each move in a script that checks nothing'],
+                         ['`limit.end_to_end_moves`', '100,000', '`limit.end_to_end`', '200,000', '0.50'])
         self.assertEqual(rows['send, one queue for each thread, shared connections, threads: 8'],
                          ['`sharing.8.shared.send`', '45,000', '`sharing.8.own.send`', '50,000', '0.90'])
         self.assertNotIn('send, TLS', rows)  # was not measured
         without = copy.deepcopy(SAMPLE)
-        del without['limit']['end_to_end']  # as in runs from before that limit
+        del without['limit']['end_to_end_moves']  # as in runs from before that limit
         rows = self.rows(self.report(without)['report.md'], 'Figures and limits')
         self.assertEqual(rows['end to end'], ['`end_to_end`', '71,000'])
 
@@ -174,7 +176,8 @@ class Report(unittest.TestCase):
         self.assertEqual(rows['`ratio.send`'], ['0.88', 'at least 0.9', '**short**'])
         self.assertEqual(rows['`ratio.receive`'], ['0.88', 'at least 0.85', 'pass'])
         self.assertEqual(rows['`lateness_ms.p50`'], ['0.6', 'at most 1', 'pass'])
-        self.assertEqual(rows['`end_to_end / limit.end_to_end`'], ['0.71', 'at least 0.8', '**short**'])
+        self.assertEqual(rows['`end_to_end / limit.end_to_end`'], ['0.355', 'at least 0.8', '**short**'])
+        self.assertEqual(rows['`end_to_end / limit.end_to_end_moves`'], ['0.71', 'at least 0.8', '**short**'])
         self.assertEqual(rows['`wake_ms.p50`'], ['–', 'at most 0.5', 'not measured'])
         self.assertEqual(rows['`send.batch_compared / BullMQ send.batch`'], ['6.92', 'at least 5', 'pass'])
         self.assertEqual(rows['`receive.due.one_worker / Go delayqueue receive.due_one_worker`'],
