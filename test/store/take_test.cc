@@ -512,6 +512,20 @@ TEST_CASE("old entries: an id that waits in retry is not taken through an entry 
   CHECK(taken.messages.size() == 1);
 }
 
+// A script that Redis ends midway can leave a dead letter with a count.
+TEST_CASE("old entries: an id in ready that is also pending or dead does not go to retry") {
+  for (const At at : {At::pending, At::dead}) {
+    CAPTURE(to_string(at));
+    Scene scene(Scene::Setup::without_lists());
+    scene.put(at, "x", {10min, "3", "2 1700000000123457"});
+    scene.cmd({"HSET", scene.keys().count, scene.id("x"), "3"});
+    scene.cmd({"RPUSH", scene.keys().ready, scene.id("x")});
+    scene.changes();
+    CHECK(scene.run(&Store::ready2unack, {200, 25, 200}, 5min).popped == 1);
+    CHECK(scene.changes() == "ready []; ");
+  }
+}
+
 TEST_CASE("old entries: dead and held ids in retry do not count as possible poison messages") {
   Scene::Setup quiet;
   quiet.lists = false;
