@@ -279,7 +279,7 @@ void GroupCommit::receive(SendBatch& batch, const Sender& leader, int socket) {
 }
 
 // Deletes the bodies that sends without effect may have left. Those that it cannot delete are found by the integrity
-// check.
+// check. If the connection is lost, the deletion may arrive late: then a repeated send must not use these ids.
 void GroupCommit::delete_bodies(const SendBatch& batch, redis::Connection& connection) const {
   for (const ScriptCall& script_call : batch.calls) {
     if (!script_call.stores_bodies_first || !script_call.answer->is_error()) continue;
@@ -287,7 +287,9 @@ void GroupCommit::delete_bodies(const SendBatch& batch, redis::Connection& conne
     try {
       shared_connection_.store().delete_bodies(pipeline, script_call.ids());
       pipeline.run();
-    } catch (const Error&) {  // if the connection is lost, the batches in flight fail, too
+    } catch (const ReplyError&) {
+    } catch (const Error&) {  // the batches in flight fail, too
+      for (const SendStep& step : script_call.steps) step.clear_ids();
     }
   }
 }

@@ -23,6 +23,10 @@ const store::SendTerms& terms_of(const SendStep& step) { return *step.request->m
 
 }  // namespace
 
+void SendStep::clear_ids() const {
+  for (std::size_t i = begin; i < end; ++i) request->sent[i].id.clear();
+}
+
 SendStep next_step(SendRequest& request) {
   SendStep step{&request, request.loaded, request.loaded, 0};
   const store::SendTerms& terms = terms_of(step);

@@ -21,6 +21,7 @@ struct SendStep {
   std::size_t bytes;
 
   std::size_t messages() const { return end - begin; }
+  void clear_ids() const;
 };
 
 // The first messages of the request that are in no batch yet. There must be some.

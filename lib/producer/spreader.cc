@@ -177,9 +177,13 @@ void Spreader::send(std::vector<SendRequest>& requests) {
     for (SendRequest& request : requests) fail(request, std::current_exception());
     return;
   }
-  if (count() > 1 || !all_at_home(requests)) return part_sender_.send(parts_of(requests));
-  for (SendRequest& request : requests) add_ids(request);
-  home_.commit().send(requests);
+  if (count() > 1 || !all_at_home(requests)) {
+    part_sender_.send(parts_of(requests));
+  } else {
+    for (SendRequest& request : requests) add_ids(request);
+    home_.commit().send(requests);
+  }
+  for (SendRequest& request : requests) add_ids(request);  // where they were cleared: see GroupCommit
 }
 
 bool Spreader::all_at_home(const std::vector<SendRequest>& requests) const {

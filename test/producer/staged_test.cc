@@ -228,6 +228,44 @@ TEST_CASE("large payloads: a send that fails because its script is not loaded le
   }
 }
 
+// The message without a TTL is stored, but not as durable as required: so the error has ids. The other one is refused.
+TEST_CASE("large payloads: a deletion that arrives late, after a repeated send, deletes no body of a message") {
+  World world;
+  FaultProxy proxy(world.server.socket());
+  for (const unsigned partitions : {1U, 4U}) {
+    CAPTURE(partitions);
+    Queue queue(world.url());
+    if (partitions > 1) queue.admin.set_partitions(partitions);
+    queue.producer.send_batch({kLarge, kLarge});  // loads the script, whose text has the name of the command, too
+    world.admin.cmd({"ACL", "SETUSER", "sender", "reset", "on", ">secret", "~*", "&*", "+@all", "-pexpire"});
+    ProducerOptions options;
+    options.connection.command_timeout = 300ms;
+    options.durability = Durability::replicas(1, 10ms);
+    Producer limited("redis://sender:secret@" + proxy.address(), queue.name, options);
+    CHECK_THROWS_AS(limited.send("x"), ConnectionError);
+    proxy.black_hole_from("UNLINK");
+    std::vector<OutgoingMessage> messages(2, OutgoingMessage{kLarge, {}});
+    messages[0].options.ttl = 1h;
+    std::vector<std::string> ids;
+    try {
+      limited.send_batch(messages);
+    } catch (const ConnectionError& e) {
+      ids = e.ids();
+    }
+    REQUIRE(ids.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) messages[i].options.id = ids[i];
+    const std::vector<Sent> sent = queue.producer.send_batch(messages);
+    CHECK(sent[0].created);
+    CHECK_FALSE(sent[1].created);
+    const auto deletions = [&] { return test::info("commandstats", "cmdstat_unlink", world.admin); };
+    const std::string before = deletions();
+    proxy.black_hole(false);
+    CHECK(test::eventually([&] { return deletions() != before; }, test::kPatience));
+    for (const std::string& id : ids) CHECK((queue.inspector.find(id)->payload == kLarge));
+    CHECK(is_clean(queue));
+  }
+}
+
 TEST_CASE("large payloads: when memory is full, nothing is stored, and the next send succeeds when there is room") {
   World world;
   Queue queue(world.url());
