@@ -164,40 +164,53 @@ while span > 1 do
 end
 local score = string.format('%.6f', lease / 1000000)  -- else Lua would format the number for each id
 
--- Decide for each id: unack, back to retry, or garbage.
-local found, taken, finished = 0, {}, {}  -- found: number of ids to lease; taken: their positions in ids
+-- Mostly all ids are alike: first deliveries, with the same count, and in no other place. Then there is less to decide.
+local alike = counts[1] and #from_retry == 0
 for i = 1, #ids do
+  if not alike then break end
+  alike = counts[i] == counts[1] and #ids[i] == 36 and not (in_pending[i] or in_dead[i] or before[i])
+end
+
+-- Decide for each id: unack, back to retry, or garbage.
+local taken = alike and ids or {}
+local positions = {}  -- in ids, of those in taken; empty if all are alike
+local finished = {}
+for i = 1, alike and 0 or #ids do
   local id, counted = ids[i], counts[i]
   local elsewhere = in_pending[i] or in_dead[i]
   if i <= new and counted and not elsewhere and before[i] and string.find(before[i], '^%d+ ') then
     skipped[#skipped + 1] = id
     retry_length = retry_length + 1
   elseif counted and not elsewhere and #id == 36 then
-    found = found + 1
-    taken[found] = i
+    taken[#taken + 1] = id
+    positions[#taken] = i
   elseif not elsewhere and not redis.call('ZSCORE', unack, id) then
     finished[#finished + 1] = id
     if counted then foreign[#foreign + 1] = string.sub(id, 1, 64) end
   end
 end
+local found = #taken
 
 -- In a short sorted set Redis looks for the place of each new member from the start: with members in descending order
 -- it is found at once, and ids mostly ascend.
 local leases = {}
 for n = 1, found do
   leases[2 * n - 1] = score
-  leases[2 * n] = ids[taken[found + 1 - n]]
+  leases[2 * n] = taken[found + 1 - n]
 end
 
 -- Write: the new place first.
 redis.call('ZREM', unack, '')  -- so that Redis accepts the rest when out of memory: see nack
 -- NX: a held message keeps its lease. If fewer were added than taken, the score shows which ones have the new lease.
 local added = found > 0 and redis.call('ZADD', unack, 'NX', unpack(leases)) or 0
+local function retries_of(i)  -- another program may have written the count
+  return string.sub(string.match(counts[i], '^%d+$') or '0', 1, 19)
+end
+local are_new = alike and added == found
+if are_new then first, retries = ids, retries_of(1) end
 local seen = {}
-local fresh = 0  -- number of ids in first
-for n = 1, found do
-  local i = taken[n]
-  local id = ids[i]
+for n = 1, are_new and 0 or found do
+  local i, id = positions[n] or n, taken[n]
   if added == found or not seen[id] and tonumber(redis.call('ZSCORE', unack, id)) == tonumber(score) then
     local recorded = before[i] and string.match(before[i], '^%d+')
     local deliveries = recorded and math.min(recorded, 1e9) or #from_retry > 0 and is_from_retry[id] and 1
@@ -205,11 +218,10 @@ for n = 1, found do
       again[#again + 1] = id
       again[#again + 1] = deliveries + 1
     else
-      fresh = fresh + 1
-      first[fresh] = id
+      first[#first + 1] = id
     end
     if counts[i] ~= first_count then
-      local left = string.sub(string.match(counts[i], '^%d+$') or '0', 1, 19)  -- another program may have written it
+      local left = retries_of(i)
       first_count = first_count or counts[i]
       retries = retries or left
       if left ~= retries then
