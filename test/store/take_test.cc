@@ -168,6 +168,17 @@ TEST_CASE("ready2unack: a redelivery is numbered after the entry in attempts, an
         "attempts a=2 b=8 +c=2; retry []; stats delivered+3; unack +a@lease+5m +b@lease+5m +c@lease+5m; ");
 }
 
+TEST_CASE("ready2unack: messages that a Go worker put into retry are redeliveries, be they alone or with first ones") {
+  for (const bool alone : {true, false}) {
+    Scene scene(Scene::Setup::without_lists());
+    scene.put(At::retry, "a");
+    scene.cmd({"HDEL", scene.keys().attempts, scene.id("a")});
+    if (!alone) scene.put(At::ready, "b");
+    const Taken taken = scene.run(&Store::ready2unack, {200, 25, 200}, 5min);
+    CHECK(describe(scene, taken, {"a", "b"}) == (alone ? "a:2" : "b:1 a:2"));
+  }
+}
+
 TEST_CASE("ready2unack: a redelivered message in ready is a redelivery, too, after the first deliveries") {
   Scene scene(Scene::Setup::without_lists());
   scene.put(At::ready, "old", {10min, "3", "2"}).put(At::ready, "new");
